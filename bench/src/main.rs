@@ -1,0 +1,3 @@
+//! Drives servers from outside and measures them.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Metrics a process reports about itself: counters, gauges, histograms.

@@ -1,0 +1,1 @@
+//! The Prometheus HTTP API v1.

@@ -1,0 +1,1 @@
+//! Codecs for columns of samples.

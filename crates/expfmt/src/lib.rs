@@ -1,0 +1,1 @@
+//! Exposition formats, parsed and written against a schema.

@@ -1,0 +1,1 @@
+//! Host metrics with the names and labels of node_exporter.

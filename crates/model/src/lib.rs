@@ -1,0 +1,1 @@
+//! Labels, matchers, samples, schemas, frames and the storage traits.

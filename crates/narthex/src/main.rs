@@ -1,0 +1,3 @@
+//! The narthex binary.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! HTTP server and client, limits and decompression.

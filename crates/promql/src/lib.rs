@@ -1,0 +1,1 @@
+//! PromQL: parser, plan and evaluation over the storage traits.

@@ -1,0 +1,1 @@
+//! Scraping: targets, pools and scrape loops.

@@ -1,0 +1,1 @@
+//! The storage engine: head, write-ahead log, blocks.

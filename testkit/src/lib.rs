@@ -1,0 +1,1 @@
+//! Development only: process harness, temporary directories, mutators.

@@ -1,0 +1,3 @@
+//! Repository chores: tidy, generated documents, licences.
+
+fn main() {}
