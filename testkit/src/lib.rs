@@ -1,1 +1,39 @@
-//! Development only: process harness, temporary directories, mutators.
+//! Development-only helpers shared by the tests of every crate: temporary directories, seeded mutation, reference
+//! data, real processes and a blocking HTTP client.
+//!
+//! What it is not: part of the product. No crate may name it outside `[dev-dependencies]`, and `cargo xtask tidy`
+//! fails when one does. It uses nothing but `std`, so that it never decides how a crate under test is built.
+//!
+//! Environment it reads (defaults make a plain `cargo test` work):
+//!
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `NARTHEX_TEST_SCALE` | factor on iteration counts | 1 |
+//! | `NARTHEX_TEST_SEED` | replaces the seed of every [`mutate::Mutator`] | the one in the test |
+//! | `NARTHEX_KEEP_TMP` | temporary directories stay | unset |
+//! | `NARTHEX_CORPORA`, `NARTHEX_PROMQLTEST` | reference data | `../shared/…` beside the workspace |
+//! | `CI` | `true`: absent reference data fails instead of passing with a line | unset |
+//!
+//! ```no_run
+//! use narthex_testkit::{http, process::Spawn, TempDir};
+//! use std::time::Duration;
+//!
+//! let dir = TempDir::new("server");
+//! let mut server = Spawn::new("/usr/bin/prometheus").arg("--web.listen-address=127.0.0.1:0").start();
+//! let port = server.wait_port("Listening on", Duration::from_secs(10));
+//! assert_eq!(http::get(&format!("http://127.0.0.1:{port}/-/ready")).expect("answers").status, 200);
+//! assert_eq!(server.terminate(Duration::from_secs(10)).code, Some(0));
+//! # drop(dir);
+//! ```
+
+pub mod corpora;
+mod fs;
+pub mod http;
+pub mod mutate;
+pub mod process;
+pub mod rng;
+mod tool;
+
+pub use fs::{TempDir, workspace_root};
+pub use mutate::scaled;
+pub use tool::tool;
