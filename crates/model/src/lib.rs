@@ -1,1 +1,30 @@
-//! Labels, matchers, samples, schemas, frames and the storage traits.
+//! The vocabulary of Narthex: labels, samples, schemas, frames and the storage traits.
+//!
+//! It is: types and contracts every other crate meets at. It is not: I/O, async, formats or an engine.
+//!
+//! *Identity is resolved once, afterwards only numbers move.* A [`Schema`] says which series one origin reports;
+//! a [`Frame`] is one round of numbers for it. A [`storage::Sink`] takes frames; a [`storage::Store`] gives back
+//! tiles of cells. Times are milliseconds since the Unix epoch, `i64`, in names ending in `_ms`.
+
+pub mod bits;
+pub mod cell;
+pub mod duration;
+mod frame;
+pub mod histogram;
+pub mod labels;
+pub mod matcher;
+mod mem;
+pub mod metadata;
+mod schema;
+pub mod storage;
+
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+
+pub use frame::{Exemplar, Frame};
+pub use histogram::Histogram;
+pub use labels::{Label, LabelHash, LabelSet, LabelSetBuilder, METRIC_NAME};
+pub use matcher::{MatchOp, Matcher};
+pub use mem::MemStore;
+pub use metadata::{Family, MetricType};
+pub use schema::{Column, ColumnId, FamilyId, Schema, SchemaDiff, SchemaEdit};

@@ -1,0 +1,188 @@
+//! Frames: one round of one origin.
+//!
+//! **Invariant:** `values` and the presence bits have one entry for each slot of the schema; a column is present
+//! or stale or neither, never both; a present float never has a marker's bits except a histogram's cell.
+
+use crate::{
+    bits::BitSet,
+    cell,
+    histogram::Histogram,
+    labels::LabelSet,
+    schema::{ColumnId, Schema},
+};
+use std::sync::Arc;
+
+/// A trace that stands for one observation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exemplar {
+    /// The exemplar's own labels, such as `trace_id`.
+    pub labels: LabelSet,
+    /// The observed value.
+    pub value: f64,
+    /// When it was observed, or `None` for the sample's own time.
+    pub time_ms: Option<i64>,
+}
+
+/// One round of numbers for a schema.
+///
+/// Built for reuse: `restart` keeps every allocation.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    schema: Schema,
+    time_ms: i64,
+    values: Vec<f64>,
+    present: BitSet,
+    stale: Vec<ColumnId>,
+    histograms: Vec<Arc<Histogram>>,
+    times_ms: Vec<i64>,
+    exemplars: Vec<(ColumnId, Exemplar)>,
+    start_times_ms: Vec<(ColumnId, i64)>,
+}
+
+impl Frame {
+    /// Returns a frame without samples.
+    #[must_use]
+    pub fn new(schema: Schema, time_ms: i64) -> Self {
+        let len = schema.len();
+        Self {
+            schema,
+            time_ms,
+            values: vec![0.0; len],
+            present: BitSet::new(len),
+            stale: Vec::new(),
+            histograms: Vec::new(),
+            times_ms: Vec::new(),
+            exemplars: Vec::new(),
+            start_times_ms: Vec::new(),
+        }
+    }
+
+    /// Empties the frame for the next round, keeping its memory; `schema` may be another version or lineage.
+    pub fn restart(&mut self, schema: &Schema, time_ms: i64) {
+        if !self.schema.same(schema) {
+            self.schema = schema.clone();
+        }
+        self.time_ms = time_ms;
+        self.values.resize(schema.len(), 0.0);
+        self.present.resize(schema.len());
+        self.present.clear();
+        self.stale.clear();
+        self.histograms.clear();
+        self.times_ms.clear();
+        self.exemplars.clear();
+        self.start_times_ms.clear();
+    }
+
+    /// Sets a float sample; reserved bits become the ordinary NaN, a staleness marker becomes a stale event.
+    pub fn set(&mut self, column: ColumnId, value: f64) {
+        if cell::is_stale(value) {
+            self.mark_stale(column);
+            return;
+        }
+        self.values[column.index()] = cell::canonical(value);
+        self.present.insert(column.index());
+    }
+
+    /// Sets a native histogram sample.
+    pub fn set_histogram(&mut self, column: ColumnId, histogram: Arc<Histogram>) {
+        let index =
+            u32::try_from(self.histograms.len()).expect("a frame has fewer than 2^32 histograms");
+        self.histograms.push(histogram);
+        self.values[column.index()] = cell::histogram(index);
+        self.present.insert(column.index());
+    }
+
+    /// Ends the series of `column` at this frame's time.
+    pub fn mark_stale(&mut self, column: ColumnId) {
+        self.present.remove(column.index());
+        self.stale.push(column);
+    }
+
+    /// Gives a sample a time of its own; all others keep the frame's.
+    pub fn set_time(&mut self, column: ColumnId, time_ms: i64) {
+        if self.times_ms.is_empty() {
+            self.times_ms.resize(self.values.len(), self.time_ms);
+        }
+        self.times_ms[column.index()] = time_ms;
+    }
+
+    /// Attaches an exemplar to a sample.
+    pub fn push_exemplar(&mut self, column: ColumnId, exemplar: Exemplar) {
+        self.exemplars.push((column, exemplar));
+    }
+
+    /// States when the counter of `column` started.
+    pub fn set_start_time(&mut self, column: ColumnId, time_ms: i64) {
+        self.start_times_ms.push((column, time_ms));
+    }
+
+    /// Gives access to all cells and presence bits at once, for sources that write in place.
+    ///
+    /// The caller keeps the invariant: present floats pass through `cell::canonical`, and are not staleness markers.
+    pub fn cells_mut(&mut self) -> (&mut [f64], &mut BitSet) {
+        (&mut self.values, &mut self.present)
+    }
+
+    /// Returns the schema the cells belong to.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Returns the time of the round.
+    #[must_use]
+    pub fn time_ms(&self) -> i64 {
+        self.time_ms
+    }
+
+    /// Returns one cell for each slot; a cell counts only where `present` says so.
+    #[must_use]
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// Returns which slots have a sample.
+    #[must_use]
+    pub fn present(&self) -> &BitSet {
+        &self.present
+    }
+
+    /// Returns the columns whose series end at this time.
+    #[must_use]
+    pub fn stale(&self) -> &[ColumnId] {
+        &self.stale
+    }
+
+    /// Returns the histograms that histogram cells refer to.
+    #[must_use]
+    pub fn histograms(&self) -> &[Arc<Histogram>] {
+        &self.histograms
+    }
+
+    /// Returns the samples' own times, one for each slot, or an empty slice when all have the frame's.
+    #[must_use]
+    pub fn times_ms(&self) -> &[i64] {
+        &self.times_ms
+    }
+
+    /// Returns the time of the sample in `column`.
+    #[must_use]
+    pub fn time_of(&self, column: ColumnId) -> i64 {
+        self.times_ms
+            .get(column.index())
+            .copied()
+            .unwrap_or(self.time_ms)
+    }
+
+    /// Returns the exemplars in the order they were attached.
+    #[must_use]
+    pub fn exemplars(&self) -> &[(ColumnId, Exemplar)] {
+        &self.exemplars
+    }
+
+    /// Returns the start times that were stated.
+    #[must_use]
+    pub fn start_times_ms(&self) -> &[(ColumnId, i64)] {
+        &self.start_times_ms
+    }
+}

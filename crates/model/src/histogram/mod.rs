@@ -1,0 +1,62 @@
+//! Native histograms: exponential and custom buckets in one type.
+//!
+//! **Invariant:** a bucket slice has exactly as many entries as its spans have slots, and holds absolute counts.
+//! Counts are `f64` for queries; integer histograms are exact up to 2^53 and remember that they were integers.
+
+/// `histogram_schema` of a histogram whose bucket bounds are listed in `custom_values` (NHCB).
+pub const CUSTOM_BUCKETS: i32 = -53;
+
+/// What is known about counter resets between a histogram and the one before it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ResetHint {
+    /// Nothing: compare to find out.
+    #[default]
+    Unknown,
+    /// The counter was reset before this histogram.
+    Reset,
+    /// The counter was not reset before this histogram.
+    NotReset,
+    /// Not a counter: it may go down.
+    Gauge,
+}
+
+/// A run of consecutive buckets.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Span {
+    /// Gap to the end of the previous span; for the first, the index of its first bucket.
+    pub offset: i32,
+    /// Number of buckets in the run.
+    pub length: u32,
+}
+
+/// A native histogram with float counts.
+///
+/// With `histogram_schema` n in −4..=8, bucket i covers `(2^(2^-n))^(i-1) < v <= (2^(2^-n))^i`;
+/// with `CUSTOM_BUCKETS`, bucket i covers `custom_values[i-1] < v <= custom_values[i]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Histogram {
+    /// The resolution, or `CUSTOM_BUCKETS`.
+    pub histogram_schema: i32,
+    /// What is known about counter resets.
+    pub reset_hint: ResetHint,
+    /// Whether it was reported with integer counts.
+    pub integer_counts: bool,
+    /// Width of the zero bucket on each side of zero, inclusive.
+    pub zero_threshold: f64,
+    /// Observations in the zero bucket.
+    pub zero_count: f64,
+    /// All observations.
+    pub count: f64,
+    /// Sum of all observations.
+    pub sum: f64,
+    /// Layout of the positive buckets.
+    pub positive_spans: Vec<Span>,
+    /// Layout of the negative buckets.
+    pub negative_spans: Vec<Span>,
+    /// Counts of the positive buckets.
+    pub positive_buckets: Vec<f64>,
+    /// Counts of the negative buckets.
+    pub negative_buckets: Vec<f64>,
+    /// Upper bounds of custom buckets, ascending, without +Inf; empty otherwise.
+    pub custom_values: Vec<f64>,
+}

@@ -1,0 +1,296 @@
+//! Label sets: sorted, without duplicates, without empty values.
+
+use super::{Label, LabelHash, METRIC_NAME, intern, is_legacy_metric_name, write_quoted};
+use std::{cmp::Ordering, fmt};
+use triomphe::ThinArc;
+
+/// A sorted set of labels with distinct names; eight bytes, cheap to clone.
+///
+/// A label with an empty value is the same as no label and is never stored.
+/// Sets need not be interned to be compared; `intern` makes equal sets share one allocation.
+#[derive(Clone)]
+pub struct LabelSet(ThinArc<LabelHash, Label>);
+
+impl LabelSet {
+    /// Returns the set without labels.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::from_sorted(Vec::new())
+    }
+
+    /// Builds a set from names and values in any order; of equal names the last wins, empty values vanish.
+    pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut builder = LabelSetBuilder::default();
+        for (name, value) in pairs {
+            builder.set(name, value);
+        }
+        builder.finish()
+    }
+
+    /// Builds a set from labels in any order; of equal names the last wins, empty values vanish.
+    pub fn from_labels(labels: impl IntoIterator<Item = Label>) -> Self {
+        let mut labels: Vec<Label> = labels.into_iter().collect();
+        if !labels.is_sorted_by(|a, b| a.name() < b.name()) {
+            labels.sort_by(|a, b| a.name().cmp(b.name()));
+            labels.reverse();
+            labels.dedup_by(|next, kept| next.name() == kept.name());
+            labels.reverse();
+        }
+        labels.retain(|label| !label.value().is_empty());
+        Self::from_sorted(labels)
+    }
+
+    fn from_sorted(labels: Vec<Label>) -> Self {
+        let hash = labels.iter().map(Label::hash).sum();
+        Self(ThinArc::from_header_and_iter(hash, labels.into_iter()))
+    }
+
+    /// Returns the process-wide copy of this set.
+    #[must_use]
+    pub fn intern(&self) -> Self {
+        intern::set(self)
+    }
+
+    /// Returns the value of label `name`, or `None` when the set lacks it.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.label(name).map(Label::value)
+    }
+
+    /// Returns the label called `name`.
+    #[must_use]
+    pub fn label(&self, name: &str) -> Option<&Label> {
+        // Sets are small: a scan of short names beats a binary search's mispredictions.
+        self.0.slice.iter().find(|label| label.name() == name)
+    }
+
+    /// Returns the metric name, or the empty string.
+    #[must_use]
+    pub fn metric_name(&self) -> &str {
+        self.get(METRIC_NAME).unwrap_or_default()
+    }
+
+    /// Returns the set's hash, equal for equal sets within this process.
+    #[must_use]
+    pub fn hash(&self) -> LabelHash {
+        self.0.header.header
+    }
+
+    /// Returns the labels, sorted by name.
+    #[must_use]
+    pub fn labels(&self) -> &[Label] {
+        &self.0.slice
+    }
+
+    /// Iterates over the labels, sorted by name.
+    pub fn iter(&self) -> std::slice::Iter<'_, Label> {
+        self.labels().iter()
+    }
+
+    /// Returns the number of labels.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.slice.len()
+    }
+
+    /// Reports whether the set has no labels.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.slice.is_empty()
+    }
+
+    /// Returns both sets' labels together; where names are equal, `other`'s label is kept.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        if other.is_empty() {
+            return self.clone();
+        }
+        if self.is_empty() {
+            return other.clone();
+        }
+        let (mut left, mut right) = (self.iter().peekable(), other.iter().peekable());
+        let mut merged = Vec::with_capacity(self.len() + other.len());
+        while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+            match a.name().cmp(b.name()) {
+                Ordering::Less => merged.extend(left.next().cloned()),
+                Ordering::Greater => merged.extend(right.next().cloned()),
+                Ordering::Equal => {
+                    left.next();
+                    merged.extend(right.next().cloned());
+                }
+            }
+        }
+        merged.extend(left.cloned());
+        merged.extend(right.cloned());
+        Self::from_sorted(merged)
+    }
+
+    /// Returns the set without the labels called `names`.
+    #[must_use]
+    pub fn without(&self, names: &[&str]) -> Self {
+        Self::from_sorted(
+            self.iter()
+                .filter(|label| !names.contains(&label.name()))
+                .cloned()
+                .collect(),
+        )
+    }
+
+    /// Returns the set with only the labels called `names`.
+    #[must_use]
+    pub fn only(&self, names: &[&str]) -> Self {
+        Self::from_sorted(
+            self.iter()
+                .filter(|label| names.contains(&label.name()))
+                .cloned()
+                .collect(),
+        )
+    }
+
+    /// Returns the set with label `name` set to `value`, or removed when `value` is empty.
+    #[must_use]
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut builder = self.to_builder();
+        builder.set(name, value);
+        builder.finish()
+    }
+
+    /// Returns a builder that starts with these labels.
+    #[must_use]
+    pub fn to_builder(&self) -> LabelSetBuilder {
+        LabelSetBuilder {
+            labels: self.labels().to_vec(),
+        }
+    }
+
+    pub(crate) fn references(&self) -> usize {
+        ThinArc::strong_count(&self.0)
+    }
+}
+
+impl Default for LabelSet {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl PartialEq for LabelSet {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0.as_ptr(), other.0.as_ptr())
+            || (self.hash() == other.hash() && self.labels() == other.labels())
+    }
+}
+
+impl Eq for LabelSet {}
+
+impl std::hash::Hash for LabelSet {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.header.header.low());
+    }
+}
+
+impl PartialOrd for LabelSet {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for LabelSet {
+    /// Compares label by label, by name and then by value; a prefix sorts first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.labels().cmp(other.labels())
+    }
+}
+
+impl<'a> IntoIterator for &'a LabelSet {
+    type Item = &'a Label;
+    type IntoIter = std::slice::Iter<'a, Label>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for LabelSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for LabelSet {
+    /// Writes `metric{a="b", c="d"}`, the way series are shown to people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.metric_name();
+        let bare = is_legacy_metric_name(name);
+        if bare {
+            f.write_str(name)?;
+        }
+        if bare && self.len() == 1 {
+            return Ok(());
+        }
+        f.write_str("{")?;
+        let mut separator = "";
+        if !name.is_empty() && !bare {
+            write_quoted(f, name)?;
+            separator = ", ";
+        }
+        for label in self.iter().filter(|label| label.name() != METRIC_NAME) {
+            write!(f, "{separator}{label}")?;
+            separator = ", ";
+        }
+        f.write_str("}")
+    }
+}
+
+/// Collects labels for a set; of equal names the last wins.
+#[derive(Clone, Debug, Default)]
+pub struct LabelSetBuilder {
+    labels: Vec<Label>,
+}
+
+impl LabelSetBuilder {
+    /// Sets label `name` to `value`; an empty value removes it.
+    pub fn set(&mut self, name: &str, value: &str) -> &mut Self {
+        if value.is_empty() {
+            return self.remove(name);
+        }
+        self.set_label(Label::new(name, value))
+    }
+
+    /// Sets an already interned label; an empty value removes it.
+    pub fn set_label(&mut self, label: Label) -> &mut Self {
+        if label.value().is_empty() {
+            return self.remove(label.name());
+        }
+        match self
+            .labels
+            .iter_mut()
+            .find(|other| other.name() == label.name())
+        {
+            Some(other) => *other = label,
+            None => self.labels.push(label),
+        }
+        self
+    }
+
+    /// Removes label `name`, if it is there.
+    pub fn remove(&mut self, name: &str) -> &mut Self {
+        self.labels.retain(|label| label.name() != name);
+        self
+    }
+
+    /// Returns the value of label `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.labels
+            .iter()
+            .find(|label| label.name() == name)
+            .map(Label::value)
+    }
+
+    /// Returns the set collected so far.
+    #[must_use]
+    pub fn finish(mut self) -> LabelSet {
+        self.labels.sort_by(|a, b| a.name().cmp(b.name()));
+        LabelSet::from_sorted(self.labels)
+    }
+}

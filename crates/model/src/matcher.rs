@@ -1,0 +1,249 @@
+//! Label matchers: `=`, `!=`, `=~`, `!~`.
+//!
+//! **Invariant:** a regular expression matches the whole value and `.` matches newlines, as Prometheus anchors
+//! its patterns `^(?s:…)$`. A missing label matches as the empty string.
+
+use std::{error::Error, fmt, sync::Arc};
+
+/// How a matcher compares.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum MatchOp {
+    /// `=`: the value is exactly this.
+    Equal,
+    /// `!=`: the value is anything but this.
+    NotEqual,
+    /// `=~`: the whole value matches the pattern.
+    Regex,
+    /// `!~`: the whole value does not match the pattern.
+    NotRegex,
+}
+
+impl MatchOp {
+    /// Returns the operator as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+            Self::Regex => "=~",
+            Self::NotRegex => "!~",
+        }
+    }
+}
+
+/// One condition on one label's value.
+#[derive(Clone)]
+pub struct Matcher {
+    /// The label's name.
+    pub name: Box<str>,
+    /// The comparison.
+    pub op: MatchOp,
+    /// The value or the pattern, as written.
+    pub value: Box<str>,
+    pattern: Option<Arc<Pattern>>,
+}
+
+/// A compiled, anchored pattern with what an index can use of it.
+#[derive(Debug)]
+struct Pattern {
+    regex: regex::Regex,
+    literals: Option<Vec<String>>,
+}
+
+/// A pattern that does not compile.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct PatternError {
+    /// The pattern as written.
+    pub pattern: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for PatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "error parsing regexp: {}: `{}`",
+            self.reason, self.pattern
+        )
+    }
+}
+
+impl Error for PatternError {}
+
+/// The largest compiled form of one pattern; a bound, since patterns come from outside.
+const PATTERN_LIMIT_BYTES: usize = 10 << 20;
+
+impl Matcher {
+    /// Builds a matcher, compiling the pattern of `=~` and `!~`.
+    ///
+    /// # Errors
+    /// Fails when the pattern is not a regular expression or compiles to more than 10 MiB.
+    pub fn new(op: MatchOp, name: &str, value: &str) -> Result<Self, PatternError> {
+        let pattern = match op {
+            MatchOp::Equal | MatchOp::NotEqual => None,
+            MatchOp::Regex | MatchOp::NotRegex => Some(Arc::new(Pattern::compile(value)?)),
+        };
+        Ok(Self {
+            name: name.into(),
+            op,
+            value: value.into(),
+            pattern,
+        })
+    }
+
+    /// Builds the matcher `name="value"`.
+    #[must_use]
+    pub fn equal(name: &str, value: &str) -> Self {
+        Self {
+            name: name.into(),
+            op: MatchOp::Equal,
+            value: value.into(),
+            pattern: None,
+        }
+    }
+
+    /// Reports whether a label with this value, empty when the label is missing, satisfies the matcher.
+    #[must_use]
+    pub fn matches(&self, value: &str) -> bool {
+        match (self.op, &self.pattern) {
+            (MatchOp::Equal, _) => value == &*self.value,
+            (MatchOp::NotEqual, _) => value != &*self.value,
+            (MatchOp::Regex, Some(pattern)) => pattern.matches(value),
+            (MatchOp::NotRegex, Some(pattern)) => !pattern.matches(value),
+            (MatchOp::Regex | MatchOp::NotRegex, None) => {
+                unreachable!("a pattern operator has its pattern")
+            }
+        }
+    }
+
+    /// Reports whether a series without the label satisfies the matcher.
+    #[must_use]
+    pub fn matches_empty(&self) -> bool {
+        self.matches("")
+    }
+
+    /// Returns the only values a positive matcher can accept, when they can be listed.
+    ///
+    /// `=` lists one; `=~"a|b|c"` lists three. Negative matchers and open patterns give `None`.
+    #[must_use]
+    pub fn accepted_values(&self) -> Option<Vec<&str>> {
+        match (self.op, &self.pattern) {
+            (MatchOp::Equal, _) => Some(vec![&*self.value]),
+            (MatchOp::Regex, Some(pattern)) => pattern
+                .literals
+                .as_ref()
+                .map(|all| all.iter().map(String::as_str).collect()),
+            _ => None,
+        }
+    }
+}
+
+impl Pattern {
+    fn compile(pattern: &str) -> Result<Self, PatternError> {
+        let literals = literal_alternatives(pattern);
+        let regex = regex::RegexBuilder::new(&format!("^(?s:{pattern})$"))
+            .size_limit(PATTERN_LIMIT_BYTES)
+            .build()
+            .map_err(|error| PatternError {
+                pattern: pattern.to_owned(),
+                reason: last_line(&error.to_string()),
+            })?;
+        Ok(Self { regex, literals })
+    }
+
+    fn matches(&self, value: &str) -> bool {
+        match &self.literals {
+            Some(literals) => literals.iter().any(|literal| literal == value),
+            None => self.regex.is_match(value),
+        }
+    }
+}
+
+/// Splits `a|b|c` into its words when no character of it has a meaning beyond itself.
+fn literal_alternatives(pattern: &str) -> Option<Vec<String>> {
+    let plain = !pattern.contains([
+        '\\', '.', '+', '*', '?', '(', ')', '[', ']', '{', '}', '^', '$',
+    ]);
+    plain.then(|| pattern.split('|').map(str::to_owned).collect())
+}
+
+fn last_line(text: &str) -> String {
+    let line = text.lines().last().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
+
+impl PartialEq for Matcher {
+    fn eq(&self, other: &Self) -> bool {
+        self.op == other.op && self.name == other.name && self.value == other.value
+    }
+}
+
+impl Eq for Matcher {}
+
+impl std::hash::Hash for Matcher {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (self.op, &self.name, &self.value).hash(state);
+    }
+}
+
+impl fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for Matcher {
+    /// Writes `name=~"value"` as PromQL prints it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if crate::labels::is_legacy_name(&self.name) {
+            f.write_str(&self.name)?;
+        } else {
+            crate::labels::write_quoted(f, &self.name)?;
+        }
+        f.write_str(self.op.as_str())?;
+        crate::labels::write_quoted(f, &self.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn regex(pattern: &str) -> Matcher {
+        Matcher::new(MatchOp::Regex, "l", pattern).unwrap()
+    }
+
+    #[test]
+    fn patterns_are_anchored_and_span_lines() {
+        assert!(regex("a.c").matches("a\nc"));
+        assert!(!regex("a.c").matches("xabc"));
+        assert!(regex("a|bc").matches("bc"));
+        assert!(!regex("a|bc").matches("b"));
+        assert!(regex("").matches_empty());
+        assert!(regex("x*").matches_empty());
+    }
+
+    #[test]
+    fn literal_sets_are_listed() {
+        assert_eq!(regex("a|b|").accepted_values(), Some(vec!["a", "b", ""]));
+        assert_eq!(regex("a.|b").accepted_values(), None);
+        assert_eq!(Matcher::equal("l", "v").accepted_values(), Some(vec!["v"]));
+        assert_eq!(
+            Matcher::new(MatchOp::NotRegex, "l", "a|b")
+                .unwrap()
+                .accepted_values(),
+            None
+        );
+    }
+
+    #[test]
+    fn a_bad_pattern_is_named() {
+        let error = Matcher::new(MatchOp::Regex, "l", "a(").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "error parsing regexp: unclosed group: `a(`"
+        );
+    }
+}

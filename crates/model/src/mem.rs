@@ -1,0 +1,446 @@
+//! A store in memory: the model every other store is compared with, and the one reference suites run on.
+//!
+//! **Invariant:** a series has at most one sample at one time; the first one stored stays. Nothing is ever
+//! refused for its age. Not built for speed: a view copies what it selects.
+
+use crate::{
+    cell,
+    frame::{Exemplar, Frame},
+    histogram::Histogram,
+    labels::LabelSet,
+    metadata::Family,
+    schema::Schema,
+    storage::{
+        Batch, Binding, Cardinality, Context, Estimate, ExemplarSeries, Layout, Listing, Outcome,
+        Prepared, Selector, SeriesQuery, SeriesSample, Sink, StorageError, Store, SyncToken, Tile,
+        TimeRange, View,
+    },
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// Samples in memory; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct MemStore(Arc<RwLock<State>>);
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    series: BTreeMap<LabelSet, Arc<Series>>,
+    families: BTreeSet<FamilyKey>,
+}
+
+type FamilyKey = (Arc<str>, &'static str, Arc<str>, Arc<str>);
+
+#[derive(Clone, Debug, Default)]
+struct Series {
+    samples: BTreeMap<i64, Sample>,
+    exemplars: Vec<(i64, Exemplar)>,
+}
+
+#[derive(Clone, Debug)]
+struct Sample {
+    cell: f64,
+    histogram: Option<Arc<Histogram>>,
+    start_time_ms: i64,
+}
+
+impl MemStore {
+    /// Returns an empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything; views keep what they pinned.
+    pub fn clear(&self) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = State::default();
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl State {
+    fn add(&mut self, sample: SeriesSample, outcome: &mut Outcome) {
+        let series = Arc::make_mut(self.series.entry(sample.labels).or_default());
+        let new = Sample {
+            cell: sample.cell,
+            histogram: sample.histogram,
+            start_time_ms: sample.start_time_ms,
+        };
+        match series.samples.get(&sample.time_ms) {
+            None => {
+                series.samples.insert(sample.time_ms, new);
+                outcome.accepted += 1;
+            }
+            Some(old) if old.same(&new) => outcome.accepted += 1,
+            Some(_) => outcome.duplicate += 1,
+        }
+    }
+}
+
+impl Sample {
+    fn same(&self, other: &Self) -> bool {
+        match (&self.histogram, &other.histogram) {
+            (None, None) => self.cell.to_bits() == other.cell.to_bits(),
+            (mine, theirs) => mine == theirs,
+        }
+    }
+}
+
+impl Sink for MemStore {
+    fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError> {
+        let mut binding = MemBinding {
+            store: self.clone(),
+            schema: schema.clone(),
+        };
+        binding.rebind(schema)?;
+        Ok(Box::new(binding))
+    }
+
+    fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
+        let mut outcome = Outcome::default();
+        self.change(|state| {
+            samples
+                .iter()
+                .for_each(|sample| state.add(sample.clone(), &mut outcome))
+        });
+        Ok(outcome)
+    }
+
+    fn sync(&self, _: SyncToken) -> Result<(), StorageError> {
+        Ok(())
+    }
+}
+
+struct MemBinding {
+    store: MemStore,
+    schema: Schema,
+}
+
+impl Binding for MemBinding {
+    fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError> {
+        self.schema = schema.clone();
+        let key = |f: &Family| {
+            (
+                Arc::clone(&f.name),
+                f.metric_type.as_str(),
+                Arc::clone(&f.unit),
+                Arc::clone(&f.help),
+            )
+        };
+        self.store
+            .change(|state| state.families.extend(schema.families().iter().map(key)));
+        Ok(())
+    }
+
+    fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
+        assert!(
+            frame.schema().same(&self.schema),
+            "a frame must be of the bound schema"
+        );
+        let mut outcome = Outcome::default();
+        let starts: HashMap<_, _> = frame.start_times_ms().iter().copied().collect();
+        let sample = |column, cell: f64| SeriesSample {
+            labels: self.schema.labels(column),
+            time_ms: frame.time_of(column),
+            cell,
+            histogram: match cell::Cell::of(cell) {
+                cell::Cell::Histogram(index) => {
+                    Some(Arc::clone(&frame.histograms()[index as usize]))
+                }
+                _ => None,
+            },
+            start_time_ms: starts.get(&column).copied().unwrap_or_default(),
+        };
+        self.store.change(|state| {
+            for (column, _) in self.schema.columns() {
+                if frame.present().contains(column.index()) {
+                    state.add(sample(column, frame.values()[column.index()]), &mut outcome);
+                }
+            }
+            for column in frame.stale() {
+                state.add(sample(*column, cell::STALE), &mut outcome);
+            }
+            for (column, exemplar) in frame.exemplars() {
+                let series = state.series.entry(self.schema.labels(*column)).or_default();
+                let time_ms = exemplar.time_ms.unwrap_or(frame.time_of(*column));
+                Arc::make_mut(series)
+                    .exemplars
+                    .push((time_ms, exemplar.clone()));
+            }
+        });
+        Ok(outcome)
+    }
+}
+
+impl Store for MemStore {
+    fn view(&self, _: TimeRange) -> Result<Arc<dyn View>, StorageError> {
+        Ok(Arc::new(MemView(
+            self.0
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+        )))
+    }
+
+    fn time_range(&self) -> Option<TimeRange> {
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        state
+            .series
+            .values()
+            .filter_map(|series| series.time_range())
+            .reduce(TimeRange::hull)
+    }
+}
+
+impl Series {
+    fn time_range(&self) -> Option<TimeRange> {
+        let (first, _) = self.samples.first_key_value()?;
+        let (last, _) = self.samples.last_key_value()?;
+        Some(TimeRange::new(*first, *last))
+    }
+
+    fn has_sample_in(&self, range: TimeRange) -> bool {
+        !range.is_empty()
+            && self
+                .samples
+                .range(range.min_ms..=range.max_ms)
+                .next()
+                .is_some()
+    }
+}
+
+struct MemView(State);
+
+impl MemView {
+    fn selected<'a>(
+        &'a self,
+        query: &'a SeriesQuery,
+    ) -> impl Iterator<Item = (&'a LabelSet, &'a Arc<Series>)> {
+        let chosen = |(labels, series): &(&LabelSet, &Arc<Series>)| {
+            query.matches(labels) && series.has_sample_in(query.range)
+        };
+        self.0.series.iter().filter(chosen)
+    }
+}
+
+impl View for MemView {
+    fn prepare(
+        &self,
+        selectors: &[Selector],
+        ctx: &Context,
+    ) -> Result<Box<dyn Prepared>, StorageError> {
+        let mut of_selector = Vec::with_capacity(selectors.len());
+        for selector in selectors {
+            ctx.stop.check()?;
+            let query = SeriesQuery {
+                any_of: vec![selector.matchers.clone()],
+                range: selector.range,
+                limit: None,
+            };
+            let mut by_axis: HashMap<Vec<i64>, usize> = HashMap::new();
+            let mut batches: Vec<MemBatch> = Vec::new();
+            for (labels, series) in self.selected(&query) {
+                let times_ms: Vec<i64> = series.samples.keys().copied().collect();
+                let at = *by_axis.entry(times_ms).or_insert_with_key(|times_ms| {
+                    let start_times = selector.hints.start_times;
+                    batches.push(MemBatch {
+                        times_ms: times_ms.clone(),
+                        series: Vec::new(),
+                        start_times,
+                    });
+                    batches.len() - 1
+                });
+                batches[at]
+                    .series
+                    .push((labels.clone(), Arc::clone(series)));
+            }
+            of_selector.push(batches.into_iter().map(Arc::new).collect());
+        }
+        Ok(Box::new(MemPrepared(of_selector)))
+    }
+
+    fn label_names(
+        &self,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Listing<String>, StorageError> {
+        ctx.stop.check()?;
+        let names = self
+            .selected(query)
+            .flat_map(|(labels, _)| labels.iter().map(|label| label.name().to_owned()));
+        Ok(Listing::from_unsorted(names.collect(), query.limit))
+    }
+
+    fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Listing<String>, StorageError> {
+        ctx.stop.check()?;
+        let values = self
+            .selected(query)
+            .filter_map(|(labels, _)| labels.get(name).map(str::to_owned));
+        Ok(Listing::from_unsorted(values.collect(), query.limit))
+    }
+
+    fn series(
+        &self,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Listing<LabelSet>, StorageError> {
+        ctx.stop.check()?;
+        Ok(Listing::from_unsorted(
+            self.selected(query)
+                .map(|(labels, _)| labels.clone())
+                .collect(),
+            query.limit,
+        ))
+    }
+
+    fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {
+        ctx.stop.check()?;
+        Ok(Cardinality::count(self.0.series.keys(), limit))
+    }
+
+    fn metadata(&self, metric: Option<&str>, ctx: &Context) -> Result<Vec<Family>, StorageError> {
+        ctx.stop.check()?;
+        let chosen = self
+            .0
+            .families
+            .iter()
+            .filter(|(name, ..)| metric.is_none_or(|metric| metric == &**name));
+        let family = |(name, kind, unit, help): &FamilyKey| Family {
+            name: Arc::clone(name),
+            metric_type: crate::MetricType::from_name(kind).unwrap_or_default(),
+            unit: Arc::clone(unit),
+            help: Arc::clone(help),
+        };
+        Ok(chosen.map(family).collect())
+    }
+
+    fn exemplars(
+        &self,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Vec<ExemplarSeries>, StorageError> {
+        ctx.stop.check()?;
+        let of_series = |(labels, series): (&LabelSet, &Arc<Series>)| {
+            let mut exemplars = series.exemplars.clone();
+            exemplars.retain(|(time_ms, _)| query.range.contains(*time_ms));
+            exemplars.sort_by_key(|(time_ms, _)| *time_ms);
+            (!exemplars.is_empty()).then(|| ExemplarSeries {
+                labels: labels.clone(),
+                exemplars,
+            })
+        };
+        Ok(self
+            .0
+            .series
+            .iter()
+            .filter(|(labels, _)| query.matches(labels))
+            .filter_map(of_series)
+            .collect())
+    }
+}
+
+struct MemPrepared(Vec<Vec<Arc<MemBatch>>>);
+
+impl Prepared for MemPrepared {
+    fn estimate(&self) -> Estimate {
+        let mut estimate = Estimate::default();
+        for batch in self.0.iter().flatten() {
+            estimate.series += batch.series.len() as u64;
+            estimate.samples += (batch.series.len() * batch.times_ms.len()) as u64;
+        }
+        estimate.bytes = estimate.samples * 8;
+        estimate
+    }
+
+    fn batches(&self, selector: usize, ctx: &Context) -> Result<Vec<Arc<dyn Batch>>, StorageError> {
+        ctx.stop.check()?;
+        Ok(self.0[selector]
+            .iter()
+            .map(|batch| Arc::clone(batch) as Arc<dyn Batch>)
+            .collect())
+    }
+}
+
+struct MemBatch {
+    times_ms: Vec<i64>,
+    series: Vec<(LabelSet, Arc<Series>)>,
+    start_times: bool,
+}
+
+impl MemBatch {
+    fn times_within(&self, range: TimeRange) -> &[i64] {
+        let from = self
+            .times_ms
+            .partition_point(|time_ms| *time_ms < range.min_ms);
+        let to = self
+            .times_ms
+            .partition_point(|time_ms| *time_ms <= range.max_ms);
+        self.times_ms.get(from..to).unwrap_or_default()
+    }
+}
+
+impl Batch for MemBatch {
+    fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    fn labels(&self, series: usize) -> LabelSet {
+        self.series[series].0.clone()
+    }
+
+    fn time_range(&self) -> TimeRange {
+        match (self.times_ms.first(), self.times_ms.last()) {
+            (Some(first), Some(last)) => TimeRange::new(*first, *last),
+            _ => TimeRange::new(0, -1),
+        }
+    }
+
+    fn rows(&self, range: TimeRange) -> usize {
+        self.times_within(range).len()
+    }
+
+    fn read(
+        &self,
+        series: &[u32],
+        range: TimeRange,
+        layout: Layout,
+        tile: &mut Tile,
+        ctx: &Context,
+    ) -> Result<(), StorageError> {
+        let times_ms = self.times_within(range);
+        tile.shape(layout, times_ms, series.len(), cell::ABSENT);
+        if self.start_times {
+            tile.start_times_ms.resize(tile.cells.len(), 0);
+        }
+        for (to_series, from_series) in series.iter().enumerate() {
+            ctx.stop.check()?;
+            let samples = &self.series[*from_series as usize].1.samples;
+            for (row, time_ms) in times_ms.iter().enumerate() {
+                let sample = &samples[time_ms];
+                let at = tile.at(row, to_series);
+                tile.cells[at] = sample.cell;
+                if let Some(histogram) = &sample.histogram {
+                    let index = u32::try_from(tile.histograms.len())
+                        .expect("fewer than 2^32 histograms in a tile");
+                    tile.cells[at] = cell::histogram(index);
+                    tile.histograms.push(Arc::clone(histogram));
+                }
+                if self.start_times {
+                    tile.start_times_ms[at] = sample.start_time_ms;
+                }
+            }
+        }
+        tile.establish_facts();
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! What is known about a metric family: type, unit, help.
+
+use std::{fmt, sync::Arc};
+
+/// The type of a metric family.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum MetricType {
+    /// Not stated; also called untyped.
+    #[default]
+    Unknown,
+    /// Only goes up, until a reset.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts observations in buckets, cumulative over time.
+    Histogram,
+    /// A histogram of a current state.
+    GaugeHistogram,
+    /// Quantiles computed by the client.
+    Summary,
+    /// Labels about something, value 1.
+    Info,
+    /// One boolean series for each state.
+    StateSet,
+}
+
+impl MetricType {
+    /// Returns the name the HTTP API and OpenMetrics use.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+            Self::GaugeHistogram => "gaugehistogram",
+            Self::Summary => "summary",
+            Self::Info => "info",
+            Self::StateSet => "stateset",
+        }
+    }
+
+    /// Returns the type called `name`; `untyped` is the text format's word for unknown.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "unknown" | "untyped" => Self::Unknown,
+            "counter" => Self::Counter,
+            "gauge" => Self::Gauge,
+            "histogram" => Self::Histogram,
+            "gaugehistogram" => Self::GaugeHistogram,
+            "summary" => Self::Summary,
+            "info" => Self::Info,
+            "stateset" => Self::StateSet,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for MetricType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A metric family's name and metadata.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Family {
+    /// The family's name, without `_bucket`, `_sum`, `_count` (and in OpenMetrics `_total`).
+    pub name: Arc<str>,
+    /// The family's type.
+    pub metric_type: MetricType,
+    /// The family's unit, or empty.
+    pub unit: Arc<str>,
+    /// The family's help text, unescaped, or empty.
+    pub help: Arc<str>,
+}

@@ -1,0 +1,52 @@
+//! The contract between what stores samples and what queries them.
+//!
+//! Reading: [`Store::view`] pins a consistent state; [`View::prepare`] resolves selectors and can estimate their
+//! cost; [`Prepared::batches`] gives, for one selector, batches of series that share a time axis;
+//! [`Batch::read`] decodes cells of a batch into a caller-owned [`Tile`]. There is no iterator per series.
+//!
+//! Writing: [`Sink::bind`] resolves a schema once; [`Binding::append`] takes frames; [`Binding::rebind`] a diff.
+//!
+//! All of it is synchronous and may block. Everything that takes memory is leased from a [`Budget`], everything
+//! that takes time polls a [`Stop`]; both are arguments ([`Context`]), never globals.
+
+mod budget;
+mod error;
+mod hash;
+mod listing;
+mod merge;
+mod read;
+mod selector;
+mod stop;
+mod tile;
+mod write;
+
+pub use budget::{Budget, Lease, OverBudget};
+pub use error::StorageError;
+pub use hash::group_key_of;
+pub use listing::{Cardinality, ExemplarSeries, Listing, SeriesQuery};
+pub use merge::unify;
+pub use read::{Batch, Estimate, LastCell, Prepared, Store, View};
+pub use selector::{Grouping, Hints, Selector, TimeRange, Want};
+pub use stop::{Stop, StopReason};
+pub use tile::{Facts, Layout, Tile};
+pub use write::{Binding, Outcome, SeriesSample, Sink, SyncToken};
+
+/// What a call may use and when it must end.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Where memory is leased from.
+    pub budget: Budget,
+    /// Asked at least every millisecond of work.
+    pub stop: Stop,
+}
+
+impl Context {
+    /// Returns a context without limits, for tests and tools.
+    #[must_use]
+    pub fn unlimited() -> Self {
+        Self {
+            budget: Budget::unlimited(),
+            stop: Stop::never(),
+        }
+    }
+}

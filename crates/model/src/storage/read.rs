@@ -1,0 +1,234 @@
+//! The reading half of the contract.
+
+use super::{
+    Cardinality, Context, ExemplarSeries, Grouping, Layout, Listing, Selector, SeriesQuery,
+    StorageError, Tile, TimeRange, group_key_of,
+};
+use crate::{
+    cell,
+    histogram::Histogram,
+    labels::{LabelHash, LabelSet},
+    metadata::Family,
+};
+use std::{borrow::Cow, sync::Arc};
+
+/// Something that holds samples.
+pub trait Store: Send + Sync {
+    /// Pins the present state of what may overlap `range`: later writes are not seen through the view.
+    ///
+    /// Cheap: lists and counts, no samples.
+    ///
+    /// # Errors
+    /// Fails when the state cannot be read.
+    fn view(&self, range: TimeRange) -> Result<Arc<dyn View>, StorageError>;
+
+    /// Returns the times of the oldest and the newest sample, or `None` when there is none.
+    fn time_range(&self) -> Option<TimeRange>;
+}
+
+/// A consistent state of a store.
+pub trait View: Send + Sync {
+    /// Resolves selectors to series; equal selectors may be resolved once.
+    ///
+    /// # Errors
+    /// Fails over budget, when stopped, or when an index cannot be read.
+    fn prepare(
+        &self,
+        selectors: &[Selector],
+        ctx: &Context,
+    ) -> Result<Box<dyn Prepared>, StorageError>;
+
+    /// Lists label names of the series the query selects, sorted, distinct.
+    ///
+    /// # Errors
+    /// As `prepare`.
+    fn label_names(
+        &self,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Listing<String>, StorageError>;
+
+    /// Lists the values label `name` has in the series the query selects, sorted, distinct, without the empty one.
+    ///
+    /// # Errors
+    /// As `prepare`.
+    fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Listing<String>, StorageError>;
+
+    /// Lists the series the query selects, sorted, distinct.
+    ///
+    /// # Errors
+    /// As `prepare`.
+    fn series(&self, query: &SeriesQuery, ctx: &Context)
+    -> Result<Listing<LabelSet>, StorageError>;
+
+    /// Counts series by metric name, label name and label pair, the largest first, at most `limit` of each.
+    ///
+    /// # Errors
+    /// As `prepare`.
+    fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError>;
+
+    /// Lists known families, of `metric` alone or of all, sorted by name; several entries where origins disagree.
+    ///
+    /// # Errors
+    /// As `prepare`.
+    fn metadata(&self, metric: Option<&str>, ctx: &Context) -> Result<Vec<Family>, StorageError>;
+
+    /// Lists the exemplars of the series the query selects, by series, ascending in time.
+    ///
+    /// # Errors
+    /// As `prepare`.
+    fn exemplars(
+        &self,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Vec<ExemplarSeries>, StorageError> {
+        let _ = (query, ctx);
+        Ok(Vec::new())
+    }
+}
+
+/// How much a selector will cost, known before anything is decoded; an upper bound.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Estimate {
+    /// Series.
+    pub series: u64,
+    /// Samples.
+    pub samples: u64,
+    /// Encoded bytes to read.
+    pub bytes: u64,
+}
+
+/// Resolved selectors.
+pub trait Prepared: Send + Sync {
+    /// Returns the cost of all selectors together.
+    fn estimate(&self) -> Estimate;
+
+    /// Returns the batches of one selector, by its place in the list given to `prepare`.
+    ///
+    /// Over all batches of a selector every identity occurs **exactly once**, and the order of batches and of the
+    /// series in them is the same for the same view: callers may sum in that order and get the same bits again.
+    ///
+    /// # Errors
+    /// As `View::prepare`.
+    fn batches(&self, selector: usize, ctx: &Context) -> Result<Vec<Arc<dyn Batch>>, StorageError>;
+
+    /// Returns what the caller should be told though the answer stands, such as an unreadable block.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The newest cell of a series at some instant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LastCell {
+    /// When it was sampled.
+    pub time_ms: i64,
+    /// A float or a staleness marker; a histogram's cell when `histogram` is set.
+    pub cell: f64,
+    /// The histogram, if it is one.
+    pub histogram: Option<Arc<Histogram>>,
+    /// When the counter started, 0 where unknown.
+    pub start_time_ms: i64,
+}
+
+/// Series that share one time axis (or one lone series).
+///
+/// Series are numbered from 0. Methods may be called from several threads at once.
+pub trait Batch: Send + Sync {
+    /// Returns the number of series.
+    fn len(&self) -> usize;
+
+    /// Reports whether there is no series.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Builds the label set of a series.
+    fn labels(&self, series: usize) -> LabelSet;
+
+    /// Returns the value of one label of a series, `None` where the series lacks it.
+    fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
+        self.labels(series)
+            .get(name)
+            .map(|value| Cow::Owned(value.to_owned()))
+    }
+
+    /// Returns the hash of the label set of a series.
+    fn identity(&self, series: usize) -> LabelHash {
+        self.labels(series).hash()
+    }
+
+    /// Returns the hash of the labels that `grouping` keeps of a series.
+    fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
+        group_key_of(&self.labels(series), grouping)
+    }
+
+    /// Returns an interval that holds all samples of the batch.
+    fn time_range(&self) -> TimeRange;
+
+    /// Returns an upper bound on the samples of one series within `range`; the rows a tile would have.
+    fn rows(&self, range: TimeRange) -> usize;
+
+    /// Decodes the cells of `series`, in that order, within `range`, into `tile`.
+    ///
+    /// The tile gets one row for each instant of the shared axis within `range`, also where no chosen series has a
+    /// sample; the caller has leased the memory (`rows(range) * series.len() * 8` bytes). Start times are filled
+    /// when the selector's hints asked for them.
+    ///
+    /// # Errors
+    /// Fails when stopped or when bytes cannot be read; the tile's contents are then unspecified.
+    fn read(
+        &self,
+        series: &[u32],
+        range: TimeRange,
+        layout: Layout,
+        tile: &mut Tile,
+        ctx: &Context,
+    ) -> Result<(), StorageError>;
+
+    /// Finds, for each of `series`, the newest cell within `range`, pushing one entry for each onto `out`.
+    ///
+    /// A staleness marker is a cell: it is returned, older samples behind it are not.
+    ///
+    /// # Errors
+    /// As `read`.
+    fn last(
+        &self,
+        series: &[u32],
+        range: TimeRange,
+        out: &mut Vec<Option<LastCell>>,
+        ctx: &Context,
+    ) -> Result<(), StorageError> {
+        let mut tile = Tile::default();
+        self.read(series, range, Layout::SeriesMajor, &mut tile, ctx)?;
+        for at in 0..tile.series {
+            let newest = (0..tile.times_ms.len())
+                .rev()
+                .find(|&row| !cell::is_absent(tile.get(row, at)));
+            out.push(newest.map(|row| {
+                let value = tile.get(row, at);
+                let histogram = match cell::Cell::of(value) {
+                    cell::Cell::Histogram(index) => tile.histograms.get(index as usize).cloned(),
+                    _ => None,
+                };
+                let start_time_ms = tile
+                    .start_times_ms
+                    .get(tile.at(row, at))
+                    .copied()
+                    .unwrap_or_default();
+                LastCell {
+                    time_ms: tile.times_ms[row],
+                    cell: value,
+                    histogram,
+                    start_time_ms,
+                }
+            }));
+        }
+        Ok(())
+    }
+}

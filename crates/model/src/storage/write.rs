@@ -1,0 +1,126 @@
+//! The writing half of the contract.
+
+use super::StorageError;
+use crate::{frame::Frame, histogram::Histogram, labels::LabelSet, schema::Schema};
+use std::{ops::AddAssign, sync::Arc};
+
+/// Something that takes frames.
+pub trait Sink: Send + Sync {
+    /// Resolves a schema once; frames then name columns by slot.
+    ///
+    /// One origin holds one binding; dropping it says that the origin is gone. Series that other origins report
+    /// too are found here, not at every frame.
+    ///
+    /// # Errors
+    /// Fails over a limit or when the sink no longer accepts writes.
+    fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError>;
+
+    /// Stores scattered samples, of any series, in any order, at any time within the sink's bounds.
+    ///
+    /// # Errors
+    /// Fails when the sink no longer accepts writes; refused samples are counted, not errors.
+    fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError>;
+
+    /// Returns when everything up to `token` survives a loss of power.
+    ///
+    /// # Errors
+    /// Fails when it cannot be made sure; the sink then accepts no more writes.
+    fn sync(&self, token: SyncToken) -> Result<(), StorageError>;
+}
+
+/// A schema resolved by a sink; used by one writer at a time.
+pub trait Binding: Send {
+    /// Follows the schema to a newer version of its lineage, or to another lineage of the same origin.
+    ///
+    /// Never disturbs series that both have.
+    ///
+    /// # Errors
+    /// As `Sink::bind`.
+    fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError>;
+
+    /// Stores one round; the frame's schema must be the bound version.
+    ///
+    /// When it returns, the round is acknowledged: it has been handed to the kernel and outlives the process.
+    /// Readers see all of the round or nothing of it. Native histograms, stale events, per-sample times,
+    /// exemplars and start times are part of the round.
+    ///
+    /// # Errors
+    /// Fails when the sink no longer accepts writes; refused samples are counted, not errors.
+    fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError>;
+}
+
+/// One sample of one series.
+#[derive(Clone, Debug)]
+pub struct SeriesSample {
+    /// The series.
+    pub labels: LabelSet,
+    /// When.
+    pub time_ms: i64,
+    /// A float, a staleness marker, or a histogram's cell when `histogram` is set.
+    pub cell: f64,
+    /// The histogram, if it is one.
+    pub histogram: Option<Arc<Histogram>>,
+    /// When the counter started, 0 where unknown.
+    pub start_time_ms: i64,
+}
+
+impl SeriesSample {
+    /// Returns a float sample (or a staleness marker).
+    #[must_use]
+    pub fn float(labels: LabelSet, time_ms: i64, value: f64) -> Self {
+        Self {
+            labels,
+            time_ms,
+            cell: crate::cell::canonical(value),
+            histogram: None,
+            start_time_ms: 0,
+        }
+    }
+
+    /// Returns a native histogram sample.
+    #[must_use]
+    pub fn histogram(labels: LabelSet, time_ms: i64, histogram: Arc<Histogram>) -> Self {
+        Self {
+            labels,
+            time_ms,
+            cell: crate::cell::histogram(0),
+            histogram: Some(histogram),
+            start_time_ms: 0,
+        }
+    }
+}
+
+/// A place in the order of a sink's writes.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct SyncToken(pub u64);
+
+/// What became of the samples of a write; counts, not errors.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Outcome {
+    /// Stored, stale events included.
+    pub accepted: u64,
+    /// Same series and time as a stored sample with another value; the stored one stays.
+    pub duplicate: u64,
+    /// Older than the newest of its series where the sink takes none such.
+    pub out_of_order: u64,
+    /// Before the sink's lower bound in time.
+    pub too_old: u64,
+    /// After the sink's upper bound in time.
+    pub too_new: u64,
+    /// Beyond a series limit.
+    pub over_limit: u64,
+    /// Give it to `sync` to wait until these samples survive a loss of power.
+    pub token: SyncToken,
+}
+
+impl AddAssign for Outcome {
+    fn add_assign(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        self.duplicate += other.duplicate;
+        self.out_of_order += other.out_of_order;
+        self.too_old += other.too_old;
+        self.too_new += other.too_new;
+        self.over_limit += other.over_limit;
+        self.token = self.token.max(other.token);
+    }
+}
