@@ -106,7 +106,7 @@ pub fn format(ms: i64) -> String {
         let unit_ms = unit_ms.unsigned_abs();
         // Years and weeks are printed only when they divide the whole: 7d1h stays days and hours.
         let exact_only = matches!(name, "y" | "w");
-        if rest >= unit_ms && (!exact_only || rest % unit_ms == 0) {
+        if rest >= unit_ms && (!exact_only || rest.is_multiple_of(unit_ms)) {
             text.push_str(&format!("{}{name}", rest / unit_ms));
             rest %= unit_ms;
         }

@@ -9,7 +9,7 @@ use crate::{
     histogram::Histogram,
     labels::LabelSet,
     metadata::Family,
-    schema::Schema,
+    schema::{ColumnId, Schema},
     storage::{
         Batch, Binding, Cardinality, Context, Estimate, ExemplarSeries, Layout, Listing, Outcome,
         Prepared, Selector, SeriesQuery, SeriesSample, Sink, StorageError, Store, SyncToken, Tile,
@@ -27,7 +27,7 @@ pub struct MemStore(Arc<RwLock<State>>);
 
 #[derive(Clone, Debug, Default)]
 struct State {
-    series: BTreeMap<LabelSet, Arc<Series>>,
+    series: HashMap<LabelSet, Arc<Series>>,
     families: BTreeSet<FamilyKey>,
 }
 
@@ -96,6 +96,7 @@ impl Sink for MemStore {
         let mut binding = MemBinding {
             store: self.clone(),
             schema: schema.clone(),
+            labels: Vec::new(),
         };
         binding.rebind(schema)?;
         Ok(Box::new(binding))
@@ -119,11 +120,13 @@ impl Sink for MemStore {
 struct MemBinding {
     store: MemStore,
     schema: Schema,
+    labels: Vec<LabelSet>,
 }
 
 impl Binding for MemBinding {
     fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError> {
         self.schema = schema.clone();
+        self.labels = schema.columns().map(|(id, _)| schema.labels(id)).collect();
         let key = |f: &Family| {
             (
                 Arc::clone(&f.name),
@@ -144,8 +147,8 @@ impl Binding for MemBinding {
         );
         let mut outcome = Outcome::default();
         let starts: HashMap<_, _> = frame.start_times_ms().iter().copied().collect();
-        let sample = |column, cell: f64| SeriesSample {
-            labels: self.schema.labels(column),
+        let sample = |column: ColumnId, cell: f64| SeriesSample {
+            labels: self.labels[column.index()].clone(),
             time_ms: frame.time_of(column),
             cell,
             histogram: match cell::Cell::of(cell) {
@@ -166,7 +169,10 @@ impl Binding for MemBinding {
                 state.add(sample(*column, cell::STALE), &mut outcome);
             }
             for (column, exemplar) in frame.exemplars() {
-                let series = state.series.entry(self.schema.labels(*column)).or_default();
+                let series = state
+                    .series
+                    .entry(self.labels[column.index()].clone())
+                    .or_default();
                 let time_ms = exemplar.time_ms.unwrap_or(frame.time_of(*column));
                 Arc::make_mut(series)
                     .exemplars
@@ -217,6 +223,7 @@ impl Series {
 struct MemView(State);
 
 impl MemView {
+    /// Lists the selected series in label order, so that answers repeat.
     fn selected<'a>(
         &'a self,
         query: &'a SeriesQuery,
@@ -224,7 +231,9 @@ impl MemView {
         let chosen = |(labels, series): &(&LabelSet, &Arc<Series>)| {
             query.matches(labels) && series.has_sample_in(query.range)
         };
-        self.0.series.iter().filter(chosen)
+        let mut all: Vec<_> = self.0.series.iter().filter(chosen).collect();
+        all.sort_unstable_by_key(|(labels, _)| *labels);
+        all.into_iter()
     }
 }
 
@@ -339,13 +348,14 @@ impl View for MemView {
                 exemplars,
             })
         };
-        Ok(self
+        let matching = self
             .0
             .series
             .iter()
-            .filter(|(labels, _)| query.matches(labels))
-            .filter_map(of_series)
-            .collect())
+            .filter(|(labels, _)| query.matches(labels));
+        let mut found: Vec<ExemplarSeries> = matching.filter_map(of_series).collect();
+        found.sort_unstable_by(|a, b| a.labels.cmp(&b.labels));
+        Ok(found)
     }
 }
 

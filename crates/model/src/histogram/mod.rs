@@ -3,6 +3,10 @@
 //! **Invariant:** a bucket slice has exactly as many entries as its spans have slots, and holds absolute counts.
 //! Counts are `f64` for queries; integer histograms are exact up to 2^53 and remember that they were integers.
 
+mod kahan;
+
+pub use kahan::kahan_add;
+
 /// `histogram_schema` of a histogram whose bucket bounds are listed in `custom_values` (NHCB).
 pub const CUSTOM_BUCKETS: i32 = -53;
 

@@ -1,0 +1,776 @@
+//! Named cases, one promise each.
+
+use super::{BASE_MS, Sampled, Subject, dump};
+use crate::{
+    MatchOp, Matcher, MetricType, cell,
+    frame::Frame,
+    histogram::{Histogram, Span},
+    labels::{LabelSet, METRIC_NAME},
+    metadata::Family,
+    schema::{ColumnId, Schema},
+    storage::{
+        Budget, Context, Selector, SeriesQuery, SeriesSample, Stop, StopReason, StorageError,
+        Store, TimeRange,
+    },
+};
+use std::sync::Arc;
+
+type Case = fn(&mut dyn Subject);
+
+pub(super) const CASES: &[(&str, Case)] = &[
+    ("values come back bit for bit", values_come_back_bit_for_bit),
+    (
+        "absence and staleness are not values",
+        absence_and_staleness_are_not_values,
+    ),
+    (
+        "matchers select as Prometheus does",
+        matchers_select_as_prometheus_does,
+    ),
+    ("schemas grow and shrink", schemas_grow_and_shrink),
+    ("histograms travel", histograms_travel),
+    (
+        "samples may have times of their own",
+        samples_may_have_times_of_their_own,
+    ),
+    (
+        "scattered and late samples are kept",
+        scattered_and_late_samples_are_kept,
+    ),
+    (
+        "the first of two values at one time stays",
+        the_first_of_two_values_stays,
+    ),
+    (
+        "two origins may report one series",
+        two_origins_may_report_one_series,
+    ),
+    (
+        "listings are sorted, distinct and limited",
+        listings_are_sorted_distinct_and_limited,
+    ),
+    ("metadata is kept", metadata_is_kept),
+    ("a view is consistent", a_view_is_consistent),
+    (
+        "budgets and stops are respected",
+        budgets_and_stops_are_respected,
+    ),
+    ("an empty store answers", an_empty_store_answers),
+    ("start times are kept", start_times_are_kept),
+];
+
+pub(super) fn schema(common: &[(&str, &str)], names: &[&str]) -> Schema {
+    extend(&Schema::new(LabelSet::new(common.iter().copied())), names)
+}
+
+pub(super) fn extend(schema: &Schema, names: &[&str]) -> Schema {
+    let mut edit = schema.edit();
+    for name in names {
+        let (metric, labels) = name.split_once('/').unwrap_or((name, ""));
+        let family = Family {
+            name: metric.into(),
+            metric_type: MetricType::Gauge,
+            ..Family::default()
+        };
+        let family = edit.family(family);
+        let pairs = labels.split(',').filter_map(|pair| pair.split_once('='));
+        edit.push(&LabelSet::new(pairs.chain([(METRIC_NAME, metric)])), family);
+    }
+    edit.finish()
+}
+
+fn column(at: u32) -> ColumnId {
+    ColumnId(at)
+}
+
+fn only(subject: &dyn Subject, labels: &LabelSet) -> Vec<(i64, Sampled)> {
+    let matchers: Vec<Matcher> = labels
+        .iter()
+        .map(|label| Matcher::equal(label.name(), label.value()))
+        .collect();
+    let mut all = dump(subject.store(), &matchers, TimeRange::ALL);
+    assert!(all.len() <= 1, "{labels} selects {all:?}");
+    let samples = all
+        .pop_first()
+        .map(|(_, samples)| samples)
+        .unwrap_or_default();
+    samples
+        .into_iter()
+        .map(|(time_ms, sampled, _)| (time_ms, sampled))
+        .collect()
+}
+
+fn floats(values: &[(i64, f64)]) -> Vec<(i64, Sampled)> {
+    values
+        .iter()
+        .map(|(time_ms, value)| (*time_ms, Sampled::Float(value.to_bits())))
+        .collect()
+}
+
+fn values_come_back_bit_for_bit(subject: &mut dyn Subject) {
+    let odd = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.1,
+        0.30000000000000004,
+        1e-300,
+        f64::MIN_POSITIVE / 4.0,
+        f64::MAX,
+        f64::MIN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        cell::NAN,
+        f64::NAN,
+        f64::from_bits(0x7ff8_dead_beef_0001),
+        f64::from_bits(0xfff8_0000_0000_0001),
+        9_007_199_254_740_991.0,
+        9_007_199_254_740_993.0,
+        -9_007_199_254_740_992.0,
+        1_767_225_600.123,
+        0.001,
+        123_456.789,
+        1e22,
+        5e-324,
+    ];
+    let names: Vec<String> = (0..40).map(|i| format!("m{i}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let schema = schema(&[("job", "bits")], &names);
+    let mut binding = subject.sink().bind(&schema).expect("a binding");
+    let mut frame = Frame::new(schema.clone(), 0);
+    let value = |row: usize, at: usize| odd[(row * 7 + at * (row / 24 + 1)) % odd.len()];
+    for row in 0..60 {
+        frame.restart(&schema, BASE_MS + row as i64 * 5_000);
+        (0..40u32).for_each(|at| frame.set(column(at), value(row, at as usize)));
+        assert_eq!(binding.append(&frame).expect("appended").accepted, 40);
+    }
+    drop(binding);
+    subject.settle();
+    for at in 0..40 {
+        let expected: Vec<_> = (0..60)
+            .map(|row| (BASE_MS + row as i64 * 5_000, value(row, at)))
+            .collect();
+        assert_eq!(
+            only(subject, &schema.labels(column(at as u32))),
+            floats(&expected),
+            "m{at}"
+        );
+    }
+}
+
+fn absence_and_staleness_are_not_values(subject: &mut dyn Subject) {
+    let schema = schema(&[("job", "gaps")], &["flaps", "steady", "ends", "never"]);
+    let mut binding = subject.sink().bind(&schema).expect("a binding");
+    for row in 0..20i64 {
+        let mut frame = Frame::new(schema.clone(), BASE_MS + row * 1000);
+        if row % 3 != 0 {
+            frame.set(column(0), row as f64);
+        }
+        frame.set(column(1), 7.0);
+        match row {
+            0..10 => frame.set(column(2), row as f64 / 10.0),
+            10 => frame.mark_stale(column(2)),
+            _ => {}
+        }
+        binding.append(&frame).expect("appended");
+    }
+    drop(binding);
+    subject.settle();
+    let flaps: Vec<_> = (0..20)
+        .filter(|row| row % 3 != 0)
+        .map(|row| (BASE_MS + row * 1000, row as f64))
+        .collect();
+    assert_eq!(only(subject, &schema.labels(column(0))), floats(&flaps));
+    assert_eq!(only(subject, &schema.labels(column(1))).len(), 20);
+    let mut ends = floats(
+        &(0..10)
+            .map(|row| (BASE_MS + row * 1000, row as f64 / 10.0))
+            .collect::<Vec<_>>(),
+    );
+    ends.push((BASE_MS + 10_000, Sampled::Stale));
+    assert_eq!(only(subject, &schema.labels(column(2))), ends);
+    assert_eq!(only(subject, &schema.labels(column(3))), []);
+}
+
+fn matchers_select_as_prometheus_does(subject: &mut dyn Subject) {
+    let first = schema(
+        &[("job", "a"), ("zone", "z1")],
+        &["up", "req/code=200", "req/code=500,pod=p"],
+    );
+    let second = schema(
+        &[("job", "b"), ("pod", "q")],
+        &["up", "req/code=404,zone=z2", "odd/code=200"],
+    );
+    for schema in [&first, &second] {
+        let mut frame = Frame::new(schema.clone(), BASE_MS);
+        (0..3).for_each(|at| frame.set(column(at), 1.0));
+        subject
+            .sink()
+            .bind(schema)
+            .expect("a binding")
+            .append(&frame)
+            .expect("appended");
+    }
+    subject.settle();
+    let expressions: [&[(MatchOp, &str, &str)]; 14] = [
+        &[],
+        &[(MatchOp::Equal, METRIC_NAME, "up")],
+        &[(MatchOp::Equal, "job", "a")],
+        &[(MatchOp::Equal, "pod", "")],
+        &[(MatchOp::NotEqual, "pod", "")],
+        &[
+            (MatchOp::NotEqual, "zone", "z1"),
+            (MatchOp::Equal, METRIC_NAME, "req"),
+        ],
+        &[(MatchOp::Regex, "code", "2..|4..")],
+        &[(MatchOp::Regex, "code", "200|500")],
+        &[(MatchOp::Regex, "code", "")],
+        &[(MatchOp::Regex, "code", "(2..)?")],
+        &[(MatchOp::NotRegex, "code", "5..|")],
+        &[
+            (MatchOp::Regex, "pod", ".+"),
+            (MatchOp::NotRegex, "zone", "z1"),
+        ],
+        &[(MatchOp::Equal, "nope", "x")],
+        &[
+            (MatchOp::Regex, "zone", ".*"),
+            (MatchOp::NotEqual, "job", "b"),
+            (MatchOp::Regex, METRIC_NAME, "u.*|req"),
+        ],
+    ];
+    let all: Vec<LabelSet> = [&first, &second]
+        .iter()
+        .flat_map(|schema| schema.columns().map(|(id, _)| schema.labels(id)))
+        .collect();
+    for expression in expressions {
+        let matchers: Vec<Matcher> = expression
+            .iter()
+            .map(|(op, name, value)| Matcher::new(*op, name, value).expect("a matcher"))
+            .collect();
+        let query = SeriesQuery {
+            any_of: vec![matchers.clone()],
+            range: TimeRange::ALL,
+            limit: None,
+        };
+        let mut expected: Vec<LabelSet> = all
+            .iter()
+            .filter(|labels| query.matches(labels))
+            .cloned()
+            .collect();
+        expected.sort();
+        let found: Vec<LabelSet> = dump(subject.store(), &matchers, TimeRange::ALL)
+            .into_keys()
+            .collect();
+        assert_eq!(found, expected, "{matchers:?}");
+        let view = subject.store().view(TimeRange::ALL).expect("a view");
+        let listed = view.series(&query, &Context::unlimited()).expect("series");
+        assert_eq!(listed.items, expected, "series for {matchers:?}");
+    }
+}
+
+fn schemas_grow_and_shrink(subject: &mut dyn Subject) {
+    let first = schema(&[("job", "grow")], &["a", "b"]);
+    let mut binding = subject.sink().bind(&first).expect("a binding");
+    let mut frame = Frame::new(first.clone(), BASE_MS);
+    frame.set(column(0), 1.0);
+    frame.set(column(1), 2.0);
+    binding.append(&frame).expect("appended");
+    let mut edit = extend(&first, &["c"]).edit();
+    edit.retire(column(0));
+    let second = edit.finish();
+    binding.rebind(&second).expect("rebound");
+    frame.restart(&second, BASE_MS + 1000);
+    frame.set(column(1), 3.0);
+    frame.set(column(2), 4.0);
+    binding.append(&frame).expect("appended");
+    let third = extend(&second, &["a"]);
+    binding.rebind(&third).expect("rebound");
+    frame.restart(&third, BASE_MS + 2000);
+    frame.set(column(1), 5.0);
+    frame.set(column(3), 6.0);
+    binding.append(&frame).expect("appended");
+    let other = schema(&[("job", "grow")], &["b", "d"]);
+    binding.rebind(&other).expect("rebound to another lineage");
+    frame.restart(&other, BASE_MS + 3000);
+    frame.set(column(0), 7.0);
+    frame.set(column(1), 8.0);
+    binding.append(&frame).expect("appended");
+    drop(binding);
+    subject.settle();
+    let of = |name: &str| {
+        only(
+            subject,
+            &LabelSet::new([(METRIC_NAME, name), ("job", "grow")]),
+        )
+    };
+    assert_eq!(of("a"), floats(&[(BASE_MS, 1.0), (BASE_MS + 2000, 6.0)]));
+    assert_eq!(
+        of("b"),
+        floats(&[
+            (BASE_MS, 2.0),
+            (BASE_MS + 1000, 3.0),
+            (BASE_MS + 2000, 5.0),
+            (BASE_MS + 3000, 7.0)
+        ])
+    );
+    assert_eq!(of("c"), floats(&[(BASE_MS + 1000, 4.0)]));
+    assert_eq!(of("d"), floats(&[(BASE_MS + 3000, 8.0)]));
+}
+
+pub(super) fn exponential(count: f64) -> Arc<Histogram> {
+    Arc::new(Histogram {
+        histogram_schema: 3,
+        integer_counts: count.fract() == 0.0,
+        zero_threshold: 1e-128,
+        zero_count: 1.0,
+        count: count * 3.0 + 1.0,
+        sum: count * 1.5,
+        positive_spans: vec![
+            Span {
+                offset: -2,
+                length: 2,
+            },
+            Span {
+                offset: 3,
+                length: 1,
+            },
+        ],
+        positive_buckets: vec![count, count * 0.5, count * 0.5],
+        negative_spans: vec![Span {
+            offset: 0,
+            length: 1,
+        }],
+        negative_buckets: vec![count],
+        ..Histogram::default()
+    })
+}
+
+fn histograms_travel(subject: &mut dyn Subject) {
+    let schema = schema(&[("job", "hist")], &["h", "mixed", "custom"]);
+    let custom = |count: f64| {
+        Arc::new(Histogram {
+            histogram_schema: crate::histogram::CUSTOM_BUCKETS,
+            count,
+            sum: count * 2.0,
+            positive_spans: vec![Span {
+                offset: 0,
+                length: 3,
+            }],
+            positive_buckets: vec![count, 0.0, 0.0],
+            custom_values: vec![0.1, 1.0],
+            ..Histogram::default()
+        })
+    };
+    let mut binding = subject.sink().bind(&schema).expect("a binding");
+    for row in 0..12i64 {
+        let mut frame = Frame::new(schema.clone(), BASE_MS + row * 1000);
+        frame.set_histogram(column(0), exponential(row as f64 * 2.0));
+        match row % 3 {
+            0 => frame.set(column(1), row as f64),
+            1 => frame.set_histogram(column(1), exponential(row as f64 + 0.25)),
+            _ => frame.mark_stale(column(1)),
+        }
+        frame.set_histogram(column(2), custom(row as f64));
+        assert_eq!(binding.append(&frame).expect("appended").accepted, 3);
+    }
+    drop(binding);
+    subject.settle();
+    let at = |row: i64| BASE_MS + row * 1000;
+    let expected: Vec<_> = (0..12)
+        .map(|row| (at(row), Sampled::Histogram(exponential(row as f64 * 2.0))))
+        .collect();
+    assert_eq!(only(subject, &schema.labels(column(0))), expected);
+    let mixed: Vec<_> = (0..12)
+        .map(|row| match row % 3 {
+            0 => (at(row), Sampled::Float((row as f64).to_bits())),
+            1 => (at(row), Sampled::Histogram(exponential(row as f64 + 0.25))),
+            _ => (at(row), Sampled::Stale),
+        })
+        .collect();
+    assert_eq!(only(subject, &schema.labels(column(1))), mixed);
+    let expected: Vec<_> = (0..12)
+        .map(|row| (at(row), Sampled::Histogram(custom(row as f64))))
+        .collect();
+    assert_eq!(only(subject, &schema.labels(column(2))), expected);
+}
+
+fn samples_may_have_times_of_their_own(subject: &mut dyn Subject) {
+    let schema = schema(&[("job", "cadvisor")], &["a", "b", "c"]);
+    let mut binding = subject.sink().bind(&schema).expect("a binding");
+    for row in 0..10i64 {
+        let mut frame = Frame::new(schema.clone(), BASE_MS + row * 10_000);
+        frame.set(column(0), row as f64);
+        frame.set(column(1), row as f64 + 0.5);
+        frame.set_time(column(1), BASE_MS + row * 10_000 - 333 * (row % 3));
+        frame.set(column(2), 1.0);
+        frame.set_time(column(2), BASE_MS - 60_000 + row);
+        assert_eq!(binding.append(&frame).expect("appended").accepted, 3);
+    }
+    drop(binding);
+    subject.settle();
+    let own: Vec<_> = (0..10)
+        .map(|row| (BASE_MS + row * 10_000 - 333 * (row % 3), row as f64 + 0.5))
+        .collect();
+    assert_eq!(only(subject, &schema.labels(column(1))), floats(&own));
+    let old: Vec<_> = (0..10).map(|row| (BASE_MS - 60_000 + row, 1.0)).collect();
+    assert_eq!(only(subject, &schema.labels(column(2))), floats(&old));
+    assert_eq!(only(subject, &schema.labels(column(0))).len(), 10);
+}
+
+fn scattered_and_late_samples_are_kept(subject: &mut dyn Subject) {
+    let series =
+        |i: usize| LabelSet::new([(METRIC_NAME, "scattered"), ("i", i.to_string().as_str())]);
+    let mut samples = Vec::new();
+    for step in 0..30i64 {
+        for i in 0..5usize {
+            let time_ms = BASE_MS + (step * 17 % 30) * 1000 + i as i64;
+            samples.push(SeriesSample::float(series(i), time_ms, time_ms as f64));
+        }
+    }
+    for chunk in samples.chunks(7) {
+        let outcome = subject.sink().append_samples(chunk).expect("appended");
+        assert_eq!(
+            (outcome.accepted, outcome.out_of_order),
+            (chunk.len() as u64, 0)
+        );
+    }
+    subject.settle();
+    for i in 0..5 {
+        let times = (0..30).map(|step| BASE_MS + step * 1000 + i as i64);
+        let expected: Vec<_> = times.map(|time_ms| (time_ms, time_ms as f64)).collect();
+        assert_eq!(only(subject, &series(i)), floats(&expected));
+    }
+    let late = [
+        SeriesSample::float(series(0), BASE_MS - 3_600_000, 1.0),
+        SeriesSample::float(series(0), BASE_MS + 500, 2.0),
+        SeriesSample::float(series(0), BASE_MS + 90_000, cell::STALE),
+        SeriesSample::histogram(series(1), BASE_MS - 7_000_000, exponential(2.0)),
+    ];
+    assert_eq!(
+        subject
+            .sink()
+            .append_samples(&late)
+            .expect("appended")
+            .accepted,
+        4
+    );
+    subject.settle();
+    let found = only(subject, &series(0));
+    assert_eq!(found.len(), 33);
+    assert_eq!(
+        found[0],
+        (BASE_MS - 3_600_000, Sampled::Float(1.0f64.to_bits()))
+    );
+    assert_eq!(found[2], (BASE_MS + 500, Sampled::Float(2.0f64.to_bits())));
+    assert_eq!(found[32], (BASE_MS + 90_000, Sampled::Stale));
+    assert_eq!(
+        only(subject, &series(1))[0],
+        (BASE_MS - 7_000_000, Sampled::Histogram(exponential(2.0)))
+    );
+}
+
+fn the_first_of_two_values_stays(subject: &mut dyn Subject) {
+    let labels = LabelSet::new([(METRIC_NAME, "twice")]);
+    let sample = |value| [SeriesSample::float(labels.clone(), BASE_MS, value)];
+    assert_eq!(
+        subject
+            .sink()
+            .append_samples(&sample(1.0))
+            .expect("appended")
+            .accepted,
+        1
+    );
+    let again = subject
+        .sink()
+        .append_samples(&sample(1.0))
+        .expect("appended");
+    assert_eq!((again.accepted, again.duplicate), (1, 0));
+    let other = subject
+        .sink()
+        .append_samples(&sample(2.0))
+        .expect("appended");
+    assert_eq!((other.accepted, other.duplicate), (0, 1));
+    subject.settle();
+    assert_eq!(only(subject, &labels), floats(&[(BASE_MS, 1.0)]));
+}
+
+fn two_origins_may_report_one_series(subject: &mut dyn Subject) {
+    let one = schema(&[("job", "fed")], &["shared/instance=x", "mine"]);
+    let two = schema(&[("instance", "x")], &["shared/job=fed", "yours"]);
+    let mut first = subject.sink().bind(&one).expect("a binding");
+    let mut second = subject.sink().bind(&two).expect("a binding");
+    for row in 0..10i64 {
+        let mut frame = Frame::new(one.clone(), BASE_MS + row * 1000);
+        frame.set(column(0), row as f64);
+        frame.set(column(1), 1.0);
+        first.append(&frame).expect("appended");
+        let mut frame = Frame::new(two.clone(), BASE_MS + row * 1000 + 500 * (row % 2));
+        frame.set(column(0), row as f64 + 100.0 * (row % 2) as f64);
+        frame.set(column(1), 2.0);
+        second.append(&frame).expect("appended");
+    }
+    drop((first, second));
+    subject.settle();
+    let mut expected = Vec::new();
+    for row in 0..10i64 {
+        expected.push((BASE_MS + row * 1000, row as f64));
+        if row % 2 == 1 {
+            expected.push((BASE_MS + row * 1000 + 500, row as f64 + 100.0));
+        }
+    }
+    assert_eq!(only(subject, &one.labels(column(0))), floats(&expected));
+    assert_eq!(dump(subject.store(), &[], TimeRange::ALL).len(), 3);
+}
+
+fn listings_are_sorted_distinct_and_limited(subject: &mut dyn Subject) {
+    let schema = schema(
+        &[("job", "list"), ("zone", "z")],
+        &["b/x=1", "b/x=2", "a/y=3", "c/x=1,y=4"],
+    );
+    let mut frame = Frame::new(schema.clone(), BASE_MS);
+    (0..4).for_each(|at| frame.set(column(at), 1.0));
+    subject
+        .sink()
+        .bind(&schema)
+        .expect("a binding")
+        .append(&frame)
+        .expect("appended");
+    subject.settle();
+    let ctx = Context::unlimited();
+    let view = subject.store().view(TimeRange::ALL).expect("a view");
+    let all = SeriesQuery::all(TimeRange::ALL);
+    assert_eq!(
+        view.label_names(&all, &ctx).expect("names").items,
+        ["__name__", "job", "x", "y", "zone"]
+    );
+    assert_eq!(
+        view.label_values(METRIC_NAME, &all, &ctx)
+            .expect("values")
+            .items,
+        ["a", "b", "c"]
+    );
+    assert_eq!(
+        view.label_values("job", &all, &ctx).expect("values").items,
+        ["list"]
+    );
+    assert_eq!(
+        view.label_values("nope", &all, &ctx).expect("values").items,
+        Vec::<String>::new()
+    );
+    let limited = SeriesQuery {
+        limit: Some(2),
+        ..all.clone()
+    };
+    let names = view
+        .label_values(METRIC_NAME, &limited, &ctx)
+        .expect("values");
+    assert_eq!((names.items.len(), names.truncated), (2, true));
+    let of_b = SeriesQuery {
+        any_of: vec![
+            vec![Matcher::equal(METRIC_NAME, "b")],
+            vec![Matcher::equal("y", "3")],
+        ],
+        ..all
+    };
+    assert_eq!(
+        view.label_names(&of_b, &ctx).expect("names").items,
+        ["__name__", "job", "x", "y", "zone"]
+    );
+    assert_eq!(
+        view.label_values("y", &of_b, &ctx).expect("values").items,
+        ["3"]
+    );
+    assert_eq!(
+        view.label_values("x", &of_b, &ctx).expect("values").items,
+        ["1", "2"]
+    );
+    assert_eq!(view.series(&of_b, &ctx).expect("series").items.len(), 3);
+    let cardinality = view.cardinality(2, &ctx).expect("cardinality");
+    assert_eq!(cardinality.series, 4);
+    assert_eq!(
+        cardinality.by_metric,
+        [("b".to_owned(), 2), ("a".to_owned(), 1)]
+    );
+    assert_eq!(
+        cardinality.values_by_label,
+        [("__name__".to_owned(), 3), ("x".to_owned(), 2)]
+    );
+    assert_eq!(
+        cardinality.by_pair,
+        [("job=list".to_owned(), 4), ("zone=z".to_owned(), 4)]
+    );
+}
+
+fn metadata_is_kept(subject: &mut dyn Subject) {
+    let mut edit = Schema::new(LabelSet::new([("job", "meta")])).edit();
+    let family = Family {
+        name: "requests".into(),
+        metric_type: MetricType::Counter,
+        unit: "seconds".into(),
+        help: "What\nit is.".into(),
+    };
+    let id = edit.family(family.clone());
+    edit.push(&LabelSet::new([(METRIC_NAME, "requests")]), id);
+    let schema = edit.finish();
+    let mut frame = Frame::new(schema.clone(), BASE_MS);
+    frame.set(column(0), 1.0);
+    subject
+        .sink()
+        .bind(&schema)
+        .expect("a binding")
+        .append(&frame)
+        .expect("appended");
+    subject.settle();
+    let view = subject.store().view(TimeRange::ALL).expect("a view");
+    let ctx = Context::unlimited();
+    assert_eq!(
+        view.metadata(None, &ctx).expect("metadata"),
+        [family.clone()]
+    );
+    assert_eq!(
+        view.metadata(Some("requests"), &ctx).expect("metadata"),
+        [family]
+    );
+    assert_eq!(view.metadata(Some("nope"), &ctx).expect("metadata"), []);
+}
+
+fn a_view_is_consistent(subject: &mut dyn Subject) {
+    let schema = schema(&[("job", "view")], &["a", "b"]);
+    let mut binding = subject.sink().bind(&schema).expect("a binding");
+    let mut append = |row: i64| {
+        let mut frame = Frame::new(schema.clone(), BASE_MS + row * 1000);
+        frame.set(column(0), row as f64);
+        frame.set(column(1), row as f64);
+        binding.append(&frame).expect("appended");
+    };
+    (0..5).for_each(&mut append);
+    let view = subject.store().view(TimeRange::ALL).expect("a view");
+    (5..10).for_each(&mut append);
+    let pinned = Pinned(view);
+    let seen = dump(&pinned, &[], TimeRange::ALL);
+    assert!(
+        seen.len() == 2 && seen.values().all(|samples| samples.len() == 5),
+        "{seen:?}"
+    );
+    let seen = dump(subject.store(), &[], TimeRange::ALL);
+    assert!(
+        seen.values().all(|samples| samples.len() == 10),
+        "writes are read at once: {seen:?}"
+    );
+    let part = dump(
+        subject.store(),
+        &[],
+        TimeRange::new(BASE_MS + 2000, BASE_MS + 6000),
+    );
+    assert!(
+        part.values().all(|samples| samples.len() == 5),
+        "both ends are inclusive: {part:?}"
+    );
+}
+
+struct Pinned(Arc<dyn crate::storage::View>);
+
+impl Store for Pinned {
+    fn view(&self, _: TimeRange) -> Result<Arc<dyn crate::storage::View>, StorageError> {
+        Ok(Arc::clone(&self.0))
+    }
+
+    fn time_range(&self) -> Option<TimeRange> {
+        None
+    }
+}
+
+fn budgets_and_stops_are_respected(subject: &mut dyn Subject) {
+    let schema = schema(&[("job", "stop")], &["a"]);
+    let mut frame = Frame::new(schema.clone(), BASE_MS);
+    frame.set(column(0), 1.0);
+    subject
+        .sink()
+        .bind(&schema)
+        .expect("a binding")
+        .append(&frame)
+        .expect("appended");
+    subject.settle();
+    let stop = Stop::never();
+    stop.stop(StopReason::Canceled);
+    let ctx = Context {
+        budget: Budget::unlimited(),
+        stop,
+    };
+    let view = subject.store().view(TimeRange::ALL).expect("a view");
+    let selector = Selector::new(Vec::new(), TimeRange::ALL);
+    let outcome = view
+        .prepare(std::slice::from_ref(&selector), &ctx)
+        .and_then(|prepared| {
+            let batches = prepared.batches(0, &ctx)?;
+            batches.iter().try_for_each(|batch| {
+                let mut tile = crate::storage::Tile::default();
+                batch.read(
+                    &[0],
+                    TimeRange::ALL,
+                    crate::storage::Layout::SeriesMajor,
+                    &mut tile,
+                    &ctx,
+                )
+            })
+        });
+    assert!(
+        matches!(outcome, Err(StorageError::Stopped(StopReason::Canceled))),
+        "{outcome:?}"
+    );
+    let budget = Budget::new("test", 1 << 30);
+    let ctx = Context {
+        budget: budget.clone(),
+        stop: Stop::never(),
+    };
+    let prepared = view.prepare(&[selector], &ctx).expect("prepared");
+    drop(prepared.batches(0, &ctx).expect("batches"));
+    drop(prepared);
+    assert_eq!(budget.used_bytes(), 0, "everything leased came back");
+}
+
+fn an_empty_store_answers(subject: &mut dyn Subject) {
+    subject.settle();
+    assert_eq!(subject.store().time_range(), None);
+    assert!(dump(subject.store(), &[], TimeRange::ALL).is_empty());
+    let view = subject.store().view(TimeRange::ALL).expect("a view");
+    let ctx = Context::unlimited();
+    assert!(
+        view.label_names(&SeriesQuery::all(TimeRange::ALL), &ctx)
+            .expect("names")
+            .items
+            .is_empty()
+    );
+    assert_eq!(view.cardinality(10, &ctx).expect("cardinality").series, 0);
+}
+
+fn start_times_are_kept(subject: &mut dyn Subject) {
+    let schema = schema(&[("job", "starts")], &["counter", "gauge"]);
+    let mut binding = subject.sink().bind(&schema).expect("a binding");
+    for row in 0..9i64 {
+        let mut frame = Frame::new(schema.clone(), BASE_MS + row * 1000);
+        frame.set(column(0), (row % 4) as f64);
+        frame.set_start_time(column(0), BASE_MS - 5_000 + (row / 4) * 4000);
+        frame.set(column(1), 1.0);
+        binding.append(&frame).expect("appended");
+    }
+    drop(binding);
+    subject.settle();
+    let all = dump(subject.store(), &[], TimeRange::ALL);
+    let starts: Vec<i64> = all[&schema.labels(column(0))]
+        .iter()
+        .map(|(_, _, start_ms)| *start_ms)
+        .collect();
+    let expected: Vec<i64> = (0..9)
+        .map(|row| BASE_MS - 5_000 + (row / 4) * 4000)
+        .collect();
+    assert_eq!(starts, expected);
+    assert!(
+        all[&schema.labels(column(1))]
+            .iter()
+            .all(|(_, _, start_ms)| *start_ms == 0)
+    );
+    let range = subject.store().time_range().expect("samples");
+    assert_eq!(range, TimeRange::new(BASE_MS, BASE_MS + 8000));
+}
