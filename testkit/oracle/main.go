@@ -1,0 +1,202 @@
+// Command oracle answers what the newest released Prometheus thinks of a PromQL expression.
+//
+// It reads one JSON request a line from standard input and writes one JSON answer a line to standard output:
+//
+//	{"expr": "sum(up) by (job)"}
+//	    -> {"ok": true, "string": "sum by (job) (up)", "type": "vector"} or {"ok": false, "error": "1:5: parse error: …"}
+//	{"expr": "…", "load": "load 30s\n  up 1 1", "time_ms": 30000}
+//	{"expr": "…", "load": "…", "start_ms": 0, "end_ms": 60000, "step_ms": 15000}
+//	    -> {"ok": true, "type": "…", "result": …, "warnings": […], "infos": […]} or {"ok": false, "error": "…"}
+//
+// "load" is one load command of the .test files of Prometheus; the result has the shape of the HTTP API's.
+// The answer carries the request's "id" when there is one.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+)
+
+// maxLine is the longest request, in bytes.
+const maxLine = 16 << 20
+
+type request struct {
+	ID      json.RawMessage `json:"id"`
+	Expr    string          `json:"expr"`
+	Load    *string         `json:"load"`
+	TimeMs  int64           `json:"time_ms"`
+	StartMs int64           `json:"start_ms"`
+	EndMs   int64           `json:"end_ms"`
+	StepMs  int64           `json:"step_ms"`
+}
+
+type answer struct {
+	ID       json.RawMessage `json:"id,omitempty"`
+	OK       bool            `json:"ok"`
+	String   string          `json:"string,omitempty"`
+	Type     string          `json:"type,omitempty"`
+	Result   any             `json:"result,omitempty"`
+	Warnings []string        `json:"warnings,omitempty"`
+	Infos    []string        `json:"infos,omitempty"`
+	Error    string          `json:"error,omitempty"`
+}
+
+func main() {
+	if err := serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// serve answers until the input ends.
+func serve(in io.Reader, out io.Writer) error {
+	o := newOracle()
+	defer o.close()
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	for lines.Scan() {
+		var req request
+		var ans answer
+		if err := json.Unmarshal(lines.Bytes(), &req); err != nil {
+			ans = answer{Error: fmt.Sprintf("bad request: %v", err)}
+		} else {
+			ans = o.answer(req)
+		}
+		ans.ID = req.ID
+		if err := encoder.Encode(ans); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// oracle keeps the last loaded series: requests usually come in runs over one load.
+type oracle struct {
+	parser parser.Parser
+	engine *promql.Engine
+	loaded string
+	loader *promqltest.LazyLoader
+}
+
+func newOracle() *oracle {
+	p := parser.NewParser(promqltest.TestParserOpts)
+	return &oracle{
+		parser: p,
+		engine: promql.NewEngine(promql.EngineOpts{
+			MaxSamples:               50_000_000,
+			Timeout:                  time.Minute,
+			LookbackDelta:            5 * time.Minute,
+			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+			EnableAtModifier:         true,
+			EnableNegativeOffset:     true,
+			Parser:                   p,
+		}),
+	}
+}
+
+func (o *oracle) close() {
+	if o.loader != nil {
+		o.loader.Close()
+	}
+	o.engine.Close()
+}
+
+func (o *oracle) answer(req request) answer {
+	if req.Load == nil {
+		return o.parse(req.Expr)
+	}
+	ans, err := o.query(req)
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	return ans
+}
+
+func (o *oracle) parse(text string) answer {
+	expr, err := o.parser.ParseExpr(text)
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	return answer{OK: true, String: expr.String(), Type: string(expr.Type())}
+}
+
+func (o *oracle) query(req request) (answer, error) {
+	if err := o.load(*req.Load); err != nil {
+		return answer{}, err
+	}
+	ctx := context.Background()
+	var query promql.Query
+	var err error
+	if req.StepMs > 0 {
+		start, end := time.UnixMilli(req.StartMs), time.UnixMilli(req.EndMs)
+		step := time.Duration(req.StepMs) * time.Millisecond
+		query, err = o.engine.NewRangeQuery(ctx, o.loader.Queryable(), nil, req.Expr, start, end, step)
+	} else {
+		query, err = o.engine.NewInstantQuery(ctx, o.loader.Queryable(), nil, req.Expr, time.UnixMilli(req.TimeMs))
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	defer query.Close()
+	result := query.Exec(ctx)
+	if result.Err != nil {
+		return answer{}, result.Err
+	}
+	warnings, infos := result.Warnings.AsStrings(req.Expr, 0, 0)
+	slices.Sort(warnings)
+	slices.Sort(infos)
+	// Encoded here: the query's memory is reused once it is closed.
+	encoded, err := json.Marshal(ordered(result.Value))
+	if err != nil {
+		return answer{}, err
+	}
+	kind := string(result.Value.Type())
+	return answer{OK: true, Type: kind, Result: json.RawMessage(encoded), Warnings: warnings, Infos: infos}, nil
+}
+
+// ordered sorts a matrix by labels. A vector keeps its order: sort() and topk() mean it.
+func ordered(value parser.Value) parser.Value {
+	if matrix, ok := value.(promql.Matrix); ok {
+		slices.SortFunc(matrix, func(a, b promql.Series) int {
+			return labels.Compare(a.Metric, b.Metric)
+		})
+	}
+	return value
+}
+
+func (o *oracle) load(text string) error {
+	if o.loader != nil && o.loaded == text {
+		return nil
+	}
+	loader, err := promqltest.NewLazyLoader(text, promqltest.LazyLoaderOpts{
+		EnableAtModifier:     true,
+		EnableNegativeOffset: true,
+	})
+	if err != nil {
+		return err
+	}
+	// Far beyond any load command's last sample.
+	loader.WithSamplesTill(time.UnixMilli(1<<52), func(e error) { err = e })
+	if err != nil {
+		loader.Close()
+		return err
+	}
+	if o.loader != nil {
+		o.loader.Close()
+	}
+	o.loader, o.loaded = loader, text
+	return nil
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestAnswers shows each kind of request with the answer that clients rely on, byte for byte.
+func TestAnswers(t *testing.T) {
+	load := `"load": "load 15s\n  a{x=\"1\"} 0+1x10\n  a{x=\"2\"} 0 NaN Inf"`
+	for _, c := range []struct{ name, request, want string }{
+		{"print", `{"expr": "sum(up)by(job)"}`, `{"ok":true,"string":"sum by (job) (up)","type":"vector"}`},
+		{"experimental", `{"expr": "limitk(2, up)"}`, `{"ok":true,"string":"limitk(2, up)","type":"vector"}`},
+		{"error", `{"id": 7, "expr": "sum("}`, `{"id":7,"ok":false,"error":"1:5: parse error: unclosed left parenthesis"}`},
+		{
+			"instant", `{"expr": "a", ` + load + `, "time_ms": 30000}`,
+			`{"ok":true,"type":"vector","result":[` +
+				`{"metric":{"__name__":"a","x":"1"},"value":[30,"2"]},` +
+				`{"metric":{"__name__":"a","x":"2"},"value":[30,"+Inf"]}]}`,
+		},
+		{
+			"range", `{"expr": "rate(a{x=\"1\"}[1m])", ` + load + `, "start_ms": 60000, "end_ms": 90000, "step_ms": 15000}`,
+			`{"ok":true,"type":"matrix","result":[{"metric":{"x":"1"},"values":[` +
+				`[60,"0.06666666666666665"],[75,"0.06666666666666665"],[90,"0.06666666666666665"]]}],` +
+				`"infos":["PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket: \"a\" (1:6)"]}`,
+		},
+		{"bad load", `{"expr": "a", "load": "load x"}`, `"ok":false,"error":`},
+		{"bad request", `{`, `"error":"bad request: `},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := serve(strings.NewReader(c.request+"\n"), &out); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.TrimSpace(out.String()); !strings.Contains(got, c.want) {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
