@@ -107,7 +107,7 @@ impl Sink for MemStore {
         self.change(|state| {
             samples
                 .iter()
-                .for_each(|sample| state.add(sample.clone(), &mut outcome))
+                .for_each(|sample| state.add(sample.clone(), &mut outcome));
         });
         Ok(outcome)
     }

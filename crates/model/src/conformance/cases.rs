@@ -626,7 +626,7 @@ fn metadata_is_kept(subject: &mut dyn Subject) {
     let ctx = Context::unlimited();
     assert_eq!(
         view.metadata(None, &ctx).expect("metadata"),
-        [family.clone()]
+        std::slice::from_ref(&family)
     );
     assert_eq!(
         view.metadata(Some("requests"), &ctx).expect("metadata"),

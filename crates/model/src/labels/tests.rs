@@ -56,7 +56,7 @@ fn display_follows_prometheus() {
 
 #[test]
 fn order_is_by_name_then_value() {
-    let mut sets = vec![
+    let mut sets = [
         LabelSet::new([("b", "1")]),
         LabelSet::new([("a", "2")]),
         LabelSet::new([("a", "1"), ("b", "1")]),
