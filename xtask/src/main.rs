@@ -1,3 +1,65 @@
-//! Repository chores: tidy, generated documents, licences.
+//! Repository chores, run as `cargo xtask <command>`.
+//!
+//! Invariant: uses nothing but `std`, so that it builds in seconds and the checks never depend on what they check.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to its user"
+)]
 
-fn main() {}
+mod ci;
+mod edges;
+mod gendocs;
+mod licenses;
+mod rust;
+mod spdx;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  tidy [--update]         check what compilers do not: file headers and sizes, crate edges, paths in documents,
+                          SAFETY comments, format documents; --update shrinks the list of long functions
+  formats                 record that format sources and their documents belong together again
+  gen-docs [--check]      write (or compare) the documents generated from the binary's own tables
+  licenses [--check]      write (or compare) THIRD_PARTY_LICENSES
+  edges                   print the table of allowed crate edges for ARCHITECTURE.md
+  ci                      everything CI runs, ending in one line 'N passed, N failed'
+";
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace");
+    if let Err(e) = std::env::set_current_dir(root) {
+        eprintln!("xtask: {}: {e}", root.display());
+        return ExitCode::FAILURE;
+    }
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args.as_slice() {
+        ["tidy"] => tidy::run(false),
+        ["tidy", "--update"] => tidy::run(true),
+        ["formats"] => tidy::record_formats(),
+        ["gen-docs"] => gendocs::run(false),
+        ["gen-docs", "--check"] => gendocs::run(true),
+        ["licenses"] => licenses::run(false),
+        ["licenses", "--check"] => licenses::run(true),
+        ["edges"] => {
+            print!("{}", edges::table());
+            Ok(())
+        }
+        ["ci"] => ci::run(),
+        _ => Err(USAGE.to_owned()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("{}", text.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,46 @@
+# The commands of this project. `make` alone lists them.
+
+.DEFAULT_GOAL := help
+.PHONY: help run test soak bench fmt lint docs
+SHELL := /bin/bash
+
+# Where cargo builds, and where `make run` listens and keeps its data.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+ADDRESS ?= 127.0.0.1:9090
+DATA ?= ./data
+# How many times the usual iterations a soak runs.
+SCALE ?= 50
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## build and start the server on 127.0.0.1:9090, its data in ./data
+	@.ci/need run
+	cargo build --release --locked -p narthex
+	@exec $(TARGET)/release/narthex server --web.listen-address=$(ADDRESS) --storage.tsdb.path=$(DATA)
+
+test: ## run every check and test, as CI does
+	@.ci/need test
+	@cargo xtask ci
+
+soak: ## run the tests with many more iterations (SCALE=50)
+	@.ci/need test
+	NARTHEX_TEST_SCALE=$(SCALE) cargo test --workspace --locked --profile iterate --no-fail-fast
+
+bench: ## run a short benchmark and write its report
+	cargo run --release --locked -p narthex-bench --
+
+fmt: ## format the sources
+	cargo fmt --all
+	gofmt -w testkit
+
+lint: ## check the sources without running them
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo xtask tidy
+	cargo xtask licenses --check
+
+docs: ## write the generated documents and build the API documentation
+	cargo xtask gen-docs
+	cargo xtask licenses
+	cargo doc --workspace --no-deps --locked

@@ -1,0 +1,309 @@
+//! `cargo xtask ci`: everything CI runs, in one place, each step shown, counted and timed.
+//!
+//! Invariant: a step that could not run is a failed step. Its last line is `N passed, N failed` alone, and the exit
+//! code is 0 only when nothing failed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// How a step's output is turned into numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Count {
+    /// The step is one check: its exit code decides.
+    Check,
+    /// Sums the `test result:` lines of cargo's runner.
+    Cargo,
+    /// Counts the `--- PASS` and `--- FAIL` lines of `go test -v`.
+    Go,
+    /// Sums the `# pass N` and `# fail N` lines of Node's runner (also vitest's `Tests  N passed`).
+    Node,
+}
+
+/// One command.
+struct Step {
+    name: &'static str,
+    dir: &'static str,
+    command: &'static [&'static str],
+    count: Count,
+}
+
+const fn step(
+    name: &'static str,
+    dir: &'static str,
+    command: &'static [&'static str],
+    count: Count,
+) -> Step {
+    Step {
+        name,
+        dir,
+        command,
+        count,
+    }
+}
+
+/// Node packages are installed again only when the lock file changed.
+const NPM_CI: &str = "cmp -s package-lock.json node_modules/.installed-lock || \
+    { npm ci --no-audit --no-fund && cp package-lock.json node_modules/.installed-lock; }";
+
+/// cargo-deny takes minutes to build, and tidy and licences check the same bans; it adds advisories where present.
+const DENY: &str = "if command -v cargo-deny; then cargo deny --offline check bans licenses sources; \
+    else echo 'cargo-deny is not installed: licences and bans were checked by `cargo xtask licenses`'; fi";
+
+/// Cheap checks first, so that the common mistakes show within seconds.
+const STEPS: &[Step] = &[
+    step(
+        "fmt",
+        ".",
+        &["cargo", "fmt", "--all", "--check"],
+        Count::Check,
+    ),
+    step("tidy", ".", &["cargo", "xtask", "tidy"], Count::Check),
+    step(
+        "licences",
+        ".",
+        &["cargo", "xtask", "licenses", "--check"],
+        Count::Check,
+    ),
+    step("deny", ".", &["bash", "-c", DENY], Count::Check),
+    step(
+        "clippy",
+        ".",
+        &[
+            "cargo",
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        Count::Check,
+    ),
+    step(
+        "go oracle",
+        "testkit/oracle",
+        &["go", "test", "-v", "./..."],
+        Count::Go,
+    ),
+    step(
+        "go client",
+        "testkit/goclient",
+        &["go", "test", "-v", "./..."],
+        Count::Go,
+    ),
+    step(
+        "go vet",
+        "testkit",
+        &[
+            "bash",
+            "-c",
+            "test -z \"$(gofmt -l .)\" && for d in oracle goclient; do (cd $d && go vet ./...) || exit 1; done",
+        ],
+        Count::Check,
+    ),
+    step(
+        "test",
+        ".",
+        &["cargo", "test", "--workspace", "--locked", "--no-fail-fast"],
+        Count::Cargo,
+    ),
+    step(
+        "gen-docs",
+        ".",
+        &["cargo", "xtask", "gen-docs", "--check"],
+        Count::Check,
+    ),
+    step("npm ci", "ui", &["bash", "-c", NPM_CI], Count::Check),
+    step("npm test", "ui", &["npm", "test"], Count::Node),
+    step(
+        "check-dist",
+        "ui",
+        &["npm", "run", "check-dist"],
+        Count::Check,
+    ),
+    step("browser", "ui", &["npm", "run", "e2e"], Count::Check),
+];
+
+/// Runs every step, also after one failed.
+///
+/// # Errors
+///
+/// When any test or check failed.
+pub(crate) fn run() -> Result<(), String> {
+    let start = Instant::now();
+    let mut total = Tally::default();
+    let mut summary = Vec::new();
+    for step in STEPS {
+        let began = Instant::now();
+        println!("\n==> {}: {}", step.name, step.command.join(" "));
+        let tally = run_step(step);
+        let seconds = began.elapsed().as_secs();
+        summary.push(format!(
+            "{:>4} s  {:>5} passed  {:>3} failed  {}",
+            seconds, tally.passed, tally.failed, step.name
+        ));
+        total.passed += tally.passed;
+        total.failed += tally.failed;
+    }
+    println!("\n{}", summary.join("\n"));
+    println!("{:>4} s", start.elapsed().as_secs());
+    println!("{} passed, {} failed", total.passed, total.failed);
+    if total.failed == 0 {
+        Ok(())
+    } else {
+        Err(String::new())
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+}
+
+fn run_step(step: &Step) -> Tally {
+    let mut tally = Tally::default();
+    let (program, args) = step.command.split_first().expect("a step has a command");
+    let child = Command::new(program)
+        .args(args)
+        .current_dir(step.dir)
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(e) => {
+            println!("{program}: {e}");
+            return Tally {
+                passed: 0,
+                failed: 1,
+            };
+        }
+    };
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            count(step.count, &line, &mut tally);
+        }
+    }
+    // Steps print to both streams; keep their order roughly right in a log.
+    let _ = std::io::stdout().flush();
+    let ok = child.wait().is_ok_and(|status| status.success());
+    match (ok, step.count) {
+        (true, Count::Check) => tally.passed += 1,
+        // A runner that counted nothing has not tested anything, whatever its exit code.
+        (true, _) if tally.passed == 0 => tally.failed += 1,
+        (true, _) => {}
+        (false, _) => tally.failed = tally.failed.max(1),
+    }
+    tally
+}
+
+fn count(kind: Count, line: &str, tally: &mut Tally) {
+    match kind {
+        Count::Check => {}
+        Count::Cargo => {
+            if let Some(rest) = line.strip_prefix("test result: ") {
+                tally.passed += number_before(rest, " passed");
+                tally.failed += number_before(rest, " failed");
+            }
+        }
+        Count::Go => {
+            let line = line.trim_start();
+            tally.passed += u64::from(line.starts_with("--- PASS"));
+            tally.failed += u64::from(line.starts_with("--- FAIL"));
+        }
+        Count::Node => {
+            let line = line.trim_start_matches(['#', '\u{2139}', ' ']);
+            let after = |word: &str| {
+                line.strip_prefix(word)
+                    .and_then(|n| n.trim().parse().ok())
+                    .unwrap_or(0)
+            };
+            tally.passed += after("pass ");
+            tally.failed += after("fail ");
+            if let Some(rest) = line.strip_prefix("Tests ") {
+                tally.passed += number_before(rest, " passed");
+                tally.failed += number_before(rest, " failed");
+            }
+        }
+    }
+}
+
+/// Returns the number that stands directly before `word`, or 0.
+fn number_before(text: &str, word: &str) -> u64 {
+    let before = text
+        .split(word)
+        .next()
+        .filter(|before| before.len() < text.len())
+        .unwrap_or_default();
+    let digits = before
+        .rsplit(|c: char| !c.is_ascii_digit())
+        .next()
+        .unwrap_or_default();
+    digits.parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runners_are_counted() {
+        let tally = |kind, lines: &[&str]| {
+            let mut tally = Tally::default();
+            lines.iter().for_each(|line| count(kind, line, &mut tally));
+            (tally.passed, tally.failed)
+        };
+        let cargo = [
+            "test result: ok. 12 passed; 0 failed; 1 ignored",
+            "test result: FAILED. 3 passed; 2 failed; 0 ignored",
+        ];
+        assert_eq!(tally(Count::Cargo, &cargo), (15, 2));
+        assert_eq!(
+            tally(
+                Count::Go,
+                &[
+                    "--- PASS: TestA (0.00s)",
+                    "    --- FAIL: TestA/b",
+                    "ok x 0.1s"
+                ]
+            ),
+            (1, 1)
+        );
+        assert_eq!(
+            tally(Count::Node, &["# pass 7", "# fail 1", "\u{2139} pass 2"]),
+            (9, 1)
+        );
+        assert_eq!(
+            tally(Count::Node, &["      Tests  1 failed | 5 passed (6)"]),
+            (5, 1)
+        );
+    }
+
+    #[test]
+    fn a_step_that_cannot_run_or_counts_nothing_fails() {
+        let run = |command, count| {
+            let tally = run_step(&Step {
+                name: "x",
+                dir: ".",
+                command,
+                count,
+            });
+            (tally.passed, tally.failed)
+        };
+        assert_eq!(run(&["no-such-program"], Count::Check), (0, 1));
+        assert_eq!(run(&["false"], Count::Check), (0, 1));
+        assert_eq!(run(&["true"], Count::Check), (1, 0));
+        assert_eq!(run(&["true"], Count::Cargo), (0, 1));
+        assert_eq!(
+            run(
+                &["echo", "test result: ok. 2 passed; 0 failed"],
+                Count::Cargo
+            ),
+            (2, 0)
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! Which crate may depend on which, as data. ARCHITECTURE.md shows the same table and tidy compares the two.
+//!
+//! Invariant: the table is a DAG, checked by a test, so that "promql never sees tsdb" cannot be undone in passing.
+
+/// A crate of the workspace and the workspace crates it may name in `[dependencies]`.
+///
+/// Every crate may also use `narthex-client`, and `narthex-testkit` in `[dev-dependencies]`.
+pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
+    ("narthex-model", &[]),
+    ("narthex-client", &[]),
+    ("narthex-net", &[]),
+    ("narthex-ui", &[]),
+    ("narthex-expfmt", &["narthex-model"]),
+    ("narthex-chunks", &["narthex-model"]),
+    ("narthex-promql", &["narthex-model"]),
+    ("narthex-tsdb", &["narthex-model", "narthex-chunks"]),
+    (
+        "narthex-host",
+        &["narthex-model", "narthex-expfmt", "narthex-net"],
+    ),
+    (
+        "narthex-scrape",
+        &["narthex-model", "narthex-expfmt", "narthex-net"],
+    ),
+    (
+        "narthex-api",
+        &[
+            "narthex-model",
+            "narthex-promql",
+            "narthex-expfmt",
+            "narthex-net",
+        ],
+    ),
+    (
+        "narthex",
+        &[
+            "narthex-model",
+            "narthex-expfmt",
+            "narthex-chunks",
+            "narthex-tsdb",
+            "narthex-promql",
+            "narthex-net",
+            "narthex-host",
+            "narthex-scrape",
+            "narthex-api",
+            "narthex-ui",
+        ],
+    ),
+    ("narthex-bench", &["narthex-net", "narthex-expfmt"]),
+    ("narthex-testkit", &[]),
+    ("xtask", &[]),
+];
+
+/// The crate that instruments everything, itself included.
+pub(crate) const EVERYWHERE: &str = "narthex-client";
+/// The crate that tests may use and nothing else may.
+pub(crate) const DEV_ONLY: &str = "narthex-testkit";
+/// Crates that are not part of the product: their dependencies do not count against its budget.
+pub(crate) const NOT_PRODUCT: &[&str] = &["narthex-bench", "narthex-testkit", "xtask"];
+/// How many crates of others the product may name directly.
+pub(crate) const DIRECT_BUDGET: usize = 40;
+
+/// A dependency of others that only some crates may name, and why.
+pub(crate) struct Only {
+    pub(crate) name: &'static str,
+    pub(crate) crates: &'static [&'static str],
+    pub(crate) why: &'static str,
+}
+
+/// Heavy or risky dependencies and the crates that may name them (tests and benches of others may too).
+pub(crate) const ONLY: &[Only] = &[
+    Only {
+        name: "hyper",
+        crates: &["narthex-net"],
+        why: "HTTP lives in net",
+    },
+    Only {
+        name: "hyper-util",
+        crates: &["narthex-net"],
+        why: "HTTP lives in net",
+    },
+    Only {
+        name: "rustls",
+        crates: &["narthex-net"],
+        why: "TLS lives in net",
+    },
+    Only {
+        name: "axum",
+        crates: &[
+            "narthex-net",
+            "narthex-api",
+            "narthex-scrape",
+            "narthex-ui",
+            "narthex",
+        ],
+        why: "only crates that mount handlers",
+    },
+    Only {
+        name: "tokio",
+        crates: &[
+            "narthex-net",
+            "narthex-api",
+            "narthex-scrape",
+            "narthex",
+            "narthex-bench",
+        ],
+        why: "storage, queries and formats have no async and no network",
+    },
+    Only {
+        name: "clap",
+        crates: &["narthex", "narthex-bench"],
+        why: "argv is read in the binaries only",
+    },
+    Only {
+        name: "serde-saphyr",
+        crates: &["narthex"],
+        why: "the YAML parser is hidden behind one module",
+    },
+];
+
+/// Renders the table as ARCHITECTURE.md holds it.
+pub(crate) fn table() -> String {
+    let mut out = String::from("| crate | may depend on |\n|---|---|\n");
+    for (name, allowed) in ALLOWED {
+        let short = |name: &str| format!("`{}`", name.strip_prefix("narthex-").unwrap_or(name));
+        let list = if allowed.is_empty() {
+            "nothing of ours".to_owned()
+        } else {
+            allowed
+                .iter()
+                .map(|n| short(n))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        out.push_str(&format!("| {} | {list} |\n", short(name)));
+    }
+    out
+}
+
+/// Says what is wrong with one dependency, or nothing.
+pub(crate) fn objection(from: &str, to: &str, dev: bool) -> Option<String> {
+    let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == from) else {
+        return Some(format!(
+            "crate {from} is not in the table of edges (xtask/src/edges.rs)"
+        ));
+    };
+    let ours = ALLOWED.iter().any(|(name, _)| *name == to);
+    if to == DEV_ONLY && !dev {
+        return Some(format!("{DEV_ONLY} belongs into [dev-dependencies]"));
+    }
+    if ours && to != EVERYWHERE && to != DEV_ONLY && !allowed.contains(&to) {
+        return Some(format!(
+            "{from} must not depend on {to} (xtask/src/edges.rs)"
+        ));
+    }
+    if !ours
+        && !dev
+        && let Some(rule) = ONLY.iter().find(|rule| rule.name == to)
+        && !rule.crates.contains(&from)
+    {
+        return Some(format!("{from} must not name {to}: {}", rule.why));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_a_dag() {
+        // Each crate's dependencies stand above it, so no cycle can be written down.
+        for (i, (name, allowed)) in ALLOWED.iter().enumerate() {
+            for dependency in *allowed {
+                let at = ALLOWED.iter().position(|(n, _)| n == dependency);
+                assert!(at.is_some_and(|at| at < i), "{name} -> {dependency}");
+            }
+        }
+    }
+
+    #[test]
+    fn edges_are_judged() {
+        assert_eq!(objection("narthex-tsdb", "narthex-chunks", false), None);
+        assert_eq!(objection("narthex-tsdb", "narthex-client", false), None);
+        assert_eq!(objection("narthex-tsdb", "roaring", false), None);
+        assert_eq!(objection("narthex-promql", "narthex-testkit", true), None);
+        for (from, to, dev) in [
+            ("narthex-promql", "narthex-tsdb", false),
+            ("narthex-promql", "narthex-tsdb", true),
+            ("narthex-promql", "tokio", false),
+            ("narthex-model", "narthex-testkit", false),
+            ("narthex-unheard-of", "memchr", false),
+        ] {
+            assert!(objection(from, to, dev).is_some(), "{from} -> {to}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! THIRD_PARTY_LICENSES: what the shipped binary contains of others, under which licence, with the texts.
+//!
+//! Invariant: the file is a function of Cargo.lock, the crates' own licence files and ui/THIRD_PARTY.txt: no clock,
+//! no order of a directory, no machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::spdx;
+
+const FILE: &str = "THIRD_PARTY_LICENSES";
+/// Licences of the npm packages bundled into crates/ui/dist, written by the UI's build.
+const NPM: &str = "ui/THIRD_PARTY.txt";
+/// The platform releases are built for; the list of crates depends on it.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// A second implementation of TLS or of its primitives: one is enough to keep patched.
+const BANNED: &[&str] = &[
+    "ring",
+    "openssl",
+    "openssl-sys",
+    "native-tls",
+    "boring",
+    "mbedtls",
+];
+
+/// One crate of others in the product.
+struct Crate {
+    name: String,
+    version: String,
+    licences: Vec<&'static str>,
+    repository: String,
+    /// Texts that come with it and have to travel with the binary.
+    texts: BTreeSet<String>,
+}
+
+/// Writes, or with `check` compares, the file.
+///
+/// # Errors
+///
+/// When a crate's licence is not allowed, its text cannot be found, a banned crate is present, or the file is stale.
+pub(crate) fn run(check: bool) -> Result<(), String> {
+    let crates = read_crates()?;
+    let npm = fs::read_to_string(NPM).unwrap_or_default();
+    let apache = fs::read_to_string("LICENSE").map_err(|e| format!("LICENSE: {e}"))?;
+    let text = render(&crates, &apache, &npm);
+    if fs::read_to_string(FILE).ok().as_deref() == Some(&text) {
+        println!("{FILE}: {} crates, up to date", crates.len());
+        return Ok(());
+    }
+    if check {
+        return Err(format!("{FILE} is stale; run `cargo xtask licenses`"));
+    }
+    fs::write(FILE, text).map_err(|e| format!("{FILE}: {e}"))?;
+    println!("{FILE}: {} crates written", crates.len());
+    Ok(())
+}
+
+fn read_crates() -> Result<Vec<Crate>, String> {
+    let mut found = BTreeMap::new();
+    for line in cargo_tree()?.lines() {
+        let mut fields = line.split('\t');
+        let (package, licence) = (
+            fields.next().unwrap_or_default(),
+            fields.next().unwrap_or_default(),
+        );
+        let repository = fields.next().unwrap_or_default();
+        // cargo marks packages it has shown before.
+        let repository = repository.trim_end_matches(" (*)").to_owned();
+        let mut words = package.split(' ');
+        let name = words.next().unwrap_or_default().to_owned();
+        let version = words
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches('v')
+            .to_owned();
+        // Ours have a path behind the version.
+        if words.any(|word| word.starts_with("(/")) || name.is_empty() {
+            continue;
+        }
+        if BANNED.contains(&name.as_str()) {
+            return Err(format!("{name} is a second crypto provider"));
+        }
+        let licences = spdx::choose(licence).map_err(|e| format!("{name} {version}: {e}"))?;
+        found.insert((name, version), (licences, repository));
+    }
+    let finish = |((name, version), (licences, repository)): (
+        (String, String),
+        (Vec<&'static str>, String),
+    )| {
+        let texts = texts(&source_dir(&name, &version)?, &licences)
+            .map_err(|e| format!("{name} {version}: {e}"))?;
+        Ok(Crate {
+            name,
+            version,
+            licences,
+            repository,
+            texts,
+        })
+    };
+    found.into_iter().map(finish).collect()
+}
+
+fn cargo_tree() -> Result<String, String> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--locked",
+            "-p",
+            "narthex",
+            "-e",
+            "normal,no-proc-macro",
+            "--target",
+            TARGET,
+        ])
+        .args(["--prefix", "none", "--format", "{p}\t{l}\t{r}"])
+        .output()
+        .map_err(|e| format!("cargo tree: {e}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "cargo tree: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Returns where cargo unpacked a crate.
+fn source_dir(name: &str, version: &str) -> Result<PathBuf, String> {
+    let home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")))
+        .ok_or("neither CARGO_HOME nor HOME is set")?;
+    let sources = home.join("registry/src");
+    let registries = fs::read_dir(&sources).map_err(|e| format!("{}: {e}", sources.display()))?;
+    registries
+        .filter_map(Result::ok)
+        .map(|registry| registry.path().join(format!("{name}-{version}")))
+        .find(|dir| dir.is_dir())
+        .ok_or_else(|| {
+            format!(
+                "{name} {version} is not unpacked below {}; run `cargo fetch`",
+                sources.display()
+            )
+        })
+}
+
+/// Collects a crate's licence texts: for Apache-2.0 only its NOTICE, since the licence itself is printed once.
+fn texts(dir: &Path, licences: &[&str]) -> Result<BTreeSet<String>, String> {
+    let mut files = Vec::new();
+    licence_files(dir, 2, &mut files)?;
+    files.sort();
+    let mut kept = BTreeSet::new();
+    for path in files {
+        let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let notice = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().to_uppercase().starts_with("NOTICE"));
+        // Deeper files are of bundled C code or data tables, whose licence the crate's expression need not name.
+        let bundled = path.parent() != Some(dir);
+        let chosen = licences.iter().any(|licence| speaks_of(&text, licence));
+        if chosen || (!is_apache(&text) && (notice || bundled)) {
+            kept.insert(normalised(&text));
+        }
+    }
+    let texts_needed = licences
+        .iter()
+        .any(|licence| !licence.starts_with("Apache-2.0"));
+    if texts_needed && kept.is_empty() {
+        return Err(format!(
+            "no text of {} in {}",
+            licences.join(" AND "),
+            dir.display()
+        ));
+    }
+    Ok(kept)
+}
+
+/// Finds files named like licences, also those of bundled C code a level or two below.
+fn licence_files(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), String> {
+    const NAMES: [&str; 6] = [
+        "LICENSE",
+        "LICENCE",
+        "COPYING",
+        "COPYRIGHT",
+        "NOTICE",
+        "UNLICENSE",
+    ];
+    let entries = fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    for entry in entries.filter_map(Result::ok) {
+        let name = entry.file_name().to_string_lossy().to_uppercase();
+        let path = entry.path();
+        if path.is_dir() {
+            if depth > 0 && !matches!(name.as_str(), "TESTS" | "BENCHES" | "EXAMPLES" | "PROGRAMS")
+            {
+                licence_files(&path, depth - 1, found)?;
+            }
+        } else if NAMES.iter().any(|prefix| name.starts_with(prefix)) && !name.ends_with(".RS") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn is_apache(text: &str) -> bool {
+    text.contains("TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION")
+}
+
+/// Returns whether a text is that licence, by a sentence only it has.
+fn speaks_of(text: &str, licence: &str) -> bool {
+    let flat = normalised(text);
+    let flat = flat.split_whitespace().collect::<Vec<_>>().join(" ");
+    match licence {
+        // Apache is printed once; MIT beside it covers C code bundled by crates that chose Apache for themselves.
+        "Apache-2.0" | "Apache-2.0 WITH LLVM-exception" => false,
+        "MIT" => flat.contains("Permission is hereby granted, free of charge"),
+        "BSD-2-Clause" | "BSD-3-Clause" => {
+            flat.contains("Redistribution and use in source and binary forms")
+        }
+        "ISC" => flat.contains("Permission to use, copy, modify, and"),
+        "Zlib" => flat.contains("This software is provided 'as-is'"),
+        "Unicode-3.0" => flat.contains("UNICODE LICENSE V3"),
+        "CDLA-Permissive-2.0" => flat.contains("Community Data License Agreement"),
+        _ => false,
+    }
+}
+
+/// Drops what differs between copies of one text without meaning anything.
+fn normalised(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    format!("{}\n", lines.join("\n").trim_matches('\n'))
+}
+
+fn render(crates: &[Crate], apache: &str, npm: &str) -> String {
+    const RULE: &str =
+        "--------------------------------------------------------------------------------";
+    let mut out = String::from(
+        "Third-party software in Narthex\n\n\
+         Generated by `cargo xtask licenses`; printed by `narthex --licenses`.\n\
+         Where a package offers a choice, the licence named here is the one chosen.\n\n\
+         Rust crates\n\n",
+    );
+    let mut by_text: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for package in crates {
+        let id = format!("{} {}", package.name, package.version);
+        out.push_str(&format!(
+            "  {id}: {}  {}\n",
+            package.licences.join(" AND "),
+            package.repository
+        ));
+        for text in &package.texts {
+            by_text.entry(text).or_default().push(id.clone());
+        }
+    }
+    for (text, users) in by_text {
+        out.push_str(&format!("\n{RULE}\n{}\n{RULE}\n\n{text}", users.join(", ")));
+    }
+    out.push_str(&format!(
+        "\n{RULE}\nApache-2.0, for every package above that names it\n{RULE}\n\n{apache}"
+    ));
+    if !npm.is_empty() {
+        out.push_str(&format!(
+            "\n{RULE}\nPackages of the web page\n{RULE}\n\n{npm}"
+        ));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_shared_and_the_order_is_fixed() {
+        let package = |name: &str, text: &str| Crate {
+            name: name.to_owned(),
+            version: "1.0.0".to_owned(),
+            licences: vec!["MIT"],
+            repository: String::new(),
+            texts: BTreeSet::from([normalised(text)]),
+        };
+        let crates = [
+            package("a", "MIT of x  \n\n"),
+            package("b", "MIT of x"),
+            package("c", "MIT of y"),
+        ];
+        let text = render(&crates, "APACHE\n", "uplot\n");
+        assert_eq!(text.matches("MIT of x").count(), 1);
+        assert!(text.contains("a 1.0.0, b 1.0.0\n"));
+        assert!(text.find("MIT of x") < text.find("MIT of y"));
+        assert!(text.contains("APACHE") && text.ends_with("uplot\n"));
+    }
+}

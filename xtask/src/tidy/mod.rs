@@ -1,0 +1,190 @@
+//! `cargo xtask tidy`: what compilers and clippy do not check about a repository.
+//!
+//! Invariant: every check is a pure function from a [`Tree`] to findings, so each one has a test that sees it fail.
+
+mod documents;
+mod formats;
+mod manifests;
+mod ratchet;
+mod source;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::edges;
+
+/// One thing to mend.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    /// 1-based; 0 when the finding is about the whole file.
+    line: usize,
+    text: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, text: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            text: text.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.text),
+            line => write!(f, "{}:{line}: {}", self.path, self.text),
+        }
+    }
+}
+
+/// Every file that is, or would be, committed: path from the root to content.
+#[derive(Debug, Default)]
+struct Tree {
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Tree {
+    /// Reads what git tracks and what it would add.
+    fn read() -> Result<Self, String> {
+        let output = Command::new("git")
+            .args([
+                "ls-files",
+                "-z",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+            ])
+            .output()
+            .map_err(|e| format!("git ls-files: {e}"))?;
+        if !output.status.success() {
+            return Err(format!(
+                "git ls-files: {}",
+                String::from_utf8_lossy(&output.stderr)
+            ));
+        }
+        let mut files = BTreeMap::new();
+        for path in String::from_utf8_lossy(&output.stdout).split_terminator('\0') {
+            // A file deleted but still in the index, or a link to a directory, has nothing to check.
+            if let Ok(content) = fs::read(path) {
+                files.insert(path.to_owned(), content);
+            }
+        }
+        Ok(Self { files })
+    }
+
+    fn text(&self, path: &str) -> Option<&str> {
+        self.files
+            .get(path)
+            .and_then(|bytes| std::str::from_utf8(bytes).ok())
+    }
+
+    /// Returns path and text of the files whose name ends in `suffix`.
+    fn with_suffix<'a>(&'a self, suffix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.files
+            .iter()
+            .filter(move |(path, _)| path.ends_with(suffix))
+            .filter_map(|(path, bytes)| Some((path.as_str(), std::str::from_utf8(bytes).ok()?)))
+    }
+
+    /// Returns whether the path is a file or a directory of the tree.
+    fn has(&self, path: &str) -> bool {
+        let path = path.trim_end_matches('/');
+        let below = format!("{path}/");
+        path.is_empty()
+            || self.files.contains_key(path)
+            || self
+                .files
+                .range(below.clone()..)
+                .next()
+                .is_some_and(|(first, _)| first.starts_with(&below))
+    }
+}
+
+/// Runs every check and prints the findings; with `update`, first rewrites the list of long functions.
+///
+/// # Errors
+///
+/// When there are findings, or the tree cannot be read.
+pub(crate) fn run(update: bool) -> Result<(), String> {
+    let start = Instant::now();
+    let mut tree = Tree::read()?;
+    if update {
+        let list = ratchet::shrunk(&tree);
+        fs::write(ratchet::LIST, &list).map_err(|e| format!("{}: {e}", ratchet::LIST))?;
+        tree.files
+            .insert(ratchet::LIST.to_owned(), list.into_bytes());
+    }
+    let findings = check(&tree);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    println!(
+        "tidy: {} files in {} ms, {} functions over {} lines, {} findings",
+        tree.files.len(),
+        start.elapsed().as_millis(),
+        ratchet::long(&tree).len(),
+        ratchet::MAX_LINES,
+        findings.len()
+    );
+    if findings.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("tidy: {} findings", findings.len()))
+    }
+}
+
+/// Records the current pairing of format sources and documents.
+///
+/// # Errors
+///
+/// When a source changed and its document did not.
+pub(crate) fn record_formats() -> Result<(), String> {
+    let list = formats::record(&Tree::read()?)?;
+    fs::write(formats::LIST, list).map_err(|e| format!("{}: {e}", formats::LIST))
+}
+
+fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = source::check(tree);
+    findings.extend(ratchet::check(tree));
+    findings.extend(manifests::check(tree));
+    findings.extend(documents::check(tree));
+    findings.extend(documents::check_edges(tree, &edges::table()));
+    findings.extend(formats::check(tree));
+    findings.extend(words::check(tree));
+    findings.extend(blobs(tree));
+    findings.sort();
+    findings
+}
+
+/// The largest file that may be committed outside test data, in bytes.
+const MAX_BLOB_BYTES: usize = 256 << 10;
+
+fn blobs(tree: &Tree) -> Vec<Finding> {
+    let exempt = |path: &str| {
+        path.split('/').any(|part| part == "testdata") || path.starts_with("crates/ui/dist/")
+    };
+    tree.files
+        .iter()
+        .filter(|(path, content)| content.len() > MAX_BLOB_BYTES && !exempt(path))
+        .map(|(path, content)| {
+            Finding::new(
+                path,
+                0,
+                format!(
+                    "{} KiB; files over 256 KiB belong into testdata",
+                    content.len() >> 10
+                ),
+            )
+        })
+        .collect()
+}

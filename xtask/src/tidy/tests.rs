@@ -1,0 +1,233 @@
+//! Each check is seen to pass and to fail on a small tree.
+
+use super::*;
+
+fn tree(files: &[(&str, &str)]) -> Tree {
+    Tree {
+        files: files
+            .iter()
+            .map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()))
+            .collect(),
+    }
+}
+
+fn texts(findings: &[Finding]) -> Vec<String> {
+    findings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_file_needs_a_header() {
+    assert!(source::check(&tree(&[("a.rs", "//! Purpose.\nfn a() {}\n")])).is_empty());
+    assert_eq!(source::check(&tree(&[("a.rs", "// Purpose.\n")])).len(), 1);
+}
+
+#[test]
+fn sizes_count_code_and_not_tests() {
+    let long = format!("//! x\n{}", "fn a() {}\n".repeat(1_000));
+    assert_eq!(source::check(&tree(&[("src/a.rs", &long)])).len(), 1);
+    assert_eq!(source::check(&tree(&[("src/a/tests.rs", &long)])), []);
+    let tested = format!(
+        "//! x\n#[cfg(test)]\nmod tests {{\n{}}}\n",
+        "fn a() {}\n".repeat(1_000)
+    );
+    assert_eq!(source::check(&tree(&[("src/a.rs", &tested)])), []);
+    let library = format!("//! x\n{}", "mod a;\n".repeat(200));
+    assert_eq!(
+        source::check(&tree(&[("crates/x/src/lib.rs", &library)])).len(),
+        1
+    );
+}
+
+#[test]
+fn unsafe_needs_a_reason() {
+    let check = |body: &str| {
+        texts(&source::check(&tree(&[(
+            "a.rs",
+            &format!("//! x\n{body}\n"),
+        )])))
+        .len()
+    };
+    assert_eq!(check("fn a() {\n    unsafe { b() }\n}"), 1);
+    assert_eq!(
+        check("fn a() {\n    // SAFETY: b is fine.\n    let x =\n        unsafe { b() };\n}"),
+        0
+    );
+    assert_eq!(
+        check("// SAFETY: of something else.\nfn a() {\n    unsafe { b() }\n}"),
+        1
+    );
+    assert_eq!(check("/// A.\npub unsafe fn a() {}"), 1);
+    assert_eq!(
+        check("/// A.\n///\n/// # Safety\n///\n/// Never.\n#[inline]\npub unsafe fn a() {}"),
+        0
+    );
+    assert_eq!(check("unsafe impl Send for A {}"), 1);
+    assert_eq!(check("fn a() { \"unsafe { }\"; } // unsafe { }"), 0);
+}
+
+#[test]
+fn long_functions_only_shrink() {
+    let function = |lines: usize| format!("//! x\nfn a() {{\n{}}}\n", "    b();\n".repeat(lines));
+    let check = |lines, list: &str| {
+        texts(&ratchet::check(&tree(&[
+            ("a.rs", &function(lines)),
+            (ratchet::LIST, list),
+        ])))
+    };
+    assert_eq!(check(70, ""), [""; 0]);
+    assert_eq!(check(71, "").len(), 1);
+    assert_eq!(check(80, "80 a.rs a\n"), [""; 0]);
+    assert!(check(81, "80 a.rs a\n")[0].contains("grew"));
+    assert!(check(79, "80 a.rs a\n")[0].contains("--update"));
+    assert!(check(3, "80 a.rs a\n")[0].contains("--update"));
+    let shrunk = ratchet::shrunk(&tree(&[
+        ("a.rs", &function(75)),
+        ("b.rs", &function(90)),
+        (ratchet::LIST, "80 a.rs a\n"),
+    ]));
+    assert_eq!(shrunk, "75 a.rs a\n");
+}
+
+#[test]
+fn edges_are_enforced() {
+    let manifest = |dependencies: &str| {
+        let text = format!(
+            "[package]\nname = \"narthex-promql\"\n\n{dependencies}\n\n[lints]\nworkspace = true\n"
+        );
+        texts(&manifests::check(&tree(&[(
+            "crates/promql/Cargo.toml",
+            &text,
+        )])))
+    };
+    assert_eq!(
+        manifest("[dependencies]\nnarthex-model = { workspace = true }\nmemchr.workspace = true"),
+        [""; 0]
+    );
+    assert_eq!(
+        manifest("[dev-dependencies]\nnarthex-testkit = { workspace = true }"),
+        [""; 0]
+    );
+    for wrong in [
+        "[dependencies]\nnarthex-tsdb = { workspace = true }",
+        "[dependencies.narthex-tsdb]\nworkspace = true",
+        "[target.'cfg(unix)'.dependencies]\nhyper = \"1\"",
+        "[dependencies]\nnarthex-testkit.workspace = true",
+        "[build-dependencies]\ntokio = \"1\"",
+    ] {
+        assert_eq!(manifest(wrong).len(), 1, "{wrong}");
+    }
+}
+
+#[test]
+fn links_and_paths_must_exist() {
+    let check = |text: &str| {
+        let files = [
+            ("docs/a.md", text),
+            ("docs/b.md", "# The `one` idea\n"),
+            ("crates/x/src/lib.rs", "//! x\n"),
+        ];
+        texts(&documents::check(&tree(&files)))
+    };
+    for fine in [
+        "[b](b.md#the-one-idea) [x](../crates/x) <https://example.org> [o](https://example.org/no)",
+        "`crates/x/src/lib.rs:1` and `crates/{x,y}/src` and `cargo xtask`",
+        "```\n[no](no.md) `crates/no`\n```",
+        "[out](../../elsewhere)",
+    ] {
+        assert_eq!(check(fine), [""; 0], "{fine}");
+    }
+    for wrong in [
+        "[b](c.md)",
+        "[b](b.md#two)",
+        "see `crates/y/src/lib.rs`",
+        "[ref]: no.md",
+    ] {
+        assert_eq!(check(wrong).len(), 1, "{wrong}");
+    }
+}
+
+#[test]
+fn the_edge_table_must_be_current() {
+    let text = "# A\n<!-- edges -->\n| a |\n<!-- /edges -->\n";
+    assert_eq!(
+        documents::check_edges(&tree(&[("ARCHITECTURE.md", text)]), "| a |\n"),
+        []
+    );
+    assert_eq!(
+        documents::check_edges(&tree(&[("ARCHITECTURE.md", text)]), "| b |\n").len(),
+        1
+    );
+}
+
+#[test]
+fn formats_and_their_documents_change_together() {
+    let code = (
+        "crates/x/src/f.rs",
+        "//! x\nconst MAGIC: [u8; 2] = *b\"AB\"; // first\n",
+    );
+    let document = ("docs/format/f.md", "# F\n\nSource: `crates/x/src/f.rs`\n");
+    let list = formats::record(&tree(&[code, document])).unwrap();
+    let listed = (formats::LIST, list.as_str());
+    assert_eq!(formats::check(&tree(&[code, document, listed])), []);
+
+    let commented = (
+        code.0,
+        "//! y\n\nconst MAGIC: [u8; 2] =  *b\"AB\"; // first\n",
+    );
+    assert_eq!(formats::check(&tree(&[commented, document, listed])), []);
+
+    let changed = (code.0, "//! x\nconst MAGIC: [u8; 2] = *b\"AC\"; // first\n");
+    let alone = tree(&[changed, document, listed]);
+    assert!(
+        formats::check(&alone)[0]
+            .text
+            .contains("this document did not")
+    );
+    assert!(formats::record(&alone).is_err());
+
+    let described = (document.0, "# F, second\n\nSource: `crates/x/src/f.rs`\n");
+    let both = tree(&[changed, described, listed]);
+    assert!(
+        formats::check(&both)[0]
+            .text
+            .contains("run `cargo xtask formats`")
+    );
+    assert_ne!(formats::record(&both).unwrap(), list);
+
+    assert_eq!(
+        formats::check(&tree(&[("docs/format/g.md", "# G\n")])).len(),
+        1
+    );
+    assert_eq!(formats::check(&tree(&[document])).len(), 1);
+    assert_eq!(formats::check(&tree(&[listed])).len(), 1);
+}
+
+#[test]
+fn refused_words_are_found_outside_lock_files() {
+    let text = concat!("see https://index.", "crates.io/config.json");
+    assert_eq!(words::check(&tree(&[("a.txt", text)])).len(), 1);
+    assert_eq!(
+        words::check(&tree(&[("Cargo.lock", text), ("x/testdata/a", text)])),
+        []
+    );
+}
+
+#[test]
+fn large_files_belong_into_testdata() {
+    let large = "x".repeat(MAX_BLOB_BYTES + 1);
+    assert_eq!(blobs(&tree(&[("a.bin", &large)])).len(), 1);
+    assert_eq!(
+        blobs(&tree(&[
+            ("crates/x/testdata/a.bin", &large),
+            ("crates/ui/dist/a.js", &large)
+        ])),
+        []
+    );
+}
+
+#[test]
+fn a_tree_knows_its_directories() {
+    let tree = tree(&[("a/b/c", "")]);
+    assert!(tree.has("a") && tree.has("a/b/") && tree.has("a/b/c") && tree.has(""));
+    assert!(!tree.has("a/bc") && !tree.has("b"));
+}
