@@ -1,0 +1,53 @@
+//! Visiting every node of a tree.
+//!
+//! **Invariant:** a parent is visited before its children, and children in the order they are evaluated.
+
+use super::Expr;
+
+impl Expr {
+    /// Returns the expressions directly below this one; a range selector's inner selector is part of it.
+    #[must_use]
+    pub fn children(&self) -> Vec<&Self> {
+        match self {
+            Self::Aggregate(e) => std::iter::once(&e.expr).chain(&e.param).collect(),
+            Self::Binary(e) => vec![&e.lhs, &e.rhs],
+            Self::Call(e) => e.args.iter().collect(),
+            Self::Paren(e) => vec![&e.expr],
+            Self::Subquery(e) => vec![&e.expr],
+            Self::Unary(e) => vec![&e.expr],
+            Self::Matrix(_) | Self::Number(_) | Self::String(_) | Self::Vector(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the expressions directly below this one, for changing.
+    pub fn children_mut(&mut self) -> Vec<&mut Self> {
+        match self {
+            Self::Aggregate(e) => std::iter::once(&mut e.expr).chain(&mut e.param).collect(),
+            Self::Binary(e) => vec![&mut e.lhs, &mut e.rhs],
+            Self::Call(e) => e.args.iter_mut().collect(),
+            Self::Paren(e) => vec![&mut e.expr],
+            Self::Subquery(e) => vec![&mut e.expr],
+            Self::Unary(e) => vec![&mut e.expr],
+            Self::Matrix(_) | Self::Number(_) | Self::String(_) | Self::Vector(_) => Vec::new(),
+        }
+    }
+
+    /// Calls `visit` for this node and every one below it.
+    pub fn walk(&self, visit: &mut dyn FnMut(&Self)) {
+        visit(self);
+        for child in self.children() {
+            child.walk(visit);
+        }
+    }
+
+    /// Returns the number of nodes on the longest path from here to a leaf.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        1 + self
+            .children()
+            .into_iter()
+            .map(Self::depth)
+            .max()
+            .unwrap_or(0)
+    }
+}

@@ -1,0 +1,69 @@
+//! Floats in Go's `f` and `g` formats.
+//!
+//! **Invariant:** the digits are the shortest that read back as the same float, unless a precision is asked for.
+
+/// Writes like `strconv.FormatFloat(v, 'f', -1, 64)`: never an exponent.
+#[must_use]
+pub fn float_f(value: f64) -> String {
+    special(value).unwrap_or_else(|| value.to_string())
+}
+
+/// Writes like `%g` and `%v`: an exponent when it is below −4 or at least 6.
+#[must_use]
+pub fn float_g(value: f64) -> String {
+    if let Some(text) = special(value) {
+        return text;
+    }
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = split(&scientific);
+    if (-4..6).contains(&exponent) {
+        value.to_string()
+    } else {
+        with_exponent(mantissa, exponent)
+    }
+}
+
+/// Writes like `%.2g`: two significant digits.
+#[must_use]
+pub fn float_g2(value: f64) -> String {
+    if let Some(text) = special(value) {
+        return text;
+    }
+    let scientific = format!("{value:.1e}");
+    let (mantissa, exponent) = split(&scientific);
+    let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+    if !(-4..2).contains(&exponent) {
+        return with_exponent(mantissa, exponent);
+    }
+    let decimals = usize::try_from(1 - exponent).unwrap_or(0);
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+fn special(value: f64) -> Option<String> {
+    if value.is_nan() {
+        return Some("NaN".to_owned());
+    }
+    value
+        .is_infinite()
+        .then(|| if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned())
+}
+
+fn split(scientific: &str) -> (&str, i32) {
+    let (mantissa, exponent) = scientific
+        .split_once('e')
+        .expect("LowerExp writes an exponent");
+    (
+        mantissa,
+        exponent.parse().expect("LowerExp writes a small exponent"),
+    )
+}
+
+fn with_exponent(mantissa: &str, exponent: i32) -> String {
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+}

@@ -1,0 +1,93 @@
+//! Go's ways of writing numbers and strings, which Prometheus' texts are made of.
+//!
+//! **Invariant:** every function here writes exactly what the named Go verb writes for the same value.
+
+mod float;
+mod number;
+#[cfg(test)]
+mod tests;
+
+pub use float::{float_f, float_g, float_g2};
+pub use number::parse_number;
+
+use std::fmt::Write as _;
+
+/// Writes `text` like `%q`.
+#[must_use]
+pub fn quote(text: &str) -> String {
+    quote_bytes(text.as_bytes())
+}
+
+/// Writes bytes like `%q`; what is not UTF-8 becomes `\xNN`.
+#[must_use]
+pub fn quote_bytes(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len() + 2);
+    out.push('"');
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c == '"' {
+                out.push_str("\\\"")
+            } else {
+                push_escaped(&mut out, c)
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Writes a character like `%q` writes a rune; the end of the text is rune −1, which prints as U+FFFD.
+#[must_use]
+pub fn quote_char(c: Option<char>) -> String {
+    let mut out = String::from("'");
+    match c.unwrap_or('\u{fffd}') {
+        '\'' => out.push_str("\\'"),
+        c => push_escaped(&mut out, c),
+    }
+    out.push('\'');
+    out
+}
+
+/// Writes a character like `%#U`: `U+0071 'q'`.
+#[must_use]
+pub fn unicode_point(c: char) -> String {
+    let code = format!("U+{:04X}", u32::from(c));
+    if is_print(c) {
+        format!("{code} '{c}'")
+    } else {
+        code
+    }
+}
+
+fn push_escaped(out: &mut String, c: char) {
+    let code = u32::from(c);
+    let _ = match c {
+        '\\' => out.write_str("\\\\"),
+        '\u{7}' => out.write_str("\\a"),
+        '\u{8}' => out.write_str("\\b"),
+        '\u{c}' => out.write_str("\\f"),
+        '\n' => out.write_str("\\n"),
+        '\r' => out.write_str("\\r"),
+        '\t' => out.write_str("\\t"),
+        '\u{b}' => out.write_str("\\v"),
+        c if is_print(c) => out.write_char(c),
+        _ if code < 0x20 || code == 0x7f => write!(out, "\\x{code:02x}"),
+        _ if code < 0x1_0000 => write!(out, "\\u{code:04x}"),
+        _ => write!(out, "\\U{code:08x}"),
+    };
+}
+
+/// Approximates `unicode.IsPrint`: letters, marks, numbers, punctuation, symbols and the ASCII space.
+fn is_print(c: char) -> bool {
+    if c.is_ascii() {
+        return (' '..='~').contains(&c);
+    }
+    if c.is_alphanumeric() {
+        return true;
+    }
+    // std keeps a table of unprintable characters for Debug, but also escapes combining marks there.
+    !c.is_whitespace() && !c.is_control() && c.escape_debug().len() == 1
+}

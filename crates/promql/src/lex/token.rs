@@ -1,0 +1,353 @@
+//! Tokens of the query language.
+//!
+//! **Invariant:** a token's text is exactly the bytes its span covers; nothing is unescaped here.
+
+use crate::span::Span;
+
+/// What kind of token it is.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Tok {
+    /// The end of the query.
+    Eof,
+    /// Something that is no token; the lexer keeps the reason.
+    Error,
+    /// A word without colons.
+    Ident,
+    /// A word with colons.
+    MetricIdent,
+    /// A quoted string, quotes included.
+    Str,
+    /// A number, including `Inf` and `NaN`.
+    Number,
+    /// A duration such as `5m`.
+    Duration,
+    /// Punctuation: one variant for each sign.
+    Comma,
+    /// `(`
+    LeftParen,
+    /// `)`
+    RightParen,
+    /// `{`
+    LeftBrace,
+    /// `}`
+    RightBrace,
+    /// `[`
+    LeftBracket,
+    /// `]`
+    RightBracket,
+    /// `:`
+    Colon,
+    /// `=`
+    Assign,
+    /// `=~`
+    MatchRegex,
+    /// `!~`
+    MatchNotRegex,
+    /// `@`
+    At,
+    /// A binary operator.
+    Op(BinaryOp),
+    /// An aggregation operator.
+    Aggregator(AggregateOp),
+    /// `bool`
+    Bool,
+    /// `by`
+    By,
+    /// `without`
+    Without,
+    /// `on`
+    On,
+    /// `ignoring`
+    Ignoring,
+    /// `group_left`
+    GroupLeft,
+    /// `group_right`
+    GroupRight,
+    /// `fill`
+    Fill,
+    /// `fill_left`
+    FillLeft,
+    /// `fill_right`
+    FillRight,
+    /// `offset`
+    Offset,
+    /// `anchored`
+    Anchored,
+    /// `smoothed`
+    Smoothed,
+    /// `start`
+    Start,
+    /// `end`
+    End,
+    /// `step`
+    Step,
+    /// `range`
+    Range,
+    /// `max_of`
+    MaxOf,
+    /// `min_of`
+    MinOf,
+}
+
+/// Binary operators, set operators included.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(missing_docs, reason = "each is the operator its name says")]
+pub enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Pow,
+    Atan2,
+    Eq,
+    Ne,
+    Gt,
+    Lt,
+    Ge,
+    Le,
+    /// `</`: keep a histogram's observations below.
+    TrimUpper,
+    /// `>/`: keep a histogram's observations above.
+    TrimLower,
+    And,
+    Or,
+    Unless,
+}
+
+impl BinaryOp {
+    /// Returns the operator as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Sub => "-",
+            Self::Mul => "*",
+            Self::Div => "/",
+            Self::Mod => "%",
+            Self::Pow => "^",
+            Self::Atan2 => "atan2",
+            Self::Eq => "==",
+            Self::Ne => "!=",
+            Self::Gt => ">",
+            Self::Lt => "<",
+            Self::Ge => ">=",
+            Self::Le => "<=",
+            Self::TrimUpper => "</",
+            Self::TrimLower => ">/",
+            Self::And => "and",
+            Self::Or => "or",
+            Self::Unless => "unless",
+        }
+    }
+
+    /// Reports whether it is `==`, `!=`, `<`, `<=`, `>` or `>=`.
+    #[must_use]
+    pub fn is_comparison(self) -> bool {
+        matches!(
+            self,
+            Self::Eq | Self::Ne | Self::Gt | Self::Lt | Self::Ge | Self::Le
+        )
+    }
+
+    /// Reports whether it is `and`, `or` or `unless`.
+    #[must_use]
+    pub fn is_set(self) -> bool {
+        matches!(self, Self::And | Self::Or | Self::Unless)
+    }
+
+    /// Reports whether the result measures something else than the operands, so that it loses their name.
+    #[must_use]
+    pub fn changes_meaning(self) -> bool {
+        matches!(
+            self,
+            Self::Add | Self::Sub | Self::Mul | Self::Div | Self::Mod | Self::Pow | Self::Atan2
+        )
+    }
+
+    /// Returns how tightly it binds, 1 the loosest.
+    pub(crate) fn precedence(self) -> u8 {
+        match self {
+            Self::Or => 1,
+            Self::And | Self::Unless => 2,
+            Self::Eq
+            | Self::Ne
+            | Self::Gt
+            | Self::Lt
+            | Self::Ge
+            | Self::Le
+            | Self::TrimUpper
+            | Self::TrimLower => 3,
+            Self::Add | Self::Sub => 4,
+            Self::Mul | Self::Div | Self::Mod | Self::Atan2 => UNARY_PRECEDENCE,
+            Self::Pow => 6,
+        }
+    }
+}
+
+/// Unary signs bind like multiplication: `-a^b` is `-(a^b)`, `-a*b` is `(-a)*b`.
+pub(crate) const UNARY_PRECEDENCE: u8 = 5;
+
+/// Aggregation operators.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(missing_docs, reason = "each is the operator its name says")]
+pub enum AggregateOp {
+    Sum,
+    Avg,
+    Count,
+    Min,
+    Max,
+    Group,
+    Stddev,
+    Stdvar,
+    Topk,
+    Bottomk,
+    CountValues,
+    Quantile,
+    Limitk,
+    LimitRatio,
+}
+
+impl AggregateOp {
+    /// Returns the operator as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Avg => "avg",
+            Self::Count => "count",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Group => "group",
+            Self::Stddev => "stddev",
+            Self::Stdvar => "stdvar",
+            Self::Topk => "topk",
+            Self::Bottomk => "bottomk",
+            Self::CountValues => "count_values",
+            Self::Quantile => "quantile",
+            Self::Limitk => "limitk",
+            Self::LimitRatio => "limit_ratio",
+        }
+    }
+
+    /// Reports whether the first of two arguments is a parameter.
+    #[must_use]
+    pub fn takes_parameter(self) -> bool {
+        matches!(
+            self,
+            Self::Topk
+                | Self::Bottomk
+                | Self::CountValues
+                | Self::Quantile
+                | Self::Limitk
+                | Self::LimitRatio
+        )
+    }
+
+    /// Reports whether Prometheus keeps it behind a feature flag.
+    #[must_use]
+    pub fn is_experimental(self) -> bool {
+        matches!(self, Self::Limitk | Self::LimitRatio)
+    }
+}
+
+/// Looks `word` up among the words with a meaning of their own, in any case.
+pub(crate) fn keyword(word: &str) -> Option<Tok> {
+    // No keyword is longer; a bound keeps long identifiers from being copied.
+    if word.len() > 12 {
+        return None;
+    }
+    Some(match word.to_ascii_lowercase().as_str() {
+        "and" => Tok::Op(BinaryOp::And),
+        "or" => Tok::Op(BinaryOp::Or),
+        "unless" => Tok::Op(BinaryOp::Unless),
+        "atan2" => Tok::Op(BinaryOp::Atan2),
+        "sum" => Tok::Aggregator(AggregateOp::Sum),
+        "avg" => Tok::Aggregator(AggregateOp::Avg),
+        "count" => Tok::Aggregator(AggregateOp::Count),
+        "min" => Tok::Aggregator(AggregateOp::Min),
+        "max" => Tok::Aggregator(AggregateOp::Max),
+        "group" => Tok::Aggregator(AggregateOp::Group),
+        "stddev" => Tok::Aggregator(AggregateOp::Stddev),
+        "stdvar" => Tok::Aggregator(AggregateOp::Stdvar),
+        "topk" => Tok::Aggregator(AggregateOp::Topk),
+        "bottomk" => Tok::Aggregator(AggregateOp::Bottomk),
+        "count_values" => Tok::Aggregator(AggregateOp::CountValues),
+        "quantile" => Tok::Aggregator(AggregateOp::Quantile),
+        "limitk" => Tok::Aggregator(AggregateOp::Limitk),
+        "limit_ratio" => Tok::Aggregator(AggregateOp::LimitRatio),
+        "offset" => Tok::Offset,
+        "smoothed" => Tok::Smoothed,
+        "anchored" => Tok::Anchored,
+        "by" => Tok::By,
+        "without" => Tok::Without,
+        "on" => Tok::On,
+        "ignoring" => Tok::Ignoring,
+        "group_left" => Tok::GroupLeft,
+        "group_right" => Tok::GroupRight,
+        "fill" => Tok::Fill,
+        "fill_left" => Tok::FillLeft,
+        "fill_right" => Tok::FillRight,
+        "bool" => Tok::Bool,
+        "start" => Tok::Start,
+        "end" => Tok::End,
+        "step" => Tok::Step,
+        "range" => Tok::Range,
+        "max_of" => Tok::MaxOf,
+        "min_of" => Tok::MinOf,
+        "inf" | "nan" => Tok::Number,
+        _ => return None,
+    })
+}
+
+/// A token and where it stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Token {
+    /// Its kind.
+    pub tok: Tok,
+    /// Its place.
+    pub span: Span,
+}
+
+impl Token {
+    /// Describes the token for "unexpected …" messages.
+    pub(crate) fn describe(&self, query: &str) -> String {
+        let text = query
+            .get(self.span.start as usize..self.span.end as usize)
+            .unwrap_or_default();
+        match self.tok {
+            Tok::Eof => "end of input".to_owned(),
+            Tok::Error => "error".to_owned(),
+            Tok::Ident => format!("identifier {}", crate::fmt::quote(text)),
+            Tok::MetricIdent => format!("metric identifier {}", crate::fmt::quote(text)),
+            Tok::Str => format!("string {}", shortened(text)),
+            Tok::Number => format!("number {}", shortened(text)),
+            Tok::Duration => format!("duration {}", shortened(text)),
+            Tok::Op(_) | Tok::MatchRegex | Tok::MatchNotRegex | Tok::At => format!("<op:{text}>"),
+            Tok::Aggregator(_) => format!("<aggr:{text}>"),
+            Tok::Bool
+            | Tok::By
+            | Tok::Without
+            | Tok::On
+            | Tok::Ignoring
+            | Tok::GroupLeft
+            | Tok::GroupRight
+            | Tok::Fill
+            | Tok::FillLeft
+            | Tok::FillRight
+            | Tok::Offset
+            | Tok::Anchored
+            | Tok::Smoothed => format!("<{text}>"),
+            _ => shortened(text),
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    if text.len() > 10 {
+        let short: String = text.chars().take(10).collect();
+        format!("{}...", crate::fmt::quote(&short))
+    } else {
+        crate::fmt::quote(text)
+    }
+}

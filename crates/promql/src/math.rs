@@ -1,0 +1,37 @@
+//! Go's `math` where Rust's differs, and compensated summation.
+//!
+//! **Invariant:** for every input, the result has the bits (or is a NaN where) Go's function has.
+
+/// Returns the smaller value; NaN if either is NaN, and −0 below 0.
+#[must_use]
+pub(crate) fn min(a: f64, b: f64) -> f64 {
+    if a == f64::NEG_INFINITY || b == f64::NEG_INFINITY {
+        f64::NEG_INFINITY
+    } else if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else if a == 0.0 && b == 0.0 {
+        if a.is_sign_negative() { a } else { b }
+    } else if a < b {
+        a
+    } else {
+        b
+    }
+}
+
+/// Returns the larger value; NaN if either is NaN, and 0 above −0.
+#[must_use]
+pub(crate) fn max(a: f64, b: f64) -> f64 {
+    if a == f64::INFINITY || b == f64::INFINITY {
+        f64::INFINITY
+    } else if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else if a == 0.0 && b == 0.0 {
+        if a.is_sign_negative() { b } else { a }
+    } else if a > b {
+        a
+    } else {
+        b
+    }
+}
+
+pub(crate) use narthex_model::histogram::kahan_add;
