@@ -1,0 +1,357 @@
+//! Varints, zigzag and bit packing shared by all codecs.
+//!
+//! Invariant: readers never index past their slice; packed values lie little-endian, lowest bit first,
+//! so that eight values of width `w` fill exactly `w` bytes.
+
+use crate::error::ChunkError;
+
+/// Maps small magnitudes of either sign to small unsigned values.
+#[inline(always)]
+pub(crate) const fn zigzag(v: i64) -> u64 {
+    ((v << 1) ^ (v >> 63)) as u64
+}
+
+/// Undoes [`zigzag`].
+#[inline(always)]
+pub(crate) const fn unzigzag(v: u64) -> i64 {
+    ((v >> 1) as i64) ^ -((v & 1) as i64)
+}
+
+/// Returns how many bits `v` needs (0 for 0).
+#[inline(always)]
+pub(crate) const fn width_of(v: u64) -> u32 {
+    64 - v.leading_zeros()
+}
+
+/// Returns how many bytes `count` values of `width` bits take.
+#[inline(always)]
+pub(crate) const fn packed_len(count: usize, width: u32) -> usize {
+    (count * width as usize).div_ceil(8)
+}
+
+/// Appends `v` as a LEB128 varint (1–10 bytes).
+#[inline]
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut v: u64) {
+    while v >= 0x80 {
+        out.push(v as u8 | 0x80);
+        v >>= 7;
+    }
+    out.push(v as u8);
+}
+
+/// Appends `v` as a zigzag varint.
+#[inline]
+pub(crate) fn put_signed(out: &mut Vec<u8>, v: i64) {
+    put_varint(out, zigzag(v));
+}
+
+/// A cursor over outside bytes: every read is checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    pub(crate) fn offset(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
+    pub(crate) fn malformed(&self, what: &'static str) -> ChunkError {
+        ChunkError::Malformed {
+            what,
+            offset: self.at,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn byte(&mut self) -> Result<u8, ChunkError> {
+        let b = *self.bytes.get(self.at).ok_or(ChunkError::Truncated {
+            offset: self.at,
+            needed: 1,
+        })?;
+        self.at += 1;
+        Ok(b)
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], ChunkError> {
+        let left = self.bytes.len() - self.at;
+        if len > left {
+            return Err(ChunkError::Truncated {
+                offset: self.at,
+                needed: len - left,
+            });
+        }
+        let taken = &self.bytes[self.at..self.at + len];
+        self.at += len;
+        Ok(taken)
+    }
+
+    #[inline]
+    pub(crate) fn u64_le(&mut self) -> Result<u64, ChunkError> {
+        let b = self.take(8)?;
+        Ok(u64::from_le_bytes(
+            b.try_into().expect("eight bytes were taken"),
+        ))
+    }
+
+    #[inline]
+    pub(crate) fn varint(&mut self) -> Result<u64, ChunkError> {
+        let first = self.byte()?;
+        if first < 0x80 {
+            return Ok(u64::from(first));
+        }
+        self.varint_tail(first)
+    }
+
+    fn varint_tail(&mut self, first: u8) -> Result<u64, ChunkError> {
+        let mut v = u64::from(first & 0x7f);
+        for shift in (7..64).step_by(7) {
+            let b = self.byte()?;
+            if shift == 63 && b > 1 {
+                break;
+            }
+            v |= u64::from(b & 0x7f) << shift;
+            if b < 0x80 {
+                return Ok(v);
+            }
+        }
+        Err(self.malformed("varint"))
+    }
+
+    #[inline]
+    pub(crate) fn signed(&mut self) -> Result<i64, ChunkError> {
+        self.varint().map(unzigzag)
+    }
+
+    /// Reads a varint that counts something of which at most `max` may exist.
+    #[inline]
+    pub(crate) fn count(&mut self, max: usize, what: &'static str) -> Result<usize, ChunkError> {
+        let offset = self.at;
+        match self.varint()? {
+            v if v <= max as u64 => Ok(v as usize),
+            _ => Err(ChunkError::Malformed { what, offset }),
+        }
+    }
+}
+
+/// Appends `values`, each in its low `width` bits (0..=64); bits above must be zero.
+pub(crate) fn pack(values: &[u64], width: u32, out: &mut Vec<u8>) {
+    let start = out.len();
+    let len = packed_len(values.len(), width);
+    out.resize(start + len + 16, 0);
+    pack_into(values, width, &mut out[start..]);
+    out.truncate(start + len);
+}
+
+/// Writes packed `values` to the front of `dst`, which must be 16 bytes longer than they need.
+#[inline]
+pub(crate) fn pack_into(values: &[u64], width: u32, dst: &mut [u8]) {
+    let mut sink = BitSink {
+        dst,
+        at: 0,
+        acc: 0,
+        fill: 0,
+    };
+    match width {
+        0 => {}
+        1..=14 => {
+            let (quads, rest) = values.as_chunks::<4>();
+            for q in quads {
+                let low = q[0] | q[1] << width;
+                let high = q[2] | q[3] << width;
+                sink.put(low | high << (2 * width), 4 * width);
+            }
+            rest.iter().for_each(|&v| sink.put(v, width));
+        }
+        15..=28 => {
+            let (pairs, rest) = values.as_chunks::<2>();
+            for p in pairs {
+                sink.put(p[0] | p[1] << width, 2 * width);
+            }
+            rest.iter().for_each(|&v| sink.put(v, width));
+        }
+        29..=56 => values.iter().for_each(|&v| sink.put(v, width)),
+        _ => {
+            for &v in values {
+                sink.put(v & 0xffff_ffff, 32);
+                sink.put(v >> 32, width - 32);
+            }
+        }
+    }
+    sink.flush();
+}
+
+/// Writes up to 56 bits at a time by overlapping eight-byte stores.
+struct BitSink<'a> {
+    dst: &'a mut [u8],
+    at: usize,
+    acc: u64,
+    fill: u32,
+}
+
+impl BitSink<'_> {
+    #[inline(always)]
+    fn put(&mut self, v: u64, bits: u32) {
+        self.acc |= v << self.fill;
+        self.flush();
+        let total = self.fill + bits;
+        self.at += (total >> 3) as usize;
+        // `total` can reach 63 at most: 7 left over and 56 added.
+        self.acc >>= total & !7;
+        self.fill = total & 7;
+    }
+
+    #[inline(always)]
+    fn flush(&mut self) {
+        self.dst[self.at..self.at + 8].copy_from_slice(&self.acc.to_le_bytes());
+    }
+}
+
+/// Reads `out.len()` values of `width` bits (0..=64) from the front of `src`.
+///
+/// # Errors
+/// [`ChunkError::Truncated`] when `src` is shorter than they need.
+pub(crate) fn unpack(src: &[u8], width: u32, out: &mut [u64]) -> Result<(), ChunkError> {
+    let len = packed_len(out.len(), width);
+    if src.len() < len {
+        return Err(ChunkError::Truncated {
+            offset: src.len(),
+            needed: len - src.len(),
+        });
+    }
+    if width == 0 {
+        out.fill(0);
+        return Ok(());
+    }
+    // Eight-byte loads reach past the last value: the values near the end are read from a padded copy.
+    let (groups, rest) = out.as_chunks_mut::<8>();
+    let w = width as usize;
+    let safe = if src.len() < 8 {
+        0
+    } else {
+        ((src.len() - 8) / w).min(groups.len())
+    };
+    for (g, group) in groups[..safe].iter_mut().enumerate() {
+        unpack8(&src[g * w..], width, group);
+    }
+    let mut pad = [0u8; 72];
+    for (g, group) in groups.iter_mut().enumerate().skip(safe) {
+        pad[..w].copy_from_slice(&src[g * w..(g + 1) * w]);
+        unpack8(&pad, width, group);
+    }
+    if !rest.is_empty() {
+        let tail = &src[groups.len() * w..len];
+        pad[..tail.len()].copy_from_slice(tail);
+        let mut last = [0u64; 8];
+        unpack8(&pad, width, &mut last);
+        rest.copy_from_slice(&last[..rest.len()]);
+    }
+    Ok(())
+}
+
+/// Reads eight values of `width` (1..=64) bits; `src` holds `width` + 8 bytes at least.
+#[inline(always)]
+pub(crate) fn unpack8(src: &[u8], width: u32, out: &mut [u64; 8]) {
+    let src = &src[..width as usize + 8];
+    if width <= 57 {
+        let mask = (1u64 << width) - 1;
+        for (k, v) in out.iter_mut().enumerate() {
+            let bit = k * width as usize;
+            *v = load(src, bit >> 3) >> (bit & 7) & mask;
+        }
+    } else {
+        let mask = (1u64 << (width - 32)) - 1;
+        for (k, v) in out.iter_mut().enumerate() {
+            let bit = k * width as usize;
+            let low = load(src, bit >> 3) >> (bit & 7) & 0xffff_ffff;
+            let bit = bit + 32;
+            *v = low | (load(src, bit >> 3) >> (bit & 7) & mask) << 32;
+        }
+    }
+}
+
+/// Reads one value of `width` (1..=64) bits that begins at bit `bit`; short reads see zeros.
+#[inline]
+pub(crate) fn get_bits(src: &[u8], bit: usize, width: u32) -> u64 {
+    let low_width = width.min(32);
+    let low = load_short(src, bit >> 3) >> (bit & 7) & ((1u64 << low_width) - 1);
+    if width <= 32 {
+        return low;
+    }
+    let bit = bit + 32;
+    low | (load_short(src, bit >> 3) >> (bit & 7) & ((1u64 << (width - 32)) - 1)) << 32
+}
+
+#[inline(always)]
+fn load(src: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(src[at..at + 8].try_into().expect("eight bytes were sliced"))
+}
+
+#[inline(always)]
+fn load_short(src: &[u8], at: usize) -> u64 {
+    if let Some(b) = src.get(at..at + 8) {
+        return u64::from_le_bytes(b.try_into().expect("eight bytes were sliced"));
+    }
+    let mut b = [0u8; 8];
+    if let Some(rest) = src.get(at..) {
+        b[..rest.len()].copy_from_slice(rest);
+    }
+    u64::from_le_bytes(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packs_every_width_and_count() {
+        for width in 0..=64u32 {
+            for count in [0usize, 1, 3, 5, 8, 9, 31, 32, 33, 100] {
+                let mask = if width == 64 {
+                    u64::MAX
+                } else {
+                    (1u64 << width) - 1
+                };
+                let values: Vec<u64> = (0..count as u64)
+                    .map(|i| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask)
+                    .collect();
+                let mut bytes = vec![0xaa; 3];
+                pack(&values, width, &mut bytes);
+                assert_eq!(bytes.len(), 3 + packed_len(count, width));
+                let mut back = vec![7u64; count];
+                unpack(&bytes[3..], width, &mut back).expect("long enough");
+                assert_eq!(values, back, "width {width} count {count}");
+                for (i, v) in values.iter().enumerate().filter(|_| width > 0) {
+                    assert_eq!(*v, get_bits(&bytes[3..], i * width as usize, width));
+                }
+                if packed_len(count, width) > 0 {
+                    let short = &bytes[3..bytes.len() - 1];
+                    assert!(unpack(short, width, &mut back).is_err());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn varints_round_trip_and_refuse_overlong() {
+        for v in [0, 1, 127, 128, 16_383, 16_384, u64::MAX >> 1, u64::MAX] {
+            let mut b = vec![];
+            put_varint(&mut b, v);
+            assert_eq!(Reader::new(&b).varint(), Ok(v));
+            assert_eq!(unzigzag(zigzag(v as i64)), v as i64);
+        }
+        assert!(Reader::new(&[0xff; 10]).varint().is_err());
+        assert!(Reader::new(&[0x80; 11]).varint().is_err());
+        assert!(Reader::new(&[0x80; 3]).varint().is_err());
+    }
+}

@@ -1,0 +1,363 @@
+//! Blocks of up to 32 differences: their control bytes, masks and packed payload.
+//!
+//! Control byte: low six bits the width − 1, high two bits the mode. All control bytes come first, then the masks
+//! of the sparse blocks, then the payloads: a reader of one column adds up lengths without touching payloads.
+//!
+//! Invariant: a control byte never stands for an all-zero block; those are missing from the bitmap.
+
+use super::LANES;
+use crate::bits::{get_bits, pack_into, packed_len, unpack8, width_of, zigzag};
+use crate::error::ChunkError;
+
+const SPARSE: u8 = 0x40;
+const PLAIN: u8 = 0x80;
+
+/// Bytes a block may take at most in front (control, mask) and behind (payload), for reserving space.
+const FRONT_MAX: usize = 5;
+const PAYLOAD_MAX: usize = 8 * LANES + 16;
+
+/// Writes the blocks of one row: payloads straight to the output, fronts to a small gap before them.
+pub(crate) struct BlockWriter<'o> {
+    out: &'o mut Vec<u8>,
+    start: usize,
+    total: usize,
+    nonzero: u32,
+    fronts: [(u8, u32, u8); LANES],
+    coded: usize,
+    payload: usize,
+    end: usize,
+}
+
+impl<'o> BlockWriter<'o> {
+    /// Begins the blocks of a row of `total` blocks.
+    pub(crate) fn new(out: &'o mut Vec<u8>, total: usize) -> Self {
+        let start = out.len();
+        let payload = start + 4 + total * FRONT_MAX;
+        out.resize(payload, 0);
+        Self {
+            out,
+            start,
+            total,
+            nonzero: 0,
+            fronts: [(0, 0, 0); LANES],
+            coded: 0,
+            payload,
+            end: payload,
+        }
+    }
+
+    /// Appends block `index` with differences `d`; `raw` marks lanes that hold XORed bits.
+    #[inline(always)]
+    pub(crate) fn put<const N: usize>(
+        &mut self,
+        index: usize,
+        lanes: usize,
+        d: &[i64; N],
+        raw: u32,
+    ) {
+        let mut all = 0i64;
+        let mut changed = 0usize;
+        for &v in d {
+            all |= v;
+            changed += usize::from(v != 0);
+        }
+        if all == 0 {
+            return;
+        }
+        let mut z = [0u64; N];
+        let mut mode = 0;
+        let width = if all > 0 {
+            mode = PLAIN;
+            for (z, &d) in z.iter_mut().zip(d) {
+                *z = d as u64;
+            }
+            width_of(all as u64)
+        } else {
+            let mut any = 0;
+            for (z, &d) in z.iter_mut().zip(d) {
+                *z = zigzag(d);
+            }
+            if raw != 0 {
+                for k in (0..N).filter(|k| raw >> k & 1 == 1) {
+                    z[k] = d[k] as u64;
+                }
+            }
+            for z in &z {
+                any |= z;
+            }
+            width_of(any)
+        };
+        let mask_len = lanes.div_ceil(8);
+        let mut mask = 0u32;
+        // The output stays longer than written, so that zeroes are laid down once a byte, not once a block.
+        let end = self.end;
+        if self.out.len() < end + PAYLOAD_MAX {
+            self.out.resize(end + PAYLOAD_MAX, 0);
+        }
+        let dst = &mut self.out[end..end + PAYLOAD_MAX];
+        let mut len = packed_len(lanes, width);
+        let sparse_len = packed_len(changed, width);
+        if sparse_len + mask_len < len {
+            mode |= SPARSE;
+            len = sparse_len;
+            mask = compact(&mut z);
+            pack_into(&z[..changed], width, dst);
+        } else {
+            pack_into(&z[..lanes], width, dst);
+        }
+        self.end = end + len;
+        self.nonzero |= 1 << index;
+        self.fronts[self.coded] = (mode | (width - 1) as u8, mask, mask_len as u8);
+        self.coded += 1;
+    }
+
+    /// Moves everything into place; returns whether a bitmap of non-zero blocks was written.
+    pub(crate) fn finish(self) -> bool {
+        let bitmap = self.coded < self.total;
+        let mut at = self.start;
+        if bitmap {
+            let len = self.total.div_ceil(8);
+            self.out[at..at + len].copy_from_slice(&self.nonzero.to_le_bytes()[..len]);
+            at += len;
+        }
+        let fronts = &self.fronts[..self.coded];
+        for (control, ..) in fronts {
+            self.out[at] = *control;
+            at += 1;
+        }
+        for (_, mask, len) in fronts.iter().filter(|f| f.0 & SPARSE != 0) {
+            let len = usize::from(*len);
+            self.out[at..at + len].copy_from_slice(&mask.to_le_bytes()[..len]);
+            at += len;
+        }
+        self.out.copy_within(self.payload..self.end, at);
+        self.out.truncate(at + self.end - self.payload);
+        bitmap
+    }
+}
+
+/// Moves the non-zero values to the front; returns where they were.
+fn compact<const N: usize>(z: &mut [u64; N]) -> u32 {
+    let mut mask = 0;
+    let mut at = 0;
+    for k in 0..N {
+        let v = z[k];
+        z[at] = v;
+        let set = usize::from(v != 0);
+        at += set;
+        mask |= (set as u32) << k;
+    }
+    mask
+}
+
+/// The blocks of one row, lengths checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks<'a> {
+    /// From the first control byte to the end of what was given: payload reads may run ahead.
+    bytes: &'a [u8],
+    columns: usize,
+    nonzero: u32,
+    masks: usize,
+    payloads: usize,
+}
+
+/// One coded block.
+pub(crate) struct Block<'a> {
+    /// Index among all blocks of the row.
+    pub(crate) index: usize,
+    pub(crate) lanes: usize,
+    pub(crate) width: u32,
+    /// Differences are not zigzag coded.
+    pub(crate) plain: bool,
+    /// Lanes that have a value in the payload.
+    pub(crate) mask: u32,
+    pub(crate) sparse: bool,
+    payload: &'a [u8],
+}
+
+impl<'a> Blocks<'a> {
+    /// Checks the blocks of a row of `columns` columns at the front of `bytes`; returns them and their length.
+    pub(crate) fn parse(
+        bytes: &'a [u8],
+        bitmap: bool,
+        columns: usize,
+    ) -> Result<(Self, usize), ChunkError> {
+        let total = columns.div_ceil(LANES);
+        let every = if total == 32 {
+            u32::MAX
+        } else {
+            (1u32 << total) - 1
+        };
+        let mut nonzero = every;
+        let mut at = 0;
+        if bitmap {
+            at = total.div_ceil(8);
+            let mut b = [0u8; 4];
+            b[..at].copy_from_slice(slice(bytes, 0, at)?);
+            nonzero = u32::from_le_bytes(b);
+            if nonzero & !every != 0 {
+                return Err(ChunkError::Malformed {
+                    what: "block bitmap",
+                    offset: 0,
+                });
+            }
+        }
+        let coded = nonzero.count_ones() as usize;
+        let controls = slice(bytes, at, coded)?;
+        let base = &bytes[at..];
+        let mut masks_len = 0;
+        let mut rest = nonzero;
+        for &control in controls {
+            let index = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            masks_len += mask_len(control, lanes_of(columns, index));
+        }
+        slice(base, coded, masks_len)?;
+        let blocks = Self {
+            bytes: base,
+            columns,
+            nonzero,
+            masks: coded,
+            payloads: coded + masks_len,
+        };
+        let mut len = 0;
+        for block in blocks.iter() {
+            if block.lanes < LANES && block.mask >> block.lanes != 0 {
+                return Err(ChunkError::Malformed {
+                    what: "block mask",
+                    offset: at + coded,
+                });
+            }
+            len += block.payload_len();
+        }
+        slice(base, coded + masks_len, len)?;
+        Ok((blocks, at + coded + masks_len + len))
+    }
+
+    /// Iterates over the coded blocks, ascending.
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Block<'a>> + use<'a> {
+        let Self {
+            bytes,
+            columns,
+            mut nonzero,
+            mut masks,
+            mut payloads,
+        } = *self;
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            if nonzero == 0 {
+                return None;
+            }
+            let index = nonzero.trailing_zeros() as usize;
+            nonzero &= nonzero - 1;
+            let control = bytes[at];
+            at += 1;
+            let lanes = lanes_of(columns, index);
+            let len = mask_len(control, lanes);
+            let mask = if len == 0 {
+                all_lanes(lanes)
+            } else {
+                load_mask(bytes, masks, len)
+            };
+            masks += len;
+            let block = Block {
+                index,
+                lanes,
+                width: u32::from(control & 0x3f) + 1,
+                plain: control & PLAIN != 0,
+                mask,
+                sparse: len != 0,
+                payload: bytes.get(payloads..).unwrap_or_default(),
+            };
+            payloads += block.payload_len();
+            Some(block)
+        })
+    }
+}
+
+impl Block<'_> {
+    /// Reads the payload: dense lanes in order, sparse ones at the front.
+    #[inline(always)]
+    pub(crate) fn unpack(&self, z: &mut [u64; LANES]) {
+        let width = self.width as usize;
+        let groups = if self.sparse {
+            self.mask.count_ones() as usize
+        } else {
+            self.lanes
+        }
+        .div_ceil(8);
+        let (chunks, _) = z.as_chunks_mut::<8>();
+        let need = groups * width + 8;
+        if self.payload.len() >= need {
+            let src = &self.payload[..need];
+            for (g, chunk) in chunks[..groups].iter_mut().enumerate() {
+                unpack8(&src[g * width..], self.width, chunk);
+            }
+        } else {
+            let mut pad = [0u8; PAYLOAD_MAX];
+            pad[..self.payload.len()].copy_from_slice(self.payload);
+            for (g, chunk) in chunks[..groups].iter_mut().enumerate() {
+                unpack8(&pad[g * width..], self.width, chunk);
+            }
+        }
+    }
+
+    /// Reads the value of one lane, `None` when it did not change.
+    #[inline]
+    pub(crate) fn lane(&self, lane: usize) -> Option<u64> {
+        if self.mask >> lane & 1 == 0 {
+            return None;
+        }
+        let slot = if self.sparse {
+            (self.mask & ((1 << lane) - 1)).count_ones() as usize
+        } else {
+            lane
+        };
+        Some(get_bits(
+            self.payload,
+            slot * self.width as usize,
+            self.width,
+        ))
+    }
+
+    #[inline]
+    fn payload_len(&self) -> usize {
+        packed_len(self.mask.count_ones() as usize, self.width)
+    }
+}
+
+fn lanes_of(columns: usize, index: usize) -> usize {
+    (columns - index * LANES).min(LANES)
+}
+
+fn all_lanes(lanes: usize) -> u32 {
+    u32::MAX >> (LANES - lanes)
+}
+
+fn mask_len(control: u8, lanes: usize) -> usize {
+    if control & SPARSE == 0 {
+        0
+    } else {
+        lanes.div_ceil(8)
+    }
+}
+
+fn load_mask(bytes: &[u8], at: usize, len: usize) -> u32 {
+    match bytes.get(at..at + 4) {
+        Some(b) if len == 4 => u32::from_le_bytes(b.try_into().expect("four bytes were sliced")),
+        _ => {
+            let mut b = [0u8; 4];
+            let src = bytes.get(at..at + len).unwrap_or_default();
+            b[..src.len()].copy_from_slice(src);
+            u32::from_le_bytes(b)
+        }
+    }
+}
+
+fn slice(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], ChunkError> {
+    bytes.get(at..at + len).ok_or(ChunkError::Truncated {
+        offset: bytes.len(),
+        needed: at + len - bytes.len().min(at + len),
+    })
+}

@@ -1,0 +1,178 @@
+//! Decoders of whole rows: forwards from a key row, backwards from the encoder's state, and into matrices.
+//!
+//! Invariant: after each step `cells` has one cell a column for the row stepped to, markers included.
+
+use narthex_model::cell::{self, ABSENT, STALE};
+
+use super::MAX_COLUMNS;
+use super::state::{Cells, RowState};
+use super::wire::{Known, RowView, set_bits};
+use crate::decimal::from_lane;
+use crate::error::ChunkError;
+
+/// Decodes rows forwards.
+#[derive(Clone, Debug, Default)]
+pub struct RowDecoder {
+    state: RowState,
+    started: bool,
+    cells: Vec<f64>,
+}
+
+impl RowDecoder {
+    /// Returns a decoder whose first row must be a key row.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Steps to the row at the front of `bytes`; returns the bytes used.
+    ///
+    /// # Errors
+    /// Bad bytes; the decoder must not be used any more then.
+    pub fn step(&mut self, bytes: &[u8]) -> Result<usize, ChunkError> {
+        self.step_with(bytes, |_, _| {})
+    }
+
+    /// Steps like [`RowDecoder::step`] and hands out each histogram's column and bytes, ascending by column.
+    ///
+    /// # Errors
+    /// Bad bytes; the decoder must not be used any more then.
+    pub fn step_with<'r>(
+        &mut self,
+        bytes: &'r [u8],
+        mut histogram: impl FnMut(usize, &'r [u8]),
+    ) -> Result<usize, ChunkError> {
+        let known = if self.started {
+            Known::Before(self.state.columns())
+        } else {
+            Known::Nothing
+        };
+        let view = RowView::parse(bytes, known)?;
+        let mut refresh = false;
+        if let (false, Some(snapshot)) = (self.started, view.snapshot) {
+            self.state = RowState::from_snapshot(snapshot)?;
+            refresh = true;
+        }
+        self.cells.resize(view.columns, ABSENT);
+        refresh |= self.state.apply(&view, self.cells.as_mut_slice())?;
+        self.started = true;
+        finish_cells(&self.state, refresh, &view, &mut self.cells);
+        for (column, bytes) in view.events.iter().flat_map(|e| e.histograms.iter()) {
+            histogram(column, bytes);
+        }
+        Ok(view.len)
+    }
+
+    /// Returns the time of the row stepped to, ms.
+    #[must_use]
+    pub fn time_ms(&self) -> i64 {
+        self.state.time_ms
+    }
+
+    /// Returns one cell a column; cells that refer to histograms count within the row.
+    #[must_use]
+    pub fn cells(&self) -> &[f64] {
+        &self.cells
+    }
+
+    /// Returns what is known after the row stepped to.
+    #[must_use]
+    pub fn state(&self) -> &RowState {
+        &self.state
+    }
+}
+
+/// Decodes rows backwards, from the newest to older ones.
+pub struct RowBack<'r> {
+    state: RowState,
+    current: Option<RowView<'r>>,
+    cells: Vec<f64>,
+}
+
+impl<'r> RowBack<'r> {
+    /// Returns a decoder whose first row is the one that left the encoder in `state`.
+    #[must_use]
+    pub fn new(state: RowState) -> Self {
+        Self {
+            state,
+            current: None,
+            cells: vec![],
+        }
+    }
+
+    /// Steps to `row`, the one before the row stepped to last.
+    ///
+    /// # Errors
+    /// Bad bytes; the decoder must not be used any more then.
+    pub fn step(&mut self, row: &'r [u8]) -> Result<(), ChunkError> {
+        let mut refresh = true;
+        if let Some(newer) = self.current.take() {
+            refresh = self.state.undo(&newer, self.cells.as_mut_slice())?;
+        }
+        self.cells.resize(self.state.columns(), ABSENT);
+        let view = RowView::parse(row, Known::After(self.state.columns()))?;
+        finish_cells(&self.state, refresh, &view, &mut self.cells);
+        self.current = Some(view);
+        Ok(())
+    }
+
+    /// Returns the histograms of the row stepped to, ascending by column.
+    pub fn histograms(&self) -> impl Iterator<Item = (usize, &'r [u8])> + use<'r> {
+        self.current
+            .as_ref()
+            .and_then(|v| v.events)
+            .into_iter()
+            .flat_map(|e| e.histograms.iter())
+    }
+
+    /// Returns the time of the row stepped to, ms.
+    #[must_use]
+    pub fn time_ms(&self) -> i64 {
+        self.state.time_ms
+    }
+
+    /// Returns one cell a column; there may be fewer columns than in newer rows.
+    #[must_use]
+    pub fn cells(&self) -> &[f64] {
+        &self.cells
+    }
+}
+
+/// Writes what numbers do not say: absent columns and events.
+fn finish_cells(state: &RowState, refresh: bool, view: &RowView<'_>, cells: &mut [f64]) {
+    if refresh {
+        for ((&column, &last), &exp) in state.order.iter().zip(&state.last).zip(&state.exp) {
+            cells.set(column, from_lane(last, exp));
+        }
+    }
+    if state.absent > 0 {
+        for (&word, cells) in state.present.iter().zip(cells.chunks_mut(64)) {
+            let mut gone = !word;
+            while gone != 0 {
+                let k = gone.trailing_zeros() as usize;
+                gone &= gone - 1;
+                match cells.get_mut(k) {
+                    Some(cell) => *cell = ABSENT,
+                    None => break,
+                }
+            }
+        }
+    }
+    let Some(events) = &view.events else { return };
+    for column in events.stale.iter() {
+        cells.set(column as u16, STALE);
+    }
+    if let (true, Some(toggles)) = (events.gone_are_stale, &view.toggles) {
+        let mut words = [0u64; MAX_COLUMNS / 64];
+        toggles.flip(&mut words);
+        for (word, present) in words.iter_mut().zip(&state.present) {
+            *word &= !present;
+        }
+        for column in set_bits(&words) {
+            cells.set(column as u16, STALE);
+        }
+    }
+    for (index, (column, _)) in events.histograms.iter().enumerate() {
+        cells.set(column as u16, cell::histogram(index as u32));
+    }
+}

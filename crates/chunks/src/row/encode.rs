@@ -1,0 +1,396 @@
+//! The encoder of a strip: one row of floats in, one row of bytes out.
+//!
+//! Invariant: after `encode` the state is what a decoder reaches by reading the bytes; an error leaves it as it was.
+
+use super::blocks::BlockWriter;
+use super::lane::Switch;
+use super::order::{Watch, put_order};
+use super::state::{RowState, raw_lanes};
+use super::wire::{Events, Known, RowView, Toggles};
+use super::{LANES, MAX_COLUMNS, flag};
+use crate::bits::{put_signed, put_varint};
+use crate::decimal::{FAST_LIMIT, MAGIC, POW10, RAW, find_exp, to_int};
+use crate::error::ChunkError;
+
+/// One round of a strip.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Row<'a> {
+    /// When the values were taken, ms.
+    pub time_ms: i64,
+    /// One float a column; what an absent column holds does not matter. More than before: columns are appended.
+    pub values: &'a [f64],
+    /// One bit a column, column 0 lowest in the first word; `None` when every column has a float.
+    pub present: Option<&'a [u64]>,
+    /// Columns that end here with a staleness marker, ascending; not present.
+    pub stale: &'a [u32],
+    /// Columns that hold a native histogram here, with its bytes, ascending; not present.
+    pub histograms: &'a [(u32, &'a [u8])],
+}
+
+/// Encodes the rows of one strip.
+///
+/// The first row is a key row: decoding can begin there. Rows must be kept in order, each with its length.
+#[derive(Clone, Debug, Default)]
+pub struct RowEncoder {
+    state: RowState,
+    key_wanted: bool,
+    started: bool,
+    watch: Option<Box<Watch>>,
+    /// An order that the next row takes on.
+    order: Option<Vec<u16>>,
+    /// The current row's switches; empty between rows.
+    switches: Vec<Switch>,
+}
+
+impl RowEncoder {
+    /// Returns an encoder without columns.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Rebuilds the encoder that wrote `rows`; the first must be a key row, later key rows are begun from again.
+    ///
+    /// # Errors
+    /// The first bad row's error and index.
+    pub fn replay<'r>(
+        rows: impl IntoIterator<Item = &'r [u8]>,
+    ) -> Result<Self, (usize, ChunkError)> {
+        let mut encoder = Self::new();
+        for (index, row) in rows.into_iter().enumerate() {
+            encoder.replay_row(row).map_err(|e| (index, e))?;
+        }
+        Ok(encoder)
+    }
+
+    /// Takes in one row that an encoder wrote after the same rows; returns the bytes used.
+    ///
+    /// # Errors
+    /// Bad bytes; the encoder must not be used any more then.
+    pub fn replay_row(&mut self, bytes: &[u8]) -> Result<usize, ChunkError> {
+        let known = if self.started {
+            Known::Before(self.state.columns())
+        } else {
+            Known::Nothing
+        };
+        let view = RowView::parse(bytes, known)?;
+        if let (false, Some(snapshot)) = (self.started, view.snapshot) {
+            self.state = RowState::from_snapshot(snapshot)?;
+        }
+        self.state.apply(&view, &mut ())?;
+        self.started = true;
+        Ok(view.len)
+    }
+
+    /// Returns what is known after the last row, to read the last values or to decode backwards from.
+    #[must_use]
+    pub fn state(&self) -> &RowState {
+        &self.state
+    }
+
+    /// Returns the heap bytes held.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let watch = self.watch.as_ref().map_or(0, |_| 2 * self.state.columns());
+        self.state.heap_bytes() + watch + self.switches.capacity() * size_of::<Switch>()
+    }
+
+    /// Makes the following row a key row.
+    pub fn request_key(&mut self) {
+        self.key_wanted = true;
+    }
+
+    /// Appends the bytes of `row` to `out`; returns how many.
+    ///
+    /// # Errors
+    /// Fewer columns than before, more than [`MAX_COLUMNS`], or events that are not ascending or of present columns.
+    pub fn encode(&mut self, row: &Row<'_>, out: &mut Vec<u8>) -> Result<usize, ChunkError> {
+        self.check(row)?;
+        let start = out.len();
+        let key = self.key_wanted || !self.started;
+        if !self.started {
+            self.state.time_ms = row.time_ms;
+        }
+        out.push(0);
+        let mut flags = 0;
+        let step = row.time_ms.wrapping_sub(self.state.time_ms);
+        let change = step.wrapping_sub(self.state.step_ms);
+        if change != 0 {
+            flags |= flag::TIME;
+            put_signed(out, change);
+        }
+        if key {
+            flags |= flag::KEY;
+            self.put_key(out);
+        }
+        self.state.time_ms = row.time_ms;
+        self.state.step_ms = step;
+        flags |= self.put_growth_and_order(row.values.len(), out);
+        flags |= self.put_presence(row, out);
+        let switches_at = out.len();
+        if self.put_blocks(row, key && self.started, out) {
+            flags |= flag::BITMAP;
+        }
+        if !self.switches.is_empty() {
+            flags |= flag::SWITCHES;
+            self.put_switches(switches_at, out);
+        }
+        out[start] = flags;
+        self.started = true;
+        self.key_wanted = false;
+        self.end_watch();
+        Ok(out.len() - start)
+    }
+
+    fn check(&self, row: &Row<'_>) -> Result<(), ChunkError> {
+        let (got, have) = (row.values.len(), self.state.columns());
+        if got < have || got > MAX_COLUMNS {
+            return Err(ChunkError::Columns {
+                got,
+                expected: if got < have { have } else { MAX_COLUMNS },
+            });
+        }
+        let bad = |what| Err(ChunkError::Malformed { what, offset: 0 });
+        if row.present.is_some_and(|p| p.len() < got.div_ceil(64)) {
+            return bad("presence words");
+        }
+        let absent = |c: u32| {
+            let c = c as usize;
+            c < got && row.present.is_some_and(|p| p[c / 64] >> (c % 64) & 1 == 0)
+        };
+        if !row.stale.iter().all(|c| absent(*c)) || !row.stale.is_sorted_by(|a, b| a < b) {
+            return bad("stale events");
+        }
+        if !row.histograms.iter().all(|h| absent(h.0))
+            || !row.histograms.is_sorted_by(|a, b| a.0 < b.0)
+        {
+            return bad("histogram events");
+        }
+        Ok(())
+    }
+
+    fn put_key(&mut self, out: &mut Vec<u8>) {
+        let mut snapshot = vec![];
+        self.state.put_snapshot(&mut snapshot);
+        put_varint(out, snapshot.len() as u64);
+        out.extend_from_slice(&snapshot);
+        self.watch = Some(Box::default());
+    }
+
+    fn put_growth_and_order(&mut self, columns: usize, out: &mut Vec<u8>) -> u8 {
+        let mut flags = 0;
+        let before = self.state.columns();
+        if columns > before {
+            flags |= flag::GROW;
+            put_varint(out, (columns - before) as u64);
+            self.state.grow(columns);
+            // A pending order knows nothing of the added columns: they stay at the end.
+            if let Some(order) = &mut self.order {
+                order.extend(before as u16..columns as u16);
+            }
+        }
+        if let Some(order) = self.order.take() {
+            flags |= flag::ORDER;
+            put_order(&order, out);
+            self.state.reorder(&order);
+        }
+        flags
+    }
+
+    fn put_presence(&mut self, row: &Row<'_>, out: &mut Vec<u8>) -> u8 {
+        let n = self.state.columns();
+        if row.present.is_none() && self.state.absent == 0 {
+            return 0;
+        }
+        let mut toggles = [0u64; MAX_COLUMNS / 64];
+        let (mut any, mut gone_any) = (0, 0);
+        let mut gone_are_stale = true;
+        let mut stale = [0u64; MAX_COLUMNS / 64];
+        for &c in row.stale {
+            stale[c as usize / 64] |= 1 << (c % 64);
+        }
+        let words = n.div_ceil(64);
+        for (k, word) in self.state.present.iter_mut().enumerate() {
+            let all = if k + 1 == words && !n.is_multiple_of(64) {
+                (1 << (n % 64)) - 1
+            } else {
+                u64::MAX
+            };
+            let wanted = row.present.map_or(all, |p| p[k] & all);
+            toggles[k] = *word ^ wanted;
+            let gone = *word & !wanted;
+            gone_are_stale &= gone == stale[k];
+            gone_any |= gone;
+            any |= toggles[k];
+            *word = wanted;
+        }
+        let mut flags = 0;
+        if any != 0 {
+            flags |= flag::PRESENCE;
+            self.state.count_absent();
+            Toggles::put(&toggles[..words], n, out);
+        }
+        if Events::put(
+            gone_are_stale && gone_any != 0,
+            row.stale,
+            row.histograms,
+            out,
+        ) {
+            flags |= flag::EVENTS;
+        }
+        flags
+    }
+
+    fn put_blocks(&mut self, row: &Row<'_>, relax: bool, out: &mut Vec<u8>) -> bool {
+        let n = self.state.columns();
+        let total = n.div_ceil(LANES);
+        let mut writer = BlockWriter::new(out, total);
+        for index in 0..total {
+            if n - index * LANES <= 8 {
+                self.put_block::<8>(index, row.values, relax, &mut writer);
+            } else {
+                self.put_block::<LANES>(index, row.values, relax, &mut writer);
+            }
+        }
+        writer.finish()
+    }
+
+    #[inline(always)]
+    fn put_block<const N: usize>(
+        &mut self,
+        index: usize,
+        values: &[f64],
+        relax: bool,
+        writer: &mut BlockWriter<'_>,
+    ) {
+        let state = &mut self.state;
+        let from = index * LANES;
+        let to = (from + N.min(LANES)).min(state.order.len());
+        let lanes = to - from;
+        let (order, last, exp) = (
+            &state.order[from..to],
+            &mut state.last[from..to],
+            &mut state.exp[from..to],
+        );
+        let (mut x, mut p, mut old) = ([0.0; N], [1.0; N], [0i64; N]);
+        for (k, (&column, &e)) in order.iter().zip(exp.iter()).enumerate() {
+            x[k] = values[usize::from(column)];
+            p[k] = POW10[usize::from(e & 15)];
+        }
+        old[..lanes].copy_from_slice(last);
+        let mut m = [0i64; N];
+        let mut d = [0i64; N];
+        let missed = differences(&x, &p, &old, &mut m, &mut d);
+        let mut raw = 0;
+        if missed || relax || state.absent > 0 {
+            let present = &state.present;
+            let mut slow = Slow {
+                from,
+                relax,
+                switches: &mut self.switches,
+            };
+            for k in 0..lanes {
+                let column = usize::from(order[k]);
+                if present[column / 64] >> (column % 64) & 1 == 0 {
+                    (m[k], d[k]) = (old[k], 0);
+                } else {
+                    (m[k], d[k]) = slow.lane(k, x[k], old[k], &mut exp[k]);
+                }
+            }
+            raw = raw_lanes(exp);
+        }
+        last.copy_from_slice(&m[..lanes]);
+        if let Some(watch) = &mut self.watch {
+            watch.note(from, &d[..lanes], exp);
+        }
+        writer.put(index, lanes, &d, raw);
+    }
+
+    fn put_switches(&mut self, at: usize, out: &mut Vec<u8>) {
+        let mut bytes = vec![];
+        put_varint(&mut bytes, self.switches.len() as u64);
+        let mut after = 0;
+        for switch in &self.switches {
+            switch.put(after, &mut bytes);
+            after = switch.position + 1;
+        }
+        out.splice(at..at, bytes);
+        // Rare after the first row: the memory is better given back.
+        self.switches = vec![];
+    }
+
+    fn end_watch(&mut self) {
+        let n = self.state.columns();
+        if let Some(watch) = &mut self.watch
+            && (watch.end_row() || n <= LANES)
+        {
+            if n > LANES {
+                self.order = watch.choose(n);
+            }
+            self.watch = None;
+        }
+    }
+}
+
+/// Computes each lane's integer and its difference to the one before; returns whether a lane needs a closer look.
+#[inline(always)]
+fn differences<const N: usize>(
+    x: &[f64; N],
+    p: &[f64; N],
+    old: &[i64; N],
+    m: &mut [i64; N],
+    d: &mut [i64; N],
+) -> bool {
+    let mut missed = 0;
+    for k in 0..N {
+        let t = x[k] * p[k] + MAGIC;
+        let r = t - MAGIC;
+        let q = r / p[k];
+        let inside = r.abs() < FAST_LIMIT;
+        missed |= (q.to_bits() ^ x[k].to_bits()) | u64::from(!inside);
+        m[k] = (t.to_bits() as i64).wrapping_sub(MAGIC.to_bits() as i64);
+        d[k] = m[k].wrapping_sub(old[k]);
+    }
+    missed != 0
+}
+
+/// The careful way through one lane.
+struct Slow<'a> {
+    from: usize,
+    relax: bool,
+    switches: &'a mut Vec<Switch>,
+}
+
+impl Slow<'_> {
+    /// Returns the lane's value and difference, switching its exponent where it must.
+    fn lane(&mut self, k: usize, v: f64, old: i64, exp: &mut u8) -> (i64, i64) {
+        let wanted = self.wanted_exp(v, *exp);
+        let mut base = old;
+        if wanted != *exp {
+            let (switch, rebased) = Switch::plan(self.from + k, old, *exp, wanted);
+            self.switches.push(switch);
+            base = rebased;
+            *exp = wanted;
+        }
+        match to_int(v, wanted) {
+            Some(m) => (m, m.wrapping_sub(base)),
+            None => (v.to_bits() as i64, v.to_bits() as i64 ^ base),
+        }
+    }
+
+    fn wanted_exp(&self, v: f64, exp: u8) -> u8 {
+        if self.relax {
+            // A column that once needed many decimals, or none of them would do, gets another chance.
+            let least = find_exp(v, 0).map_or(RAW, |(e, _)| e);
+            return if least > exp || exp - least >= 3 {
+                least
+            } else {
+                exp
+            };
+        }
+        if exp == RAW || to_int(v, exp).is_some() {
+            return exp;
+        }
+        find_exp(v, exp).map_or(RAW, |(e, _)| e)
+    }
+}

@@ -1,0 +1,409 @@
+//! What encoder and decoder both know after a row.
+//!
+//! Invariant: `order` is a permutation of the columns; presence bits at and beyond the column count are clear.
+
+use super::blocks::BlockWriter;
+use super::blocks::Blocks;
+use super::order::{difference, order_len, permute, put_order, read_order, unpermute};
+use super::wire::RowView;
+use super::{LANES, MAX_COLUMNS, snap};
+use crate::bits::{Reader, put_signed, put_varint};
+use crate::decimal::{RAW, from_lane};
+use crate::error::ChunkError;
+
+/// The last row of a strip and how its columns are kept; 11 bytes a column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowState {
+    /// Integer or bits of each column's last value, by position.
+    pub(crate) last: Vec<i64>,
+    /// Lane of each column, by position.
+    pub(crate) exp: Vec<u8>,
+    /// Column at each position.
+    pub(crate) order: Vec<u16>,
+    /// Columns that have a value in the last row.
+    pub(crate) present: Vec<u64>,
+    /// Number of columns that have none.
+    pub(crate) absent: usize,
+    pub(crate) time_ms: i64,
+    pub(crate) step_ms: i64,
+}
+
+/// Where decoded cells go; `()` when only the state matters.
+pub(crate) trait Cells {
+    fn set(&mut self, column: u16, value: f64);
+    const WANTED: bool;
+}
+
+impl Cells for () {
+    fn set(&mut self, _: u16, _: f64) {}
+    const WANTED: bool = false;
+}
+
+impl Cells for [f64] {
+    #[inline(always)]
+    fn set(&mut self, column: u16, value: f64) {
+        if let Some(cell) = self.get_mut(usize::from(column)) {
+            *cell = value;
+        }
+    }
+    const WANTED: bool = true;
+}
+
+impl RowState {
+    /// Returns the number of columns.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Returns the time of the last row, ms.
+    #[must_use]
+    pub fn time_ms(&self) -> i64 {
+        self.time_ms
+    }
+
+    /// Reports whether `column` has a float in the last row.
+    #[must_use]
+    #[inline]
+    pub fn is_present(&self, column: usize) -> bool {
+        self.present
+            .get(column / 64)
+            .is_some_and(|w| w >> (column % 64) & 1 == 1)
+    }
+
+    /// Returns the float that `column` has in the last row.
+    #[must_use]
+    pub fn value(&self, column: usize) -> Option<f64> {
+        if !self.is_present(column) {
+            return None;
+        }
+        let position = self.order.iter().position(|&c| usize::from(c) == column)?;
+        Some(from_lane(self.last[position], self.exp[position]))
+    }
+
+    /// Returns the heap bytes held.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.last.capacity() * 8
+            + self.exp.capacity()
+            + self.order.capacity() * 2
+            + self.present.capacity() * 8
+    }
+
+    /// Adds present columns at the end.
+    pub(crate) fn grow(&mut self, to: usize) {
+        for column in self.columns()..to {
+            self.order.push(column as u16);
+            self.last.push(0);
+            self.exp.push(0);
+            if column % 64 == 0 {
+                self.present.push(0);
+            }
+            self.present[column / 64] |= 1 << (column % 64);
+        }
+    }
+
+    /// Drops the columns from `to` on, which must be at the end of the order.
+    fn shrink(&mut self, to: usize) {
+        self.order.truncate(to);
+        self.last.truncate(to);
+        self.exp.truncate(to);
+        self.present.truncate(to.div_ceil(64));
+        if let (Some(word), 1..) = (self.present.last_mut(), to % 64) {
+            *word &= (1 << (to % 64)) - 1;
+        }
+    }
+
+    pub(crate) fn reorder(&mut self, order: &[u16]) {
+        permute(&mut self.last, order);
+        permute(&mut self.exp, order);
+        permute(&mut self.order, order);
+    }
+
+    pub(crate) fn count_absent(&mut self) {
+        let present: u32 = self.present.iter().map(|w| w.count_ones()).sum();
+        self.absent = self.columns() - present as usize;
+    }
+
+    /// Moves from the row before to the row `view`; writes changed lanes to `cells`.
+    /// Returns whether all cells have to be written again, because an absent column returned or columns were added.
+    pub(crate) fn apply<C: Cells + ?Sized>(
+        &mut self,
+        view: &RowView<'_>,
+        cells: &mut C,
+    ) -> Result<bool, ChunkError> {
+        self.step_ms = self.step_ms.wrapping_add(view.step_change_ms);
+        self.time_ms = self.time_ms.wrapping_add(self.step_ms);
+        let mut refresh = view.columns != view.columns_before;
+        if refresh {
+            self.grow(view.columns);
+        }
+        if let Some(order) = &view.order {
+            self.reorder(order);
+        }
+        if let Some(toggles) = &view.toggles {
+            toggles.flip(&mut self.present);
+            self.count_absent();
+            refresh = true;
+        }
+        for switch in &view.switches {
+            let at = switch.position;
+            let base = switch
+                .apply(self.last[at])
+                .filter(|_| self.exp[at] == switch.old);
+            self.last[at] = base.ok_or(ChunkError::Malformed {
+                what: "lane switch",
+                offset: 0,
+            })?;
+            self.exp[at] = switch.new;
+        }
+        self.walk::<C, false>(&view.blocks, cells);
+        Ok(refresh)
+    }
+
+    /// Moves from the row `view` to the row before it; the mirror of [`RowState::apply`].
+    pub(crate) fn undo<C: Cells + ?Sized>(
+        &mut self,
+        view: &RowView<'_>,
+        cells: &mut C,
+    ) -> Result<bool, ChunkError> {
+        self.walk::<C, true>(&view.blocks, cells);
+        let malformed = ChunkError::Malformed {
+            what: "lane switch",
+            offset: 0,
+        };
+        for switch in &view.switches {
+            let at = switch.position;
+            let last = switch
+                .undo(self.last[at])
+                .filter(|_| self.exp[at] == switch.new);
+            self.last[at] = last.ok_or(malformed.clone())?;
+            self.exp[at] = switch.old;
+            cells.set(self.order[at], from_lane(self.last[at], self.exp[at]));
+        }
+        let mut refresh = false;
+        if let Some(toggles) = &view.toggles {
+            toggles.flip(&mut self.present);
+            refresh = true;
+        }
+        if let Some(order) = &view.order {
+            unpermute(&mut self.last, order);
+            unpermute(&mut self.exp, order);
+            unpermute(&mut self.order, order);
+        }
+        if view.columns != view.columns_before {
+            let kept = self.order[..view.columns_before].iter();
+            if kept.clone().any(|&c| usize::from(c) >= view.columns_before) {
+                return Err(ChunkError::Malformed {
+                    what: "column growth",
+                    offset: 0,
+                });
+            }
+            self.shrink(view.columns_before);
+        }
+        self.count_absent();
+        self.time_ms = self.time_ms.wrapping_sub(self.step_ms);
+        self.step_ms = self.step_ms.wrapping_sub(view.step_change_ms);
+        Ok(refresh)
+    }
+
+    fn walk<C: Cells + ?Sized, const BACK: bool>(&mut self, blocks: &Blocks<'_>, cells: &mut C) {
+        let mut z = [0u64; LANES];
+        for block in blocks.iter() {
+            block.unpack(&mut z);
+            let from = block.index * LANES;
+            let to = from + block.lanes;
+            let lanes = Lanes {
+                last: &mut self.last[from..to],
+                exp: &self.exp[from..to],
+                order: &self.order[from..to],
+            };
+            if block.sparse {
+                lanes.move_some::<C, BACK>(block.mask, block.plain, &z, cells);
+            } else {
+                lanes.move_all::<C, BACK>(block.plain, &z, cells);
+            }
+        }
+    }
+
+    /// Appends this state, for a key row.
+    pub(crate) fn put_snapshot(&self, out: &mut Vec<u8>) {
+        let n = self.columns();
+        put_varint(out, n as u64);
+        put_signed(out, self.time_ms);
+        put_signed(out, self.step_ms);
+        let ordered = self
+            .order
+            .iter()
+            .enumerate()
+            .any(|(p, &c)| p != usize::from(c));
+        let mut flags = 0;
+        for (set, bit) in [
+            (ordered, snap::ORDER),
+            (self.exp.iter().any(|e| *e != 0), snap::EXPS),
+            (self.absent > 0, snap::PRESENCE),
+            (self.last.iter().any(|l| *l != 0), snap::VALUES),
+        ] {
+            flags |= if set { bit } else { 0 };
+        }
+        out.push(flags);
+        if ordered {
+            put_order(&self.order, out);
+        }
+        if flags & snap::EXPS != 0 {
+            for run in self.exp.chunk_by(|a, b| a == b) {
+                put_varint(out, (run.len() as u64) << 4 | u64::from(run[0]));
+            }
+        }
+        if flags & snap::PRESENCE != 0 {
+            out.extend(
+                self.present
+                    .iter()
+                    .flat_map(|w| w.to_le_bytes())
+                    .take(n.div_ceil(8)),
+            );
+        }
+        if flags & snap::VALUES != 0 {
+            let at = out.len();
+            out.push(0);
+            let mut writer = BlockWriter::new(out, n.div_ceil(LANES));
+            for (index, (last, exp)) in self
+                .last
+                .chunks(LANES)
+                .zip(self.exp.chunks(LANES))
+                .enumerate()
+            {
+                let mut d = [0i64; LANES];
+                d[..last.len()].copy_from_slice(last);
+                writer.put(index, last.len(), &d, raw_lanes(exp));
+            }
+            let bitmap = writer.finish();
+            out[at] = u8::from(bitmap);
+        }
+    }
+
+    /// Reads a key row's snapshot.
+    pub(crate) fn from_snapshot(bytes: &[u8]) -> Result<Self, ChunkError> {
+        let mut r = Reader::new(bytes);
+        let n = r.count(MAX_COLUMNS, "column count")?;
+        let mut state = Self {
+            time_ms: r.signed()?,
+            step_ms: r.signed()?,
+            ..Self::default()
+        };
+        state.grow(n);
+        let flags = r.byte()?;
+        if flags & snap::ORDER != 0 {
+            let offset = r.offset();
+            state.order = read_order(r.take(order_len(n))?, n, offset)?;
+        }
+        if flags & snap::EXPS != 0 {
+            let mut at = 0;
+            while at < n {
+                let offset = r.offset();
+                let run = r.count(n << 4 | 15, "lane run")?;
+                let (len, exp) = (run >> 4, (run & 15) as u8);
+                if len == 0 || len > n - at || !super::lane::is_lane(exp) {
+                    return Err(ChunkError::Malformed {
+                        what: "lane run",
+                        offset,
+                    });
+                }
+                state.exp[at..at + len].fill(exp);
+                at += len;
+            }
+        }
+        if flags & snap::PRESENCE != 0 {
+            let bitmap = r.take(n.div_ceil(8))?;
+            let mut words = vec![0u64; n.div_ceil(64)];
+            for (k, &b) in bitmap.iter().enumerate() {
+                words[k / 8] |= u64::from(b) << (k % 8 * 8);
+            }
+            if words
+                .iter()
+                .zip(&state.present)
+                .any(|(w, all)| w & !all != 0)
+            {
+                return Err(r.malformed("presence bitmap"));
+            }
+            state.present = words;
+            state.count_absent();
+        }
+        if flags & snap::VALUES != 0 {
+            let bitmap = r.byte()? != 0;
+            let (blocks, len) = Blocks::parse(r.rest(), bitmap, n)?;
+            state.walk::<(), false>(&blocks, &mut ());
+            r.take(len)?;
+        }
+        if r.rest().is_empty() {
+            Ok(state)
+        } else {
+            Err(ChunkError::Trailing { offset: r.offset() })
+        }
+    }
+}
+
+/// Marks the raw lanes of a block.
+pub(crate) fn raw_lanes(exp: &[u8]) -> u32 {
+    exp.iter()
+        .enumerate()
+        .fold(0, |mask, (k, &e)| mask | u32::from(e == RAW) << k)
+}
+
+/// The columns of one block.
+struct Lanes<'a> {
+    last: &'a mut [i64],
+    exp: &'a [u8],
+    order: &'a [u16],
+}
+
+impl Lanes<'_> {
+    #[inline]
+    fn move_all<C: Cells + ?Sized, const BACK: bool>(
+        self,
+        plain: bool,
+        z: &[u64; LANES],
+        cells: &mut C,
+    ) {
+        let Self { last, exp, order } = self;
+        for (((last, &exp), &column), &z) in last.iter_mut().zip(exp).zip(order).zip(z) {
+            step::<BACK>(last, exp, difference(z, plain, exp));
+            if C::WANTED {
+                cells.set(column, from_lane(*last, exp));
+            }
+        }
+    }
+
+    #[inline]
+    fn move_some<C: Cells + ?Sized, const BACK: bool>(
+        self,
+        mut mask: u32,
+        plain: bool,
+        z: &[u64; LANES],
+        cells: &mut C,
+    ) {
+        let mut slot = 0;
+        while mask != 0 {
+            let k = mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            step::<BACK>(
+                &mut self.last[k],
+                self.exp[k],
+                difference(z[slot], plain, self.exp[k]),
+            );
+            slot += 1;
+            if C::WANTED {
+                cells.set(self.order[k], from_lane(self.last[k], self.exp[k]));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn step<const BACK: bool>(last: &mut i64, exp: u8, d: i64) {
+    *last = match (exp == RAW, BACK) {
+        (true, _) => *last ^ d,
+        (false, false) => last.wrapping_add(d),
+        (false, true) => last.wrapping_sub(d),
+    };
+}

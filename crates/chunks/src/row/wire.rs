@@ -1,0 +1,336 @@
+//! The parts of one row's bytes, found and checked before anything is changed.
+//!
+//! Invariant: a [`RowView`] that parsed can be applied or undone without reading beyond its bytes.
+
+use super::blocks::Blocks;
+use super::lane::Switch;
+use super::order::{order_len, read_order};
+use super::{MAX_COLUMNS, event, flag};
+use crate::bits::{Reader, put_varint};
+use crate::error::ChunkError;
+
+/// One row, taken apart.
+pub(crate) struct RowView<'a> {
+    /// Change of the time step, ms.
+    pub(crate) step_change_ms: i64,
+    pub(crate) snapshot: Option<&'a [u8]>,
+    pub(crate) columns_before: usize,
+    pub(crate) columns: usize,
+    /// For each position the one it had before.
+    pub(crate) order: Option<Vec<u16>>,
+    pub(crate) toggles: Option<Toggles<'a>>,
+    pub(crate) events: Option<Events<'a>>,
+    pub(crate) switches: Vec<Switch>,
+    pub(crate) blocks: Blocks<'a>,
+    pub(crate) len: usize,
+}
+
+/// Columns whose presence changes.
+#[derive(Clone, Copy)]
+pub(crate) struct Toggles<'a> {
+    pub(crate) list: Option<ColumnList<'a>>,
+    pub(crate) bitmap: &'a [u8],
+}
+
+/// Ascending columns, as varint gaps.
+#[derive(Clone, Copy)]
+pub(crate) struct ColumnList<'a> {
+    count: usize,
+    bytes: &'a [u8],
+}
+
+/// What happened to columns in this row beside numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct Events<'a> {
+    pub(crate) gone_are_stale: bool,
+    pub(crate) stale: ColumnList<'a>,
+    pub(crate) histograms: Histograms<'a>,
+}
+
+/// Columns that hold a histogram in this row, with its bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Histograms<'a> {
+    count: usize,
+    bytes: &'a [u8],
+}
+
+/// What a decoder knows about the number of columns.
+#[derive(Clone, Copy)]
+pub(crate) enum Known {
+    /// Nothing: only a key row will do.
+    Nothing,
+    /// The columns before the row.
+    Before(usize),
+    /// The columns after the row.
+    After(usize),
+}
+
+impl<'a> RowView<'a> {
+    /// Takes apart the row at the front of `bytes`.
+    pub(crate) fn parse(bytes: &'a [u8], known: Known) -> Result<Self, ChunkError> {
+        let mut r = Reader::new(bytes);
+        let flags = r.byte()?;
+        let step_change_ms = if flags & flag::TIME == 0 {
+            0
+        } else {
+            r.signed()?
+        };
+        let mut snapshot = None;
+        if flags & flag::KEY != 0 {
+            let len = r.count(bytes.len(), "snapshot length")?;
+            snapshot = Some(r.take(len)?);
+        }
+        let max = match known {
+            Known::After(n) => n,
+            _ => MAX_COLUMNS,
+        };
+        let grown = |r: &mut Reader<'a>, from: usize| {
+            if flags & flag::GROW == 0 {
+                Ok(0)
+            } else {
+                r.count(max - from, "column growth")
+            }
+        };
+        let (columns_before, columns) = match (known, snapshot) {
+            (Known::Before(n), _) => (n, n + grown(&mut r, n)?),
+            (Known::After(n), _) => (n - grown(&mut r, 0)?, n),
+            (Known::Nothing, Some(s)) => {
+                let n = Reader::new(s).count(MAX_COLUMNS, "column count")?;
+                (n, n + grown(&mut r, n)?)
+            }
+            (Known::Nothing, None) => return Err(ChunkError::NotAKeyRow),
+        };
+        let mut order = None;
+        if flags & flag::ORDER != 0 {
+            let offset = r.offset();
+            order = Some(read_order(r.take(order_len(columns))?, columns, offset)?);
+        }
+        let toggles = if flags & flag::PRESENCE == 0 {
+            None
+        } else {
+            Some(Toggles::read(&mut r, columns)?)
+        };
+        let events = if flags & flag::EVENTS == 0 {
+            None
+        } else {
+            Some(Events::read(&mut r, columns)?)
+        };
+        let mut switches = vec![];
+        if flags & flag::SWITCHES != 0 {
+            let count = r.count(columns, "lane switch count")?;
+            let mut after = 0;
+            for _ in 0..count {
+                let switch = Switch::read(&mut r, after, columns)?;
+                after = switch.position + 1;
+                switches.push(switch);
+            }
+        }
+        let (blocks, len) = Blocks::parse(r.rest(), flags & flag::BITMAP != 0, columns)?;
+        Ok(Self {
+            step_change_ms,
+            snapshot,
+            columns_before,
+            columns,
+            order,
+            toggles,
+            events,
+            switches,
+            blocks,
+            len: r.offset() + len,
+        })
+    }
+}
+
+impl<'a> Toggles<'a> {
+    /// Appends the set bits of `words` (`columns` bits) in the shorter form.
+    pub(crate) fn put(words: &[u64], columns: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        let list: Vec<u32> = set_bits(words).collect();
+        put_varint(out, (list.len() as u64) << 1);
+        put_columns(&list, out);
+        let bitmap = columns.div_ceil(8);
+        if out.len() - start > 1 + bitmap {
+            out.truncate(start);
+            out.push(1);
+            out.extend(words.iter().flat_map(|w| w.to_le_bytes()).take(bitmap));
+        }
+    }
+
+    fn read(r: &mut Reader<'a>, columns: usize) -> Result<Self, ChunkError> {
+        let head = r.count(2 * columns + 1, "presence list")?;
+        if head & 1 == 0 {
+            let list = ColumnList::read(r, head >> 1, columns)?;
+            return Ok(Self {
+                list: Some(list),
+                bitmap: &[],
+            });
+        }
+        let bitmap = r.take(columns.div_ceil(8))?;
+        let spare = bitmap.len() * 8 - columns;
+        if bitmap
+            .last()
+            .is_some_and(|b| spare > 0 && b >> (8 - spare) != 0)
+        {
+            return Err(r.malformed("presence bitmap"));
+        }
+        Ok(Self { list: None, bitmap })
+    }
+
+    /// Flips the columns in `words`.
+    pub(crate) fn flip(&self, words: &mut [u64]) {
+        for (k, &b) in self.bitmap.iter().enumerate() {
+            words[k / 8] ^= u64::from(b) << (k % 8 * 8);
+        }
+        for c in self.list.iter().flat_map(ColumnList::iter) {
+            words[c / 64] ^= 1 << (c % 64);
+        }
+    }
+}
+
+impl<'a> ColumnList<'a> {
+    const EMPTY: Self = Self {
+        count: 0,
+        bytes: &[],
+    };
+
+    fn read(r: &mut Reader<'a>, count: usize, columns: usize) -> Result<Self, ChunkError> {
+        let bytes = r.rest();
+        let start = r.offset();
+        let mut next = 0;
+        for _ in 0..count {
+            next = next_column(r, next, columns)? + 1;
+        }
+        Ok(Self {
+            count,
+            bytes: &bytes[..r.offset() - start],
+        })
+    }
+
+    /// Iterates over the columns, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let mut r = Reader::new(self.bytes);
+        let mut next = 0;
+        (0..self.count).map_while(move |_| {
+            let c = next_column(&mut r, next, MAX_COLUMNS).ok()?;
+            next = c + 1;
+            Some(c)
+        })
+    }
+}
+
+impl<'a> Events<'a> {
+    /// Appends the events of a row; nothing when there are none. Returns whether anything was written.
+    pub(crate) fn put(
+        gone_are_stale: bool,
+        stale: &[u32],
+        histograms: &[(u32, &[u8])],
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let mut flags = if gone_are_stale {
+            event::GONE_ARE_STALE
+        } else {
+            0
+        };
+        if !stale.is_empty() && !gone_are_stale {
+            flags |= event::STALE;
+        }
+        if !histograms.is_empty() {
+            flags |= event::HISTOGRAMS;
+        }
+        if flags == 0 {
+            return false;
+        }
+        out.push(flags);
+        if flags & event::STALE != 0 {
+            put_varint(out, stale.len() as u64);
+            put_columns(stale, out);
+        }
+        if flags & event::HISTOGRAMS != 0 {
+            put_varint(out, histograms.len() as u64);
+            let mut next = 0;
+            for (column, bytes) in histograms {
+                put_varint(out, u64::from(column - next));
+                put_varint(out, bytes.len() as u64);
+                out.extend_from_slice(bytes);
+                next = column + 1;
+            }
+        }
+        true
+    }
+
+    fn read(r: &mut Reader<'a>, columns: usize) -> Result<Self, ChunkError> {
+        let flags = r.byte()?;
+        if flags == 0 || flags > 7 {
+            return Err(r.malformed("event flags"));
+        }
+        let mut stale = ColumnList::EMPTY;
+        if flags & event::STALE != 0 {
+            let count = r.count(columns, "stale count")?;
+            stale = ColumnList::read(r, count, columns)?;
+        }
+        let mut histograms = Histograms {
+            count: 0,
+            bytes: &[],
+        };
+        if flags & event::HISTOGRAMS != 0 {
+            let count = r.count(columns, "histogram count")?;
+            let (bytes, start) = (r.rest(), r.offset());
+            let mut next = 0;
+            for _ in 0..count {
+                next = next_column(r, next, columns)? + 1;
+                let len = r.count(bytes.len(), "histogram length")?;
+                r.take(len)?;
+            }
+            histograms = Histograms {
+                count,
+                bytes: &bytes[..r.offset() - start],
+            };
+        }
+        Ok(Self {
+            gone_are_stale: flags & event::GONE_ARE_STALE != 0,
+            stale,
+            histograms,
+        })
+    }
+}
+
+impl<'a> Histograms<'a> {
+    /// Iterates over (column, encoded histogram), ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &'a [u8])> + use<'a> {
+        let mut r = Reader::new(self.bytes);
+        let mut next = 0;
+        (0..self.count).map_while(move |_| {
+            let c = next_column(&mut r, next, MAX_COLUMNS).ok()?;
+            next = c + 1;
+            let len = r.count(usize::MAX, "histogram length").ok()?;
+            Some((c, r.take(len).ok()?))
+        })
+    }
+}
+
+/// Appends ascending `columns` as varint gaps.
+fn put_columns(columns: &[u32], out: &mut Vec<u8>) {
+    let mut next = 0;
+    for &c in columns {
+        put_varint(out, u64::from(c - next));
+        next = c + 1;
+    }
+}
+
+fn next_column(r: &mut Reader<'_>, next: usize, columns: usize) -> Result<usize, ChunkError> {
+    let malformed = r.malformed("column");
+    let c = next + r.count(columns, "column")?;
+    if c < columns { Ok(c) } else { Err(malformed) }
+}
+
+/// Iterates over the set bits of `words`, ascending.
+pub(crate) fn set_bits(words: &[u64]) -> impl Iterator<Item = u32> + '_ {
+    words.iter().enumerate().flat_map(|(k, &w)| {
+        let mut w = w;
+        std::iter::from_fn(move || {
+            let bit = w.trailing_zeros();
+            w &= w.checked_sub(1)?;
+            Some(k as u32 * 64 + bit)
+        })
+    })
+}

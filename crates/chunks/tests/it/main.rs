@@ -1,0 +1,1 @@
+//! Integration tests: committed bytes and damaged bytes.
