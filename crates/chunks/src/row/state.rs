@@ -158,6 +158,11 @@ impl RowState {
             self.exp[at] = switch.new;
         }
         self.walk::<C, false>(&view.blocks, cells);
+        // A restarted column may stand at its new value without any difference.
+        for switch in &view.switches {
+            let at = switch.position;
+            cells.set(self.order[at], from_lane(self.last[at], self.exp[at]));
+        }
         Ok(refresh)
     }
 
