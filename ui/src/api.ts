@@ -1,0 +1,236 @@
+// The Prometheus HTTP API as this page uses it: every type and every request.
+// Invariant: a request ends in typed data or in an ApiError that says whether the server, its start or the question is at fault.
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** `[unix seconds, value as text]`; the text keeps `NaN`, `+Inf` and every digit. */
+export type Sample = readonly [number, string];
+
+export interface Histogram {
+  count: string;
+  sum: string;
+  /** `[boundary rule, lower, upper, count]`. */
+  buckets?: readonly (readonly [number, string, string, string])[];
+}
+
+export interface InstantSeries {
+  metric: Labels;
+  value?: Sample;
+  histogram?: readonly [number, Histogram];
+}
+
+export interface RangeSeries {
+  metric: Labels;
+  values?: readonly Sample[];
+  histograms?: readonly (readonly [number, Histogram])[];
+}
+
+export type QueryData =
+  | { resultType: "vector"; result: readonly InstantSeries[] }
+  | { resultType: "matrix"; result: readonly RangeSeries[] }
+  | { resultType: "scalar"; result: Sample }
+  | { resultType: "string"; result: Sample };
+
+export interface Answer<T> {
+  data: T;
+  warnings: readonly string[];
+  infos: readonly string[];
+  /** What the question cost: round trip and size of the answer. */
+  elapsedMs: number;
+  bytes: number;
+}
+
+export interface Target {
+  labels: Labels;
+  scrapePool: string;
+  scrapeUrl: string;
+  health: "up" | "down" | "unknown";
+  lastError: string;
+  lastScrape: string;
+  lastScrapeDuration: number;
+  scrapeInterval?: string;
+  scrapeTimeout?: string;
+}
+
+export interface Targets {
+  activeTargets: readonly Target[];
+  droppedTargets?: readonly unknown[];
+}
+
+export interface BuildInfo {
+  version: string;
+  revision?: string;
+}
+
+export interface Metadata {
+  type: string;
+  help: string;
+  unit: string;
+}
+
+export type Fault =
+  /** No answer at all. */
+  | "unreachable"
+  /** It answers, but not yet: 503 while the log is replayed. */
+  | "starting"
+  /** The answer isn't the API's. */
+  | "protocol"
+  /** The server's own error types (`bad_data`, `execution`, `timeout`, ...). */
+  | (string & {});
+
+export class ApiError extends Error {
+  constructor(
+    readonly fault: Fault,
+    message: string,
+    readonly status = 0,
+  ) {
+    super(message);
+    this.name = "ApiError";
+  }
+
+  /** Worth asking again unchanged: the server is at fault, not the question. */
+  get passing(): boolean {
+    return this.fault === "unreachable" || this.fault === "starting" || this.fault === "protocol";
+  }
+}
+
+type Params = Readonly<Record<string, string | undefined>>;
+
+const TIMEOUT_MS = 30_000;
+/** Proxies commonly refuse request lines above 8 KiB; longer questions go as a form. */
+const MAX_GET_CHARS = 2_000;
+
+let skewSeconds = 0;
+
+/** The server's clock, Unix seconds: plots end at its time, not at the browser's. */
+export function serverNow(): number {
+  return Date.now() / 1000 + skewSeconds;
+}
+
+/** `Date` has whole seconds and travels late, so only a real difference counts. */
+function noteDate(header: string | null): void {
+  const then = header === null ? NaN : Date.parse(header);
+  if (Number.isNaN(then)) return;
+  const difference = (then - Date.now()) / 1000;
+  skewSeconds = Math.abs(difference) > 2.5 ? difference + 0.5 : 0;
+}
+
+async function request<T>(path: string, params: Params, signal?: AbortSignal): Promise<Answer<T>> {
+  const began = performance.now();
+  const form = new URLSearchParams();
+  for (const [key, value] of Object.entries(params)) if (value !== undefined) form.set(key, value);
+  // Relative to the page: also right below a route prefix.
+  const url = new URL(`api/v1/${path}`, document.baseURI);
+  const query = form.toString();
+  const init: RequestInit = { headers: { Accept: "application/json" } };
+  if (query.length > MAX_GET_CHARS && path.startsWith("query")) {
+    init.method = "POST";
+    init.body = form;
+  } else {
+    url.search = query;
+  }
+  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  init.signal = signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
+
+  let response: Response;
+  let text: string;
+  try {
+    response = await fetch(url, init);
+    text = await response.text();
+  } catch (error) {
+    if (signal?.aborted === true) throw error;
+    const why = timeout.aborted ? `no answer within ${TIMEOUT_MS / 1000} s` : "no connection";
+    throw new ApiError("unreachable", `${url.host}: ${why}`);
+  }
+  noteDate(response.headers.get("date"));
+  return { ...decode<T>(response.status, text), elapsedMs: performance.now() - began, bytes: text.length };
+}
+
+/** Opens the envelope `{status, data | error, errorType, warnings, infos}`. */
+export function decode<T>(status: number, text: string): Pick<Answer<T>, "data" | "warnings" | "infos"> {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    body = null;
+  }
+  const envelope = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
+  if (envelope["status"] === "success") {
+    return {
+      data: envelope["data"] as T,
+      warnings: (envelope["warnings"] as string[] | undefined) ?? [],
+      infos: (envelope["infos"] as string[] | undefined) ?? [],
+    };
+  }
+  // A query that ran out of time is also 503, but it is an answer.
+  if (envelope["status"] === "error" && envelope["errorType"] !== "unavailable") {
+    throw new ApiError(String(envelope["errorType"] ?? "error"), String(envelope["error"] ?? "unknown error"), status);
+  }
+  const said = String(envelope["error"] ?? text.trim()).slice(0, 200);
+  if (status === 503) throw new ApiError("starting", said === "" ? "Service Unavailable" : said, status);
+  if (status === 502 || status === 504) throw new ApiError("unreachable", `a proxy answers ${status}`, status);
+  throw new ApiError("protocol", `unexpected answer (HTTP ${status})${status === 200 ? "" : `: ${said}`}`, status);
+}
+
+/** Evaluates at one time; without `time` at the server's own clock. */
+export function query(expr: string, time?: number, signal?: AbortSignal): Promise<Answer<QueryData>> {
+  return request("query", { query: expr, time: time?.toFixed(3) }, signal);
+}
+
+/** Evaluates at `start`, `start + step`, ... up to and including `end`. */
+export function queryRange(
+  expr: string,
+  start: number,
+  end: number,
+  step: number,
+  signal?: AbortSignal,
+): Promise<Answer<QueryData>> {
+  return request("query_range", { query: expr, start: start.toFixed(3), end: end.toFixed(3), step: String(step) }, signal);
+}
+
+/** The instant vector of an expression known to give one. */
+export async function vector(expr: string, signal?: AbortSignal): Promise<readonly InstantSeries[]> {
+  const { data } = await query(expr, undefined, signal);
+  return data.resultType === "vector" ? data.result : [];
+}
+
+export function targets(signal?: AbortSignal): Promise<Answer<Targets>> {
+  return request("targets", { state: "active" }, signal);
+}
+
+export function buildInfo(signal?: AbortSignal): Promise<Answer<BuildInfo>> {
+  return request("status/buildinfo", {}, signal);
+}
+
+export function labelNames(signal?: AbortSignal): Promise<Answer<readonly string[]>> {
+  return request("labels", {}, signal);
+}
+
+export function labelValues(name: string, signal?: AbortSignal): Promise<Answer<readonly string[]>> {
+  return request(`label/${encodeURIComponent(name)}/values`, {}, signal);
+}
+
+export function metadata(signal?: AbortSignal): Promise<Answer<Readonly<Record<string, readonly Metadata[]>>>> {
+  return request("metadata", {}, signal);
+}
+
+/** A label matcher `name="value"`, escaped. */
+export function matcher(name: string, value: string, operator = "="): string {
+  return `${name}${operator}"${value.replace(/\\/g, "\\\\").replace(/"/g, '\\"').replace(/\n/g, "\\n")}"`;
+}
+
+/** A series as PromQL writes it: `up{job="node"}`. */
+export function seriesName(metric: Labels): string {
+  const name = metric["__name__"] ?? "";
+  const pairs = Object.entries(metric)
+    .filter(([key]) => key !== "__name__")
+    .map(([key, value]) => matcher(key, value));
+  if (pairs.length === 0) return name === "" ? "{}" : name;
+  return `${name}{${pairs.join(", ")}}`;
+}
+
+/** The number a sample's text stands for. */
+export function parseNumber(text: string): number {
+  if (text === "+Inf") return Infinity;
+  return text === "-Inf" ? -Infinity : Number(text);
+}

@@ -1,0 +1,187 @@
+// The frame around every page: name, navigation, connection, controls.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { buildInfo } from "./api";
+import { Icon, Notice } from "./components/controls";
+import { formatHash } from "./lib/hash";
+import { connection, paused, usePoll } from "./lib/poll";
+import { go, route } from "./lib/router";
+import { useStore } from "./lib/store";
+import { theme, type Theme } from "./lib/theme";
+import { formatClock } from "./lib/time";
+import { VIEWS, viewAt } from "./views";
+
+export function App() {
+  const { path } = useStore(route);
+  const state = useStore(connection);
+  const view = viewAt(path);
+  useEffect(() => {
+    document.title = view === null || view.path === "/" ? "Narthex" : `${view.title} · Narthex`;
+  }, [view]);
+  const stale = state.state === "starting" || state.state === "unreachable";
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(event) => {
+        event.preventDefault();
+        document.getElementById("main")?.focus();
+      }}>
+        Skip to content
+      </a>
+      <Header path={path} />
+      <ConnectionBanner />
+      <main id="main" tabIndex={-1} class={stale ? "stale" : undefined}>
+        {view === null ? (
+          <Notice tone="info" title="There is no such page">
+            <p>
+              <a href={formatHash("/")}>Back to the overview</a>
+            </p>
+          </Notice>
+        ) : (
+          <view.component key={view.path} />
+        )}
+      </main>
+      <Footer />
+    </>
+  );
+}
+
+function Logo() {
+  return (
+    <svg class="logo" viewBox="0 0 24 24" aria-hidden="true">
+      <path class="logo-stalk" d="M11 22.500 14 10M12.200 17.500c-2.200-.3-3.800-1.500-4.700-3.500" />
+      <path class="logo-ember" d="M14.600 1.500c3.400 2.700 3.600 6.500-.3 9-3.300-1.600-3.600-4.900.3-9Z" />
+    </svg>
+  );
+}
+
+function Header({ path }: { path: string }) {
+  return (
+    <header class="top">
+      <a class="brand" href={formatHash("/")} aria-label="Narthex, overview">
+        <Logo />
+        <span>Narthex</span>
+      </a>
+      <nav aria-label="Pages">
+        {VIEWS.map((view) => (
+          <a key={view.path} href={formatHash(view.path)} aria-current={view.path === path ? "page" : undefined}>
+            {view.title}
+          </a>
+        ))}
+      </nav>
+      <div class="top-right">
+        {path !== "/query" && <QuickQuery />}
+        <LiveButton />
+        <ThemeButton />
+      </div>
+    </header>
+  );
+}
+
+/** Asks from any page; `/` jumps here as in many tools. */
+function QuickQuery() {
+  const input = useRef<HTMLInputElement>(null);
+  const [expr, setExpr] = useState("");
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      const at = event.target as HTMLElement;
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName)) return;
+      event.preventDefault();
+      input.current?.focus();
+    };
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, []);
+  return (
+    <form
+      class="quick"
+      role="search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        go("/query", { expr: expr.trim() });
+      }}
+    >
+      <input
+        ref={input}
+        class="input"
+        aria-label="Quick query"
+        placeholder="Query"
+        spellcheck={false}
+        autocomplete="off"
+        value={expr}
+        onInput={(event) => setExpr(event.currentTarget.value)}
+      />
+      <kbd aria-hidden="true">/</kbd>
+    </form>
+  );
+}
+
+function LiveButton() {
+  const held = useStore(paused);
+  const state = useStore(connection);
+  const text = held ? "Paused" : state.state === "ok" ? "Live" : "Waiting";
+  return (
+    <button
+      type="button"
+      class={`button live live-${held ? "paused" : state.state}`}
+      aria-pressed={held}
+      title={held ? "Resume updates" : "Pause updates"}
+      onClick={() => paused.set(!held)}
+    >
+      <span class="dot" aria-hidden="true" />
+      {text}
+    </button>
+  );
+}
+
+const NEXT_THEME: Readonly<Record<Theme, Theme>> = { auto: "light", light: "dark", dark: "auto" };
+const THEME_ICON: Readonly<Record<Theme, string>> = {
+  auto: "M8 2a6 6 0 1 0 0 12ZM8 2a6 6 0 0 1 0 12",
+  light: "M8 5.200a2.800 2.800 0 1 0 0 5.600 2.800 2.800 0 0 0 0-5.600ZM8 1.500v1.200M8 13.300v1.200M1.500 8h1.200M13.300 8h1.200M3.400 3.400l.8.8M11.800 11.800l.8.8M3.400 12.600l.8-.8M11.800 4.200l.8-.8",
+  dark: "M13.500 9.500A5.800 5.800 0 0 1 6.500 2.500a5.800 5.800 0 1 0 7 7Z",
+};
+
+function ThemeButton() {
+  const chosen = useStore(theme);
+  const next = NEXT_THEME[chosen];
+  const name = chosen === "auto" ? "as the system" : chosen;
+  return (
+    <button
+      type="button"
+      class={`button icon-button theme-${chosen}`}
+      aria-label={`Colours: ${name}. Change to ${next === "auto" ? "as the system" : next}`}
+      title={`Colours: ${name}`}
+      onClick={() => theme.set(next)}
+    >
+      <Icon path={THEME_ICON[chosen]} />
+    </button>
+  );
+}
+
+/** Says what is wrong with the server and that the page keeps trying. */
+function ConnectionBanner() {
+  const state = useStore(connection);
+  if (state.state !== "starting" && state.state !== "unreachable") return null;
+  const starting = state.state === "starting";
+  return (
+    <div class="banner">
+      <Notice tone={starting ? "info" : "warn"} title={starting ? "The server is starting" : "The server doesn’t answer"}>
+        <p>
+          {starting ? `It isn’t ready yet: ${state.message}.` : `${state.message}.`} Since {formatClock(state.since / 1000)}; trying
+          again every 3 s. {starting ? "" : "What is shown below is older."}
+        </p>
+      </Notice>
+    </div>
+  );
+}
+
+function Footer() {
+  const { data } = usePoll("buildinfo", buildInfo, 0);
+  if (data === null) return <footer class="bottom" />;
+  const { version, revision } = data.data;
+  return (
+    <footer class="bottom">
+      Narthex {version}
+      {revision !== undefined && revision !== "" && <span> ({revision.slice(0, 10)})</span>} · times in{" "}
+      {Intl.DateTimeFormat().resolvedOptions().timeZone}
+    </footer>
+  );
+}

@@ -1,0 +1,153 @@
+// The targets as a table with bars for what each scrape costs; cards on a phone.
+import { useState } from "preact/hooks";
+import { serverNow } from "../api";
+import { formatAgo, formatDateTime } from "../lib/time";
+import { formatCount, formatValue } from "../lib/units";
+import type { TargetRow } from "../lib/targets";
+import { Icon } from "./controls";
+
+type Column = "target" | "health" | "age" | "seconds" | "bytes" | "series";
+
+const COLUMNS: readonly { id: Column; title: string; hint: string; numeric?: boolean }[] = [
+  { id: "target", title: "Target", hint: "job and instance" },
+  { id: "health", title: "Health", hint: "result of the last scrape" },
+  { id: "age", title: "Last scrape", hint: "time since the last scrape and the interval", numeric: true },
+  { id: "seconds", title: "Duration", hint: "of the last scrape", numeric: true },
+  { id: "bytes", title: "Size", hint: "of the last scrape’s body, uncompressed", numeric: true },
+  { id: "series", title: "Series", hint: "samples in the last scrape", numeric: true },
+];
+
+function sortValue(row: TargetRow, column: Column): number | string {
+  switch (column) {
+    case "target":
+      return `${row.job} ${row.instance}`;
+    case "health":
+      return { down: 0, unknown: 1, up: 2 }[row.target.health];
+    case "age":
+      return -(row.lastScrape ?? 0);
+    default:
+      return -(row[column] ?? -1);
+  }
+}
+
+/** Costs are sorted largest first, words from A to Z; the opposite on a second click. */
+export function sortRows(rows: readonly TargetRow[], column: Column | null, reverse: boolean): TargetRow[] {
+  if (column === null) return [...rows];
+  const sorted = [...rows].sort((a, b) => {
+    const [x, y] = [sortValue(a, column), sortValue(b, column)];
+    if (typeof x === "string" || typeof y === "string") return String(x).localeCompare(String(y), undefined, { numeric: true });
+    return x - y;
+  });
+  return reverse ? sorted.reverse() : sorted;
+}
+
+const HEALTH: Readonly<Record<string, { text: string; path: string }>> = {
+  up: { text: "up", path: "M4 8.400l2.700 2.700L12 5.500" },
+  down: { text: "down", path: "M4.500 4.500l7 7M11.500 4.500l-7 7" },
+  unknown: { text: "not scraped yet", path: "M5 8h6" },
+};
+
+export function Health({ health }: { health: string }) {
+  const shown = HEALTH[health] ?? { text: health, path: "M5 8h6" };
+  return (
+    <span class={`health health-${health}`}>
+      <Icon path={shown.path} />
+      {shown.text}
+    </span>
+  );
+}
+
+function Cost(props: { title: string; value: number | null; max: number; text: (value: number) => string }) {
+  const { value, max } = props;
+  return (
+    <td class="num cost" data-title={props.title}>
+      {value === null ? (
+        <span class="muted">–</span>
+      ) : (
+        <>
+          <span>{props.text(value)}</span>
+          <span class="bar" aria-hidden="true">
+            <span style={{ width: `${max > 0 ? Math.max(2, (value / max) * 100) : 0}%` }} />
+          </span>
+        </>
+      )}
+    </td>
+  );
+}
+
+function Row({ row, max }: { row: TargetRow; max: Record<"seconds" | "bytes" | "series", number> }) {
+  const { target } = row;
+  const extra = Object.entries(target.labels).filter(([name]) => name !== "job" && name !== "instance");
+  return (
+    <tr>
+      <td class="target-name">
+        <span class="target-job">{row.job}</span>
+        <span class="target-instance">{row.instance}</span>
+        <span class="target-url">{target.scrapeUrl}</span>
+        {extra.length > 0 && (
+          <span class="chips">
+            {extra.map(([name, value]) => (
+              <span class="chip" key={name}>
+                {name}=<b>{value}</b>
+              </span>
+            ))}
+          </span>
+        )}
+        {target.lastError !== "" && <span class="target-error">{target.lastError}</span>}
+      </td>
+      <td data-title="Health">
+        <Health health={target.health} />
+      </td>
+      <td class="num" data-title="Last scrape">
+        {row.lastScrape === null ? (
+          <span class="muted">never</span>
+        ) : (
+          <span title={formatDateTime(row.lastScrape)}>{formatAgo(row.lastScrape, serverNow())}</span>
+        )}
+        {target.scrapeInterval !== undefined && <span class="muted"> / {target.scrapeInterval}</span>}
+      </td>
+      <Cost title="Duration" value={row.seconds} max={max.seconds} text={(value) => formatValue(value, "seconds")} />
+      <Cost title="Size" value={row.bytes} max={max.bytes} text={(value) => formatValue(value, "bytes")} />
+      <Cost title="Series" value={row.series} max={max.series} text={formatCount} />
+    </tr>
+  );
+}
+
+export function TargetsTable({ rows, limit }: { rows: readonly TargetRow[]; limit: number }) {
+  const [order, setOrder] = useState<{ column: Column | null; reverse: boolean }>({ column: null, reverse: false });
+  const most = (field: "seconds" | "bytes" | "series"): number => rows.reduce((top, row) => Math.max(top, row[field] ?? 0), 0);
+  const max = { seconds: most("seconds"), bytes: most("bytes"), series: most("series") };
+  const sorted = sortRows(rows, order.column, order.reverse).slice(0, limit);
+  return (
+    <table class="table targets">
+      <thead>
+        <tr>
+          {COLUMNS.map(({ id, title, hint, numeric }) => {
+            const active = order.column === id;
+            const direction = active ? (order.reverse ? "descending" : "ascending") : "none";
+            return (
+              <th key={id} class={numeric === true ? "num" : undefined} aria-sort={direction}>
+                <button
+                  type="button"
+                  class="sort"
+                  title={`Sort by ${title.toLowerCase()}: ${hint}`}
+                  onClick={() => setOrder({ column: id, reverse: active && !order.reverse })}
+                >
+                  {title}
+                  <span class="sort-mark" aria-hidden="true">
+                    {active ? (order.reverse ? "↑" : "↓") : ""}
+                  </span>
+                </button>
+              </th>
+            );
+          })}
+        </tr>
+      </thead>
+      <tbody>
+        {sorted.map((row) => (
+          <Row key={row.key} row={row} max={max} />
+        ))}
+      </tbody>
+    </table>
+  );
+}

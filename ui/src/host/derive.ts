@@ -1,0 +1,176 @@
+// From answers to what is drawn: modes in a fixed order, memory in three parts, only devices that count once.
+import type { InstantSeries } from "../api";
+import { combine, sum, type Frame, type Value } from "../lib/matrix";
+import type { PlotLine } from "../plot";
+
+/** Busy modes bottom to top; colours are told apart by all common forms of colour blindness and by lightness. */
+const CPU_MODES: readonly { name: string; color: string; modes: readonly string[] }[] = [
+  { name: "system", color: "--c-orange", modes: ["system"] },
+  { name: "user", color: "--c-blue", modes: ["user"] },
+  { name: "nice", color: "--c-sky", modes: ["nice"] },
+  { name: "iowait", color: "--c-red", modes: ["iowait"] },
+  { name: "irq", color: "--c-purple", modes: ["irq", "softirq"] },
+  { name: "steal", color: "--c-yellow", modes: ["steal"] },
+];
+
+function byLabel(frame: Frame, label: string, value: string): readonly Value[] | null {
+  for (const line of frame.lines.values()) if (line.metric[label] === value) return line.values;
+  return null;
+}
+
+const some = (values: readonly Value[], test: (value: number) => boolean): boolean =>
+  values.some((value) => value !== null && test(value));
+
+/** Stacked CPU lines as shares of all cores. Modes that a kernel has but never uses are left out. */
+export function cpuLines(frame: Frame): PlotLine[] {
+  const lines: PlotLine[] = [];
+  for (const { name, color, modes } of CPU_MODES) {
+    const parts = modes.map((mode) => byLabel(frame, "mode", mode)).filter((part) => part !== null);
+    if (parts.length === 0) continue;
+    const values = sum(parts, frame.times.length);
+    const always = name === "user" || name === "system";
+    if (always || some(values, (value) => value >= 0.0005)) lines.push({ name, color, values });
+  }
+  return lines;
+}
+
+/** Memory that can't be taken back, that can, and that is unused: together all of it. */
+export function memoryLines(frame: Frame): { lines: PlotLine[]; total: number; swapTotal: number; swapUsed: number } {
+  const length = frame.times.length;
+  const get = (name: string): readonly Value[] | null => byLabel(frame, "__name__", `node_memory_${name}_bytes`);
+  const last = (name: string): number => get(name)?.findLast((value) => value !== null) ?? 0;
+  const swapTotal = last("SwapTotal");
+  const swap = { swapTotal, swapUsed: swapTotal - last("SwapFree") };
+  const total = get("MemTotal");
+  const free = get("MemFree");
+  if (total === null || free === null) return { lines: [], total: 0, ...swap };
+  // Kernels before 3.14 don't estimate what is available.
+  const available =
+    get("MemAvailable") ?? sum([free, get("Buffers") ?? [], get("Cached") ?? [], get("SReclaimable") ?? []], length);
+  const used = combine(length, [total, available], (all, avail) => Math.max(0, all - avail));
+  const cached = combine(length, [available, free], (avail, unused) => Math.max(0, avail - unused));
+  const rest = combine(length, [total, used, cached], (all, u, c) => Math.max(0, all - u - c));
+  return {
+    lines: [
+      { name: "used", color: "--c-blue", values: used },
+      { name: "cached", color: "--c-sky", values: cached },
+      { name: "free", color: "--c-grey", values: rest },
+    ],
+    total: last("MemTotal"),
+    ...swap,
+  };
+}
+
+export function loadLines(frame: Frame): PlotLine[] {
+  const spec = [
+    { name: "1 min", metric: "node_load1", color: "--c-blue" },
+    { name: "5 min", metric: "node_load5", color: "--c-orange" },
+    { name: "15 min", metric: "node_load15", color: "--c-green", dashed: true },
+  ];
+  return spec.flatMap(({ name, metric, color, dashed }) => {
+    const values = byLabel(frame, "__name__", metric);
+    return values === null ? [] : [{ name, color, values, dashed: dashed === true }];
+  });
+}
+
+/** Interfaces whose traffic also passes another one, or that never leave the host. */
+const VIRTUAL_NIC =
+  /^(lo|docker|br-|br\d|bridge|virbr|veth|vnet|cali|cni|flannel|lxc|lxdbr|tun|tap|wg|tailscale|zt|bond|team|dummy|ifb|sit|ip6tnl|gre|erspan|teql|vxlan|geneve|kube|nodelocaldns|ovs|macvtap|vlan)|[.:@]/;
+
+/** Network devices to add up, each byte counted once. */
+export function networkDevices(devices: readonly string[]): string[] {
+  const physical = devices.filter((device) => !VIRTUAL_NIC.test(device));
+  if (physical.length > 0) return physical.sort();
+  const outside = devices.filter((device) => device !== "lo");
+  return (outside.length > 0 ? outside : [...devices]).sort();
+}
+
+/** Disks to add up: no partitions beside their disk, no device-mapper or RAID layer above one. */
+export function diskDevices(devices: readonly string[]): string[] {
+  const all = new Set(devices);
+  const partition = (device: string): boolean => {
+    const parent = /^(?:(.*\d)p\d+|([a-z]+)\d+)$/.exec(device);
+    return parent !== null && all.has((parent[1] ?? parent[2]) as string);
+  };
+  const disks = devices.filter((device) => !partition(device));
+  const physical = disks.filter((device) => !/^(dm-|md|loop|ram|zram|fd|sr|drbd|bcache)/.test(device));
+  return (physical.length > 0 ? physical : disks).sort();
+}
+
+export interface Flow {
+  lines: PlotLine[];
+  devices: string[];
+}
+
+/** Two directions mirrored around zero, added up over the devices that `pick` keeps. */
+export function flow(
+  up: { name: string; frame: Frame },
+  down: { name: string; frame: Frame },
+  pick: (devices: readonly string[]) => string[],
+): Flow {
+  const names = new Set<string>();
+  for (const frame of [up.frame, down.frame]) {
+    for (const line of frame.lines.values()) if (line.metric["device"] !== undefined) names.add(line.metric["device"]);
+  }
+  const devices = pick([...names]);
+  const total = (frame: Frame): Value[] =>
+    sum([...frame.lines.values()].filter((line) => devices.includes(line.metric["device"] ?? "")).map((line) => line.values), frame.times.length);
+  if (devices.length === 0) return { lines: [], devices };
+  return {
+    lines: [
+      { name: up.name, color: "--c-blue", values: total(up.frame) },
+      { name: down.name, color: "--c-orange", values: total(down.frame), below: true },
+    ],
+    devices,
+  };
+}
+
+export interface Filesystem {
+  mountpoint: string;
+  device: string;
+  fstype: string;
+  sizeBytes: number;
+  usedBytes: number;
+  availBytes: number;
+  /** As `df` counts it: without the blocks reserved for root; 0..1. */
+  usedRatio: number;
+  readOnly: boolean;
+}
+
+/** Filesystems, fullest first; a device mounted several times counts once, by its shortest mount point. */
+export function filesystems(series: readonly InstantSeries[]): Filesystem[] {
+  const mounts = new Map<string, Map<string, number>>();
+  const labels = new Map<string, Readonly<Record<string, string>>>();
+  for (const { metric, value } of series) {
+    if (value === undefined) continue;
+    const key = JSON.stringify([metric["device"], metric["mountpoint"]]);
+    const values = mounts.get(key) ?? new Map<string, number>();
+    values.set(metric["__name__"] ?? "", Number(value[1]));
+    mounts.set(key, values);
+    labels.set(key, metric);
+  }
+  const byDevice = new Map<string, Filesystem>();
+  for (const [key, values] of mounts) {
+    const size = values.get("node_filesystem_size_bytes") ?? 0;
+    const free = values.get("node_filesystem_free_bytes") ?? values.get("node_filesystem_avail_bytes") ?? 0;
+    const avail = values.get("node_filesystem_avail_bytes") ?? free;
+    if (!(size > 0)) continue;
+    const metric = labels.get(key) ?? {};
+    const used = Math.max(0, size - free);
+    const entry: Filesystem = {
+      mountpoint: metric["mountpoint"] ?? "?",
+      device: metric["device"] ?? "?",
+      fstype: metric["fstype"] ?? "",
+      sizeBytes: size,
+      usedBytes: used,
+      availBytes: avail,
+      usedRatio: used + avail > 0 ? used / (used + avail) : 1,
+      readOnly: values.get("node_filesystem_readonly") === 1,
+    };
+    // Network and overlay mounts share names like "overlay" without being one device.
+    const identity = entry.device.startsWith("/dev/") ? entry.device : key;
+    const other = byDevice.get(identity);
+    if (other === undefined || entry.mountpoint.length < other.mountpoint.length) byDevice.set(identity, entry);
+  }
+  return [...byDevice.values()].sort((a, b) => b.usedRatio - a.usedRatio || a.mountpoint.localeCompare(b.mountpoint));
+}

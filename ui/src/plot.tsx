@@ -1,0 +1,276 @@
+// The only file that knows uPlot: lines on a time axis, plain, stacked or mirrored around zero.
+// Invariant: a chart is rebuilt only when its structure changes; data and time range are handed to the living one.
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { useEffect, useRef } from "preact/hooks";
+import { stack, type Value } from "./lib/matrix";
+import { cssColor, scheme } from "./lib/theme";
+import { useStore } from "./lib/store";
+import { formatTimeTicks } from "./lib/time";
+import { formatTicks, type Unit } from "./lib/units";
+
+export interface PlotLine {
+  name: string;
+  /** A CSS custom property, so that the colour follows the scheme. */
+  color: string;
+  values: readonly Value[];
+  dashed?: boolean;
+  /** Drawn below zero (mode `mirrored`); its values stay positive. */
+  below?: boolean;
+}
+
+export type PlotMode = "lines" | "stacked" | "mirrored";
+
+export interface PlotProps {
+  /** What it shows, for people who don't see it. */
+  label: string;
+  lines: readonly PlotLine[];
+  times: readonly number[];
+  from: number;
+  to: number;
+  unit: Unit;
+  mode: PlotMode;
+  height: number;
+  /** Plots with the same key share one cursor. */
+  sync?: string;
+  /** The top of the y axis for the highest value; default: a little above it. */
+  top?: (highest: number) => number;
+  /** The line to bring forward, by name. */
+  focus?: string | null;
+  onCursor?: (index: number | null, left: number, top: number) => void;
+  /** The line closest to the pointer changed. */
+  onNear?: (name: string | null) => void;
+  onZoom?: (from: number, to: number) => void;
+}
+
+const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
+const GUTTER_PX = 62;
+const NEAR_PX = 24;
+
+/** Byte axes step by powers of two; a few zeros before and after make every zoom level round. */
+const BYTE_INCREMENTS = Array.from({ length: 70 }, (_, i) => 2 ** (i - 6));
+
+function dataOf(props: PlotProps): uPlot.AlignedData {
+  const { lines, times, mode } = props;
+  const columns =
+    mode === "stacked"
+      ? stack(lines.map((line) => line.values), times.length)
+      : lines.map((line) => (line.below === true ? line.values.map((value) => (value === null ? null : -value)) : line.values));
+  return [times as number[], ...(columns as Value[][])];
+}
+
+/** Room for the data: from zero when zero is near, never a flat line glued to an edge. */
+export function yRange(min: number | null, max: number | null, mode: PlotMode, top?: (highest: number) => number): [number, number] {
+  if (min === null || max === null || !Number.isFinite(min) || !Number.isFinite(max)) return [0, top?.(0) ?? 1];
+  if (top !== undefined) return [0, top(max)];
+  if (mode === "mirrored") {
+    const span = Math.max(max, 0) - Math.min(min, 0);
+    const least = span === 0 ? 1 : span * 0.12;
+    return [Math.min(min * 1.08, -least), Math.max(max * 1.08, least)];
+  }
+  if (min === max) {
+    if (max === 0) return [0, 1];
+    return max > 0 ? [0, max * 1.25] : [max * 1.25, 0];
+  }
+  const pad = (max - min) * 0.06;
+  const low = min >= 0 && min < max * 0.6 ? 0 : min - pad;
+  const high = max <= 0 && max > min * 0.6 ? 0 : max + pad;
+  return [mode === "stacked" ? Math.min(0, low) : low, high];
+}
+
+function alpha(color: string, percent: number): string {
+  const match = /^#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})$/i.exec(color);
+  if (match === null) return color;
+  const [r, g, b] = match.slice(1).map((hex) => parseInt(hex, 16));
+  return `rgb(${r} ${g} ${b} / ${percent}%)`;
+}
+
+function seriesOf(props: PlotProps): uPlot.Series[] {
+  const { lines, mode } = props;
+  return lines.map((line) => {
+    const stroke = cssColor(line.color);
+    const series: uPlot.Series = {
+      label: line.name,
+      stroke,
+      width: mode === "stacked" ? 1 : 1.5,
+      points: { show: false, filter: lonely, size: 4, width: 0, fill: stroke },
+    };
+    if (line.dashed === true) series.dash = [5, 4];
+    if (mode === "mirrored") {
+      series.fill = alpha(stroke, 22);
+      series.fillTo = 0;
+    } else if (mode === "stacked") {
+      series.fill = alpha(stroke, 60);
+    } else if (lines.length === 1) {
+      series.fill = alpha(stroke, 10);
+    }
+    return series;
+  });
+}
+
+/** Points only where a value stands alone: between gaps a line would be invisible. */
+const lonely = (u: uPlot, series: number): number[] => {
+  const values = u.data[series] ?? [];
+  const alone: number[] = [];
+  for (let i = 0; i < values.length; i++) {
+    if (values[i] != null && values[i - 1] == null && values[i + 1] == null) alone.push(i);
+  }
+  return alone;
+};
+
+function axesOf(props: PlotProps): uPlot.Axis[] {
+  const { unit, mode } = props;
+  const stroke = cssColor("--text-muted");
+  const grid = { stroke: cssColor("--grid"), width: 1 };
+  const shown = mode === "mirrored" ? Math.abs : (value: number): number => value;
+  const y: uPlot.Axis = {
+    stroke,
+    grid,
+    font: FONT,
+    size: GUTTER_PX,
+    gap: 6,
+    space: 30,
+    ticks: { show: false },
+    values: (_u, ticks) => formatTicks(ticks.map(shown), unit),
+  };
+  if (unit === "bytes" || unit === "bytes/s") y.incrs = BYTE_INCREMENTS;
+  const x: uPlot.Axis = {
+    stroke,
+    grid,
+    font: FONT,
+    size: 24,
+    gap: 6,
+    space: (_u, _axis, min, max) => (max - min < 1800 ? 76 : 56),
+    ticks: { show: false },
+    values: (_u, ticks, _axis, _space, gap) => formatTimeTicks(ticks, gap),
+  };
+  return [x, y];
+}
+
+function optionsOf(width: number, current: () => PlotProps, moved: (u: uPlot) => void): uPlot.Options {
+  const props = current();
+  const { lines, mode, height, sync, onZoom } = props;
+  const options: uPlot.Options = {
+    width,
+    height,
+    padding: [8, 8, 0, 0],
+    legend: { show: false },
+    series: [{}, ...seriesOf(props)],
+    axes: axesOf(props),
+    scales: {
+      x: { time: true, range: () => [current().from, current().to] },
+      y: { range: (_u, min, max) => yRange(min, max, current().mode, current().top) },
+    },
+    focus: { alpha: 0.25 },
+    cursor: {
+      y: false,
+      ...(props.onNear === undefined ? {} : { focus: { prox: NEAR_PX } }),
+      drag: { x: onZoom !== undefined, y: false, setScale: false },
+      points: { size: 6, width: 0, fill: (u, i) => String((u.series[i] as { _stroke?: string })._stroke ?? cssColor("--text")) },
+      ...(sync === undefined ? {} : { sync: { key: sync, setSeries: false } }),
+    },
+    hooks: {
+      setCursor: [moved],
+      setSeries: [(_u, index) => current().onNear?.(index === null ? null : (current().lines[index - 1]?.name ?? null))],
+      setSelect: [
+        (u) => {
+          const { left, width: span } = u.select;
+          if (span < 4) return;
+          u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          current().onZoom?.(u.posToVal(left, "x"), u.posToVal(left + span, "x"));
+        },
+      ],
+    },
+  };
+  if (mode === "stacked") {
+    // Each area reaches down to the line below it; the first one to zero by itself.
+    options.bands = lines.slice(1).map((_, i) => ({ series: [i + 2, i + 1] as [number, number] }));
+  }
+  return options;
+}
+
+export function Plot(props: PlotProps) {
+  const { label, lines, times, from, to, unit, mode, height, sync, focus } = props;
+  const colors = useStore(scheme);
+  const box = useRef<HTMLDivElement>(null);
+  const chart = useRef<uPlot | null>(null);
+  const latest = useRef(props);
+  latest.current = props;
+  const lastIndex = useRef<number | null>(null);
+
+  const structure = JSON.stringify([
+    colors, unit, mode, height, sync, props.onZoom !== undefined,
+    lines.map((line) => [line.name, line.color, line.dashed, line.below]),
+  ]);
+
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const moved = (u: uPlot): void => {
+      const { idx, left, top } = u.cursor;
+      const index = idx == null || left === undefined || left < 0 ? null : idx;
+      lastIndex.current = index;
+      latest.current.onCursor?.(index, left ?? 0, top ?? 0);
+    };
+    const u = new uPlot(optionsOf(element.clientWidth, () => latest.current, moved), dataOf(latest.current), element);
+    chart.current = u;
+    const observer = new ResizeObserver(() => {
+      if (element.clientWidth > 0 && element.clientWidth !== u.width) u.setSize({ width: element.clientWidth, height });
+    });
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      u.destroy();
+      chart.current = null;
+    };
+  }, [structure]);
+
+  useEffect(() => {
+    const u = chart.current;
+    if (u === null) return;
+    u.setData(dataOf(latest.current), false);
+    u.setScale("x", { min: from, max: to });
+    // The y scale follows from the x scale: uPlot ranges it over what is in sight.
+  }, [lines, times, from, to]);
+
+  useEffect(() => {
+    const u = chart.current;
+    if (u === null) return;
+    const index = focus == null ? -1 : lines.findIndex((line) => line.name === focus);
+    u.setSeries(index < 0 ? null : index + 1, { focus: true }, false);
+  }, [focus, structure]);
+
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const u = chart.current;
+    if (u === null || times.length === 0) return;
+    const end = times.length - 1;
+    const at = lastIndex.current;
+    let next: number;
+    if (event.key === "ArrowLeft") next = at === null ? end : Math.max(0, at - 1);
+    else if (event.key === "ArrowRight") next = at === null ? end : Math.min(end, at + 1);
+    else if (event.key === "Home") next = 0;
+    else if (event.key === "End") next = end;
+    else if (event.key === "Escape") next = -1;
+    else return;
+    event.preventDefault();
+    const left = next < 0 ? -10 : u.valToPos(times[next] as number, "x");
+    u.setCursor({ left, top: next < 0 ? -10 : 4 });
+  };
+
+  const points = lines.reduce((n, line) => n + line.values.filter((value) => value !== null).length, 0);
+  return (
+    <div
+      ref={box}
+      class="plot"
+      role="img"
+      tabIndex={0}
+      aria-label={label}
+      aria-roledescription="plot; arrow keys move the cursor"
+      data-points={points}
+      data-to={to}
+      style={{ height: `${height}px` }}
+      onKeyDown={onKeyDown}
+      onBlur={() => chart.current?.setCursor({ left: -10, top: -10 })}
+    />
+  );
+}

@@ -1,0 +1,204 @@
+// A range query's result as a plot: a legend that picks lines, a readout at the cursor, zoom by dragging.
+import { useMemo, useState } from "preact/hooks";
+import type { Labels } from "../api";
+import { Swatch } from "../components/panel";
+import { latest, type Frame } from "../lib/matrix";
+import { formatDateTime } from "../lib/time";
+import { formatValue, type Unit } from "../lib/units";
+import { Plot, type PlotLine } from "../plot";
+import { SeriesName } from "./table";
+
+const COLORS = ["--c-blue", "--c-orange", "--c-green", "--c-purple", "--c-sky", "--c-red", "--c-yellow", "--c-grey"] as const;
+const FIRST_LINES = 100;
+
+interface GraphLine extends PlotLine {
+  metric: Labels;
+}
+
+/** One colour each; from the ninth series on dashed, so that no two of sixteen look alike. */
+export function linesOf(frame: Frame): GraphLine[] {
+  return [...frame.lines].map(([name, line], i) => ({
+    name,
+    metric: line.metric,
+    values: line.values,
+    color: COLORS[i % COLORS.length] as string,
+    dashed: Math.floor(i / COLORS.length) % 2 === 1,
+  }));
+}
+
+/** Labels that all series share: named once instead of in every row. */
+export function commonLabels(metrics: readonly Labels[]): Record<string, string> {
+  const [first, ...others] = metrics;
+  if (first === undefined || others.length === 0) return {};
+  return Object.fromEntries(
+    Object.entries(first).filter(([name, value]) => name !== "__name__" && others.every((other) => other[name] === value)),
+  );
+}
+
+export const without = (metric: Labels, common: Labels): Labels =>
+  Object.fromEntries(Object.entries(metric).filter(([name]) => !(name in common)));
+
+export interface GraphProps {
+  frame: Frame;
+  from: number;
+  to: number;
+  unit: Unit;
+  stacked: boolean;
+  label: string;
+  onZoom: (from: number, to: number) => void;
+}
+
+interface Cursor {
+  index: number;
+  left: number;
+  top: number;
+}
+
+export function ResultGraph({ frame, from, to, unit, stacked, label, onZoom }: GraphProps) {
+  const [limit, setLimit] = useState(FIRST_LINES);
+  const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
+  const [cursor, setCursor] = useState<Cursor | null>(null);
+  const [pointed, setPointed] = useState<string | null>(null);
+  const [near, setNear] = useState<string | null>(null);
+
+  const all = useMemo(() => linesOf(frame), [frame]);
+  const lines = all.slice(0, limit);
+  const visible = useMemo(() => all.slice(0, limit).filter((line) => !hidden.has(line.name)), [all, limit, hidden]);
+  const common = useMemo(() => commonLabels(all.map((line) => line.metric)), [all]);
+  const shownAt = cursor !== null && cursor.index < frame.times.length ? cursor : null;
+  const focus = visible.length > 1 ? pointed : null;
+
+  const pick = (name: string, several: boolean): void => {
+    const next = new Set(hidden);
+    if (several) {
+      if (!next.delete(name)) next.add(name);
+    } else {
+      // Alone already: back to all.
+      const alone = visible.length === 1 && visible[0]?.name === name;
+      next.clear();
+      if (!alone) for (const line of all) if (line.name !== name) next.add(line.name);
+    }
+    setHidden(next);
+  };
+
+  return (
+    <div class="graph">
+      <div class="graph-plot">
+        <Plot
+          label={label}
+          lines={visible}
+          times={frame.times}
+          from={from}
+          to={to}
+          unit={unit}
+          mode={stacked ? "stacked" : "lines"}
+          height={360}
+          focus={focus}
+          onCursor={(index, left, top) => setCursor(index === null ? null : { index, left, top })}
+          onNear={setNear}
+          onZoom={onZoom}
+        />
+        {shownAt !== null && <Readout at={shownAt} frame={frame} lines={visible} near={near} unit={unit} common={common} />}
+      </div>
+      <Legend
+        lines={lines}
+        hidden={hidden}
+        common={common}
+        unit={unit}
+        index={shownAt?.index ?? null}
+        near={near}
+        onPick={pick}
+        onPoint={setPointed}
+      />
+      {all.length > limit && (
+        <p class="more">
+          The first {limit} of {all.length} series are drawn.{" "}
+          <button type="button" class="button" onClick={() => setLimit(all.length)}>
+            Draw all
+          </button>
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** The value next to the cursor; on the side with more room. */
+function Readout(props: {
+  at: Cursor;
+  frame: Frame;
+  lines: readonly GraphLine[];
+  near: string | null;
+  unit: Unit;
+  common: Labels;
+}) {
+  const { at, frame, lines, near, unit, common } = props;
+  const line = lines.find((one) => one.name === near) ?? (lines.length === 1 ? lines[0] : undefined);
+  const value = line?.values[at.index] ?? null;
+  const time = frame.times[at.index] as number;
+  const rightSide = at.left < 320;
+  return (
+    <div class={rightSide ? "readout" : "readout readout-left"} style={{ left: `${at.left + 62}px` }} aria-hidden="true">
+      <p class="muted">{formatDateTime(time)}</p>
+      {line !== undefined && (
+        <>
+          <p>
+            <Swatch color={line.color} dashed={line.dashed === true} />{" "}
+            <strong>{value === null ? "no value" : formatValue(value, unit)}</strong>
+          </p>
+          <SeriesName metric={lines.length > 1 ? without(line.metric, common) : line.metric} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function Legend(props: {
+  lines: readonly GraphLine[];
+  hidden: ReadonlySet<string>;
+  common: Labels;
+  unit: Unit;
+  index: number | null;
+  near: string | null;
+  onPick: (name: string, several: boolean) => void;
+  onPoint: (name: string | null) => void;
+}) {
+  const { lines, hidden, common, unit, index, near } = props;
+  const shared = Object.keys(common).length > 0;
+  return (
+    <div class="series-list" onMouseLeave={() => props.onPoint(null)}>
+      {shared && (
+        <p class="series-common">
+          all: <SeriesName metric={common} />
+        </p>
+      )}
+      {lines.map((line) => {
+        const value = index === null ? latest(line.values) : (line.values[index] ?? null);
+        const off = hidden.has(line.name);
+        return (
+          <button
+            key={line.name}
+            type="button"
+            class={`series-row${off ? " series-off" : ""}${near === line.name ? " series-near" : ""}`}
+            aria-pressed={!off}
+            title="Click: only this one. With Ctrl or Shift: switch it on or off."
+            onClick={(event) => props.onPick(line.name, event.ctrlKey || event.metaKey || event.shiftKey)}
+            onMouseEnter={() => props.onPoint(line.name)}
+            onFocus={() => props.onPoint(line.name)}
+            onBlur={() => props.onPoint(null)}
+          >
+            <Swatch color={line.color} dashed={line.dashed === true} />
+            <SeriesName metric={without(line.metric, common)} />
+            <span class="series-now">{value === null ? "–" : formatValue(value, unit)}</span>
+          </button>
+        );
+      })}
+    </div>
+  );
+}
+
+/** For people who don't see the plot. */
+export function describe(frame: Frame, expr: string): string {
+  const count = frame.lines.size;
+  return `${expr}: ${count} series, ${frame.times.length} points in time`;
+}
+

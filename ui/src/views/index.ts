@@ -1,0 +1,21 @@
+// The pages, in the order of the navigation. A new page is one file and one line here.
+import type { ComponentType } from "preact";
+import { HostView } from "./host";
+import { QueryView } from "./query";
+import { TargetsView } from "./targets";
+
+export interface View {
+  path: string;
+  title: string;
+  component: ComponentType;
+}
+
+export const VIEWS: readonly View[] = [
+  { path: "/", title: "Overview", component: HostView },
+  { path: "/query", title: "Query", component: QueryView },
+  { path: "/targets", title: "Targets", component: TargetsView },
+];
+
+export function viewAt(path: string): View | null {
+  return VIEWS.find((view) => view.path === path) ?? null;
+}

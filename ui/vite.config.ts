@@ -1,0 +1,47 @@
+// Builds the page into crates/ui/dist, or into $NARTHEX_UI_OUT; serves it in front of a running server while working on it.
+import { readFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+import { defineConfig, type Plugin } from "vite";
+
+const server = process.env["NARTHEX_URL"] ?? "http://127.0.0.1:9090";
+const outDir = process.env["NARTHEX_UI_OUT"] ?? "../crates/ui/dist";
+const csp = readFileSync(new URL("../crates/ui/csp.txt", import.meta.url), "utf8").trim();
+
+/** Writes `<file>.gz` beside each file it pays for, so that the server never compresses the page itself. */
+function precompress(): Plugin {
+  return {
+    name: "precompress",
+    enforce: "post",
+    apply: "build",
+    generateBundle(_options, bundle) {
+      for (const [fileName, item] of Object.entries(bundle)) {
+        if (!/\.(js|css|html|svg)$/.test(fileName)) continue;
+        const source = Buffer.from(item.type === "chunk" ? item.code : item.source);
+        const packed = gzipSync(source, { level: 9 });
+        if (packed.length < source.length * 0.8) {
+          this.emitFile({ type: "asset", fileName: `${fileName}.gz`, source: packed });
+        }
+      }
+    },
+  };
+}
+
+export default defineConfig({
+  // Relative addresses: the page also works below a route prefix or behind a proxy that adds one.
+  base: "./",
+  plugins: [precompress()],
+  build: {
+    outDir,
+    emptyOutDir: true,
+    target: "es2022",
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+  },
+  server: { host: "127.0.0.1", proxy: { "/api": server } },
+  preview: {
+    host: "127.0.0.1",
+    proxy: { "/api": server },
+    headers: { "Content-Security-Policy": csp },
+  },
+});
