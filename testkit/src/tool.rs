@@ -1,6 +1,11 @@
-//! Finds programs that tests run but this workspace does not build.
+//! Programs that tests run: ones that are installed, and the Go programs beside this crate.
 
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
+
+use crate::fs::workspace_root;
 
 /// Returns the path of `program`, looked up in `PATH` and the system's usual directories.
 ///
@@ -14,9 +19,111 @@ pub fn tool(program: &str, package: &str) -> PathBuf {
     })
 }
 
+/// Builds the Go program in `testkit/<name>` (`oracle`, `goclient`) and returns its path.
+///
+/// The first build takes half a minute and needs the network; later ones well under a second.
+///
+/// # Panics
+///
+/// When Go is not installed or the program does not build.
+#[must_use]
+pub fn go_program(name: &str) -> PathBuf {
+    // One at a time: two builds of one program would replace it while the first caller starts it.
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let _building = BUILDING
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let go = find("go").expect("go is missing. Install 1.26 or newer from https://go.dev/dl");
+    let root = workspace_root();
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let program = target.join("testkit").join(name);
+    let output = Command::new(go)
+        .args(["build", "-trimpath", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(root.join("testkit").join(name))
+        .output()
+        .unwrap_or_else(|e| panic!("go build {name}: {e}"));
+    assert!(
+        output.status.success(),
+        "go build {name}:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    program
+}
+
+/// A program that answers each line on its standard input with one line, such as `testkit/oracle`.
+#[derive(Debug)]
+pub struct LineServer {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl LineServer {
+    /// Starts the program; it is killed on drop.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start(program: &Path) -> Self {
+        let child = Command::new(program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = child.unwrap_or_else(|e| panic!("start {}: {e}", program.display()));
+        let stdin = child.stdin.take().expect("stdin is piped");
+        let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        Self {
+            child,
+            stdin,
+            stdout,
+        }
+    }
+
+    /// Sends one line (without its newline) and returns the answer's.
+    ///
+    /// # Panics
+    ///
+    /// When the line contains a newline, or the program ends instead of answering.
+    pub fn ask(&mut self, line: &str) -> String {
+        assert!(!line.contains('\n'), "one request is one line");
+        self.stdin
+            .write_all(format!("{line}\n").as_bytes())
+            .expect("the program reads its input");
+        let mut answer = String::new();
+        self.stdout
+            .read_line(&mut answer)
+            .expect("the program answers in UTF-8");
+        assert!(
+            answer.ends_with('\n'),
+            "the program ended at the request {line}"
+        );
+        answer.pop();
+        answer
+    }
+}
+
+impl Drop for LineServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/local/bin", "/usr/bin", "/usr/sbin", "/bin", "/sbin"].map(PathBuf::from);
+    let usual = [
+        "/usr/local/bin",
+        "/usr/local/go/bin",
+        "/usr/bin",
+        "/usr/sbin",
+        "/bin",
+        "/sbin",
+    ]
+    .map(PathBuf::from);
     std::env::split_paths(&path)
         .chain(usual)
         .map(|dir| dir.join(program))

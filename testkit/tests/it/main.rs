@@ -4,7 +4,7 @@ mod http;
 mod mutate;
 mod process;
 
-use narthex_testkit::{TempDir, corpora, rng::SplitMix64, tool};
+use narthex_testkit::{LineServer, TempDir, corpora, go_program, rng::SplitMix64, tool};
 
 #[test]
 fn temp_dir_is_fresh_and_goes_away() {
@@ -62,4 +62,14 @@ fn report_refuses_more_than_there_are() {
 #[should_panic(expected = "apt-get install -y no-such-package")]
 fn a_missing_tool_names_its_package() {
     let _ = tool("no-such-program", "no-such-package");
+}
+
+#[test]
+fn the_oracle_answers_line_by_line() {
+    let mut oracle = LineServer::start(&go_program("oracle"));
+    assert_eq!(
+        oracle.ask(r#"{"expr": "1+1"}"#),
+        r#"{"ok":true,"string":"1 + 1","type":"scalar"}"#
+    );
+    assert!(oracle.ask(r#"{"expr": "1+"}"#).contains(r#""ok":false"#));
 }
