@@ -1,0 +1,141 @@
+//! Families whose samples a function pushes when they are read.
+//!
+//! **Invariant:** a sample has exactly the labels its family declares; the compiler counts them.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::Error;
+use crate::lanes::Reader;
+use crate::metric::{FamilyVisit, Metric, Part, Spec, sealed};
+use crate::registry::Registry;
+use crate::visit::{Labels, MetricType, Visitor};
+
+/// Declares a family with `N` labels for [`Registry::register_fn`].
+#[derive(Clone, Copy, Debug)]
+pub struct Desc<const N: usize> {
+    spec: Spec,
+}
+
+impl<const N: usize> Desc<N> {
+    /// Declares a counter.
+    #[must_use]
+    pub const fn counter(
+        name: &'static str,
+        help: &'static str,
+        labels: &'static [&'static str; N],
+    ) -> Self {
+        Self::new(name, help, MetricType::Counter, labels)
+    }
+
+    /// Declares a gauge.
+    #[must_use]
+    pub const fn gauge(
+        name: &'static str,
+        help: &'static str,
+        labels: &'static [&'static str; N],
+    ) -> Self {
+        Self::new(name, help, MetricType::Gauge, labels)
+    }
+
+    const fn new(
+        name: &'static str,
+        help: &'static str,
+        kind: MetricType,
+        labels: &'static [&'static str; N],
+    ) -> Self {
+        let mut spec = Spec::new(name, help, kind);
+        spec.labels = labels;
+        Self { spec }
+    }
+}
+
+/// Takes the samples of one family.
+pub struct Samples<'a, const N: usize> {
+    names: &'static [&'static str],
+    family: FamilyVisit<'a>,
+}
+
+impl<const N: usize> Samples<'_, N> {
+    /// Adds a sample; label values in the order the labels were declared.
+    pub fn push(&mut self, labels: &[&str; N], value: f64) {
+        let labels = Labels::of_slice(self.names, labels);
+        self.family.sample(Part::PLAIN, labels, value);
+    }
+}
+
+impl<const N: usize> std::fmt::Debug for Samples<'_, N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Samples")
+            .field("names", &self.names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Registers a gauge that is always 1 and carries facts as labels, such as `narthex_build_info{version="…"} 1`.
+///
+/// # Errors
+///
+/// As [`Registry::register`].
+pub fn register_info<const N: usize>(
+    registry: &Registry,
+    name: &'static str,
+    help: &'static str,
+    labels: &'static [&'static str; N],
+    values: [String; N],
+) -> Result<(), Error> {
+    registry.register_fn(Desc::gauge(name, help, labels), move |samples| {
+        samples.push(&values.each_ref().map(String::as_str), 1.0);
+    })
+}
+
+/// A [`Desc`] with its function.
+pub(crate) struct Collector<F, const N: usize> {
+    spec: Spec,
+    on: AtomicBool,
+    collect: F,
+}
+
+impl<F, const N: usize> Collector<F, N>
+where
+    F: Fn(&mut Samples<'_, N>) + Send + Sync,
+{
+    pub(crate) fn new(desc: Desc<N>, collect: F) -> Self {
+        Self {
+            spec: desc.spec,
+            on: AtomicBool::new(true),
+            collect,
+        }
+    }
+}
+
+impl<F, const N: usize> Metric for Collector<F, N>
+where
+    F: Fn(&mut Samples<'_, N>) + Send + Sync,
+{
+    fn set_enabled(&self, enabled: bool) {
+        self.on.store(enabled, Relaxed);
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.on.load(Relaxed)
+    }
+}
+
+impl<F, const N: usize> sealed::Metric for Collector<F, N>
+where
+    F: Fn(&mut Samples<'_, N>) + Send + Sync,
+{
+    fn spec(&self) -> Spec {
+        self.spec
+    }
+
+    fn visit(&self, _: &Reader, visitor: &mut dyn Visitor) {
+        if self.on.load(Relaxed) {
+            (self.collect)(&mut Samples {
+                names: self.spec.labels,
+                family: FamilyVisit::new(self.spec, visitor),
+            });
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Counters: an integer and a float part per thread, added up when read.
+//!
+//! **Invariant:** a counter never falls: negative and NaN additions are ignored.
+
+use std::fmt;
+
+use crate::lanes;
+use crate::metric::{Part, Scratch, Single, Spec, Value};
+use crate::range::Range;
+use crate::visit::MetricType;
+
+/// Cells: the integer part, the float part.
+const CELLS: usize = 2;
+
+/// A counter without labels; `const`-constructible, so it can be a `static`. Counts through [`CounterValue`].
+pub type Counter = Single<CounterValue>;
+
+impl Counter {
+    /// Creates a counter that starts at 0; nothing is allocated before its first use.
+    #[must_use]
+    pub const fn new(name: &'static str, help: &'static str) -> Self {
+        Self::from_parts(
+            Spec::new(name, help, MetricType::Counter),
+            CounterValue::new(),
+        )
+    }
+}
+
+/// What a [`Counter`] or one series of a [`CounterVec`](crate::CounterVec) counts in.
+pub struct CounterValue {
+    range: Range,
+}
+
+impl CounterValue {
+    const fn new() -> Self {
+        Self {
+            range: Range::new(),
+        }
+    }
+
+    /// Adds 1.
+    #[inline]
+    pub fn inc(&self) {
+        self.inc_by(1);
+    }
+
+    /// Adds a whole number. The sum of all whole numbers wraps at 2^64, and is exposed exactly up to 2^53.
+    #[inline]
+    pub fn inc_by(&self, n: u64) {
+        if let Some(slot) = self.range.slot(CELLS) {
+            lanes::write(slot, CELLS, |cells| {
+                cells.add(0, n);
+            });
+        }
+    }
+
+    /// Adds a number; ignored when it is negative or NaN.
+    #[inline]
+    pub fn add(&self, v: f64) {
+        if v >= 0.0
+            && let Some(slot) = self.range.slot(CELLS)
+        {
+            lanes::write(slot, CELLS, |cells| cells.add_f64(1, v));
+        }
+    }
+
+    /// Returns the sum over all threads; what was counted stays readable while switched off.
+    ///
+    /// Additions of other threads that run at the same time may or may not be seen.
+    #[must_use]
+    pub fn get(&self) -> f64 {
+        match self.range.peek_any() {
+            Some(slot) => read(&lanes::Reader::new(), slot),
+            None => 0.0,
+        }
+    }
+}
+
+fn read(reader: &lanes::Reader, slot: lanes::Slot) -> f64 {
+    reader.sum(slot, CELLS, 0) as f64 + reader.sum_f64(slot, CELLS, 1)
+}
+
+impl Value for CounterValue {
+    fn create(_: &Spec) -> Self {
+        Self::new()
+    }
+
+    fn set_enabled(&self, enabled: bool) {
+        self.range.set_enabled(enabled);
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.range.is_enabled()
+    }
+
+    fn samples(&self, scratch: &mut Scratch<'_>, put: &mut dyn FnMut(Part<'_>, f64)) {
+        if let Some(slot) = self.range.peek() {
+            put(
+                Part::PLAIN,
+                slot.map_or(0.0, |slot| read(scratch.reader, slot)),
+            );
+        }
+    }
+}
+
+impl Drop for CounterValue {
+    fn drop(&mut self) {
+        self.range.release(CELLS);
+    }
+}
+
+impl fmt::Debug for CounterValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CounterValue").field(&self.get()).finish()
+    }
+}

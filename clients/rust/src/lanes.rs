@@ -1,0 +1,413 @@
+//! The memory every metric counts in: one lane of cells per thread.
+//!
+//! A metric owns a range of cells, addressed by a [`Slot`]. Each lane has its own copy of every range, and a thread
+//! counts in the lane it leases, so two threads never write one cache line and a write is a plain load, add and store.
+//! Reading sums over the lanes. Memory is `cells × 8 bytes × lanes in use`, touched lazily page by page; there is no
+//! padding, because neighbours in a lane belong to the same thread.
+//!
+//! Threads beyond the number of leasable lanes share a few lanes with read-modify-write operations: slower, still exact.
+//!
+//! **Invariant:** a cell of a leased lane is written by its lessee only. A range never straddles two segments, and a
+//! segment, once allocated, is neither moved nor freed. A range is zero in every lane when it is handed out.
+//!
+//! Not for signal handlers or a counting allocator: an increment that interrupts another one on the same thread may
+//! lose it.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::Cell;
+use std::num::NonZeroUsize;
+use std::ptr;
+use std::slice;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+
+/// Lanes that can be leased; how many are is decided by [`leasable`].
+const LEASED: usize = 64;
+/// Lanes for the threads that found no lane to lease.
+const SHARED: usize = 8;
+/// Length of a lane's directory; five bits of a slot select the segment.
+const DIRECTORY: usize = 32;
+/// Bits of a slot that select the cell inside its segment.
+const OFFSET_BITS: u32 = 26;
+/// Segment `k` holds `1024 << k` cells.
+const FIRST_SEGMENT_BITS: u32 = 10;
+/// Segments in use: the last one has `1 << OFFSET_BITS` cells.
+pub(crate) const SEGMENTS: u32 = OFFSET_BITS - FIRST_SEGMENT_BITS + 1;
+/// Longest range that can be allocated.
+pub(crate) const LONGEST_RANGE: usize = 1 << FIRST_SEGMENT_BITS;
+/// Writes through a shared lane between two attempts to lease one.
+const RETRY_LEASE_EVERY: u32 = 4096;
+/// Times [`quiescent`] looks at a busy lane before it gives up.
+const QUIESCENT_TRIES: u32 = 128;
+
+static LANES: [Lane; LEASED + SHARED] = [const { Lane::new() }; LEASED + SHARED];
+/// One bit per leased lane.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+static NEXT_SHARED: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    // Two variables: this one has no destructor, so the hot path reads it without a registration check.
+    static MINE: Cell<Option<&'static Lane>> = const { Cell::new(None) };
+    static LEASE: Lease = Lease::take();
+}
+
+/// Address of a range of cells, the same in every lane; never zero, and the top bit is clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(u32);
+
+impl Slot {
+    /// Returns the slot of a cell in a segment.
+    pub(crate) fn at(segment: u32, offset: u32) -> Self {
+        debug_assert!(segment < SEGMENTS && offset < segment_len(segment));
+        Self(segment << OFFSET_BITS | offset)
+    }
+
+    /// Returns the slot whose [`Slot::raw`] is `raw`.
+    #[inline(always)]
+    pub(crate) fn from_raw(raw: u32) -> Self {
+        Self(raw)
+    }
+
+    #[inline(always)]
+    pub(crate) fn raw(self) -> u32 {
+        self.0
+    }
+
+    #[inline(always)]
+    fn segment(self) -> usize {
+        (self.0 >> OFFSET_BITS) as usize % DIRECTORY
+    }
+
+    #[inline(always)]
+    fn offset(self) -> usize {
+        (self.0 & ((1 << OFFSET_BITS) - 1)) as usize
+    }
+}
+
+/// Returns how many cells a segment has.
+pub(crate) fn segment_len(segment: u32) -> u32 {
+    1 << (FIRST_SEGMENT_BITS + segment)
+}
+
+/// A range of one lane, open for writing by the current thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Cells {
+    cells: &'static [AtomicU64],
+    owned: bool,
+}
+
+impl Cells {
+    /// Adds to an integer cell, wrapping, and returns what this lane holds after it.
+    #[inline(always)]
+    pub(crate) fn add(self, index: usize, n: u64) -> u64 {
+        let cell = &self.cells[index];
+        if self.owned {
+            let sum = cell.load(Relaxed).wrapping_add(n);
+            cell.store(sum, Relaxed);
+            sum
+        } else {
+            cell.fetch_add(n, Relaxed).wrapping_add(n)
+        }
+    }
+
+    /// Adds to a float cell.
+    #[inline(always)]
+    pub(crate) fn add_f64(self, index: usize, v: f64) {
+        let cell = &self.cells[index];
+        if self.owned {
+            let sum = f64::from_bits(cell.load(Relaxed)) + v;
+            cell.store(sum.to_bits(), Relaxed);
+        } else {
+            fetch_add_f64(cell, v);
+        }
+    }
+}
+
+/// Adds to a float that several threads write.
+pub(crate) fn fetch_add_f64(cell: &AtomicU64, v: f64) {
+    let mut seen = cell.load(Relaxed);
+    loop {
+        let sum = (f64::from_bits(seen) + v).to_bits();
+        match cell.compare_exchange_weak(seen, sum, Relaxed, Relaxed) {
+            Ok(_) => return,
+            Err(other) => seen = other,
+        }
+    }
+}
+
+/// Runs `f` on this thread's copy of a range.
+#[inline(always)]
+pub(crate) fn write(slot: Slot, len: usize, f: impl FnOnce(Cells)) {
+    if let Some(cells) = MINE.get().and_then(|lane| lane.get(slot, len)) {
+        f(Cells { cells, owned: true });
+    } else {
+        write_slow(slot, len, f);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn write_slow(slot: Slot, len: usize, f: impl FnOnce(Cells)) {
+    let (lane, owned) = current();
+    let cells = lane.get_or_allocate(slot, len);
+    f(Cells { cells, owned });
+}
+
+/// Returns the one copy of a range that all threads share, for values that cannot be summed.
+#[inline(always)]
+pub(crate) fn common(slot: Slot, len: usize) -> &'static [AtomicU64] {
+    let lane = &LANES[LEASED];
+    match lane.get(slot, len) {
+        Some(cells) => cells,
+        None => lane.get_or_allocate(slot, len),
+    }
+}
+
+/// Sets a range to zero in every lane.
+///
+/// Only while no thread can write it: its owner holds the last reference.
+pub(crate) fn clear(slot: Slot, len: usize) {
+    for lane in &LANES {
+        for cell in lane.get(slot, len).unwrap_or_default() {
+            cell.store(0, Relaxed);
+        }
+    }
+}
+
+/// Marks this thread as reading an index, until the guard is dropped.
+#[inline]
+pub(crate) fn pin() -> Pin {
+    let (lane, owned) = match MINE.get() {
+        Some(lane) => (lane, true),
+        None => current(),
+    };
+    if owned {
+        let depth = lane.pins.load(Relaxed);
+        // SeqCst orders this before the loads of the table: see `quiescent`.
+        lane.pins.swap(depth + 1, SeqCst);
+    } else {
+        lane.pins.fetch_add(1, SeqCst);
+    }
+    Pin { lane, owned }
+}
+
+/// Returns whether every lane was seen without a pin after this call began.
+///
+/// What was unlinked with SeqCst stores before the call is then out of every reader's reach: in the single order of
+/// SeqCst operations a later pin comes after the unlinking, so its reader cannot find the link.
+pub(crate) fn quiescent() -> bool {
+    LANES.iter().all(|lane| {
+        (0..QUIESCENT_TRIES).any(|_| {
+            let free = lane.pins.load(SeqCst) == 0;
+            if !free {
+                std::hint::spin_loop();
+            }
+            free
+        })
+    })
+}
+
+/// Reading mark of one thread; see [`pin`].
+pub(crate) struct Pin {
+    // A reference to a lane this thread leases: `!Send`, or the count would be written by two threads.
+    lane: *const Lane,
+    owned: bool,
+}
+
+impl Drop for Pin {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `lane` was made from a `&'static Lane` in `pin`.
+        let lane = unsafe { &*self.lane };
+        if self.owned {
+            lane.pins.store(lane.pins.load(Relaxed) - 1, Release);
+        } else {
+            lane.pins.fetch_sub(1, Release);
+        }
+    }
+}
+
+/// The lanes in use at one moment; sums cells over them.
+pub struct Reader {
+    lanes: Vec<&'static Lane>,
+}
+
+impl Reader {
+    /// Looks up which lanes are in use.
+    pub(crate) fn new() -> Self {
+        let lanes = LANES.iter().filter(|lane| lane.in_use()).collect();
+        Self { lanes }
+    }
+
+    /// Returns an integer cell's sum, wrapping.
+    pub(crate) fn sum(&self, slot: Slot, len: usize, index: usize) -> u64 {
+        self.copies(slot, len)
+            .fold(0, |sum, cells| sum.wrapping_add(cells[index].load(Relaxed)))
+    }
+
+    /// Returns a float cell's sum.
+    pub(crate) fn sum_f64(&self, slot: Slot, len: usize, index: usize) -> f64 {
+        self.copies(slot, len).fold(0.0, |sum, cells| {
+            sum + f64::from_bits(cells[index].load(Relaxed))
+        })
+    }
+
+    /// Replaces `out` with the sums of `len` integer cells.
+    pub(crate) fn sums(&self, slot: Slot, len: usize, out: &mut Vec<u64>) {
+        out.clear();
+        out.resize(len, 0);
+        for cells in self.copies(slot, len) {
+            for (sum, cell) in out.iter_mut().zip(cells) {
+                *sum = sum.wrapping_add(cell.load(Relaxed));
+            }
+        }
+    }
+
+    fn copies(&self, slot: Slot, len: usize) -> impl Iterator<Item = &'static [AtomicU64]> {
+        self.lanes
+            .iter()
+            .filter_map(move |lane| lane.get(slot, len))
+    }
+}
+
+/// One thread's copy of all cells. Aligned so that two lanes share no line, nor a pair the CPU prefetches together.
+#[repr(align(128))]
+struct Lane {
+    pins: AtomicU32,
+    segments: [AtomicPtr<AtomicU64>; DIRECTORY],
+}
+
+impl Lane {
+    const fn new() -> Self {
+        Self {
+            pins: AtomicU32::new(0),
+            segments: [const { AtomicPtr::new(ptr::null_mut()) }; DIRECTORY],
+        }
+    }
+
+    #[inline(always)]
+    fn get(&'static self, slot: Slot, len: usize) -> Option<&'static [AtomicU64]> {
+        let segment = self.segments[slot.segment()].load(Acquire);
+        if segment.is_null() {
+            return None;
+        }
+        // SAFETY: a non-null segment has `segment_len` initialised cells and is never freed; slots come from the
+        // allocator in `range`, which keeps `offset + len` within the segment.
+        Some(unsafe { slice::from_raw_parts(segment.add(slot.offset()), len) })
+    }
+
+    fn get_or_allocate(&'static self, slot: Slot, len: usize) -> &'static [AtomicU64] {
+        if self.segments[slot.segment()].load(Acquire).is_null() {
+            self.allocate(slot.segment());
+        }
+        self.get(slot, len).expect("the segment was just allocated")
+    }
+
+    fn allocate(&self, segment: usize) {
+        let cells = 1_usize << (FIRST_SEGMENT_BITS as usize + segment);
+        let layout = Layout::array::<AtomicU64>(cells)
+            .and_then(|layout| layout.align_to(128))
+            .expect("the longest segment is 512 MiB");
+        // SAFETY: the layout's size is not zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        if memory.is_null() {
+            handle_alloc_error(layout);
+        }
+        let published = self.segments[segment].compare_exchange(
+            ptr::null_mut(),
+            memory.cast(),
+            AcqRel,
+            Acquire,
+        );
+        if published.is_err() {
+            // SAFETY: another thread of this shared lane was faster; nobody saw `memory`, allocated above.
+            unsafe { dealloc(memory, layout) };
+        }
+    }
+
+    fn in_use(&self) -> bool {
+        self.segments
+            .iter()
+            .any(|segment| !segment.load(Relaxed).is_null())
+    }
+}
+
+/// A thread's claim on a lane, given back when the thread ends.
+struct Lease {
+    /// Index of the lane in `LANES`; a shared one from `LEASED` on.
+    lane: Cell<usize>,
+    shared_writes: Cell<u32>,
+}
+
+impl Lease {
+    fn take() -> Self {
+        let lease = Self {
+            lane: Cell::new(0),
+            shared_writes: Cell::new(0),
+        };
+        if !lease.claim() {
+            let turn = NEXT_SHARED.fetch_add(1, Relaxed) as usize;
+            lease.lane.set(LEASED + turn % SHARED);
+        }
+        lease
+    }
+
+    /// Takes the lowest free lane, so that few lanes are in use.
+    fn claim(&self) -> bool {
+        let all = u64::MAX >> (64 - leasable());
+        // Acquire pairs with the Release in `drop`: the former lessee's plain stores are visible.
+        let taken = TAKEN.fetch_update(Acquire, Relaxed, |taken| {
+            let free = !taken & all;
+            (free != 0).then(|| taken | (free & free.wrapping_neg()))
+        });
+        let Ok(taken) = taken else { return false };
+        let lane = (!taken & all).trailing_zeros() as usize;
+        self.lane.set(lane);
+        MINE.set(Some(&LANES[lane]));
+        true
+    }
+
+    fn current(&self) -> (&'static Lane, bool) {
+        let mut lane = self.lane.get();
+        if lane >= LEASED {
+            let writes = self.shared_writes.get().wrapping_add(1);
+            self.shared_writes.set(writes);
+            if writes.is_multiple_of(RETRY_LEASE_EVERY) && self.claim() {
+                lane = self.lane.get();
+            }
+        }
+        (&LANES[lane], lane < LEASED)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // Destructors of other thread locals may still count: they go to the shared lane from here on.
+        MINE.set(None);
+        if self.lane.get() < LEASED {
+            TAKEN.fetch_and(!(1 << self.lane.get()), Release);
+        }
+    }
+}
+
+/// Returns this thread's lane and whether it is leased.
+fn current() -> (&'static Lane, bool) {
+    LEASE
+        .try_with(Lease::current)
+        .unwrap_or((&LANES[LEASED], false))
+}
+
+/// Returns how many lanes may be leased: twice the CPUs as a power of two, within 8 and 64.
+fn leasable() -> u32 {
+    static COUNT: OnceLock<u32> = OnceLock::new();
+    *COUNT.get_or_init(|| {
+        let cpus = std::thread::available_parallelism().map_or(4, NonZeroUsize::get);
+        let lanes = cpus
+            .saturating_mul(2)
+            .min(LEASED)
+            .next_power_of_two()
+            .max(8);
+        u32::try_from(lanes).expect("at most 64")
+    })
+}

@@ -1,0 +1,151 @@
+//! Numbers as Prometheus' text format prints them: Go's `strconv.FormatFloat(v, 'g', -1, 64)`.
+//!
+//! **Invariant:** the shortest digits that read back as the same number; exponent form when the decimal exponent is
+//! below -4 or above 5, with a sign and at least two digits; `+Inf`, `-Inf`, `NaN`.
+
+/// Whole numbers below this are exact in a float, so their digits are the shortest.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+/// Decimal exponents from here on are printed in exponent form.
+const EXPONENT_FROM: i32 = 6;
+/// Decimal exponents below this are printed in exponent form.
+const EXPONENT_BELOW: i32 = -4;
+/// Most digits a shortest representation has.
+const MAX_DIGITS: usize = 17;
+
+/// Appends a number.
+#[inline]
+pub(crate) fn write(out: &mut Vec<u8>, v: f64) {
+    if v.abs() < EXACT && v.trunc() == v && (v != 0.0 || v.is_sign_positive()) {
+        if v < 0.0 {
+            out.push(b'-');
+        }
+        write_whole(out, v.abs() as u64);
+    } else {
+        write_fraction(out, v);
+    }
+}
+
+/// Returns a number's text.
+pub(crate) fn to_string(v: f64) -> String {
+    let mut out = Vec::new();
+    write(&mut out, v);
+    String::from_utf8(out).expect("numbers are ASCII")
+}
+
+fn write_whole(out: &mut Vec<u8>, n: u64) {
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(n).as_bytes();
+    if digits.len() <= EXPONENT_FROM as usize {
+        out.extend_from_slice(digits);
+    } else {
+        let significant = digits
+            .iter()
+            .rposition(|digit| *digit != b'0')
+            .map_or(1, |last| last + 1);
+        write_exponent_form(out, &digits[..significant], digits.len() as i32 - 1);
+    }
+}
+
+fn write_fraction(out: &mut Vec<u8>, v: f64) {
+    if !v.is_finite() {
+        let text: &[u8] = if v.is_nan() {
+            b"NaN"
+        } else if v > 0.0 {
+            b"+Inf"
+        } else {
+            b"-Inf"
+        };
+        out.extend_from_slice(text);
+        return;
+    }
+    if v.is_sign_negative() {
+        out.push(b'-');
+    }
+    let mut buffer = zmij::Buffer::new();
+    let text = buffer.format_finite(v.abs());
+    let mut digits = [0; MAX_DIGITS];
+    let (len, exponent) = decimal(text.as_bytes(), &mut digits);
+    let digits = &digits[..len];
+    if !(EXPONENT_BELOW..EXPONENT_FROM).contains(&exponent) {
+        write_exponent_form(out, digits, exponent);
+    } else if exponent < 0 {
+        out.extend_from_slice(&b"0.0000"[..1 + exponent.unsigned_abs() as usize]);
+        out.extend_from_slice(digits);
+    } else {
+        let whole = exponent as usize + 1;
+        let (before, after) = digits.split_at(whole.min(len));
+        out.extend_from_slice(before);
+        out.extend_from_slice(&b"000000"[..whole - before.len()]);
+        if !after.is_empty() {
+            out.push(b'.');
+            out.extend_from_slice(after);
+        }
+    }
+}
+
+/// Splits a shortest representation (`12.5`, `0.001`, `1.5e-7`, `1e21`) into its significant digits and the decimal
+/// exponent of the first one. Zero is one digit with exponent 0.
+fn decimal(text: &[u8], digits: &mut [u8; MAX_DIGITS]) -> (usize, i32) {
+    let (mantissa, mut exponent) = match text.iter().position(|byte| *byte == b'e') {
+        Some(e) => (&text[..e], parse_exponent(&text[e + 1..])),
+        None => (text, 0),
+    };
+    let point = mantissa
+        .iter()
+        .position(|byte| *byte == b'.')
+        .unwrap_or(mantissa.len());
+    let is_digit = |byte: &&u8| byte.is_ascii_digit();
+    let leading_zeros = mantissa
+        .iter()
+        .filter(is_digit)
+        .take_while(|byte| **byte == b'0')
+        .count();
+    let mut len = 0;
+    // A representation can carry more digits than are significant: 100000000000000000000.0, but only as zeros.
+    for byte in mantissa
+        .iter()
+        .filter(is_digit)
+        .skip(leading_zeros)
+        .take(MAX_DIGITS)
+    {
+        digits[len] = *byte;
+        len += 1;
+    }
+    while len > 0 && digits[len - 1] == b'0' {
+        len -= 1;
+    }
+    if len == 0 {
+        digits[0] = b'0';
+        return (1, 0);
+    }
+    exponent += point as i32 - 1 - leading_zeros as i32;
+    (len, exponent)
+}
+
+fn parse_exponent(text: &[u8]) -> i32 {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    let value = digits
+        .iter()
+        .fold(0, |value, digit| value * 10 + i32::from(digit - b'0'));
+    if negative { -value } else { value }
+}
+
+fn write_exponent_form(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
+    out.push(digits[0]);
+    if digits.len() > 1 {
+        out.push(b'.');
+        out.extend_from_slice(&digits[1..]);
+    }
+    out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
+    let magnitude = exponent.unsigned_abs();
+    if magnitude < 10 {
+        out.push(b'0');
+    }
+    out.extend_from_slice(itoa::Buffer::new().format(magnitude).as_bytes());
+}
+
+#[cfg(test)]
+mod tests;

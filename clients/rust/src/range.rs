@@ -1,0 +1,152 @@
+//! Ranges of cells: their allocation on first use, their switch, their return.
+//!
+//! **Invariant:** at most one live [`Range`] holds a slot. The word of a range is its slot, with the top bit set
+//! while it is switched off, and zero before its first use: one load answers "where" and "whether".
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::lanes::{self, SEGMENTS, Slot, segment_len};
+
+const OFF: u32 = 1 << 31;
+/// From this many cells on, a range begins on a 128-byte boundary.
+pub(crate) const ALIGNED_FROM: u32 = 16;
+
+static SPACE: Mutex<Space> = Mutex::new(Space {
+    segment: 0,
+    // The slot with value zero means "none".
+    used: 1,
+    free: BTreeMap::new(),
+});
+
+/// A lazily allocated range of cells with an on/off switch.
+pub(crate) struct Range {
+    word: AtomicU32,
+}
+
+impl Range {
+    /// Creates a range without cells, switched on.
+    pub(crate) const fn new() -> Self {
+        Self {
+            word: AtomicU32::new(0),
+        }
+    }
+
+    /// Returns where to count; `None` while switched off. Always the same `len`.
+    #[inline(always)]
+    pub(crate) fn slot(&self, len: usize) -> Option<Slot> {
+        let word = self.word.load(Acquire);
+        if word.cast_signed() > 0 {
+            return Some(Slot::from_raw(word));
+        }
+        if word & OFF != 0 {
+            return None;
+        }
+        self.allocate(len)
+    }
+
+    /// Returns where to read: `None` while switched off, `Some(None)` when nothing was counted yet.
+    pub(crate) fn peek(&self) -> Option<Option<Slot>> {
+        match self.word.load(Acquire) {
+            word if word & OFF != 0 => None,
+            0 => Some(None),
+            word => Some(Some(Slot::from_raw(word))),
+        }
+    }
+
+    /// Returns where to read, switched on or off; `None` when nothing was counted yet.
+    pub(crate) fn peek_any(&self) -> Option<Slot> {
+        let raw = self.word.load(Acquire) & !OFF;
+        (raw != 0).then(|| Slot::from_raw(raw))
+    }
+
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.word.load(Acquire) & OFF == 0
+    }
+
+    /// Switches on or off; what was counted stays.
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        if enabled {
+            self.word.fetch_and(!OFF, Release);
+        } else {
+            self.word.fetch_or(OFF, Release);
+        }
+    }
+
+    /// Gives the cells back; `len` as in [`Range::slot`].
+    pub(crate) fn release(&mut self, len: usize) {
+        let word = *self.word.get_mut() & !OFF;
+        *self.word.get_mut() = 0;
+        if word != 0 {
+            release(Slot::from_raw(word), len);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate(&self, len: usize) -> Option<Slot> {
+        let mut space = space();
+        let word = self.word.load(Acquire);
+        if word != 0 {
+            return (word & OFF == 0).then(|| Slot::from_raw(word));
+        }
+        // All 134 million cells in use: the metric counts nothing and is tried again on its next use.
+        let slot = space.allocate(len)?;
+        // A switch thrown meanwhile stays thrown.
+        let before = self.word.fetch_or(slot.raw(), Release);
+        (before & OFF == 0).then_some(slot)
+    }
+}
+
+/// Allocates a range that is zero in every lane; `None` when the address space is used up.
+pub(crate) fn allocate(len: usize) -> Option<Slot> {
+    space().allocate(len)
+}
+
+/// Gives a range back that nobody writes any more.
+pub(crate) fn release(slot: Slot, len: usize) {
+    lanes::clear(slot, len);
+    let len = u32::try_from(len).expect("a range fits a segment");
+    space().free.entry(len).or_default().push(slot);
+}
+
+fn space() -> MutexGuard<'static, Space> {
+    SPACE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is handed out of the cells' address space.
+struct Space {
+    segment: u32,
+    /// Cells handed out of the current segment.
+    used: u32,
+    /// Ranges given back, by length.
+    free: BTreeMap<u32, Vec<Slot>>,
+}
+
+impl Space {
+    fn allocate(&mut self, len: usize) -> Option<Slot> {
+        let len = u32::try_from(len).ok()?;
+        if let Some(slot) = self.free.get_mut(&len).and_then(Vec::pop) {
+            return Some(slot);
+        }
+        while self.segment < SEGMENTS {
+            let start = if len >= ALIGNED_FROM {
+                self.used.next_multiple_of(ALIGNED_FROM)
+            } else {
+                self.used
+            };
+            if start + len <= segment_len(self.segment) {
+                self.used = start + len;
+                return Some(Slot::at(self.segment, start));
+            }
+            self.segment += 1;
+            self.used = 0;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! Registries: which metrics an exposition contains.
+//!
+//! **Invariant:** families are listed in the order of their names, and no two expose one name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::collector::Collector;
+use crate::error::Error;
+use crate::lanes::Reader;
+use crate::metric::{Metric, Spec};
+use crate::text::TextEncoder;
+use crate::visit::{MetricType, Visitor};
+use crate::{Desc, Samples};
+
+static GLOBAL: Registry = Registry::new();
+
+/// Returns the registry of this process.
+#[must_use]
+pub fn global() -> &'static Registry {
+    &GLOBAL
+}
+
+/// A set of metrics that are exposed together; `const`-constructible, so it can be a `static`.
+pub struct Registry {
+    content: RwLock<Content>,
+}
+
+struct Content {
+    metrics: BTreeMap<&'static str, Entry>,
+    /// Each name that appears in an exposition, and the metric it belongs to.
+    exposed: BTreeMap<String, &'static str>,
+    hooks: Vec<Arc<dyn Fn() + Send + Sync>>,
+}
+
+#[derive(Clone)]
+enum Entry {
+    Static(&'static dyn Metric),
+    Shared(Arc<dyn Metric>),
+}
+
+impl Entry {
+    fn metric(&self) -> &dyn Metric {
+        match self {
+            Self::Static(metric) => *metric,
+            Self::Shared(metric) => &**metric,
+        }
+    }
+}
+
+impl Registry {
+    /// Creates an empty registry.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            content: RwLock::new(Content {
+                metrics: BTreeMap::new(),
+                exposed: BTreeMap::new(),
+                hooks: Vec::new(),
+            }),
+        }
+    }
+
+    /// Adds a metric.
+    ///
+    /// # Errors
+    ///
+    /// When its name, labels, bounds or quantiles are invalid, or a name it exposes is taken; see [`Error`].
+    pub fn register(&self, metric: &'static dyn Metric) -> Result<(), Error> {
+        self.add(Entry::Static(metric))
+    }
+
+    /// Adds several metrics, and stops at the first that is refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::register`].
+    pub fn register_all(&self, metrics: &[&'static dyn Metric]) -> Result<(), Error> {
+        metrics.iter().try_for_each(|metric| self.register(*metric))
+    }
+
+    /// Adds a metric that is not a `static`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::register`].
+    pub fn register_shared(&self, metric: Arc<dyn Metric>) -> Result<(), Error> {
+        self.add(Entry::Shared(metric))
+    }
+
+    /// Adds a family whose samples `collect` pushes in each exposition: for values that live elsewhere.
+    ///
+    /// `collect` runs while the exposition is written, must not use this registry, and is responsible for pushing a
+    /// combination of label values once only.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::register`].
+    pub fn register_fn<const N: usize>(
+        &self,
+        desc: Desc<N>,
+        collect: impl Fn(&mut Samples<'_, N>) + Send + Sync + 'static,
+    ) -> Result<(), Error> {
+        self.register_shared(Arc::new(Collector::new(desc, collect)))
+    }
+
+    /// Adds a function that runs before each exposition: to read once what several metrics show.
+    pub fn before_collect(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.write().hooks.push(Arc::new(hook));
+    }
+
+    /// Switches a metric on or off by its name; returns whether there is one.
+    pub fn set_enabled(&self, name: &str, enabled: bool) -> bool {
+        let entry = self.read().metrics.get(name).cloned();
+        entry
+            .inspect(|entry| entry.metric().set_enabled(enabled))
+            .is_some()
+    }
+
+    /// Returns the registered names in order, and whether each is switched on.
+    #[must_use]
+    pub fn names(&self) -> Vec<(&'static str, bool)> {
+        let content = self.read();
+        let metrics = content.metrics.iter();
+        metrics
+            .map(|(name, entry)| (*name, entry.metric().is_enabled()))
+            .collect()
+    }
+
+    /// Shows every family and sample to `visitor`: families by name, series by label values.
+    ///
+    /// Metrics keep counting meanwhile; each value is one that the metric had during the call.
+    pub fn visit(&self, visitor: &mut dyn Visitor) {
+        let content = self.read();
+        let entries: Vec<Entry> = content.metrics.values().cloned().collect();
+        let hooks = content.hooks.clone();
+        drop(content);
+        for hook in hooks {
+            hook();
+        }
+        let reader = Reader::new();
+        for entry in &entries {
+            entry.metric().visit(&reader, visitor);
+        }
+    }
+
+    /// Appends the text exposition format 0.0.4; its media type is [`TEXT_CONTENT_TYPE`](crate::TEXT_CONTENT_TYPE).
+    pub fn encode_text(&self, out: &mut Vec<u8>) {
+        self.visit(&mut TextEncoder::new(out));
+    }
+
+    fn add(&self, entry: Entry) -> Result<(), Error> {
+        let spec = entry.metric().spec();
+        check(&spec)?;
+        let exposed = exposed(&spec);
+        let mut content = self.write();
+        if let Some(taken) = exposed
+            .iter()
+            .find(|name| content.exposed.contains_key(*name))
+        {
+            return Err(Error::Duplicate {
+                metric: spec.name.to_owned(),
+                exposed: taken.clone(),
+            });
+        }
+        content
+            .exposed
+            .extend(exposed.into_iter().map(|name| (name, spec.name)));
+        content.metrics.insert(spec.name, entry);
+        Ok(())
+    }
+
+    // A panicking collector cannot leave the maps half-written: it never runs under the write lock.
+    fn read(&self) -> RwLockReadGuard<'_, Content> {
+        self.content.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Content> {
+        self.content.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("metrics", &self.names())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns every name a metric takes.
+fn exposed(spec: &Spec) -> Vec<String> {
+    let suffixes: &[&str] = match spec.kind {
+        MetricType::Histogram => &["", "_bucket", "_sum", "_count"],
+        MetricType::Summary => &["", "_sum", "_count"],
+        MetricType::Counter | MetricType::Gauge | MetricType::Untyped => &[""],
+    };
+    suffixes
+        .iter()
+        .map(|suffix| format!("{}{suffix}", spec.name))
+        .collect()
+}
+
+fn check(spec: &Spec) -> Result<(), Error> {
+    if !is_name(spec.name, true) {
+        return Err(Error::InvalidName {
+            name: spec.name.to_owned(),
+        });
+    }
+    for (i, label) in spec.labels.iter().enumerate() {
+        if let Some(reason) = label_fault(spec, i) {
+            return Err(Error::InvalidLabel {
+                metric: spec.name.to_owned(),
+                label: (*label).to_owned(),
+                reason,
+            });
+        }
+    }
+    let ascends = |numbers: &[f64], i: usize| i == 0 || numbers[i - 1] < numbers[i];
+    for (index, bound) in spec.bounds.iter().copied().enumerate() {
+        if !bound.is_finite() || !ascends(spec.bounds, index) {
+            return Err(Error::InvalidBound {
+                metric: spec.name.to_owned(),
+                index,
+                bound,
+            });
+        }
+    }
+    for (index, quantile) in spec.quantiles.iter().copied().enumerate() {
+        if !(0.0..=1.0).contains(&quantile) || !ascends(spec.quantiles, index) {
+            return Err(Error::InvalidQuantile {
+                metric: spec.name.to_owned(),
+                quantile,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn label_fault(spec: &Spec, index: usize) -> Option<&'static str> {
+    let label = spec.labels[index];
+    if !is_name(label, false) {
+        Some("is no label name: want [a-zA-Z_][a-zA-Z0-9_]*")
+    } else if label.starts_with("__") {
+        Some("begins with __, which is reserved")
+    } else if spec.kind == MetricType::Histogram && label == "le" {
+        Some("is what a histogram names its bounds")
+    } else if spec.kind == MetricType::Summary && label == "quantile" {
+        Some("is what a summary names its quantiles")
+    } else if spec.labels[..index].contains(&label) {
+        Some("is declared twice")
+    } else {
+        None
+    }
+}
+
+fn is_name(name: &str, colons: bool) -> bool {
+    let is_start =
+        |byte: u8| byte.is_ascii_alphabetic() || byte == b'_' || (colons && byte == b':');
+    match name.as_bytes() {
+        [first, rest @ ..] => {
+            is_start(*first)
+                && rest
+                    .iter()
+                    .all(|byte| is_start(*byte) || byte.is_ascii_digit())
+        }
+        [] => false,
+    }
+}

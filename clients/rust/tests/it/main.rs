@@ -1,0 +1,30 @@
+//! Behaviour of the crate as its users see it.
+
+mod concurrency;
+mod errors;
+mod exposition;
+mod family;
+mod fuzz;
+mod histogram;
+mod promtool;
+mod switch;
+
+use narthex_client::{Metric, Registry};
+
+/// Returns the text of a registry that holds these metrics.
+fn text(metrics: &[&'static dyn Metric]) -> String {
+    let registry = Registry::new();
+    registry.register_all(metrics).unwrap();
+    encode(&registry)
+}
+
+fn encode(registry: &Registry) -> String {
+    let mut out = Vec::new();
+    registry.encode_text(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// Makes a metric live as long as the process, as a `static` does.
+fn leak<T>(metric: T) -> &'static T {
+    Box::leak(Box::new(metric))
+}
