@@ -42,7 +42,7 @@ const NPM_CI: &str = "cmp -s package-lock.json node_modules/.installed-lock || \
     { npm ci && cp package-lock.json node_modules/.installed-lock; }";
 
 /// Building cargo-deny takes minutes; where it is absent, the licence step has checked the same lists.
-const DENY: &str = "if command -v cargo-deny; then cargo deny --offline check bans licenses sources; \
+const DENY: &str = "if command -v cargo-deny; then cargo deny check --hide-inclusion-graph bans licenses sources; \
     else echo 'cargo-deny is not installed; cargo xtask licenses checked licences and bans'; fi";
 
 const GO_LINT: &str =
