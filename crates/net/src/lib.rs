@@ -1,1 +1,63 @@
-//! HTTP server and client, limits and decompression.
+//! HTTP server and client, limits and decompression: the only crate that knows hyper.
+//!
+//! **Is**: bound listeners and a drained [`Server`] for an axum [`Router`] that every other crate
+//! mounts its handlers on; answers compressed when the client wants it ([`respond`]); request
+//! bodies under a cap ([`read_body`]); a [`Client`] for many keep-alive targets; [`decompress`]; and
+//! the [`StopToken`] that all tasks of the process end by.
+//!
+//! **Is not**: routes, JSON envelopes, retries, TLS or credentials.
+//!
+//! **Limits**: HTTP/1.1 only. Every read has a deadline and a size; all of them are fields of
+//! [`ServerConfig`], [`ClientConfig`] and [`Request`].
+//!
+//! ```
+//! use narthex_net::{Client, ClientConfig, Request, Router, Server, ServerConfig, Stopper, Url};
+//! use narthex_net::{axum::routing::get, respond_text};
+//!
+//! # async fn example() -> Result<(), narthex_net::NetError> {
+//! let (stopper, stop) = Stopper::new();
+//! let server = Server::bind(&["127.0.0.1:0"], ServerConfig::default()).await?;
+//! let address = server.local_addrs()[0];
+//! let router = Router::new()
+//!     .route("/hello", get(|headers: http::HeaderMap| async move { respond_text("hi\n", &headers) }));
+//! let serving = tokio::spawn(server.serve(router, stop));
+//!
+//! let client = Client::new(ClientConfig::default());
+//! let request = Request::new(Url::parse(&format!("http://{address}/hello"))?);
+//! let mut body = Vec::new();
+//! client.get(&request, &mut body).await?.require_ok()?;
+//! assert_eq!(body, b"hi\n");
+//!
+//! stopper.stop();
+//! assert_eq!(serving.await.expect("no panic").cut_requests_total, 0);
+//! # Ok(()) }
+//! ```
+
+mod address;
+mod blocking;
+mod body;
+mod client;
+mod encoding;
+mod error;
+#[doc(hidden)]
+pub mod fuzz;
+mod inflate;
+mod respond;
+mod server;
+mod stop;
+mod url;
+
+pub use axum;
+pub use axum::Router;
+
+pub use body::{read_body, read_wire_body};
+pub use client::{Client, ClientConfig, ClientStats, Request, ResponseHead};
+pub use encoding::{Encoding, accepts_gzip};
+pub use error::NetError;
+pub use inflate::decompress;
+pub use respond::{
+    BodySender, ClientGone, body_channel, gzip, respond, respond_json, respond_text,
+};
+pub use server::{ServeReport, Server, ServerConfig};
+pub use stop::{StopToken, Stopper};
+pub use url::Url;

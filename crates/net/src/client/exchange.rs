@@ -1,0 +1,281 @@
+//! One request and its answer on one connection.
+//!
+//! Hand-written because hyper's client costs more than twice the kernel's own reads on bodies of
+//! 100 KB (figures in bench/record/net-fetch.md): here bytes go from the socket straight into the
+//! caller's buffer, in the caller's task.
+//!
+//! Invariant: no byte beyond the answer is read into the body, memory grows only with bytes that
+//! arrived, and a connection is called reusable only when its answer ended exactly.
+
+use bytes::BufMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::chunked::Chunked;
+use super::head::{self, Framing, Head};
+use crate::encoding::Encoding;
+use crate::error::NetError;
+
+/// The first read: a whole head, but little of the body, which would have to be copied.
+const HEAD_READ_BYTES: usize = 1 << 10;
+/// Longest head taken.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+/// Interim (1xx) answers skipped before the real one.
+const MAX_INTERIM: usize = 8;
+/// Least room for a read of a body.
+const READ_BYTES: usize = 16 << 10;
+/// The most that a `Content-Length` makes us reserve at once.
+const RESERVE_BYTES: usize = 256 << 10;
+/// How much of an unsuccessful answer's body is kept: enough for any error text.
+const ERROR_BODY_BYTES: usize = 64 << 10;
+
+/// Scratch of an exchange, kept for the next one.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    /// The answer's head as received; empty after a failure exactly when no byte arrived.
+    pub(super) head: Vec<u8>,
+    /// The answer's body, if it is compressed.
+    pub(super) wire: Vec<u8>,
+    /// Whether the answer's head was complete: later failures are the body's, as Go tells them.
+    pub(super) in_body: bool,
+}
+
+/// An answer's head, its body still encoded, and the connection's state.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) head: Head,
+    /// Bytes of the answer as received, head included.
+    pub(super) wire_bytes: u64,
+    pub(super) reusable: bool,
+}
+
+/// Sends `request` (a head) and `content`; reads the answer's body into `body`, or into
+/// `buffers.wire` when it is compressed.
+///
+/// The body of an unsuccessful answer is cut at 64 KiB instead of failing at the limit.
+pub(super) async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    request: &[u8],
+    content: &[u8],
+    limit_bytes: usize,
+    buffers: &mut Buffers,
+    body: &mut Vec<u8>,
+) -> Result<Answer, NetError> {
+    buffers.head.clear();
+    buffers.in_body = false;
+    let sent = send(stream, request, content).await;
+    match (read_answer(stream, limit_bytes, buffers, body).await, sent) {
+        (Ok(mut answer), sent) => {
+            // A server may answer and hang up without reading a large request to its end.
+            answer.reusable &= sent.is_ok();
+            Ok(answer)
+        }
+        (Err(_read), Err(error)) => Err(NetError::write(error)),
+        (Err(error), Ok(())) => Err(error),
+    }
+}
+
+async fn send<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    request: &[u8],
+    content: &[u8],
+) -> std::io::Result<()> {
+    stream.write_all(request).await?;
+    if !content.is_empty() {
+        stream.write_all(content).await?;
+    }
+    stream.flush().await
+}
+
+pub(super) async fn read_answer<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    limit_bytes: usize,
+    buffers: &mut Buffers,
+    body: &mut Vec<u8>,
+) -> Result<Answer, NetError> {
+    let Buffers {
+        head: head_buffer,
+        wire,
+        in_body,
+    } = buffers;
+    body.clear();
+    wire.clear();
+    let mut wire_bytes = 0;
+    let mut interim = 0;
+    let mut head_length = read_head(stream, head_buffer).await?;
+    let head = loop {
+        let head = head::parse(&head_buffer[..head_length])?;
+        if head.status >= 200 {
+            break head;
+        }
+        interim += 1;
+        if interim > MAX_INTERIM || head.status == 101 {
+            return Err(NetError::Response {
+                reason: "unexpected interim answer",
+            });
+        }
+        wire_bytes += head_length as u64;
+        head_buffer.drain(..head_length);
+        head_length = read_head(stream, head_buffer).await?;
+    };
+    *in_body = true;
+    let mut reader = BodyReader {
+        stream,
+        early: &head_buffer[head_length..],
+        received_bytes: wire_bytes + head_buffer.len() as u64,
+        // Cutting is no error: the status is what the caller wants to know.
+        cut: !head.is_success(),
+        limit_bytes: if head.is_success() {
+            limit_bytes
+        } else {
+            limit_bytes.min(ERROR_BODY_BYTES)
+        },
+        body: if head.encoding == Encoding::Identity {
+            body
+        } else {
+            wire
+        },
+    };
+    let exact = match head.framing {
+        Framing::Empty => reader.early.is_empty(),
+        Framing::Length(length) => reader.read_length(length).await?,
+        Framing::Chunked => reader.read_chunked().await?,
+        Framing::UntilClose => reader.read_to_close().await?,
+    };
+    let wire_bytes = reader.received_bytes;
+    let reusable = exact && head.keep_alive;
+    Ok(Answer {
+        head,
+        wire_bytes,
+        reusable,
+    })
+}
+
+/// Appends to `buffer` until it begins with a whole head; returns the head's length.
+async fn read_head<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    buffer: &mut Vec<u8>,
+) -> Result<usize, NetError> {
+    let mut searched = 0;
+    loop {
+        if let Some(end) = head::find_end(buffer, searched) {
+            return Ok(end);
+        }
+        searched = buffer.len();
+        if searched >= MAX_HEAD_BYTES {
+            return Err(NetError::Response {
+                reason: "head longer than 65536 bytes",
+            });
+        }
+        read_some(stream, buffer, HEAD_READ_BYTES, searched as u64).await?;
+    }
+}
+
+/// Appends what one read returns, at most `most_bytes`.
+async fn read_some<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    buffer: &mut Vec<u8>,
+    most_bytes: usize,
+    received_bytes: u64,
+) -> Result<usize, NetError> {
+    let read = stream
+        .read_buf(&mut buffer.limit(most_bytes))
+        .await
+        .map_err(NetError::read)?;
+    if read == 0 {
+        return Err(NetError::Closed { received_bytes });
+    }
+    Ok(read)
+}
+
+struct BodyReader<'a, S> {
+    stream: &'a mut S,
+    /// Body bytes that came with the head.
+    early: &'a [u8],
+    received_bytes: u64,
+    limit_bytes: usize,
+    cut: bool,
+    body: &'a mut Vec<u8>,
+}
+
+/// Each returns whether the answer ended exactly where the received bytes do.
+impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
+    async fn read_length(&mut self, length: u64) -> Result<bool, NetError> {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > self.limit_bytes && !self.cut {
+            return Err(self.too_large());
+        }
+        let keep = length.min(self.limit_bytes);
+        self.body.reserve_exact(keep.min(RESERVE_BYTES));
+        let early = self.early.len().min(keep);
+        self.body.extend_from_slice(&self.early[..early]);
+        while self.body.len() < keep {
+            self.make_room(1, keep);
+            let left = keep - self.body.len();
+            self.received_bytes +=
+                read_some(self.stream, self.body, left, self.received_bytes).await? as u64;
+        }
+        Ok(keep == length && self.early.len() <= length)
+    }
+
+    async fn read_chunked(&mut self) -> Result<bool, NetError> {
+        let mut chunks = Chunked::new(self.limit_bytes);
+        let mut done = 0;
+        self.body.extend_from_slice(self.early);
+        loop {
+            let after = match chunks.advance(self.body, &mut done) {
+                Err(NetError::BodyTooLarge { .. }) if self.cut => {
+                    self.body.truncate(done);
+                    return Ok(false);
+                }
+                advanced => advanced?,
+            };
+            self.body.truncate(done);
+            if chunks.is_end() {
+                return Ok(after == 0);
+            }
+            // Framing comes on top of the data, and is gone once decoded.
+            self.make_room(READ_BYTES / 4, self.limit_bytes.saturating_add(READ_BYTES));
+            let room = self.body.capacity() - self.body.len();
+            self.received_bytes +=
+                read_some(self.stream, self.body, room, self.received_bytes).await? as u64;
+        }
+    }
+
+    async fn read_to_close(&mut self) -> Result<bool, NetError> {
+        self.body.extend_from_slice(self.early);
+        loop {
+            if self.body.len() > self.limit_bytes {
+                if self.cut {
+                    self.body.truncate(self.limit_bytes);
+                    return Ok(false);
+                }
+                return Err(self.too_large());
+            }
+            self.make_room(READ_BYTES / 4, self.limit_bytes.saturating_add(READ_BYTES));
+            let room = self.body.capacity() - self.body.len();
+            match read_some(self.stream, self.body, room, self.received_bytes).await {
+                Ok(read) => self.received_bytes += read as u64,
+                Err(NetError::Closed { .. }) => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Grows the body by doubling, but not past `most_bytes`, when less than `least` room is left.
+    fn make_room(&mut self, least: usize, most_bytes: usize) {
+        let length = self.body.len();
+        if self.body.capacity() - length < least {
+            let more = length
+                .max(READ_BYTES)
+                .min(most_bytes.saturating_sub(length))
+                .max(least);
+            self.body.reserve_exact(more);
+        }
+    }
+
+    fn too_large(&self) -> NetError {
+        NetError::BodyTooLarge {
+            limit_bytes: self.limit_bytes,
+        }
+    }
+}

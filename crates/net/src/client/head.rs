@@ -1,0 +1,199 @@
+//! The head of an HTTP/1 answer: status, and the few headers that a client acts on.
+//!
+//! Invariant: the framing is unambiguous or the answer is refused. Conflicting lengths, a transfer
+//! coding other than chunked, or a length that is not digits never reach the body reader.
+
+use std::mem::MaybeUninit;
+
+use httparse::{Header, ParserConfig, Response, Status};
+
+use crate::encoding::Encoding;
+use crate::error::NetError;
+
+/// Most header lines taken. Go has no count limit, only a size one; 128 is twice what proxies add.
+const MAX_HEADERS: usize = 128;
+
+/// How an answer's body ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    Empty,
+    Length(u64),
+    Chunked,
+    UntilClose,
+}
+
+/// What of an answer's head matters to us.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) framing: Framing,
+    /// Whether the connection stays usable after the body.
+    pub(super) keep_alive: bool,
+    pub(super) encoding: Encoding,
+    pub(super) content_type: Option<String>,
+    pub(super) location: Option<String>,
+    pub(super) retry_after: Option<String>,
+}
+
+impl Head {
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    pub(super) fn is_redirect(&self) -> bool {
+        matches!(self.status, 301 | 302 | 303 | 307 | 308) && self.location.is_some()
+    }
+}
+
+/// Returns where the head in `bytes` ends, if it does; only `bytes[from..]` has not been searched.
+pub(super) fn find_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let start = from.saturating_sub(3);
+    let unsearched = bytes.get(start..)?;
+    for (at, _newline) in unsearched
+        .iter()
+        .enumerate()
+        .filter(|(_at, byte)| **byte == b'\n')
+    {
+        match unsearched.get(at + 1..) {
+            Some([b'\n', ..]) => return Some(start + at + 2),
+            Some([b'\r', b'\n', ..]) => return Some(start + at + 3),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Parses a complete head (up to and including its empty line).
+pub(super) fn parse(bytes: &[u8]) -> Result<Head, NetError> {
+    let mut headers = [MaybeUninit::<Header<'_>>::uninit(); MAX_HEADERS];
+    let mut response = Response::new(&mut []);
+    let parsed = ParserConfig::default().parse_response_with_uninit_headers(
+        &mut response,
+        bytes,
+        &mut headers,
+    );
+    match parsed {
+        Ok(Status::Complete(_length)) => {}
+        Ok(Status::Partial) => return Err(malformed("incomplete head")),
+        Err(httparse::Error::TooManyHeaders) => return Err(malformed("more than 128 headers")),
+        Err(httparse::Error::Version) => return Err(malformed("not HTTP/1")),
+        Err(httparse::Error::Status) => return Err(malformed("bad status line")),
+        Err(_other) => return Err(malformed("bad header line")),
+    }
+    let status = response.code.unwrap_or(0);
+    if !(100..1000).contains(&status) {
+        return Err(malformed("bad status code"));
+    }
+    let mut fields = Fields::default();
+    for header in response.headers.iter() {
+        fields.take(header)?;
+    }
+    fields.into_head(status, response.version == Some(1))
+}
+
+/// Headers as collected, before they are weighed against each other.
+#[derive(Debug, Default)]
+struct Fields {
+    length: Option<u64>,
+    chunked: bool,
+    close: bool,
+    keep_alive: bool,
+    encoding: Encoding,
+    content_type: Option<String>,
+    location: Option<String>,
+    retry_after: Option<String>,
+}
+
+impl Fields {
+    fn take(&mut self, header: &Header<'_>) -> Result<(), NetError> {
+        let (name, value) = (header.name.as_bytes(), header.value);
+        // The length tells nearly all of them apart before any letter is compared.
+        match name.len() {
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                let length = parse_length(value).ok_or(malformed("bad Content-Length"))?;
+                if self.length.is_some_and(|known| known != length) {
+                    return Err(malformed("conflicting Content-Length"));
+                }
+                self.length = Some(length);
+            }
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                if self.chunked || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                    return Err(malformed("unsupported Transfer-Encoding"));
+                }
+                self.chunked = true;
+            }
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                for token in value.split(|b| *b == b',') {
+                    self.close |= token.trim_ascii().eq_ignore_ascii_case(b"close");
+                    self.keep_alive |= token.trim_ascii().eq_ignore_ascii_case(b"keep-alive");
+                }
+            }
+            16 if name.eq_ignore_ascii_case(b"content-encoding") => {
+                if self.encoding != Encoding::Identity {
+                    return Err(NetError::UnknownEncoding {
+                        encoding: "several".to_owned(),
+                    });
+                }
+                self.encoding = Encoding::parse(value)?;
+            }
+            12 if name.eq_ignore_ascii_case(b"content-type") => {
+                self.content_type.get_or_insert_with(|| text(value));
+            }
+            8 if name.eq_ignore_ascii_case(b"location") => {
+                self.location.get_or_insert_with(|| text(value));
+            }
+            11 if name.eq_ignore_ascii_case(b"retry-after") => {
+                self.retry_after.get_or_insert_with(|| text(value));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn into_head(self, status: u16, http_1_1: bool) -> Result<Head, NetError> {
+        if self.chunked && !http_1_1 {
+            return Err(malformed("Transfer-Encoding in HTTP/1.0"));
+        }
+        let framing = match (status, self.chunked, self.length) {
+            (100..200 | 204 | 304, ..) => Framing::Empty,
+            (_, true, _) => Framing::Chunked,
+            (_, false, Some(0)) => Framing::Empty,
+            (_, false, Some(length)) => Framing::Length(length),
+            (_, false, None) => Framing::UntilClose,
+        };
+        // Chunked and a length together may be an attempt at smuggling: read it, then hang up.
+        let ambiguous = self.chunked && self.length.is_some();
+        let persistent = if http_1_1 {
+            !self.close
+        } else {
+            self.keep_alive && !self.close
+        };
+        Ok(Head {
+            status,
+            framing,
+            keep_alive: persistent && !ambiguous && framing != Framing::UntilClose,
+            encoding: self.encoding,
+            content_type: self.content_type,
+            location: self.location,
+            retry_after: self.retry_after,
+        })
+    }
+}
+
+/// Digits only, as RFC 9112 demands: no sign, no list.
+fn parse_length(value: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(value.trim_ascii()).ok()?;
+    digits
+        .bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| digits.parse().ok())
+        .flatten()
+}
+
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value.trim_ascii()).into_owned()
+}
+
+fn malformed(reason: &'static str) -> NetError {
+    NetError::Response { reason }
+}

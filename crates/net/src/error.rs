@@ -1,0 +1,262 @@
+//! The crate's one error: what failed, in words an operator knows from Go's tools.
+//!
+//! Invariant: `Display` is one line, names the address, URL or limit concerned, and never repeats
+//! its `source`'s text twice.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::encoding::Encoding;
+
+/// Why serving, fetching or decoding failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NetError {
+    /// A listen address that is not `host:port`.
+    ListenAddress {
+        /// The text as configured.
+        address: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A listen address that could not be bound.
+    Bind {
+        /// The text as configured.
+        address: String,
+        /// The kernel's or resolver's answer.
+        source: io::Error,
+    },
+    /// A URL that cannot be requested.
+    Url {
+        /// The text as given.
+        url: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A request that failed before its answer's head was complete.
+    Request {
+        /// `GET` or `POST`.
+        method: &'static str,
+        /// The URL asked for; the redirected one after a redirect.
+        url: String,
+        /// What happened.
+        source: Box<NetError>,
+    },
+    /// A host name that did not resolve.
+    Lookup {
+        /// The name.
+        host: String,
+        /// The resolver's answer.
+        source: io::Error,
+    },
+    /// A connection that could not be made.
+    Connect {
+        /// The last address tried.
+        address: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// No connection within the connect timeout.
+    ConnectTimeout {
+        /// The last address tried.
+        address: SocketAddr,
+    },
+    /// The whole exchange took longer than its timeout.
+    Deadline {
+        /// The timeout.
+        timeout: Duration,
+    },
+    /// Reading from or writing to the peer failed.
+    Io {
+        /// `read` or `write`.
+        operation: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The peer closed before the answer was complete.
+    Closed {
+        /// Bytes of the answer that had arrived.
+        received_bytes: u64,
+    },
+    /// An answer that is not HTTP/1.
+    Response {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// An answer other than the one the caller needs.
+    Status {
+        /// The status code.
+        code: u16,
+    },
+    /// More redirects than allowed.
+    Redirects {
+        /// How many were followed.
+        limit: u32,
+    },
+    /// A body, or what it decompresses to, above its limit.
+    BodyTooLarge {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// A compressed body that does not decompress.
+    CorruptBody {
+        /// How it claims to be compressed.
+        encoding: Encoding,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A content encoding this crate does not decode.
+    UnknownEncoding {
+        /// The header's value.
+        encoding: String,
+    },
+}
+
+impl NetError {
+    /// Returns the status with which a server answers a request that failed so.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnknownEncoding { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Deadline { .. } | Self::ConnectTimeout { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::CorruptBody { .. } | Self::Closed { .. } | Self::Io { .. } => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::Request { source, .. } => source.status(),
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// Returns the failure itself, without the request around it.
+    #[must_use]
+    pub fn failure(&self) -> &Self {
+        match self {
+            Self::Request { source, .. } => source.failure(),
+            other => other,
+        }
+    }
+
+    pub(crate) fn read(source: io::Error) -> Self {
+        Self::Io {
+            operation: "read",
+            source,
+        }
+    }
+
+    pub(crate) fn write(source: io::Error) -> Self {
+        Self::Io {
+            operation: "write",
+            source,
+        }
+    }
+}
+
+impl fmt::Display for NetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ListenAddress { address, reason } => {
+                write!(f, "cannot listen on {address:?}: {reason}")
+            }
+            Self::Bind { address, source } => {
+                write!(f, "cannot listen on {address:?}: {}", io_text(source))
+            }
+            Self::Url { url, reason } => write!(f, "invalid URL {url:?}: {reason}"),
+            Self::Request {
+                method,
+                url,
+                source,
+            } => write!(f, "{method} {url:?}: {source}"),
+            Self::Lookup { host, source } => {
+                write!(f, "dial tcp: lookup {host}: {}", io_text(source))
+            }
+            Self::Connect { address, source } => {
+                write!(f, "dial tcp {address}: connect: {}", io_text(source))
+            }
+            Self::ConnectTimeout { address } => write!(f, "dial tcp {address}: i/o timeout"),
+            Self::Deadline { timeout } => {
+                write!(f, "context deadline exceeded (timeout {timeout:?})")
+            }
+            Self::Io { operation, source } => write!(f, "{operation} tcp: {}", io_text(source)),
+            Self::Closed { received_bytes: 0 } => f.write_str("EOF"),
+            Self::Closed { received_bytes } => {
+                write!(f, "unexpected EOF after {received_bytes} bytes")
+            }
+            Self::Response { reason } => write!(f, "malformed HTTP response: {reason}"),
+            Self::Status { code } => {
+                let text = StatusCode::from_u16(*code)
+                    .ok()
+                    .and_then(|s| s.canonical_reason());
+                write!(f, "server returned HTTP status {code}")?;
+                text.map_or(Ok(()), |text| write!(f, " {text}"))
+            }
+            Self::Redirects { limit } => write!(f, "stopped after {limit} redirects"),
+            Self::BodyTooLarge { limit_bytes } => {
+                write!(f, "body size limit exceeded (limit {limit_bytes} bytes)")
+            }
+            Self::CorruptBody { encoding, reason } => write!(f, "{encoding}: {reason}"),
+            Self::UnknownEncoding { encoding } => {
+                write!(f, "unsupported content encoding {encoding:?}")
+            }
+        }
+    }
+}
+
+impl Error for NetError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Bind { source, .. }
+            | Self::Lookup { source, .. }
+            | Self::Connect { source, .. }
+            | Self::Io { source, .. } => Some(source),
+            Self::Request { source, .. } => Some(source.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+/// Says what happened as Go's `syscall.Errno` does: lower case, without Rust's "(os error N)".
+fn io_text(error: &io::Error) -> String {
+    let fixed = match error.kind() {
+        io::ErrorKind::AddrInUse => "address already in use",
+        io::ErrorKind::AddrNotAvailable => "cannot assign requested address",
+        io::ErrorKind::PermissionDenied => "permission denied",
+        io::ErrorKind::ConnectionRefused => "connection refused",
+        io::ErrorKind::ConnectionReset => "connection reset by peer",
+        io::ErrorKind::BrokenPipe => "broken pipe",
+        io::ErrorKind::NetworkUnreachable => "network is unreachable",
+        io::ErrorKind::HostUnreachable => "no route to host",
+        io::ErrorKind::TimedOut => "connection timed out",
+        io::ErrorKind::NotFound => "no such host",
+        _ => return other_text(error),
+    };
+    fixed.to_owned()
+}
+
+/// The resolver reports every failure as one uncategorised error whose text carries the reason.
+fn other_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    if text.contains("not known") || text.contains("No address") {
+        return "no such host".to_owned();
+    }
+    let reason = text
+        .strip_prefix("failed to lookup address information: ")
+        .unwrap_or(&text);
+    strip_code(reason)
+}
+
+fn strip_code(text: &str) -> String {
+    let text = text.split(" (os error").next().unwrap_or(text);
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| {
+        first.to_lowercase().collect::<String>() + chars.as_str()
+    })
+}
+
+#[cfg(test)]
+mod tests;

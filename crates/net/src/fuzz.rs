@@ -1,0 +1,110 @@
+//! Fuzz targets for everything that reads bytes from outside.
+//!
+//! Invariant: none panics, hangs, or lets memory grow past the limit it is given, on any input.
+
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::address::parse_listen;
+use crate::client::fuzz_read_answer;
+use crate::encoding::{Encoding, choose_gzip};
+use crate::inflate::decompress;
+use crate::respond::gzip;
+use crate::url::Url;
+
+const LIMIT_BYTES: usize = 32 << 10;
+
+/// `Accept-Encoding` values: adding what cannot match never changes the choice.
+pub fn fuzz_accept_encoding(data: &[u8]) {
+    let chosen = choose_gzip(std::iter::once(data));
+    let padded = [b"br;q=1,,", data].concat();
+    assert_eq!(chosen, choose_gzip(std::iter::once(&padded[..])));
+    assert_eq!(chosen, choose_gzip(data.split(|b| *b == b',')));
+}
+
+/// URLs: an accepted one is unchanged by parsing it again and cannot break a request line.
+pub fn fuzz_url(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let base = Url::parse("http://base.example:8080/a/b?c=d").expect("a plain URL");
+    for url in [Url::parse(&text), base.join(&text)].into_iter().flatten() {
+        assert!(url.as_str().bytes().all(|b| b.is_ascii_graphic()), "{url}");
+        assert!(url.path_and_query().starts_with('/'), "{url}");
+        assert_eq!(Url::parse(url.as_str()).expect("its own text"), url);
+    }
+}
+
+/// Listen addresses.
+pub fn fuzz_listen_address(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Err(error) = parse_listen(&text) {
+        assert!(error.to_string().len() < 2_000, "{error}");
+    }
+}
+
+/// Decompression: capped whatever the input; and what we compress comes back.
+pub fn fuzz_decompress(data: &[u8]) {
+    let mut out = Vec::new();
+    for encoding in [Encoding::Gzip, Encoding::Deflate, Encoding::Identity] {
+        let result = decompress(encoding, data, LIMIT_BYTES, &mut out);
+        assert!(out.len() <= LIMIT_BYTES && out.capacity() <= 2 * LIMIT_BYTES);
+        assert!(result.is_ok() || out.is_empty());
+    }
+    if let Some(packed) = gzip(data) {
+        decompress(Encoding::Gzip, &packed, data.len(), &mut out).expect("our own gzip");
+        assert_eq!(out, data);
+    }
+}
+
+/// Answers, whole and byte by byte: both ways give the same.
+pub fn fuzz_answer(data: &[u8]) {
+    let whole = read_answer(data, usize::MAX);
+    let pieces = read_answer(data, 7);
+    assert_eq!(whole, pieces);
+}
+
+fn read_answer(data: &[u8], piece_bytes: usize) -> Result<Vec<u8>, String> {
+    let mut source = Pieces { data, piece_bytes };
+    let mut body = Vec::new();
+    let result = {
+        let mut reading = pin!(fuzz_read_answer(&mut source, LIMIT_BYTES, &mut body));
+        reading
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+    };
+    let Poll::Ready(result) = result else {
+        panic!("a source that never waits made its reader wait");
+    };
+    result.map_err(|error| error.to_string())?;
+    assert!(body.len() <= LIMIT_BYTES);
+    assert!(
+        body.capacity() <= 4 * LIMIT_BYTES,
+        "{} bytes",
+        body.capacity()
+    );
+    Ok(body)
+}
+
+/// Bytes that are always there, a few at a time, and then end.
+struct Pieces<'a> {
+    data: &'a [u8],
+    piece_bytes: usize,
+}
+
+impl AsyncRead for Pieces<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let most = self
+            .piece_bytes
+            .min(self.data.len())
+            .min(buffer.remaining());
+        let (piece, rest) = self.data.split_at(most);
+        buffer.put_slice(piece);
+        self.data = rest;
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,225 @@
+//! Decompression of whole bodies with libdeflate, under a cap.
+//!
+//! Invariant: the output never grows past the caller's limit and never past what the input could
+//! really expand to, whatever size the input declares; the input's own size field is a hint only.
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use libdeflate_sys as sys;
+
+use crate::encoding::Encoding;
+use crate::error::NetError;
+
+/// What a first guess may allocate per input byte. Exposition text compresses 10 to 20 fold.
+const FIRST_RATIO: usize = 32;
+/// The least output space of a first attempt.
+const FIRST_BYTES: usize = 16 << 10;
+/// Above this much memory a buffer is not kept when its content turned out bad.
+const KEEP_ON_ERROR_BYTES: usize = 1 << 20;
+
+/// Replaces `out`'s content by what `input` decompresses to, reusing its allocation.
+///
+/// `identity` copies. All gzip members are read; a tail that is not a member is an error, as in Go.
+/// The time is at most about twice that of decompressing `limit_bytes`. On error `out` is empty.
+///
+/// # Errors
+/// [`NetError::BodyTooLarge`] when the output would exceed `limit_bytes`, [`NetError::CorruptBody`]
+/// when the input is damaged, cut short or something else.
+pub fn decompress(
+    encoding: Encoding,
+    input: &[u8],
+    limit_bytes: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), NetError> {
+    out.clear();
+    let result = match encoding {
+        Encoding::Identity if input.len() > limit_bytes => {
+            Err(NetError::BodyTooLarge { limit_bytes })
+        }
+        Encoding::Identity => {
+            out.extend_from_slice(input);
+            Ok(())
+        }
+        Encoding::Gzip => gunzip(input, limit_bytes, out),
+        Encoding::Deflate => inflate(input, limit_bytes, out),
+    };
+    if result.is_err() {
+        out.clear();
+        out.shrink_to(KEEP_ON_ERROR_BYTES);
+    }
+    result
+}
+
+fn gunzip(input: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), NetError> {
+    let mut rest = input;
+    loop {
+        if !rest.starts_with(&[0x1f, 0x8b]) {
+            return Err(corrupt(Encoding::Gzip, "invalid header"));
+        }
+        let used_bytes = inflate_stream(Format::Gzip, rest, limit_bytes, out)?;
+        rest = rest.get(used_bytes..).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn inflate(input: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), NetError> {
+    // RFC 1950: method 8, and the first two bytes are a multiple of 31.
+    let zlib = matches!(input, [cmf, flags, ..]
+        if cmf & 0x0f == 8 && u16::from_be_bytes([*cmf, *flags]) % 31 == 0);
+    let format = if zlib { Format::Zlib } else { Format::Raw };
+    let used_bytes = inflate_stream(format, input, limit_bytes, out)?;
+    if used_bytes < input.len() {
+        return Err(corrupt(
+            Encoding::Deflate,
+            "data after the end of the stream",
+        ));
+    }
+    Ok(())
+}
+
+/// Appends one stream's output; returns how much input it took.
+fn inflate_stream(
+    format: Format,
+    input: &[u8],
+    limit_bytes: usize,
+    out: &mut Vec<u8>,
+) -> Result<usize, NetError> {
+    let room_bytes = limit_bytes - out.len();
+    let mut want_bytes = first_guess(format, input, room_bytes);
+    loop {
+        if out.capacity() - out.len() < want_bytes {
+            out.reserve_exact(want_bytes);
+        }
+        // A buffer kept from a larger body may hold more than the limit allows.
+        let avail_bytes = (out.capacity() - out.len()).min(room_bytes);
+        match with_decompressor(|d| d.attempt(format, input, avail_bytes, out)) {
+            Attempt::Done { used_bytes } => return Ok(used_bytes),
+            Attempt::Short if avail_bytes == room_bytes => {
+                return Err(NetError::BodyTooLarge { limit_bytes });
+            }
+            // libdeflate cannot resume, so the next attempt starts over with more room.
+            Attempt::Short => {
+                want_bytes = avail_bytes
+                    .saturating_mul(4)
+                    .max(FIRST_BYTES)
+                    .min(room_bytes);
+            }
+            Attempt::Bad => return Err(corrupt(format.encoding(), "corrupt or truncated data")),
+        }
+    }
+}
+
+fn first_guess(format: Format, input: &[u8], room_bytes: usize) -> usize {
+    let bound = input.len().saturating_mul(FIRST_RATIO).max(FIRST_BYTES);
+    let hint = match (format, input) {
+        (Format::Gzip, [.., a, b, c, d]) => u32::from_le_bytes([*a, *b, *c, *d]) as usize,
+        _ => bound / 4,
+    };
+    // A little more than declared, so that a body that grows by a line keeps its buffer.
+    hint.saturating_add(hint / 8).min(bound).min(room_bytes)
+}
+
+fn corrupt(encoding: Encoding, reason: &'static str) -> NetError {
+    NetError::CorruptBody { encoding, reason }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    Gzip,
+    Zlib,
+    Raw,
+}
+
+impl Format {
+    fn encoding(self) -> Encoding {
+        match self {
+            Self::Gzip => Encoding::Gzip,
+            Self::Zlib | Self::Raw => Encoding::Deflate,
+        }
+    }
+}
+
+enum Attempt {
+    Done { used_bytes: usize },
+    Short,
+    Bad,
+}
+
+/// libdeflate's tables (11 KB). The safe wrapper lacks the calls that tell where a member ends.
+struct Decompressor(NonNull<sys::libdeflate_decompressor>);
+
+fn with_decompressor<R>(run: impl FnOnce(&mut Decompressor) -> R) -> R {
+    thread_local! {
+        static DECOMPRESSOR: RefCell<Decompressor> = RefCell::new(Decompressor::new());
+    }
+    DECOMPRESSOR.with_borrow_mut(run)
+}
+
+impl Decompressor {
+    fn new() -> Self {
+        // SAFETY: no preconditions; the result is checked below and freed in `drop`.
+        let pointer = unsafe { sys::libdeflate_alloc_decompressor() };
+        Self(
+            NonNull::new(pointer).expect("allocation of 11 KB fails only when the process is lost"),
+        )
+    }
+
+    /// Decompresses one stream into at most `avail_bytes` of `out`'s spare capacity.
+    fn attempt(
+        &mut self,
+        format: Format,
+        input: &[u8],
+        avail_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        let call = match format {
+            Format::Gzip => sys::libdeflate_gzip_decompress_ex,
+            Format::Zlib => sys::libdeflate_zlib_decompress_ex,
+            Format::Raw => sys::libdeflate_deflate_decompress_ex,
+        };
+        let spare = out.spare_capacity_mut();
+        let avail_bytes = avail_bytes.min(spare.len());
+        let (mut used_bytes, mut made_bytes) = (0, 0);
+        // SAFETY: the decompressor is live and ours alone; `input` is readable for its length and
+        // `spare` writable for `avail_bytes`, which is at most its length; both sizes are returned
+        // through valid pointers.
+        let result = unsafe {
+            call(
+                self.0.as_ptr(),
+                input.as_ptr().cast::<c_void>(),
+                input.len(),
+                spare.as_mut_ptr().cast::<c_void>(),
+                avail_bytes,
+                &raw mut used_bytes,
+                &raw mut made_bytes,
+            )
+        };
+        match result {
+            sys::libdeflate_result_LIBDEFLATE_SUCCESS => {
+                debug_assert!(
+                    made_bytes <= avail_bytes,
+                    "libdeflate writes within its room"
+                );
+                // SAFETY: libdeflate wrote `made_bytes <= avail_bytes` bytes after `out.len()`.
+                unsafe { out.set_len(out.len() + made_bytes) };
+                Attempt::Done { used_bytes }
+            }
+            sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => Attempt::Short,
+            _ => Attempt::Bad,
+        }
+    }
+}
+
+impl Drop for Decompressor {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `libdeflate_alloc_decompressor` and freed only here.
+        unsafe { sys::libdeflate_free_decompressor(self.0.as_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests;

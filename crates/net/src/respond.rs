@@ -1,0 +1,187 @@
+//! Answers: whole bodies, compressed when the client accepts it and it pays, and streamed ones.
+//!
+//! Invariant: an answer is complete or visibly broken. A whole body carries its length; a streamed
+//! one whose producer vanished ends in an error, never in a clean last chunk.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
+use hyper::body::{Body as HttpBody, Frame};
+use libdeflater::{CompressionLvl, Compressor};
+use tokio::sync::mpsc;
+
+use crate::blocking;
+use crate::encoding::accepts_gzip;
+use crate::error::NetError;
+
+/// Shorter bodies are sent as they are: they fit one packet either way.
+const COMPRESS_FROM_BYTES: usize = 1 << 10;
+/// libdeflate's fastest level that still searches for matches; measured in bench/record/net-fetch.md.
+const LEVEL: i32 = 1;
+
+/// Returns a 200 with this body, gzipped when the request accepts it and it makes the body shorter.
+///
+/// Handlers pass the request's headers; a HEAD answer gets the same headers (the body is dropped by
+/// the router). Compression of large bodies does not hold up other tasks of this worker.
+#[must_use]
+pub fn respond(content_type: &'static str, body: Bytes, request_headers: &HeaderMap) -> Response {
+    let compressed = (body.len() >= COMPRESS_FROM_BYTES && accepts_gzip(request_headers))
+        .then(|| blocking::run(body.len(), || gzip(&body)))
+        .flatten();
+    let gzipped = compressed.is_some();
+    let mut response = Response::new(Body::from(compressed.map_or(body, Bytes::from)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    // Also on the plain form: a cache must not serve either to the other kind of client.
+    headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    if gzipped {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response
+}
+
+/// As [`respond`], for a JSON document.
+#[must_use]
+pub fn respond_json(body: impl Into<Bytes>, request_headers: &HeaderMap) -> Response {
+    respond("application/json", body.into(), request_headers)
+}
+
+/// As [`respond`], for plain text.
+#[must_use]
+pub fn respond_text(body: impl Into<Bytes>, request_headers: &HeaderMap) -> Response {
+    respond("text/plain; charset=utf-8", body.into(), request_headers)
+}
+
+/// Returns a gzip member of `input`, or none when that would not be shorter.
+#[must_use]
+pub fn gzip(input: &[u8]) -> Option<Vec<u8>> {
+    thread_local! {
+        static COMPRESSOR: RefCell<Option<Compressor>> = const { RefCell::new(None) };
+    }
+    COMPRESSOR.with_borrow_mut(|slot| {
+        let compressor = slot.get_or_insert_with(|| {
+            let level = CompressionLvl::new(LEVEL).expect("libdeflate has levels 0 to 12");
+            Compressor::new(level)
+        });
+        // With one byte less than the input, "does not fit" means "does not pay".
+        let mut out = vec![0; input.len().checked_sub(1)?];
+        let length = compressor.gzip_compress(input, &mut out).ok()?;
+        out.truncate(length);
+        // The caller holds on to the answer until the client has it; the slack is worth returning.
+        out.shrink_to_fit();
+        Some(out)
+    })
+}
+
+/// Returns a body and the sender that fills it, holding at most `capacity` pieces in between.
+pub fn body_channel(capacity: usize) -> (BodySender, Body) {
+    let (sender, receiver) = mpsc::channel(capacity.max(1));
+    (
+        BodySender { sender },
+        Body::new(Streamed {
+            receiver,
+            ended: false,
+        }),
+    )
+}
+
+/// Fills a streamed body; dropping it without [`BodySender::finish`] breaks the answer off.
+#[derive(Debug)]
+pub struct BodySender {
+    sender: mpsc::Sender<Piece>,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Data(Bytes),
+    End,
+}
+
+/// The client is gone; there is nobody to produce for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientGone;
+
+impl BodySender {
+    /// Sends a piece, waiting while the client is slower than we are.
+    ///
+    /// # Errors
+    /// When the client has gone.
+    pub async fn send(&self, data: Bytes) -> Result<(), ClientGone> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.sender
+            .send(Piece::Data(data))
+            .await
+            .map_err(|_gone| ClientGone)
+    }
+
+    /// Ends the body properly.
+    ///
+    /// # Errors
+    /// When the client has gone.
+    pub async fn finish(self) -> Result<(), ClientGone> {
+        self.sender
+            .send(Piece::End)
+            .await
+            .map_err(|_gone| ClientGone)
+    }
+}
+
+struct Streamed {
+    receiver: mpsc::Receiver<Piece>,
+    ended: bool,
+}
+
+impl HttpBody for Streamed {
+    type Data = Bytes;
+    type Error = &'static str;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = self.get_mut();
+        if this.ended {
+            return Poll::Ready(None);
+        }
+        this.receiver.poll_recv(context).map(|piece| match piece {
+            Some(Piece::Data(data)) => Some(Ok(Frame::data(data))),
+            Some(Piece::End) => {
+                this.ended = true;
+                None
+            }
+            None => {
+                this.ended = true;
+                Some(Err("the answer's producer gave up"))
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+}
+
+impl IntoResponse for NetError {
+    /// A plain-text answer with the error's status and text.
+    fn into_response(self) -> Response {
+        let status = self.status();
+        let text = if status == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::warn!(error = %self, "request failed");
+            "internal error\n".to_owned()
+        } else {
+            format!("{self}\n")
+        };
+        (status, text).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests;

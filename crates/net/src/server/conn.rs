@@ -1,0 +1,259 @@
+//! One connection: hyper's state machine around the router, with our limits on it.
+//!
+//! Invariant: every path of a request tells the connection's clock when its head, its body and its
+//! answer end, so a deadline can neither outlive its phase nor be missing from it.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::DefaultBodyLimit;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::Request;
+use http::header::{CONNECTION, HeaderValue};
+use http_body_util::Limited;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+
+use super::timed::{Clock, TimedIo, Watchdog};
+use super::{ServeReport, ServerConfig};
+use crate::error::NetError;
+use crate::stop::StopToken;
+
+/// What the connections of one server share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) config: ServerConfig,
+    pub(super) connections_total: Count,
+    pub(super) requests_total: Count,
+    pub(super) slow_clients_total: Count,
+    pub(super) cut_requests_total: Count,
+}
+
+/// A statistic; nothing is ordered by it.
+#[derive(Debug, Default)]
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    pub(super) fn add(&self, n: u64) {
+        self.0.fetch_add(n, Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Shared {
+    pub(super) fn new(config: ServerConfig) -> Self {
+        Self {
+            config,
+            connections_total: Count::default(),
+            requests_total: Count::default(),
+            slow_clients_total: Count::default(),
+            cut_requests_total: Count::default(),
+        }
+    }
+
+    pub(super) fn report(&self) -> ServeReport {
+        ServeReport {
+            connections_total: self.connections_total.get(),
+            requests_total: self.requests_total.get(),
+            slow_clients_total: self.slow_clients_total.get(),
+            cut_requests_total: self.cut_requests_total.get(),
+        }
+    }
+}
+
+/// Our own body limit holds for every handler, so axum's (2 MB, extractors only) is lifted.
+pub(super) fn prepare(router: Router) -> Router {
+    router.layer(DefaultBodyLimit::disable())
+}
+
+/// Serves one connection until it ends, the client is too slow, or the stop has been honoured.
+pub(super) async fn drive(stream: TcpStream, router: Router, shared: Arc<Shared>, stop: StopToken) {
+    let config = &shared.config;
+    let clock = Arc::new(Clock::new(config.header_read_timeout));
+    let io = TimedIo::new(
+        stream,
+        Arc::clone(&clock),
+        config.header_read_timeout,
+        config.write_stall_timeout,
+    );
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(|request| {
+        let guard = InFlight::new(&shared, &clock);
+        answer(request, router.clone(), guard)
+    });
+    let connection = http1::Builder::new()
+        // Its timer would also end idle connections; `Clock` knows the difference.
+        .header_read_timeout(None)
+        .pipeline_flush(true)
+        .serve_connection(io, service);
+    let mut connection = pin!(connection);
+    let mut watchdog = Watchdog::new(Arc::clone(&clock));
+    let mut stopped = pin!(stop.stopped());
+    let mut stopping = false;
+    poll_fn(|context| {
+        if !stopping && stopped.as_mut().poll(context).is_ready() {
+            stopping = true;
+            connection.as_mut().graceful_shutdown();
+            // hyper would wait for the first request of a connection that never sent one.
+            if clock.is_fresh() {
+                return Poll::Ready(());
+            }
+        }
+        // A broken connection is the client's affair; there is nobody to tell.
+        if connection.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        let late = watchdog.poll_late(context);
+        if late.is_ready() && !clock.is_lingering() {
+            shared.slow_clients_total.add(1);
+        }
+        late
+    })
+    .await;
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    router: TowerToHyperService<Router>,
+    guard: InFlight,
+) -> Result<Response<AnswerBody>, std::convert::Infallible> {
+    let limit_bytes = guard.shared.config.body_limit_bytes;
+    let declared_bytes = request.body().size_hint().lower();
+    if declared_bytes > limit_bytes as u64 {
+        let error = NetError::BodyTooLarge { limit_bytes };
+        let mut response = (error.status(), format!("{error}\n")).into_response();
+        // The body is not read, so the connection cannot carry another request.
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
+        guard.clock.head_done(None);
+        guard.clock.linger();
+        return Ok(response.map(|body| AnswerBody {
+            body,
+            _guard: guard,
+        }));
+    }
+    let timeout = (!request.body().is_end_stream()).then_some(guard.shared.config.read_timeout);
+    let mark = guard.clock.head_done(timeout);
+    let request = request.map(|body| {
+        if timeout.is_none() {
+            return Body::empty();
+        }
+        let clock = Arc::clone(&guard.clock);
+        let body = Limited::new(body, limit_bytes);
+        Body::new(RequestBody {
+            body,
+            clock,
+            mark,
+            ended: false,
+        })
+    });
+    let response = router.call(request).await?;
+    Ok(response.map(|body| AnswerBody {
+        body,
+        _guard: guard,
+    }))
+}
+
+/// Lives as long as a request; the idle phase starts when it ends.
+struct InFlight {
+    shared: Arc<Shared>,
+    clock: Arc<Clock>,
+}
+
+impl InFlight {
+    fn new(shared: &Arc<Shared>, clock: &Arc<Clock>) -> Self {
+        shared.requests_total.add(1);
+        Self {
+            shared: Arc::clone(shared),
+            clock: Arc::clone(clock),
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.clock.answered(self.shared.config.read_timeout);
+    }
+}
+
+/// A request's body under the server's limit, whose end stops the body's clock.
+struct RequestBody {
+    body: Limited<Incoming>,
+    clock: Arc<Clock>,
+    mark: u64,
+    ended: bool,
+}
+
+impl HttpBody for RequestBody {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None)) || this.body.is_end_stream() {
+            this.clock.body_done(this.mark);
+            this.ended = true;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        self.clock.body_done(self.mark);
+        if !self.ended {
+            self.clock.linger();
+        }
+    }
+}
+
+/// An answer's body that keeps its request in flight.
+struct AnswerBody {
+    body: Body,
+    _guard: InFlight,
+}
+
+impl HttpBody for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

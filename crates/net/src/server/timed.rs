@@ -1,0 +1,282 @@
+//! A connection's clock: which phase it is in and by when the client must have moved on.
+//!
+//! Invariant: at any moment at most one read deadline holds. It is the head's while a head is
+//! awaited or read, the body's while a request body is, the idle one between requests, and none
+//! while a handler works; a write deadline holds exactly while a write waits for the client.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+
+const NEVER: u64 = u64::MAX;
+/// How long a connection whose client is still sending stays open after its last answer.
+const LINGER: Duration = Duration::from_millis(500);
+/// Reads of at most 16 KiB in a row; a client that sends faster than we discard is cut.
+const DISCARD_READS: usize = 512;
+
+/// Deadlines of one connection, as milliseconds after its start.
+///
+/// Relaxed ordering suffices: the connection's own task reads and writes them, and a body read in
+/// another task only ever removes a deadline, which may be seen late.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+    read_ms: AtomicU64,
+    write_ms: AtomicU64,
+    /// Between an answer's end and the next request's first byte.
+    idle: AtomicBool,
+    /// Before the first request's head is complete.
+    fresh: AtomicBool,
+    /// Some of a request's body will not be read.
+    linger: AtomicBool,
+}
+
+impl Clock {
+    /// Starts in the first head's phase.
+    pub(crate) fn new(head_timeout: Duration) -> Self {
+        let clock = Self {
+            start: Instant::now(),
+            read_ms: AtomicU64::new(NEVER),
+            write_ms: AtomicU64::new(NEVER),
+            idle: AtomicBool::new(false),
+            fresh: AtomicBool::new(true),
+            linger: AtomicBool::new(false),
+        };
+        clock.read_by(head_timeout);
+        clock
+    }
+
+    /// A request's head is complete; its body, if there is one, has `body_timeout`.
+    ///
+    /// Returns the phase's mark, for [`Clock::body_done`].
+    pub(crate) fn head_done(&self, body_timeout: Option<Duration>) -> u64 {
+        self.idle.store(false, Relaxed);
+        self.fresh.store(false, Relaxed);
+        match body_timeout {
+            Some(timeout) => self.read_by(timeout),
+            None => {
+                self.read_ms.store(NEVER, Relaxed);
+                NEVER
+            }
+        }
+    }
+
+    /// The body was read or dropped; without effect when a later phase has begun.
+    pub(crate) fn body_done(&self, mark: u64) {
+        let _later_phase = self.read_ms.compare_exchange(mark, NEVER, Relaxed, Relaxed);
+    }
+
+    /// The answer has been handed over entirely.
+    pub(crate) fn answered(&self, idle_timeout: Duration) {
+        self.idle.store(true, Relaxed);
+        self.read_by(idle_timeout);
+    }
+
+    /// A request's body was left unread: closing must wait for the client to see the answer.
+    pub(crate) fn linger(&self) {
+        self.linger.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_lingering(&self) -> bool {
+        self.linger.load(Relaxed)
+    }
+
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.fresh.load(Relaxed)
+    }
+
+    fn received(&self, head_timeout: Duration) {
+        if self.idle.load(Relaxed) {
+            self.idle.store(false, Relaxed);
+            self.read_by(head_timeout);
+        }
+    }
+
+    fn read_by(&self, timeout: Duration) -> u64 {
+        let at = self.after(timeout);
+        self.read_ms.store(at, Relaxed);
+        at
+    }
+
+    fn after(&self, timeout: Duration) -> u64 {
+        let at = self.start.elapsed().saturating_add(timeout).as_millis();
+        u64::try_from(at).unwrap_or(NEVER)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let at = self.read_ms.load(Relaxed).min(self.write_ms.load(Relaxed));
+        (at != NEVER)
+            .then(|| self.start.checked_add(Duration::from_millis(at)))
+            .flatten()
+    }
+}
+
+/// Fires when a deadline of the clock has passed.
+///
+/// Polled after the connection in the same task, so it sees each earlier deadline as it is set; a
+/// later one is noticed when the timer fires, which saves re-arming it three times a request.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    clock: Arc<Clock>,
+    timer: Pin<Box<Sleep>>,
+    armed: Option<Instant>,
+}
+
+impl Watchdog {
+    pub(crate) fn new(clock: Arc<Clock>) -> Self {
+        let timer = Box::pin(tokio::time::sleep_until(Instant::now()));
+        Self {
+            clock,
+            timer,
+            armed: None,
+        }
+    }
+
+    pub(crate) fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let deadline = self.clock.deadline();
+            if let Some(at) = deadline
+                && self.armed.is_none_or(|armed| at < armed)
+            {
+                self.timer.as_mut().reset(at);
+                self.armed = Some(at);
+            }
+            if self.armed.is_none() {
+                return Poll::Pending;
+            }
+            if self.timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            if deadline.is_some_and(|at| at <= Instant::now()) {
+                return Poll::Ready(());
+            }
+            self.armed = None;
+        }
+    }
+}
+
+/// The connection's socket, keeping the clock.
+#[derive(Debug)]
+pub(crate) struct TimedIo {
+    io: TokioIo<TcpStream>,
+    clock: Arc<Clock>,
+    head_timeout: Duration,
+    write_timeout: Duration,
+    shut: bool,
+}
+
+impl TimedIo {
+    pub(crate) fn new(
+        stream: TcpStream,
+        clock: Arc<Clock>,
+        head_timeout: Duration,
+        write_timeout: Duration,
+    ) -> Self {
+        Self {
+            io: TokioIo::new(stream),
+            clock,
+            head_timeout,
+            write_timeout,
+            shut: false,
+        }
+    }
+
+    /// Reads and drops what the client still sends, until it closes or the clock says enough.
+    ///
+    /// Closing a socket with unread input makes the kernel reset the connection, and the reset may
+    /// overtake the answer that tells the client what was wrong.
+    fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut scratch = [0; 16 << 10];
+        for _turn in 0..DISCARD_READS {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            let read = Pin::new(self.io.inner_mut()).poll_read(context, &mut buffer);
+            if ready!(read).is_err() || buffer.filled().is_empty() {
+                break;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn wrote(&self, result: &Poll<io::Result<usize>>) {
+        let waiting = self.clock.write_ms.load(Relaxed) != NEVER;
+        match result {
+            Poll::Pending if !waiting => {
+                self.clock
+                    .write_ms
+                    .store(self.clock.after(self.write_timeout), Relaxed);
+            }
+            Poll::Ready(_) if waiting => self.clock.write_ms.store(NEVER, Relaxed),
+            _ => {}
+        }
+    }
+}
+
+impl Read for TimedIo {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.io).poll_read(context, buffer);
+        if matches!(result, Poll::Ready(Ok(()))) {
+            this.clock.received(this.head_timeout);
+        }
+        result
+    }
+}
+
+impl Write for TimedIo {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.io).poll_write(context, bytes);
+        this.wrote(&result);
+        result
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.io).poll_write_vectored(context, slices);
+        this.wrote(&result);
+        result
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if !this.shut {
+            ready!(Pin::new(&mut this.io).poll_shutdown(context))?;
+            this.shut = true;
+            this.clock.read_by(LINGER);
+        }
+        if this.clock.is_lingering() {
+            this.poll_discard(context)
+        } else {
+            Poll::Ready(Ok(()))
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The `http` URLs that the client requests, parsed once per target.
+//!
+//! Invariant: what a `Url` puts on the wire is printable ASCII without spaces, so no input can add a
+//! header line or a second request.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+use crate::error::NetError;
+
+/// Longest URL taken, in bytes.
+const MAX_BYTES: usize = 64 << 10;
+
+/// An absolute URL, without its fragment.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Url {
+    /// `http://host[:port]/path?query`, as given, escaped.
+    text: String,
+    /// The host without brackets, in lower case.
+    host: String,
+    port: u16,
+    /// Where the authority begins and ends in `text`.
+    authority: (usize, usize),
+}
+
+impl Url {
+    /// Parses an absolute `http` URL; characters outside ASCII in path and query are escaped.
+    ///
+    /// # Errors
+    /// Names the text and what is wrong with it: another scheme, credentials, a bad host or port,
+    /// control characters.
+    pub fn parse(text: &str) -> Result<Self, NetError> {
+        Self::parse_inner(text).map_err(|reason| NetError::Url {
+            url: shorten(text),
+            reason,
+        })
+    }
+
+    /// Returns the host: a name in lower case or an IP address without brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the port, 80 when none is written.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns `host[:port]` as written, which is what a `Host` header carries.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        self.text
+            .get(self.authority.0..self.authority.1)
+            .unwrap_or_default()
+    }
+
+    /// Returns the path and query; at least `/`.
+    #[must_use]
+    pub fn path_and_query(&self) -> &str {
+        self.text.get(self.authority.1..).unwrap_or_default()
+    }
+
+    /// Returns the whole URL.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Resolves a `Location` against this URL (RFC 3986 §5.2, without removing `..` inside a query).
+    ///
+    /// # Errors
+    /// As [`Url::parse`].
+    pub fn join(&self, reference: &str) -> Result<Self, NetError> {
+        let reference = reference.trim();
+        if has_scheme(reference) {
+            return Self::parse(reference);
+        }
+        let base = self.path_and_query();
+        let base_path = base.split('?').next().unwrap_or(base);
+        let without_fragment = reference.split('#').next().unwrap_or_default();
+        let target = if let Some(rest) = without_fragment.strip_prefix("//") {
+            return Self::parse(&format!("http://{rest}"));
+        } else if without_fragment.is_empty() {
+            base.to_owned()
+        } else if without_fragment.starts_with('?') {
+            format!("{base_path}{without_fragment}")
+        } else if without_fragment.starts_with('/') {
+            without_fragment.to_owned()
+        } else {
+            let directory = base_path.rfind('/').map_or("/", |at| &base_path[..=at]);
+            format!("{directory}{without_fragment}")
+        };
+        let (path, query) = match target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (target.as_str(), None),
+        };
+        let mut url = format!("http://{}{}", self.authority(), remove_dots(path));
+        if let Some(query) = query {
+            url.push('?');
+            url.push_str(query);
+        }
+        Self::parse(&url)
+    }
+
+    fn parse_inner(text: &str) -> Result<Self, &'static str> {
+        if text.len() > MAX_BYTES {
+            return Err("longer than 65536 bytes");
+        }
+        if text.bytes().any(|b| b.is_ascii_control()) {
+            return Err("control character in URL");
+        }
+        let (scheme, rest) = text
+            .split_once("://")
+            .ok_or("no scheme (want http://host/path)")?;
+        if scheme.eq_ignore_ascii_case("https") {
+            return Err("https is not supported: this build has no TLS");
+        }
+        if !scheme.eq_ignore_ascii_case("http") {
+            return Err("unsupported scheme (want http)");
+        }
+        let rest = rest.split('#').next().unwrap_or(rest);
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err("credentials in a URL are not supported");
+        }
+        let (host, port) = split_authority(authority)?;
+
+        let mut out = String::with_capacity(text.len() + 1);
+        out.push_str("http://");
+        let start = out.len();
+        out.push_str(&authority.to_ascii_lowercase());
+        let authority = (start, out.len());
+        if !path.starts_with('/') {
+            out.push('/');
+        }
+        push_escaped(&mut out, path);
+        Ok(Self {
+            text: out,
+            host,
+            port,
+            authority,
+        })
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn split_authority(authority: &str) -> Result<(String, u16), &'static str> {
+    let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
+        let (host, port) = rest.split_once(']').ok_or("missing ']' in host")?;
+        host.parse::<Ipv6Addr>()
+            .map_err(|_invalid| "not an IPv6 address between brackets")?;
+        (host, port)
+    } else {
+        let at = authority.find(':').unwrap_or(authority.len());
+        let (host, port) = authority.split_at(at);
+        check_host(host)?;
+        (host, port)
+    };
+    let port = match port {
+        "" | ":" => 80,
+        port => {
+            let digits = port.strip_prefix(':').ok_or("text after the host")?;
+            parse_port(digits)
+                .filter(|port| *port > 0)
+                .ok_or("invalid port")?
+        }
+    };
+    Ok((host.to_ascii_lowercase(), port))
+}
+
+fn check_host(host: &str) -> Result<(), &'static str> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    match host {
+        "" => Err("no host"),
+        host if host.len() > 255 => Err("host longer than 255 bytes"),
+        host if host.bytes().all(plain) => Ok(()),
+        host if host.parse::<IpAddr>().is_ok() => Err("IPv6 address without brackets"),
+        _ => Err("invalid character in host"),
+    }
+}
+
+/// Takes digits only: `str::parse` would also take a sign.
+pub(crate) fn parse_port(digits: &str) -> Option<u16> {
+    digits
+        .bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| digits.parse().ok())
+        .flatten()
+}
+
+fn has_scheme(reference: &str) -> bool {
+    let Some((scheme, rest)) = reference.split_once(':') else {
+        return false;
+    };
+    let mut bytes = scheme.bytes();
+    bytes.next().is_some_and(|b| b.is_ascii_alphabetic())
+        && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
+        && rest.starts_with("//")
+}
+
+fn push_escaped(out: &mut String, text: &str) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in text.bytes() {
+        if byte.is_ascii_graphic() {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            out.push(char::from(HEX[usize::from(byte >> 4)]));
+            out.push(char::from(HEX[usize::from(byte & 15)]));
+        }
+    }
+}
+
+fn remove_dots(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let last = segments.peek().is_none();
+        match segment {
+            "." | ".." => {
+                if segment == ".." {
+                    kept.pop();
+                }
+                if last {
+                    kept.push("");
+                }
+            }
+            segment => kept.push(segment),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+/// Error texts must stay one readable line.
+fn shorten(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests;

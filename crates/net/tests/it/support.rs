@@ -1,0 +1,114 @@
+//! Servers under test, misbehaving peers, and memory readings.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use narthex_net::{Router, ServeReport, Server, ServerConfig, StopToken, Stopper, Url};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// Longer than anything under test may take on a loaded machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server on an ephemeral loopback port.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) stopper: Stopper,
+    serving: JoinHandle<ServeReport>,
+}
+
+impl Running {
+    pub(crate) async fn start(router: Router, config: ServerConfig) -> Self {
+        let (stopper, stop): (Stopper, StopToken) = Stopper::new();
+        let server = Server::bind(&["127.0.0.1:0"], config).await.unwrap();
+        let address = server.local_addrs()[0];
+        let serving = tokio::spawn(server.serve(router, stop));
+        Self {
+            address,
+            stopper,
+            serving,
+        }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> Url {
+        Url::parse(&format!("http://{}{path}", self.address)).unwrap()
+    }
+
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Waits for the end of a server that was told to stop.
+    pub(crate) async fn ended(self) -> ServeReport {
+        patient(self.serving).await.unwrap()
+    }
+}
+
+/// Fails the test when `work` hangs.
+pub(crate) async fn patient<F: Future>(work: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, work)
+        .await
+        .expect("took longer than 20 s")
+}
+
+/// Reads until the peer closes; a reset counts as a close.
+pub(crate) async fn read_to_close(stream: &mut TcpStream) -> String {
+    let mut out = Vec::new();
+    let _reset = patient(stream.read_to_end(&mut out)).await;
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Reads until `ending` has arrived.
+pub(crate) async fn read_until(stream: &mut TcpStream, ending: &str) -> String {
+    let mut out = Vec::new();
+    while !out.ends_with(ending.as_bytes()) {
+        let read = patient(stream.read_buf(&mut out)).await.unwrap();
+        assert!(read > 0, "closed after {:?}", String::from_utf8_lossy(&out));
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// A peer that answers the n-th request of each connection with the n-th of `answers`, then closes.
+pub(crate) async fn scripted(answers: Vec<Vec<u8>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _peer)) = listener.accept().await {
+            let answers = answers.clone();
+            tokio::spawn(async move {
+                for answer in answers {
+                    let mut request = Vec::new();
+                    while !request.ends_with(b"\r\n\r\n") {
+                        if stream.read_buf(&mut request).await.unwrap_or(0) == 0 {
+                            return;
+                        }
+                    }
+                    if stream.write_all(&answer).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// The process' peak resident memory, in bytes.
+pub(crate) fn peak_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse::<usize>()
+        .unwrap()
+        << 10
+}
+
+/// A gzip member of `length` zeros, built without holding them: a stored header and a repeated
+/// block would be larger, so libdeflate compresses pieces that are joined as members.
+pub(crate) fn zeros_gzip(length: usize) -> Vec<u8> {
+    let piece = narthex_net::gzip(&vec![0; 1 << 20]).unwrap();
+    piece.repeat(length >> 20)
+}
