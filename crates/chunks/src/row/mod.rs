@@ -17,7 +17,7 @@ mod order;
 mod pick;
 mod state;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod wire;
 
 pub use decode::{RowBack, RowDecoder};

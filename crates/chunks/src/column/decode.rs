@@ -1,0 +1,137 @@
+//! The decoder of a column, and what its first bytes tell without decoding.
+//!
+//! Invariant: all bytes are used up, or it is an error.
+
+use narthex_model::cell;
+
+use super::ints::decode_ints;
+use super::{kind, states, xor};
+use crate::bits::Reader;
+use crate::decimal::{MAX_EXP, POW10};
+use crate::error::ChunkError;
+
+/// What is known of a column before decoding it; `false` means unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColumnFacts {
+    /// Every cell is a float.
+    pub all_floats: bool,
+    /// Every cell has the same bits.
+    pub constant: bool,
+    /// Every cell is an integer.
+    pub integers: bool,
+    /// No cell is below the one before.
+    pub no_decrease: bool,
+}
+
+/// Decodes one cell a row into `out`; encoded histograms are appended to `histograms`, where cells refer to them.
+///
+/// # Errors
+/// Bytes that are too short, too long or not a chunk of `out.len()` rows; `out` is undefined then.
+pub fn decode_column<'a>(
+    bytes: &'a [u8],
+    out: &mut [f64],
+    histograms: &mut Vec<&'a [u8]>,
+) -> Result<(), ChunkError> {
+    let mut r = Reader::new(bytes);
+    if out.is_empty() {
+        return end(&r);
+    }
+    let head = r.byte()?;
+    if head == kind::STATES {
+        let floats = states::decode(&mut r, out, histograms)?;
+        if floats > 0 {
+            let head = r.byte()?;
+            // The floats are decoded to the front and then spread out, from the back.
+            let states: Vec<f64> = out.to_vec();
+            decode_floats(head, &mut r, &mut out[..floats])?;
+            spread(&states, floats, out);
+        }
+    } else {
+        decode_floats(head, &mut r, out)?;
+    }
+    end(&r)
+}
+
+/// Returns what the first bytes say.
+#[must_use]
+pub fn column_facts(bytes: &[u8]) -> ColumnFacts {
+    let mut r = Reader::new(bytes);
+    let Ok(head) = r.byte() else {
+        return ColumnFacts::default();
+    };
+    let exp = head >> 4;
+    let constant = matches!(head & 15, kind::CONST_INT | kind::CONST_RAW);
+    let all_floats = head & 15 != kind::STATES;
+    let integers = all_floats && exp == 0 && !matches!(head & 15, kind::CONST_RAW | kind::XOR);
+    let mut no_decrease = head & 15 == kind::CONST_INT;
+    let plain_delta = kind::FOR | kind::FOR_DELTA;
+    if head & 15 & !kind::FOR_GCD == plain_delta {
+        let _ = r.byte().and_then(|_| r.signed());
+        // Without patches every difference is at least the reference.
+        no_decrease = r.signed().is_ok_and(|reference| reference >= 0);
+    }
+    ColumnFacts {
+        all_floats,
+        constant,
+        integers,
+        no_decrease,
+    }
+}
+
+fn end(r: &Reader<'_>) -> Result<(), ChunkError> {
+    if r.rest().is_empty() {
+        Ok(())
+    } else {
+        Err(ChunkError::Trailing { offset: r.offset() })
+    }
+}
+
+fn decode_floats(head: u8, r: &mut Reader<'_>, out: &mut [f64]) -> Result<(), ChunkError> {
+    match head & 15 {
+        kind::CONST_RAW => {
+            out.fill(f64::from_bits(r.u64_le()?));
+            Ok(())
+        }
+        kind::XOR => xor::decode(r, out),
+        _ => {
+            let exp = head >> 4;
+            if exp > MAX_EXP {
+                return Err(r.malformed("exponent"));
+            }
+            let mut at = 0;
+            let n = out.len();
+            decode_ints(head, r, n, |ints| {
+                let floats = &mut out[at..at + ints.len()];
+                at += ints.len();
+                to_floats(ints, exp, floats);
+            })
+        }
+    }
+}
+
+#[inline]
+fn to_floats(ints: &[i64], exp: u8, out: &mut [f64]) {
+    if exp == 0 {
+        for (v, m) in out.iter_mut().zip(ints) {
+            *v = *m as f64;
+        }
+    } else {
+        let p = POW10[usize::from(exp)];
+        for (v, m) in out.iter_mut().zip(ints) {
+            *v = *m as f64 / p;
+        }
+    }
+}
+
+/// Moves `floats` values from the front of `out` to where `states` has floats, and the markers to the rest.
+fn spread(states: &[f64], floats: usize, out: &mut [f64]) {
+    let mut left = floats;
+    for (r, state) in states.iter().enumerate().rev() {
+        if cell::is_float(*state) && left > 0 {
+            left -= 1;
+            out[r] = out[left];
+        } else {
+            out[r] = *state;
+        }
+    }
+}

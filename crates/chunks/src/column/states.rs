@@ -1,0 +1,187 @@
+//! Cells that are not floats: where they are, and which are stale or histograms.
+//!
+//! Behind the first byte: flags; where the floats are, as runs or as a bitmap; stale rows; histograms with their
+//! rows. The chunk of the floats alone follows.
+//!
+//! Invariant: the number of floats read equals the number the following chunk decodes to.
+
+use narthex_model::cell::{self, ABSENT, Cell, STALE};
+
+use super::kind;
+use crate::bits::{Reader, put_varint};
+use crate::error::ChunkError;
+
+const BITMAP: u8 = 1;
+const STALE_ROWS: u8 = 2;
+const HISTOGRAMS: u8 = 4;
+const FLOATS: u8 = 8;
+
+/// Appends everything but the floats.
+pub(crate) fn encode(cells: &[f64], floats: bool, histograms: &[&[u8]], out: &mut Vec<u8>) {
+    let rows = |wanted: fn(f64) -> bool| (0..cells.len()).filter(move |r| wanted(cells[*r]));
+    let stale: Vec<usize> = rows(cell::is_stale).collect();
+    let with_histogram: Vec<(usize, u32)> = cells
+        .iter()
+        .enumerate()
+        .filter_map(|(r, c)| match Cell::of(*c) {
+            Cell::Histogram(index) => Some((r, index)),
+            _ => None,
+        })
+        .collect();
+    let mut flags = 0;
+    flags |= if stale.is_empty() { 0 } else { STALE_ROWS };
+    flags |= if with_histogram.is_empty() {
+        0
+    } else {
+        HISTOGRAMS
+    };
+    flags |= if floats { FLOATS } else { 0 };
+    out.push(kind::STATES);
+    let flags_at = out.len();
+    out.push(flags);
+    if floats {
+        put_runs(cells, out);
+        let bitmap = cells.len().div_ceil(8);
+        if out.len() - flags_at - 1 > bitmap {
+            out.truncate(flags_at + 1);
+            out[flags_at] |= BITMAP;
+            out.resize(flags_at + 1 + bitmap, 0);
+            for r in rows(cell::is_float) {
+                out[flags_at + 1 + r / 8] |= 1 << (r % 8);
+            }
+        }
+    }
+    if !stale.is_empty() {
+        put_rows(stale.iter().copied(), stale.len(), out);
+    }
+    if !with_histogram.is_empty() {
+        put_rows(
+            with_histogram.iter().map(|h| h.0),
+            with_histogram.len(),
+            out,
+        );
+        for (_, index) in with_histogram {
+            let bytes = histograms[index as usize];
+            put_varint(out, bytes.len() as u64);
+            out.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// Run lengths, other cells first, then floats, and so on; the last run is not written.
+fn put_runs(cells: &[f64], out: &mut Vec<u8>) {
+    let starts_with_float = cell::is_float(cells[0]);
+    let lens: Vec<usize> = cells
+        .chunk_by(|a, b| cell::is_float(*a) == cell::is_float(*b))
+        .map(<[f64]>::len)
+        .collect();
+    put_varint(
+        out,
+        (lens.len() as u64 - 1) << 1 | u64::from(starts_with_float),
+    );
+    for len in &lens[..lens.len() - 1] {
+        put_varint(out, *len as u64);
+    }
+}
+
+fn put_rows(rows: impl Iterator<Item = usize>, count: usize, out: &mut Vec<u8>) {
+    put_varint(out, count as u64);
+    let mut next = 0;
+    for r in rows {
+        put_varint(out, (r - next) as u64);
+        next = r + 1;
+    }
+}
+
+/// Fills `out` with markers, and with zeroes where floats belong; returns how many floats there are.
+///
+/// Histograms are appended to `histograms`; their cells count from its start.
+pub(crate) fn decode<'a>(
+    r: &mut Reader<'a>,
+    out: &mut [f64],
+    histograms: &mut Vec<&'a [u8]>,
+) -> Result<usize, ChunkError> {
+    let flags = r.byte()?;
+    if flags & !(BITMAP | STALE_ROWS | HISTOGRAMS | FLOATS) != 0 {
+        return Err(r.malformed("state flags"));
+    }
+    out.fill(ABSENT);
+    let mut floats = 0;
+    if flags & FLOATS != 0 {
+        floats = if flags & BITMAP == 0 {
+            read_runs(r, out)?
+        } else {
+            read_bitmap(r, out)?
+        };
+        if floats == 0 {
+            return Err(r.malformed("float count"));
+        }
+    }
+    if flags & STALE_ROWS != 0 {
+        read_rows(r, out, |_| STALE)?;
+    }
+    if flags & HISTOGRAMS != 0 {
+        let first = histograms.len();
+        let count = read_rows(r, out, |k| cell::histogram((first + k) as u32))?;
+        for _ in 0..count {
+            let len = r.count(usize::MAX, "histogram length")?;
+            histograms.push(r.take(len)?);
+        }
+    }
+    Ok(floats)
+}
+
+fn read_runs(r: &mut Reader<'_>, out: &mut [f64]) -> Result<usize, ChunkError> {
+    let head = r.count(2 * out.len() + 1, "run count")?;
+    let mut float = head & 1 == 1;
+    let mut floats = 0;
+    let mut rest = out;
+    for run in 0..=head >> 1 {
+        let last = run == head >> 1;
+        let len = if last {
+            rest.len()
+        } else {
+            r.count(rest.len(), "run")?
+        };
+        let (cells, after) = rest.split_at_mut(len);
+        if float {
+            cells.fill(0.0);
+            floats += len;
+        }
+        float = !float;
+        rest = after;
+    }
+    Ok(floats)
+}
+
+fn read_bitmap(r: &mut Reader<'_>, out: &mut [f64]) -> Result<usize, ChunkError> {
+    let bitmap = r.take(out.len().div_ceil(8))?;
+    let mut floats = 0;
+    for (k, cell) in out.iter_mut().enumerate() {
+        if bitmap[k / 8] >> (k % 8) & 1 == 1 {
+            *cell = 0.0;
+            floats += 1;
+        }
+    }
+    Ok(floats)
+}
+
+/// Writes `value(k)` to the k-th listed row, which must be absent so far; returns how many were listed.
+fn read_rows(
+    r: &mut Reader<'_>,
+    out: &mut [f64],
+    value: impl Fn(usize) -> f64,
+) -> Result<usize, ChunkError> {
+    let count = r.count(out.len(), "row count")?;
+    let mut next = 0;
+    for k in 0..count {
+        let malformed = r.malformed("row");
+        let at = next + r.count(out.len(), "row")?;
+        match out.get_mut(at) {
+            Some(cell) if cell::is_absent(*cell) => *cell = value(k),
+            _ => return Err(malformed),
+        }
+        next = at + 1;
+    }
+    Ok(count)
+}
