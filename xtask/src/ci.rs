@@ -48,6 +48,9 @@ const DENY: &str = "if command -v cargo-deny; then cargo deny check --hide-inclu
 const GO_LINT: &str =
     "test -z \"$(gofmt -l .)\" && (cd oracle && go vet ./...) && (cd goclient && go vet ./...)";
 
+/// How long a step may take in CI, in seconds.
+const STEP_SECONDS_MAX: &str = "2400";
+
 /// Cheap checks first, so that the common mistakes show within seconds.
 const STEPS: &[Step] = &[
     step("fmt", ".", "cargo fmt --all --check", Count::Check),
@@ -111,6 +114,7 @@ pub(crate) fn run() -> Result<(), String> {
     let start = Instant::now();
     let mut total = Tally::default();
     let mut summary = Vec::new();
+    let mut failures = Vec::new();
     for step in STEPS {
         let began = Instant::now();
         println!("\n==> {}: {}", step.name, step.command);
@@ -122,6 +126,13 @@ pub(crate) fn run() -> Result<(), String> {
         ));
         total.passed += tally.passed;
         total.failed += tally.failed;
+        if tally.failed > 0 && tally.failures.is_empty() {
+            failures.push(format!("{}: {}", step.name, step.command));
+        }
+        failures.extend(tally.failures);
+    }
+    if !failures.is_empty() {
+        println!("\nfailed:\n  {}", failures.join("\n  "));
     }
     println!("\n{}", summary.join("\n"));
     println!("{:>4} s", start.elapsed().as_secs());
@@ -137,12 +148,13 @@ pub(crate) fn run() -> Result<(), String> {
 struct Tally {
     passed: u64,
     failed: u64,
+    /// The lines in which the runner named what failed.
+    failures: Vec<String>,
 }
 
 fn run_step(step: &Step) -> Tally {
     let mut tally = Tally::default();
-    let child = Command::new("bash")
-        .args(["-c", step.command])
+    let child = shell(step.command)
         .current_dir(step.dir)
         .env("NO_COLOR", "1")
         .stdin(Stdio::null())
@@ -153,8 +165,8 @@ fn run_step(step: &Step) -> Tally {
         Err(e) => {
             println!("bash: {e}");
             return Tally {
-                passed: 0,
                 failed: 1,
+                ..Tally::default()
             };
         }
     };
@@ -178,7 +190,29 @@ fn run_step(step: &Step) -> Tally {
     tally
 }
 
+/// Returns bash about to run `command`, in CI under a deadline: a hang there must end in a report.
+fn shell(command: &str) -> Command {
+    if std::env::var("CI").is_ok_and(|ci| ci == "true") {
+        let mut bounded = Command::new("timeout");
+        bounded.args(["-k", "30", STEP_SECONDS_MAX, "bash", "-c", command]);
+        bounded
+    } else {
+        let mut plain = Command::new("bash");
+        plain.args(["-c", command]);
+        plain
+    }
+}
+
 fn count(kind: Count, line: &str, tally: &mut Tally) {
+    let names_failure = match kind {
+        Count::Check => false,
+        Count::Cargo => line.starts_with("test ") && line.ends_with(" ... FAILED"),
+        Count::Go => line.trim_start().starts_with("--- FAIL"),
+        Count::Node => line.trim_start().starts_with("FAIL "),
+    };
+    if names_failure {
+        tally.failures.push(line.trim().to_owned());
+    }
     match kind {
         Count::Check => {}
         Count::Cargo => {
@@ -248,6 +282,10 @@ mod tests {
             "test result: FAILED. 3 passed; 2 failed; 0 ignored",
         ];
         assert_eq!(tally(Count::Cargo, &cargo), (15, 2));
+        let mut named = Tally::default();
+        count(Count::Cargo, "test a::b ... FAILED", &mut named);
+        count(Count::Cargo, "test a::c ... ok", &mut named);
+        assert_eq!(named.failures, ["test a::b ... FAILED"]);
         assert_eq!(
             tally(
                 Count::Go,
