@@ -29,6 +29,7 @@ pub use family::{
 pub use gauge::{Gauge, GaugeValue};
 pub use histogram::{DEFAULT_BOUNDS, Histogram, HistogramValue, MAX_BOUNDS, Timer};
 pub use metric::{Metric, Single};
+pub use number::write as write_number;
 pub use registry::{Registry, global};
 pub use text::{TEXT_CONTENT_TYPE, TextEncoder};
 pub use visit::{Labels, MetricType, Sample, Visitor};

@@ -14,7 +14,7 @@ const MAX_DIGITS: usize = 17;
 
 /// Appends a number.
 #[inline]
-pub(crate) fn write(out: &mut Vec<u8>, v: f64) {
+pub fn write(out: &mut Vec<u8>, v: f64) {
     if v.abs() < EXACT && v.trunc() == v && (v != 0.0 || v.is_sign_positive()) {
         if v < 0.0 {
             out.push(b'-');
