@@ -1,1 +1,54 @@
 //! Host metrics with the names and labels of node_exporter.
+//!
+//! What it is: ten collectors (cpu, diskstats, filesystem, loadavg, meminfo, netdev, stat, time, uname, vmstat) behind
+//! one [`HostSource`], which is configured like node_exporter 1.12 and gives one [`Frame`] a round. Families, types,
+//! helps, labels and values are node_exporter's.
+//!
+//! What it is not: an exporter. It knows no text format and no HTTP; whoever holds the frame writes it, stores it or
+//! sends it.
+//!
+//! How it stays cheap: devices, mounts and CPUs are identified, filtered and labelled when they appear. A round in
+//! which none came or went is a handful of `pread`s into one buffer, one netlink dump of binary counters, and numbers
+//! written in place. `statfs` runs on threads of its own.
+//!
+//! ```no_run
+//! use narthex_host::{CollectorKind, HostConfig, HostSource};
+//!
+//! let mut config = HostConfig::default();
+//! config.netdev.device.exclude = Some("^veth".into());
+//! config.collectors = config.collectors.without(CollectorKind::Uname);
+//! let mut host = HostSource::new(config)?;
+//! let frame = host.collect(1_700_000_000_000);
+//! println!("{} samples", frame.present().count());
+//! # Ok::<(), narthex_host::HostError>(())
+//! ```
+//!
+//! [`Frame`]: narthex_model::Frame
+
+mod collector;
+mod config;
+mod error;
+mod filter;
+#[doc(hidden)]
+pub mod fuzz;
+mod kept;
+mod links;
+mod mountinfo;
+mod netlink;
+mod procstat;
+mod roster;
+mod scan;
+mod sink;
+mod source;
+mod statfs;
+mod timezone;
+mod udev;
+
+pub use config::{
+    BuildInfo, CollectorKind, CollectorSet, CpuConfig, FilesystemConfig, FilterConfig, HostConfig,
+    NetdevConfig, NetdevSource,
+};
+pub use error::{HostError, ParseError};
+pub use source::HostSource;
+#[doc(hidden)]
+pub use statfs::{FsStat, Statfs};

@@ -1,0 +1,506 @@
+//! `/proc/diskstats` and what udev knows about each device.
+//!
+//! Invariant: a device is filtered, and its udev file read, when it appears; the file is read again at a refresh or
+//! when the device's number changes. A device that keeps its name keeps its counters' series.
+
+use std::path::PathBuf;
+
+use crate::collector::{Collector, Ctx};
+use crate::config::{self, CollectorKind, HostConfig};
+use crate::error::{HostError, ParseError};
+use crate::filter::Filter;
+use crate::kept::{End, KeptFile, ReadBuf, read_once};
+use crate::roster::Roster;
+use crate::scan::{label_text, next_field, next_line, next_u64, number, trim};
+use crate::sink::{Kind, Sink, Slot};
+use crate::udev::UdevInfo;
+
+/// How a column of the file becomes a value.
+#[derive(Clone, Copy)]
+enum Unit {
+    Count,
+    /// 512 bytes, whatever the device's own sectors are.
+    Sectors,
+    Milliseconds,
+}
+
+const COLUMNS: [(&str, Kind, Unit, &str); 17] = [
+    (
+        "reads_completed_total",
+        Kind::Counter,
+        Unit::Count,
+        "The total number of reads completed successfully.",
+    ),
+    (
+        "reads_merged_total",
+        Kind::Counter,
+        Unit::Count,
+        "The total number of reads merged.",
+    ),
+    (
+        "read_bytes_total",
+        Kind::Counter,
+        Unit::Sectors,
+        "The total number of bytes read successfully.",
+    ),
+    (
+        "read_time_seconds_total",
+        Kind::Counter,
+        Unit::Milliseconds,
+        "The total number of seconds spent by all reads.",
+    ),
+    (
+        "writes_completed_total",
+        Kind::Counter,
+        Unit::Count,
+        "The total number of writes completed successfully.",
+    ),
+    (
+        "writes_merged_total",
+        Kind::Counter,
+        Unit::Count,
+        "The number of writes merged.",
+    ),
+    (
+        "written_bytes_total",
+        Kind::Counter,
+        Unit::Sectors,
+        "The total number of bytes written successfully.",
+    ),
+    (
+        "write_time_seconds_total",
+        Kind::Counter,
+        Unit::Milliseconds,
+        "This is the total number of seconds spent by all writes.",
+    ),
+    (
+        "io_now",
+        Kind::Gauge,
+        Unit::Count,
+        "The number of I/Os currently in progress.",
+    ),
+    (
+        "io_time_seconds_total",
+        Kind::Counter,
+        Unit::Milliseconds,
+        "Total seconds spent doing I/Os.",
+    ),
+    (
+        "io_time_weighted_seconds_total",
+        Kind::Counter,
+        Unit::Milliseconds,
+        "The weighted # of seconds spent doing I/Os.",
+    ),
+    (
+        "discards_completed_total",
+        Kind::Counter,
+        Unit::Count,
+        "The total number of discards completed successfully.",
+    ),
+    (
+        "discards_merged_total",
+        Kind::Counter,
+        Unit::Count,
+        "The total number of discards merged.",
+    ),
+    (
+        "discarded_sectors_total",
+        Kind::Counter,
+        Unit::Count,
+        "The total number of sectors discarded successfully.",
+    ),
+    (
+        "discard_time_seconds_total",
+        Kind::Counter,
+        Unit::Milliseconds,
+        "This is the total number of seconds spent by all discards.",
+    ),
+    (
+        "flush_requests_total",
+        Kind::Counter,
+        Unit::Count,
+        "The total number of flush requests completed successfully",
+    ),
+    (
+        "flush_requests_time_seconds_total",
+        Kind::Counter,
+        Unit::Milliseconds,
+        "This is the total number of seconds spent by all flush requests.",
+    ),
+];
+/// Lines of partitions on kernels before 2.6.25 have fewer and are skipped, as node_exporter does.
+const MIN_COLUMNS: usize = 11;
+
+pub(crate) struct Diskstats {
+    file: KeptFile,
+    sys_block: PathBuf,
+    udev_data: PathBuf,
+    filter: Filter,
+    devices: Roster<Box<[u8]>, Option<Device>>,
+    started: bool,
+}
+
+struct Device {
+    name: String,
+    number: (u32, u32),
+    counters: Vec<Slot>,
+    info: Option<(Slot, Properties)>,
+    /// Series that say something by their value: 1, or what udev measured.
+    facts: Vec<(Slot, f64)>,
+}
+
+/// Everything that labels a device.
+#[derive(PartialEq)]
+struct Properties {
+    number: (u32, u32),
+    udev: UdevInfo,
+    rotational: bool,
+}
+
+/// One line of the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct DiskLine<'a> {
+    pub(crate) number: (u32, u32),
+    pub(crate) name: &'a [u8],
+    values: [u64; COLUMNS.len()],
+    columns: usize,
+}
+
+impl DiskLine<'_> {
+    pub(crate) fn values(&self) -> &[u64] {
+        &self.values[..self.columns]
+    }
+}
+
+impl Diskstats {
+    pub(crate) fn new(config: &HostConfig) -> Result<Self, HostError> {
+        Ok(Self {
+            file: KeptFile::new(config.procfs.join("diskstats")),
+            sys_block: config.sysfs.join("block"),
+            udev_data: config.udev_data.clone(),
+            filter: config.diskstats.compile(&config::DISKSTATS_DEVICE)?,
+            devices: Roster::new(),
+            started: false,
+        })
+    }
+}
+
+impl Collector for Diskstats {
+    fn kind(&self) -> CollectorKind {
+        CollectorKind::Diskstats
+    }
+
+    fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        let text = self.file.read(ctx.buf, End::Below(2048))?;
+        let Self {
+            devices, filter, ..
+        } = self;
+        devices.begin();
+        let mut stale_facts = ctx.refresh || !self.started;
+        let parsed = parse(text, |line| {
+            let device = match devices.find(|name, _| **name == *line.name) {
+                Some(device) => device,
+                None => {
+                    let device = filter.keeps(line.name).then(|| Device::new(line));
+                    devices.insert(line.name.into(), device)
+                }
+            };
+            if let Some(device) = device {
+                stale_facts |= device.info.is_none() || device.number != line.number;
+                device.number = line.number;
+                device.set_counters(line.values(), out);
+            }
+        });
+        parsed.map_err(|source| HostError::Parse {
+            path: self.file.path().to_path_buf(),
+            source,
+        })?;
+        self.devices
+            .sweep(|_, device| device.into_iter().for_each(|device| device.retire(out)));
+        for (_, device) in self.devices.values_mut() {
+            let Some(device) = device else { continue };
+            if stale_facts {
+                let properties =
+                    Properties::read(device, &self.sys_block, &self.udev_data, ctx.buf);
+                device.set_properties(properties, out);
+            }
+            device.set_facts(out);
+        }
+        self.started = true;
+        Ok(())
+    }
+}
+
+impl Device {
+    fn new(line: &DiskLine<'_>) -> Self {
+        Self {
+            name: label_text(line.name),
+            number: line.number,
+            counters: Vec::new(),
+            info: None,
+            facts: Vec::new(),
+        }
+    }
+
+    fn set_counters(&mut self, values: &[u64], out: &mut Sink) {
+        for (at, value) in values.iter().enumerate() {
+            let (name, kind, unit, help) = COLUMNS[at];
+            if self.counters.len() == at {
+                self.counters.push(device_series(
+                    name,
+                    kind,
+                    help,
+                    &[("device", &self.name)],
+                    out,
+                ));
+            }
+            let value = *value as f64;
+            out.set(
+                self.counters[at],
+                match unit {
+                    Unit::Count => value,
+                    Unit::Sectors => value * 512.0,
+                    // A product, not a quotient: the last bit is node_exporter's.
+                    Unit::Milliseconds => value * 0.001,
+                },
+            );
+        }
+    }
+
+    fn set_properties(&mut self, properties: Properties, out: &mut Sink) {
+        if self
+            .info
+            .as_ref()
+            .is_some_and(|(_, known)| *known == properties)
+        {
+            return;
+        }
+        self.retire_facts(out);
+        let info = self.new_info(&properties, out);
+        let udev = &properties.udev;
+        let device = ("device", self.name.as_str());
+        if !udev.fs_type.is_empty() {
+            let labels = [
+                device,
+                ("type", udev.fs_type.as_str()),
+                ("usage", &udev.fs_usage),
+                ("uuid", &udev.fs_uuid),
+                ("version", &udev.fs_version),
+            ];
+            let slot = device_series(
+                "filesystem_info",
+                Kind::Gauge,
+                "Info about disk filesystem.",
+                &labels,
+                out,
+            );
+            self.facts.push((slot, 1.0));
+        }
+        if !udev.dm_name.is_empty() {
+            let labels = [
+                device,
+                ("name", udev.dm_name.as_str()),
+                ("uuid", &udev.dm_uuid),
+                ("vg_name", &udev.dm_vg_name),
+                ("lv_name", &udev.dm_lv_name),
+                ("lv_layer", &udev.dm_lv_layer),
+            ];
+            let help = "Info about disk device mapper.";
+            self.facts.push((
+                device_series("device_mapper_info", Kind::Gauge, help, &labels, out),
+                1.0,
+            ));
+        }
+        let ata = [
+            (
+                "ata_write_cache",
+                "ATA disk has a write cache.",
+                udev.ata_write_cache,
+            ),
+            (
+                "ata_write_cache_enabled",
+                "ATA disk has its write cache enabled.",
+                udev.ata_write_cache_enabled,
+            ),
+            (
+                "ata_rotation_rate_rpm",
+                "ATA disk rotation rate in RPMs (0 for SSDs).",
+                udev.ata_rotation_rate_rpm,
+            ),
+        ];
+        for (name, help, value) in ata {
+            if let Some(value) = value {
+                self.facts.push((
+                    device_series(name, Kind::Gauge, help, &[device], out),
+                    value,
+                ));
+            }
+        }
+        self.info = Some((info, properties));
+    }
+
+    fn new_info(&self, properties: &Properties, out: &mut Sink) -> Slot {
+        let (major, minor) = (
+            properties.number.0.to_string(),
+            properties.number.1.to_string(),
+        );
+        let udev = &properties.udev;
+        let labels = [
+            ("device", self.name.as_str()),
+            ("major", &major),
+            ("minor", &minor),
+            ("path", &udev.path),
+            ("wwn", &udev.wwn),
+            ("model", &udev.model),
+            ("serial", &udev.serial),
+            ("revision", &udev.revision),
+            ("rotational", if properties.rotational { "1" } else { "0" }),
+        ];
+        device_series(
+            "info",
+            Kind::Gauge,
+            "Info of /sys/block/<block_device>.",
+            &labels,
+            out,
+        )
+    }
+
+    fn set_facts(&self, out: &mut Sink) {
+        if let Some((slot, _)) = &self.info {
+            out.set(*slot, 1.0);
+        }
+        for (slot, value) in &self.facts {
+            out.set(*slot, *value);
+        }
+    }
+
+    fn retire_facts(&mut self, out: &mut Sink) {
+        self.info
+            .take()
+            .into_iter()
+            .for_each(|(slot, _)| out.retire(slot));
+        self.facts.drain(..).for_each(|(slot, _)| out.retire(slot));
+    }
+
+    fn retire(mut self, out: &mut Sink) {
+        self.retire_facts(out);
+        self.counters.into_iter().for_each(|slot| out.retire(slot));
+    }
+}
+
+impl Properties {
+    fn read(
+        device: &Device,
+        sys_block: &std::path::Path,
+        udev_data: &std::path::Path,
+        buf: &mut ReadBuf,
+    ) -> Self {
+        let (major, minor) = device.number;
+        let udev =
+            read_once(&udev_data.join(format!("b{major}:{minor}")), buf).map(UdevInfo::parse);
+        // Slashes of a name are exclamation marks in sysfs; partitions have no queue and count as not rotational.
+        let queue = sys_block
+            .join(device.name.replace('/', "!"))
+            .join("queue/rotational");
+        let rotational = read_once(&queue, buf).is_some_and(|text| trim(text) == b"1");
+        Self {
+            number: device.number,
+            udev: udev.unwrap_or_default(),
+            rotational,
+        }
+    }
+}
+
+fn device_series(
+    name: &str,
+    kind: Kind,
+    help: &str,
+    labels: &[(&str, &str)],
+    out: &mut Sink,
+) -> Slot {
+    let family = out.family(&format!("node_disk_{name}"), kind, help);
+    out.series(&family, labels)
+}
+
+/// Calls `each` with every line that has enough columns.
+pub(crate) fn parse(
+    mut text: &[u8],
+    mut each: impl FnMut(&DiskLine<'_>),
+) -> Result<(), ParseError> {
+    let mut line_number = 0;
+    while let Some(line) = next_line(&mut text) {
+        line_number += 1;
+        let parsed = parse_line(line).map_err(|expected| ParseError {
+            line: line_number,
+            expected,
+        })?;
+        if let Some(parsed) = parsed {
+            each(&parsed);
+        }
+    }
+    Ok(())
+}
+
+fn parse_line(mut rest: &[u8]) -> Result<Option<DiskLine<'_>>, &'static str> {
+    let mut short = |what| match next_field(&mut rest) {
+        Some(field) => number(field)
+            .and_then(|n| u32::try_from(n).ok())
+            .map(Some)
+            .ok_or(what),
+        None => Ok(None),
+    };
+    let (Some(major), Some(minor)) = (short("a major number")?, short("a minor number")?) else {
+        return Ok(None);
+    };
+    let Some(name) = next_field(&mut rest) else {
+        return Ok(None);
+    };
+    let mut line = DiskLine {
+        number: (major, minor),
+        name,
+        values: [0; COLUMNS.len()],
+        columns: 0,
+    };
+    for value in &mut line.values {
+        match next_u64(&mut rest).map_err(|_| "counters as numbers")? {
+            Some(parsed) => *value = parsed,
+            None => break,
+        }
+        line.columns += 1;
+    }
+    Ok((line.columns >= MIN_COLUMNS).then_some(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_11_to_17_columns() {
+        let text = b" 3 1 hda1 1 2 3 4\n 8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n\n\
+            8 16 sdb 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18\n";
+        let mut seen = Vec::new();
+        parse(text, |line| {
+            seen.push((line.name.to_vec(), line.number, line.values().len()));
+        })
+        .expect("well formed");
+        assert_eq!(
+            seen,
+            [
+                (b"sda".to_vec(), (8, 0), 11),
+                (b"sdb".to_vec(), (8, 16), 17)
+            ]
+        );
+    }
+
+    #[test]
+    fn malformed_lines_are_errors() {
+        for bad in [
+            &b"x 0 sda 1"[..],
+            b"8 -1 sda",
+            b"8 0 sda 1 2 -3 4 5 6 7 8 9 10 11",
+        ] {
+            assert!(parse(bad, |_| {}).is_err(), "{bad:?}");
+        }
+    }
+}

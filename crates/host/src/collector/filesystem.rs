@@ -1,0 +1,447 @@
+//! Mounted file systems: `mountinfo` read when it changes, `statfs` on its own threads.
+//!
+//! Invariant: `collect` never calls `statfs`, and waits for it at most once per mount that stops answering.
+//! One set of series per (device, mount point, type), however often it is mounted over.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::collector::{Collector, Ctx};
+use crate::config::{self, CollectorKind, HostConfig};
+use crate::error::HostError;
+use crate::filter::Filter;
+use crate::kept::{End, KeptFile, ReadBuf};
+use crate::mountinfo::{self, MountLine};
+use crate::roster::Roster;
+use crate::scan::label_text;
+use crate::sink::{Kind, Sink, Slot};
+use crate::statfs::{FsStat, Mount, Pool, Statfs};
+
+pub(crate) struct Filesystem {
+    /// Of process 1, or of this one where process 1 is hidden.
+    file: KeptFile,
+    own_file: PathBuf,
+    rootfs: PathBuf,
+    mount_points: Filter,
+    fs_types: Filter,
+    targets: Roster<Key, Option<Target>>,
+    pool: Pool,
+    wait: Duration,
+    mount_timeout: Duration,
+    read: bool,
+}
+
+/// Raw bytes of a line; what they mean as labels is worked out once.
+#[derive(PartialEq, Eq)]
+struct Key {
+    device: Box<[u8]>,
+    mount_point: Box<[u8]>,
+    fs_type: Box<[u8]>,
+}
+
+struct Target {
+    labels: [String; 3],
+    mount: Arc<Mount>,
+    options_read_only: bool,
+    /// One per device number.
+    infos: Roster<(u32, u32), Option<Slot>>,
+    sizes: Option<[Slot; 7]>,
+    error: Option<Failure>,
+    /// A line of this reading named it already.
+    listed: bool,
+}
+
+struct Failure {
+    cause: Cause,
+    read_only: Slot,
+    device_error: Slot,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Errno(i32),
+    Timeout,
+}
+
+impl Filesystem {
+    pub(crate) fn new(config: &HostConfig, statfs: Box<dyn Statfs>) -> Result<Self, HostError> {
+        let flags = &config.filesystem;
+        Ok(Self {
+            file: KeptFile::new(config.procfs.join("1/mountinfo")),
+            own_file: config.procfs.join("self/mountinfo"),
+            rootfs: config.rootfs.clone(),
+            mount_points: flags.mount_points.compile(&config::MOUNT_POINTS)?,
+            fs_types: flags.fs_types.compile(&config::FS_TYPES)?,
+            targets: Roster::new(),
+            pool: Pool::new(statfs, flags.stat_workers),
+            wait: Duration::from_millis(u64::from(flags.wait_ms)),
+            mount_timeout: Duration::from_millis(u64::from(flags.mount_timeout_ms)),
+            read: false,
+        })
+    }
+
+    /// Tells whether a mount has come or gone since the last call.
+    fn mounts_changed(&mut self) -> bool {
+        let Ok(fd) = self.file.fd() else { return true };
+        let mut fds = [PollFd::new(fd, PollFlags::PRI)];
+        let asked = poll(&mut fds, Some(&Timespec::default()));
+        asked.is_err() || fds[0].revents().intersects(PollFlags::PRI | PollFlags::ERR)
+    }
+
+    fn read_mounts(&mut self, buf: &mut ReadBuf, out: &mut Sink) -> Result<(), HostError> {
+        let text = match self.file.read(buf, End::Empty) {
+            Err(HostError::Read {
+                source: Errno::NOENT | Errno::ACCESS | Errno::PERM,
+                ..
+            }) => {
+                self.file = KeptFile::new(self.own_file.clone());
+                self.file.read(buf, End::Empty)?
+            }
+            read => read?,
+        };
+        self.targets.begin();
+        for (_, target) in self.targets.values_mut() {
+            if let Some(target) = target {
+                target.listed = false;
+                target.infos.begin();
+            }
+        }
+        let Self {
+            targets,
+            rootfs,
+            mount_points,
+            fs_types,
+            ..
+        } = self;
+        let parsed = mountinfo::parse(text, |line| {
+            let same = |key: &Key, _: &_| {
+                *key.mount_point == *line.mount_point
+                    && *key.device == *line.source
+                    && *key.fs_type == *line.fs_type
+            };
+            let target = match targets.find(same) {
+                Some(target) => target,
+                None => {
+                    let key = Key {
+                        device: line.source.into(),
+                        mount_point: line.mount_point.into(),
+                        fs_type: line.fs_type.into(),
+                    };
+                    targets.insert(key, Target::new(line, rootfs, mount_points, fs_types))
+                }
+            };
+            if let Some(target) = target {
+                target.list(line);
+            }
+        });
+        parsed.map_err(|source| HostError::Parse {
+            path: self.file.path().to_path_buf(),
+            source,
+        })?;
+        self.targets.sweep(|_, target| {
+            if let Some(target) = target {
+                target.retire(out);
+            }
+        });
+        for (_, target) in self.targets.values_mut() {
+            if let Some(target) = target {
+                target
+                    .infos
+                    .sweep(|_, slot| slot.into_iter().for_each(|slot| out.retire(slot)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Collector for Filesystem {
+    fn kind(&self) -> CollectorKind {
+        CollectorKind::Filesystem
+    }
+
+    fn prepare(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        // The poll comes first in any case: it must not miss a change that follows the reading.
+        if self.mounts_changed() || ctx.refresh || !self.read {
+            self.read = false;
+            self.read_mounts(ctx.buf, out)?;
+            self.read = true;
+        }
+        self.pool.ask(mounts(&mut self.targets))
+    }
+
+    fn collect(&mut self, _ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        self.pool
+            .wait(mounts(&mut self.targets), Instant::now() + self.wait)?;
+        for (_, target) in self.targets.values_mut() {
+            let Some(target) = target else { continue };
+            let answer = target.mount.answer();
+            if answer
+                .waiting
+                .is_some_and(|waiting| waiting >= self.mount_timeout)
+            {
+                target.set_failed(Cause::Timeout, out);
+                continue;
+            }
+            match answer.last {
+                Some(Ok(stat)) => target.set_sizes(&stat, out),
+                Some(Err(errno)) => target.set_failed(Cause::Errno(errno), out),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn mounts(targets: &mut Roster<Key, Option<Target>>) -> impl Iterator<Item = &Arc<Mount>> {
+    targets
+        .values_mut()
+        .filter_map(|(_, target)| target.as_ref())
+        .map(|target| &target.mount)
+}
+
+impl Target {
+    /// Returns `None` for a mount that the filters drop.
+    fn new(
+        line: &MountLine<'_>,
+        rootfs: &std::path::Path,
+        mount_points: &Filter,
+        fs_types: &Filter,
+    ) -> Option<Self> {
+        let rootfs = rootfs.as_os_str().as_bytes();
+        // The label keeps the escapes node_exporter keeps; the path has none.
+        let shown = strip_root(&mountinfo::unescape(line.mount_point, b" \t"), rootfs).to_vec();
+        if !mount_points.keeps(&shown) || !fs_types.keeps(line.fs_type) {
+            return None;
+        }
+        let real = mountinfo::unescape(line.mount_point, b" \t\n\\#");
+        let path = CString::new(join(rootfs, strip_root(&real, rootfs))).ok()?;
+        Some(Self {
+            labels: [line.source, &shown[..], line.fs_type].map(label_text),
+            mount: Mount::new(path),
+            options_read_only: false,
+            infos: Roster::new(),
+            sizes: None,
+            error: None,
+            listed: false,
+        })
+    }
+
+    fn list(&mut self, line: &MountLine<'_>) {
+        if !self.listed {
+            self.listed = true;
+            self.options_read_only = line.read_only();
+        }
+        let number = (line.major, line.minor);
+        if self.infos.find(|known, _| *known == number).is_none() {
+            self.infos.insert(number, None);
+        }
+    }
+
+    fn set_sizes(&mut self, stat: &FsStat, out: &mut Sink) {
+        if self.sizes.is_none() {
+            self.sizes = Some(self.new_sizes(out));
+        }
+        let block_bytes = stat.block_bytes as f64;
+        let read_only = self.options_read_only || stat.read_only;
+        let values = [
+            stat.blocks as f64 * block_bytes,
+            stat.blocks_free as f64 * block_bytes,
+            stat.blocks_available as f64 * block_bytes,
+            stat.files as f64,
+            stat.files_free as f64,
+            f64::from(u8::from(read_only)),
+            0.0,
+        ];
+        for (slot, value) in self.sizes.iter().flatten().zip(values) {
+            out.set(*slot, value);
+        }
+        let Self { labels, infos, .. } = self;
+        for (number, slot) in infos.values_mut() {
+            let slot = *slot.get_or_insert_with(|| new_info(labels, *number, out));
+            out.set(slot, 1.0);
+        }
+    }
+
+    fn new_sizes(&self, out: &mut Sink) -> [Slot; 7] {
+        const FAMILIES: [(&str, &str); 7] = [
+            ("node_filesystem_size_bytes", "Filesystem size in bytes."),
+            (
+                "node_filesystem_free_bytes",
+                "Filesystem free space in bytes.",
+            ),
+            (
+                "node_filesystem_avail_bytes",
+                "Filesystem space available to non-root users in bytes.",
+            ),
+            ("node_filesystem_files", "Filesystem total file nodes."),
+            (
+                "node_filesystem_files_free",
+                "Filesystem total free file nodes.",
+            ),
+            READ_ONLY,
+            DEVICE_ERROR,
+        ];
+        FAMILIES.map(|(name, help)| self.series(name, help, "", out))
+    }
+
+    fn set_failed(&mut self, cause: Cause, out: &mut Sink) {
+        if self
+            .error
+            .as_ref()
+            .is_none_or(|failure| failure.cause != cause)
+        {
+            if let Some(old) = self.error.take() {
+                old.retire(out);
+            }
+            let text = cause.text();
+            self.error = Some(Failure {
+                cause,
+                read_only: self.series(READ_ONLY.0, READ_ONLY.1, &text, out),
+                device_error: self.series(DEVICE_ERROR.0, DEVICE_ERROR.1, &text, out),
+            });
+        }
+        if let Some(failure) = &self.error {
+            out.set(
+                failure.read_only,
+                f64::from(u8::from(self.options_read_only)),
+            );
+            out.set(failure.device_error, 1.0);
+        }
+    }
+
+    fn series(&self, name: &str, help: &str, device_error: &str, out: &mut Sink) -> Slot {
+        let family = out.family(name, Kind::Gauge, help);
+        let [device, mount_point, fs_type] = &self.labels;
+        let labels = [
+            ("device", device.as_str()),
+            ("mountpoint", mount_point.as_str()),
+            ("fstype", fs_type.as_str()),
+            ("device_error", device_error),
+        ];
+        out.series(&family, &labels)
+    }
+
+    fn retire(mut self, out: &mut Sink) {
+        self.sizes
+            .iter()
+            .flatten()
+            .for_each(|slot| out.retire(*slot));
+        self.error
+            .into_iter()
+            .for_each(|failure| failure.retire(out));
+        self.infos
+            .values_mut()
+            .filter_map(|(_, slot)| *slot)
+            .for_each(|slot| out.retire(slot));
+    }
+}
+
+const READ_ONLY: (&str, &str) = ("node_filesystem_readonly", "Filesystem read-only status.");
+const DEVICE_ERROR: (&str, &str) = (
+    "node_filesystem_device_error",
+    "Whether an error occurred while getting statistics for the given device.",
+);
+
+fn new_info(labels: &[String; 3], (major, minor): (u32, u32), out: &mut Sink) -> Slot {
+    let family = out.family(
+        "node_filesystem_mount_info",
+        Kind::Gauge,
+        "Filesystem mount information.",
+    );
+    let (major, minor) = (major.to_string(), minor.to_string());
+    let labels = [
+        ("device", labels[0].as_str()),
+        ("major", &major),
+        ("minor", &minor),
+        ("mountpoint", labels[1].as_str()),
+    ];
+    out.series(&family, &labels)
+}
+
+impl Failure {
+    fn retire(self, out: &mut Sink) {
+        out.retire(self.read_only);
+        out.retire(self.device_error);
+    }
+}
+
+impl Cause {
+    /// The words node_exporter (that is, Go) has for it.
+    fn text(self) -> String {
+        let number = match self {
+            Self::Timeout => return "mountpoint timeout".into(),
+            Self::Errno(number) => number,
+        };
+        let known = match Errno::from_raw_os_error(number) {
+            Errno::PERM => "operation not permitted",
+            Errno::NOENT => "no such file or directory",
+            Errno::IO => "input/output error",
+            Errno::NXIO => "no such device or address",
+            Errno::NOMEM => "cannot allocate memory",
+            Errno::ACCESS => "permission denied",
+            Errno::NODEV => "no such device",
+            Errno::NOTDIR => "not a directory",
+            Errno::INVAL => "invalid argument",
+            Errno::NAMETOOLONG => "file name too long",
+            Errno::NOSYS => "function not implemented",
+            Errno::LOOP => "too many levels of symbolic links",
+            Errno::NODATA => "no data available",
+            Errno::PROTO => "protocol error",
+            Errno::OVERFLOW => "value too large for defined data type",
+            Errno::OPNOTSUPP => "operation not supported",
+            Errno::NETDOWN => "network is down",
+            Errno::NETUNREACH => "network is unreachable",
+            Errno::CONNABORTED => "software caused connection abort",
+            Errno::CONNRESET => "connection reset by peer",
+            Errno::NOTCONN => "transport endpoint is not connected",
+            Errno::SHUTDOWN => "cannot send after transport endpoint shutdown",
+            Errno::TIMEDOUT => "connection timed out",
+            Errno::CONNREFUSED => "connection refused",
+            Errno::HOSTDOWN => "host is down",
+            Errno::HOSTUNREACH => "no route to host",
+            Errno::STALE => "stale NFS file handle",
+            Errno::UCLEAN => "structure needs cleaning",
+            Errno::REMOTEIO => "remote I/O error",
+            Errno::NOKEY => "required key not available",
+            Errno::KEYEXPIRED => "key has expired",
+            Errno::KEYREVOKED => "key has been revoked",
+            _ => return format!("errno {number}"),
+        };
+        known.into()
+    }
+}
+
+/// Removes the host's root from a mount point below it; others stay as they are.
+fn strip_root<'a>(mount_point: &'a [u8], rootfs: &[u8]) -> &'a [u8] {
+    match mount_point.strip_prefix(rootfs.strip_suffix(b"/").unwrap_or(rootfs)) {
+        Some(b"") => b"/",
+        Some(rest) if rest.first() == Some(&b'/') => rest,
+        _ => mount_point,
+    }
+}
+
+fn join(rootfs: &[u8], mount_point: &[u8]) -> Vec<u8> {
+    [rootfs.strip_suffix(b"/").unwrap_or(rootfs), mount_point].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_root_is_stripped_by_whole_components() {
+        assert_eq!(strip_root(b"/host/var", b"/host"), b"/var");
+        assert_eq!(strip_root(b"/host", b"/host/"), b"/");
+        assert_eq!(strip_root(b"/hostile", b"/host"), b"/hostile");
+        assert_eq!(strip_root(b"/var", b"/"), b"/var");
+        assert_eq!(strip_root(b"/", b"/"), b"/");
+        assert_eq!(join(b"/host", b"/var"), b"/host/var");
+        assert_eq!(join(b"/", b"/"), b"/");
+    }
+}

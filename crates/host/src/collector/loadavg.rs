@@ -1,0 +1,74 @@
+//! `/proc/loadavg`: the three load averages.
+//!
+//! Invariant: values are the printed decimals, correctly rounded.
+
+use crate::collector::{Collector, Ctx};
+use crate::config::CollectorKind;
+use crate::error::{HostError, ParseError};
+use crate::kept::{End, KeptFile};
+use crate::scan::{decimal, next_field};
+use crate::sink::{Kind, Sink, Slot};
+
+pub(crate) struct Loadavg {
+    file: KeptFile,
+    slots: Option<[Slot; 3]>,
+}
+
+impl Loadavg {
+    pub(crate) fn new(file: KeptFile) -> Self {
+        Self { file, slots: None }
+    }
+}
+
+impl Collector for Loadavg {
+    fn kind(&self) -> CollectorKind {
+        CollectorKind::Loadavg
+    }
+
+    fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        let text = self.file.read(ctx.buf, End::Short)?;
+        let loads = parse(text).map_err(|source| HostError::Parse {
+            path: self.file.path().to_path_buf(),
+            source,
+        })?;
+        let slots = self.slots.get_or_insert_with(|| {
+            [
+                ("node_load1", "1m load average."),
+                ("node_load5", "5m load average."),
+                ("node_load15", "15m load average."),
+            ]
+            .map(|(name, help)| out.single(name, Kind::Gauge, help))
+        });
+        for (slot, load) in slots.iter().zip(loads) {
+            out.set(*slot, load);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn parse(mut text: &[u8]) -> Result<[f64; 3], ParseError> {
+    let mut loads = [0.0; 3];
+    for load in &mut loads {
+        *load = next_field(&mut text).and_then(decimal).ok_or(ParseError {
+            line: 1,
+            expected: "three load averages",
+        })?;
+    }
+    Ok(loads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_decimals_or_nothing() {
+        assert_eq!(
+            parse(b"0.21 10.37 0.39 1/719 19737\n"),
+            Ok([0.21, 10.37, 0.39])
+        );
+        for bad in [&b""[..], b"0.1 0.2", b"0.1 0.2\n", b"a 0.2 0.3", b"-1 0 0"] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

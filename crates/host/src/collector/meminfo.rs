@@ -1,0 +1,174 @@
+//! `/proc/meminfo`: the fields node_exporter knows, in bytes.
+//!
+//! Invariant: a field is exported if and only if it is in `FIELDS`; other fields of newer kernels are skipped.
+
+use crate::collector::{Collector, Ctx};
+use crate::config::CollectorKind;
+use crate::error::{HostError, ParseError};
+use crate::kept::{End, KeptFile};
+use crate::roster::Roster;
+use crate::scan::{next_field, next_line, number};
+use crate::sink::{Kind, Sink, Slot};
+
+/// The kernel's names; all but the last four are exported in bytes, with the suffix `_bytes`.
+const FIELDS: [&str; 51] = [
+    "MemTotal",
+    "MemFree",
+    "MemAvailable",
+    "Buffers",
+    "Cached",
+    "SwapCached",
+    "Active",
+    "Inactive",
+    "Active(anon)",
+    "Inactive(anon)",
+    "Active(file)",
+    "Inactive(file)",
+    "Unevictable",
+    "Mlocked",
+    "SwapTotal",
+    "SwapFree",
+    "Zswap",
+    "Zswapped",
+    "Dirty",
+    "Writeback",
+    "AnonPages",
+    "Mapped",
+    "Shmem",
+    "Slab",
+    "SReclaimable",
+    "SUnreclaim",
+    "KernelStack",
+    "PageTables",
+    "NFS_Unstable",
+    "Bounce",
+    "WritebackTmp",
+    "CommitLimit",
+    "Committed_AS",
+    "VmallocTotal",
+    "VmallocUsed",
+    "VmallocChunk",
+    "Percpu",
+    "HardwareCorrupted",
+    "AnonHugePages",
+    "ShmemHugePages",
+    "ShmemPmdMapped",
+    "CmaTotal",
+    "CmaFree",
+    "Hugepagesize",
+    "DirectMap4k",
+    "DirectMap2M",
+    "DirectMap1G",
+    "HugePages_Total",
+    "HugePages_Free",
+    "HugePages_Rsvd",
+    "HugePages_Surp",
+];
+const PAGE_COUNTS: usize = 4;
+
+pub(crate) struct Meminfo {
+    file: KeptFile,
+    lines: Roster<Box<[u8]>, Option<Slot>>,
+}
+
+impl Meminfo {
+    pub(crate) fn new(file: KeptFile) -> Self {
+        Self {
+            file,
+            lines: Roster::new(),
+        }
+    }
+}
+
+impl Collector for Meminfo {
+    fn kind(&self) -> CollectorKind {
+        CollectorKind::Meminfo
+    }
+
+    fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        let text = self.file.read(ctx.buf, End::Short)?;
+        self.lines.begin();
+        let lines = &mut self.lines;
+        let parsed = parse(text, |key, value| {
+            let slot = match lines.find(|known, _| **known == *key) {
+                Some(slot) => *slot,
+                None => *lines.insert(key.into(), new_slot(key, out)),
+            };
+            if let Some(slot) = slot {
+                out.set(slot, value as f64);
+            }
+        });
+        parsed.map_err(|source| HostError::Parse {
+            path: self.file.path().to_path_buf(),
+            source,
+        })
+    }
+}
+
+/// Calls `each` with every field's name, without its colon, and its value in bytes (a plain count has no unit).
+pub(crate) fn parse(mut text: &[u8], mut each: impl FnMut(&[u8], u64)) -> Result<(), ParseError> {
+    let mut line_number = 0;
+    while let Some(mut line) = next_line(&mut text) {
+        line_number += 1;
+        let error = |expected| ParseError {
+            line: line_number,
+            expected,
+        };
+        let Some(key) = next_field(&mut line) else {
+            continue;
+        };
+        let value = next_field(&mut line)
+            .and_then(number)
+            .ok_or(error("a number after the field's name"))?;
+        let bytes = match next_field(&mut line) {
+            None => value,
+            Some(b"kB") => value.wrapping_mul(1024),
+            Some(_) => return Err(error("no unit but kB")),
+        };
+        each(key.strip_suffix(b":").unwrap_or(key), bytes);
+    }
+    Ok(())
+}
+
+fn new_slot(key: &[u8], out: &mut Sink) -> Option<Slot> {
+    let at = FIELDS.iter().position(|field| field.as_bytes() == key)?;
+    let mut name = FIELDS[at].replace('(', "_").replace(')', "");
+    if at < FIELDS.len() - PAGE_COUNTS {
+        name.push_str("_bytes");
+    }
+    let help = format!("Memory information field {name}.");
+    Some(out.single(&format!("node_memory_{name}"), Kind::Gauge, &help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_and_counts() {
+        let mut seen = Vec::new();
+        let text = b"MemTotal:        3742148 kB\nHugePages_Total:       7\n\nActive(anon): 2 kB";
+        parse(text, |key, value| {
+            seen.push((String::from_utf8_lossy(key).into_owned(), value));
+        })
+        .expect("well formed");
+        let expected = [
+            ("MemTotal", 3_742_148 * 1024),
+            ("HugePages_Total", 7),
+            ("Active(anon)", 2048),
+        ];
+        assert_eq!(seen, expected.map(|(key, value)| (key.to_string(), value)));
+    }
+
+    #[test]
+    fn malformed_lines_are_errors() {
+        for bad in [
+            &b"MemTotal:"[..],
+            b"MemTotal: x kB",
+            b"MemTotal: 1 MB",
+            b"MemTotal: -1 kB",
+        ] {
+            assert!(parse(bad, |_, _| {}).is_err(), "{bad:?}");
+        }
+    }
+}

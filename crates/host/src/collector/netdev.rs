@@ -1,0 +1,437 @@
+//! Network device counters: one netlink dump of 64-bit statistics a round, or `/proc/net/dev`.
+//!
+//! Invariant: names and filters are looked at only when the kernel reports a changed link; a round in between is the
+//! counters alone, matched by interface index. A device that keeps its name keeps its series.
+
+use narthex_model::MetricType;
+use rustix::fs::PROC_SUPER_MAGIC;
+
+use crate::collector::{Collector, Ctx};
+use crate::config::{self, CollectorKind, HostConfig, NetdevConfig, NetdevSource};
+use crate::error::{HostError, ParseError};
+use crate::filter::Filter;
+use crate::kept::{End, KeptFile};
+use crate::links::{Address, Link, Links};
+use crate::roster::Roster;
+use crate::scan::{label_text, next_line, next_u64, trim};
+use crate::sink::{Sink, Slot};
+
+/// One exported counter: the middle of its name and the kernel's counters it sums.
+type Output = (&'static str, &'static [usize]);
+
+// Places in the kernel's `struct rtnl_link_stats64`.
+const RX_DROPPED: usize = 6;
+const RX_LENGTH_ERRORS: usize = 10;
+const RX_OVER_ERRORS: usize = 11;
+const RX_CRC_ERRORS: usize = 12;
+const RX_FRAME_ERRORS: usize = 13;
+const RX_MISSED_ERRORS: usize = 15;
+const TX_ABORTED_ERRORS: usize = 16;
+const TX_CARRIER_ERRORS: usize = 17;
+const TX_HEARTBEAT_ERRORS: usize = 19;
+const TX_WINDOW_ERRORS: usize = 20;
+
+/// The names of `/proc/net/dev`, which sums in the same way.
+const FOLDED: [Output; 17] = [
+    ("receive_packets", &[0]),
+    ("transmit_packets", &[1]),
+    ("receive_bytes", &[2]),
+    ("transmit_bytes", &[3]),
+    ("receive_errs", &[4]),
+    ("transmit_errs", &[5]),
+    ("receive_drop", &[RX_DROPPED, RX_MISSED_ERRORS]),
+    ("transmit_drop", &[7]),
+    ("receive_multicast", &[8]),
+    ("transmit_colls", &[9]),
+    (
+        "receive_frame",
+        &[
+            RX_FRAME_ERRORS,
+            RX_LENGTH_ERRORS,
+            RX_OVER_ERRORS,
+            RX_CRC_ERRORS,
+        ],
+    ),
+    ("receive_fifo", &[14]),
+    (
+        "transmit_carrier",
+        &[
+            TX_CARRIER_ERRORS,
+            TX_ABORTED_ERRORS,
+            TX_HEARTBEAT_ERRORS,
+            TX_WINDOW_ERRORS,
+        ],
+    ),
+    ("transmit_fifo", &[18]),
+    ("receive_compressed", &[21]),
+    ("transmit_compressed", &[22]),
+    ("receive_nohandler", &[23]),
+];
+
+const DETAILED: [Output; 24] = [
+    ("receive_packets", &[0]),
+    ("transmit_packets", &[1]),
+    ("receive_bytes", &[2]),
+    ("transmit_bytes", &[3]),
+    ("receive_errors", &[4]),
+    ("transmit_errors", &[5]),
+    ("receive_dropped", &[6]),
+    ("transmit_dropped", &[7]),
+    ("multicast", &[8]),
+    ("collisions", &[9]),
+    ("receive_length_errors", &[10]),
+    ("receive_over_errors", &[11]),
+    ("receive_crc_errors", &[12]),
+    ("receive_frame_errors", &[13]),
+    ("receive_fifo_errors", &[14]),
+    ("receive_missed_errors", &[15]),
+    ("transmit_aborted_errors", &[16]),
+    ("transmit_carrier_errors", &[17]),
+    ("transmit_fifo_errors", &[18]),
+    ("transmit_heartbeat_errors", &[19]),
+    ("transmit_window_errors", &[20]),
+    ("receive_compressed", &[21]),
+    ("transmit_compressed", &[22]),
+    ("receive_nohandler", &[23]),
+];
+
+/// The columns of `/proc/net/dev`, in its order.
+const PROC_FOLDED: [Output; 16] = [
+    ("receive_bytes", &[0]),
+    ("receive_packets", &[1]),
+    ("receive_errs", &[2]),
+    ("receive_drop", &[3]),
+    ("receive_fifo", &[4]),
+    ("receive_frame", &[5]),
+    ("receive_compressed", &[6]),
+    ("receive_multicast", &[7]),
+    ("transmit_bytes", &[8]),
+    ("transmit_packets", &[9]),
+    ("transmit_errs", &[10]),
+    ("transmit_drop", &[11]),
+    ("transmit_fifo", &[12]),
+    ("transmit_colls", &[13]),
+    ("transmit_carrier", &[14]),
+    ("transmit_compressed", &[15]),
+];
+
+const PROC_DETAILED: [Output; 16] = {
+    let mut outputs = PROC_FOLDED;
+    outputs[2].0 = "receive_errors";
+    outputs[3].0 = "receive_dropped";
+    outputs[10].0 = "transmit_errors";
+    outputs[11].0 = "transmit_dropped";
+    outputs
+};
+
+pub(crate) struct Netdev {
+    file: KeptFile,
+    links: Option<Links>,
+    filter: Filter,
+    config: NetdevConfig,
+    netlink: bool,
+    outputs: &'static [Output],
+    devices: Roster<Box<[u8]>, Option<Device>>,
+    addresses: Roster<Address, Slot>,
+}
+
+struct Device {
+    index: u32,
+    alias: Option<Box<[u8]>>,
+    slots: Vec<Slot>,
+}
+
+impl Netdev {
+    pub(crate) fn new(config: &HostConfig) -> Result<Self, HostError> {
+        let netlink = match config.netdev.source {
+            NetdevSource::Netlink => true,
+            NetdevSource::ProcNetDev => false,
+            NetdevSource::Auto => rustix::fs::statfs(&config.procfs)
+                .is_ok_and(|answer| answer.f_type == PROC_SUPER_MAGIC),
+        };
+        Ok(Self {
+            file: KeptFile::new(config.procfs.join("net/dev")),
+            links: None,
+            filter: config.netdev.device.compile(&config::NETDEV_DEVICE)?,
+            config: config.netdev.clone(),
+            netlink,
+            outputs: match (netlink, config.netdev.detailed) {
+                (true, false) => &FOLDED,
+                (true, true) => &DETAILED,
+                (false, false) => &PROC_FOLDED,
+                (false, true) => &PROC_DETAILED,
+            },
+            devices: Roster::new(),
+            addresses: Roster::new(),
+        })
+    }
+
+    fn collect_netlink(&mut self, out: &mut Sink) -> Result<(), HostError> {
+        let mut links = match self.links.take() {
+            Some(links) => links,
+            None => Links::open()?,
+        };
+        if links.changed() {
+            self.read_links(&mut links, out)?;
+        }
+        let Self {
+            devices, outputs, ..
+        } = self;
+        devices.begin();
+        links.counters(|index, counters| {
+            let known = devices
+                .find(|_, device| device.as_ref().is_some_and(|device| device.index == index));
+            if let Some(Some(device)) = known {
+                device.set(outputs, counters, out);
+            }
+        })?;
+        if self.config.address_info {
+            self.read_addresses(&mut links, out)?;
+        }
+        // Only now: after an error the sockets are opened anew.
+        self.links = Some(links);
+        Ok(())
+    }
+
+    /// Brings the devices in line with the kernel's list of links.
+    fn read_links(&mut self, links: &mut Links, out: &mut Sink) -> Result<(), HostError> {
+        self.devices.begin();
+        links.list(|link| self.see(link, out))?;
+        self.devices
+            .sweep(|_, device| device.into_iter().for_each(|device| device.retire(out)));
+        Ok(())
+    }
+
+    fn see(&mut self, link: Link<'_>, out: &mut Sink) {
+        let Self {
+            devices,
+            filter,
+            config,
+            outputs,
+            ..
+        } = self;
+        let alias = config.label_ifalias.then_some(link.alias);
+        if let Some(device) = devices.find(|name, _| **name == *link.name) {
+            if let Some(device) = device {
+                device.index = link.index;
+                if device.alias.as_deref() != alias {
+                    std::mem::replace(device, Device::new(&link, alias, outputs, out)).retire(out);
+                }
+            }
+            return;
+        }
+        let device = filter
+            .keeps(link.name)
+            .then(|| Device::new(&link, alias, outputs, out));
+        devices.insert(link.name.into(), device);
+    }
+
+    fn read_addresses(&mut self, links: &mut Links, out: &mut Sink) -> Result<(), HostError> {
+        let Self {
+            addresses, devices, ..
+        } = self;
+        addresses.begin();
+        links.addresses(|address| {
+            if let Some(slot) = addresses.find(|known, _| *known == address) {
+                out.set(*slot, 1.0);
+                return;
+            }
+            let named = devices.values_mut().find(|(_, device)| {
+                device
+                    .as_ref()
+                    .is_some_and(|device| device.index == address.index)
+            });
+            if let Some((name, _)) = named {
+                let slot = new_address(&label_text(name), &address, out);
+                out.set(slot, 1.0);
+                addresses.insert(address, slot);
+            }
+        })?;
+        addresses.sweep(|_, slot| out.retire(slot));
+        Ok(())
+    }
+
+    fn collect_proc(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        let text = self.file.read(ctx.buf, End::Below(2048))?;
+        let Self {
+            devices,
+            filter,
+            outputs,
+            ..
+        } = self;
+        devices.begin();
+        let parsed = parse(text, |name, counters| {
+            let device = match devices.find(|known, _| **known == *name) {
+                Some(device) => device,
+                None => {
+                    let link = Link {
+                        index: 0,
+                        name,
+                        alias: b"",
+                    };
+                    let device = filter
+                        .keeps(name)
+                        .then(|| Device::new(&link, None, outputs, out));
+                    devices.insert(name.into(), device)
+                }
+            };
+            if let Some(device) = device {
+                device.set(outputs, counters, out);
+            }
+        });
+        parsed.map_err(|source| HostError::Parse {
+            path: self.file.path().to_path_buf(),
+            source,
+        })?;
+        self.devices
+            .sweep(|_, device| device.into_iter().for_each(|device| device.retire(out)));
+        Ok(())
+    }
+}
+
+impl Collector for Netdev {
+    fn kind(&self) -> CollectorKind {
+        CollectorKind::Netdev
+    }
+
+    fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        if self.netlink {
+            self.collect_netlink(out)
+        } else {
+            self.collect_proc(ctx, out)
+        }
+    }
+}
+
+impl Device {
+    fn new(link: &Link<'_>, alias: Option<&[u8]>, outputs: &[Output], out: &mut Sink) -> Self {
+        let name = label_text(link.name);
+        let alias_text = alias.map(label_text);
+        let mut labels = vec![("device", name.as_str())];
+        labels.extend(alias_text.as_deref().map(|text| ("ifalias", text)));
+        let slots = outputs
+            .iter()
+            .map(|(key, _)| {
+                let help = format!("Network device statistic {key}.");
+                let family = out.family(
+                    &format!("node_network_{key}_total"),
+                    MetricType::Counter,
+                    &help,
+                );
+                out.series(&family, &labels)
+            })
+            .collect();
+        Self {
+            index: link.index,
+            alias: alias.map(Into::into),
+            slots,
+        }
+    }
+
+    fn set(&self, outputs: &[Output], counters: &[u64], out: &mut Sink) {
+        for (slot, (_, parts)) in self.slots.iter().zip(outputs) {
+            let sum = parts.iter().fold(0_u64, |sum, part| {
+                // Older kernels have fewer counters.
+                sum.wrapping_add(counters.get(*part).copied().unwrap_or(0))
+            });
+            out.set(*slot, sum as f64);
+        }
+    }
+
+    fn retire(self, out: &mut Sink) {
+        self.slots.into_iter().for_each(|slot| out.retire(slot));
+    }
+}
+
+fn new_address(device: &str, address: &Address, out: &mut Sink) -> Slot {
+    let help = "node network address by device";
+    let family = out.family("node_network_address_info", MetricType::Gauge, help);
+    let (ip, netmask) = (address.ip.to_string(), address.prefix_bits.to_string());
+    let labels = [
+        ("device", device),
+        ("address", ip.as_str()),
+        ("netmask", netmask.as_str()),
+        ("scope", address.scope()),
+    ];
+    out.series(&family, &labels)
+}
+
+/// Calls `each` with every device's name and its 16 counters.
+pub(crate) fn parse(
+    mut text: &[u8],
+    mut each: impl FnMut(&[u8], &[u64]),
+) -> Result<(), ParseError> {
+    const HEADER_LINES: u32 = 2;
+    let mut line_number = 0;
+    while let Some(line) = next_line(&mut text) {
+        line_number += 1;
+        if line_number <= HEADER_LINES {
+            continue;
+        }
+        let error = |expected| ParseError {
+            line: line_number,
+            expected,
+        };
+        // A name may hold a colon itself: an alias such as eth0:1.
+        let at = memchr::memrchr(b':', line).ok_or(error("a colon after the device"))?;
+        let name = trim(&line[..at]);
+        if name.is_empty() {
+            return Err(error("a device"));
+        }
+        let mut rest = &line[at + 1..];
+        let mut counters = [0; 16];
+        for counter in &mut counters {
+            *counter = next_u64(&mut rest)
+                .ok()
+                .flatten()
+                .ok_or(error("sixteen counters"))?;
+        }
+        each(name, &counters);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_hold_colons_and_stick_to_their_numbers() {
+        let text = b"Inter-|\n face |\n  eth0:1:12 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n";
+        let mut seen = 0;
+        let parsed = parse(text, |name, counters| {
+            seen += 1;
+            assert_eq!((name, counters[0], counters[15]), (&b"eth0:1"[..], 12, 16));
+        });
+        assert_eq!((parsed, seen), (Ok(()), 1));
+    }
+
+    #[test]
+    fn malformed_lines_are_errors() {
+        for bad in ["eth0 1", ": 1 2", "eth0: 1 2 3", "eth0: a"] {
+            let text = format!("h\nh\n{bad}\n");
+            assert_eq!(
+                parse(text.as_bytes(), |_, _| {}).map_err(|e| e.line),
+                Err(3),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_counter_is_folded_at_most_once_and_named_once() {
+        for outputs in [&FOLDED[..], &DETAILED, &PROC_FOLDED, &PROC_DETAILED] {
+            let mut parts: Vec<usize> = outputs
+                .iter()
+                .flat_map(|(_, parts)| parts.iter().copied())
+                .collect();
+            let mut names: Vec<&str> = outputs.iter().map(|(name, _)| *name).collect();
+            let counts = (parts.len(), names.len());
+            parts.sort_unstable();
+            parts.dedup();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!((parts.len(), names.len()), counts);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The lines of `/proc/stat` that are not about one CPU.
+//!
+//! Invariant: every family is exported in every successful round; a line the kernel does not print counts 0.
+
+use crate::collector::{Collector, Ctx};
+use crate::config::CollectorKind;
+use crate::error::HostError;
+use crate::sink::{Kind, Sink, Slot};
+
+const FAMILIES: [(&str, Kind, &str); 6] = [
+    (
+        "node_intr_total",
+        Kind::Counter,
+        "Total number of interrupts serviced.",
+    ),
+    (
+        "node_context_switches_total",
+        Kind::Counter,
+        "Total number of context switches.",
+    ),
+    ("node_forks_total", Kind::Counter, "Total number of forks."),
+    (
+        "node_boot_time_seconds",
+        Kind::Gauge,
+        "Node boot time, in unixtime.",
+    ),
+    (
+        "node_procs_running",
+        Kind::Gauge,
+        "Number of processes in runnable state.",
+    ),
+    (
+        "node_procs_blocked",
+        Kind::Gauge,
+        "Number of processes blocked waiting for I/O to complete.",
+    ),
+];
+const VECTORS: [&str; 10] = [
+    "hi",
+    "timer",
+    "net_tx",
+    "net_rx",
+    "block",
+    "block_iopoll",
+    "tasklet",
+    "sched",
+    "hrtimer",
+    "rcu",
+];
+
+pub(crate) struct Stat {
+    softirq: bool,
+    slots: Option<Slots>,
+}
+
+struct Slots {
+    singles: [Slot; 6],
+    vectors: Option<[Slot; 10]>,
+}
+
+impl Stat {
+    pub(crate) fn new(softirq: bool) -> Self {
+        Self {
+            softirq,
+            slots: None,
+        }
+    }
+}
+
+impl Collector for Stat {
+    fn kind(&self) -> CollectorKind {
+        CollectorKind::Stat
+    }
+
+    fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        let stat = ctx.stat.get(ctx.round, ctx.buf)?;
+        let slots = self.slots.get_or_insert_with(|| Slots {
+            singles: FAMILIES.map(|(name, kind, help)| out.single(name, kind, help)),
+            vectors: self.softirq.then(|| {
+                let family = out.family(
+                    "node_softirqs_total",
+                    Kind::Counter,
+                    "Number of softirq calls.",
+                );
+                VECTORS.map(|vector| out.series(&family, &[("vector", vector)]))
+            }),
+        });
+        let values = [
+            stat.interrupts,
+            stat.context_switches,
+            stat.forks,
+            stat.boot_time_seconds,
+            stat.procs_running,
+            stat.procs_blocked,
+        ];
+        for (slot, value) in slots.singles.iter().zip(values) {
+            out.set(*slot, value as f64);
+        }
+        for (slot, value) in slots.vectors.iter().flatten().zip(stat.softirqs) {
+            out.set(*slot, value as f64);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! What can go wrong between a configuration and a collected value, one enum for the crate.
+//!
+//! Invariant: every variant names the collector's file, flag or kernel interface, so that one log line is enough to act on.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+/// A failure of host metrics collection or of its configuration.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HostError {
+    /// A filter is not a valid regular expression.
+    Pattern {
+        /// Flag that carries the pattern, without dashes.
+        flag: &'static str,
+        /// The compiler's complaint.
+        source: Box<regex::Error>,
+    },
+    /// Include and exclude are both given for one filter.
+    Exclusive {
+        /// Flag that names what to keep.
+        include: &'static str,
+        /// Flag that names what to drop.
+        exclude: &'static str,
+    },
+    /// A file of procfs or sysfs can't be opened or read.
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel answered.
+        source: Errno,
+    },
+    /// A file is larger than any kernel prints it.
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The largest size that is read.
+        limit_bytes: usize,
+    },
+    /// A file is not in the form the kernel prints.
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Where and what.
+        source: ParseError,
+    },
+    /// The kernel's routing socket failed.
+    Netlink {
+        /// What was being done.
+        action: &'static str,
+        /// What the kernel answered.
+        source: Errno,
+    },
+    /// A netlink message does not hold what its header announces.
+    NetlinkMessage {
+        /// Which part is short or wrong.
+        what: &'static str,
+    },
+    /// A thread for slow system calls can't be started.
+    Worker {
+        /// What the system answered.
+        source: std::io::Error,
+    },
+    /// Series can't be added to the schema.
+    Schema {
+        /// The model's reason.
+        reason: String,
+    },
+}
+
+/// Position and kind of a malformed line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParseError {
+    /// Line number, from 1.
+    pub line: u32,
+    /// What was expected there.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: expected {}", self.line, self.expected)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pattern { flag, .. } => write!(f, "--{flag} is not a valid regular expression"),
+            Self::Exclusive { include, exclude } => {
+                write!(f, "--{include} and --{exclude} are mutually exclusive")
+            }
+            Self::Read { path, .. } => write!(f, "can't read {}", path.display()),
+            Self::TooLarge { path, limit_bytes } => {
+                write!(f, "{} is larger than {limit_bytes} bytes", path.display())
+            }
+            Self::Parse { path, .. } => write!(f, "{} is malformed", path.display()),
+            Self::Netlink { action, .. } => write!(f, "netlink: can't {action}"),
+            Self::NetlinkMessage { what } => write!(f, "netlink: malformed message: {what}"),
+            Self::Worker { .. } => write!(f, "can't start a thread for file system statistics"),
+            Self::Schema { reason } => write!(f, "can't add series to the host's schema: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for HostError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Pattern { source, .. } => Some(source.as_ref()),
+            Self::Read { source, .. } | Self::Netlink { source, .. } => Some(source),
+            Self::Parse { source, .. } => Some(source),
+            Self::Worker { source } => Some(source),
+            Self::Exclusive { .. }
+            | Self::TooLarge { .. }
+            | Self::NetlinkMessage { .. }
+            | Self::Schema { .. } => None,
+        }
+    }
+}

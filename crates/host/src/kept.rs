@@ -1,0 +1,173 @@
+//! Files that stay open: one `pread` a round instead of open, read and close.
+//!
+//! Invariant: at most one reopen per read, and only for errors that say that the descriptor outlived its file.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::{Errno, pread};
+
+use crate::error::HostError;
+
+/// A reused buffer for whole files. It starts at 64 KiB and grows to the largest file seen.
+#[derive(Debug)]
+pub(crate) struct ReadBuf {
+    bytes: Vec<u8>,
+}
+
+const START_BYTES: usize = 64 << 10;
+/// Far above what the kernel prints on the largest machines; keeps a hostile fixture from taking the memory.
+const LIMIT_BYTES: usize = 16 << 20;
+
+impl ReadBuf {
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: vec![0; START_BYTES],
+        }
+    }
+}
+
+/// How the end of a file is recognised without asking for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The kernel prints the file as one record: a read that does not fill the buffer was all of it.
+    Short,
+    /// The kernel prints line by line into one page at a time: a read below this many bytes was the last one.
+    /// A page can only stay that empty when no further line was there to fill it.
+    Below(usize),
+    /// Lines may be longer than a page: only an empty read ends the file.
+    Empty,
+}
+
+/// A file that is opened at first use and stays open.
+#[derive(Debug)]
+pub(crate) struct KeptFile {
+    path: PathBuf,
+    fd: Option<OwnedFd>,
+}
+
+impl KeptFile {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, fd: None }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the open descriptor, opening the file if needed.
+    pub(crate) fn fd(&mut self) -> Result<&OwnedFd, Errno> {
+        if self.fd.is_none() {
+            self.fd = Some(openat(
+                CWD,
+                &self.path,
+                OFlags::RDONLY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?);
+        }
+        Ok(self.fd.as_ref().expect("opened above"))
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.fd = None;
+    }
+
+    /// Reads the whole file as it is at this moment.
+    ///
+    /// # Errors
+    ///
+    /// `Read` when the file can't be opened or read, `TooLarge` when it does not end.
+    pub(crate) fn read<'b>(
+        &mut self,
+        buf: &'b mut ReadBuf,
+        end: End,
+    ) -> Result<&'b [u8], HostError> {
+        let len = self.read_until(buf, end, |_| false)?;
+        Ok(&buf.bytes[..len])
+    }
+
+    /// Reads from the start until `enough` says that the bytes so far hold all that is wanted, or to the end.
+    pub(crate) fn read_enough<'b>(
+        &mut self,
+        buf: &'b mut ReadBuf,
+        end: End,
+        enough: impl Fn(&[u8]) -> bool,
+    ) -> Result<&'b [u8], HostError> {
+        let len = self.read_until(buf, end, enough)?;
+        Ok(&buf.bytes[..len])
+    }
+
+    fn read_until(
+        &mut self,
+        buf: &mut ReadBuf,
+        end: End,
+        enough: impl Fn(&[u8]) -> bool,
+    ) -> Result<usize, HostError> {
+        let mut reopened = self.fd.is_none();
+        loop {
+            let result = match self.fd() {
+                Ok(fd) => read_from(fd, &mut buf.bytes, end, &enough),
+                Err(errno) => Err(errno),
+            };
+            match result {
+                Ok(Some(len)) => return Ok(len),
+                Ok(None) => {
+                    return Err(HostError::TooLarge {
+                        path: self.path.clone(),
+                        limit_bytes: LIMIT_BYTES,
+                    });
+                }
+                Err(Errno::NODEV | Errno::NOENT | Errno::STALE | Errno::SRCH) if !reopened => {
+                    reopened = true;
+                    self.close();
+                }
+                Err(source) => {
+                    self.close();
+                    return Err(HostError::Read {
+                        path: self.path.clone(),
+                        source,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Reads a small file once, without keeping it open; `None` when it does not exist or can't be read.
+pub(crate) fn read_once<'b>(path: &Path, buf: &'b mut ReadBuf) -> Option<&'b [u8]> {
+    KeptFile::new(path.to_path_buf()).read(buf, End::Empty).ok()
+}
+
+/// Returns the length read, or `None` when the file exceeds the limit.
+fn read_from(
+    fd: &OwnedFd,
+    bytes: &mut Vec<u8>,
+    end: End,
+    enough: &impl Fn(&[u8]) -> bool,
+) -> Result<Option<usize>, Errno> {
+    let mut len = 0;
+    loop {
+        if len == bytes.len() {
+            if len >= LIMIT_BYTES {
+                return Ok(None);
+            }
+            bytes.resize((len * 2).max(START_BYTES), 0);
+        }
+        let room = bytes.len() - len;
+        let read = match pread(fd, &mut bytes[len..], len as u64) {
+            Ok(read) => read,
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+        };
+        len += read;
+        let ended = match end {
+            End::Short => read < room,
+            End::Below(limit) => read < limit.min(room),
+            End::Empty => false,
+        };
+        if read == 0 || ended || enough(&bytes[..len]) {
+            return Ok(Some(len));
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Links, their counters and addresses, as the routing socket tells them.
+//!
+//! Invariant: `changed` is asked before `list` or `counters`, so that a change that falls between two calls is seen at
+//! the next round at the latest.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::error::HostError;
+use crate::netlink::{
+    Dumper, LinkNews, RTM_GETADDR, RTM_GETLINK, RTM_GETSTATS, RTM_NEWADDR, RTM_NEWLINK,
+    RTM_NEWSTATS, attributes, u32_at,
+};
+
+/// Counters in `struct rtnl_link_stats64` up to the last that is exported.
+const COUNTERS: usize = 24;
+
+pub(crate) struct Links {
+    dumper: Dumper,
+    news: LinkNews,
+    listed: bool,
+    /// Since Linux 4.7; before, the counters come with the links.
+    has_stats_dump: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Link<'a> {
+    pub(crate) index: u32,
+    pub(crate) name: &'a [u8],
+    pub(crate) alias: &'a [u8],
+}
+
+/// An address of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) index: u32,
+    pub(crate) ip: IpAddr,
+    pub(crate) prefix_bits: u8,
+}
+
+impl Address {
+    /// Returns Go's word for how far the address reaches.
+    pub(crate) fn scope(&self) -> &'static str {
+        let (link_local, interface_local) = match self.ip {
+            IpAddr::V4(ip) => {
+                let local_multicast = ip.octets()[..3] == [224, 0, 0];
+                (
+                    ip.is_loopback() || ip.is_link_local() || local_multicast,
+                    false,
+                )
+            }
+            IpAddr::V6(ip) => {
+                let first = ip.segments()[0];
+                let local_multicast = first & 0xff0f == 0xff02;
+                (
+                    ip.is_loopback() || ip.is_unicast_link_local() || local_multicast,
+                    first & 0xff0f == 0xff01,
+                )
+            }
+        };
+        let global = match self.ip {
+            IpAddr::V4(ip) => !ip.is_broadcast() && !ip.is_unspecified() && !ip.is_multicast(),
+            IpAddr::V6(ip) => !ip.is_unspecified() && !ip.is_multicast(),
+        };
+        match () {
+            () if link_local => "link-local",
+            () if interface_local => "interface-local",
+            () if global => "global",
+            () => "",
+        }
+    }
+}
+
+impl Links {
+    pub(crate) fn open() -> Result<Self, HostError> {
+        Ok(Self {
+            dumper: Dumper::open()?,
+            news: LinkNews::open()?,
+            listed: false,
+            has_stats_dump: true,
+        })
+    }
+
+    /// Tells whether the list of links may differ from the one `list` gave last.
+    pub(crate) fn changed(&mut self) -> bool {
+        self.news.take() || !self.listed
+    }
+
+    /// Hands every link to `each`.
+    pub(crate) fn list(&mut self, mut each: impl FnMut(Link<'_>)) -> Result<(), HostError> {
+        self.listed = false;
+        self.dumper
+            .dump(RTM_GETLINK, &link_request(true), RTM_NEWLINK, |message| {
+                if let Some(link) = parse_link(message)?.0 {
+                    each(link);
+                }
+                Ok(())
+            })?;
+        self.listed = true;
+        Ok(())
+    }
+
+    /// Hands every link's index and counters to `each`; links `list` has not seen may be among them.
+    pub(crate) fn counters(&mut self, mut each: impl FnMut(u32, &[u64])) -> Result<(), HostError> {
+        if self.has_stats_dump {
+            let dumped =
+                self.dumper
+                    .dump(RTM_GETSTATS, &stats_request(), RTM_NEWSTATS, |message| {
+                        if let Some((index, counters)) = parse_stats(message)? {
+                            each(index, &counters);
+                        }
+                        Ok(())
+                    });
+            match dumped {
+                Err(HostError::Netlink { action: "dump", .. }) => self.has_stats_dump = false,
+                other => return other,
+            }
+        }
+        self.dumper
+            .dump(RTM_GETLINK, &link_request(false), RTM_NEWLINK, |message| {
+                if let (Some(link), Some(counters)) = parse_link(message)? {
+                    each(link.index, &counters);
+                }
+                Ok(())
+            })
+    }
+
+    /// Hands every address to `each`.
+    pub(crate) fn addresses(&mut self, mut each: impl FnMut(Address)) -> Result<(), HostError> {
+        const ADDRESS_BODY: [u8; 8] = [0; 8];
+        self.dumper
+            .dump(RTM_GETADDR, &ADDRESS_BODY, RTM_NEWADDR, |message| {
+                if let Some(address) = parse_address(message)? {
+                    each(address);
+                }
+                Ok(())
+            })
+    }
+}
+
+/// `struct ifinfomsg`, then `IFLA_EXT_MASK` that leaves the counters out if only names are wanted.
+fn link_request(names_only: bool) -> [u8; 24] {
+    const IFLA_EXT_MASK: u16 = 29;
+    const SKIP_STATS: u32 = 1 << 3;
+    let mut body = [0; 24];
+    body[16..18].copy_from_slice(&8_u16.to_ne_bytes());
+    body[18..20].copy_from_slice(&IFLA_EXT_MASK.to_ne_bytes());
+    let mask = if names_only { SKIP_STATS } else { 0 };
+    body[20..24].copy_from_slice(&mask.to_ne_bytes());
+    body
+}
+
+/// `struct if_stats_msg` that asks for `IFLA_STATS_LINK_64` of all links.
+fn stats_request() -> [u8; 12] {
+    let mut body = [0; 12];
+    body[8..12].copy_from_slice(&1_u32.to_ne_bytes());
+    body
+}
+
+pub(crate) fn parse_link(
+    message: &[u8],
+) -> Result<(Option<Link<'_>>, Option<[u64; COUNTERS]>), HostError> {
+    const LINK_HEADER: usize = 16;
+    const IFLA_IFNAME: u16 = 3;
+    const IFLA_IFALIAS: u16 = 20;
+    const IFLA_STATS64: u16 = 23;
+    let (Some(index), Some(rest)) = (u32_at(message, 4), message.get(LINK_HEADER..)) else {
+        return Err(HostError::NetlinkMessage {
+            what: "a link without its header",
+        });
+    };
+    // A bridge's ports are told again as members of the bridge, without statistics of their own.
+    if message[0] != 0 {
+        return Ok((None, None));
+    }
+    let (mut name, mut alias, mut counters) = (None, &[][..], None);
+    attributes(rest, |kind, value| match kind {
+        IFLA_IFNAME => name = Some(until_nul(value)),
+        IFLA_IFALIAS => alias = until_nul(value),
+        IFLA_STATS64 => counters = Some(counters_of(value)),
+        _ => {}
+    })?;
+    let link = name.map(|name| Link { index, name, alias });
+    Ok((link, counters))
+}
+
+pub(crate) fn parse_stats(message: &[u8]) -> Result<Option<(u32, [u64; COUNTERS])>, HostError> {
+    const STATS_HEADER: usize = 12;
+    const IFLA_STATS_LINK_64: u16 = 1;
+    let (Some(index), Some(rest)) = (u32_at(message, 4), message.get(STATS_HEADER..)) else {
+        return Err(HostError::NetlinkMessage {
+            what: "statistics without their header",
+        });
+    };
+    let mut counters = None;
+    attributes(rest, |kind, value| {
+        if kind == IFLA_STATS_LINK_64 {
+            counters = Some(counters_of(value));
+        }
+    })?;
+    Ok(counters.map(|counters| (index, counters)))
+}
+
+pub(crate) fn parse_address(message: &[u8]) -> Result<Option<Address>, HostError> {
+    const ADDRESS_HEADER: usize = 8;
+    const IFA_ADDRESS: u16 = 1;
+    const IFA_LOCAL: u16 = 2;
+    let (Some(index), Some(rest)) = (u32_at(message, 4), message.get(ADDRESS_HEADER..)) else {
+        return Err(HostError::NetlinkMessage {
+            what: "an address without its header",
+        });
+    };
+    let (mut local, mut peer) = (None, None);
+    attributes(rest, |kind, value| match kind {
+        IFA_LOCAL => local = ip_of(value),
+        IFA_ADDRESS => peer = ip_of(value),
+        _ => {}
+    })?;
+    // On a point-to-point link IFA_ADDRESS is the other end.
+    Ok(local.or(peer).map(|ip| Address {
+        index,
+        ip,
+        prefix_bits: message[1],
+    }))
+}
+
+fn ip_of(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+        return Some(Ipv4Addr::from(four).into());
+    }
+    <[u8; 16]>::try_from(bytes)
+        .ok()
+        .map(|sixteen| Ipv6Addr::from(sixteen).into())
+}
+
+/// Reads as many counters as are there; older kernels have fewer, newer ones more.
+fn counters_of(bytes: &[u8]) -> [u64; COUNTERS] {
+    let mut counters = [0; COUNTERS];
+    let (words, _) = bytes.as_chunks::<8>();
+    for (counter, word) in counters.iter_mut().zip(words) {
+        *counter = u64::from_ne_bytes(*word);
+    }
+    counters
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
+}

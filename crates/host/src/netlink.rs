@@ -1,0 +1,264 @@
+//! The kernel's routing socket: dumps of links, their counters and addresses, and news that a link changed.
+//!
+//! Invariant: what the kernel sends is read as bytes with every length checked; a short message is an error.
+
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
+};
+
+use crate::error::HostError;
+
+/// `RTM_*` numbers of linux/rtnetlink.h.
+pub(crate) const RTM_NEWLINK: u16 = 16;
+pub(crate) const RTM_GETLINK: u16 = 18;
+pub(crate) const RTM_NEWADDR: u16 = 20;
+pub(crate) const RTM_GETADDR: u16 = 22;
+pub(crate) const RTM_NEWSTATS: u16 = 92;
+pub(crate) const RTM_GETSTATS: u16 = 94;
+
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_DUMP: u16 = 0x300;
+/// Something changed while the kernel was dumping: the answer may be torn.
+const NLM_F_DUMP_INTR: u16 = 0x10;
+const HEADER_BYTES: usize = 16;
+/// `RTMGRP_LINK`.
+const LINK_GROUP: u32 = 1;
+
+/// A socket for requests. One dump is under way at a time.
+pub(crate) struct Dumper {
+    fd: OwnedFd,
+    sequence: u32,
+    buf: Vec<u8>,
+}
+
+impl Dumper {
+    pub(crate) fn open() -> Result<Self, HostError> {
+        /// The kernel never makes a larger part of a dump.
+        const PART_BYTES: usize = 64 << 10;
+        let fd = open_route("open a routing socket", 0)?;
+        Ok(Self {
+            fd,
+            sequence: 0,
+            buf: vec![0; PART_BYTES],
+        })
+    }
+
+    /// Asks for all objects of a kind and hands the payload of each message of type `wanted` to `each`.
+    ///
+    /// # Errors
+    ///
+    /// `Netlink` with the kernel's refusal, or `NetlinkMessage`. After an error the socket must not be used again:
+    /// the rest of the answer may be on its way.
+    pub(crate) fn dump(
+        &mut self,
+        request: u16,
+        body: &[u8],
+        wanted: u16,
+        mut each: impl FnMut(&[u8]) -> Result<(), HostError>,
+    ) -> Result<(), HostError> {
+        /// A list that changes under our eyes every time is still better than none.
+        const ATTEMPTS: u32 = 3;
+        for _ in 0..ATTEMPTS {
+            self.ask(request, body)?;
+            let mut torn = false;
+            loop {
+                let len = self.receive()?;
+                let part = parse_part(&self.buf[..len], self.sequence, wanted, &mut each)?;
+                torn |= part.torn;
+                if part.done {
+                    break;
+                }
+            }
+            if !torn {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, request: u16, body: &[u8]) -> Result<(), HostError> {
+        const MAX_BODY: usize = 48;
+        self.sequence = self.sequence.wrapping_add(1).max(1);
+        let mut message = [0_u8; HEADER_BYTES + MAX_BODY];
+        let len = HEADER_BYTES + body.len();
+        let announced = u32::try_from(len).expect("bodies are a few bytes");
+        message[..4].copy_from_slice(&announced.to_ne_bytes());
+        message[4..6].copy_from_slice(&request.to_ne_bytes());
+        message[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+        message[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
+        message[HEADER_BYTES..len].copy_from_slice(body);
+        retry(|| send(&self.fd, &message[..len], SendFlags::empty())).map_err(|source| {
+            HostError::Netlink {
+                action: "ask for a dump",
+                source,
+            }
+        })?;
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<usize, HostError> {
+        let received =
+            retry(|| recv(&self.fd, &mut self.buf[..], RecvFlags::TRUNC)).map_err(|source| {
+                HostError::Netlink {
+                    action: "receive a dump",
+                    source,
+                }
+            })?;
+        if received.1 > self.buf.len() {
+            return Err(HostError::NetlinkMessage {
+                what: "a part larger than the kernel makes",
+            });
+        }
+        Ok(received.0)
+    }
+}
+
+/// A socket that hears of every change of a link.
+pub(crate) struct LinkNews {
+    fd: OwnedFd,
+}
+
+impl LinkNews {
+    pub(crate) fn open() -> Result<Self, HostError> {
+        let fd = open_route("listen to link changes", LINK_GROUP)?;
+        // One message is as good as a thousand: the less the socket holds, the less there is to drain. What does
+        // not fit is reported as an error, which says "changed" as well.
+        let _ = set_socket_recv_buffer_size(&fd, 4096);
+        Ok(Self { fd })
+    }
+
+    /// Tells whether any link changed since the last call.
+    pub(crate) fn take(&mut self) -> bool {
+        let mut byte = [0_u8; 1];
+        let mut changed = false;
+        loop {
+            match recv(&self.fd, &mut byte, RecvFlags::DONTWAIT) {
+                Ok(_) | Err(Errno::NOBUFS) => changed = true,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return changed,
+                Err(_) => return true,
+            }
+        }
+    }
+}
+
+/// How a part of an answer ended.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) done: bool,
+    pub(crate) torn: bool,
+}
+
+/// Walks the messages of one datagram; messages of other requests and types are skipped.
+pub(crate) fn parse_part(
+    mut bytes: &[u8],
+    sequence: u32,
+    wanted: u16,
+    each: &mut impl FnMut(&[u8]) -> Result<(), HostError>,
+) -> Result<Part, HostError> {
+    let mut part = Part::default();
+    while bytes.len() >= HEADER_BYTES {
+        let len = u32_at(bytes, 0).unwrap_or(0) as usize;
+        if len < HEADER_BYTES || len > bytes.len() {
+            return Err(HostError::NetlinkMessage {
+                what: "a length beyond its datagram",
+            });
+        }
+        let (kind, flags) = (u16_at(bytes, 4).unwrap_or(0), u16_at(bytes, 6).unwrap_or(0));
+        let body = &bytes[HEADER_BYTES..len];
+        if u32_at(bytes, 8) == Some(sequence) {
+            part.torn |= flags & NLM_F_DUMP_INTR != 0;
+            match kind {
+                NLMSG_DONE | NLMSG_ERROR => {
+                    let code = u32_at(body, 0).unwrap_or(0).cast_signed();
+                    if code < 0 {
+                        let source = Errno::from_raw_os_error(code.saturating_neg().clamp(1, 4095));
+                        return Err(HostError::Netlink {
+                            action: "dump",
+                            source,
+                        });
+                    }
+                    part.done = true;
+                    return Ok(part);
+                }
+                _ if kind == wanted => each(body)?,
+                _ => {}
+            }
+        }
+        bytes = &bytes[align(len).min(bytes.len())..];
+    }
+    Ok(part)
+}
+
+/// Calls `each` with the type and payload of every attribute.
+pub(crate) fn attributes<'a>(
+    mut bytes: &'a [u8],
+    mut each: impl FnMut(u16, &'a [u8]),
+) -> Result<(), HostError> {
+    const ATTRIBUTE_HEADER: usize = 4;
+    /// The two top bits say "nested" and "network byte order".
+    const TYPE_MASK: u16 = 0x3fff;
+    while bytes.len() >= ATTRIBUTE_HEADER {
+        let len = usize::from(u16_at(bytes, 0).unwrap_or(0));
+        if len < ATTRIBUTE_HEADER || len > bytes.len() {
+            return Err(HostError::NetlinkMessage {
+                what: "an attribute beyond its message",
+            });
+        }
+        each(
+            u16_at(bytes, 2).unwrap_or(0) & TYPE_MASK,
+            &bytes[ATTRIBUTE_HEADER..len],
+        );
+        bytes = &bytes[align(len).min(bytes.len())..];
+    }
+    Ok(())
+}
+
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes
+        .get(at..at + 2)?
+        .try_into()
+        .ok()
+        .map(u16::from_ne_bytes)
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes
+        .get(at..at + 4)?
+        .try_into()
+        .ok()
+        .map(u32::from_ne_bytes)
+}
+
+fn align(len: usize) -> usize {
+    len.next_multiple_of(4)
+}
+
+fn open_route(action: &'static str, groups: u32) -> Result<OwnedFd, HostError> {
+    let error = |source| HostError::Netlink { action, source };
+    // NETLINK_ROUTE is protocol 0, which is the default.
+    let fd = socket_with(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(error)?;
+    bind(&fd, &SocketAddrNetlink::new(0, groups)).map_err(error)?;
+    Ok(fd)
+}
+
+fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A list of things a kernel file prints in nearly the same order every round.
+//!
+//! Invariant: a lookup that meets the expected next entry compares one key; any other lookup finds its entry by search
+//! and makes the one after it the expected next. Nothing is allocated for entries that are already known.
+
+/// Entries in the order last seen, each marked with the round that saw it.
+#[derive(Debug)]
+pub(crate) struct Roster<K, T> {
+    entries: Vec<Entry<K, T>>,
+    cursor: usize,
+    round: u32,
+}
+
+#[derive(Debug)]
+struct Entry<K, T> {
+    key: K,
+    value: T,
+    seen: u32,
+}
+
+impl<K, T> Roster<K, T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+            cursor: 0,
+            round: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Starts a round: the first entry is expected next, none is seen.
+    pub(crate) fn begin(&mut self) {
+        self.cursor = 0;
+        self.round = self.round.wrapping_add(1);
+    }
+
+    /// Finds the entry that `matches` and marks it as seen.
+    pub(crate) fn find(&mut self, matches: impl Fn(&K, &T) -> bool) -> Option<&mut T> {
+        let len = self.entries.len();
+        let start = self.cursor;
+        let hit = (start..len).chain(0..start.min(len)).find(|at| {
+            let entry = &self.entries[*at];
+            matches(&entry.key, &entry.value)
+        })?;
+        self.cursor = hit + 1;
+        let entry = &mut self.entries[hit];
+        entry.seen = self.round;
+        Some(&mut entry.value)
+    }
+
+    /// Adds an entry where the next one was expected, seen in this round.
+    pub(crate) fn insert(&mut self, key: K, value: T) -> &mut T {
+        let at = self.cursor.min(self.entries.len());
+        self.entries.insert(
+            at,
+            Entry {
+                key,
+                value,
+                seen: self.round,
+            },
+        );
+        self.cursor = at + 1;
+        &mut self.entries[at].value
+    }
+
+    /// Removes the entries that this round has not seen and hands each to `gone`.
+    pub(crate) fn sweep(&mut self, mut gone: impl FnMut(K, T)) {
+        let round = self.round;
+        if self.entries.iter().all(|entry| entry.seen == round) {
+            return;
+        }
+        for entry in self.entries.extract_if(.., |entry| entry.seen != round) {
+            gone(entry.key, entry.value);
+        }
+        self.cursor = 0;
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = (&K, &mut T)> {
+        self.entries
+            .iter_mut()
+            .map(|entry| (&entry.key, &mut entry.value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(roster: &mut Roster<&'static str, u32>) -> Vec<&'static str> {
+        roster.values_mut().map(|(key, _)| *key).collect()
+    }
+
+    #[test]
+    fn order_changes_and_departures_keep_values() {
+        let mut roster = Roster::new();
+        roster.begin();
+        for (key, value) in [("a", 1), ("b", 2), ("c", 3)] {
+            assert!(roster.find(|k, _| *k == key).is_none());
+            roster.insert(key, value);
+        }
+        roster.sweep(|_, _| panic!("all seen"));
+
+        roster.begin();
+        assert_eq!(roster.find(|k, _| *k == "c"), Some(&mut 3));
+        assert_eq!(roster.find(|k, _| *k == "a"), Some(&mut 1));
+        assert!(roster.find(|k, _| *k == "d").is_none());
+        roster.insert("d", 4);
+        let mut gone = Vec::new();
+        roster.sweep(|k, v| gone.push((k, v)));
+        assert_eq!(gone, [("b", 2)]);
+        assert_eq!(names(&mut roster), ["a", "d", "c"]);
+    }
+}

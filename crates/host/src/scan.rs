@@ -1,0 +1,121 @@
+//! Numbers, fields and lines of procfs text, without UTF-8 checks, allocation or float parsing.
+//!
+//! Invariant: every function takes any bytes and returns; a number that does not fit is no number.
+
+/// Splits off the next line, without its newline.
+pub(crate) fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    if rest.is_empty() {
+        return None;
+    }
+    let text: &'a [u8] = rest;
+    match memchr::memchr(b'\n', text) {
+        Some(at) => {
+            *rest = &text[at + 1..];
+            Some(&text[..at])
+        }
+        None => {
+            *rest = &[];
+            Some(text)
+        }
+    }
+}
+
+/// Splits off the next field, skipping blanks before it; `None` at the end of the line.
+pub(crate) fn next_field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let text: &'a [u8] = rest;
+    let start = text.iter().position(|b| !is_blank(*b))?;
+    let text = &text[start..];
+    let end = text.iter().position(|b| is_blank(*b)).unwrap_or(text.len());
+    *rest = &text[end..];
+    Some(&text[..end])
+}
+
+/// Parses the next field as a decimal number. `Ok(None)` at the end of the line, `Err` when it is no number.
+pub(crate) fn next_u64(rest: &mut &[u8]) -> Result<Option<u64>, NotANumber> {
+    match next_field(rest) {
+        Some(field) => number(field).map(Some).ok_or(NotANumber),
+        None => Ok(None),
+    }
+}
+
+/// A field was there, but it is no decimal number of 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotANumber;
+
+/// Parses all of `digits` as a decimal number.
+pub(crate) fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    // 19 digits always fit: the checks are only paid by longer ones.
+    if digits.len() <= 19 {
+        let mut value = 0_u64;
+        for byte in digits {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                return None;
+            }
+            value = value * 10 + u64::from(digit);
+        }
+        return Some(value);
+    }
+    digits.iter().try_fold(0_u64, |value, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+/// Parses `12.34` into the value a float parser would give: digits as an integer, divided once by a power of ten.
+/// Exact (correctly rounded) while the digits fit 53 bits and there are at most 15 decimals; `None` otherwise.
+pub(crate) fn decimal(text: &[u8]) -> Option<f64> {
+    let (whole, fraction) = match memchr::memchr(b'.', text) {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, &[][..]),
+    };
+    if fraction.len() > 15 || (whole.is_empty() && fraction.is_empty()) {
+        return None;
+    }
+    let mut value = if whole.is_empty() { 0 } else { number(whole)? };
+    let mut scale = 1_u64;
+    for byte in fraction {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+        scale *= 10;
+    }
+    (value <= 1 << 53).then(|| value as f64 / scale as f64)
+}
+
+/// Strips blanks and newlines at both ends, as sysfs readers do.
+pub(crate) fn trim(text: &[u8]) -> &[u8] {
+    text.trim_ascii()
+}
+
+/// Turns kernel bytes into a label value: each run of invalid UTF-8 becomes one replacement character.
+pub(crate) fn label_text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    let mut in_invalid_run = false;
+    for chunk in bytes.utf8_chunks() {
+        if !chunk.valid().is_empty() {
+            text.push_str(chunk.valid());
+            in_invalid_run = false;
+        }
+        if !chunk.invalid().is_empty() && !in_invalid_run {
+            text.push(char::REPLACEMENT_CHARACTER);
+            in_invalid_run = true;
+        }
+    }
+    text
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+#[cfg(test)]
+mod tests;

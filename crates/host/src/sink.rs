@@ -1,0 +1,218 @@
+//! Where collectors put numbers: handles of series over the origin's schema and the reused frame.
+//!
+//! Invariant: a handle names the same series from `series` to `retire`, across rounds, schema versions and the
+//! compaction of retired slots. In a round whose set of series is unchanged, nothing is allocated.
+
+use std::mem;
+use std::sync::Arc;
+
+use narthex_model::bits::BitSet;
+use narthex_model::cell::canonical;
+use narthex_model::{
+    ColumnId, Family, FamilyId, Frame, LabelSet, METRIC_NAME, MetricType, Schema, SchemaEdit,
+};
+
+pub(crate) use narthex_model::MetricType as Kind;
+
+/// A handle of one series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot(u32);
+
+/// Dead slots that are not worth a new schema, which every sink would have to bind again.
+const TOLERATED_RETIRED: usize = 1024;
+const NO_COLUMN: ColumnId = ColumnId(u32::MAX);
+
+pub(crate) struct Sink {
+    schema: Schema,
+    edit: Option<SchemaEdit>,
+    frame: Frame,
+    handles: Vec<Handle>,
+    free: Vec<Slot>,
+    values: Vec<f64>,
+    present: BitSet,
+    previous: Vec<u64>,
+    owner: u8,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Handle {
+    /// `NO_COLUMN` while the handle is free.
+    column: ColumnId,
+    owner: u8,
+}
+
+/// A family of this sink's schema.
+#[derive(Debug, Clone)]
+pub(crate) struct FamilyRef {
+    id: FamilyId,
+    name: Arc<str>,
+}
+
+impl Sink {
+    pub(crate) fn new(common: LabelSet) -> Self {
+        let schema = Schema::new(common);
+        Self {
+            frame: Frame::new(schema.clone(), 0),
+            schema,
+            edit: None,
+            handles: Vec::new(),
+            free: Vec::new(),
+            values: Vec::new(),
+            present: BitSet::default(),
+            previous: Vec::new(),
+            owner: 0,
+        }
+    }
+
+    /// Starts a round without values.
+    pub(crate) fn begin(&mut self) {
+        let retired = self.schema.len() - self.schema.live();
+        if self.edit.is_none() && retired > TOLERATED_RETIRED.max(self.schema.live()) {
+            self.compact();
+        }
+        self.present.resize(self.values.len());
+        self.present.clear();
+    }
+
+    /// Says which collector the following calls belong to.
+    pub(crate) fn set_owner(&mut self, owner: u8) {
+        self.owner = owner;
+    }
+
+    /// Takes back what `owner` set in this round.
+    pub(crate) fn discard(&mut self, owner: u8) {
+        for handle in self.handles.iter().filter(|handle| handle.owner == owner) {
+            self.present.remove(handle.column.index());
+        }
+    }
+
+    /// Returns the family of that name, adding it if needed.
+    pub(crate) fn family(&mut self, name: &str, kind: MetricType, help: &str) -> FamilyRef {
+        let name: Arc<str> = name.into();
+        let family = Family {
+            name: name.clone(),
+            metric_type: kind,
+            unit: "".into(),
+            help: help.into(),
+        };
+        FamilyRef {
+            id: self.edit().family(family),
+            name,
+        }
+    }
+
+    /// Adds a series with these labels; it must not be there already.
+    pub(crate) fn series(&mut self, family: &FamilyRef, labels: &[(&str, &str)]) -> Slot {
+        let set = LabelSet::new(labels.iter().copied().chain([(METRIC_NAME, &*family.name)]));
+        let column = self.edit().push(&set, family.id);
+        let handle = Handle {
+            column,
+            owner: self.owner,
+        };
+        self.values.resize(column.index() + 1, 0.0);
+        self.present.resize(column.index() + 1);
+        if let Some(slot) = self.free.pop() {
+            self.handles[slot.0 as usize] = handle;
+            return slot;
+        }
+        let slot =
+            Slot(u32::try_from(self.handles.len()).expect("a schema has fewer than 2^32 slots"));
+        self.handles.push(handle);
+        slot
+    }
+
+    /// Adds the only series of a family without labels.
+    pub(crate) fn single(&mut self, name: &str, kind: MetricType, help: &str) -> Slot {
+        let family = self.family(name, kind, help);
+        self.series(&family, &[])
+    }
+
+    /// Ends a series for good. The handle must not be used again.
+    pub(crate) fn retire(&mut self, slot: Slot) {
+        let column = mem::replace(&mut self.handles[slot.0 as usize].column, NO_COLUMN);
+        if column == NO_COLUMN {
+            return;
+        }
+        self.present.remove(column.index());
+        self.edit().retire(column);
+        self.free.push(slot);
+    }
+
+    /// Sets the series' value of this round.
+    #[inline]
+    pub(crate) fn set(&mut self, slot: Slot, value: f64) {
+        let column = self.handles[slot.0 as usize].column.index();
+        self.values[column] = canonical(value);
+        self.present.insert(column);
+    }
+
+    /// Ends the round; what the last round had and this one does not becomes a stale event.
+    pub(crate) fn finish(&mut self, time_ms: i64) -> &Frame {
+        if let Some(edit) = self.edit.take() {
+            self.schema = edit.finish();
+        }
+        self.frame.restart(&self.schema, time_ms);
+        let (values, present) = self.frame.cells_mut();
+        values.copy_from_slice(&self.values);
+        mem::swap(present, &mut self.present);
+        for at in 0..self.previous.len() {
+            let mut ended = self.previous[at] & !self.frame.present().words()[at];
+            while ended != 0 {
+                let column = at * 64 + ended.trailing_zeros() as usize;
+                ended &= ended - 1;
+                self.frame.mark_stale(ColumnId(
+                    u32::try_from(column).expect("a slot of this schema"),
+                ));
+            }
+        }
+        self.previous.clear();
+        self.previous
+            .extend_from_slice(self.frame.present().words());
+        &self.frame
+    }
+
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    pub(crate) fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    fn edit(&mut self) -> &mut SchemaEdit {
+        self.edit.get_or_insert_with(|| self.schema.edit())
+    }
+
+    /// Starts a new lineage that has only the living series, in the same order.
+    fn compact(&mut self) {
+        let old = self.schema.clone();
+        let mut edit = Schema::new(old.common().clone()).edit();
+        for family in old.families() {
+            edit.family(family.clone());
+        }
+        let mut moved = vec![None; old.len()];
+        let mut previous = BitSet::new(old.live());
+        for (id, column) in old.columns().filter(|(id, _)| !old.is_retired(*id)) {
+            let to = edit.push(&column.set, column.family);
+            moved[id.index()] = Some(to);
+            if self
+                .previous
+                .get(id.index() / 64)
+                .is_some_and(|word| word & (1 << (id.index() % 64)) != 0)
+            {
+                previous.insert(to.index());
+            }
+        }
+        for handle in &mut self.handles {
+            if let Some(Some(column)) = moved.get(handle.column.index()) {
+                handle.column = *column;
+            }
+        }
+        self.schema = edit.finish();
+        self.values.truncate(self.schema.len());
+        self.previous = previous.words().to_vec();
+    }
+}
+
+#[cfg(test)]
+mod tests;

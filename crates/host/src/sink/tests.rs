@@ -1,0 +1,99 @@
+//! Handles over edits, stale events, discards and compaction.
+
+use super::*;
+
+fn round(sink: &mut Sink, time_ms: i64, values: &[(Slot, f64)]) -> (Vec<String>, Vec<u32>) {
+    sink.begin();
+    for (slot, value) in values {
+        sink.set(*slot, *value);
+    }
+    let frame = sink.finish(time_ms);
+    let shown = frame
+        .present()
+        .iter()
+        .map(|at| {
+            let column = ColumnId(u32::try_from(at).expect("small"));
+            format!("{} {}", frame.schema().labels(column), frame.values()[at])
+        })
+        .collect();
+    (shown, frame.stale().iter().map(|column| column.0).collect())
+}
+
+fn device(sink: &mut Sink, name: &str) -> Slot {
+    let family = sink.family("bytes", Kind::Counter, "Bytes.");
+    sink.series(&family, &[("device", name)])
+}
+
+#[test]
+fn absence_is_a_stale_event_once() {
+    let mut sink = Sink::new(LabelSet::new([("job", "node")]));
+    let (a, b) = (device(&mut sink, "a"), device(&mut sink, "b"));
+    let expected = [
+        r#"bytes{device="a", job="node"} 1"#,
+        r#"bytes{device="b", job="node"} 2"#,
+    ];
+    assert_eq!(
+        round(&mut sink, 1, &[(a, 1.0), (b, 2.0)]),
+        (expected.map(String::from).to_vec(), vec![])
+    );
+    assert_eq!(round(&mut sink, 2, &[(a, 1.0)]).1, [1]);
+    assert_eq!(round(&mut sink, 3, &[(a, 1.0)]).1, [] as [u32; 0]);
+}
+
+#[test]
+fn a_retired_handle_is_reused_for_another_slot() {
+    let mut sink = Sink::new(LabelSet::empty());
+    let (a, b) = (device(&mut sink, "a"), device(&mut sink, "b"));
+    round(&mut sink, 1, &[(a, 1.0), (b, 2.0)]);
+    let before = sink.schema().clone();
+    sink.begin();
+    sink.retire(a);
+    sink.retire(a);
+    let c = device(&mut sink, "c");
+    sink.set(b, 3.0);
+    sink.set(c, 4.0);
+    let frame = sink.finish(2);
+    assert_eq!(frame.stale(), [ColumnId(0)]);
+    let diff = frame.schema().diff(&before).expect("one lineage");
+    assert_eq!((diff.appended, diff.retired), (2..3, vec![ColumnId(0)]));
+    assert_eq!(frame.values()[1..], [3.0, 4.0]);
+}
+
+#[test]
+fn discard_takes_back_one_collectors_values() {
+    let mut sink = Sink::new(LabelSet::empty());
+    sink.set_owner(1);
+    let a = device(&mut sink, "a");
+    sink.set_owner(2);
+    let b = device(&mut sink, "b");
+    sink.begin();
+    sink.set(a, 1.0);
+    sink.set(b, 1.0);
+    sink.discard(1);
+    assert_eq!(sink.finish(1).present().iter().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn many_dead_slots_end_in_a_smaller_schema() {
+    let mut sink = Sink::new(LabelSet::empty());
+    let stays = device(&mut sink, "stays");
+    for i in 0..=TOLERATED_RETIRED {
+        sink.begin();
+        let flaps = device(&mut sink, &format!("veth{i}"));
+        sink.set(stays, i as f64);
+        sink.set(flaps, 1.0);
+        sink.finish(i as i64);
+        sink.begin();
+        sink.retire(flaps);
+        sink.set(stays, i as f64);
+        assert_eq!(sink.finish(i as i64).stale().len(), 1);
+    }
+    let lineage = sink.schema().lineage();
+    let (shown, stale) = round(&mut sink, 9, &[(stays, 7.0)]);
+    assert_eq!(
+        (shown, stale),
+        (vec![r#"bytes{device="stays"} 7"#.to_string()], vec![])
+    );
+    assert_eq!(sink.schema().len(), 1);
+    assert_ne!(sink.schema().lineage(), lineage);
+}

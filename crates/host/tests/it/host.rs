@@ -1,0 +1,18 @@
+//! The machine the tests run on.
+
+use narthex_host::{CollectorKind, HostConfig, HostSource};
+
+#[test]
+fn every_collector_succeeds_here() {
+    let mut host = HostSource::new(HostConfig::default()).expect("the defaults are valid");
+    let count = host.collect(1_000).present().count();
+    for kind in CollectorKind::ALL {
+        assert!(
+            host.error(kind).is_none(),
+            "{}: {:?}",
+            kind.name(),
+            host.error(kind)
+        );
+    }
+    assert!(count > 100, "{count} samples");
+}
