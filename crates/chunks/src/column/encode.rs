@@ -60,7 +60,7 @@ impl ColumnEncoder {
             }
             return;
         }
-        match self.to_ints(values) {
+        match self.find_ints(values) {
             Some(exp) => self.encoder.encode(&self.ints, exp, out),
             None => {
                 out.push(kind::XOR);
@@ -70,7 +70,7 @@ impl ColumnEncoder {
     }
 
     /// Turns all values into integers at the least exponent that suits them all.
-    fn to_ints(&mut self, values: &[f64]) -> Option<u8> {
+    fn find_ints(&mut self, values: &[f64]) -> Option<u8> {
         let mut exp = 0;
         self.ints.resize(values.len(), 0);
         'exp: loop {

@@ -58,7 +58,7 @@ fn each_form_has_its_size() {
     assert_eq!(round_trip(&vec![3.0; n], &[]).len(), 2);
     assert_eq!(round_trip(&vec![0.25; n], &[]).len(), 2);
     assert_eq!(round_trip(&vec![f64::INFINITY; n], &[]).len(), 9);
-    let mut reset = counter.clone();
+    let mut reset = counter;
     (0..120).for_each(|r| reset[r] += 1e6);
     assert!(
         round_trip(&reset, &[]).len() <= 4 * n / 8 + 24,

@@ -1,1 +1,5 @@
-//! Integration tests: committed bytes and damaged bytes.
+//! Integration tests of the codecs: committed bytes stay readable, damaged bytes never panic.
+
+mod damage;
+mod golden;
+mod sample;

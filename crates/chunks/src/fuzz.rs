@@ -1,0 +1,86 @@
+//! Entry points for fuzzers and for the seeded mutator in the tests: bytes in, never a panic.
+//!
+//! Invariant: what decodes must also encode and decode to the same again.
+
+use narthex_model::cell;
+
+use crate::column::{ColumnEncoder, column_facts, decode_column};
+use crate::histogram::{decode_histogram, encode_histogram};
+use crate::row::{ColumnPick, RowBack, RowDecoder, RowEncoder};
+use crate::times::{decode_times, encode_times};
+
+/// Reads `data` as rows, one after the other, in every way there is.
+pub fn fuzz_row(data: &[u8]) {
+    let mut decoder = RowDecoder::new();
+    let mut pick = ColumnPick::new(&[0, 3, 40]);
+    let mut encoder = RowEncoder::new();
+    let mut at = 0;
+    let mut rows = vec![];
+    while at < data.len() && rows.len() < 1000 {
+        let bytes = &data[at..];
+        let step = decoder.step(bytes);
+        let _ = pick.step(bytes);
+        let replayed = encoder.replay_row(bytes);
+        assert_eq!(step, replayed, "decoder and encoder agree");
+        let Ok(len) = step else { break };
+        assert_eq!(decoder.state(), encoder.state());
+        assert!(len > 0 && len <= bytes.len());
+        rows.push(&bytes[..len]);
+        at += len;
+    }
+    let mut back = RowBack::new(decoder.state().clone());
+    for row in rows.iter().rev() {
+        if back.step(row).is_err() {
+            break;
+        }
+    }
+}
+
+/// Reads `data` as a column chunk; the first byte is the number of rows.
+pub fn fuzz_column(data: &[u8]) {
+    let Some((&rows, bytes)) = data.split_first() else {
+        return;
+    };
+    let mut cells = vec![0.0; usize::from(rows)];
+    let mut histograms = vec![];
+    let _ = column_facts(bytes);
+    if decode_column(bytes, &mut cells, &mut histograms).is_err() {
+        return;
+    }
+    // A damaged chunk can hold a marker's bits as a float, which no encoder is given.
+    let cells: Vec<f64> = cells.into_iter().map(cell::canonical).collect();
+    let mut again = vec![];
+    ColumnEncoder::new().encode(&cells, &[], &mut again);
+    let mut back = vec![0.0; cells.len()];
+    decode_column(&again, &mut back, &mut vec![]).expect("own bytes");
+    assert!(
+        back.iter()
+            .zip(&cells)
+            .all(|(a, b)| a.to_bits() == b.to_bits())
+    );
+}
+
+/// Reads `data` as times; the first byte is the number of rows.
+pub fn fuzz_times(data: &[u8]) {
+    let Some((&rows, bytes)) = data.split_first() else {
+        return;
+    };
+    let mut times = vec![0; usize::from(rows)];
+    if decode_times(bytes, &mut times).is_ok() {
+        let mut again = vec![];
+        encode_times(&times, &mut again);
+        let mut back = vec![0; times.len()];
+        decode_times(&again, &mut back).expect("own bytes");
+        assert_eq!(back, times);
+    }
+}
+
+/// Reads `data` as a histogram.
+pub fn fuzz_histogram(data: &[u8]) {
+    if let Ok(histogram) = decode_histogram(data) {
+        let mut again = vec![];
+        encode_histogram(&histogram, &mut again);
+        let back = decode_histogram(&again).expect("own bytes");
+        assert_eq!(format!("{back:?}"), format!("{histogram:?}"));
+    }
+}
