@@ -69,7 +69,7 @@ function Header({ path }: { path: string }) {
       </nav>
       <div class="top-right">
         {path !== "/query" && <QuickQuery />}
-        <LiveButton />
+        {viewAt(path)?.live === true && <LiveButton />}
         <ThemeButton />
       </div>
     </header>

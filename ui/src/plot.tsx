@@ -4,6 +4,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useEffect, useRef } from "preact/hooks";
 import { stack, type Value } from "./lib/matrix";
+import { yRange, type PlotMode } from "./lib/scale";
 import { cssColor, scheme } from "./lib/theme";
 import { useStore } from "./lib/store";
 import { formatTimeTicks } from "./lib/time";
@@ -15,11 +16,11 @@ export interface PlotLine {
   color: string;
   values: readonly Value[];
   dashed?: boolean;
+  /** Hardly coloured: what is there but unused. */
+  faint?: boolean;
   /** Drawn below zero (mode `mirrored`); its values stay positive. */
   below?: boolean;
 }
-
-export type PlotMode = "lines" | "stacked" | "mirrored";
 
 export interface PlotProps {
   /** What it shows, for people who don't see it. */
@@ -50,6 +51,17 @@ const NEAR_PX = 24;
 /** Byte axes step by powers of two; a few zeros before and after make every zoom level round. */
 const BYTE_INCREMENTS = Array.from({ length: 70 }, (_, i) => 2 ** (i - 6));
 
+const MINUTE = 60;
+const HOUR = 3600;
+const DAY = 86400;
+/** Seconds between time ticks: more choices than uPlot's own, for narrow plots. */
+const TIME_INCREMENTS = [
+  1, 2, 5, 10, 15, 30,
+  ...[1, 2, 5, 10, 15, 30].map((n) => n * MINUTE),
+  ...[1, 2, 3, 4, 6, 8, 12].map((n) => n * HOUR),
+  ...[1, 2, 3, 7, 14, 30, 90, 180, 365].map((n) => n * DAY),
+];
+
 function dataOf(props: PlotProps): uPlot.AlignedData {
   const { lines, times, mode } = props;
   const columns =
@@ -57,25 +69,6 @@ function dataOf(props: PlotProps): uPlot.AlignedData {
       ? stack(lines.map((line) => line.values), times.length)
       : lines.map((line) => (line.below === true ? line.values.map((value) => (value === null ? null : -value)) : line.values));
   return [times as number[], ...(columns as Value[][])];
-}
-
-/** Room for the data: from zero when zero is near, never a flat line glued to an edge. */
-export function yRange(min: number | null, max: number | null, mode: PlotMode, top?: (highest: number) => number): [number, number] {
-  if (min === null || max === null || !Number.isFinite(min) || !Number.isFinite(max)) return [0, top?.(0) ?? 1];
-  if (top !== undefined) return [0, top(max)];
-  if (mode === "mirrored") {
-    const span = Math.max(max, 0) - Math.min(min, 0);
-    const least = span === 0 ? 1 : span * 0.12;
-    return [Math.min(min * 1.08, -least), Math.max(max * 1.08, least)];
-  }
-  if (min === max) {
-    if (max === 0) return [0, 1];
-    return max > 0 ? [0, max * 1.25] : [max * 1.25, 0];
-  }
-  const pad = (max - min) * 0.06;
-  const low = min >= 0 && min < max * 0.6 ? 0 : min - pad;
-  const high = max <= 0 && max > min * 0.6 ? 0 : max + pad;
-  return [mode === "stacked" ? Math.min(0, low) : low, high];
 }
 
 function alpha(color: string, percent: number): string {
@@ -92,7 +85,8 @@ function seriesOf(props: PlotProps): uPlot.Series[] {
     const series: uPlot.Series = {
       label: line.name,
       stroke,
-      width: mode === "stacked" ? 1 : 1.5,
+      // A stack's areas touch; an outline would give the thinnest of them the whole contour.
+      width: mode === "stacked" ? 0 : 1.5,
       points: { show: false, filter: lonely, size: 4, width: 0, fill: stroke },
     };
     if (line.dashed === true) series.dash = [5, 4];
@@ -100,7 +94,7 @@ function seriesOf(props: PlotProps): uPlot.Series[] {
       series.fill = alpha(stroke, 22);
       series.fillTo = 0;
     } else if (mode === "stacked") {
-      series.fill = alpha(stroke, 60);
+      series.fill = alpha(stroke, line.faint === true ? 14 : 78);
     } else if (lines.length === 1) {
       series.fill = alpha(stroke, 10);
     }
@@ -129,7 +123,7 @@ function axesOf(props: PlotProps): uPlot.Axis[] {
     font: FONT,
     size: GUTTER_PX,
     gap: 6,
-    space: 30,
+    space: props.height > 250 ? 46 : 30,
     ticks: { show: false },
     values: (_u, ticks) => formatTicks(ticks.map(shown), unit),
   };
@@ -140,7 +134,8 @@ function axesOf(props: PlotProps): uPlot.Axis[] {
     font: FONT,
     size: 24,
     gap: 6,
-    space: (_u, _axis, min, max) => (max - min < 1800 ? 76 : 56),
+    incrs: TIME_INCREMENTS,
+    space: 60,
     ticks: { show: false },
     values: (_u, ticks, _axis, _space, gap) => formatTimeTicks(ticks, gap),
   };
@@ -200,7 +195,7 @@ export function Plot(props: PlotProps) {
 
   const structure = JSON.stringify([
     colors, unit, mode, height, sync, props.onZoom !== undefined,
-    lines.map((line) => [line.name, line.color, line.dashed, line.below]),
+    lines.map((line) => [line.name, line.color, line.dashed, line.below, line.faint]),
   ]);
 
   useEffect(() => {

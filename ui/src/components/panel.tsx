@@ -5,7 +5,8 @@ import { formatHash } from "../lib/hash";
 import { latest } from "../lib/matrix";
 import { formatClock } from "../lib/time";
 import { formatValue, type Unit } from "../lib/units";
-import { Plot, type PlotLine, type PlotMode } from "../plot";
+import type { PlotMode } from "../lib/scale";
+import { Plot, type PlotLine } from "../plot";
 import { Icon } from "./controls";
 
 export interface PanelProps {
@@ -74,6 +75,7 @@ export function Panel(props: PanelProps) {
         </div>
       ) : (
         <>
+          <div class="panel-plot">
           <Plot
             label={`${title}: ${summary}`}
             lines={lines}
@@ -87,6 +89,8 @@ export function Panel(props: PanelProps) {
             {...(props.top === undefined ? {} : { top: props.top })}
             onCursor={setCursor}
           />
+          {index !== null && <span class="plot-time">{formatClock(times[index] as number)}</span>}
+          </div>
           <ul class="legend">
             {lines.map((line) => (
               <li key={line.name}>
@@ -95,7 +99,6 @@ export function Panel(props: PanelProps) {
                 <span class="legend-value">{valueOf(line)}</span>
               </li>
             ))}
-            <li class="legend-time">{index === null ? "" : formatClock(times[index] as number)}</li>
           </ul>
         </>
       )}

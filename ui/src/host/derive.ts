@@ -13,6 +13,9 @@ const CPU_MODES: readonly { name: string; color: string; modes: readonly string[
   { name: "steal", color: "--c-yellow", modes: ["steal"] },
 ];
 
+/** Below half a percent an area is thinner than a pixel. */
+const VISIBLE_SHARE = 0.005;
+
 function byLabel(frame: Frame, label: string, value: string): readonly Value[] | null {
   for (const line of frame.lines.values()) if (line.metric[label] === value) return line.values;
   return null;
@@ -29,7 +32,7 @@ export function cpuLines(frame: Frame): PlotLine[] {
     if (parts.length === 0) continue;
     const values = sum(parts, frame.times.length);
     const always = name === "user" || name === "system";
-    if (always || some(values, (value) => value >= 0.0005)) lines.push({ name, color, values });
+    if (always || some(values, (value) => value >= VISIBLE_SHARE)) lines.push({ name, color, values });
   }
   return lines;
 }
@@ -54,7 +57,7 @@ export function memoryLines(frame: Frame): { lines: PlotLine[]; total: number; s
     lines: [
       { name: "used", color: "--c-blue", values: used },
       { name: "cached", color: "--c-sky", values: cached },
-      { name: "free", color: "--c-grey", values: rest },
+      { name: "free", color: "--c-grey", values: rest, faint: true },
     ],
     total: last("MemTotal"),
     ...swap,
@@ -134,6 +137,8 @@ export interface Filesystem {
   availBytes: number;
   /** As `df` counts it: without the blocks reserved for root; 0..1. */
   usedRatio: number;
+  /** 0..1; null for filesystems without a fixed number of inodes. */
+  inodesUsedRatio: number | null;
   readOnly: boolean;
 }
 
@@ -157,6 +162,8 @@ export function filesystems(series: readonly InstantSeries[]): Filesystem[] {
     if (!(size > 0)) continue;
     const metric = labels.get(key) ?? {};
     const used = Math.max(0, size - free);
+    const inodes = values.get("node_filesystem_files") ?? 0;
+    const inodesFree = values.get("node_filesystem_files_free");
     const entry: Filesystem = {
       mountpoint: metric["mountpoint"] ?? "?",
       device: metric["device"] ?? "?",
@@ -165,6 +172,7 @@ export function filesystems(series: readonly InstantSeries[]): Filesystem[] {
       usedBytes: used,
       availBytes: avail,
       usedRatio: used + avail > 0 ? used / (used + avail) : 1,
+      inodesUsedRatio: inodes > 0 && inodesFree !== undefined ? 1 - inodesFree / inodes : null,
       readOnly: values.get("node_filesystem_readonly") === 1,
     };
     // Network and overlay mounts share names like "overlay" without being one device.

@@ -71,7 +71,7 @@ export const factsQuery = (host: Host): string =>
 export const coresQuery = (host: Host): string => `count(node_cpu_seconds_total{${selector(host, matcher("mode", "idle"))}})`;
 
 export const filesystemQuery = (host: Host): string =>
-  `{__name__=~"node_filesystem_(size|free|avail)_bytes|node_filesystem_readonly",${selector(host, PSEUDO_FS)}}`;
+  `{__name__=~"node_filesystem_(size_bytes|free_bytes|avail_bytes|files|files_free|readonly)",${selector(host, PSEUDO_FS)}}`;
 
 /** The value of the first series with that name and, when given, labels. */
 export function find(series: readonly InstantSeries[], name: string): { metric: Labels; value: number } | null {

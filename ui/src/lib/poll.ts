@@ -45,9 +45,10 @@ export function usePoll<T>(
   key: string,
   ask: (signal: AbortSignal, last: T | null) => Promise<T>,
   intervalMs = REFRESH_MS,
+  pausable = true,
 ): Polled<T> {
   const [polled, setPolled] = useState<Polled<T> & { key: string }>({ key, data: null, error: null, loading: true });
-  const isPaused = useStore(paused);
+  const isPaused = useStore(paused) && pausable;
   const latest = useRef(ask);
   latest.current = ask;
   const last = useRef<{ key: string; data: T | null }>({ key, data: null });

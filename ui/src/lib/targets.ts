@@ -67,3 +67,10 @@ export function sumOf(rows: readonly TargetRow[], field: "seconds" | "bytes" | "
   const values = rows.map((row) => row[field]).filter((value) => value !== null);
   return values.length === 0 ? null : values.reduce((a, b) => a + b, 0);
 }
+
+/** Every word must occur in the job, instance, URL or labels. */
+export function matches(row: TargetRow, text: string): boolean {
+  const labels = Object.entries(row.target.labels).map(([name, value]) => `${name}=${value}`);
+  const hay = [row.job, row.instance, row.target.scrapeUrl, ...labels].join(" ").toLowerCase();
+  return text.toLowerCase().split(/\s+/).every((word) => hay.includes(word));
+}

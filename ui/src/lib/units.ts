@@ -95,7 +95,7 @@ export function formatValue(value: number, unit: Unit = "number"): string {
 /** Small plain numbers: integers as they are, fractions with three significant digits. */
 function plain(magnitude: number): string {
   if (Number.isInteger(magnitude)) return String(magnitude);
-  return magnitude >= 0.001 ? String(Number(magnitude.toPrecision(3))) : magnitude.toExponential(1);
+  return magnitude >= 0.0001 ? String(Number(magnitude.toPrecision(3))) : magnitude.toExponential(1);
 }
 
 /** A span of at least a minute in its two largest parts: `4 min 10 s`, `3 d 7 h`. */

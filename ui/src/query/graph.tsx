@@ -2,6 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Labels } from "../api";
 import { Swatch } from "../components/panel";
+import { commonLabels, without } from "../lib/labels";
 import { latest, type Frame } from "../lib/matrix";
 import { formatDateTime } from "../lib/time";
 import { formatValue, type Unit } from "../lib/units";
@@ -25,18 +26,6 @@ export function linesOf(frame: Frame): GraphLine[] {
     dashed: Math.floor(i / COLORS.length) % 2 === 1,
   }));
 }
-
-/** Labels that all series share: named once instead of in every row. */
-export function commonLabels(metrics: readonly Labels[]): Record<string, string> {
-  const [first, ...others] = metrics;
-  if (first === undefined || others.length === 0) return {};
-  return Object.fromEntries(
-    Object.entries(first).filter(([name, value]) => name !== "__name__" && others.every((other) => other[name] === value)),
-  );
-}
-
-export const without = (metric: Labels, common: Labels): Labels =>
-  Object.fromEntries(Object.entries(metric).filter(([name]) => !(name in common)));
 
 export interface GraphProps {
   frame: Frame;

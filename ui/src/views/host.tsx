@@ -37,11 +37,13 @@ export function HostView() {
   const wanted = params["instance"];
   const host = hosts.find((one) => hostKey(one) === wanted || one.instance === wanted) ?? hosts[0];
   const range = RANGES.find((one) => one === params["range"]) ?? "5m";
+  // The targets know the scrape interval, and it decides step and rate window: plots wait for it.
+  const ready = host !== undefined && !targets.loading;
 
   return (
     <div class="view">
-      {host === undefined ? (
-        <Awaiting loading={discovery.loading} error={discovery.error} targets={targets.data} />
+      {!ready ? (
+        <Awaiting loading={discovery.loading || targets.loading} error={discovery.error} targets={targets.data} />
       ) : (
         <HostPlots key={hostKey(host)} host={host} hosts={hosts} range={range} targets={targets.data} />
       )}
@@ -250,7 +252,7 @@ function Panels(props: { live: LiveData<PlotName> | null; queries: Record<PlotNa
       <Panel
         title="Load"
         headline={some(load, formatValue(latestOf(load, 0)))}
-        note="runnable and waiting tasks, 1 min"
+        note={Number.isNaN(cores) ? "1 min" : `1 min, ${cores} ${cores === 1 ? "core" : "cores"}`}
         unit="number"
         mode="lines"
         top={(highest) => Math.max(highest * 1.08, 0.1)}
@@ -259,7 +261,7 @@ function Panels(props: { live: LiveData<PlotName> | null; queries: Record<PlotNa
       <Panel
         title="Disk"
         headline={flowNow(disk.lines)}
-        note={deviceNote(disk.devices)}
+        note={deviceNote("read and written", disk.devices)}
         unit="bytes/s"
         mode="mirrored"
         {...common("diskRead", disk.lines, "No disk counters: node_disk_read_bytes_total has no two samples, or this host has no disks.")}
@@ -267,7 +269,7 @@ function Panels(props: { live: LiveData<PlotName> | null; queries: Record<PlotNa
       <Panel
         title="Network"
         headline={flowNow(net.lines)}
-        note={deviceNote(net.devices)}
+        note={deviceNote("in and out", net.devices)}
         unit="bytes/s"
         mode="mirrored"
         {...common("netRx", net.lines, "No network counters: node_network_receive_bytes_total has no two samples.")}
@@ -276,9 +278,10 @@ function Panels(props: { live: LiveData<PlotName> | null; queries: Record<PlotNa
   );
 }
 
-function deviceNote(devices: readonly string[]): string | undefined {
+function deviceNote(what: string, devices: readonly string[]): string | undefined {
   if (devices.length === 0) return undefined;
-  return devices.length <= 3 ? devices.join(", ") : `${devices.slice(0, 2).join(", ")} and ${devices.length - 2} more`;
+  const names = devices.length <= 3 ? devices.join(", ") : `${devices.slice(0, 2).join(", ")} and ${devices.length - 2} more`;
+  return `${what}, ${names}`;
 }
 
 const ALMOST_FULL = 0.9;
@@ -314,7 +317,8 @@ function Filesystems({ host }: { host: Host }) {
 }
 
 function Mount({ mount }: { mount: Filesystem }) {
-  const full = mount.usedRatio >= ALMOST_FULL && !mount.readOnly;
+  const noInodes = (mount.inodesUsedRatio ?? 0) >= ALMOST_FULL;
+  const full = (mount.usedRatio >= ALMOST_FULL || noInodes) && !mount.readOnly;
   const percent = Math.min(100, mount.usedRatio * 100);
   return (
     <li class={full ? "mount mount-full" : "mount"}>
@@ -322,9 +326,10 @@ function Mount({ mount }: { mount: Filesystem }) {
       <span class="mount-kind">
         {mount.device.replace(/^\/dev\//, "")} {mount.fstype}
         {mount.readOnly ? ", read-only" : ""}
+        {mount.inodesUsedRatio === null ? "" : `, inodes ${formatValue(mount.inodesUsedRatio, "ratio")}`}
       </span>
       <span class="mount-size">
-        {full && <b>almost full: </b>}
+        {full && <b>{noInodes ? "inodes almost used up: " : "almost full: "}</b>}
         {formatValue(mount.usedBytes, "bytes")} of {formatValue(mount.sizeBytes, "bytes")}, <b>{formatValue(mount.usedRatio, "ratio")}</b>
       </span>
       <span class="meter" aria-hidden="true">

@@ -7,13 +7,15 @@ import { TargetsView } from "./targets";
 export interface View {
   path: string;
   title: string;
+  /** Refreshes by itself, so that it can be paused. */
+  live: boolean;
   component: ComponentType;
 }
 
 export const VIEWS: readonly View[] = [
-  { path: "/", title: "Overview", component: HostView },
-  { path: "/query", title: "Query", component: QueryView },
-  { path: "/targets", title: "Targets", component: TargetsView },
+  { path: "/", title: "Overview", live: true, component: HostView },
+  { path: "/query", title: "Query", live: false, component: QueryView },
+  { path: "/targets", title: "Targets", live: true, component: TargetsView },
 ];
 
 export function viewAt(path: string): View | null {

@@ -55,6 +55,7 @@ export function QueryView() {
     key,
     (signal) => (state.expr === "" ? Promise.resolve(null) : ask(state, signal)),
     state.live && state.expr !== "" ? REFRESH_MS : 0,
+    false,
   );
   const refused = polled.error instanceof ApiError && !polled.error.passing ? polled.error : null;
   const spot = refused !== null && draft === state.expr ? locate(state.expr, refused.message) : null;
@@ -204,7 +205,7 @@ function TimeControls({ state, change }: { state: QueryState; change: (part: Par
         )}
         {end === null ? (
           <button type="button" class="button" title="Choose a fixed time" onClick={() => change({ end: Math.floor(serverNow()), live: false })}>
-            until now
+            {graph ? "until now" : "now"}
           </button>
         ) : (
           <>
@@ -230,7 +231,7 @@ function TimeControls({ state, change }: { state: QueryState; change: (part: Par
       {graph && <GraphControls state={state} change={change} />}
       <label class="check">
         <input type="checkbox" checked={state.live} disabled={end !== null} onChange={(event) => change({ live: event.currentTarget.checked })} />
-        every 5 s
+        refresh every 5 s
       </label>
     </div>
   );

@@ -3,7 +3,7 @@ import { Choice, Notice } from "../components/controls";
 import { TargetsTable } from "../components/targets_table";
 import { useStore } from "../lib/store";
 import { adjust, route } from "../lib/router";
-import { sumOf, useTargets, type TargetRow } from "../lib/targets";
+import { matches, sumOf, useTargets, type TargetRow } from "../lib/targets";
 import { formatCount, formatValue } from "../lib/units";
 
 /** What a round of all these targets is and costs, in one line. */
@@ -25,13 +25,6 @@ export function TargetsSummary({ rows }: { rows: readonly TargetRow[] }) {
       {cost.length > 0 && <span class="muted"> · a round of all: {cost.join(", ")}</span>}
     </p>
   );
-}
-
-/** Every word must occur in the job, instance, URL or labels. */
-export function matches(row: TargetRow, text: string): boolean {
-  const labels = Object.entries(row.target.labels).map(([name, value]) => `${name}=${value}`);
-  const hay = [row.job, row.instance, row.target.scrapeUrl, ...labels].join(" ").toLowerCase();
-  return text.toLowerCase().split(/\s+/).every((word) => hay.includes(word));
 }
 
 const PAGE = 200;

@@ -1,0 +1,14 @@
+// Label sets side by side.
+import type { Labels } from "../api";
+
+/** Labels that all series share: named once instead of in every row. */
+export function commonLabels(metrics: readonly Labels[]): Record<string, string> {
+  const [first, ...others] = metrics;
+  if (first === undefined || others.length === 0) return {};
+  return Object.fromEntries(
+    Object.entries(first).filter(([name, value]) => name !== "__name__" && others.every((other) => other[name] === value)),
+  );
+}
+
+export const without = (metric: Labels, common: Labels): Labels =>
+  Object.fromEntries(Object.entries(metric).filter(([name]) => !(name in common)));
