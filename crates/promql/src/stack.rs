@@ -18,7 +18,10 @@ pub(crate) fn with_room<T: Send>(levels: usize, work: impl FnOnce() -> T + Send)
     }
     let bytes = levels.min(crate::ast::MAX_DEPTH as usize + SHALLOW) * BYTES_PER_LEVEL;
     thread::scope(|scope| {
-        let spawned = thread::Builder::new().stack_size(bytes).name("promql-deep".to_owned()).spawn_scoped(scope, work);
+        let spawned = thread::Builder::new()
+            .stack_size(bytes)
+            .name("promql-deep".to_owned())
+            .spawn_scoped(scope, work);
         match spawned.map(thread::ScopedJoinHandle::join) {
             Ok(Ok(value)) => value,
             Ok(Err(payload)) => panic::resume_unwind(payload),

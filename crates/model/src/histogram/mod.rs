@@ -3,9 +3,21 @@
 //! **Invariant:** a bucket slice has exactly as many entries as its spans have slots, and holds absolute counts.
 //! Counts are `f64` for queries; integer histograms are exact up to 2^53 and remember that they were integers.
 
+mod arith;
+mod bounds;
 mod kahan;
+mod layout;
+mod reset;
+#[cfg(test)]
+mod tests;
+mod text;
+mod trim;
 
+pub use arith::{HistogramSum, IncompatibleBuckets, Notes};
 pub use kahan::kahan_add;
+pub use layout::Bucket;
+pub use text::format_g;
+pub use trim::Keep;
 
 /// `histogram_schema` of a histogram whose bucket bounds are listed in `custom_values` (NHCB).
 pub const CUSTOM_BUCKETS: i32 = -53;

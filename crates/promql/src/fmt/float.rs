@@ -8,21 +8,6 @@ pub fn float_f(value: f64) -> String {
     special(value).unwrap_or_else(|| value.to_string())
 }
 
-/// Writes like `%g` and `%v`: an exponent when it is below −4 or at least 6.
-#[must_use]
-pub fn float_g(value: f64) -> String {
-    if let Some(text) = special(value) {
-        return text;
-    }
-    let scientific = format!("{value:e}");
-    let (mantissa, exponent) = split(&scientific);
-    if (-4..6).contains(&exponent) {
-        value.to_string()
-    } else {
-        with_exponent(mantissa, exponent)
-    }
-}
-
 /// Writes like `%.2g`: two significant digits.
 #[must_use]
 pub fn float_g2(value: f64) -> String {

@@ -68,14 +68,22 @@ pub fn parse_with(query: &str, options: ParseOptions) -> Result<Expr, ParseError
     // Levels are opened by these bytes; words and comparisons chain to the left, which costs no stack here, but
     // checking and dropping such chains does, at a fraction of the cost a level.
     let opens = |b: &u8| b"([{+-*/%^".contains(b);
-    let levels = if query.len() < 32 { 0 } else { query.as_bytes().iter().filter(|b| opens(b)).count() };
+    let levels = if query.len() < 32 {
+        0
+    } else {
+        query.as_bytes().iter().filter(|b| opens(b)).count()
+    };
     crate::stack::with_room(levels, || parse_here(query, options))
 }
 
 fn parse_here(query: &str, options: ParseOptions) -> Result<Expr, ParseError> {
     let mut parser = Parser::new(query, options)?;
     if parser.peek().tok == Tok::Eof {
-        return Err(ParseError::new("no expression found in input", Span::default(), query));
+        return Err(ParseError::new(
+            "no expression found in input",
+            Span::default(),
+            query,
+        ));
     }
     let parsed = parser.expr(0).map(|(expr, _)| expr);
     let mut expr = parser.finish(parsed)?;

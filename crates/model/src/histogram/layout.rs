@@ -1,0 +1,203 @@
+//! Buckets as lists of (index, count), and back.
+//!
+//! **Invariant:** lists ascend by index without duplicates; `set_side` writes one span for each run of indices.
+
+use super::{CUSTOM_BUCKETS, Histogram, Span, bounds::FRACTIONS};
+
+/// One bucket with its bounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// Lower bound.
+    pub lower: f64,
+    /// Upper bound.
+    pub upper: f64,
+    /// Whether observations equal to `lower` are inside.
+    pub lower_inclusive: bool,
+    /// Whether observations equal to `upper` are inside.
+    pub upper_inclusive: bool,
+    /// Observations inside.
+    pub count: f64,
+}
+
+/// A bucket's index, its count, and what summation lost of the count.
+pub(super) type Slot = (i32, f64, f64);
+
+impl Histogram {
+    /// Reports whether the bounds are listed rather than exponential.
+    #[must_use]
+    pub fn uses_custom_buckets(&self) -> bool {
+        self.histogram_schema == CUSTOM_BUCKETS
+    }
+
+    /// Iterates over the positive (or all custom) buckets as index and count, ascending.
+    pub fn positive(&self) -> impl Iterator<Item = (i32, f64)> + '_ {
+        indices(&self.positive_spans).zip(self.positive_buckets.iter().copied())
+    }
+
+    /// Iterates over the negative buckets as index and count, away from zero.
+    pub fn negative(&self) -> impl Iterator<Item = (i32, f64)> + '_ {
+        indices(&self.negative_spans).zip(self.negative_buckets.iter().copied())
+    }
+
+    /// Lists all buckets from the lowest to the highest, the zero bucket if it is populated between them.
+    ///
+    /// Buckets that reach into the zero bucket are cut at its edge.
+    #[must_use]
+    pub fn buckets(&self) -> Vec<Bucket> {
+        let edge = self.zero_threshold;
+        let cut = |mut bucket: Bucket| {
+            if bucket.upper < 0.0 && bucket.upper > -edge {
+                bucket.upper = -edge;
+            } else if bucket.lower > 0.0 && bucket.lower < edge {
+                bucket.lower = edge;
+            }
+            bucket
+        };
+        let mut all: Vec<Bucket> = self.negative().map(|(i, count)| cut(self.negative_bucket(i, count))).collect();
+        all.reverse();
+        if self.zero_count > 0.0 {
+            all.push(self.zero_bucket());
+        }
+        all.extend(self.positive().map(|(i, count)| cut(self.positive_bucket(i, count))));
+        all
+    }
+
+    /// Returns the zero bucket.
+    #[must_use]
+    pub fn zero_bucket(&self) -> Bucket {
+        let (lower, upper) = (-self.zero_threshold, self.zero_threshold);
+        Bucket { lower, upper, lower_inclusive: true, upper_inclusive: true, count: self.zero_count }
+    }
+
+    pub(super) fn positive_bucket(&self, index: i32, count: f64) -> Bucket {
+        let (lower, upper) = (self.bound(index - 1), self.bound(index));
+        let custom = self.uses_custom_buckets();
+        Bucket {
+            lower,
+            upper,
+            lower_inclusive: if custom { index == 0 } else { lower < 0.0 },
+            upper_inclusive: custom || upper > 0.0,
+            count,
+        }
+    }
+
+    pub(super) fn negative_bucket(&self, index: i32, count: f64) -> Bucket {
+        let (lower, upper) = (-self.bound(index), -self.bound(index - 1));
+        Bucket { lower, upper, lower_inclusive: lower < 0.0, upper_inclusive: upper > 0.0, count }
+    }
+
+    fn bound(&self, index: i32) -> f64 {
+        if !self.uses_custom_buckets() {
+            return exponential_bound(index, self.histogram_schema);
+        }
+        match usize::try_from(index) {
+            Err(_) => f64::NEG_INFINITY,
+            Ok(at) => self.custom_values.get(at).copied().unwrap_or(f64::INFINITY),
+        }
+    }
+
+    pub(super) fn side(&self, negative: bool) -> (&[Span], &[f64]) {
+        if negative {
+            (&self.negative_spans, &self.negative_buckets)
+        } else {
+            (&self.positive_spans, &self.positive_buckets)
+        }
+    }
+
+    /// Replaces one side's buckets.
+    pub(super) fn set_side(&mut self, negative: bool, slots: &[Slot]) {
+        let (spans, buckets) = if negative {
+            (&mut self.negative_spans, &mut self.negative_buckets)
+        } else {
+            (&mut self.positive_spans, &mut self.positive_buckets)
+        };
+        *spans = spans_of(slots.iter().map(|slot| slot.0));
+        buckets.clear();
+        buckets.extend(slots.iter().map(|slot| slot.1));
+    }
+
+    /// Drops empty buckets.
+    pub fn compact(&mut self) {
+        for negative in [false, true] {
+            let (spans, buckets) = self.side(negative);
+            let tight = buckets.iter().all(|count| *count != 0.0)
+                && spans.iter().all(|span| span.length > 0)
+                && spans.iter().skip(1).all(|span| span.offset > 0);
+            if !tight {
+                let slots: Vec<Slot> = slots(spans, buckets, &[]).filter(|slot| slot.1 != 0.0).collect();
+                self.set_side(negative, &slots);
+            }
+        }
+    }
+
+    /// Returns what the histogram costs in float samples of 16 bytes.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let parts = self.positive_spans.len()
+            + self.negative_spans.len()
+            + self.positive_buckets.len()
+            + self.negative_buckets.len()
+            + self.custom_values.len();
+        (168 + 8 * parts + 8) / 16
+    }
+}
+
+/// Lists the bucket indices that spans cover.
+pub(super) fn indices(spans: &[Span]) -> impl Iterator<Item = i32> + '_ {
+    let mut next = 0i32;
+    spans.iter().flat_map(move |span| {
+        let first = next.wrapping_add(span.offset);
+        next = first.wrapping_add_unsigned(span.length);
+        (0..span.length).map(move |i| first.wrapping_add_unsigned(i))
+    })
+}
+
+/// Pairs indices with counts and, where there are any, compensations.
+pub(super) fn slots<'a>(spans: &'a [Span], counts: &'a [f64], lost: &'a [f64]) -> impl Iterator<Item = Slot> + 'a {
+    let lost = lost.iter().copied().chain(std::iter::repeat(0.0));
+    indices(spans).zip(counts).zip(lost).map(|((index, count), lost)| (index, *count, lost))
+}
+
+fn spans_of(indices: impl Iterator<Item = i32>) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    let mut next = 0i32;
+    for index in indices {
+        match spans.last_mut() {
+            Some(last) if index == next => last.length += 1,
+            Some(_) => spans.push(Span { offset: index.wrapping_sub(next), length: 1 }),
+            None => spans.push(Span { offset: index, length: 1 }),
+        }
+        next = index.wrapping_add(1);
+    }
+    spans
+}
+
+/// Returns the upper bound of exponential bucket `index`.
+pub(super) fn exponential_bound(index: i32, histogram_schema: i32) -> f64 {
+    // The bucket of the largest finite floats ends there: the one behind it holds the infinities.
+    if histogram_schema < 0 {
+        let exponent = i64::from(index) << histogram_schema.unsigned_abs().min(16);
+        return if exponent == 1024 { f64::MAX } else { scale(1.0, exponent) };
+    }
+    let resolution = histogram_schema.clamp(0, 8);
+    let at = (index & ((1 << resolution) - 1)) << (8 - resolution);
+    let fraction = FRACTIONS[usize::try_from(at).expect("masked to 8 bits")];
+    let exponent = i64::from(index >> resolution) + 1;
+    if at == 0 && exponent == 1025 { f64::MAX } else { scale(fraction, exponent) }
+}
+
+/// Returns `fraction * 2^exponent` without rounding twice.
+fn scale(fraction: f64, exponent: i64) -> f64 {
+    let exponent = i32::try_from(exponent.clamp(-3000, 3000)).expect("clamped");
+    match exponent {
+        1024.. => fraction * 2f64.powi(1023) * 2f64.powi((exponent - 1023).min(1023)),
+        -1021..1024 => fraction * 2f64.powi(exponent),
+        // One rounding step only, the last: the product before it is still a normal number.
+        _ => fraction * 2f64.powi(-960) * 2f64.powi((exponent + 960).max(-1074)),
+    }
+}
+
+/// Returns the index of the lower-resolution bucket that holds bucket `index`.
+pub(super) fn reduced_index(index: i32, from_schema: i32, to_schema: i32) -> i32 {
+    ((index.wrapping_sub(1)) >> from_schema.abs_diff(to_schema).min(31)).wrapping_add(1)
+}

@@ -1,0 +1,147 @@
+//! Keeping only the observations above or below a value.
+//!
+//! **Invariant:** buckets entirely on the kept side stay exactly as they are; a histogram of which nothing was cut
+//! keeps its count and sum.
+
+use super::{Bucket, Histogram, layout::Slot};
+
+/// Which observations are kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Keep {
+    /// Those up to the value.
+    Below,
+    /// Those from the value on.
+    Above,
+}
+
+impl Bucket {
+    /// Returns which part of the bucket's width lies at or below `value`, a value strictly inside finite bounds.
+    ///
+    /// Linear for custom buckets and the zero bucket, else on a logarithmic scale.
+    #[must_use]
+    pub fn fraction_below(&self, value: f64, linear: bool) -> f64 {
+        if linear {
+            return (value - self.lower) / (self.upper - self.lower);
+        }
+        let (lower, upper, at) = (self.lower.abs().log2(), self.upper.abs().log2(), value.abs().log2());
+        if value > 0.0 { (at - lower) / (upper - lower) } else { 1.0 - (at - upper) / (lower - upper) }
+    }
+}
+
+impl Histogram {
+    /// Drops the observations on the other side of `value`, interpolating within the bucket it falls into.
+    pub fn trim(&mut self, value: f64, keep: Keep) {
+        let custom = self.uses_custom_buckets();
+        let (mut count, mut sum, mut trimmed) = (0.0, 0.0, false);
+        let mut populated = [false; 2];
+        for negative in [false, true] {
+            let mut slots: Vec<Slot> = Vec::new();
+            let listed: Vec<(i32, f64)> =
+                if negative { self.negative().collect() } else { self.positive().collect() };
+            for (index, before) in listed {
+                let mut after = before;
+                if before != 0.0 {
+                    populated[usize::from(negative)] = true;
+                    let bucket =
+                        if negative { self.negative_bucket(index, before) } else { self.positive_bucket(index, before) };
+                    let middle;
+                    (after, middle) = kept(&bucket, value, keep, !negative, custom);
+                    trimmed |= after.to_bits() != before.to_bits();
+                    count += after;
+                    sum += middle * after;
+                }
+                slots.push((index, after, 0.0));
+            }
+            self.set_side(negative, &slots);
+        }
+        if self.zero_count > 0.0 {
+            let (after, middle) = kept_of_zero(&self.zero_bucket(), value, keep, populated);
+            trimmed |= after != self.zero_count;
+            self.zero_count = after;
+            sum += middle * after;
+            count += after;
+        }
+        if trimmed {
+            (self.count, self.sum) = (count, sum);
+            self.integer_counts = false;
+        }
+        // Buckets without observations say nothing.
+        if trimmed {
+            self.compact();
+        }
+    }
+}
+
+/// Returns how much of a bucket is kept and around which value it lies.
+fn kept(bucket: &Bucket, value: f64, keep: Keep, positive: bool, custom: bool) -> (f64, f64) {
+    let (whole, partly) = match keep {
+        Keep::Below => (bucket.upper <= value, bucket.lower < value),
+        Keep::Above => (bucket.lower >= value, bucket.upper > value),
+    };
+    if whole {
+        return (bucket.count, middle(bucket.lower, bucket.upper, positive, custom));
+    }
+    if !partly {
+        return (0.0, 0.0);
+    }
+    if bucket.lower == f64::NEG_INFINITY || bucket.upper == f64::INFINITY {
+        return kept_of_infinite(bucket, value, keep);
+    }
+    let below = bucket.count * bucket.fraction_below(value, custom);
+    match keep {
+        Keep::Below => (below, middle(bucket.lower, value, positive, custom)),
+        Keep::Above => (bucket.count - below, middle(value, bucket.upper, positive, custom)),
+    }
+}
+
+/// A bucket without an end has no known distribution; from 0 to a positive upper bound it is taken as even.
+fn kept_of_infinite(bucket: &Bucket, value: f64, keep: Keep) -> (f64, f64) {
+    let finite = |x: f64| if x.is_infinite() { 0.0 } else { x };
+    let Bucket { lower, upper, count, .. } = *bucket;
+    if lower == f64::NEG_INFINITY {
+        return match keep {
+            Keep::Below if value >= upper => (count, 0.0),
+            Keep::Below if value > 0.0 && upper > 0.0 && upper != f64::INFINITY => (count * value / upper, value / 2.0),
+            Keep::Below if upper <= 0.0 => (count, value),
+            Keep::Above if value <= lower => (count, 0.0),
+            Keep::Above if value >= 0.0 && upper > value && upper != f64::INFINITY => {
+                (count * (1.0 - value / upper), f64::midpoint(value, upper))
+            }
+            _ => (0.0, finite(upper)),
+        };
+    }
+    match keep {
+        Keep::Above if value >= lower => (count, value),
+        _ => (0.0, finite(lower)),
+    }
+}
+
+fn kept_of_zero(zero: &Bucket, value: f64, keep: Keep, populated: [bool; 2]) -> (f64, f64) {
+    let [positive, negative] = populated;
+    let upper = if negative && !positive { 0.0 } else { zero.upper };
+    let lower = if positive && !negative { 0.0 } else { zero.lower };
+    let all = (zero.count, (lower + upper) / 2.0);
+    match keep {
+        Keep::Below if value <= lower => (0.0, 0.0),
+        Keep::Below if value >= upper => all,
+        Keep::Below => (zero.count * ((value - lower) / (upper - lower)), (lower + value) / 2.0),
+        Keep::Above if value <= lower => all,
+        Keep::Above if value >= upper => (0.0, 0.0),
+        Keep::Above => (zero.count * ((upper - value) / (upper - lower)), (value + upper) / 2.0),
+    }
+}
+
+/// Returns the value that stands for the observations between two bounds.
+fn middle(lower: f64, upper: f64, positive: bool, linear: bool) -> f64 {
+    match (lower.is_infinite(), upper.is_infinite()) {
+        (true, true) => 0.0,
+        (true, false) if upper > 0.0 => upper / 2.0,
+        (true, false) => upper,
+        (false, true) => lower,
+        (false, false) if linear => (lower + upper) / 2.0,
+        (false, false) => {
+            let mean = (lower * upper).abs().sqrt();
+            if positive { mean } else { -mean }
+        }
+    }
+}

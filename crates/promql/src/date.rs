@@ -1,0 +1,86 @@
+//! Calendar dates in UTC.
+//!
+//! **Invariant:** the proleptic Gregorian calendar, as in Go's `time` package, for every `i64` of seconds that
+//! names a year within ±292 million; beyond, values are clamped.
+
+/// A day and the seconds into it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Date {
+    pub(crate) year: i64,
+    /// 1 to 12.
+    pub(crate) month: i64,
+    /// 1 to 31.
+    pub(crate) day: i64,
+    days: i64,
+    second_of_day: i64,
+}
+
+impl Date {
+    /// Returns the date `seconds` after the epoch.
+    pub(crate) fn of(seconds: i64) -> Self {
+        let seconds = seconds.clamp(-(1 << 53), 1 << 53);
+        let days = seconds.div_euclid(86_400);
+        // Count days from 0000-03-01, so that leap days end their year; 400 years have 146,097 days.
+        let shifted = days + 719_468;
+        let era = shifted.div_euclid(146_097);
+        let day_of_era = shifted.rem_euclid(146_097);
+        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let shifted_month = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+        let year = year_of_era + era * 400 + i64::from(month <= 2);
+        Self { year, month, day, days, second_of_day: seconds.rem_euclid(86_400) }
+    }
+
+    /// Returns hour, minute and second.
+    pub(crate) fn clock(self) -> (i64, i64, i64) {
+        (self.second_of_day / 3600, self.second_of_day / 60 % 60, self.second_of_day % 60)
+    }
+
+    /// Returns the day of the week, 0 for Sunday.
+    pub(crate) fn weekday(self) -> i64 {
+        (self.days + 4).rem_euclid(7)
+    }
+
+    /// Returns the day of the year, from 1.
+    pub(crate) fn day_of_year(self) -> i64 {
+        (1..self.month).map(|month| days_in(self.year, month)).sum::<i64>() + self.day
+    }
+
+    /// Returns the number of days the month has.
+    pub(crate) fn days_in_month(self) -> i64 {
+        days_in(self.year, self.month)
+    }
+}
+
+fn days_in(year: i64, month: i64) -> i64 {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 => 28 + i64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_gregorian() {
+        for (seconds, year, month, day, weekday, day_of_year) in [
+            (0, 1970, 1, 1, 4, 1),
+            (951_782_400, 2000, 2, 29, 2, 60),
+            (1_609_459_199, 2020, 12, 31, 4, 366),
+            (-1, 1969, 12, 31, 3, 365),
+            (-62_167_219_200, 0, 1, 1, 6, 1),
+        ] {
+            let date = Date::of(seconds);
+            assert_eq!((date.year, date.month, date.day), (year, month, day));
+            assert_eq!((date.weekday(), date.day_of_year()), (weekday, day_of_year));
+        }
+        assert_eq!(Date::of(-1).clock(), (23, 59, 59));
+        assert_eq!(Date::of(951_782_400).days_in_month(), 29);
+    }
+}

@@ -1,0 +1,133 @@
+//! What can go wrong with a query.
+//!
+//! **Invariant:** every error has the kind the HTTP API reports it under, and Prometheus' text where it has one.
+
+use crate::parse::ParseError;
+use narthex_model::storage::{OverBudget, StopReason, StorageError};
+use std::{error::Error, fmt};
+
+/// A query that has no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The text is not a query.
+    Parse(ParseError),
+    /// The query asks for something that makes no sense, such as a range of zero.
+    Invalid(String),
+    /// The data does not allow what the query asks for.
+    Execution(String),
+    /// More samples at once than allowed.
+    TooManySamples {
+        /// The limit.
+        limit: u64,
+    },
+    /// More memory than allowed.
+    OverBudget(OverBudget),
+    /// It took too long.
+    TimedOut,
+    /// Nobody waits for the result, or the process shuts down.
+    Canceled,
+    /// The store could not be read.
+    Storage(StorageError),
+}
+
+/// How the HTTP API classes an error.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ErrorKind {
+    /// `bad_data`
+    BadData,
+    /// `execution`
+    Execution,
+    /// `timeout`
+    Timeout,
+    /// `canceled`
+    Canceled,
+    /// `internal`
+    Internal,
+}
+
+impl ErrorKind {
+    /// Returns the API's `errorType`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BadData => "bad_data",
+            Self::Execution => "execution",
+            Self::Timeout => "timeout",
+            Self::Canceled => "canceled",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl QueryError {
+    /// Returns how the API classes it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Parse(_) | Self::Invalid(_) => ErrorKind::BadData,
+            Self::Execution(_) | Self::TooManySamples { .. } | Self::OverBudget(_) => ErrorKind::Execution,
+            Self::TimedOut => ErrorKind::Timeout,
+            Self::Canceled => ErrorKind::Canceled,
+            Self::Storage(_) => ErrorKind::Internal,
+        }
+    }
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Parse(e) => e.fmt(f),
+            Self::Invalid(text) | Self::Execution(text) => f.write_str(text),
+            Self::TooManySamples { .. } => {
+                f.write_str("query processing would load too many samples into memory in query execution")
+            }
+            Self::OverBudget(e) => write!(f, "query needs too much memory: {e}"),
+            Self::TimedOut => f.write_str("query timed out in expression evaluation"),
+            Self::Canceled => f.write_str("query was canceled in expression evaluation"),
+            Self::Storage(e) => write!(f, "expanding series: {e}"),
+        }
+    }
+}
+
+impl Error for QueryError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Parse(e) => Some(e),
+            Self::OverBudget(e) => Some(e),
+            Self::Storage(e) => Some(e),
+            _ => None,
+        }
+    }
+}
+
+impl From<ParseError> for QueryError {
+    fn from(error: ParseError) -> Self {
+        Self::Parse(error)
+    }
+}
+
+impl From<StopReason> for QueryError {
+    fn from(reason: StopReason) -> Self {
+        match reason {
+            StopReason::TimedOut => Self::TimedOut,
+            _ => Self::Canceled,
+        }
+    }
+}
+
+impl From<OverBudget> for QueryError {
+    fn from(over: OverBudget) -> Self {
+        Self::OverBudget(over)
+    }
+}
+
+impl From<StorageError> for QueryError {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::OverBudget(over) => Self::OverBudget(over),
+            StorageError::Stopped(reason) => reason.into(),
+            other => Self::Storage(other),
+        }
+    }
+}
