@@ -9,6 +9,7 @@ use std::ops::Deref;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::counter::CounterValue;
 use crate::gauge::GaugeValue;
@@ -16,6 +17,7 @@ use crate::histogram::{self, HistogramValue};
 use crate::index::{Index, Item};
 use crate::lanes::Reader;
 use crate::metric::{FamilyVisit, Metric, Scratch, Spec, Value, sealed};
+use crate::summary::{self, DEFAULT_AGE_BUCKETS, DEFAULT_MAX_AGE, SummaryValue};
 use crate::text;
 use crate::visit::{Labels, MetricType, Values, Visitor};
 
@@ -32,12 +34,18 @@ pub type GaugeVec<const N: usize> = Family<GaugeValue, N>;
 /// Histograms with `N` labels.
 pub type HistogramVec<const N: usize> = Family<HistogramValue, N>;
 
+/// Summaries with `N` labels.
+pub type SummaryVec<const N: usize> = Family<SummaryValue, N>;
+
 /// One series of a [`CounterVec`].
 pub type CounterHandle<const N: usize> = Handle<CounterValue, N>;
 /// One series of a [`GaugeVec`].
 pub type GaugeHandle<const N: usize> = Handle<GaugeValue, N>;
 /// One series of a [`HistogramVec`].
 pub type HistogramHandle<const N: usize> = Handle<HistogramValue, N>;
+
+/// One series of a [`SummaryVec`].
+pub type SummaryHandle<const N: usize> = Handle<SummaryValue, N>;
 
 /// Metrics that share a name and differ in the values of `N` labels; `const`-constructible, so it can be a `static`.
 pub struct Family<V, const N: usize> {
@@ -88,6 +96,46 @@ impl<const N: usize> HistogramVec<N> {
         bounds: &'static [f64],
     ) -> Self {
         Self::from_spec(histogram::spec(name, help, bounds), labels)
+    }
+}
+
+impl<const N: usize> SummaryVec<N> {
+    /// Creates a family of summaries without a series; `quantiles` as in [`Summary::new`](crate::Summary::new).
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        help: &'static str,
+        labels: &'static [&'static str; N],
+        quantiles: &'static [f64],
+    ) -> Self {
+        Self::with_age(
+            name,
+            help,
+            labels,
+            quantiles,
+            DEFAULT_MAX_AGE,
+            DEFAULT_AGE_BUCKETS,
+        )
+    }
+
+    /// Creates a family of summaries as [`Summary::with_age`](crate::Summary::with_age) does.
+    ///
+    /// # Panics
+    ///
+    /// When `age_buckets` or `max_age` is zero; for a `static` that is a compile error.
+    #[must_use]
+    pub const fn with_age(
+        name: &'static str,
+        help: &'static str,
+        labels: &'static [&'static str; N],
+        quantiles: &'static [f64],
+        max_age: Duration,
+        age_buckets: u32,
+    ) -> Self {
+        Self::from_spec(
+            summary::spec(name, help, quantiles, max_age, age_buckets),
+            labels,
+        )
     }
 }
 
@@ -338,14 +386,29 @@ fn hash_of<const N: usize>(values: &[&str; N]) -> u64 {
         for word in words {
             hash = fold(hash ^ u64::from_le_bytes(*word), ODD);
         }
-        let mut last = 0;
-        for byte in rest {
-            last = last << 8 | u64::from(*byte);
-        }
         // With the length, ("ab", "c") and ("a", "bc") differ.
-        hash = fold(hash ^ last, ODD ^ bytes.len() as u64);
+        hash = fold(hash ^ last_word(bytes, rest), ODD ^ bytes.len() as u64);
     }
     hash
+}
+
+/// Returns a word with the bytes of `rest`, the last 0 to 7 of `bytes`; others may be in it too.
+#[inline(always)]
+fn last_word(bytes: &[u8], rest: &[u8]) -> u64 {
+    if let Some(word) = bytes.last_chunk::<8>() {
+        return u64::from_le_bytes(*word);
+    }
+    match (rest.first_chunk::<4>(), rest.last_chunk::<4>(), rest) {
+        (Some(first), Some(last), _) => {
+            u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
+        }
+        (_, _, [first, .., last]) => {
+            let middle = rest[rest.len() / 2];
+            u64::from(*first) << 16 | u64::from(middle) << 8 | u64::from(*last)
+        }
+        (_, _, [only]) => u64::from(*only),
+        _ => 0,
+    }
 }
 
 /// Returns a random number, fixed for this process: who chooses label values cannot choose collisions.

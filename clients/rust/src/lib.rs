@@ -16,6 +16,7 @@ mod number;
 pub mod process;
 mod range;
 mod registry;
+mod summary;
 mod text;
 mod visit;
 
@@ -24,12 +25,13 @@ pub use counter::{Counter, CounterValue};
 pub use error::Error;
 pub use family::{
     CounterHandle, CounterVec, DEFAULT_SERIES_CAP, Family, GaugeHandle, GaugeVec, Handle,
-    HistogramHandle, HistogramVec, OVERFLOW,
+    HistogramHandle, HistogramVec, OVERFLOW, SummaryHandle, SummaryVec,
 };
 pub use gauge::{Gauge, GaugeValue};
 pub use histogram::{DEFAULT_BOUNDS, Histogram, HistogramValue, MAX_BOUNDS, Timer};
 pub use metric::{Metric, Single};
 pub use number::write as write_number;
 pub use registry::{Registry, global};
+pub use summary::{DEFAULT_AGE_BUCKETS, DEFAULT_MAX_AGE, Summary, SummaryValue};
 pub use text::{TEXT_CONTENT_TYPE, TextEncoder};
 pub use visit::{Labels, MetricType, Sample, Visitor};

@@ -3,6 +3,7 @@
 //! **Invariant:** a metric never changes its [`Spec`].
 
 use std::ops::Deref;
+use std::time::Duration;
 
 use crate::lanes::Reader;
 use crate::visit::{Extra, Labels, MetricType, Sample, Visitor};
@@ -39,6 +40,9 @@ pub struct Spec {
     pub(crate) bounds: &'static [f64],
     /// A summary's quantiles.
     pub(crate) quantiles: &'static [f64],
+    /// How long an observation counts in a summary's quantiles, and in how many steps it ages.
+    pub(crate) max_age: Duration,
+    pub(crate) age_buckets: u32,
 }
 
 impl Spec {
@@ -50,6 +54,8 @@ impl Spec {
             labels: &[],
             bounds: &[],
             quantiles: &[],
+            max_age: Duration::ZERO,
+            age_buckets: 0,
         }
     }
 }
@@ -85,6 +91,7 @@ impl Part<'_> {
 /// What reading the series of one family uses again and again.
 pub struct Scratch<'a> {
     pub(crate) reader: &'a Reader,
+    pub(crate) spec: Spec,
     pub(crate) cells: Vec<u64>,
     /// The family's `le` or `quantile` values as text.
     pub(crate) extras: Vec<String>,
@@ -95,6 +102,7 @@ impl<'a> Scratch<'a> {
         let numbers = spec.bounds.iter().chain(spec.quantiles);
         Self {
             reader,
+            spec: *spec,
             cells: Vec::new(),
             extras: numbers
                 .map(|number| crate::number::to_string(*number))
@@ -170,7 +178,7 @@ impl<'a> FamilyVisit<'a> {
         labels: Labels<'_>,
     ) {
         value.samples(scratch, &mut |part, number| {
-            self.sample(part, labels, number)
+            self.sample(part, labels, number);
         });
     }
 

@@ -112,6 +112,12 @@ pub(crate) fn release(slot: Slot, len: usize) {
     space().free.entry(len).or_default().push(slot);
 }
 
+/// Returns how many ranges of this length wait to be used again.
+#[cfg(test)]
+pub(crate) fn free(len: usize) -> usize {
+    space().free.get(&(len as u32)).map_or(0, Vec::len)
+}
+
 fn space() -> MutexGuard<'static, Space> {
     SPACE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Barrier;
 use std::thread;
 
-use narthex_client::{Counter, CounterVec, Gauge, Histogram};
+use narthex_client::{Counter, CounterVec, Gauge, Histogram, Summary};
 
 /// Runs `f` in `threads` threads that all exist at the same time.
 fn in_threads(threads: u64, f: impl Fn(u64) + Sync) {
@@ -27,6 +27,7 @@ fn totals_are_exact_with_more_threads_than_lanes() {
     static COUNTER: Counter = Counter::new("c_total", "C.");
     static GAUGE: Gauge = Gauge::new("g", "G.");
     static HISTOGRAM: Histogram = Histogram::new("h", "H.", &[1.0, 2.0]);
+    static SUMMARY: Summary = Summary::new("s", "S.", &[0.5]);
     let (threads, steps) = (90, 2_000);
     in_threads(threads, |i| {
         for step in 0..steps {
@@ -35,6 +36,7 @@ fn totals_are_exact_with_more_threads_than_lanes() {
             GAUGE.inc();
             GAUGE.sub(0.5);
             HISTOGRAM.observe(((i + step) % 3) as f64 + 0.5);
+            SUMMARY.observe((step % 4) as f64 - 1.0);
         }
     });
     let n = threads * steps;
@@ -42,6 +44,7 @@ fn totals_are_exact_with_more_threads_than_lanes() {
     assert_eq!(GAUGE.get(), n as f64 * 0.5);
     assert_eq!(HISTOGRAM.count(), n);
     assert_eq!(HISTOGRAM.sum(), n as f64 * 1.5);
+    assert_eq!((SUMMARY.count(), SUMMARY.sum()), (n, n as f64 * 0.5));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use narthex_client::{
-    Counter, CounterVec, Desc, Error, Gauge, Histogram, HistogramVec, Metric, Registry,
+    Counter, CounterVec, Desc, Error, Gauge, Histogram, HistogramVec, Metric, Registry, Summary,
+    SummaryVec,
 };
 
 use crate::{encode, leak};
@@ -35,6 +36,10 @@ fn invalid_names_are_refused() {
 #[test]
 fn invalid_labels_are_refused() {
     let refused = |label: &'static str| refusal(CounterVec::new("m", "M.", leak([label])));
+    assert_eq!(
+        refusal(SummaryVec::new("m", "M.", &["quantile"], &[])),
+        "metric m: label \"quantile\" is what a summary names its quantiles"
+    );
     for label in ["", "1", "a:b", "a-b", "ü"] {
         assert_eq!(
             refused(label),
@@ -78,6 +83,28 @@ fn invalid_bounds_are_refused() {
         refused(&[1.0, f64::INFINITY]),
         format!("metric m: bound inf at position 1 {text}")
     );
+}
+
+#[test]
+fn invalid_quantiles_are_refused() {
+    let refused = |quantiles: &[f64]| refusal(Summary::new("m", "M.", leak(quantiles.to_vec())));
+    let text = "is outside 0 to 1 or not above the one before";
+    assert_eq!(
+        refused(&[0.5, 0.5]),
+        format!("metric m: quantile 0.5 {text}")
+    );
+    assert_eq!(refused(&[-0.1]), format!("metric m: quantile -0.1 {text}"));
+    assert_eq!(
+        refused(&[0.5, 1.5]),
+        format!("metric m: quantile 1.5 {text}")
+    );
+    assert_eq!(
+        refused(&[f64::NAN]),
+        format!("metric m: quantile NaN {text}")
+    );
+    Registry::new()
+        .register(leak(Summary::new("m", "M.", &[0.0, 1.0])))
+        .unwrap();
 }
 
 #[test]

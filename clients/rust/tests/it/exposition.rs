@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use narthex_client::{
     Counter, CounterVec, Desc, Gauge, GaugeVec, Histogram, HistogramVec, MetricType, Registry,
-    Sample, Visitor, process, register_info,
+    Sample, Summary, SummaryVec, Visitor, process, register_info,
 };
 
 use crate::{encode, leak, text};
@@ -189,7 +189,7 @@ fn a_visitor_sees_names_labels_and_values_unescaped() {
     registry.register(vec).unwrap();
     registry
         .register_fn(Desc::gauge("f", "F.", &["l"]), |samples| {
-            samples.push(&["\""], 2.0)
+            samples.push(&["\""], 2.0);
         })
         .unwrap();
     let mut log = Log::default();
@@ -248,4 +248,31 @@ fn the_process_reports_itself() {
             .find_map(|line| line.strip_prefix("process_cpu_seconds_total "));
         spent = line.unwrap().parse().unwrap();
     }
+}
+
+#[test]
+fn summaries_show_quantiles_sum_and_count() {
+    let summary = leak(Summary::new("s_seconds", "S.", &[0.5, 0.99]));
+    let empty = leak(Summary::new("empty", "E.", &[0.5]));
+    let vec = leak(SummaryVec::new("v", "V.", &["a"], &[]));
+    (0..5).for_each(|_| summary.observe(0.0));
+    summary.observe(f64::INFINITY);
+    vec.with(&["x"]).observe(2.0);
+    let expected = r#"# HELP empty E.
+# TYPE empty summary
+empty{quantile="0.5"} NaN
+empty_sum 0
+empty_count 0
+# HELP s_seconds S.
+# TYPE s_seconds summary
+s_seconds{quantile="0.5"} 0
+s_seconds{quantile="0.99"} +Inf
+s_seconds_sum +Inf
+s_seconds_count 6
+# HELP v V.
+# TYPE v summary
+v_sum{a="x"} 2
+v_count{a="x"} 1
+"#;
+    assert_eq!(text(&[summary, empty, vec]), expected);
 }

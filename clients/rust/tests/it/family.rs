@@ -28,9 +28,10 @@ fn values_that_only_differ_in_where_they_split_are_different_series() {
 fn a_handle_is_the_series_it_was_made_for() {
     let vec = leak(GaugeVec::new("v", "V.", &["a"]));
     let handle = vec.with(&["x"]);
-    handle.clone().set(5.0);
+    let clone = handle.clone();
+    clone.set(5.0);
     vec.with(&["x"]).inc();
-    assert_eq!(handle.get(), 6.0);
+    assert_eq!((handle.get(), clone.get()), (6.0, 6.0));
     assert_eq!(vec.update(&["x"], |gauge| gauge.get()), 6.0);
 }
 

@@ -1,4 +1,8 @@
 //! Behaviour of the crate as its users see it.
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers outside of test functions fail the test as well"
+)]
 
 mod concurrency;
 mod errors;

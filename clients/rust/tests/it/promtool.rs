@@ -4,7 +4,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use narthex_client::{
-    Counter, CounterVec, DEFAULT_BOUNDS, GaugeVec, HistogramVec, Registry, process, register_info,
+    Counter, CounterVec, DEFAULT_BOUNDS, GaugeVec, HistogramVec, Registry, SummaryVec, process,
+    register_info,
 };
 
 use crate::{encode, leak};
@@ -59,11 +60,19 @@ fn promtool_finds_nothing_wrong() {
         &["path"],
         &DEFAULT_BOUNDS,
     ));
+    let size = leak(SummaryVec::new(
+        "size_bytes",
+        "S.",
+        &["path"],
+        &[0.5, 0.9, 0.99],
+    ));
+    size.with(&["/"]).observe(10.0);
+    let _unobserved = size.with(&["/b"]);
     for i in 0..1000 {
         latency.with(&["/"]).observe(f64::from(i) / 70.0);
     }
     registry
-        .register_all(&[requests, temperature, latency])
+        .register_all(&[requests, temperature, latency, size])
         .unwrap();
     let text = encode(&registry);
     assert_eq!(check(&text), (true, String::new()), "{text}");

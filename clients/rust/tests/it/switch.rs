@@ -1,6 +1,6 @@
 //! The live switch of each metric.
 
-use narthex_client::{Counter, CounterVec, Desc, Gauge, Histogram, Metric, Registry};
+use narthex_client::{Counter, CounterVec, Desc, Gauge, Histogram, Metric, Registry, Summary};
 
 use crate::{encode, leak, text};
 
@@ -9,12 +9,14 @@ fn a_metric_that_is_off_counts_nothing_and_is_not_shown() {
     let counter = leak(Counter::new("c_total", "C."));
     let gauge = leak(Gauge::new("g", "G."));
     let histogram = leak(Histogram::new("h", "H.", &[1.0]));
-    let metrics: [&'static dyn Metric; 3] = [counter, gauge, histogram];
+    let summary = leak(Summary::new("s", "S.", &[0.5]));
+    let metrics: [&'static dyn Metric; 4] = [counter, gauge, histogram, summary];
     let count = || {
         counter.inc();
         counter.add(1.5);
         gauge.add(1.0);
         histogram.observe(0.5);
+        summary.observe(0.5);
     };
     count();
     let before = text(&metrics);
@@ -31,10 +33,8 @@ fn a_metric_that_is_off_counts_nothing_and_is_not_shown() {
     }
     assert_eq!(text(&metrics), before);
     count();
-    assert_eq!(
-        (counter.get(), gauge.get(), histogram.count()),
-        (5.0, 2.0, 2)
-    );
+    assert_eq!((counter.get(), gauge.get()), (5.0, 2.0));
+    assert_eq!((histogram.count(), summary.count()), (2, 2));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_registry_switches_by_name() {
         .unwrap();
     registry
         .register_fn(Desc::gauge("a", "A.", &[]), |samples| {
-            samples.push(&[], 1.0)
+            samples.push(&[], 1.0);
         })
         .unwrap();
     assert!(registry.set_enabled("a", false));

@@ -1,0 +1,392 @@
+//! Summaries: quantiles over the last minutes, from log-linear buckets that every thread counts in.
+//!
+//! A value's bucket comes from the bits of the float: 128 buckets per power of two, so a quantile is off by at most
+//! 0.8 % of its value; interpolation inside the bucket keeps its rank close as well. Buckets only grow; a window is
+//! the difference between the buckets and a copy of them made earlier ([`Window`]), so an observation pays nothing
+//! for it. Memory is 1 KiB per power of two seen and lane, plus 16 bytes per used bucket and copy.
+//!
+//! **Invariant:** an observation adds to exactly one bucket, and the exposed count is the buckets' total.
+
+mod quantile;
+mod window;
+
+use std::fmt;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::lanes::{self, Reader, Slot};
+use crate::metric::{Part, Scratch, Single, Spec, Value};
+use crate::range::{self, Range};
+use crate::visit::{Extra, MetricType};
+
+use self::quantile::{BUCKETS_PER_OCTAVE, Bucket, quantile};
+use self::window::Window;
+
+/// How long an observation counts in a summary's quantiles, unless told otherwise.
+pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(600);
+/// In how many steps observations age, unless told otherwise.
+pub const DEFAULT_AGE_BUCKETS: u32 = 5;
+
+/// Cells of a summary beside its octaves.
+const CELLS: usize = 6;
+/// Observations of a lane; only says when to look at the clock.
+const TICKS: usize = 0;
+const SUM: usize = 1;
+const ZERO: usize = 2;
+const NAN: usize = 3;
+const INFINITE: usize = 4;
+const NEGATIVE_INFINITE: usize = 5;
+
+/// Bits of a float below its octave (sign and exponent).
+const MANTISSA_BITS: u32 = 52;
+/// The octaves of 2^-24 to 2^40, 60 ns to 18 minutes in nanoseconds, are found without an indirection.
+const NEAR_FIRST: u32 = 1023 - 24;
+const NEAR: usize = 64;
+/// All octaves: 2048 exponents of each sign.
+const FAR: usize = 4096;
+/// Observations of one thread between two looks at the clock; a power of two.
+const LOOK_AT_CLOCK_EVERY: u64 = 128;
+
+/// A summary without labels; `const`-constructible, so it can be a `static`. Observes through [`SummaryValue`].
+pub type Summary = Single<SummaryValue>;
+
+impl Summary {
+    /// Creates a summary; nothing is allocated before its first use.
+    ///
+    /// `quantiles` are between 0 and 1 and strictly ascending (checked when registered). They cover the last
+    /// 8 to 10 minutes ([`DEFAULT_MAX_AGE`] in [`DEFAULT_AGE_BUCKETS`] steps) and are NaN without an observation in
+    /// that time. Sum and count cover the life of the process.
+    #[must_use]
+    pub const fn new(name: &'static str, help: &'static str, quantiles: &'static [f64]) -> Self {
+        let spec = spec(name, help, quantiles, DEFAULT_MAX_AGE, DEFAULT_AGE_BUCKETS);
+        Self::from_parts(
+            spec,
+            SummaryValue::new(DEFAULT_MAX_AGE, DEFAULT_AGE_BUCKETS),
+        )
+    }
+
+    /// Creates a summary whose quantiles cover `max_age`, less up to one of `age_buckets` equal parts of it.
+    ///
+    /// # Panics
+    ///
+    /// When `age_buckets` or `max_age` is zero; for a `static` that is a compile error.
+    #[must_use]
+    pub const fn with_age(
+        name: &'static str,
+        help: &'static str,
+        quantiles: &'static [f64],
+        max_age: Duration,
+        age_buckets: u32,
+    ) -> Self {
+        let spec = spec(name, help, quantiles, max_age, age_buckets);
+        Self::from_parts(spec, SummaryValue::new(max_age, age_buckets))
+    }
+}
+
+/// Returns what a summary declares.
+pub(crate) const fn spec(
+    name: &'static str,
+    help: &'static str,
+    quantiles: &'static [f64],
+    max_age: Duration,
+    age_buckets: u32,
+) -> Spec {
+    assert!(
+        age_buckets > 0 && !max_age.is_zero(),
+        "a summary needs an age"
+    );
+    let mut spec = Spec::new(name, help, MetricType::Summary);
+    spec.quantiles = quantiles;
+    spec.max_age = max_age;
+    spec.age_buckets = age_buckets;
+    spec
+}
+
+/// What a [`Summary`] or one series of a [`SummaryVec`](crate::SummaryVec) observes into.
+pub struct SummaryValue {
+    range: Range,
+    /// Slot of each octave's buckets; 0 until the octave is seen.
+    near: [AtomicU32; NEAR],
+    far: OnceLock<Box<[AtomicU32; FAR]>>,
+    window: Mutex<Window>,
+    /// When the window turns next, in milliseconds as [`since_epoch_ms`] has them: read by observing threads instead of the lock,
+    /// whose line they would otherwise take from each other.
+    next_turn_ms: AtomicU64,
+}
+
+impl SummaryValue {
+    const fn new(max_age: Duration, age_buckets: u32) -> Self {
+        Self {
+            range: Range::new(),
+            near: [const { AtomicU32::new(0) }; NEAR],
+            far: OnceLock::new(),
+            window: Mutex::new(Window::new(max_age, age_buckets)),
+            next_turn_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts one observation. NaN counts and makes the sum NaN, but has no place among the quantiles.
+    #[inline]
+    pub fn observe(&self, v: f64) {
+        let Some(slot) = self.range.slot(CELLS) else {
+            return;
+        };
+        let near = ((v.to_bits() >> MANTISSA_BITS) as u32).wrapping_sub(NEAR_FIRST) as usize;
+        match self.near.get(near).map(|octave| octave.load(Acquire)) {
+            None | Some(0) => self.observe_far(slot, v),
+            Some(octave) => count_in(Slot::from_raw(octave), v),
+        }
+        lanes::write(slot, CELLS, |cells| {
+            cells.add_f64(SUM, v);
+            if cells.add(TICKS, 1).is_multiple_of(LOOK_AT_CLOCK_EVERY) {
+                self.look_at_clock();
+            }
+        });
+    }
+
+    /// Counts a duration in seconds.
+    #[inline]
+    pub fn observe_duration(&self, duration: Duration) {
+        self.observe(duration.as_secs_f64());
+    }
+
+    /// Returns how many observations were counted; readable while switched off.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.totals(&Reader::new()).count
+    }
+
+    /// Returns the sum of the observed values; readable while switched off.
+    #[must_use]
+    pub fn sum(&self) -> f64 {
+        let slot = self.range.peek_any();
+        slot.map_or(0.0, |slot| Reader::new().sum_f64(slot, CELLS, SUM))
+    }
+
+    /// Returns the `q`-quantile of the observations that are young enough; NaN without any.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> f64 {
+        quantile(&self.read(&Reader::new(), Instant::now()).young, q)
+    }
+
+    /// Counts what has no near octave (yet): zero, NaN, infinities, negative, tiny and huge numbers.
+    #[inline(never)]
+    fn observe_far(&self, slot: Slot, v: f64) {
+        let cell = match v {
+            0.0 => ZERO,
+            f64::INFINITY => INFINITE,
+            f64::NEG_INFINITY => NEGATIVE_INFINITE,
+            _ if v.is_nan() => NAN,
+            _ => {
+                // Without space for another octave the value is lost to the quantiles, like a NaN.
+                match self.octave(v) {
+                    Some(octave) => return count_in(octave, v),
+                    None => NAN,
+                }
+            }
+        };
+        lanes::write(slot, CELLS, |cells| {
+            cells.add(cell, 1);
+        });
+    }
+
+    /// Returns the buckets of a number's octave, allocated when it is the first one there.
+    fn octave(&self, v: f64) -> Option<Slot> {
+        let octave = octave_of(v);
+        let word = match self.near.get(octave.wrapping_sub(NEAR_FIRST as usize)) {
+            Some(near) => near,
+            None => &self
+                .far
+                .get_or_init(|| Box::new([const { AtomicU32::new(0) }; FAR]))[octave],
+        };
+        let seen = word.load(Acquire);
+        if seen != 0 {
+            return Some(Slot::from_raw(seen));
+        }
+        self.window().begin(Instant::now());
+        let slot = range::allocate(BUCKETS_PER_OCTAVE)?;
+        match word.compare_exchange(0, slot.raw(), AcqRel, Acquire) {
+            Ok(_) => Some(slot),
+            Err(other) => {
+                range::release(slot, BUCKETS_PER_OCTAVE);
+                Some(Slot::from_raw(other))
+            }
+        }
+    }
+
+    /// Lets a window end in time when nobody reads the summary.
+    #[cold]
+    fn look_at_clock(&self) {
+        let now = Instant::now();
+        if since_epoch_ms(now) < self.next_turn_ms.load(Relaxed) {
+            return;
+        }
+        // Whoever holds the lock is looking too.
+        if let Ok(mut window) = self.window.try_lock() {
+            self.turn(&mut window, now, || self.totals(&Reader::new()).buckets);
+        }
+    }
+
+    fn turn(&self, window: &mut Window, now: Instant, counts: impl FnOnce() -> Vec<Bucket>) {
+        window.turn(now, counts);
+        let next = window.next_turn().unwrap_or(now);
+        self.next_turn_ms.store(since_epoch_ms(next), Relaxed);
+    }
+
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self, reader: &Reader, now: Instant) -> Reading {
+        let mut window = self.window();
+        let totals = self.totals(reader);
+        self.turn(&mut window, now, || totals.buckets.clone());
+        Reading {
+            young: window.young(totals.buckets),
+            count: totals.count,
+        }
+    }
+
+    /// Sums all buckets over the lanes.
+    fn totals(&self, reader: &Reader) -> Totals {
+        let mut totals = Totals::default();
+        let Some(slot) = self.range.peek_any() else {
+            return totals;
+        };
+        for (key, cell) in [
+            (quantile::ZERO, ZERO),
+            (quantile::INFINITE, INFINITE),
+            (quantile::NEGATIVE_INFINITE, NEGATIVE_INFINITE),
+        ] {
+            totals.add(key, reader.sum(slot, CELLS, cell));
+        }
+        let mut cells = Vec::new();
+        for (octave, slot) in self.octaves() {
+            reader.sums(slot, BUCKETS_PER_OCTAVE, &mut cells);
+            for (place, count) in cells.iter().enumerate() {
+                totals.add(quantile::key(octave, place), *count);
+            }
+        }
+        totals.count += reader.sum(slot, CELLS, NAN);
+        totals.buckets.sort_unstable_by_key(|bucket| bucket.key);
+        totals
+    }
+
+    /// Returns the octaves that were seen, in no order.
+    fn octaves(&self) -> impl Iterator<Item = (usize, Slot)> {
+        let far = self
+            .far
+            .get()
+            .into_iter()
+            .flat_map(|far| far.iter().enumerate());
+        let near = self.near.iter().enumerate();
+        let near = near.map(|(i, word)| (i + NEAR_FIRST as usize, word));
+        near.chain(far).filter_map(|(octave, word)| {
+            let raw = word.load(Acquire);
+            (raw != 0).then(|| (octave, Slot::from_raw(raw)))
+        })
+    }
+}
+
+/// Returns sign and exponent: positive numbers first, each sign by magnitude.
+fn octave_of(v: f64) -> usize {
+    (v.to_bits() >> MANTISSA_BITS) as usize
+}
+
+#[inline(always)]
+fn count_in(octave: Slot, v: f64) {
+    lanes::write(octave, BUCKETS_PER_OCTAVE, |cells| {
+        cells.add(quantile::place(v), 1);
+    });
+}
+
+/// Returns milliseconds since an instant of this process; 0 before it.
+fn since_epoch_ms(now: Instant) -> u64 {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    let since = now.saturating_duration_since(*EPOCH.get_or_init(Instant::now));
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Everything a summary ever counted.
+#[derive(Default)]
+struct Totals {
+    /// Used buckets, by value.
+    buckets: Vec<Bucket>,
+    /// With NaNs, which have no bucket.
+    count: u64,
+}
+
+impl Totals {
+    fn add(&mut self, key: i32, count: u64) {
+        if count != 0 {
+            self.buckets.push(Bucket { key, count });
+            self.count += count;
+        }
+    }
+}
+
+struct Reading {
+    young: Vec<Bucket>,
+    count: u64,
+}
+
+impl Value for SummaryValue {
+    fn create(spec: &Spec) -> Self {
+        Self::new(spec.max_age, spec.age_buckets)
+    }
+
+    fn set_enabled(&self, enabled: bool) {
+        self.range.set_enabled(enabled);
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.range.is_enabled()
+    }
+
+    fn samples(&self, scratch: &mut Scratch<'_>, put: &mut dyn FnMut(Part<'_>, f64)) {
+        let Some(slot) = self.range.peek() else {
+            return;
+        };
+        let sum = slot.map_or(0.0, |slot| scratch.reader.sum_f64(slot, CELLS, SUM));
+        let reading = self.read(scratch.reader, Instant::now());
+        for (q, value) in scratch.spec.quantiles.iter().zip(&scratch.extras) {
+            let extra = Some(Extra {
+                name: "quantile",
+                value,
+            });
+            put(Part { suffix: "", extra }, quantile(&reading.young, *q));
+        }
+        put(Part::suffix("_sum"), sum);
+        put(Part::suffix("_count"), reading.count as f64);
+    }
+}
+
+impl Drop for SummaryValue {
+    fn drop(&mut self) {
+        self.range.release(CELLS);
+        let far = self
+            .far
+            .get_mut()
+            .into_iter()
+            .flat_map(|far| far.iter_mut());
+        for octave in self.near.iter_mut().chain(far) {
+            if *octave.get_mut() != 0 {
+                range::release(Slot::from_raw(*octave.get_mut()), BUCKETS_PER_OCTAVE);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for SummaryValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SummaryValue")
+            .field("count", &self.count())
+            .field("sum", &self.sum())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
