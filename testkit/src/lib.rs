@@ -27,6 +27,7 @@
 //! ```
 
 pub mod corpora;
+pub mod fleet;
 mod fs;
 pub mod http;
 pub mod mutate;

@@ -264,8 +264,7 @@ impl SchemaEdit {
             family.0
         );
         debug_assert!(
-            set.iter()
-                .all(|label| self.inner.common.label(label.name()).is_none()),
+            !self.inner.common.overlaps(set),
             "{set} overlaps with the common set {}",
             self.inner.common
         );

@@ -59,6 +59,12 @@ impl Label {
         self.0.header.header.hash
     }
 
+    /// Reports whether both labels have the same name, without looking at its text.
+    #[must_use]
+    pub fn same_name(&self, other: &Self) -> bool {
+        self.0.header.header.name.same(&other.0.header.header.name)
+    }
+
     fn address(&self) -> *const u8 {
         self.0.as_ptr().cast()
     }

@@ -64,6 +64,12 @@ impl LabelSet {
         self.0.slice.iter().find(|label| label.name() == name)
     }
 
+    /// Reports whether the two sets have a label name in common.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.iter().any(|mine| other.iter().any(|theirs| mine.same_name(theirs)))
+    }
+
     /// Returns the metric name, or the empty string.
     #[must_use]
     pub fn metric_name(&self) -> &str {

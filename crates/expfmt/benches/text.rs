@@ -1,0 +1,122 @@
+//! Speed of the text format: first sight, steady state, other orders, and rendering.
+//!
+//! `cargo bench -p narthex-expfmt --bench text`; the corpus is the fleet (850 targets × 588 series) of the testkit.
+
+#![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
+
+use narthex_expfmt::{KeepLabels, ParseOptions, TextParser, TextWriter};
+use narthex_model::LabelSet;
+use narthex_testkit::fleet::Target;
+use std::{hint::black_box, time::Instant};
+
+const TARGETS: usize = 850;
+const SERIES: usize = 588;
+const ROUNDS: usize = 5;
+
+fn main() {
+    let mut targets: Vec<Target> = (0..TARGETS)
+        .map(|index| Target::new(index, 0, SERIES))
+        .collect();
+    let common = |index: usize| {
+        let instance = format!("10.0.{}.{}:8080", index / 250, index % 250);
+        LabelSet::new([("job", "fleet"), ("instance", instance.as_str())])
+    };
+    let mut parsers: Vec<TextParser> = (0..TARGETS)
+        .map(|index| TextParser::new(common(index), ParseOptions::default()))
+        .collect();
+    let mut bodies = render(&mut targets);
+    report("first sight", &bodies, 1, || {
+        for (parser, body) in parsers.iter_mut().zip(&bodies) {
+            let round = parser
+                .parse(body.as_bytes(), 0, &mut KeepLabels)
+                .expect("the fleet parses");
+            assert_eq!(round.stats.added, SERIES);
+        }
+    });
+    // Different values in every round; the bodies of all targets together are far larger than any cache.
+    for _ in 0..2 {
+        bodies = render(&mut targets);
+        report("steady", &bodies, ROUNDS, || {
+            for (parser, body) in parsers.iter_mut().zip(&bodies) {
+                let round = parser
+                    .parse(body.as_bytes(), 0, &mut KeepLabels)
+                    .expect("the fleet parses");
+                assert_eq!(round.stats.expected, SERIES);
+                black_box(round.frame.values());
+            }
+        });
+    }
+    let turned: Vec<String> = bodies.iter().map(|body| reversed(body)).collect();
+    report("steady, lines in reverse of the hint", &turned, 1, || {
+        for (parser, body) in parsers.iter_mut().zip(&turned) {
+            let round = parser
+                .parse(body.as_bytes(), 0, &mut KeepLabels)
+                .expect("the fleet parses");
+            assert_eq!((round.stats.found, round.stats.added), (SERIES, 0));
+        }
+    });
+    report("newlines only (memchr), for scale", &bodies, ROUNDS, || {
+        for body in &bodies {
+            black_box(memchr::memchr_iter(b'\n', body.as_bytes()).count());
+        }
+    });
+    let held: usize = parsers.iter().map(TextParser::heap_bytes).sum();
+    println!(
+        "parser state {:.1} bytes/series",
+        held as f64 / (TARGETS * SERIES) as f64
+    );
+    let frames: Vec<_> = parsers
+        .iter_mut()
+        .zip(&bodies)
+        .map(|(parser, body)| {
+            parser
+                .parse(body.as_bytes(), 0, &mut KeepLabels)
+                .expect("the fleet parses")
+                .frame
+                .clone()
+        })
+        .collect();
+    let mut writers: Vec<TextWriter> = frames
+        .iter()
+        .map(|frame| TextWriter::new(frame.schema()))
+        .collect();
+    let mut page = Vec::new();
+    report("render", &bodies, ROUNDS, || {
+        page.clear();
+        for (writer, frame) in writers.iter_mut().zip(&frames) {
+            writer.write(frame, &mut page);
+        }
+    });
+}
+
+fn render(targets: &mut [Target]) -> Vec<String> {
+    let body = |target: &mut Target| {
+        target.step();
+        let mut body = String::new();
+        target.render(&mut body);
+        body
+    };
+    targets.iter_mut().map(body).collect()
+}
+
+fn reversed(body: &str) -> String {
+    body.lines()
+        .rev()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+fn report(what: &str, bodies: &[String], rounds: usize, mut run: impl FnMut()) {
+    let bytes: usize = bodies.iter().map(String::len).sum();
+    let start = Instant::now();
+    (0..rounds).for_each(|_| run());
+    let seconds = start.elapsed().as_secs_f64() / rounds as f64;
+    let samples = (TARGETS * SERIES) as f64;
+    println!(
+        "{what:40} {:7.1} ns/sample {:7.0} MB/s  ({:.0} bytes/line)",
+        seconds * 1e9 / samples,
+        bytes as f64 / seconds / 1e6,
+        bytes as f64 / samples
+    );
+}

@@ -1,0 +1,149 @@
+//! Numbers of the text formats, read exactly.
+//!
+//! **Invariant:** `read` accepts what Go's `ParseFloat` accepts without its newer forms (no underscores, no hex),
+//! gives the same bits, and turns every NaN into Go's.
+
+use narthex_model::cell;
+
+/// Digits whose integer is exact in an `f64` whatever follows.
+const EXACT_DIGITS: usize = 15;
+
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
+
+/// Reads a plain decimal that ends at a newline: the form of nearly every line.
+///
+/// Returns the value and the offset after the newline, or `None` when the text needs the general reader.
+/// Up to 15 digits, an optional minus and an optional point: integer over power of ten, one exact division.
+#[inline]
+pub(crate) fn read_plain_line(body: &[u8], start: usize) -> Option<(f64, usize)> {
+    let mut at = start;
+    let negative = body.get(at) == Some(&b'-');
+    at += usize::from(negative);
+    let first = at;
+    let (mut integer, mut fraction_from) = (0u64, None);
+    loop {
+        let byte = *body.get(at)?;
+        let digit = byte.wrapping_sub(b'0');
+        if digit <= 9 {
+            integer = integer.wrapping_mul(10).wrapping_add(u64::from(digit));
+        } else if byte == b'.' && fraction_from.is_none() {
+            fraction_from = Some(at + 1);
+        } else if byte == b'\n' {
+            break;
+        } else {
+            return None;
+        }
+        at += 1;
+    }
+    let decimals = fraction_from.map_or(0, |from| at - from);
+    let digits = at - first - usize::from(fraction_from.is_some());
+    if digits == 0 || digits > EXACT_DIGITS {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "at most 15 digits are exact")]
+    let magnitude = integer as f64 / POWERS.get(decimals)?;
+    Some((if negative { -magnitude } else { magnitude }, at + 1))
+}
+
+/// Reads any number of the text formats; `None` when it is not one.
+pub(crate) fn read(text: &[u8]) -> Option<f64> {
+    let unsigned = text
+        .strip_prefix(b"-")
+        .or(text.strip_prefix(b"+"))
+        .unwrap_or(text);
+    let infinite = || {
+        let value = if text.starts_with(b"-") {
+            f64::NEG_INFINITY
+        } else {
+            f64::INFINITY
+        };
+        Some(value)
+    };
+    match unsigned.first()? {
+        b'0'..=b'9' | b'.' => {
+            let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+            // Go refuses what is out of range instead of rounding it to infinity.
+            value.is_finite().then_some(value)
+        }
+        _ if unsigned.eq_ignore_ascii_case(b"inf")
+            || unsigned.eq_ignore_ascii_case(b"infinity") =>
+        {
+            infinite()
+        }
+        _ if text.eq_ignore_ascii_case(b"nan") => Some(cell::NAN),
+        _ => None,
+    }
+}
+
+/// Reads a whole number of milliseconds; `None` when it is not one or does not fit.
+pub(crate) fn read_timestamp(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(text: &str) -> Option<f64> {
+        let line = format!("{text}\n");
+        let (value, end) = read_plain_line(line.as_bytes(), 0)?;
+        assert_eq!(end, line.len());
+        Some(value)
+    }
+
+    #[test]
+    fn the_plain_form_is_exact() {
+        for text in [
+            "0",
+            "-0",
+            "1",
+            "123456789012345",
+            "0.1",
+            "-12.345",
+            "5.",
+            ".5",
+            "99999.9999999999",
+            "0.000001",
+        ] {
+            let expected: f64 = text.parse().unwrap();
+            assert_eq!(
+                plain(text).map(f64::to_bits),
+                Some(expected.to_bits()),
+                "{text}"
+            );
+        }
+        for text in [
+            "",
+            "-",
+            ".",
+            "1e5",
+            "1234567890123456",
+            "+1",
+            "1.2.3",
+            "NaN",
+            "1 5",
+            "0x10",
+        ] {
+            assert_eq!(plain(text), None, "{text}");
+        }
+        assert_eq!(read_plain_line(b"12", 0), None);
+    }
+
+    #[test]
+    fn the_general_form_is_gos() {
+        assert_eq!(read(b"1e5"), Some(1e5));
+        assert_eq!(read(b"+1.5E-3"), Some(1.5e-3));
+        assert_eq!(read(b"-Inf"), Some(f64::NEG_INFINITY));
+        assert_eq!(read(b"+inFinity"), Some(f64::INFINITY));
+        assert_eq!(read(b"nan").map(f64::to_bits), Some(cell::NAN_BITS));
+        for text in [
+            "", "+", "1e999", "0x1p3", "1_000", "+nan", "-nan", "1,5", "e5", "infin", "1e",
+        ] {
+            assert_eq!(read(text.as_bytes()), None, "{text}");
+        }
+    }
+}

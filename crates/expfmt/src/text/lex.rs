@@ -1,0 +1,418 @@
+//! One line of the text format, taken apart.
+//!
+//! ```text
+//! LINE    := COMMENT | SAMPLE
+//! COMMENT := '#' ( ' HELP ' NAME ' ' TEXT | ' TYPE ' NAME ' ' TYPE | TEXT ) '\n'
+//! SAMPLE  := SERIES BLANK VALUE ( BLANK TIMESTAMP )? '\n'
+//! SERIES  := NAME LABELS? | LABELS
+//! LABELS  := '{' ( LABEL ( ',' LABEL )* ','? )? '}'
+//! LABEL   := NAME '=' STRING | STRING '=' STRING | STRING      (a lone string is the metric name)
+//! ```
+//!
+//! **Invariant:** never reads outside the body; an error has the offset of the byte it is about.
+
+use crate::{
+    error::{ParseError, ParseErrorKind},
+    number,
+};
+use narthex_model::{Label, LabelSet, METRIC_NAME, MetricType};
+use std::{borrow::Cow, ops::Range};
+
+/// A comment line that says something about a family.
+pub(crate) enum Comment<'a> {
+    Help(Cow<'a, str>, String),
+    Type(Cow<'a, str>, MetricType),
+    Other,
+}
+
+/// What follows a series on its line.
+pub(crate) struct Tail {
+    pub(crate) value: f64,
+    pub(crate) time_ms: Option<i64>,
+    /// Offset after the line's newline.
+    pub(crate) end: usize,
+}
+
+/// The labels of the line before, with where their text stands in the same body.
+#[derive(Default)]
+pub(crate) struct Memo {
+    labels: Vec<(Label, Range<usize>)>,
+}
+
+impl Memo {
+    /// Returns the length of the text of label `at` when `rest` begins with the same text.
+    fn same(&self, at: usize, rest: &[u8], body: &[u8]) -> Option<usize> {
+        let (_, span) = self.labels.get(at)?;
+        let text = body.get(span.clone())?;
+        let ends = match rest.get(text.len()) {
+            // A metric name is given whole, a label with what follows it.
+            None => at == 0,
+            Some(next) => text.last() == Some(&b'"') && matches!(next, b',' | b'}'),
+        };
+        (ends && rest.starts_with(text)).then_some(text.len())
+    }
+
+    fn put(&mut self, at: usize, label: Label, span: Range<usize>) {
+        match self.labels.get_mut(at) {
+            Some(entry) => *entry = (label, span),
+            None => self.labels.push((label, span)),
+        }
+    }
+}
+
+pub(crate) struct Cursor<'a> {
+    pub(crate) body: &'a [u8],
+    pub(crate) at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(body: &'a [u8], at: usize) -> Self {
+        Self { body, at }
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.body.get(self.at).copied()
+    }
+
+    pub(crate) fn skip_blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    pub(crate) fn error(&self, kind: ParseErrorKind) -> ParseError {
+        ParseError::at(self.body, self.at, kind)
+    }
+
+    fn expected(&self, what: &'static str) -> ParseError {
+        if self.at >= self.body.len() {
+            return self.error(ParseErrorKind::UnexpectedEnd);
+        }
+        self.error(ParseErrorKind::Expected {
+            what,
+            found: excerpt(self.rest_of_line()),
+        })
+    }
+
+    fn rest_of_line(&self) -> &'a [u8] {
+        let rest = self.body.get(self.at..).unwrap_or_default();
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        &rest[..end]
+    }
+
+    fn take(&mut self, byte: u8, what: &'static str) -> Result<(), ParseError> {
+        if self.peek() != Some(byte) {
+            return Err(self.expected(what));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn text(&self, from: usize, to: usize) -> Result<&'a str, ParseError> {
+        let bytes = self.body.get(from..to).unwrap_or_default();
+        std::str::from_utf8(bytes).map_err(|error| {
+            ParseError::at(
+                self.body,
+                from + error.valid_up_to(),
+                ParseErrorKind::NotUtf8,
+            )
+        })
+    }
+
+    /// Reads the rest of a comment line, from behind the `#` to behind the newline.
+    pub(crate) fn comment(&mut self) -> Result<Comment<'a>, ParseError> {
+        let line = self.rest_of_line();
+        let end = self.at + line.len();
+        let next = end + usize::from(end < self.body.len());
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let mut words = Cursor {
+            body: &self.body[..end],
+            at: self.at,
+        };
+        words.skip_blanks();
+        let keyword_from = words.at;
+        while words.peek().is_some_and(|byte| !blank(&byte)) {
+            words.at += 1;
+        }
+        let keyword = &self.body[keyword_from..words.at];
+        // The keyword has to follow the `#` after blanks: `#HELP` is an ordinary comment.
+        let known = keyword_from > self.at && matches!(keyword, b"HELP" | b"TYPE");
+        if !known {
+            self.at = next;
+            return Ok(Comment::Other);
+        }
+        words.skip_blanks();
+        let name = words.family_name()?;
+        words.skip_blanks();
+        let comment = if keyword == b"HELP" {
+            Comment::Help(name, unescape_help(self.text(words.at, end)?))
+        } else {
+            let word = self.text(words.at, end)?.trim_end_matches([' ', '\t']);
+            let kind = MetricType::from_name(word)
+                .ok_or_else(|| words.expected("counter, gauge, histogram, summary or untyped"))?;
+            Comment::Type(name, kind)
+        };
+        self.at = next;
+        Ok(comment)
+    }
+
+    fn family_name(&mut self) -> Result<Cow<'a, str>, ParseError> {
+        if self.peek() == Some(b'"') {
+            return self.string();
+        }
+        let from = self.at;
+        while self.peek().is_some_and(is_metric_byte) {
+            self.at += 1;
+        }
+        if from == self.at {
+            return Err(self.expected("a metric name"));
+        }
+        Ok(Cow::Borrowed(self.text(from, self.at)?))
+    }
+
+    /// Reads a series' name and labels, up to the blank or the value behind them.
+    ///
+    /// Text that stands where the line before had the same text needs no look-up: `memo` has its label.
+    pub(crate) fn series(&mut self, memo: &mut Memo) -> Result<LabelSet, ParseError> {
+        let mut count = 0;
+        let from = self.at;
+        while self.peek().is_some_and(is_metric_byte) {
+            self.at += 1;
+        }
+        if self.at > from {
+            if self.body[from].is_ascii_digit() {
+                self.at = from;
+                return Err(self.expected("a metric name"));
+            }
+            if memo.same(0, &self.body[from..self.at], self.body).is_none() {
+                let label = Label::new(METRIC_NAME, self.text(from, self.at)?);
+                memo.put(0, label, from..self.at);
+            }
+            count = 1;
+        } else if self.peek() != Some(b'{') {
+            return Err(self.expected("a metric name"));
+        }
+        let after_name = self.at;
+        self.skip_blanks();
+        if self.peek() == Some(b'{') {
+            self.at += 1;
+            self.label_list(memo, &mut count)?;
+        } else {
+            self.at = after_name;
+        }
+        memo.labels.truncate(count);
+        let is_name = |(label, _): &(Label, Range<usize>)| {
+            label.name() == METRIC_NAME && !label.value().is_empty()
+        };
+        if !memo.labels.iter().any(is_name) {
+            self.at = from;
+            return Err(self.error(ParseErrorKind::NoMetricName));
+        }
+        Ok(LabelSet::from_labels(
+            memo.labels.iter().map(|(label, _)| label.clone()),
+        ))
+    }
+
+    fn label_list(&mut self, memo: &mut Memo, count: &mut usize) -> Result<(), ParseError> {
+        loop {
+            self.skip_blanks();
+            if self.peek() == Some(b'}') {
+                self.at += 1;
+                return Ok(());
+            }
+            let from = self.at;
+            match memo.same(*count, &self.body[from..], self.body) {
+                Some(len) => self.at += len,
+                None => {
+                    let label = self.label()?;
+                    memo.put(*count, label, from..self.at);
+                }
+            }
+            let (label, _) = &memo.labels[*count];
+            if memo.labels[..*count]
+                .iter()
+                .any(|(other, _)| other.same_name(label))
+            {
+                let name = label.name().to_owned();
+                self.at = from;
+                return Err(self.error(ParseErrorKind::DuplicateLabel { name }));
+            }
+            *count += 1;
+            self.skip_blanks();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {}
+                _ => return Err(self.expected("',' or '}' after a label")),
+            }
+        }
+    }
+
+    fn label(&mut self) -> Result<Label, ParseError> {
+        let name = if self.peek() == Some(b'"') {
+            let name = self.string()?;
+            self.skip_blanks();
+            if matches!(self.peek(), Some(b',' | b'}')) {
+                return Ok(Label::new(METRIC_NAME, &name));
+            }
+            name
+        } else {
+            let from = self.at;
+            while self
+                .peek()
+                .is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            {
+                self.at += 1;
+            }
+            if self.at == from || self.body[from].is_ascii_digit() {
+                self.at = from;
+                return Err(self.expected("a label name"));
+            }
+            Cow::Borrowed(self.text(from, self.at)?)
+        };
+        self.skip_blanks();
+        self.take(b'=', "'=' after a label name")?;
+        self.skip_blanks();
+        if self.peek() != Some(b'"') {
+            return Err(self.expected("a quoted label value"));
+        }
+        let value = self.string()?;
+        Ok(Label::new(&name, &value))
+    }
+
+    /// Reads a quoted string with the escapes `\\`, `\"` and `\n`; an unknown escape stands for itself.
+    fn string(&mut self) -> Result<Cow<'a, str>, ParseError> {
+        let from = self.at + 1;
+        let mut at = from;
+        loop {
+            let rest = self.body.get(at..).unwrap_or_default();
+            let Some(found) = memchr::memchr3(b'"', b'\\', b'\n', rest) else {
+                self.at = self.body.len();
+                return Err(self.error(ParseErrorKind::UnexpectedEnd));
+            };
+            at += found;
+            match self.body[at] {
+                b'"' => break,
+                b'\\' => at += 2,
+                _ => {
+                    self.at = at;
+                    return Err(self.error(ParseErrorKind::Expected {
+                        what: "a closing quote before the end of the line",
+                        found: "\n".into(),
+                    }));
+                }
+            }
+        }
+        let text = self.text(from, at)?;
+        self.at = at + 1;
+        Ok(if text.contains('\\') {
+            Cow::Owned(unescape(text))
+        } else {
+            Cow::Borrowed(text)
+        })
+    }
+
+    /// Reads the value, an optional timestamp and the newline behind a series.
+    pub(crate) fn tail(&mut self) -> Result<Tail, ParseError> {
+        self.skip_blanks();
+        let value_from = self.at;
+        let word = self.word();
+        let value = number::read(word).ok_or_else(|| {
+            let kind = ParseErrorKind::Number {
+                text: excerpt(word),
+            };
+            if word.is_empty() {
+                self.expected("a value")
+            } else {
+                ParseError::at(self.body, value_from, kind)
+            }
+        })?;
+        self.skip_blanks();
+        let time_from = self.at;
+        let word = self.word();
+        let time_ms = match word {
+            [] => None,
+            _ => Some(number::read_timestamp(word).ok_or_else(|| {
+                ParseError::at(
+                    self.body,
+                    time_from,
+                    ParseErrorKind::Timestamp {
+                        text: excerpt(word),
+                    },
+                )
+            })?),
+        };
+        self.skip_blanks();
+        // The last line may lack its newline.
+        if self.at < self.body.len() {
+            self.take(b'\n', "the end of the line")?;
+        }
+        Ok(Tail {
+            value,
+            time_ms,
+            end: self.at,
+        })
+    }
+
+    fn word(&mut self) -> &'a [u8] {
+        let from = self.at;
+        while self
+            .peek()
+            .is_some_and(|byte| !matches!(byte, b' ' | b'\t' | b'\n'))
+        {
+            self.at += 1;
+        }
+        &self.body[from..self.at]
+    }
+}
+
+fn is_metric_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':'
+}
+
+fn unescape(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, c == '\\') {
+            (_, true) => match chars.next() {
+                Some('n') => plain.push('\n'),
+                Some(other @ ('\\' | '"')) => plain.push(other),
+                Some(other) => plain.extend(['\\', other]),
+                None => plain.push('\\'),
+            },
+            (c, false) => plain.push(c),
+        }
+    }
+    plain
+}
+
+/// HELP texts escape the backslash and the newline, not the quote.
+fn unescape_help(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, chars.peek()) {
+            ('\\', Some('n')) => {
+                plain.push('\n');
+                chars.next();
+            }
+            ('\\', Some('\\')) => {
+                plain.push('\\');
+                chars.next();
+            }
+            (c, _) => plain.push(c),
+        }
+    }
+    plain
+}
+
+/// Shortens what an error shows.
+fn excerpt(bytes: &[u8]) -> String {
+    const LONGEST: usize = 40;
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);
+    if bytes.len() > LONGEST {
+        format!("{text}…")
+    } else {
+        text.into_owned()
+    }
+}

@@ -1,0 +1,39 @@
+//! Where a parsed series gets its final labels.
+
+use narthex_model::LabelSet;
+
+/// Decides what a series that a body names is stored as.
+///
+/// Asked once when a series is first seen, never again while it keeps its line: this is where target labels win
+/// or lose against the body's own, and where relabelling happens.
+pub trait Resolver {
+    /// Returns the series' local labels, metric name included, or `None` to drop its line for good.
+    ///
+    /// `parsed` has the labels as the body has them. The result must have no label name in common with `common`,
+    /// the labels every series of the origin carries.
+    fn resolve(&mut self, parsed: &LabelSet, common: &LabelSet) -> Option<LabelSet>;
+}
+
+/// Keeps labels as they are, except that a label of the origin wins and the body's becomes `exported_<name>`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeepLabels;
+
+impl Resolver for KeepLabels {
+    fn resolve(&mut self, parsed: &LabelSet, common: &LabelSet) -> Option<LabelSet> {
+        if !common.overlaps(parsed) {
+            return Some(parsed.clone());
+        }
+        let mut kept = parsed.to_builder();
+        for label in common {
+            if let Some(value) = parsed.get(label.name()) {
+                kept.remove(label.name());
+                let mut exported = format!("exported_{}", label.name());
+                while parsed.label(&exported).is_some() || common.label(&exported).is_some() {
+                    exported.insert_str(0, "exported_");
+                }
+                kept.set(&exported, value);
+            }
+        }
+        Some(kept.finish())
+    }
+}

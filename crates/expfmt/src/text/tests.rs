@@ -1,0 +1,385 @@
+//! Behaviour of the text parser and writer.
+
+use super::*;
+use narthex_model::{ColumnId, Frame, LabelSet, MetricType, cell};
+
+fn parser() -> TextParser {
+    TextParser::new(LabelSet::new([("job", "j")]), ParseOptions::default())
+}
+
+fn stats(parser: &mut TextParser, body: &str) -> RoundStats {
+    parser
+        .parse(body.as_bytes(), 0, &mut KeepLabels)
+        .unwrap()
+        .stats
+}
+
+/// All samples as `series value [time]`, in slot order.
+fn shown(frame: &Frame) -> Vec<String> {
+    let line = |at: usize| {
+        let id = ColumnId(at as u32);
+        let time = frame
+            .times_ms()
+            .get(at)
+            .map(|time_ms| format!(" @{time_ms}"))
+            .unwrap_or_default();
+        format!(
+            "{} {}{time}",
+            frame.schema().column(id).set,
+            frame.values()[at]
+        )
+    };
+    frame.present().iter().map(line).collect()
+}
+
+fn parsed(parser: &mut TextParser, body: &str) -> Vec<String> {
+    shown(
+        parser
+            .parse(body.as_bytes(), 5, &mut KeepLabels)
+            .unwrap()
+            .frame,
+    )
+}
+
+const BODY: &str = "# HELP a Some \\\\ text\\nhere.\n# TYPE a counter\na{x=\"1\"} 1\na{x=\"2\"} 2.5\n\
+# HELP b B.\n# TYPE b gauge\nb -3\nc{q=\"with } brace\",r=\"a\\\"b\\\\c\\nd\"} NaN\n# EOF\n";
+
+#[test]
+fn the_first_body_is_taken_apart() {
+    let mut parser = parser();
+    let lines = parsed(&mut parser, BODY);
+    assert_eq!(
+        lines,
+        [
+            "a{x=\"1\"} 1",
+            "a{x=\"2\"} 2.5",
+            "b -3",
+            "c{q=\"with } brace\", r=\"a\\\"b\\\\c\\nd\"} NaN"
+        ]
+    );
+    let family = parser.schema().family(ColumnId(0));
+    assert_eq!(
+        (family.metric_type, &*family.help),
+        (MetricType::Counter, "Some \\ text\nhere.")
+    );
+    assert_eq!(
+        parser.schema().family(ColumnId(3)).metric_type,
+        MetricType::Unknown
+    );
+    assert_eq!(parser.schema().common().to_string(), "{job=\"j\"}");
+}
+
+#[test]
+fn later_bodies_only_move_numbers() {
+    let mut parser = parser();
+    stats(&mut parser, BODY);
+    let schema = parser.schema().clone();
+    let changed = BODY.replace(" 2.5", " 1e3").replace(" -3", " +Inf");
+    let second = stats(&mut parser, &changed);
+    assert_eq!(
+        second,
+        RoundStats {
+            lines: 4,
+            expected: 4,
+            ..RoundStats::default()
+        }
+    );
+    assert!(parser.schema().same(&schema));
+    assert_eq!(
+        parsed(&mut parser, &changed)[1..3],
+        ["a{x=\"2\"} 1000", "b inf"]
+    );
+}
+
+#[test]
+fn another_order_is_not_another_schema() {
+    let mut parser = parser();
+    let lines: Vec<String> = (0..100).map(|i| format!("m{{i=\"{i}\"}} {i}\n")).collect();
+    stats(&mut parser, &lines.concat());
+    let schema = parser.schema().clone();
+    let turned: String = lines[50..]
+        .iter()
+        .chain(&lines[..50])
+        .map(String::as_str)
+        .collect();
+    let turned_stats = stats(&mut parser, &turned);
+    assert_eq!(
+        (
+            turned_stats.added,
+            turned_stats.found,
+            turned_stats.expected
+        ),
+        (0, 2, 98)
+    );
+    let reversed: String = lines.iter().rev().map(String::as_str).collect();
+    assert_eq!(stats(&mut parser, &reversed).found, 100);
+    assert_eq!(
+        stats(&mut parser, &reversed).expected,
+        100,
+        "the reverse became the expected order"
+    );
+    assert!(parser.schema().same(&schema));
+    let frame = parser
+        .parse(reversed.as_bytes(), 0, &mut KeepLabels)
+        .unwrap()
+        .frame;
+    assert!((0..100).all(|i| frame.values()[i] == i as f64));
+}
+
+#[test]
+fn series_come_and_go_without_disturbing_the_others() {
+    let mut parser = parser();
+    let body = |skip: usize, more: &str| -> String {
+        (0..20)
+            .filter(|i| *i != skip)
+            .map(|i| format!("m{{i=\"{i}\"}} {i}\n"))
+            .chain([more.to_owned()])
+            .collect()
+    };
+    stats(&mut parser, &body(99, ""));
+    let gone = stats(&mut parser, &body(7, ""));
+    assert_eq!(
+        (gone.lines, gone.expected, gone.found, gone.added),
+        (19, 18, 1, 0)
+    );
+    assert!(
+        !parser
+            .parse(body(7, "").as_bytes(), 0, &mut KeepLabels)
+            .unwrap()
+            .frame
+            .present()
+            .contains(7)
+    );
+    let back = stats(&mut parser, &body(99, "new 1\n"));
+    assert_eq!((back.lines, back.added), (21, 1));
+    assert_eq!(parser.schema().len(), 21);
+    assert_eq!(stats(&mut parser, &body(99, "new 1\n")).expected, 21);
+}
+
+#[test]
+fn help_and_type_may_change_without_a_schema_change() {
+    let mut parser = parser();
+    stats(&mut parser, "# HELP a Old.\n# TYPE a counter\na 1\n");
+    let columns = parser.schema().len();
+    let changed = stats(&mut parser, "# HELP a New.\n# TYPE a gauge\na 2\n");
+    assert_eq!((changed.found, changed.added), (1, 0));
+    assert_eq!(parser.schema().len(), columns);
+    let family = parser.schema().family(ColumnId(0));
+    assert_eq!(
+        (&*family.help, family.metric_type),
+        ("New.", MetricType::Gauge)
+    );
+    assert_eq!(
+        stats(&mut parser, "# HELP a New.\n# TYPE a gauge\na 3\n").expected,
+        1
+    );
+}
+
+#[test]
+fn dead_series_leave_with_a_new_lineage() {
+    let mut parser = parser();
+    let body = |from: usize| -> String {
+        (from..from + 100)
+            .map(|i| format!("m{{i=\"{i}\"}} 1\n"))
+            .collect()
+    };
+    stats(&mut parser, &body(0));
+    stats(&mut parser, &body(100));
+    let lineage = parser.schema().lineage();
+    for _ in 0..40 {
+        stats(&mut parser, &body(200));
+    }
+    assert_ne!(parser.schema().lineage(), lineage);
+    assert_eq!(parser.schema().len(), 100);
+    assert_eq!(stats(&mut parser, &body(200)).expected, 100);
+}
+
+#[test]
+fn timestamps_are_kept_or_ignored() {
+    let body = "a 1 1700000000000\nb 2\n";
+    let mut keeping = parser();
+    for _ in 0..2 {
+        assert_eq!(parsed(&mut keeping, body), ["a 1 @1700000000000", "b 2 @5"]);
+    }
+    let options = ParseOptions {
+        honor_timestamps: false,
+        ..ParseOptions::default()
+    };
+    let mut ignoring = TextParser::new(LabelSet::empty(), options);
+    assert_eq!(parsed(&mut ignoring, body), ["a 1", "b 2"]);
+}
+
+#[test]
+fn target_labels_win_and_the_bodys_are_exported() {
+    let mut parser = parser();
+    assert_eq!(
+        parsed(&mut parser, "a{job=\"x\",exported_job=\"y\"} 1\n"),
+        ["a{exported_exported_job=\"x\", exported_job=\"y\"} 1"]
+    );
+}
+
+#[test]
+fn dropped_series_stay_dropped_along_the_hint() {
+    struct DropA;
+    impl Resolver for DropA {
+        fn resolve(&mut self, parsed: &LabelSet, _: &LabelSet) -> Option<LabelSet> {
+            (parsed.metric_name() != "a").then(|| parsed.clone())
+        }
+    }
+    let mut parser = parser();
+    for _ in 0..3 {
+        let round = parser
+            .parse(b"a 1\nb 2\na{x=\"y\"} 3\nc 4\n", 0, &mut DropA)
+            .unwrap();
+        assert_eq!((round.stats.lines, round.stats.dropped), (4, 2));
+        assert_eq!(shown(round.frame), ["b 2", "c 4"]);
+    }
+}
+
+#[test]
+fn a_repeated_series_counts_once() {
+    let mut parser = parser();
+    for _ in 0..3 {
+        let round = parser
+            .parse(b"a 1\nb 2\na 3\nb 2\n", 0, &mut KeepLabels)
+            .unwrap();
+        assert_eq!(shown(round.frame), ["a 1", "b 2"]);
+        assert_eq!((round.stats.repeated, round.stats.dropped), (2, 0));
+    }
+}
+
+#[test]
+fn utf8_names_and_odd_spacing_are_read() {
+    let mut parser = parser();
+    let body = "{\"a.b\",\"c d\"=\"ü\"}  1\n m{ x = \"1\" , } \t2 \n\n  \nn {y=\"2\"} 3\nlast 4";
+    for _ in 0..3 {
+        assert_eq!(
+            parsed(&mut parser, body),
+            [
+                "{\"a.b\", \"c d\"=\"ü\"} 1",
+                "m{x=\"1\"} 2",
+                "n{y=\"2\"} 3",
+                "last 4"
+            ]
+        );
+    }
+}
+
+#[test]
+fn errors_have_positions_and_change_nothing() {
+    let cases = [
+        ("a 1\nb\n", "line 2, column 2: expected a value, got \"\""),
+        (
+            "a{x=1} 1\n",
+            "line 1, column 5: expected a quoted label value, got \"1} 1\"",
+        ),
+        (
+            "a{x=\"1\" 1\n",
+            "line 1, column 9: expected ',' or '}' after a label, got \"1\"",
+        ),
+        (
+            "a{x=\"1\",x=\"2\"} 1\n",
+            "line 1, column 9: label \"x\" occurs twice",
+        ),
+        (
+            "a 1 2 3\n",
+            "line 1, column 7: expected the end of the line, got \"3\"",
+        ),
+        ("a one\n", "line 1, column 3: not a number: \"one\""),
+        (
+            "a 1 2.5\n",
+            "line 1, column 5: not a timestamp in milliseconds: \"2.5\"",
+        ),
+        (
+            "9a 1\n",
+            "line 1, column 1: expected a metric name, got \"9a 1\"",
+        ),
+        ("{x=\"1\"} 1\n", "line 1, column 1: metric name not set"),
+        (
+            "a{x=\"\u{fffd}",
+            "line 1, column 9: unexpected end of input",
+        ),
+        (
+            "# TYPE a thing\na 1\n",
+            "line 1, column 10: expected counter, gauge, histogram, summary or untyped, got \"thing\"",
+        ),
+        ("a 1e999\n", "line 1, column 3: not a number: \"1e999\""),
+        (
+            "<html>\n",
+            "line 1, column 1: expected a metric name, got \"<html>\"",
+        ),
+    ];
+    let mut parser = parser();
+    stats(&mut parser, BODY);
+    let schema = parser.schema().clone();
+    for (body, message) in cases {
+        let error = parser
+            .parse(body.as_bytes(), 0, &mut KeepLabels)
+            .unwrap_err();
+        assert_eq!(error.to_string(), message, "{body:?}");
+        assert!(parser.schema().same(&schema));
+    }
+    let error = parser
+        .parse(b"new 1\na{x=\"\xff\"} 1\n", 0, &mut KeepLabels)
+        .unwrap_err();
+    assert_eq!(error.to_string(), "line 2, column 6: invalid UTF-8");
+    assert_eq!(stats(&mut parser, BODY).expected, 4, "the hint survives");
+}
+
+#[test]
+fn a_series_limit_refuses_the_body() {
+    let options = ParseOptions {
+        series_limit: 2,
+        ..ParseOptions::default()
+    };
+    let mut parser = TextParser::new(LabelSet::empty(), options);
+    let error = parser
+        .parse(b"a 1\nb 1\nc 1\n", 0, &mut KeepLabels)
+        .unwrap_err();
+    assert_eq!(
+        error.kind,
+        crate::ParseErrorKind::TooManySeries { limit: 2 }
+    );
+    assert!(parser.parse(b"a 1\nb 1\n", 0, &mut KeepLabels).is_ok());
+}
+
+#[test]
+fn a_staleness_marker_in_a_body_is_only_a_nan() {
+    let mut parser = parser();
+    let round = parser.parse(b"a NaN\n", 0, &mut KeepLabels).unwrap();
+    assert_eq!(round.frame.values()[0].to_bits(), cell::NAN_BITS);
+    assert!(round.frame.stale().is_empty());
+}
+
+#[test]
+fn the_writer_prints_what_the_parser_reads() {
+    let body = "# HELP a A \\\\ text\\nhere \"quoted\".\n# TYPE a counter\na{x=\"1\",job=\"j\"} 1\na{x=\"q\\\"\\\\\\n\",job=\"j\"} 2.5\n\
+# TYPE b untyped\nb{job=\"j\"} 1e+06\n# TYPE h histogram\nh_bucket{le=\"+Inf\",job=\"j\"} 3\nh_sum{job=\"j\"} 0.1\nh_count{job=\"j\"} 3\n\
+# TYPE \"u.n\" gauge\n{\"u.n\",\"l.n\"=\"v\",job=\"j\"} NaN\n";
+    let mut parser = TextParser::new(LabelSet::new([("job", "j")]), ParseOptions::default());
+    struct Strip;
+    impl Resolver for Strip {
+        fn resolve(&mut self, parsed: &LabelSet, _: &LabelSet) -> Option<LabelSet> {
+            Some(parsed.without(&["job"]))
+        }
+    }
+    let frame = parser
+        .parse(body.as_bytes(), 0, &mut Strip)
+        .unwrap()
+        .frame
+        .clone();
+    let mut text = Vec::new();
+    let mut writer = TextWriter::new(frame.schema());
+    writer.write(&frame, &mut text);
+    assert_eq!(String::from_utf8(text).unwrap(), body);
+    let mut partial = frame.clone();
+    partial.restart(frame.schema(), 7);
+    partial.set(ColumnId(1), 4.0);
+    partial.set_time(ColumnId(1), 99);
+    let mut text = Vec::new();
+    writer.write(&partial, &mut text);
+    assert_eq!(
+        String::from_utf8(text).unwrap(),
+        "# HELP a A \\\\ text\\nhere \"quoted\".\n# TYPE a counter\na{x=\"q\\\"\\\\\\n\",job=\"j\"} 2.5 99\n".replace("2.5", "4")
+    );
+}

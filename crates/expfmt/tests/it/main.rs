@@ -1,0 +1,5 @@
+//! The exposition formats against reference bodies and against mutated ones.
+
+mod corpus;
+mod fuzz;
+mod random;
