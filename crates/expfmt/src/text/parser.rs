@@ -24,6 +24,8 @@ use narthex_model::{
 pub struct ParseOptions {
     /// Whether samples keep the timestamps that lines carry.
     pub honor_timestamps: bool,
+    /// Whether series with timestamps of their own get staleness markers like all others.
+    pub track_timestamps_staleness: bool,
     /// Most series of one body; a body with more is refused whole.
     pub series_limit: usize,
 }
@@ -32,6 +34,7 @@ impl Default for ParseOptions {
     fn default() -> Self {
         Self {
             honor_timestamps: true,
+            track_timestamps_staleness: false,
             series_limit: usize::MAX,
         }
     }
@@ -82,6 +85,10 @@ pub struct TextParser {
     calm_rounds: u8,
     values: Vec<f64>,
     present: BitSet,
+    /// Columns of the last round that end when they do not come again.
+    reported: BitSet,
+    /// Columns at the front that belong to the caller.
+    reserved: usize,
 }
 
 /// Look-ups for lines that are not the expected ones.
@@ -98,7 +105,22 @@ impl TextParser {
     /// Returns a parser for an origin whose series all carry `common`.
     #[must_use]
     pub fn new(common: LabelSet, options: ParseOptions) -> Self {
-        let schema = Schema::new(common);
+        Self::with_reserved(common, options, &[])
+    }
+
+    /// Returns a parser whose first columns belong to the caller, who sets them in every round's frame.
+    #[must_use]
+    pub fn with_reserved(
+        common: LabelSet,
+        options: ParseOptions,
+        reserved: &[(LabelSet, Family)],
+    ) -> Self {
+        let mut edit = Schema::new(common).edit();
+        for (set, family) in reserved {
+            let family = edit.family(family.clone());
+            edit.push(set, family);
+        }
+        let schema = edit.finish();
         Self {
             options,
             frame: Frame::new(schema.clone(), 0),
@@ -109,6 +131,8 @@ impl TextParser {
             calm_rounds: 0,
             values: Vec::new(),
             present: BitSet::default(),
+            reported: BitSet::default(),
+            reserved: reserved.len(),
         }
     }
 
@@ -160,8 +184,12 @@ impl TextParser {
         let (values, present) = self.frame.cells_mut();
         values.copy_from_slice(&self.values);
         present.clone_from(&self.present);
+        self.end_absent_series();
         for (column, time_ms) in times_ms {
             self.frame.set_time(column, time_ms);
+            if !self.options.track_timestamps_staleness {
+                self.reported.remove(column.index());
+            }
         }
         self.remember(body, stats, families_changed, learned, unknown)?;
         self.age();
@@ -169,6 +197,25 @@ impl TextParser {
             frame: &mut self.frame,
             stats,
         })
+    }
+
+    /// Returns the frame of a round without a body: every series of the round before ends.
+    pub fn no_body(&mut self, time_ms: i64) -> &mut Frame {
+        self.frame.restart(&self.schema, time_ms);
+        self.present.resize(self.schema.len());
+        self.present.clear();
+        self.end_absent_series();
+        &mut self.frame
+    }
+
+    /// Marks what the last round reported and this one does not.
+    fn end_absent_series(&mut self) {
+        for at in self.reported.iter() {
+            if !self.present.contains(at) {
+                self.frame.mark_stale(column_id(at));
+            }
+        }
+        self.reported.clone_from(&self.present);
     }
 
     /// Decides whether this body's order becomes the hint, and whether the tables are still worth their memory.
@@ -239,7 +286,7 @@ impl TextParser {
     /// Counts absent rounds; starts a new schema without the dead columns when they prevail.
     fn age(&mut self) {
         self.absent_rounds.resize(self.schema.len(), 0);
-        if self.present.is_full() && self.present.len() == self.schema.len() {
+        if self.present.count() == self.schema.len() - self.reserved {
             if self.absent_rounds.iter().any(|rounds| *rounds > 0) {
                 self.absent_rounds.fill(0);
             }
@@ -247,7 +294,7 @@ impl TextParser {
         }
         let mut dead = 0;
         for (at, rounds) in self.absent_rounds.iter_mut().enumerate() {
-            *rounds = if self.present.contains(at) {
+            *rounds = if self.present.contains(at) || at < self.reserved {
                 0
             } else {
                 rounds.saturating_add(1)
@@ -279,6 +326,16 @@ impl TextParser {
                 }
             }
         }
+        let mut reported = BitSet::new(schema.len());
+        for (old, new) in &moved {
+            if self.reported.contains(old.index()) {
+                reported.insert(new.index());
+            }
+            if self.frame.stale().contains(old) {
+                frame.mark_stale(*new);
+            }
+        }
+        self.reported = reported;
         self.absent_rounds = moved
             .iter()
             .map(|(old, _)| self.absent_rounds[old.index()])
@@ -288,6 +345,10 @@ impl TextParser {
         self.hint = Hint::default();
         self.tables = None;
     }
+}
+
+fn column_id(at: usize) -> ColumnId {
+    ColumnId(u32::try_from(at).expect("a schema has fewer than 2^32 slots"))
 }
 
 /// One walk over one body.

@@ -383,3 +383,40 @@ fn the_writer_prints_what_the_parser_reads() {
         "# HELP a A \\\\ text\\nhere \"quoted\".\n# TYPE a counter\na{x=\"q\\\"\\\\\\n\",job=\"j\"} 2.5 99\n".replace("2.5", "4")
     );
 }
+
+#[test]
+fn series_that_stop_coming_end() {
+    let reserved = [(
+        LabelSet::new([("__name__", "up")]),
+        narthex_model::Family {
+            name: "up".into(),
+            ..Default::default()
+        },
+    )];
+    let mut parser =
+        TextParser::with_reserved(LabelSet::empty(), ParseOptions::default(), &reserved);
+    let ends =
+        |frame: &Frame| -> Vec<u32> { frame.stale().iter().map(|column| column.0).collect() };
+    let round = |parser: &mut TextParser, body: &str| {
+        ends(
+            parser
+                .parse(body.as_bytes(), 0, &mut KeepLabels)
+                .unwrap()
+                .frame,
+        )
+    };
+    assert_eq!(round(&mut parser, "a 1\nb 1\nc 1 5\nup 7\n"), []);
+    assert_eq!(parser.schema().len(), 4);
+    assert_eq!(round(&mut parser, "a 1\nup 7\n"), [2]);
+    assert!(parser.parse(b"oops", 0, &mut KeepLabels).is_err());
+    assert_eq!(ends(parser.no_body(1)), [0, 1]);
+    assert_eq!(ends(parser.no_body(2)), []);
+    assert_eq!(round(&mut parser, "b 1\n"), []);
+    let options = ParseOptions {
+        track_timestamps_staleness: true,
+        ..ParseOptions::default()
+    };
+    let mut tracking = TextParser::new(LabelSet::empty(), options);
+    assert_eq!(round(&mut tracking, "c 1 5\n"), []);
+    assert_eq!(round(&mut tracking, "\n"), [0]);
+}
