@@ -8,7 +8,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use narthex_chunks::row::{ColumnPick, Row, RowBack, RowDecoder, RowEncoder};
+use narthex_chunks::column::{ColumnEncoder, decode_column};
+use narthex_chunks::row::{ColumnPick, ColumnPickBack, Row, RowBack, RowDecoder, RowEncoder};
 
 const ROUNDS: usize = 5;
 
@@ -35,9 +36,9 @@ enum Kind {
     Gauge,
 }
 
-/// Columns laid out as an application's page: 24 counters, 12 buckets, 12 gauges, and again.
-fn fleet_kind(c: usize) -> Kind {
-    match c % 48 {
+/// Columns laid out as an application's page: 24 counters, 12 buckets, 12 gauges, and again; narrow strips mix them.
+fn fleet_kind(c: usize, columns: usize) -> Kind {
+    match if columns < 48 { c * 13 % 48 } else { c % 48 } {
         0..24 => Kind::Counter,
         k @ 24..36 => Kind::Bucket { first: k == 24 },
         _ => Kind::Gauge,
@@ -52,7 +53,7 @@ fn fleet(seed: u64, columns: usize, rows: usize) -> Vec<f64> {
     for _ in 0..rows {
         let mut sum = 0;
         for (c, level) in level.iter_mut().enumerate() {
-            out.push(match fleet_kind(c) {
+            out.push(match fleet_kind(c, columns) {
                 Kind::Counter => {
                     *level += rng.below(16);
                     *level as f64
@@ -218,8 +219,17 @@ fn bench_rows(corpus: &Corpus) {
             }
         }
     });
+    let pick_back = best(|| {
+        for (b, ends, encoder) in &encoded {
+            let mut pick = ColumnPickBack::new(encoder.state(), &[corpus.columns as u32 / 2]);
+            for row in rows(b, ends).rev().take(20) {
+                pick.step(row).unwrap();
+                black_box(pick.cells());
+            }
+        }
+    });
     println!(
-        "row {:<12} {:4} x {:4} x {:4}: append {:5.2} ns, {:.3} B, decode {:5.2} ns, back {:5.2} ns, replay {:5.2} ns, one column {:5.1} ns/row, state {} B/column",
+        "row {:<12} {:4} x {:4} x {:4}: append {:5.2} ns, {:.3} B, decode {:5.2} ns, back {:5.2} ns, replay {:5.2} ns, one column {:5.1} ns/row, its last 20 rows {:5.0} ns, state {} B/column",
         corpus.name,
         corpus.strips.len(),
         corpus.columns,
@@ -230,7 +240,45 @@ fn bench_rows(corpus: &Corpus) {
         back / n,
         replay / n,
         pick / (corpus.rows * corpus.strips.len()) as f64,
+        pick_back / corpus.strips.len() as f64,
         encoded[0].2.heap_bytes() / corpus.columns,
+    );
+}
+
+fn bench_columns(corpus: &Corpus, rows: usize) {
+    let mut columns: Vec<f64> = vec![];
+    for cells in &corpus.strips {
+        for c in 0..corpus.columns {
+            columns.extend((0..rows).map(|r| cells[r * corpus.columns + c]));
+        }
+    }
+    let n = columns.len() as f64;
+    let mut encoder = ColumnEncoder::new();
+    let (mut out, mut ends) = (vec![], vec![]);
+    let encode = best(|| {
+        out.clear();
+        ends.clear();
+        for cells in columns.chunks(rows) {
+            encoder.encode(cells, &[], &mut out);
+            ends.push(out.len());
+        }
+    });
+    let mut cells = vec![0.0; rows];
+    let decode = best(|| {
+        let mut from = 0;
+        for &end in &ends {
+            decode_column(&out[from..end], &mut cells, &mut vec![]).unwrap();
+            black_box(&cells);
+            from = end;
+        }
+    });
+    println!(
+        "column {:<12} {:4} rows: encode {:5.2} ns, decode {:5.2} ns, {:.3} B a sample",
+        corpus.name,
+        rows,
+        encode / n,
+        decode / n,
+        out.len() as f64 / n
     );
 }
 
@@ -250,5 +298,10 @@ fn main() {
     ];
     for corpus in corpora.iter().filter(|c| c.name.contains(&filter)) {
         bench_rows(corpus);
+        if corpus.columns == 588 {
+            [120, 240]
+                .into_iter()
+                .for_each(|rows| bench_columns(corpus, rows));
+        }
     }
 }

@@ -6,7 +6,7 @@ use narthex_model::cell;
 
 use crate::column::{ColumnEncoder, column_facts, decode_column};
 use crate::histogram::{decode_histogram, encode_histogram};
-use crate::row::{ColumnPick, RowBack, RowDecoder, RowEncoder};
+use crate::row::{ColumnPick, ColumnPickBack, RowBack, RowDecoder, RowEncoder};
 use crate::times::{decode_times, encode_times};
 
 /// Reads `data` as rows, one after the other, in every way there is.
@@ -29,11 +29,9 @@ pub fn fuzz_row(data: &[u8]) {
         at += len;
     }
     let mut back = RowBack::new(decoder.state().clone());
-    for row in rows.iter().rev() {
-        if back.step(row).is_err() {
-            break;
-        }
-    }
+    let mut pick_back = ColumnPickBack::new(decoder.state(), &[0, 3, 40]);
+    let steps = |row| back.step(row).and(pick_back.step(row));
+    let _ = rows.iter().copied().rev().try_for_each(steps);
 }
 
 /// Reads `data` as a column chunk; the first byte is the number of rows.

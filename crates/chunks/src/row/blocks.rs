@@ -169,8 +169,9 @@ pub(crate) struct Block<'a> {
     pub(crate) width: u32,
     /// Differences are not zigzag coded.
     pub(crate) plain: bool,
-    /// Lanes that have a value in the payload.
+    /// Lanes that have a value in the payload, and how many.
     pub(crate) mask: u32,
+    count: usize,
     pub(crate) sparse: bool,
     payload: &'a [u8],
 }
@@ -205,72 +206,114 @@ impl<'a> Blocks<'a> {
         let coded = nonzero.count_ones() as usize;
         let controls = slice(bytes, at, coded)?;
         let base = &bytes[at..];
-        let mut masks_len = 0;
-        let mut rest = nonzero;
-        for &control in controls {
-            let index = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            masks_len += mask_len(control, lanes_of(columns, index));
-        }
-        slice(base, coded, masks_len)?;
-        let blocks = Self {
+        let mut blocks = Self {
             bytes: base,
             columns,
             nonzero,
             masks: coded,
-            payloads: coded + masks_len,
+            payloads: coded,
         };
-        let mut len = 0;
-        for block in blocks.iter() {
-            if block.lanes < LANES && block.mask >> block.lanes != 0 {
-                return Err(ChunkError::Malformed {
-                    what: "block mask",
-                    offset: at + coded,
-                });
-            }
-            len += block.payload_len();
+        let Some((&control, full)) = controls.split_last() else {
+            return Ok((blocks, at));
+        };
+        // Only the last block of a row can be narrower than 32 columns.
+        let lanes = lanes_of(columns, LANES - 1 - nonzero.leading_zeros() as usize);
+        let sparse: usize = full.iter().map(|c| usize::from(c >> 6 & 1)).sum();
+        let masks_len = 4 * sparse + mask_len(control, lanes);
+        slice(base, coded, masks_len)?;
+        blocks.payloads += masks_len;
+        let (mask_at, before) = blocks.extent(full.len());
+        let block = blocks.block(0, lanes, control, mask_at, before);
+        if block.mask & !all_lanes(lanes) != 0 {
+            let offset = at + mask_at;
+            return Err(ChunkError::Malformed {
+                what: "block mask",
+                offset,
+            });
         }
-        slice(base, coded + masks_len, len)?;
-        Ok((blocks, at + coded + masks_len + len))
+        let len = before + block.payload_len();
+        slice(base, blocks.payloads, len)?;
+        Ok((blocks, at + blocks.payloads + len))
+    }
+
+    /// Returns where the mask of the `coded`-th coded block is, and its payload's distance from the first payload;
+    /// all blocks before it are 32 columns wide.
+    #[inline]
+    fn extent(&self, coded: usize) -> (usize, usize) {
+        let (mut mask_at, mut len) = (self.masks, 0);
+        for &control in &self.bytes[..coded] {
+            let width = usize::from(control & 0x3f) + 1;
+            if control & SPARSE == 0 {
+                len += 4 * width;
+            } else {
+                let mask = load_mask(self.bytes, mask_at, 4);
+                mask_at += 4;
+                len += packed_len(mask.count_ones() as usize, width as u32);
+            }
+        }
+        (mask_at, len)
+    }
+
+    #[inline(always)]
+    fn block(
+        &self,
+        index: usize,
+        lanes: usize,
+        control: u8,
+        mask_at: usize,
+        before: usize,
+    ) -> Block<'a> {
+        let sparse = control & SPARSE != 0;
+        let mask = if sparse {
+            load_mask(self.bytes, mask_at, lanes.div_ceil(8))
+        } else {
+            all_lanes(lanes)
+        };
+        Block {
+            index,
+            lanes,
+            width: u32::from(control & 0x3f) + 1,
+            plain: control & PLAIN != 0,
+            mask,
+            count: if sparse {
+                mask.count_ones() as usize
+            } else {
+                lanes
+            },
+            sparse,
+            payload: self.bytes.get(self.payloads + before..).unwrap_or_default(),
+        }
+    }
+
+    /// Returns block `index`, `None` when nothing in it changed.
+    #[inline]
+    pub(crate) fn find(&self, index: usize) -> Option<Block<'a>> {
+        if self.nonzero >> index & 1 == 0 {
+            return None;
+        }
+        let coded = (self.nonzero & ((1 << index) - 1)).count_ones() as usize;
+        let (mask_at, before) = self.extent(coded);
+        let lanes = lanes_of(self.columns, index);
+        Some(self.block(index, lanes, self.bytes[coded], mask_at, before))
     }
 
     /// Iterates over the coded blocks, ascending.
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = Block<'a>> + use<'a> {
-        let Self {
-            bytes,
-            columns,
-            mut nonzero,
-            mut masks,
-            mut payloads,
-        } = *self;
-        let mut at = 0;
+        let blocks = *self;
+        let (mut nonzero, mut mask_at, mut before, mut at) = (self.nonzero, self.masks, 0, 0);
         std::iter::from_fn(move || {
             if nonzero == 0 {
                 return None;
             }
             let index = nonzero.trailing_zeros() as usize;
             nonzero &= nonzero - 1;
-            let control = bytes[at];
+            let control = blocks.bytes[at];
             at += 1;
-            let lanes = lanes_of(columns, index);
-            let len = mask_len(control, lanes);
-            let mask = if len == 0 {
-                all_lanes(lanes)
-            } else {
-                load_mask(bytes, masks, len)
-            };
-            masks += len;
-            let block = Block {
-                index,
-                lanes,
-                width: u32::from(control & 0x3f) + 1,
-                plain: control & PLAIN != 0,
-                mask,
-                sparse: len != 0,
-                payload: bytes.get(payloads..).unwrap_or_default(),
-            };
-            payloads += block.payload_len();
+            let lanes = lanes_of(blocks.columns, index);
+            let block = blocks.block(index, lanes, control, mask_at, before);
+            mask_at += mask_len(control, lanes);
+            before += block.payload_len();
             Some(block)
         })
     }
@@ -281,12 +324,7 @@ impl Block<'_> {
     #[inline(always)]
     pub(crate) fn unpack(&self, z: &mut [u64; LANES]) {
         let width = self.width as usize;
-        let groups = if self.sparse {
-            self.mask.count_ones() as usize
-        } else {
-            self.lanes
-        }
-        .div_ceil(8);
+        let groups = self.count.div_ceil(8);
         let (chunks, _) = z.as_chunks_mut::<8>();
         let need = groups * width + 8;
         if self.payload.len() >= need {
@@ -323,7 +361,7 @@ impl Block<'_> {
 
     #[inline]
     fn payload_len(&self) -> usize {
-        packed_len(self.mask.count_ones() as usize, self.width)
+        packed_len(self.count, self.width)
     }
 }
 

@@ -49,7 +49,7 @@ impl RowDecoder {
         };
         let view = RowView::parse(bytes, known)?;
         let mut refresh = false;
-        if let (false, Some(snapshot)) = (self.started, view.snapshot) {
+        if let (false, Some(snapshot)) = (self.started, view.snapshot()) {
             self.state = RowState::from_snapshot(snapshot)?;
             refresh = true;
         }
@@ -57,7 +57,7 @@ impl RowDecoder {
         refresh |= self.state.apply(&view, self.cells.as_mut_slice())?;
         self.started = true;
         finish_cells(&self.state, refresh, &view, &mut self.cells);
-        for (column, bytes) in view.events.iter().flat_map(|e| e.histograms.iter()) {
+        for (column, bytes) in view.events().iter().flat_map(|e| e.histograms.iter()) {
             histogram(column, bytes);
         }
         Ok(view.len)
@@ -120,7 +120,7 @@ impl<'r> RowBack<'r> {
     pub fn histograms(&self) -> impl Iterator<Item = (usize, &'r [u8])> + use<'r> {
         self.current
             .as_ref()
-            .and_then(|v| v.events)
+            .and_then(|v| v.events().copied())
             .into_iter()
             .flat_map(|e| e.histograms.iter())
     }
@@ -158,11 +158,11 @@ fn finish_cells(state: &RowState, refresh: bool, view: &RowView<'_>, cells: &mut
             }
         }
     }
-    let Some(events) = &view.events else { return };
+    let Some(events) = view.events() else { return };
     for column in events.stale.iter() {
         cells.set(column as u16, STALE);
     }
-    if let (true, Some(toggles)) = (events.gone_are_stale, &view.toggles) {
+    if let (true, Some(toggles)) = (events.gone_are_stale, view.toggles()) {
         let mut words = [0u64; MAX_COLUMNS / 64];
         toggles.flip(&mut words);
         for (word, present) in words.iter_mut().zip(&state.present) {

@@ -74,7 +74,7 @@ impl RowEncoder {
             Known::Nothing
         };
         let view = RowView::parse(bytes, known)?;
-        if let (false, Some(snapshot)) = (self.started, view.snapshot) {
+        if let (false, Some(snapshot)) = (self.started, view.snapshot()) {
             self.state = RowState::from_snapshot(snapshot)?;
         }
         self.state.apply(&view, &mut ())?;
@@ -193,6 +193,9 @@ impl RowEncoder {
             flags |= flag::ORDER;
             put_order(&order, out);
             self.state.reorder(&order);
+            if let Some(watch) = &mut self.watch {
+                watch.reorder(&order);
+            }
         }
         flags
     }
@@ -321,13 +324,13 @@ impl RowEncoder {
 
     fn end_watch(&mut self) {
         let n = self.state.columns();
-        if let Some(watch) = &mut self.watch
-            && (watch.end_row() || n <= LANES)
-        {
+        if let Some(watch) = &mut self.watch {
             if n > LANES {
-                self.order = watch.choose(n);
+                self.order = watch.end_row(n);
             }
-            self.watch = None;
+            if n <= LANES || watch.is_done() {
+                self.watch = None;
+            }
         }
     }
 }

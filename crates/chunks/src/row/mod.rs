@@ -23,7 +23,7 @@ mod wire;
 pub use decode::{RowBack, RowDecoder};
 pub use encode::{Row, RowEncoder};
 pub use matrix::{Layout, RowMatrix};
-pub use pick::ColumnPick;
+pub use pick::{ColumnPick, ColumnPickBack};
 pub use state::RowState;
 
 /// The most columns a strip may have; wider ones are split into pages by the caller.

@@ -7,10 +7,11 @@ use crate::bits::{get_bits, pack, packed_len, unzigzag, width_of};
 use crate::decimal::RAW;
 use crate::error::ChunkError;
 
-/// Rows watched before an order is chosen.
-pub(crate) const WATCH_ROWS: u8 = 16;
+/// Rows watched before an order is chosen: a rough one early, because the first rows cost most, then a good one.
+const ROUGH_ROWS: u8 = 4;
+const WATCH_ROWS: u8 = 16;
 
-/// Rows over which an order has to earn what writing it costs.
+/// Rows over which the good order has to earn what writing it costs.
 const EARN_ROWS: usize = 60;
 
 const SIGNED: u8 = 0x80;
@@ -48,14 +49,30 @@ impl Watch {
         }
     }
 
-    /// Ends a row; returns whether enough were watched.
-    pub(crate) fn end_row(&mut self) -> bool {
+    /// Ends a row of `n` columns; returns an order to take on, if one saves more than writing it costs.
+    pub(crate) fn end_row(&mut self, n: usize) -> Option<Vec<u16>> {
         self.rows += 1;
+        match self.rows {
+            ROUGH_ROWS => self.choose(n, usize::from(WATCH_ROWS - ROUGH_ROWS)),
+            WATCH_ROWS => self.choose(n, EARN_ROWS),
+            _ => None,
+        }
+    }
+
+    /// Reports whether nothing is left to learn.
+    pub(crate) fn is_done(&self) -> bool {
         self.rows >= WATCH_ROWS
     }
 
-    /// Returns the order of `n` positions that suits what was seen, if it saves more than writing it costs.
-    pub(crate) fn choose(&self, n: usize) -> Option<Vec<u16>> {
+    /// Follows the columns to their places in `order`.
+    pub(crate) fn reorder(&mut self, order: &[u16]) {
+        self.changes.resize(order.len(), 0);
+        self.widths.resize(order.len(), 0);
+        permute(&mut self.changes, order);
+        permute(&mut self.widths, order);
+    }
+
+    fn choose(&self, n: usize, earn_rows: usize) -> Option<Vec<u16>> {
         let key = |p: &u16| {
             let p = usize::from(*p);
             let changes = self.changes.get(p).copied().unwrap_or(0);
@@ -73,7 +90,7 @@ impl Watch {
         order.sort_by_key(key);
         let after = self.cost_bits(&order);
         let price = order_len(n) * 8;
-        (before.saturating_sub(after) * EARN_ROWS > price).then_some(order)
+        (before.saturating_sub(after) * earn_rows > price).then_some(order)
     }
 
     /// Estimates the bits of a row in `order`.
@@ -193,9 +210,9 @@ mod tests {
             for (b, d) in d.chunks(LANES).enumerate() {
                 watch.note(b * LANES, d, &[0; LANES]);
             }
-            watch.end_row();
+            watch.end_row(96);
         }
-        let order = watch.choose(96).expect("worth it");
+        let order = watch.choose(96, EARN_ROWS).expect("worth it");
         assert!(order[..32].iter().all(|c| c % 3 == 0));
         assert!(order[32..64].iter().all(|c| c % 3 == 1));
         assert_eq!(difference(3, false, 0), -2);

@@ -1,6 +1,6 @@
-//! A decoder of a few columns that skips the payload of all others.
+//! Decoders of a few columns that skip the payload of all others, forwards and backwards.
 //!
-//! Invariant: picks ascend by position, so that one pass over a row's blocks serves them all.
+//! Invariant: a pick's state is what the whole decoder would hold for its column.
 
 use narthex_model::cell::{self, ABSENT, STALE};
 
@@ -14,12 +14,26 @@ use crate::error::ChunkError;
 /// Decodes chosen columns forwards from a key row.
 #[derive(Clone, Debug)]
 pub struct ColumnPick {
-    wanted: Vec<u32>,
-    picks: Vec<Pick>,
-    present: Vec<u64>,
+    picks: Picks,
     columns: Option<usize>,
     time_ms: i64,
     step_ms: i64,
+}
+
+/// Decodes chosen columns backwards from an encoder's state, newest row first.
+pub struct ColumnPickBack<'r> {
+    picks: Picks,
+    columns: usize,
+    time_ms: i64,
+    step_ms: i64,
+    current: Option<RowView<'r>>,
+}
+
+#[derive(Clone, Debug)]
+struct Picks {
+    wanted: Vec<u32>,
+    picks: Vec<Pick>,
+    present: Vec<u64>,
     cells: Vec<f64>,
 }
 
@@ -37,13 +51,10 @@ impl ColumnPick {
     #[must_use]
     pub fn new(columns: &[u32]) -> Self {
         Self {
-            wanted: columns.to_vec(),
-            picks: vec![],
-            present: vec![],
+            picks: Picks::new(columns),
             columns: None,
             time_ms: 0,
             step_ms: 0,
-            cells: vec![ABSENT; columns.len()],
         }
     }
 
@@ -65,24 +76,16 @@ impl ColumnPick {
         mut histogram: impl FnMut(usize, &'r [u8]),
     ) -> Result<usize, ChunkError> {
         let view = RowView::parse(bytes, self.columns.map_or(Known::Nothing, Known::Before))?;
-        if let (None, Some(snapshot)) = (self.columns, view.snapshot) {
-            self.start(&RowState::from_snapshot(snapshot)?);
+        if let (None, Some(snapshot)) = (self.columns, view.snapshot()) {
+            let state = RowState::from_snapshot(snapshot)?;
+            (self.time_ms, self.step_ms) = (state.time_ms, state.step_ms);
+            self.picks.start(&state);
         }
+        self.columns = Some(view.columns);
         self.step_ms = self.step_ms.wrapping_add(view.step_change_ms);
         self.time_ms = self.time_ms.wrapping_add(self.step_ms);
-        self.grow(view.columns_before, view.columns);
-        if let Some(order) = &view.order {
-            for pick in &mut self.picks {
-                let from = order.iter().position(|&p| usize::from(p) == pick.position);
-                pick.position = from.expect("an order is a permutation");
-            }
-            self.picks.sort_by_key(|p| p.position);
-        }
-        if let Some(toggles) = &view.toggles {
-            toggles.flip(&mut self.present);
-        }
-        self.move_picks(&view)?;
-        self.write_cells(&view, &mut histogram);
+        self.picks.apply(&view)?;
+        self.picks.write_cells(&view, &mut histogram);
         Ok(view.len)
     }
 
@@ -92,110 +95,204 @@ impl ColumnPick {
         self.time_ms
     }
 
-    /// Returns one cell for each wanted column; cells that refer to histograms count among the wanted columns.
+    /// Returns one cell for each wanted column; cells that refer to histograms hold the index among them.
     #[must_use]
     pub fn cells(&self) -> &[f64] {
-        &self.cells
+        &self.picks.cells
+    }
+}
+
+impl<'r> ColumnPickBack<'r> {
+    /// Returns a decoder of `columns` whose first row is the one that left the encoder in `state`.
+    #[must_use]
+    pub fn new(state: &RowState, columns: &[u32]) -> Self {
+        let mut picks = Picks::new(columns);
+        picks.start(state);
+        let (time_ms, step_ms) = (state.time_ms, state.step_ms);
+        Self {
+            picks,
+            columns: state.columns(),
+            time_ms,
+            step_ms,
+            current: None,
+        }
+    }
+
+    /// Steps to `row`, the one before the row stepped to last; hands out wanted histograms.
+    ///
+    /// # Errors
+    /// Bad bytes; the decoder must not be used any more then.
+    pub fn step_with(
+        &mut self,
+        row: &'r [u8],
+        mut histogram: impl FnMut(usize, &'r [u8]),
+    ) -> Result<(), ChunkError> {
+        if let Some(newer) = self.current.take() {
+            self.picks.undo(&newer)?;
+            self.columns = newer.columns_before;
+            self.time_ms = self.time_ms.wrapping_sub(self.step_ms);
+            self.step_ms = self.step_ms.wrapping_sub(newer.step_change_ms);
+        }
+        let view = RowView::parse(row, Known::After(self.columns))?;
+        self.picks.write_cells(&view, &mut histogram);
+        self.current = Some(view);
+        Ok(())
+    }
+
+    /// Steps like [`ColumnPickBack::step_with`] without a look at histograms.
+    ///
+    /// # Errors
+    /// Bad bytes; the decoder must not be used any more then.
+    pub fn step(&mut self, row: &'r [u8]) -> Result<(), ChunkError> {
+        self.step_with(row, |_, _| {})
+    }
+
+    /// Returns the time of the row stepped to, ms.
+    #[must_use]
+    pub fn time_ms(&self) -> i64 {
+        self.time_ms
+    }
+
+    /// Returns one cell for each wanted column; cells that refer to histograms hold the index among them.
+    #[must_use]
+    pub fn cells(&self) -> &[f64] {
+        &self.picks.cells
+    }
+}
+
+impl Picks {
+    fn new(columns: &[u32]) -> Self {
+        let cells = vec![ABSENT; columns.len()];
+        Self {
+            wanted: columns.to_vec(),
+            picks: vec![],
+            present: vec![],
+            cells,
+        }
     }
 
     fn start(&mut self, state: &RowState) {
-        self.time_ms = state.time_ms;
-        self.step_ms = state.step_ms;
         self.present.clone_from(&state.present);
         for (position, &column) in state.order.iter().enumerate() {
-            for (index, _) in self
-                .wanted
-                .iter()
-                .enumerate()
-                .filter(|w| *w.1 == u32::from(column))
-            {
-                let (last, exp) = (state.last[position], state.exp[position]);
-                self.picks.push(Pick {
-                    position,
-                    index,
-                    last,
-                    exp,
-                });
-            }
+            self.add(
+                usize::from(column),
+                position,
+                state.last[position],
+                state.exp[position],
+            );
         }
     }
 
-    fn grow(&mut self, before: usize, columns: usize) {
-        self.columns = Some(columns);
-        if columns == before {
-            return;
-        }
-        self.present.resize(columns.div_ceil(64), 0);
-        for column in before..columns {
-            self.present[column / 64] |= 1 << (column % 64);
-            for (index, _) in self
-                .wanted
-                .iter()
-                .enumerate()
-                .filter(|w| *w.1 as usize == column)
-            {
-                self.picks.push(Pick {
-                    position: column,
-                    index,
-                    last: 0,
-                    exp: 0,
-                });
-            }
+    fn add(&mut self, column: usize, position: usize, last: i64, exp: u8) {
+        for (index, _) in self
+            .wanted
+            .iter()
+            .enumerate()
+            .filter(|w| *w.1 as usize == column)
+        {
+            self.picks.push(Pick {
+                position,
+                index,
+                last,
+                exp,
+            });
         }
     }
 
-    fn move_picks(&mut self, view: &RowView<'_>) -> Result<(), ChunkError> {
-        for switch in &view.switches {
+    fn apply(&mut self, view: &RowView<'_>) -> Result<(), ChunkError> {
+        if view.columns > view.columns_before {
+            self.present.resize(view.columns.div_ceil(64), 0);
+            for column in view.columns_before..view.columns {
+                self.present[column / 64] |= 1 << (column % 64);
+                self.add(column, column, 0, 0);
+            }
+        }
+        if let Some(order) = view.order() {
+            for pick in &mut self.picks {
+                let from = order.iter().position(|&p| usize::from(p) == pick.position);
+                pick.position = from.expect("an order is a permutation");
+            }
+        }
+        if let Some(toggles) = view.toggles() {
+            toggles.flip(&mut self.present);
+        }
+        for switch in view.switches() {
             for pick in self
                 .picks
                 .iter_mut()
                 .filter(|p| p.position == switch.position)
             {
                 let base = switch.apply(pick.last).filter(|_| pick.exp == switch.old);
-                pick.last = base.ok_or(ChunkError::Malformed {
-                    what: "lane switch",
-                    offset: 0,
-                })?;
+                pick.last = base.ok_or(BAD_SWITCH)?;
                 pick.exp = switch.new;
             }
         }
-        let mut picks = self.picks.iter_mut().peekable();
-        for block in view.blocks.iter() {
-            while let Some(pick) = picks.next_if(|p| p.position / LANES <= block.index) {
-                if pick.position / LANES < block.index {
-                    continue;
-                }
-                if let Some(z) = block.lane(pick.position % LANES) {
-                    let d = difference(z, block.plain, pick.exp);
-                    pick.last = if pick.exp == RAW {
-                        pick.last ^ d
-                    } else {
-                        pick.last.wrapping_add(d)
-                    };
-                }
+        self.shift(view, i64::wrapping_add);
+        Ok(())
+    }
+
+    /// The mirror of [`Picks::apply`].
+    fn undo(&mut self, view: &RowView<'_>) -> Result<(), ChunkError> {
+        self.shift(view, i64::wrapping_sub);
+        for switch in view.switches() {
+            for pick in self
+                .picks
+                .iter_mut()
+                .filter(|p| p.position == switch.position)
+            {
+                let last = switch.undo(pick.last).filter(|_| pick.exp == switch.new);
+                pick.last = last.ok_or(BAD_SWITCH)?;
+                pick.exp = switch.old;
             }
-            if picks.peek().is_none() {
-                break;
+        }
+        if let Some(toggles) = view.toggles() {
+            toggles.flip(&mut self.present);
+        }
+        if let Some(order) = view.order() {
+            for pick in &mut self.picks {
+                pick.position = usize::from(order[pick.position]);
+            }
+        }
+        if view.columns > view.columns_before {
+            self.picks.retain(|p| p.position < view.columns_before);
+            for column in view.columns_before..view.columns {
+                self.present[column / 64] &= !(1 << (column % 64));
             }
         }
         Ok(())
     }
 
+    fn shift(&mut self, view: &RowView<'_>, add: impl Fn(i64, i64) -> i64) {
+        for pick in &mut self.picks {
+            let block = view.blocks.find(pick.position / LANES);
+            let lane = pick.position % LANES;
+            if let Some((block, z)) = block.and_then(|b| b.lane(lane).map(|z| (b, z))) {
+                let d = difference(z, block.plain, pick.exp);
+                pick.last = if pick.exp == RAW {
+                    pick.last ^ d
+                } else {
+                    add(pick.last, d)
+                };
+            }
+        }
+    }
+
+    fn is_present(&self, column: usize) -> bool {
+        self.present
+            .get(column / 64)
+            .is_some_and(|w| w >> (column % 64) & 1 == 1)
+    }
+
     fn write_cells<'r>(&mut self, view: &RowView<'r>, histogram: &mut impl FnMut(usize, &'r [u8])) {
         self.cells.fill(ABSENT);
-        let is_present = |c: usize| {
-            self.present
-                .get(c / 64)
-                .is_some_and(|w| w >> (c % 64) & 1 == 1)
-        };
         for pick in &self.picks {
-            if is_present(self.wanted[pick.index] as usize) {
+            if self.is_present(self.wanted[pick.index] as usize) {
                 self.cells[pick.index] = from_lane(pick.last, pick.exp);
             }
         }
-        let Some(events) = &view.events else { return };
+        let Some(events) = view.events() else { return };
         let mut stale = [0u64; MAX_COLUMNS / 64];
-        if let (true, Some(toggles)) = (events.gone_are_stale, &view.toggles) {
+        if let (true, Some(toggles)) = (events.gone_are_stale, view.toggles()) {
             toggles.flip(&mut stale);
         }
         for column in events.stale.iter() {
@@ -203,7 +300,8 @@ impl ColumnPick {
         }
         for (index, &column) in self.wanted.iter().enumerate() {
             let c = column as usize;
-            if stale.get(c / 64).is_some_and(|w| w >> (c % 64) & 1 == 1) && !is_present(c) {
+            let ends = stale.get(c / 64).is_some_and(|w| w >> (c % 64) & 1 == 1);
+            if ends && !self.is_present(c) {
                 self.cells[index] = STALE;
             }
         }
@@ -215,3 +313,8 @@ impl ColumnPick {
         }
     }
 }
+
+const BAD_SWITCH: ChunkError = ChunkError::Malformed {
+    what: "lane switch",
+    offset: 0,
+};

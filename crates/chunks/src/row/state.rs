@@ -138,15 +138,15 @@ impl RowState {
         if refresh {
             self.grow(view.columns);
         }
-        if let Some(order) = &view.order {
+        if let Some(order) = view.order() {
             self.reorder(order);
         }
-        if let Some(toggles) = &view.toggles {
+        if let Some(toggles) = view.toggles() {
             toggles.flip(&mut self.present);
             self.count_absent();
             refresh = true;
         }
-        for switch in &view.switches {
+        for switch in view.switches() {
             let at = switch.position;
             let base = switch
                 .apply(self.last[at])
@@ -159,7 +159,7 @@ impl RowState {
         }
         self.walk::<C, false>(&view.blocks, cells);
         // A restarted column may stand at its new value without any difference.
-        for switch in &view.switches {
+        for switch in view.switches() {
             let at = switch.position;
             cells.set(self.order[at], from_lane(self.last[at], self.exp[at]));
         }
@@ -177,7 +177,7 @@ impl RowState {
             what: "lane switch",
             offset: 0,
         };
-        for switch in &view.switches {
+        for switch in view.switches() {
             let at = switch.position;
             let last = switch
                 .undo(self.last[at])
@@ -187,11 +187,11 @@ impl RowState {
             cells.set(self.order[at], from_lane(self.last[at], self.exp[at]));
         }
         let mut refresh = false;
-        if let Some(toggles) = &view.toggles {
+        if let Some(toggles) = view.toggles() {
             toggles.flip(&mut self.present);
             refresh = true;
         }
-        if let Some(order) = &view.order {
+        if let Some(order) = view.order() {
             unpermute(&mut self.last, order);
             unpermute(&mut self.exp, order);
             unpermute(&mut self.order, order);

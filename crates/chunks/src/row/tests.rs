@@ -115,18 +115,13 @@ fn check(rows: &[Plain], key_every: usize) {
     for (r, (row, b)) in rows.iter().zip(&bytes).enumerate() {
         assert_eq!(pick.step(b), Ok(b.len()));
         assert_eq!(pick.time_ms(), row.time_ms);
-        for (i, &c) in wanted.iter().enumerate() {
-            let want = row.cells.get(c as usize).copied().unwrap_or(ABSENT);
-            let got = pick.cells()[i];
-            let both_histograms = matches!(
-                (cell::Cell::of(got), cell::Cell::of(want)),
-                (cell::Cell::Histogram(_), cell::Cell::Histogram(_))
-            );
-            assert!(
-                both_histograms || got.to_bits() == want.to_bits(),
-                "row {r} column {c}: {got:?}, {want:?}"
-            );
-        }
+        check_picked(pick.cells(), row, &wanted, r);
+    }
+    let mut pick = ColumnPickBack::new(encoder.state(), &wanted);
+    for (r, (row, b)) in rows.iter().zip(&bytes).enumerate().rev() {
+        pick.step(b).expect("valid");
+        assert_eq!(pick.time_ms(), row.time_ms);
+        check_picked(pick.cells(), row, &wanted, r);
     }
 
     // Any key row is as good a beginning as the first, and a replayed encoder goes on with equal bytes.
@@ -142,6 +137,18 @@ fn check(rows: &[Plain], key_every: usize) {
     let slices = bytes[begin..].iter().map(Vec::as_slice);
     let replayed = RowEncoder::replay(slices).expect("valid");
     assert_eq!(replayed.state(), encoder.state());
+}
+
+fn check_picked(cells: &[f64], row: &Plain, wanted: &[u32], r: usize) {
+    for (&got, &c) in cells.iter().zip(wanted) {
+        let want = row.cells.get(c as usize).copied().unwrap_or(ABSENT);
+        let both_histograms = matches!(
+            (cell::Cell::of(got), cell::Cell::of(want)),
+            (cell::Cell::Histogram(_), cell::Cell::Histogram(_))
+        );
+        let same = both_histograms || got.to_bits() == want.to_bits();
+        assert!(same, "row {r} column {c}: {got:?}, {want:?}");
+    }
 }
 
 fn odd_value(rng: &mut Rng) -> f64 {

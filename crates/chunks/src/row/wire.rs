@@ -13,16 +13,22 @@ use crate::error::ChunkError;
 pub(crate) struct RowView<'a> {
     /// Change of the time step, ms.
     pub(crate) step_change_ms: i64,
-    pub(crate) snapshot: Option<&'a [u8]>,
     pub(crate) columns_before: usize,
     pub(crate) columns: usize,
-    /// For each position the one it had before.
-    pub(crate) order: Option<Vec<u16>>,
-    pub(crate) toggles: Option<Toggles<'a>>,
-    pub(crate) events: Option<Events<'a>>,
-    pub(crate) switches: Vec<Switch>,
     pub(crate) blocks: Blocks<'a>,
     pub(crate) len: usize,
+    /// What most rows do without; apart, so that they are taken apart quickly.
+    rare: Option<Box<Rare<'a>>>,
+}
+
+#[derive(Default)]
+struct Rare<'a> {
+    snapshot: Option<&'a [u8]>,
+    /// For each position the one it had before.
+    order: Option<Vec<u16>>,
+    toggles: Option<Toggles<'a>>,
+    events: Option<Events<'a>>,
+    switches: Vec<Switch>,
 }
 
 /// Columns whose presence changes.
@@ -75,69 +81,103 @@ impl<'a> RowView<'a> {
         } else {
             r.signed()?
         };
-        let mut snapshot = None;
+        let plain = flags & !(flag::TIME | flag::BITMAP) == 0;
+        let (rare, columns_before, columns) = match known {
+            Known::Before(n) | Known::After(n) if plain => (None, n, n),
+            _ => {
+                let (rare, before, after) = Rare::parse(flags, &mut r, known)?;
+                (Some(Box::new(rare)), before, after)
+            }
+        };
+        let (blocks, len) = Blocks::parse(r.rest(), flags & flag::BITMAP != 0, columns)?;
+        let len = r.offset() + len;
+        Ok(Self {
+            step_change_ms,
+            columns_before,
+            columns,
+            blocks,
+            len,
+            rare,
+        })
+    }
+
+    pub(crate) fn snapshot(&self) -> Option<&'a [u8]> {
+        self.rare.as_ref()?.snapshot
+    }
+
+    pub(crate) fn order(&self) -> Option<&[u16]> {
+        self.rare.as_ref()?.order.as_deref()
+    }
+
+    pub(crate) fn toggles(&self) -> Option<&Toggles<'a>> {
+        self.rare.as_ref()?.toggles.as_ref()
+    }
+
+    pub(crate) fn events(&self) -> Option<&Events<'a>> {
+        self.rare.as_ref()?.events.as_ref()
+    }
+
+    pub(crate) fn switches(&self) -> &[Switch] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.switches)
+    }
+}
+
+impl<'a> Rare<'a> {
+    /// Reads what lies between the time and the blocks; returns the columns before and after as well.
+    #[cold]
+    fn parse(
+        flags: u8,
+        r: &mut Reader<'a>,
+        known: Known,
+    ) -> Result<(Self, usize, usize), ChunkError> {
+        let mut rare = Self::default();
         if flags & flag::KEY != 0 {
-            let len = r.count(bytes.len(), "snapshot length")?;
-            snapshot = Some(r.take(len)?);
+            let len = r.count(r.rest().len(), "snapshot length")?;
+            rare.snapshot = Some(r.take(len)?);
         }
-        let max = match known {
-            Known::After(n) => n,
-            _ => MAX_COLUMNS,
-        };
-        let grown = |r: &mut Reader<'a>, from: usize| {
-            if flags & flag::GROW == 0 {
-                Ok(0)
-            } else {
-                r.count(max - from, "column growth")
-            }
-        };
-        let (columns_before, columns) = match (known, snapshot) {
-            (Known::Before(n), _) => (n, n + grown(&mut r, n)?),
-            (Known::After(n), _) => (n - grown(&mut r, 0)?, n),
-            (Known::Nothing, Some(s)) => {
-                let n = Reader::new(s).count(MAX_COLUMNS, "column count")?;
-                (n, n + grown(&mut r, n)?)
-            }
-            (Known::Nothing, None) => return Err(ChunkError::NotAKeyRow),
-        };
-        let mut order = None;
+        let (before, columns) = rare.columns(flags, r, known)?;
         if flags & flag::ORDER != 0 {
             let offset = r.offset();
-            order = Some(read_order(r.take(order_len(columns))?, columns, offset)?);
+            rare.order = Some(read_order(r.take(order_len(columns))?, columns, offset)?);
         }
-        let toggles = if flags & flag::PRESENCE == 0 {
-            None
-        } else {
-            Some(Toggles::read(&mut r, columns)?)
-        };
-        let events = if flags & flag::EVENTS == 0 {
-            None
-        } else {
-            Some(Events::read(&mut r, columns)?)
-        };
-        let mut switches = vec![];
+        if flags & flag::PRESENCE != 0 {
+            rare.toggles = Some(Toggles::read(r, columns)?);
+        }
+        if flags & flag::EVENTS != 0 {
+            rare.events = Some(Events::read(r, columns)?);
+        }
         if flags & flag::SWITCHES != 0 {
             let count = r.count(columns, "lane switch count")?;
             let mut after = 0;
             for _ in 0..count {
-                let switch = Switch::read(&mut r, after, columns)?;
+                let switch = Switch::read(r, after, columns)?;
                 after = switch.position + 1;
-                switches.push(switch);
+                rare.switches.push(switch);
             }
         }
-        let (blocks, len) = Blocks::parse(r.rest(), flags & flag::BITMAP != 0, columns)?;
-        Ok(Self {
-            step_change_ms,
-            snapshot,
-            columns_before,
-            columns,
-            order,
-            toggles,
-            events,
-            switches,
-            blocks,
-            len: r.offset() + len,
-        })
+        Ok((rare, before, columns))
+    }
+
+    fn columns(
+        &self,
+        flags: u8,
+        r: &mut Reader<'a>,
+        known: Known,
+    ) -> Result<(usize, usize), ChunkError> {
+        let mut grown = |max: usize| {
+            if flags & flag::GROW == 0 {
+                Ok(0)
+            } else {
+                r.count(max, "column growth")
+            }
+        };
+        let before = match (known, self.snapshot) {
+            (Known::Before(n), _) => n,
+            (Known::After(n), _) => return Ok((n - grown(n)?, n)),
+            (Known::Nothing, Some(s)) => Reader::new(s).count(MAX_COLUMNS, "column count")?,
+            (Known::Nothing, None) => return Err(ChunkError::NotAKeyRow),
+        };
+        Ok((before, before + grown(MAX_COLUMNS - before)?))
     }
 }
 
