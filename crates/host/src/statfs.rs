@@ -40,21 +40,21 @@ pub trait Statfs: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The kernel's error number.
-    fn statfs(&self, path: &std::ffi::CStr) -> Result<FsStat, i32>;
+    /// The kernel's error.
+    fn statfs(&self, path: &std::ffi::CStr) -> Result<FsStat, Errno>;
 }
 
 /// The system call.
 pub(crate) struct KernelStatfs;
 
 impl Statfs for KernelStatfs {
-    fn statfs(&self, path: &std::ffi::CStr) -> Result<FsStat, i32> {
+    fn statfs(&self, path: &std::ffi::CStr) -> Result<FsStat, Errno> {
         /// `ST_RDONLY` of `f_flags`: the mount or the super block is read-only.
         const READ_ONLY: u64 = 1;
         let answer = loop {
             match rustix::fs::statfs(path) {
                 Err(Errno::INTR) => {}
-                other => break other.map_err(Errno::raw_os_error)?,
+                other => break other?,
             }
         };
         Ok(FsStat {
@@ -82,15 +82,15 @@ struct State {
     asked: Option<Instant>,
     /// That call missed a deadline: nobody waits for it any more.
     late: bool,
-    /// The last answer: an error number or sizes.
-    answer: Option<Result<FsStat, i32>>,
+    /// The last answer: an error or sizes.
+    answer: Option<Result<FsStat, Errno>>,
 }
 
 /// What is known about a mount.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Answer {
     /// The last answer, if there was one.
-    pub(crate) last: Option<Result<FsStat, i32>>,
+    pub(crate) last: Option<Result<FsStat, Errno>>,
     /// How long the call under way has taken so far.
     pub(crate) waiting: Option<Duration>,
 }

@@ -65,7 +65,7 @@ struct Failure {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    Errno(i32),
+    Errno(Errno),
     Timeout,
 }
 
@@ -374,11 +374,11 @@ impl Failure {
 impl Cause {
     /// The words node_exporter (that is, Go) has for it.
     fn text(self) -> String {
-        let number = match self {
+        let errno = match self {
             Self::Timeout => return "mountpoint timeout".into(),
-            Self::Errno(number) => number,
+            Self::Errno(errno) => errno,
         };
-        let known = match Errno::from_raw_os_error(number) {
+        let known = match errno {
             Errno::PERM => "operation not permitted",
             Errno::NOENT => "no such file or directory",
             Errno::IO => "input/output error",
@@ -411,7 +411,7 @@ impl Cause {
             Errno::NOKEY => "required key not available",
             Errno::KEYEXPIRED => "key has expired",
             Errno::KEYREVOKED => "key has been revoked",
-            _ => return format!("errno {number}"),
+            _ => return format!("errno {}", errno.raw_os_error()),
         };
         known.into()
     }

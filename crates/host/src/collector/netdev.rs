@@ -166,12 +166,13 @@ impl Netdev {
         })
     }
 
-    fn collect_netlink(&mut self, out: &mut Sink) -> Result<(), HostError> {
+    fn collect_netlink(&mut self, refresh: bool, out: &mut Sink) -> Result<(), HostError> {
         let mut links = match self.links.take() {
             Some(links) => links,
             None => Links::open()?,
         };
-        if links.changed() {
+        // The kernel keeps quiet about a new alias of a device that is down.
+        if links.changed() || refresh {
             self.read_links(&mut links, out)?;
         }
         let Self {
@@ -296,7 +297,7 @@ impl Collector for Netdev {
 
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         if self.netlink {
-            self.collect_netlink(out)
+            self.collect_netlink(ctx.refresh, out)
         } else {
             self.collect_proc(ctx, out)
         }

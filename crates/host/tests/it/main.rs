@@ -1,3 +1,13 @@
 //! Tests of the whole source: fixture trees, the real host, node_exporter beside it.
 
+mod cpu;
+mod devices;
+mod differential;
+mod filesystem;
+mod filters;
+mod fuzz;
 mod host;
+mod netns;
+mod reference;
+mod steady;
+mod support;

@@ -1,0 +1,104 @@
+//! Seeded mutation of everything that is parsed.
+
+use narthex_host::fuzz;
+use narthex_testkit::corpora;
+use narthex_testkit::mutate::Mutator;
+
+/// The kernel's own texts as a corpus, the reference tree's as well where it is there.
+fn texts(name: &str) -> Vec<Vec<u8>> {
+    let mut texts = vec![std::fs::read(format!("/proc/{name}")).unwrap_or_default()];
+    if let Some(dir) = corpora::dir("node-exporter") {
+        texts.extend(std::fs::read(dir.join("proc").join(name)));
+    }
+    texts.iter_mut().for_each(|text| text.truncate(8 << 10));
+    texts
+}
+
+fn run(seed: u64, corpus: &[Vec<u8>], target: impl Fn(&[u8]) + Clone + Send + 'static) {
+    let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
+    Mutator::new(seed)
+        .max_len(16 << 10)
+        .run(&corpus, 3_000, target);
+}
+
+#[test]
+fn procfs_texts() {
+    run(1, &texts("stat"), fuzz::fuzz_stat);
+    run(2, &texts("cpuinfo"), fuzz::fuzz_cpuinfo);
+    run(3, &texts("diskstats"), fuzz::fuzz_diskstats);
+    run(4, &texts("loadavg"), fuzz::fuzz_loadavg);
+    run(5, &texts("meminfo"), fuzz::fuzz_meminfo);
+    run(6, &texts("vmstat"), fuzz::fuzz_vmstat);
+    run(7, &texts("net/dev"), fuzz::fuzz_netdev);
+    run(8, &texts("1/mountinfo"), fuzz::fuzz_mountinfo);
+}
+
+#[test]
+fn sysfs_udev_and_zone_files() {
+    run(10, &[b"0-3,7,9-11\n".to_vec()], fuzz::fuzz_ranges);
+    let udev =
+        b"S:disk/by-id/x\nE:ID_SERIAL=a\nE:ID_FS_TYPE=ext4\nE:ID_ATA=1\nE:ID_ATA_WRITE_CACHE=1\n";
+    run(11, &[udev.to_vec()], fuzz::fuzz_udev);
+    let zones = ["Europe/Berlin", "America/New_York", "UTC"];
+    let zones: Vec<Vec<u8>> = zones
+        .iter()
+        .filter_map(|name| std::fs::read(format!("/usr/share/zoneinfo/{name}")).ok())
+        .collect();
+    assert!(!zones.is_empty(), "apt-get install -y tzdata");
+    run(12, &zones, fuzz::fuzz_timezone);
+    run(
+        13,
+        &[
+            b"CET-1CEST,M3.5.0,M10.5.0/3".to_vec(),
+            b"<-03>3<-02>,J60/-1,364".to_vec(),
+        ],
+        fuzz::fuzz_timezone,
+    );
+}
+
+/// A message of type `kind` with sequence 1.
+fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+    let mut message = Vec::new();
+    message.extend(u32::try_from(16 + body.len()).expect("small").to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend([0; 2]);
+    message.extend(1_u32.to_ne_bytes());
+    message.extend([0; 4]);
+    message.extend(body);
+    message
+}
+
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut attribute = Vec::new();
+    attribute.extend(u16::try_from(4 + value.len()).expect("small").to_ne_bytes());
+    attribute.extend(kind.to_ne_bytes());
+    attribute.extend(value);
+    attribute.resize(attribute.len().next_multiple_of(4), 0);
+    attribute
+}
+
+#[test]
+fn netlink_datagrams() {
+    let link = [
+        vec![0; 16],
+        attribute(3, b"eth0\0"),
+        attribute(20, b"up\0"),
+        attribute(23, &[1; 200]),
+    ]
+    .concat();
+    let stats = [vec![0; 12], attribute(1, &[1; 200])].concat();
+    let address = [
+        vec![0; 8],
+        attribute(1, &[127, 0, 0, 1]),
+        attribute(2, &[0; 16]),
+    ]
+    .concat();
+    let done = message(3, &[0; 4]);
+    let corpus = [
+        [message(16, &link), message(16, &link), done.clone()].concat(),
+        [message(92, &stats), done.clone()].concat(),
+        [message(20, &address), done].concat(),
+        message(2, &(-1_i32).to_ne_bytes()),
+    ];
+    run(20, &corpus, fuzz::fuzz_netlink);
+}

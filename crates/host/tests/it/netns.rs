@@ -1,0 +1,151 @@
+//! Real network devices, in a network namespace of the test's own.
+
+use std::process::Command;
+use std::thread;
+
+use narthex_host::CollectorKind::Netdev;
+use narthex_host::{CollectorSet, HostConfig, HostSource};
+use narthex_testkit::{corpora, tool};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use crate::support::{of, samples, stale};
+
+fn ip(arguments: &str) {
+    let output = Command::new(tool("ip", "iproute2"))
+        .args(arguments.split(' '))
+        .output()
+        .expect("ip runs");
+    assert!(
+        output.status.success(),
+        "ip {arguments}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Runs `test` on a thread with no network device but `lo`; says so when that takes more rights than we have.
+fn isolated(name: &'static str, test: impl FnOnce() + Send + 'static) {
+    let ran = thread::spawn(move || {
+        // SAFETY: only this thread's network namespace changes; no file descriptor table is unshared.
+        let entered = unsafe { unshare_unsafe(UnshareFlags::NEWNET) };
+        if entered.is_ok() {
+            test();
+        }
+        entered.is_ok()
+    });
+    let ran = ran.join().expect("the test passes");
+    let cases = usize::from(ran);
+    corpora::report(name, cases, 1);
+}
+
+fn source(change: impl FnOnce(&mut HostConfig)) -> HostSource {
+    let mut config = HostConfig {
+        collectors: CollectorSet::none().with(Netdev),
+        ..HostConfig::default()
+    };
+    change(&mut config);
+    HostSource::new(config).expect("valid")
+}
+
+const BYTES: &str = "node_network_receive_bytes_total";
+
+#[test]
+fn devices_appear_are_renamed_replaced_and_removed() {
+    isolated("network devices that change", || {
+        let mut host = source(|_| {});
+        assert_eq!(of(&samples(host.collect(0)), BYTES).len(), 1);
+
+        ip("link add nx0 type veth peer name nx1");
+        let round = samples(host.collect(1));
+        let names: Vec<_> = of(&round, BYTES)
+            .iter()
+            .map(|(labels, _)| *labels)
+            .collect();
+        assert_eq!(
+            names,
+            [r#"{device="lo"}"#, r#"{device="nx0"}"#, r#"{device="nx1"}"#]
+        );
+        assert_eq!(round.len(), 3 * 17 + 3);
+
+        // The same name, another index, between two rounds: the same series, the same slots.
+        let schema = host.schema().clone();
+        ip("link del nx0");
+        ip("link add nx0 type veth peer name nx1");
+        let frame = host.collect(2);
+        assert_eq!(
+            (samples(frame).len(), frame.stale().len()),
+            (round.len(), 0)
+        );
+        assert!(host.schema().same(&schema));
+
+        ip("link set nx0 name nx2");
+        let frame = host.collect(3);
+        assert!(samples(frame).contains_key(&format!(r#"{BYTES}{{device="nx2"}}"#)));
+        assert_eq!(stale(frame).len(), 17);
+
+        ip("link del nx2");
+        let frame = host.collect(4);
+        assert_eq!(
+            (of(&samples(frame), BYTES).len(), stale(frame).len()),
+            (1, 34)
+        );
+        assert_eq!(host.schema().live(), 17 + 3);
+    });
+}
+
+#[test]
+fn many_devices_come_in_several_parts() {
+    isolated("a dump of many network devices", || {
+        for at in 0..60 {
+            ip(&format!("link add nx{at} type veth peer name ny{at}"));
+        }
+        let mut host = source(|config| config.netdev.device.exclude = Some("^ny".into()));
+        for now_ms in 0..3 {
+            let round = samples(host.collect(now_ms));
+            assert_eq!(of(&round, BYTES).len(), 61);
+            assert_eq!(of(&round, "node_scrape_collector_success")[0].1, 1.0);
+        }
+    });
+}
+
+#[test]
+fn aliases_and_addresses() {
+    isolated("network aliases and addresses", || {
+        ip("link set lo up");
+        ip("link add nx0 type veth peer name nx1");
+        ip("link set nx0 alias uplink");
+        ip("addr add 10.1.2.3/24 dev nx0");
+        let mut host = source(|config| {
+            config.netdev.label_ifalias = true;
+            // The kernel does not announce an alias of a device that is down.
+            config.refresh_ms = 0;
+            config.netdev.address_info = true;
+            config.netdev.device.exclude = Some("^nx1$".into());
+        });
+        let round = samples(host.collect(0));
+        let names: Vec<_> = of(&round, BYTES)
+            .iter()
+            .map(|(labels, _)| *labels)
+            .collect();
+        assert_eq!(
+            names,
+            [r#"{device="lo"}"#, r#"{device="nx0",ifalias="uplink"}"#]
+        );
+        let addresses: Vec<_> = of(&round, "node_network_address_info")
+            .iter()
+            .map(|(labels, _)| *labels)
+            .collect();
+        let expected = [
+            r#"{address="10.1.2.3",device="nx0",netmask="24",scope="global"}"#,
+            r#"{address="127.0.0.1",device="lo",netmask="8",scope="link-local"}"#,
+        ];
+        assert_eq!(addresses[..2], expected);
+
+        ip("addr del 10.1.2.3/24 dev nx0");
+        ip("link set nx0 alias other");
+        let frame = host.collect(1);
+        assert_eq!(stale(frame).len(), 18);
+        assert!(
+            samples(frame).contains_key(&format!(r#"{BYTES}{{device="nx0",ifalias="other"}}"#))
+        );
+    });
+}
