@@ -1,7 +1,8 @@
 //! Blocks of up to 32 differences: their control bytes, masks and packed payload.
 //!
-//! Control byte: low six bits the width − 1, high two bits the mode. All control bytes come first, then the masks
-//! of the sparse blocks, then the payloads: a reader of one column adds up lengths without touching payloads.
+//! Control byte: low six bits the width − 1, high two bits the mode; the width of 64 of the plain modes never
+//! occurs and stands for two widths: all lanes' low bits, then the high bits of a few. All control bytes come
+//! first, then the masks, then the payloads: a reader of one column adds up lengths without touching payloads.
 //!
 //! Invariant: a control byte never stands for an all-zero block; those are missing from the bitmap.
 
@@ -11,9 +12,11 @@ use crate::error::ChunkError;
 
 const SPARSE: u8 = 0x40;
 const PLAIN: u8 = 0x80;
+/// Two widths; with the bit of `SPARSE` the differences are plain.
+const PATCHED: u8 = 0xbf;
 
 /// Bytes a block may take at most in front (control, mask) and behind (payload), for reserving space.
-const FRONT_MAX: usize = 5;
+const FRONT_MAX: usize = 7;
 const PAYLOAD_MAX: usize = 8 * LANES + 16;
 
 /// Writes the blocks of one row: payloads straight to the output, fronts to a small gap before them.
@@ -22,10 +25,20 @@ pub(crate) struct BlockWriter<'o> {
     start: usize,
     total: usize,
     nonzero: u32,
-    fronts: [(u8, u32, u8); LANES],
+    fronts: [Front; LANES],
     coded: usize,
     payload: usize,
     end: usize,
+}
+
+/// What stands before a block's payload.
+#[derive(Clone, Copy, Default)]
+struct Front {
+    control: u8,
+    /// Low width, and high width − 1, of a patched block.
+    widths: Option<[u8; 2]>,
+    mask: u32,
+    mask_len: u8,
 }
 
 impl<'o> BlockWriter<'o> {
@@ -39,7 +52,7 @@ impl<'o> BlockWriter<'o> {
             start,
             total,
             nonzero: 0,
-            fronts: [(0, 0, 0); LANES],
+            fronts: [Front::default(); LANES],
             coded: 0,
             payload,
             end: payload,
@@ -87,27 +100,52 @@ impl<'o> BlockWriter<'o> {
             }
             width_of(any)
         };
-        let mask_len = lanes.div_ceil(8);
-        let mut mask = 0u32;
         // The output stays longer than written, so that zeroes are laid down once a byte, not once a block.
         let end = self.end;
         if self.out.len() < end + PAYLOAD_MAX {
             self.out.resize(end + PAYLOAD_MAX, 0);
         }
         let dst = &mut self.out[end..end + PAYLOAD_MAX];
-        let mut len = packed_len(lanes, width);
-        let sparse_len = packed_len(changed, width);
-        if sparse_len + mask_len < len {
-            mode |= SPARSE;
-            len = sparse_len;
-            mask = compact(&mut z);
-            pack_into(&z[..changed], width, dst);
+        let mut front = Front {
+            control: mode | (width - 1) as u8,
+            ..Front::default()
+        };
+        let mask_len = lanes.div_ceil(8);
+        let dense_len = packed_len(lanes, width);
+        let sparse_len = packed_len(changed, width) + mask_len;
+        let patched = if width > 5 {
+            patch_width(&z, lanes, width)
         } else {
-            pack_into(&z[..lanes], width, dst);
-        }
+            None
+        };
+        let len = match patched {
+            Some((low, len)) if len + 1 < dense_len.min(sparse_len) => {
+                front.control = PATCHED | if mode == PLAIN { SPARSE } else { 0 };
+                front.widths = Some([low as u8, (width - low - 1) as u8]);
+                let mut high = z.map(|z| z >> low);
+                let count = high.iter().filter(|h| **h != 0).count();
+                front.mask = compact(&mut high);
+                z.iter_mut().for_each(|z| *z &= (1 << low) - 1);
+                let low_len = packed_len(lanes, low);
+                pack_into(&z[..lanes], low, dst);
+                pack_into(&high[..count], width - low, &mut dst[low_len..]);
+                low_len + packed_len(count, width - low)
+            }
+            _ if sparse_len < dense_len => {
+                front.control |= SPARSE;
+                front.mask = compact(&mut z);
+                pack_into(&z[..changed], width, dst);
+                sparse_len - mask_len
+            }
+            _ => {
+                pack_into(&z[..lanes], width, dst);
+                dense_len
+            }
+        };
+        front.mask_len = front_len(front.control, lanes).min(mask_len) as u8;
         self.end = end + len;
         self.nonzero |= 1 << index;
-        self.fronts[self.coded] = (mode | (width - 1) as u8, mask, mask_len as u8);
+        self.fronts[self.coded] = front;
         self.coded += 1;
     }
 
@@ -121,19 +159,47 @@ impl<'o> BlockWriter<'o> {
             at += len;
         }
         let fronts = &self.fronts[..self.coded];
-        for (control, ..) in fronts {
-            self.out[at] = *control;
+        for front in fronts {
+            self.out[at] = front.control;
             at += 1;
         }
-        for (_, mask, len) in fronts.iter().filter(|f| f.0 & SPARSE != 0) {
-            let len = usize::from(*len);
-            self.out[at..at + len].copy_from_slice(&mask.to_le_bytes()[..len]);
+        for front in fronts.iter().filter(|f| f.mask_len > 0) {
+            if let Some(widths) = front.widths {
+                self.out[at..at + 2].copy_from_slice(&widths);
+                at += 2;
+            }
+            let len = usize::from(front.mask_len);
+            self.out[at..at + len].copy_from_slice(&front.mask.to_le_bytes()[..len]);
             at += len;
         }
         self.out.copy_within(self.payload..self.end, at);
         self.out.truncate(at + self.end - self.payload);
         bitmap
     }
+}
+
+/// Finds the low width that makes a patched block smallest; returns it and the block's length with its front.
+fn patch_width<const N: usize>(z: &[u64; N], lanes: usize, width: u32) -> Option<(u32, usize)> {
+    // Two widths can only win when few lanes need more than half of the bits.
+    let wide: usize = z.iter().map(|z| usize::from(z >> (width / 2) != 0)).sum();
+    if wide * 2 > lanes {
+        return None;
+    }
+    let mut counts = [0u8; 65];
+    for z in &z[..lanes] {
+        counts[width_of(*z) as usize] += 1;
+    }
+    let front = 2 + lanes.div_ceil(8);
+    let mut above = 0;
+    let mut best = None;
+    for low in (0..width).rev() {
+        above += usize::from(counts[low as usize + 1]);
+        let len = front + packed_len(lanes, low) + packed_len(above, width - low);
+        if best.is_none_or(|(_, least)| len < least) {
+            best = Some((low, len));
+        }
+    }
+    best
 }
 
 /// Moves the non-zero values to the front; returns where they were.
@@ -169,10 +235,13 @@ pub(crate) struct Block<'a> {
     pub(crate) width: u32,
     /// Differences are not zigzag coded.
     pub(crate) plain: bool,
-    /// Lanes that have a value in the payload, and how many.
+    /// Lanes that have a value in the payload, or high bits in a patched block.
     pub(crate) mask: u32,
+    /// Set bits of the mask, or all lanes of a dense block.
     count: usize,
     pub(crate) sparse: bool,
+    /// High bits of a patched block, else zero.
+    high_width: u32,
     payload: &'a [u8],
 }
 
@@ -218,8 +287,8 @@ impl<'a> Blocks<'a> {
         };
         // Only the last block of a row can be narrower than 32 columns.
         let lanes = lanes_of(columns, LANES - 1 - nonzero.leading_zeros() as usize);
-        let sparse: usize = full.iter().map(|c| usize::from(c >> 6 & 1)).sum();
-        let masks_len = 4 * sparse + mask_len(control, lanes);
+        let masks_len: usize = full.iter().map(|c| front_len(*c, LANES)).sum();
+        let masks_len = masks_len + front_len(control, lanes);
         slice(base, coded, masks_len)?;
         blocks.payloads += masks_len;
         let (mask_at, before) = blocks.extent(full.len());
@@ -242,13 +311,12 @@ impl<'a> Blocks<'a> {
     fn extent(&self, coded: usize) -> (usize, usize) {
         let (mut mask_at, mut len) = (self.masks, 0);
         for &control in &self.bytes[..coded] {
-            let width = usize::from(control & 0x3f) + 1;
-            if control & SPARSE == 0 {
-                len += 4 * width;
+            let front = front_len(control, LANES);
+            if front == 0 {
+                len += 4 * (usize::from(control & 0x3f) + 1);
             } else {
-                let mask = load_mask(self.bytes, mask_at, 4);
-                mask_at += 4;
-                len += packed_len(mask.count_ones() as usize, width as u32);
+                len += self.block(0, LANES, control, mask_at, 0).payload_len();
+                mask_at += front;
             }
         }
         (mask_at, len)
@@ -263,25 +331,33 @@ impl<'a> Blocks<'a> {
         mask_at: usize,
         before: usize,
     ) -> Block<'a> {
-        let sparse = control & SPARSE != 0;
-        let mask = if sparse {
-            load_mask(self.bytes, mask_at, lanes.div_ceil(8))
-        } else {
-            all_lanes(lanes)
-        };
+        let mask_len = lanes.div_ceil(8);
+        let (mut sparse, mut plain) = (control & SPARSE != 0, control & PLAIN != 0);
+        let (mut width, mut high_width) = (u32::from(control & 0x3f) + 1, 0);
+        let (mut mask, mut count) = (all_lanes(lanes), lanes);
+        if control & PATCHED == PATCHED {
+            plain = sparse;
+            sparse = false;
+            // Any two bytes are widths: none needs a check.
+            width = u32::from(self.bytes.get(mask_at).map_or(0, |b| b & 0x3f));
+            high_width = u32::from(self.bytes.get(mask_at + 1).map_or(0, |b| b & 0x3f)) + 1;
+            mask = load_mask(self.bytes, mask_at + 2, mask_len);
+            count = mask.count_ones() as usize;
+        } else if sparse {
+            mask = load_mask(self.bytes, mask_at, mask_len);
+            count = mask.count_ones() as usize;
+        }
+        let payload = self.bytes.get(self.payloads + before..).unwrap_or_default();
         Block {
             index,
             lanes,
-            width: u32::from(control & 0x3f) + 1,
-            plain: control & PLAIN != 0,
+            width,
+            plain,
             mask,
-            count: if sparse {
-                mask.count_ones() as usize
-            } else {
-                lanes
-            },
+            count,
             sparse,
-            payload: self.bytes.get(self.payloads + before..).unwrap_or_default(),
+            high_width,
+            payload,
         }
     }
 
@@ -312,7 +388,7 @@ impl<'a> Blocks<'a> {
             at += 1;
             let lanes = lanes_of(blocks.columns, index);
             let block = blocks.block(index, lanes, control, mask_at, before);
-            mask_at += mask_len(control, lanes);
+            mask_at += front_len(control, lanes);
             before += block.payload_len();
             Some(block)
         })
@@ -323,45 +399,87 @@ impl Block<'_> {
     /// Reads the payload: dense lanes in order, sparse ones at the front.
     #[inline(always)]
     pub(crate) fn unpack(&self, z: &mut [u64; LANES]) {
-        let width = self.width as usize;
-        let groups = self.count.div_ceil(8);
-        let (chunks, _) = z.as_chunks_mut::<8>();
-        let need = groups * width + 8;
-        if self.payload.len() >= need {
-            let src = &self.payload[..need];
-            for (g, chunk) in chunks[..groups].iter_mut().enumerate() {
-                unpack8(&src[g * width..], self.width, chunk);
-            }
-        } else {
-            let mut pad = [0u8; PAYLOAD_MAX];
-            pad[..self.payload.len()].copy_from_slice(self.payload);
-            for (g, chunk) in chunks[..groups].iter_mut().enumerate() {
-                unpack8(&pad[g * width..], self.width, chunk);
-            }
+        if self.high_width == 0 {
+            return unpack_lanes(self.payload, self.width, self.count, z);
         }
+        self.unpack_patched(z);
+    }
+
+    fn unpack_patched(&self, z: &mut [u64; LANES]) {
+        z.fill(0);
+        unpack_lanes(self.payload, self.width, self.lanes, z);
+        let mut high = [0u64; LANES];
+        unpack_lanes(self.high_payload(), self.high_width, self.count, &mut high);
+        let mut mask = self.mask;
+        let mut slot = 0;
+        while mask != 0 {
+            let k = mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            z[k] |= high[slot] << self.width;
+            slot += 1;
+        }
+    }
+
+    fn high_payload(&self) -> &[u8] {
+        self.payload
+            .get(packed_len(self.lanes, self.width)..)
+            .unwrap_or_default()
     }
 
     /// Reads the value of one lane, `None` when it did not change.
     #[inline]
     pub(crate) fn lane(&self, lane: usize) -> Option<u64> {
-        if self.mask >> lane & 1 == 0 {
+        let width = self.width;
+        let set = self.mask >> lane & 1 == 1;
+        let before = || (self.mask & ((1 << lane) - 1)).count_ones() as usize;
+        if self.high_width > 0 {
+            let low = if width > 0 {
+                get_bits(self.payload, lane * width as usize, width)
+            } else {
+                0
+            };
+            if !set {
+                return Some(low);
+            }
+            let at = before() * self.high_width as usize;
+            return Some(low | get_bits(self.high_payload(), at, self.high_width) << width);
+        }
+        if !set {
             return None;
         }
-        let slot = if self.sparse {
-            (self.mask & ((1 << lane) - 1)).count_ones() as usize
-        } else {
-            lane
-        };
-        Some(get_bits(
-            self.payload,
-            slot * self.width as usize,
-            self.width,
-        ))
+        let slot = if self.sparse { before() } else { lane };
+        Some(get_bits(self.payload, slot * width as usize, width))
     }
 
     #[inline]
     fn payload_len(&self) -> usize {
-        packed_len(self.count, self.width)
+        if self.high_width == 0 {
+            return packed_len(self.count, self.width);
+        }
+        packed_len(self.lanes, self.width) + packed_len(self.count, self.high_width)
+    }
+}
+
+/// Reads `count` values of `width` (0..=64) bits; the lanes up to the next multiple of eight are undefined.
+#[inline(always)]
+fn unpack_lanes(src: &[u8], width: u32, count: usize, z: &mut [u64; LANES]) {
+    if width == 0 {
+        return;
+    }
+    let w = width as usize;
+    let groups = count.div_ceil(8);
+    let (chunks, _) = z.as_chunks_mut::<8>();
+    let need = groups * w + 8;
+    if let Some(src) = src.get(..need) {
+        for (g, chunk) in chunks[..groups].iter_mut().enumerate() {
+            unpack8(&src[g * w..], width, chunk);
+        }
+    } else {
+        let mut pad = [0u8; PAYLOAD_MAX];
+        pad[..src.len()].copy_from_slice(src);
+        for (g, chunk) in chunks[..groups].iter_mut().enumerate() {
+            unpack8(&pad[g * w..], width, chunk);
+        }
     }
 }
 
@@ -373,8 +491,12 @@ fn all_lanes(lanes: usize) -> u32 {
     u32::MAX >> (LANES - lanes)
 }
 
-fn mask_len(control: u8, lanes: usize) -> usize {
-    if control & SPARSE == 0 {
+/// Returns the bytes of a block between the control bytes and the payloads.
+#[inline]
+fn front_len(control: u8, lanes: usize) -> usize {
+    if control & PATCHED == PATCHED {
+        2 + lanes.div_ceil(8)
+    } else if control & SPARSE == 0 {
         0
     } else {
         lanes.div_ceil(8)
