@@ -48,6 +48,11 @@ pub enum ParseErrorKind {
     NoMetricName,
     /// The body ends inside a line.
     UnexpectedEnd,
+    /// The origin's resolver refuses a series.
+    Refused {
+        /// Why.
+        reason: String,
+    },
     /// More series than allowed.
     TooManySeries {
         /// The limit.
@@ -89,6 +94,7 @@ impl fmt::Display for ParseErrorKind {
             Self::NotUtf8 => f.write_str("invalid UTF-8"),
             Self::NoMetricName => f.write_str("metric name not set"),
             Self::UnexpectedEnd => f.write_str("unexpected end of input"),
+            Self::Refused { reason } => f.write_str(reason),
             Self::TooManySeries { limit } => write!(f, "more than {limit} series"),
         }
     }

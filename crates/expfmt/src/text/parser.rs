@@ -60,6 +60,8 @@ pub struct RoundStats {
     pub found: usize,
     /// Series seen for the first time.
     pub added: usize,
+    /// Series that the round before did not have, new ones included.
+    pub appeared: usize,
     /// Lines of dropped series.
     pub dropped: usize,
     /// Lines that repeat a series of the same body; the first one counts.
@@ -164,7 +166,7 @@ impl TextParser {
         let mut pass = Pass::new(self, body, resolver);
         let outcome = pass.run();
         let Pass {
-            stats,
+            mut stats,
             edit,
             times_ms,
             families_changed,
@@ -184,7 +186,7 @@ impl TextParser {
         let (values, present) = self.frame.cells_mut();
         values.copy_from_slice(&self.values);
         present.clone_from(&self.present);
-        self.end_absent_series();
+        stats.appeared = self.end_absent_series();
         for (column, time_ms) in times_ms {
             self.frame.set_time(column, time_ms);
             if !self.options.track_timestamps_staleness {
@@ -208,14 +210,20 @@ impl TextParser {
         &mut self.frame
     }
 
-    /// Marks what the last round reported and this one does not.
-    fn end_absent_series(&mut self) {
+    /// Marks what the last round reported and this one does not; returns how many came that it lacked.
+    fn end_absent_series(&mut self) -> usize {
+        let appeared = self
+            .present
+            .iter()
+            .filter(|at| !self.reported.contains(*at))
+            .count();
         for at in self.reported.iter() {
             if !self.present.contains(at) {
                 self.frame.mark_stale(column_id(at));
             }
         }
         self.reported.clone_from(&self.present);
+        appeared
     }
 
     /// Decides whether this body's order becomes the hint, and whether the tables are still worth their memory.
@@ -483,7 +491,7 @@ impl<'a, 'b> Pass<'a, 'b> {
         cursor.skip_blanks();
         let value_at = cursor.at;
         let tail = cursor.tail()?;
-        let column = self.column_for(&parsed)?;
+        let column = self.column_for(&parsed, start)?;
         self.put(column.0, tail.value, tail.time_ms);
         if self.learner.is_none() {
             self.unknown
@@ -528,8 +536,14 @@ impl<'a, 'b> Pass<'a, 'b> {
     }
 
     /// Returns the column of a series, appending one when it is new.
-    fn column_for(&mut self, parsed: &LabelSet) -> Result<ColumnIdOrSkip, ParseError> {
-        let Some(local) = self.resolver.resolve(parsed, self.schema.common()) else {
+    fn column_for(
+        &mut self,
+        parsed: &LabelSet,
+        start: usize,
+    ) -> Result<ColumnIdOrSkip, ParseError> {
+        let resolved = self.resolver.resolve(parsed, self.schema.common());
+        let refused = |reason| ParseError::at(self.body, start, ParseErrorKind::Refused { reason });
+        let Some(local) = resolved.map_err(refused)? else {
             return Ok(ColumnIdOrSkip(SKIP));
         };
         let (known, hash) = (self.schema.len(), local.hash().low());
@@ -544,7 +558,7 @@ impl<'a, 'b> Pass<'a, 'b> {
             let kind = ParseErrorKind::TooManySeries {
                 limit: self.options.series_limit,
             };
-            return Err(ParseError::at(self.body, 0, kind));
+            return Err(ParseError::at(self.body, start, kind));
         }
         let family = self.family_of(parsed.metric_name());
         let edit = self.edit.get_or_insert_with(|| self.schema.edit());

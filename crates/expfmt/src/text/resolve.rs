@@ -11,7 +11,11 @@ pub trait Resolver {
     ///
     /// `parsed` has the labels as the body has them. The result must have no label name in common with `common`,
     /// the labels every series of the origin carries.
-    fn resolve(&mut self, parsed: &LabelSet, common: &LabelSet) -> Option<LabelSet>;
+    ///
+    /// # Errors
+    /// A reason refuses the whole body, as a label limit does.
+    fn resolve(&mut self, parsed: &LabelSet, common: &LabelSet)
+    -> Result<Option<LabelSet>, String>;
 }
 
 /// Keeps labels as they are, except that a label of the origin wins and the body's becomes `exported_<name>`.
@@ -19,9 +23,13 @@ pub trait Resolver {
 pub struct KeepLabels;
 
 impl Resolver for KeepLabels {
-    fn resolve(&mut self, parsed: &LabelSet, common: &LabelSet) -> Option<LabelSet> {
+    fn resolve(
+        &mut self,
+        parsed: &LabelSet,
+        common: &LabelSet,
+    ) -> Result<Option<LabelSet>, String> {
         if !common.overlaps(parsed) {
-            return Some(parsed.clone());
+            return Ok(Some(parsed.clone()));
         }
         let mut kept = parsed.to_builder();
         for label in common {
@@ -34,6 +42,6 @@ impl Resolver for KeepLabels {
                 kept.set(&exported, value);
             }
         }
-        Some(kept.finish())
+        Ok(Some(kept.finish()))
     }
 }

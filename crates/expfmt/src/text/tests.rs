@@ -222,8 +222,8 @@ fn target_labels_win_and_the_bodys_are_exported() {
 fn dropped_series_stay_dropped_along_the_hint() {
     struct DropA;
     impl Resolver for DropA {
-        fn resolve(&mut self, parsed: &LabelSet, _: &LabelSet) -> Option<LabelSet> {
-            (parsed.metric_name() != "a").then(|| parsed.clone())
+        fn resolve(&mut self, parsed: &LabelSet, _: &LabelSet) -> Result<Option<LabelSet>, String> {
+            Ok((parsed.metric_name() != "a").then(|| parsed.clone()))
         }
     }
     let mut parser = parser();
@@ -359,8 +359,8 @@ fn the_writer_prints_what_the_parser_reads() {
     let mut parser = TextParser::new(LabelSet::new([("job", "j")]), ParseOptions::default());
     struct Strip;
     impl Resolver for Strip {
-        fn resolve(&mut self, parsed: &LabelSet, _: &LabelSet) -> Option<LabelSet> {
-            Some(parsed.without(&["job"]))
+        fn resolve(&mut self, parsed: &LabelSet, _: &LabelSet) -> Result<Option<LabelSet>, String> {
+            Ok(Some(parsed.without(&["job"])))
         }
     }
     let frame = parser
