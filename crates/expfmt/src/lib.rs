@@ -25,5 +25,5 @@ mod text;
 pub use error::{ParseError, ParseErrorKind};
 pub use text::{
     KeepLabels, ParseOptions, Resolver, Round, RoundStats, TEXT_CONTENT_TYPE, TextParser,
-    TextWriter,
+    TextWriter, count_samples,
 };

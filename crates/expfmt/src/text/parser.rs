@@ -144,6 +144,11 @@ impl TextParser {
         &self.schema
     }
 
+    /// Returns the frame of the last round.
+    pub fn frame_mut(&mut self) -> &mut Frame {
+        &mut self.frame
+    }
+
     /// Returns the bytes this parser holds on the heap, without schema and frame.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
