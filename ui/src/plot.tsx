@@ -45,7 +45,8 @@ export interface PlotProps {
 }
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
-const GUTTER_PX = 62;
+/** Room for the labels of the y axis; the same everywhere, so that plots above each other align. */
+export const GUTTER_PX = 68;
 const NEAR_PX = 24;
 
 /** Byte axes step by powers of two; a few zeros before and after make every zoom level round. */
@@ -135,7 +136,7 @@ function axesOf(props: PlotProps): uPlot.Axis[] {
     size: 24,
     gap: 6,
     incrs: TIME_INCREMENTS,
-    space: 60,
+    space: 52,
     ticks: { show: false },
     values: (_u, ticks, _axis, _space, gap) => formatTimeTicks(ticks, gap),
   };
@@ -148,7 +149,7 @@ function optionsOf(width: number, current: () => PlotProps, moved: (u: uPlot) =>
   const options: uPlot.Options = {
     width,
     height,
-    padding: [8, 8, 0, 0],
+    padding: [8, 16, 0, 0],
     legend: { show: false },
     series: [{}, ...seriesOf(props)],
     axes: axesOf(props),

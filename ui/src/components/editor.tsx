@@ -146,7 +146,7 @@ export function QueryEditor({ value, spot, onInput, onRun }: EditorProps) {
         autocapitalize="off"
         aria-label="PromQL expression; Enter runs it, Shift and Enter starts a new line"
         aria-autocomplete="list"
-        aria-controls={`${id}-menu`}
+        aria-controls={menu === null ? undefined : `${id}-menu`}
         aria-activedescendant={menu !== null && menu.chosen >= 0 ? `${id}-${menu.chosen}` : undefined}
         aria-invalid={spot !== null}
         placeholder="PromQL expression"

@@ -7,6 +7,8 @@ test("paths with and without parameters", () => {
   expect(parseHash("#/")).toEqual({ path: "/", params: {} });
   expect(parseHash("#query")).toEqual({ path: "/query", params: {} });
   expect(parseHash("#/query/?expr=up")).toEqual({ path: "/query", params: { expr: "up" } });
+  // As typed by hand, not as written by the page.
+  expect(parseHash("#/query?expr=a?b")).toEqual({ path: "/query", params: { expr: "a?b" } });
   expect(formatHash("/")).toBe("#/");
   expect(formatHash("/targets", { health: undefined, filter: "" })).toBe("#/targets");
 });

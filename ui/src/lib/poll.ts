@@ -17,6 +17,8 @@ export const paused = createStore(false);
 
 export const REFRESH_MS = 5_000;
 const RETRY_MS = 3_000;
+/** While something is awaited that the next scrape will bring. */
+export const EAGER_MS = 2_000;
 
 export function noteSuccess(): void {
   connection.set({ state: "ok", at: Date.now() });
@@ -38,19 +40,23 @@ export interface Polled<T> {
 }
 
 /**
- * Runs `ask` at once and then every `intervalMs` (0: once) while mounted; a change of `key` starts over and drops the data.
+ * Runs `ask` at once and then every `interval` ms (0: once; a function decides after each answer) while mounted; a change
+ * of `key` starts over and drops the data.
  * `ask` gets the last data, for questions that only need the rest.
  */
 export function usePoll<T>(
   key: string,
   ask: (signal: AbortSignal, last: T | null) => Promise<T>,
-  intervalMs = REFRESH_MS,
+  interval: number | ((data: T) => number) = REFRESH_MS,
   pausable = true,
 ): Polled<T> {
   const [polled, setPolled] = useState<Polled<T> & { key: string }>({ key, data: null, error: null, loading: true });
   const isPaused = useStore(paused) && pausable;
   const latest = useRef(ask);
   latest.current = ask;
+  const every = useRef(interval);
+  every.current = interval;
+  const fixed = typeof interval === "number" ? interval : REFRESH_MS;
   const last = useRef<{ key: string; data: T | null }>({ key, data: null });
   if (last.current.key !== key) last.current = { key, data: null };
 
@@ -68,26 +74,27 @@ export function usePoll<T>(
       }
       running = true;
       const began = performance.now();
-      let delay = intervalMs;
+      let delay = fixed;
       try {
         const data = await latest.current(abort.signal, last.current.data);
         if (abort.signal.aborted) return;
         last.current = { key, data };
         noteSuccess();
         setPolled({ key, data, error: null, loading: false });
-        delay = Math.max(intervalMs, 10 * (performance.now() - began));
+        const wanted = typeof every.current === "function" ? every.current(data) : every.current;
+        delay = Math.max(wanted, 10 * (performance.now() - began));
       } catch (error) {
         if (abort.signal.aborted) return;
         noteFailure(error);
         setPolled({ key, data: last.current.data, error, loading: false });
         const passing = error instanceof ApiError && error.passing;
-        delay = passing ? RETRY_MS : intervalMs;
+        delay = passing ? RETRY_MS : fixed;
         // What is asked only once is asked until it is answered.
-        if (intervalMs === 0 && passing) timer = window.setTimeout(round, delay);
+        if (fixed === 0 && passing) timer = window.setTimeout(round, delay);
       } finally {
         running = false;
       }
-      if (intervalMs > 0 && (!isPaused || last.current.data === null)) timer = window.setTimeout(round, delay);
+      if (fixed > 0 && (!isPaused || last.current.data === null)) timer = window.setTimeout(round, delay);
     };
 
     const onVisible = (): void => {
@@ -102,7 +109,7 @@ export function usePoll<T>(
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", onVisible);
     };
-  }, [key, intervalMs, isPaused]);
+  }, [key, fixed, isPaused]);
 
   return polled.key === key ? polled : { data: null, error: null, loading: true };
 }

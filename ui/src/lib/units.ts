@@ -120,20 +120,24 @@ export function formatTicks(ticks: readonly number[], unit: Unit): string[] {
   const top = ticks.reduce((max, tick) => Math.max(max, Math.abs(tick)), 0);
   const gap = ticks.length > 1 ? Math.abs((ticks[1] as number) - (ticks[0] as number)) : top;
   const steps = unit === "seconds" && top >= 120 ? LONG_SECONDS : stepsOf(unit);
-  const step = stepFor(top, steps);
+  // Bytes keep whole numbers as long as four digits do: 768 and 1024 KiB rather than 0.75 and 1 MiB.
+  const fine = stepFor(gap, steps);
+  const step = steps === IEC && top < 10_000 * fine.factor ? fine : stepFor(top, steps);
   const tiny = step.factor === 1 && unit === "number" && gap > 0 && gap < 1e-4;
-  const decimals = gap > 0 ? Math.min(6, Math.max(0, -Math.floor(Math.log10(gap / step.factor) + 1e-9))) : 0;
+  const decimals = decimalsFor(ticks.map((tick) => Math.abs(tick) / step.factor), gap / step.factor);
   return ticks.map((tick) => {
     if (tick === 0) return "0";
     const scaled = Math.abs(tick) / step.factor;
-    return sign(tick) + join(tiny ? scaled.toExponential(1) : trimmed(scaled, decimals), step.name, unit);
+    return sign(tick) + join(tiny ? scaled.toExponential(1) : scaled.toFixed(decimals), step.name, unit);
   });
 }
 
-/** `decimals` is taken from the gap's leading digit; a gap of 0.25 needs one more. */
-function trimmed(scaled: number, decimals: number): string {
-  const short = scaled.toFixed(decimals);
-  return Math.abs(Number(short) - scaled) > scaled * 1e-6 ? scaled.toFixed(decimals + 1) : short;
+/** As many decimals as the gap's leading digit has; one more where a gap like 0.25 needs it. */
+function decimalsFor(scaled: readonly number[], gap: number): number {
+  if (!(gap > 0)) return 0;
+  const decimals = Math.min(6, Math.max(0, -Math.floor(Math.log10(gap) + 1e-9)));
+  const short = scaled.every((value) => Math.abs(Number(value.toFixed(decimals)) - value) <= value * 1e-6);
+  return short ? decimals : decimals + 1;
 }
 
 /** A whole number with thin groups: `1 234 567`. */

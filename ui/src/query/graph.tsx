@@ -6,7 +6,7 @@ import { commonLabels, without } from "../lib/labels";
 import { latest, type Frame } from "../lib/matrix";
 import { formatDateTime } from "../lib/time";
 import { formatValue, type Unit } from "../lib/units";
-import { Plot, type PlotLine } from "../plot";
+import { GUTTER_PX, Plot, type PlotLine } from "../plot";
 import { SeriesName } from "./table";
 
 const COLORS = ["--c-blue", "--c-orange", "--c-green", "--c-purple", "--c-sky", "--c-red", "--c-yellow", "--c-grey"] as const;
@@ -126,7 +126,7 @@ function Readout(props: {
   const time = frame.times[at.index] as number;
   const rightSide = at.left < 320;
   return (
-    <div class={rightSide ? "readout" : "readout readout-left"} style={{ left: `${at.left + 62}px` }} aria-hidden="true">
+    <div class={rightSide ? "readout" : "readout readout-left"} style={{ left: `${at.left + GUTTER_PX}px` }} aria-hidden="true">
       <p class="muted">{formatDateTime(time)}</p>
       {line !== undefined && (
         <>

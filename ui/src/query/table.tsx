@@ -1,7 +1,8 @@
 // Results of an instant query: exactly the numbers the server gave.
 import { useState } from "preact/hooks";
-import { seriesName, type Histogram, type InstantSeries, type Labels, type QueryData, type RangeSeries, type Sample } from "../api";
+import { parseNumber, seriesName, type Histogram, type InstantSeries, type Labels, type QueryData, type RangeSeries, type Sample } from "../api";
 import { formatDateTime } from "../lib/time";
+import { formatValue, type Unit } from "../lib/units";
 
 const FIRST_ROWS = 250;
 
@@ -54,13 +55,14 @@ function HistogramCell({ histogram }: { histogram: Histogram }) {
   );
 }
 
-function VectorRow({ series }: { series: InstantSeries }) {
+function VectorRow({ series, unit }: { series: InstantSeries; unit: Unit }) {
   return (
     <tr>
       <td>
         <SeriesName metric={series.metric} />
       </td>
       <td class="num value">
+        {series.value !== undefined && unit !== "number" && <span class="human">{formatValue(parseNumber(series.value[1]), unit)}</span>}
         {series.value !== undefined && series.value[1]}
         {series.histogram !== undefined && <HistogramCell histogram={series.histogram[1]} />}
       </td>
@@ -102,7 +104,8 @@ function Single({ kind, sample }: { kind: string; sample: Sample }) {
   );
 }
 
-export function ResultTable({ data }: { data: QueryData }) {
+/** `unit` only adds a readable form beside each number. */
+export function ResultTable({ data, unit }: { data: QueryData; unit: Unit }) {
   const [rows, setRows] = useState(FIRST_ROWS);
   if (data.resultType === "scalar" || data.resultType === "string") return <Single kind={data.resultType} sample={data.result} />;
   const count = data.result.length;
@@ -118,7 +121,7 @@ export function ResultTable({ data }: { data: QueryData }) {
         </thead>
         <tbody>
           {data.resultType === "vector"
-            ? data.result.slice(0, rows).map((series) => <VectorRow key={seriesName(series.metric)} series={series} />)
+            ? data.result.slice(0, rows).map((series) => <VectorRow key={seriesName(series.metric)} series={series} unit={unit} />)
             : data.result.slice(0, rows).map((series) => <MatrixRow key={seriesName(series.metric)} series={series} />)}
         </tbody>
       </table>

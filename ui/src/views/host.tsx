@@ -1,5 +1,5 @@
 // The first page: one machine's processor, memory, disks, network and load as moving plots, and the targets below.
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { serverNow, vector } from "../api";
 import { Choice, Notice } from "../components/controls";
 import { PLOT_HEIGHT, Panel, PanelFrame } from "../components/panel";
@@ -10,9 +10,9 @@ import {
   type Host, type PlotName,
 } from "../host/queries";
 import { formatHash } from "../lib/hash";
-import { useLive, type LiveData } from "../lib/live";
+import { gridFor, useLive, type LiveData } from "../lib/live";
 import { latest, toFrame, type Frame } from "../lib/matrix";
-import { usePoll } from "../lib/poll";
+import { EAGER_MS, usePoll } from "../lib/poll";
 import { adjust, route } from "../lib/router";
 import { useStore } from "../lib/store";
 import { useTargets, type TargetRow } from "../lib/targets";
@@ -26,13 +26,18 @@ type Range = (typeof RANGES)[number];
 /** Points per plot: about one per two pixels of a narrow panel. */
 const POINTS = 180;
 const SLOW_REFRESH_MS = 15_000;
+const DISCOVERY_MS = 30_000;
 const DEFAULT_INTERVAL = 15;
 const TARGETS_SHOWN = 10;
 
 export function HostView() {
   const { params } = useStore(route);
   const targets = useTargets();
-  const discovery = usePoll("hosts", async (signal) => hostsOf(await vector(DISCOVERY, signal), location.hostname));
+  const discovery = usePoll(
+    "hosts",
+    async (signal) => hostsOf(await vector(DISCOVERY, signal), location.hostname),
+    (found) => (found.length === 0 ? EAGER_MS : DISCOVERY_MS),
+  );
   const hosts = discovery.data ?? [];
   const wanted = params["instance"];
   const host = hosts.find((one) => hostKey(one) === wanted || one.instance === wanted) ?? hosts[0];
@@ -42,6 +47,7 @@ export function HostView() {
 
   return (
     <div class="view">
+      <h1 class="sr-only">Overview</h1>
       {!ready ? (
         <Awaiting loading={discovery.loading || targets.loading} error={discovery.error} targets={targets.data} />
       ) : (
@@ -101,15 +107,20 @@ function Awaiting(props: { loading: boolean; error: unknown; targets: readonly T
     <Notice tone="info" title="No host metrics yet">
       <p>
         Nothing stored is named <span class="mono">node_load1</span>, <span class="mono">node_memory_MemTotal_bytes</span> or{" "}
-        <span class="mono">node_uname_info</span>. Scrape a node exporter to see its machine here; this page looks again every 5 s.
+        <span class="mono">node_uname_info</span>. Scrape a node exporter to see its machine here; this page looks again every 2 s.
       </p>
     </Notice>
   );
 }
 
-function intervalOf(host: Host, targets: readonly TargetRow[] | null): number | null {
+/** How the host is scraped, as first seen: its rows change with every scrape, the plots' grid must not. */
+function useSchedule(host: Host, targets: readonly TargetRow[] | null): { interval: number; lastScrape: number | null } {
+  const known = useRef<{ interval: number; lastScrape: number } | null>(null);
   const row = targets?.find((one) => one.job === host.job && one.instance === host.instance);
-  return parseDuration(row?.target.scrapeInterval ?? "");
+  const interval = parseDuration(row?.target.scrapeInterval ?? "") ?? DEFAULT_INTERVAL;
+  const lastScrape = row?.lastScrape ?? null;
+  if (lastScrape !== null && known.current?.interval !== interval) known.current = { interval, lastScrape };
+  return known.current ?? { interval, lastScrape };
 }
 
 interface PlotsProps {
@@ -120,13 +131,13 @@ interface PlotsProps {
 }
 
 function HostPlots({ host, hosts, range, targets }: PlotsProps) {
-  const interval = intervalOf(host, targets) ?? DEFAULT_INTERVAL;
+  const { interval, lastScrape } = useSchedule(host, targets);
   const seconds = parseDuration(range) as number;
   const step = niceStep(seconds, Math.min(POINTS, Math.floor(seconds / Math.min(interval, 60))));
   // Four scrapes, so that one missed leaves no gap; never less than what lies between two points.
   const window = formatDuration(Math.max(4 * interval, step + interval));
   const queries = useMemo(() => rangeQueries(host, window), [host.job, host.instance, window]);
-  const live = useLive(hostKey(host), queries, seconds, step);
+  const live = useLive(hostKey(host), queries, gridFor(seconds, step, lastScrape));
   const facts = usePoll(
     `facts ${hostKey(host)}`,
     (signal) => Promise.all([vector(factsQuery(host), signal), vector(coresQuery(host), signal)]),

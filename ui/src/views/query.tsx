@@ -1,5 +1,5 @@
 // Ask anything: an expression, its result as a table at one time or as a graph over a range.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ApiError, query, queryRange, serverNow, type Answer, type Metadata, type QueryData } from "../api";
 import { Choice, Icon, Notice } from "../components/controls";
 import { QueryEditor, knownMetadata } from "../components/editor";
@@ -57,12 +57,17 @@ export function QueryView() {
     state.live && state.expr !== "" ? REFRESH_MS : 0,
     false,
   );
+  // While a changed range or step is evaluated, the last result of the same question stays in sight.
+  const shown = useRef<{ question: string; result: Result } | null>(null);
+  const question = JSON.stringify([state.expr, state.tab]);
+  if (polled.data !== null) shown.current = { question, result: polled.data };
+  else if (!polled.loading || shown.current?.question !== question) shown.current = null;
   const refused = polled.error instanceof ApiError && !polled.error.passing ? polled.error : null;
   const spot = refused !== null && draft === state.expr ? locate(state.expr, refused.message) : null;
 
   return (
     <div class="view">
-      <h2 class="sr-only">Query</h2>
+      <h1 class="sr-only">Query</h1>
       <div class="query-box">
         <QueryEditor value={draft} spot={spot} onInput={setDraft} onRun={() => run()} />
         <button type="button" class="button primary" onClick={() => run()}>
@@ -82,8 +87,12 @@ export function QueryView() {
       </div>
       {state.expr === "" ? <Examples onPick={(expr, tab) => go("/query", writeState({ ...state, expr, tab }))} /> : null}
       {refused !== null && <QueryError error={refused} expr={state.expr} spot={locate(state.expr, refused.message)} />}
-      {polled.data !== null && polled.error === null && <Outcome result={polled.data} state={state} change={change} />}
-      {state.expr !== "" && polled.loading && <p class="awaiting">Evaluating…</p>}
+      {shown.current !== null && refused === null && (
+        <div class={polled.loading ? "stale" : undefined} aria-busy={polled.loading}>
+          <Outcome result={shown.current.result} state={state} change={change} />
+        </div>
+      )}
+      {state.expr !== "" && polled.loading && shown.current === null && <p class="awaiting">Evaluating…</p>}
     </div>
   );
 }
@@ -112,7 +121,7 @@ function Outcome({ result, state, change }: { result: Result; state: QueryState;
       {[...answer.warnings, ...answer.infos].map((text, i) => (
         <Notice key={text} tone={i < answer.warnings.length ? "warn" : "info"} title={text} />
       ))}
-      {frame === null && <ResultTable data={data} />}
+      {frame === null && <ResultTable data={data} unit={state.unit ?? guessUnit(state.expr)} />}
       {frame !== null && frame.lines.size === 0 && <p class="awaiting">No series in this range.</p>}
       {frame !== null && frame.lines.size > 0 && (
         <ResultGraph
@@ -307,7 +316,7 @@ function Examples({ onPick }: { onPick: (expr: string, tab: QueryState["tab"]) =
     <div class="examples">
       {recent.length > 0 && (
         <section>
-          <h3>Recent</h3>
+          <h2>Recent</h2>
           <ul>
             {recent.map((expr) => (
               <li key={expr}>
@@ -320,7 +329,7 @@ function Examples({ onPick }: { onPick: (expr: string, tab: QueryState["tab"]) =
         </section>
       )}
       <section>
-        <h3>To begin with</h3>
+        <h2>To begin with</h2>
         <ul>
           {EXAMPLES.map(([expr, tab, what]) => (
             <li key={expr}>

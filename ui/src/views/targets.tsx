@@ -40,7 +40,7 @@ export function TargetsView() {
   return (
     <div class="view">
       <div class="view-head">
-        <h2>Targets</h2>
+        <h1>Targets</h1>
         {data !== null && <TargetsSummary rows={data} />}
       </div>
       <div class="toolbar">
