@@ -220,28 +220,11 @@ impl Error for NetError {
     }
 }
 
-/// Says what happened as Go's `syscall.Errno` does: lower case, without Rust's "(os error N)".
+/// Says what happened as Go does: the C library's text in lower case, without "(os error N)".
 fn io_text(error: &io::Error) -> String {
-    let fixed = match error.kind() {
-        io::ErrorKind::AddrInUse => "address already in use",
-        io::ErrorKind::AddrNotAvailable => "cannot assign requested address",
-        io::ErrorKind::PermissionDenied => "permission denied",
-        io::ErrorKind::ConnectionRefused => "connection refused",
-        io::ErrorKind::ConnectionReset => "connection reset by peer",
-        io::ErrorKind::BrokenPipe => "broken pipe",
-        io::ErrorKind::NetworkUnreachable => "network is unreachable",
-        io::ErrorKind::HostUnreachable => "no route to host",
-        io::ErrorKind::TimedOut => "connection timed out",
-        io::ErrorKind::NotFound => "no such host",
-        _ => return other_text(error),
-    };
-    fixed.to_owned()
-}
-
-/// The resolver reports every failure as one uncategorised error whose text carries the reason.
-fn other_text(error: &io::Error) -> String {
     let text = error.to_string();
-    if text.contains("not known") || text.contains("No address") {
+    // The resolver reports every failure as one uncategorised error whose text carries the reason.
+    if error.kind() == io::ErrorKind::NotFound || text.contains("not known") {
         return "no such host".to_owned();
     }
     let reason = text

@@ -42,6 +42,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod inflate;
+mod metrics;
 mod respond;
 mod server;
 mod stop;
@@ -55,6 +56,7 @@ pub use client::{Client, ClientConfig, ClientStats, Request, ResponseHead};
 pub use encoding::{Encoding, accepts_gzip};
 pub use error::NetError;
 pub use inflate::decompress;
+pub use metrics::{instrument, register_metrics};
 pub use respond::{
     BodySender, ClientGone, body_channel, gzip, respond, respond_json, respond_text,
 };

@@ -108,6 +108,8 @@ impl Server {
     }
 
     /// Serves until stopped, then lets requests in flight finish within the stop's deadline.
+    ///
+    /// Handlers find the client's address in `axum::extract::ConnectInfo<SocketAddr>`.
     pub async fn serve(self, router: Router, stop: StopToken) -> ServeReport {
         let Self { listeners, config } = self;
         let max_connections = config.max_connections.clamp(1, Semaphore::MAX_PERMITS);
@@ -122,9 +124,15 @@ impl Server {
                 // A full house leaves connections in the kernel's queue, as Prometheus does.
                 let permit = Arc::clone(&permits).acquire_owned().await;
                 let permit = permit.expect("the semaphore is never closed");
-                let stream = acceptor.next().await;
+                let (stream, peer) = acceptor.next().await;
                 shared.connections_total.add(1);
-                let drive = conn::drive(stream, router.clone(), Arc::clone(&shared), stop.clone());
+                let drive = conn::drive(
+                    stream,
+                    peer,
+                    router.clone(),
+                    Arc::clone(&shared),
+                    stop.clone(),
+                );
                 connections.spawn(async move {
                     drive.await;
                     drop(permit);
@@ -184,13 +192,13 @@ impl<'a> Acceptor<'a> {
     }
 
     /// Returns the next connection, past whatever errors come before it.
-    async fn next(&mut self) -> TcpStream {
+    async fn next(&mut self) -> (TcpStream, SocketAddr) {
         loop {
             match self.accept().await {
-                Ok(stream) => {
+                Ok((stream, peer)) => {
                     // Answers leave at once: they are written whole, so Nagle could only delay.
                     let _only_slower = stream.set_nodelay(true);
-                    return stream;
+                    return (stream, peer);
                 }
                 // The client gave up between connecting and being accepted.
                 Err(error) if is_of_one_connection(&error) => {}
@@ -202,13 +210,13 @@ impl<'a> Acceptor<'a> {
         }
     }
 
-    async fn accept(&mut self) -> io::Result<TcpStream> {
+    async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
         poll_fn(|context| {
             for turn in 0..self.listeners.len() {
                 let at = (self.first + turn) % self.listeners.len();
                 if let Poll::Ready(accepted) = self.listeners[at].poll_accept(context) {
                     self.first = at + 1;
-                    return Poll::Ready(accepted.map(|(stream, _peer)| stream));
+                    return Poll::Ready(accepted);
                 }
             }
             Poll::Pending

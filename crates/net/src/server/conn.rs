@@ -4,6 +4,7 @@
 //! answer end, so a deadline can neither outlive its phase nor be missing from it.
 
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,7 +12,7 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{ConnectInfo, DefaultBodyLimit};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::Request;
@@ -26,6 +27,7 @@ use tokio::net::TcpStream;
 use super::timed::{Clock, TimedIo, Watchdog};
 use super::{ServeReport, ServerConfig};
 use crate::error::NetError;
+use crate::metrics;
 use crate::stop::StopToken;
 
 /// What the connections of one server share.
@@ -79,8 +81,15 @@ pub(super) fn prepare(router: Router) -> Router {
 }
 
 /// Serves one connection until it ends, the client is too slow, or the stop has been honoured.
-pub(super) async fn drive(stream: TcpStream, router: Router, shared: Arc<Shared>, stop: StopToken) {
+pub(super) async fn drive(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    shared: Arc<Shared>,
+    stop: StopToken,
+) {
     let config = &shared.config;
+    let _open = Open::new();
     let clock = Arc::new(Clock::new(config.header_read_timeout));
     let io = TimedIo::new(
         stream,
@@ -89,7 +98,8 @@ pub(super) async fn drive(stream: TcpStream, router: Router, shared: Arc<Shared>
         config.write_stall_timeout,
     );
     let router = TowerToHyperService::new(router);
-    let service = service_fn(|request| {
+    let service = service_fn(|mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(peer));
         let guard = InFlight::new(&shared, &clock);
         answer(request, router.clone(), guard)
     });
@@ -118,10 +128,27 @@ pub(super) async fn drive(stream: TcpStream, router: Router, shared: Arc<Shared>
         let late = watchdog.poll_late(context);
         if late.is_ready() && !clock.is_lingering() {
             shared.slow_clients_total.add(1);
+            metrics::SLOW_CLIENTS.inc();
         }
         late
     })
     .await;
+}
+
+/// Shows a connection in the metrics from its start to its end, however it ends.
+struct Open;
+
+impl Open {
+    fn new() -> Self {
+        metrics::ACCEPTED.update(&metrics::LISTENER, |counter| counter.inc());
+        Self
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        metrics::CLOSED.update(&metrics::LISTENER, |counter| counter.inc());
+    }
 }
 
 async fn answer(

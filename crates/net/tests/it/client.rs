@@ -11,9 +11,9 @@ use narthex_net::{
     Client, ClientConfig, Encoding, NetError, Request, ResponseHead, Router, ServerConfig, Url,
     gzip, respond_text,
 };
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{Running, patient, peak_bytes, scripted, zeros_gzip};
+use crate::support::{Running, patient, peak_bytes, read_until, scripted, zeros_gzip};
 
 fn client() -> Client {
     Client::new(ClientConfig::default())
@@ -552,6 +552,89 @@ async fn ipv6_targets_are_reached() {
     assert_eq!(body, b"up 1\n");
     stopper.stop();
     patient(serving).await.unwrap();
+}
+
+/// A peer that hangs up on the second request of its first connection, without a word.
+async fn hangs_up_once() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        for last in [true, false] {
+            let (mut stream, _peer) = listener.accept().await.unwrap();
+            read_until(&mut stream, "\r\n\r\n").await;
+            stream.write_all(&with_length("", b"one")).await.unwrap();
+            read_until(&mut stream, "\r\n\r\n").await;
+            if !last {
+                stream.write_all(&with_length("", b"two")).await.unwrap();
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn request_lost_with_a_kept_connection_is_repeated_if_harmless() {
+    let mut body = Vec::new();
+    let (client, request) = (client(), Request::new(url(hangs_up_once().await)));
+    for _ in 0..2 {
+        patient(client.get(&request, &mut body)).await.unwrap();
+        assert_eq!(body, b"one");
+    }
+    assert_eq!(client.stats().connections_opened_total, 2);
+
+    let (client, request) = (self::client(), Request::new(url(hangs_up_once().await)));
+    patient(client.get(&request, &mut body)).await.unwrap();
+    // Whether a POST was carried out is unknown.
+    let error = patient(client.post(&request, b"", &mut body))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error.failure(), NetError::Closed { received_bytes: 0 }),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn unasked_for_answers_are_not_taken() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let request = Request::new(url(listener.local_addr().unwrap()));
+    let (client, mut body) = (client(), Vec::new());
+    for _ in 0..2 {
+        let serve = async {
+            let (mut stream, _peer) = listener.accept().await.unwrap();
+            read_until(&mut stream, "\r\n\r\n").await;
+            stream.write_all(&with_length("", b"asked")).await.unwrap();
+            stream
+        };
+        let (head, mut stream) =
+            patient(async { tokio::join!(client.get(&request, &mut body), serve) }).await;
+        assert!(!head.unwrap().reused);
+        assert_eq!(body, b"asked");
+        stream
+            .write_all(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+            .await
+            .unwrap();
+        // Until the runtime has looked at its sockets again.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_before_the_request_was_read_is_understood() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let request = Request::new(url(listener.local_addr().unwrap()));
+    let serve = async {
+        let (mut stream, _peer) = listener.accept().await.unwrap();
+        let _some = stream.read(&mut [0; 1000]).await.unwrap();
+        let answer = b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: 3\r\n\r\nbig";
+        stream.write_all(answer).await.unwrap();
+        // Closing with input unread resets the connection under the client's writes.
+    };
+    let (large, mut body) = (vec![0; 32 << 20], Vec::new());
+    let client = client();
+    let post = client.post(&request, &large, &mut body);
+    let (head, ()) = patient(async { tokio::join!(post, serve) }).await;
+    assert_eq!(head.unwrap().status, 413);
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! Server and client over real loopback sockets.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers panic like the test itself")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test's helpers panic like the test itself"
+)]
 
 mod client;
 mod fuzz;

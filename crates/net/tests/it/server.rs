@@ -1,11 +1,13 @@
 //! The server's limits, its drain and its answers, driven by hand-written clients.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request as HttpRequest};
 use narthex_net::axum::body::Body;
+use narthex_net::axum::extract::ConnectInfo;
 use narthex_net::axum::response::{IntoResponse, Response};
 use narthex_net::axum::routing::{get, post};
 use narthex_net::{
@@ -60,7 +62,9 @@ async fn stop_lets_a_request_in_flight_finish() {
     let mut idle = server.connect().await;
     idle.write_all(HELLO.as_bytes()).await.unwrap();
     read_until(&mut idle, "hello\n").await;
-    let fresh = server.connect().await;
+    let mut fresh = server.connect().await;
+    let mut begun_head = server.connect().await;
+    begun_head.write_all(b"GET /hel").await.unwrap();
     let mut busy = server.connect().await;
     busy.write_all(b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
         .await
@@ -70,8 +74,8 @@ async fn stop_lets_a_request_in_flight_finish() {
     server.stopper.stop();
     // Idle connections end at once, while the handler still works.
     assert_eq!(read_to_close(&mut idle).await, "");
-    let mut fresh = fresh;
     assert_eq!(read_to_close(&mut fresh).await, "");
+    assert_eq!(read_to_close(&mut begun_head).await, "");
     let refused = tokio::net::TcpStream::connect(address).await;
     assert_eq!(
         refused.unwrap_err().kind(),
@@ -87,7 +91,7 @@ async fn stop_lets_a_request_in_flight_finish() {
     );
     assert!(answer.ends_with("waited\n"), "{answer}");
     let report = server.ended().await;
-    assert_eq!((report.connections_total, report.requests_total), (3, 2));
+    assert_eq!((report.connections_total, report.requests_total), (4, 2));
     assert_eq!(report.cut_requests_total, 0);
 }
 
@@ -265,7 +269,10 @@ async fn body_above_the_servers_limit_gets_413() {
         "y".repeat(300_000)
     );
     declared.write_all(request.as_bytes()).await.unwrap();
-    let answer = read_to_close(&mut declared).await;
+    let mut answer = String::new();
+    patient(declared.read_to_string(&mut answer))
+        .await
+        .expect("an end, not a reset");
     assert!(
         answer.starts_with("HTTP/1.1 413 Payload Too Large\r\n"),
         "{answer}"
@@ -274,6 +281,11 @@ async fn body_above_the_servers_limit_gets_413() {
         answer.ends_with("body size limit exceeded (limit 1000 bytes)\n"),
         "{answer}"
     );
+
+    // Nor does a client see a reset that sends on for a moment before it reads.
+    for _piece in 0..3 {
+        declared.write_all(&[b'y'; 1000]).await.unwrap();
+    }
 
     let mut chunked = server.connect().await;
     let request = format!(
@@ -497,4 +509,86 @@ async fn pipelined_requests_are_answered_in_order() {
         .map(|(at, _)| &text[at + 9..at + 12])
         .collect();
     assert_eq!(statuses, ["200", "404", "200"]);
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_route_under_prometheus_names() {
+    let router = Router::new()
+        .route(
+            "/api/v1/label/{name}/values",
+            get(|| async { "twelve bytes" }),
+        )
+        .route("/static/{*file}", get(|| stream_pieces(true)))
+        .merge(plain());
+    let server = Running::start(narthex_net::instrument(router), ServerConfig::default()).await;
+    let client = Client::new(ClientConfig::default());
+    let mut body = Vec::new();
+    for path in [
+        "/api/v1/label/a/values",
+        "/api/v1/label/b/values",
+        "/static/x/y",
+        "/no/1",
+        "/no/2",
+    ] {
+        client
+            .get(&Request::new(server.url(path)), &mut body)
+            .await
+            .unwrap();
+    }
+    server.stopper.stop();
+    server.ended().await;
+
+    let registry = narthex_client::Registry::default();
+    narthex_net::register_metrics(&registry).unwrap();
+    let mut text = Vec::new();
+    registry.encode_text(&mut text);
+    let text = String::from_utf8(text).unwrap();
+    let label = "handler=\"/api/v1/label/:name/values\"";
+    for line in [
+        format!("prometheus_http_requests_total{{{label},code=\"200\"}} 2"),
+        "prometheus_http_requests_total{handler=\"/static/*file\",code=\"200\"} 1".to_owned(),
+        "prometheus_http_requests_total{handler=\"unmatched\",code=\"404\"} 2".to_owned(),
+        format!("prometheus_http_request_duration_seconds_count{{{label}}} 2"),
+        format!("prometheus_http_response_size_bytes_sum{{{label}}} 24"),
+        "prometheus_http_response_size_bytes_sum{handler=\"/static/*file\"} 30".to_owned(),
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+    }
+    // Other tests' servers run in this process too, so only a lower bound is known.
+    for name in ["accepted", "closed"] {
+        let line = format!("net_conntrack_listener_conn_{name}_total{{listener_name=\"http\"}} ");
+        let value = text.lines().find_map(|l| l.strip_prefix(&line)).unwrap();
+        assert!(value.parse::<u64>().unwrap() >= 1, "{line}{value}");
+    }
+}
+
+#[tokio::test]
+async fn handlers_learn_the_clients_address() {
+    let show = |ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { format!("{peer}\n") };
+    let server = Running::start(Router::new().route("/", get(show)), ServerConfig::default()).await;
+    let mut stream = server.connect().await;
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    let answer = read_to_close(&mut stream).await;
+    let own = stream.local_addr().unwrap();
+    assert!(answer.ends_with(&format!("\r\n\r\n{own}\n")), "{answer}");
+}
+
+#[tokio::test]
+async fn restart_does_not_wait_for_the_predecessors_connections() {
+    let server = Running::start(plain(), ServerConfig::default()).await;
+    let address = server.address.to_string();
+    let mut idle = server.connect().await;
+    idle.write_all(HELLO.as_bytes()).await.unwrap();
+    read_until(&mut idle, "hello\n").await;
+    server.stopper.stop();
+    server.ended().await;
+    // Our side closed first, so the kernel keeps the connection in TIME_WAIT for a minute.
+    assert_eq!(read_to_close(&mut idle).await, "");
+    drop(idle);
+    Server::bind(&[&address], ServerConfig::default())
+        .await
+        .unwrap();
 }

@@ -64,7 +64,11 @@ pub(crate) async fn read_until(stream: &mut TcpStream, ending: &str) -> String {
     let mut out = Vec::new();
     while !out.ends_with(ending.as_bytes()) {
         let read = patient(stream.read_buf(&mut out)).await.unwrap();
-        assert!(read > 0, "closed after {:?}", String::from_utf8_lossy(&out));
+        assert!(
+            read > 0,
+            "closed after {} bytes without {ending:?}",
+            out.len()
+        );
     }
     String::from_utf8_lossy(&out).into_owned()
 }
