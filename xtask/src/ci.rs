@@ -102,7 +102,7 @@ const STEPS: &[Step] = &[
         "npm run licenses -- --check",
         Count::Check,
     ),
-    step("browser", "ui", "npm run e2e", Count::Check),
+    step("browser", ".", "cargo xtask browser", Count::Check),
 ];
 
 /// Runs every step, also after one failed.

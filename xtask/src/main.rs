@@ -1,12 +1,13 @@
 //! Repository chores, run as `cargo xtask <command>`.
 //!
-//! Invariant: uses nothing but `std`, so that it builds in seconds and the checks never depend on what they check.
+//! Invariant: uses nothing but `std` and testkit, which does the same, so that it builds in seconds and the checks never depend on what they check.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a command-line tool talks to its user"
 )]
 
+mod browser;
 mod ci;
 mod edges;
 mod gendocs;
@@ -27,6 +28,7 @@ usage: cargo xtask <command>
   gen-docs [--check]      write (or compare) the documents generated from the binary's own tables
   licenses [--check]      write (or compare) THIRD_PARTY_LICENSES
   edges                   print the table of allowed crate edges for ARCHITECTURE.md
+  browser                 start the server and look at its page in headless Chromium
   ci                      everything CI runs, ending in one line 'N passed, N failed'
 ";
 
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
             print!("{}", edges::table());
             Ok(())
         }
+        ["browser"] => browser::run(),
         ["ci"] => ci::run(),
         _ => Err(USAGE.to_owned()),
     };

@@ -89,7 +89,7 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
 }
 
 /// Returns the offset after the item that starts at `at`: its matching brace, or its semicolon.
-fn item_end(blanked: &str, at: usize) -> usize {
+pub(crate) fn item_end(blanked: &str, at: usize) -> usize {
     match body_start(blanked.as_bytes(), at) {
         Some(open) => brace_end(blanked.as_bytes(), open),
         None => blanked[at..]

@@ -1,13 +1,14 @@
 //! Format documents: a source that defines bytes on disk and its document change together.
 //!
-//! A document names its sources in a line `Source: ` with code spans. The committed list holds a hash of each
-//! document and source; when a source's code changes, its document has to change before `cargo xtask formats`
-//! accepts the pair again.
+//! Every document is named by the source that writes its bytes, and every document a source names exists.
+//! From its second version on a format is also pinned: its document names sources in a line `Source: ` with code
+//! spans, the committed list holds a hash of each document and source, and when a source's code changes, its document
+//! has to change before `cargo xtask formats` accepts the pair again. Before that it would only slow experiments down.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Finding, Tree};
-use crate::rust::blank;
+use crate::rust::{blank, line_of};
 
 /// `<hash of document> <document> <hash of source> <source>`, sorted.
 pub(super) const LIST: &str = "xtask/formats.txt";
@@ -40,6 +41,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             format!("{document} and {source} are no longer a pair: run `cargo xtask formats`"),
         )
     }));
+    findings.extend(mentions(tree));
     findings
 }
 
@@ -82,13 +84,6 @@ fn pairs(tree: &Tree) -> (BTreeMap<(String, String), Hashes>, Vec<Finding>) {
             .skip(1)
             .step_by(2)
             .collect();
-        if sources.is_empty() {
-            findings.push(Finding::new(
-                document,
-                0,
-                "names no source: add a line Source: `crates/…/file.rs`",
-            ));
-        }
         for source in sources {
             match tree.text(source) {
                 Some(code) => {
@@ -104,6 +99,39 @@ fn pairs(tree: &Tree) -> (BTreeMap<(String, String), Hashes>, Vec<Finding>) {
         }
     }
     (found, findings)
+}
+
+/// Compares the documents that exist with those that sources name.
+fn mentions(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut named = BTreeSet::new();
+    for (path, source) in tree
+        .with_suffix(".rs")
+        .filter(|(path, _)| !path.starts_with("xtask/"))
+    {
+        for (at, _) in source.match_indices(DIR) {
+            let rest = &source[at..];
+            let end = rest.find(".md").map_or(0, |end| end + ".md".len());
+            let document = &rest[..end];
+            if document.contains(char::is_whitespace) || end == 0 {
+                continue;
+            }
+            if !tree.has(document) {
+                findings.push(Finding::new(
+                    path,
+                    line_of(source, at),
+                    format!("no such document: {document}"),
+                ));
+            }
+            named.insert(document);
+        }
+    }
+    let documents = tree.with_suffix(".md").map(|(path, _)| path);
+    let unnamed = documents.filter(|path| {
+        path.starts_with(DIR) && !path.ends_with("/README.md") && !named.contains(path)
+    });
+    findings.extend(unnamed.map(|path| Finding::new(path, 0, "no source names this document")));
+    findings
 }
 
 /// Reduces code to what can change bytes: no comments, no layout, no unit tests.

@@ -20,6 +20,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         let Some(package) = package_name(manifest) else {
             continue;
         };
+        // A workspace of its own (peers to measure against) is no part of this one.
+        if manifest.lines().any(|line| line.trim() == "[workspace]") {
+            continue;
+        }
         for dependency in dependencies(manifest) {
             if let Some(text) = edges::objection(package, dependency.name, dependency.dev) {
                 findings.push(Finding::new(path, dependency.line, text));

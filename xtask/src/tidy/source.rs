@@ -1,7 +1,9 @@
 //! Rust sources: the header every file has, sizes, and reasons beside `unsafe`.
 
+use std::ops::Range;
+
 use super::{Finding, Tree};
-use crate::rust::{blank, line_of, test_regions};
+use crate::rust::{blank, item_end, line_of, test_regions};
 
 /// Lines of a file outside its tests.
 const MAX_FILE_LINES: usize = 1_000;
@@ -66,12 +68,15 @@ fn sizes(path: &str, blanked: &str, findings: &mut Vec<Finding>) {
 fn unsafe_reasons(path: &str, source: &str, blanked: &str, findings: &mut Vec<Finding>) {
     let lines: Vec<&str> = source.lines().collect();
     let code: Vec<&str> = blanked.lines().collect();
+    let impls = unsafe_impls(blanked);
     for (at, _) in blanked.match_indices("unsafe") {
         let rest = blanked[at + "unsafe".len()..].trim_start();
         let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let alone = at == 0 || !word(blanked.as_bytes()[at - 1]);
         let reason = match rest {
             _ if !alone => continue,
+            // The trait states what its methods ask of callers; the impl's own reason covers how they keep it.
+            r if r.starts_with("fn ") && impls.iter().any(|body| body.contains(&at)) => continue,
             r if r.starts_with('{') || r.starts_with("impl") => "SAFETY:",
             r if r.starts_with("fn ") || r.starts_with("trait ") => "# Safety",
             _ => continue, // `unsafe extern`, `unsafe_op_in_unsafe_fn`, function pointer types.
@@ -81,6 +86,12 @@ fn unsafe_reasons(path: &str, source: &str, blanked: &str, findings: &mut Vec<Fi
             findings.push(Finding::new(path, line, format!("unsafe without {reason}")));
         }
     }
+}
+
+/// Returns the byte ranges of `unsafe impl` items.
+fn unsafe_impls(blanked: &str) -> Vec<Range<usize>> {
+    let starts = blanked.match_indices("unsafe impl").map(|(at, _)| at);
+    starts.map(|at| at..item_end(blanked, at)).collect()
 }
 
 /// Looks for `reason` on the line, on the earlier lines of its statement, and in the comment above them.

@@ -62,6 +62,10 @@ fn unsafe_needs_a_reason() {
         0
     );
     assert_eq!(check("unsafe impl Send for A {}"), 1);
+    assert_eq!(
+        check("// SAFETY: forwards.\nunsafe impl A for B {\n    unsafe fn a() {}\n}"),
+        0
+    );
     assert_eq!(check("fn a() { \"unsafe { }\"; } // unsafe { }"), 0);
 }
 
@@ -163,7 +167,7 @@ fn the_edge_table_must_be_current() {
 fn formats_and_their_documents_change_together() {
     let code = (
         "crates/x/src/f.rs",
-        "//! x\nconst MAGIC: [u8; 2] = *b\"AB\"; // first\n",
+        "//! Bytes: docs/format/f.md\nconst MAGIC: [u8; 2] = *b\"AB\"; // first\n",
     );
     let document = ("docs/format/f.md", "# F\n\nSource: `crates/x/src/f.rs`\n");
     let list = formats::record(&tree(&[code, document])).unwrap();
@@ -172,11 +176,14 @@ fn formats_and_their_documents_change_together() {
 
     let commented = (
         code.0,
-        "//! y\n\nconst MAGIC: [u8; 2] =  *b\"AB\"; // first\n",
+        "//! See docs/format/f.md.\n\nconst MAGIC: [u8; 2] =  *b\"AB\"; // first\n",
     );
     assert_eq!(formats::check(&tree(&[commented, document, listed])), []);
 
-    let changed = (code.0, "//! x\nconst MAGIC: [u8; 2] = *b\"AC\"; // first\n");
+    let changed = (
+        code.0,
+        "//! Bytes: docs/format/f.md\nconst MAGIC: [u8; 2] = *b\"AC\"; // first\n",
+    );
     let alone = tree(&[changed, document, listed]);
     assert!(
         formats::check(&alone)[0]
@@ -194,11 +201,21 @@ fn formats_and_their_documents_change_together() {
     );
     assert_ne!(formats::record(&both).unwrap(), list);
 
-    assert_eq!(
-        formats::check(&tree(&[("docs/format/g.md", "# G\n")])).len(),
-        1
+    // A document that pins nothing is fine as long as a source names it.
+    let loose = ("docs/format/g.md", "# G\n");
+    let naming = ("crates/x/src/g.rs", "//! Bytes: docs/format/g.md\n");
+    assert_eq!(formats::check(&tree(&[loose, naming])), []);
+    assert_eq!(formats::check(&tree(&[loose])).len(), 1);
+    assert!(
+        formats::check(&tree(&[naming]))[0]
+            .text
+            .contains("no such document")
     );
-    assert_eq!(formats::check(&tree(&[document])).len(), 1);
+    let gone = texts(&formats::check(&tree(&[document, naming, loose])));
+    assert!(
+        gone.iter().any(|text| text.contains("f.rs does not exist")),
+        "{gone:?}"
+    );
     assert_eq!(formats::check(&tree(&[listed])).len(), 1);
 }
 
