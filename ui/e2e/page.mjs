@@ -1,7 +1,7 @@
 // Opens the page in headless Chromium and fails unless it moves: `node e2e/page.mjs <base URL> <screenshot.png>`.
 // Within 15 s at least four plots must have drawn data, and their pixels and newest times must change afterwards;
 // any console error, exception, failed or refused request fails the run. $CHROMIUM names the browser.
-import { chromium } from "playwright-core";
+import { run } from "./browser.mjs";
 
 const [base, screenshot] = process.argv.slice(2);
 if (base === undefined || screenshot === undefined) {
@@ -15,10 +15,6 @@ const FIRST_DATA_MS = 15_000;
 const MOVE_MS = 15_000;
 /** A line of a few points colours at least this many pixels. */
 const LEAST_PIXELS = 20;
-const FLAGS = [
-  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-  "--disable-component-update", "--disable-sync",
-];
 
 /** Runs in the page: of each plot its name, points, newest time, and what its canvas shows. */
 function look() {
@@ -53,22 +49,7 @@ const moved = (before, after) =>
     return old !== undefined && plot.hash !== old.hash && plot.to > old.to;
   });
 
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: FLAGS });
-const problems = [];
-try {
-  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
-  page.on("console", (message) => {
-    if (message.type() === "error") problems.push(`console: ${message.text()}`);
-  });
-  page.on("pageerror", (error) => problems.push(`exception: ${error.message}`));
-  page.on("requestfailed", (request) => problems.push(`failed: ${request.url()} ${request.failure()?.errorText}`));
-  page.on("response", (response) => {
-    if (response.status() >= 400) problems.push(`${response.status()}: ${response.url()}`);
-  });
-  page.on("request", (request) => {
-    if (new URL(request.url()).origin !== new URL(base).origin) problems.push(`foreign request: ${request.url()}`);
-  });
-
+await run(base, { width: 1280, height: 900 }, { strict: true }, async (page, problems) => {
   /** Looks until `enough` says so; the last look either way. */
   const until = async (deadlineMs, enough) => {
     const end = Date.now() + deadlineMs;
@@ -92,11 +73,4 @@ try {
     else console.log(`${moving.length} plots move (${moving.map((plot) => plot.name).join(", ")}); first drawn after ${drawnMs} ms`);
   }
   await page.screenshot({ path: screenshot, fullPage: true });
-} finally {
-  await browser.close();
-}
-
-if (problems.length > 0) {
-  console.error(problems.join("\n"));
-  process.exit(1);
-}
+});

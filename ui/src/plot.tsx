@@ -38,7 +38,8 @@ export interface PlotProps {
   top?: (highest: number) => number;
   /** The line to bring forward, by name. */
   focus?: string | null;
-  onCursor?: (index: number | null, left: number, top: number) => void;
+  /** `index` into the times and the distance from the left edge, as pixels of all the plot area's `width`. */
+  onCursor?: (index: number | null, left: number, width: number) => void;
   /** The line closest to the pointer changed. */
   onNear?: (name: string | null) => void;
   onZoom?: (from: number, to: number) => void;
@@ -136,7 +137,8 @@ function axesOf(props: PlotProps): uPlot.Axis[] {
     size: 24,
     gap: 6,
     incrs: TIME_INCREMENTS,
-    space: 52,
+    // Labels with seconds are wider; they are shown where ticks come closer than a minute.
+    space: (_u, _axis, min, max, width) => (((max - min) / width) * 52 < 45 ? 76 : 52),
     ticks: { show: false },
     values: (_u, ticks, _axis, _space, gap) => formatTimeTicks(ticks, gap),
   };
@@ -203,10 +205,10 @@ export function Plot(props: PlotProps) {
     const element = box.current;
     if (element === null) return;
     const moved = (u: uPlot): void => {
-      const { idx, left, top } = u.cursor;
+      const { idx, left } = u.cursor;
       const index = idx == null || left === undefined || left < 0 ? null : idx;
       lastIndex.current = index;
-      latest.current.onCursor?.(index, left ?? 0, top ?? 0);
+      latest.current.onCursor?.(index, left ?? 0, u.over.clientWidth);
     };
     const u = new uPlot(optionsOf(element.clientWidth, () => latest.current, moved), dataOf(latest.current), element);
     chart.current = u;

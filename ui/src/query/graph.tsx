@@ -40,7 +40,7 @@ export interface GraphProps {
 interface Cursor {
   index: number;
   left: number;
-  top: number;
+  width: number;
 }
 
 export function ResultGraph({ frame, from, to, unit, stacked, label, onZoom }: GraphProps) {
@@ -83,7 +83,7 @@ export function ResultGraph({ frame, from, to, unit, stacked, label, onZoom }: G
           mode={stacked ? "stacked" : "lines"}
           height={360}
           focus={focus}
-          onCursor={(index, left, top) => setCursor(index === null ? null : { index, left, top })}
+          onCursor={(index, left, width) => setCursor(index === null ? null : { index, left, width })}
           onNear={setNear}
           onZoom={onZoom}
         />
@@ -124,7 +124,7 @@ function Readout(props: {
   const line = lines.find((one) => one.name === near) ?? (lines.length === 1 ? lines[0] : undefined);
   const value = line?.values[at.index] ?? null;
   const time = frame.times[at.index] as number;
-  const rightSide = at.left < 320;
+  const rightSide = at.left < at.width / 2;
   return (
     <div class={rightSide ? "readout" : "readout readout-left"} style={{ left: `${at.left + GUTTER_PX}px` }} aria-hidden="true">
       <p class="muted">{formatDateTime(time)}</p>
