@@ -187,6 +187,23 @@ function optionsOf(width: number, current: () => PlotProps, moved: (u: uPlot) =>
   return options;
 }
 
+/** Moves the cursor as a key says; false for keys that mean nothing here. `at` is where it is, null for nowhere. */
+function moveCursor(u: uPlot, times: readonly number[], at: number | null, key: string): boolean {
+  const end = times.length - 1;
+  const targets: Readonly<Record<string, number>> = {
+    ArrowLeft: at === null ? end : Math.max(0, at - 1),
+    ArrowRight: at === null ? end : Math.min(end, at + 1),
+    Home: 0,
+    End: end,
+    Escape: -1,
+  };
+  const next = targets[key];
+  if (next === undefined || end < 0) return false;
+  const time = times[next];
+  u.setCursor(time === undefined ? { left: -10, top: -10 } : { left: u.valToPos(time, "x"), top: 4 });
+  return true;
+}
+
 export function Plot(props: PlotProps) {
   const { label, lines, times, from, to, unit, mode, height, sync, focus } = props;
   const colors = useStore(scheme);
@@ -238,23 +255,6 @@ export function Plot(props: PlotProps) {
     u.setSeries(index < 0 ? null : index + 1, { focus: true }, false);
   }, [focus, structure]);
 
-  const onKeyDown = (event: KeyboardEvent): void => {
-    const u = chart.current;
-    if (u === null || times.length === 0) return;
-    const end = times.length - 1;
-    const at = lastIndex.current;
-    let next: number;
-    if (event.key === "ArrowLeft") next = at === null ? end : Math.max(0, at - 1);
-    else if (event.key === "ArrowRight") next = at === null ? end : Math.min(end, at + 1);
-    else if (event.key === "Home") next = 0;
-    else if (event.key === "End") next = end;
-    else if (event.key === "Escape") next = -1;
-    else return;
-    event.preventDefault();
-    const left = next < 0 ? -10 : u.valToPos(times[next] as number, "x");
-    u.setCursor({ left, top: next < 0 ? -10 : 4 });
-  };
-
   const points = lines.reduce((n, line) => n + line.values.filter((value) => value !== null).length, 0);
   return (
     <div
@@ -267,7 +267,9 @@ export function Plot(props: PlotProps) {
       data-points={points}
       data-to={to}
       style={{ height: `${height}px` }}
-      onKeyDown={onKeyDown}
+      onKeyDown={(event) => {
+        if (chart.current !== null && moveCursor(chart.current, times, lastIndex.current, event.key)) event.preventDefault();
+      }}
       onBlur={() => chart.current?.setCursor({ left: -10, top: -10 })}
     />
   );
