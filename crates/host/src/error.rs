@@ -63,10 +63,10 @@ pub enum HostError {
         /// What the system answered.
         source: std::io::Error,
     },
-    /// Series can't be added to the schema.
-    Schema {
-        /// The model's reason.
-        reason: String,
+    /// A label that every series should carry is one that some of them have themselves.
+    CommonLabel {
+        /// The label's name.
+        name: String,
     },
 }
 
@@ -102,7 +102,12 @@ impl fmt::Display for HostError {
             Self::Netlink { action, .. } => write!(f, "netlink: can't {action}"),
             Self::NetlinkMessage { what } => write!(f, "netlink: malformed message: {what}"),
             Self::Worker { .. } => write!(f, "can't start a thread for file system statistics"),
-            Self::Schema { reason } => write!(f, "can't add series to the host's schema: {reason}"),
+            Self::CommonLabel { name } => {
+                write!(
+                    f,
+                    "the label {name:?} can't be given to all host metrics: some have it already"
+                )
+            }
         }
     }
 }
@@ -117,7 +122,72 @@ impl std::error::Error for HostError {
             Self::Exclusive { .. }
             | Self::TooLarge { .. }
             | Self::NetlinkMessage { .. }
-            | Self::Schema { .. } => None,
+            | Self::CommonLabel { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    #[test]
+    fn every_variant_names_what_failed_and_why() {
+        let path = || PathBuf::from("/proc/x");
+        let pattern = regex::Error::Syntax("unclosed".into());
+        let all = [
+            HostError::Pattern {
+                flag: "collector.x",
+                source: Box::new(pattern),
+            },
+            HostError::Exclusive {
+                include: "a",
+                exclude: "b",
+            },
+            HostError::Read {
+                path: path(),
+                source: Errno::ACCESS,
+            },
+            HostError::TooLarge {
+                path: path(),
+                limit_bytes: 7,
+            },
+            HostError::Parse {
+                path: path(),
+                source: ParseError {
+                    line: 3,
+                    expected: "a number",
+                },
+            },
+            HostError::Netlink {
+                action: "dump",
+                source: Errno::PERM,
+            },
+            HostError::NetlinkMessage { what: "short" },
+            HostError::Worker {
+                source: std::io::Error::other("no threads"),
+            },
+            HostError::CommonLabel {
+                name: "device".into(),
+            },
+        ];
+        let shown = all.map(|error| match error.source() {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        });
+        let expected = [
+            "--collector.x is not a valid regular expression: unclosed",
+            "--a and --b are mutually exclusive",
+            "can't read /proc/x: Permission denied (os error 13)",
+            "/proc/x is larger than 7 bytes",
+            "/proc/x is malformed: line 3: expected a number",
+            "netlink: can't dump: Operation not permitted (os error 1)",
+            "netlink: malformed message: short",
+            "can't start a thread for file system statistics: no threads",
+            "the label \"device\" can't be given to all host metrics: some have it already",
+        ];
+        assert_eq!(shown, expected);
     }
 }

@@ -33,6 +33,7 @@ mod filter;
 pub mod fuzz;
 mod kept;
 mod links;
+mod local;
 mod mountinfo;
 mod netlink;
 mod procstat;

@@ -27,10 +27,6 @@ impl<K, T> Roster<K, T> {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Starts a round: the first entry is expected next, none is seen.
     pub(crate) fn begin(&mut self) {
         self.cursor = 0;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: in a round in which no device, mount or CPU came or went, only numbers move: no allocation, no string.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use narthex_model::{Frame, Schema};
 
@@ -38,10 +38,65 @@ pub struct HostSource {
     refreshed_ms: Option<i64>,
 }
 
+/// Every label name of these metrics.
+const OWN_LABELS: [&str; 51] = [
+    "__name__",
+    "address",
+    "branch",
+    "bug",
+    "cachesize",
+    "clocksource",
+    "collector",
+    "core",
+    "cpu",
+    "device",
+    "device_error",
+    "domainname",
+    "family",
+    "flag",
+    "fstype",
+    "goarch",
+    "goos",
+    "goversion",
+    "ifalias",
+    "lv_layer",
+    "lv_name",
+    "machine",
+    "major",
+    "microcode",
+    "minor",
+    "mode",
+    "model",
+    "model_name",
+    "mountpoint",
+    "name",
+    "netmask",
+    "nodename",
+    "package",
+    "path",
+    "release",
+    "revision",
+    "rotational",
+    "scope",
+    "serial",
+    "stepping",
+    "sysname",
+    "tags",
+    "time_zone",
+    "type",
+    "usage",
+    "uuid",
+    "vector",
+    "vendor",
+    "version",
+    "vg_name",
+    "wwn",
+];
+
 struct Running {
     collector: Box<dyn Collector>,
     slots: Option<(Slot, Slot)>,
-    prepared_seconds: f64,
+    prepared: Duration,
     error: Option<HostError>,
 }
 
@@ -50,7 +105,8 @@ impl HostSource {
     ///
     /// # Errors
     ///
-    /// `Pattern` and `Exclusive` for filters that can't be used.
+    /// `Pattern` and `Exclusive` for filters that can't be used, `CommonLabel` for a common label that some of the
+    /// series have themselves.
     pub fn new(config: HostConfig) -> Result<Self, HostError> {
         Self::with_statfs(config, Box::new(KernelStatfs))
     }
@@ -62,6 +118,15 @@ impl HostSource {
     /// As [`new`](Self::new).
     #[doc(hidden)]
     pub fn with_statfs(config: HostConfig, statfs: Box<dyn Statfs>) -> Result<Self, HostError> {
+        if let Some(label) = config
+            .common
+            .iter()
+            .find(|label| OWN_LABELS.contains(&label.name()))
+        {
+            return Err(HostError::CommonLabel {
+                name: label.name().into(),
+            });
+        }
         let collectors = start_collectors(&config, statfs)?;
         Ok(Self {
             collectors,
@@ -91,11 +156,13 @@ impl HostSource {
             round: self.round,
             refresh,
         };
+        // Each collector's end is the next one's start: one look at the clock instead of two.
+        let mut clock = Instant::now();
         for running in &mut self.collectors {
-            running.prepare(&mut ctx, &mut self.sink);
+            clock = running.prepare(clock, &mut ctx, &mut self.sink);
         }
         for running in &mut self.collectors {
-            running.collect(&mut ctx, &mut self.sink);
+            clock = running.collect(clock, &mut ctx, &mut self.sink);
         }
         let build_info = *self
             .build_info
@@ -136,15 +203,20 @@ impl HostSource {
 }
 
 impl Running {
-    fn prepare(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) {
-        let start = Instant::now();
+    fn prepare(&mut self, start: Instant, ctx: &mut Ctx<'_>, out: &mut Sink) -> Instant {
+        self.prepared = Duration::ZERO;
+        self.error = None;
+        if !self.collector.has_preparation() {
+            return start;
+        }
         out.set_owner(self.collector.kind() as u8);
         self.error = self.collector.prepare(ctx, out).err();
-        self.prepared_seconds = start.elapsed().as_secs_f64();
+        let end = Instant::now();
+        self.prepared = end - start;
+        end
     }
 
-    fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) {
-        let start = Instant::now();
+    fn collect(&mut self, start: Instant, ctx: &mut Ctx<'_>, out: &mut Sink) -> Instant {
         let kind = self.collector.kind();
         out.set_owner(kind as u8);
         if self.error.is_none() {
@@ -153,14 +225,13 @@ impl Running {
         if self.error.is_some() {
             out.discard(kind as u8);
         }
+        let end = Instant::now();
         // The two series below are the source's own: a failing collector must not take them back.
         out.set_owner(u8::MAX);
         let (duration, success) = *self.slots.get_or_insert_with(|| own_series(kind, out));
-        out.set(
-            duration,
-            self.prepared_seconds + start.elapsed().as_secs_f64(),
-        );
+        out.set(duration, (self.prepared + (end - start)).as_secs_f64());
         out.set(success, if self.error.is_none() { 1.0 } else { 0.0 });
+        end
     }
 }
 
@@ -231,7 +302,7 @@ fn start_collectors(
         collectors.push(Running {
             collector,
             slots: None,
-            prepared_seconds: 0.0,
+            prepared: Duration::ZERO,
             error: None,
         });
     }

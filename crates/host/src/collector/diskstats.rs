@@ -137,12 +137,13 @@ pub(crate) struct Diskstats {
     udev_data: PathBuf,
     filter: Filter,
     devices: Roster<Box<[u8]>, Option<Device>>,
-    started: bool,
 }
 
 struct Device {
     name: String,
     number: (u32, u32),
+    /// The properties of this number have not been read.
+    unread: bool,
     counters: Vec<Slot>,
     info: Option<(Slot, Properties)>,
     /// Series that say something by their value: 1, or what udev measured.
@@ -157,16 +158,41 @@ struct Properties {
     rotational: bool,
 }
 
-/// One line of the file.
-#[derive(Debug, PartialEq, Eq)]
+/// The beginning of a line; its counters are parsed when they are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DiskLine<'a> {
     pub(crate) number: (u32, u32),
     pub(crate) name: &'a [u8],
+    rest: &'a [u8],
+}
+
+/// The counters of a line, as many as the kernel prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DiskCounters {
     values: [u64; COLUMNS.len()],
     columns: usize,
 }
 
 impl DiskLine<'_> {
+    /// Returns `None` for a line with too few counters.
+    pub(crate) fn counters(&self) -> Result<Option<DiskCounters>, &'static str> {
+        let mut rest = self.rest;
+        let mut counters = DiskCounters {
+            values: [0; COLUMNS.len()],
+            columns: 0,
+        };
+        for value in &mut counters.values {
+            match next_u64(&mut rest).map_err(|_| "counters as numbers")? {
+                Some(parsed) => *value = parsed,
+                None => break,
+            }
+            counters.columns += 1;
+        }
+        Ok((counters.columns >= MIN_COLUMNS).then_some(counters))
+    }
+}
+
+impl DiskCounters {
     pub(crate) fn values(&self) -> &[u64] {
         &self.values[..self.columns]
     }
@@ -180,7 +206,6 @@ impl Diskstats {
             udev_data: config.udev_data.clone(),
             filter: config.diskstats.compile(&config::DISKSTATS_DEVICE)?,
             devices: Roster::new(),
-            started: false,
         })
     }
 }
@@ -196,7 +221,6 @@ impl Collector for Diskstats {
             devices, filter, ..
         } = self;
         devices.begin();
-        let mut stale_facts = ctx.refresh || !self.started;
         let parsed = parse(text, |line| {
             let device = match devices.find(|name, _| **name == *line.name) {
                 Some(device) => device,
@@ -205,11 +229,16 @@ impl Collector for Diskstats {
                     devices.insert(line.name.into(), device)
                 }
             };
-            if let Some(device) = device {
-                stale_facts |= device.info.is_none() || device.number != line.number;
+            let Some(device) = device else { return Ok(()) };
+            let Some(counters) = line.counters()? else {
+                return Ok(());
+            };
+            if device.number != line.number {
                 device.number = line.number;
-                device.set_counters(line.values(), out);
+                device.unread = true;
             }
+            device.set_counters(counters.values(), out);
+            Ok(())
         });
         parsed.map_err(|source| HostError::Parse {
             path: self.file.path().to_path_buf(),
@@ -219,14 +248,14 @@ impl Collector for Diskstats {
             .sweep(|_, device| device.into_iter().for_each(|device| device.retire(out)));
         for (_, device) in self.devices.values_mut() {
             let Some(device) = device else { continue };
-            if stale_facts {
+            if device.unread || ctx.refresh {
                 let properties =
                     Properties::read(device, &self.sys_block, &self.udev_data, ctx.buf);
                 device.set_properties(properties, out);
+                device.unread = false;
             }
             device.set_facts(out);
         }
-        self.started = true;
         Ok(())
     }
 }
@@ -236,6 +265,7 @@ impl Device {
         Self {
             name: label_text(line.name),
             number: line.number,
+            unread: true,
             counters: Vec::new(),
             info: None,
             facts: Vec::new(),
@@ -422,21 +452,19 @@ fn device_series(
     out.series(&family, labels)
 }
 
-/// Calls `each` with every line that has enough columns.
+/// Calls `each` with every line that names a device.
 pub(crate) fn parse(
     mut text: &[u8],
-    mut each: impl FnMut(&DiskLine<'_>),
+    mut each: impl FnMut(&DiskLine<'_>) -> Result<(), &'static str>,
 ) -> Result<(), ParseError> {
     let mut line_number = 0;
     while let Some(line) = next_line(&mut text) {
         line_number += 1;
-        let parsed = parse_line(line).map_err(|expected| ParseError {
+        let parsed = parse_line(line).and_then(|line| line.map_or(Ok(()), |line| each(&line)));
+        parsed.map_err(|expected| ParseError {
             line: line_number,
             expected,
         })?;
-        if let Some(parsed) = parsed {
-            each(&parsed);
-        }
     }
     Ok(())
 }
@@ -452,23 +480,11 @@ fn parse_line(mut rest: &[u8]) -> Result<Option<DiskLine<'_>>, &'static str> {
     let (Some(major), Some(minor)) = (short("a major number")?, short("a minor number")?) else {
         return Ok(None);
     };
-    let Some(name) = next_field(&mut rest) else {
-        return Ok(None);
-    };
-    let mut line = DiskLine {
+    Ok(next_field(&mut rest).map(|name| DiskLine {
         number: (major, minor),
         name,
-        values: [0; COLUMNS.len()],
-        columns: 0,
-    };
-    for value in &mut line.values {
-        match next_u64(&mut rest).map_err(|_| "counters as numbers")? {
-            Some(parsed) => *value = parsed,
-            None => break,
-        }
-        line.columns += 1;
-    }
-    Ok((line.columns >= MIN_COLUMNS).then_some(line))
+        rest,
+    }))
 }
 
 #[cfg(test)]
@@ -480,10 +496,13 @@ mod tests {
         let text = b" 3 1 hda1 1 2 3 4\n 8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n\n\
             8 16 sdb 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18\n";
         let mut seen = Vec::new();
-        parse(text, |line| {
-            seen.push((line.name.to_vec(), line.number, line.values().len()));
-        })
-        .expect("well formed");
+        let parsed = parse(text, |line| {
+            if let Some(counters) = line.counters()? {
+                seen.push((line.name.to_vec(), line.number, counters.values().len()));
+            }
+            Ok(())
+        });
+        assert_eq!(parsed, Ok(()));
         assert_eq!(
             seen,
             [
@@ -500,7 +519,10 @@ mod tests {
             b"8 -1 sda",
             b"8 0 sda 1 2 -3 4 5 6 7 8 9 10 11",
         ] {
-            assert!(parse(bad, |_| {}).is_err(), "{bad:?}");
+            assert!(
+                parse(bad, |line| line.counters().map(drop)).is_err(),
+                "{bad:?}"
+            );
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Mounted file systems: `mountinfo` read when it changes, `statfs` on its own threads.
 //!
-//! Invariant: `collect` never calls `statfs`, and waits for it at most once per mount that stops answering.
+//! Invariant: `collect` itself asks only mounts that answer from memory (see `local`); it waits for any other at most
+//! once after it stopped answering.
 //! One set of series per (device, mount point, type), however often it is mounted over.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,16 +18,19 @@ use crate::config::{self, CollectorKind, HostConfig};
 use crate::error::HostError;
 use crate::filter::Filter;
 use crate::kept::{End, KeptFile, ReadBuf};
+use crate::local::OwnMounts;
 use crate::mountinfo::{self, MountLine};
 use crate::roster::Roster;
 use crate::scan::label_text;
 use crate::sink::{Kind, Sink, Slot};
-use crate::statfs::{FsStat, Mount, Pool, Statfs};
+use crate::statfs::{Answer, FsStat, Mount, Pool, Statfs};
 
 pub(crate) struct Filesystem {
     /// Of process 1, or of this one where process 1 is hidden.
     file: KeptFile,
     own_file: PathBuf,
+    /// This process's own mounts, where paths lead; not read when another root is exported.
+    local_file: Option<KeptFile>,
     rootfs: PathBuf,
     mount_points: Filter,
     fs_types: Filter,
@@ -49,9 +53,11 @@ struct Target {
     labels: [String; 3],
     mount: Arc<Mount>,
     options_read_only: bool,
+    /// Answers from memory.
+    local: bool,
     /// One per device number.
     infos: Roster<(u32, u32), Option<Slot>>,
-    sizes: Option<[Slot; 7]>,
+    sizes: Option<[Slot; 8]>,
     error: Option<Failure>,
     /// A line of this reading named it already.
     listed: bool,
@@ -75,6 +81,8 @@ impl Filesystem {
         Ok(Self {
             file: KeptFile::new(config.procfs.join("1/mountinfo")),
             own_file: config.procfs.join("self/mountinfo"),
+            local_file: (config.rootfs == Path::new("/"))
+                .then(|| KeptFile::new("/proc/self/mountinfo".into())),
             rootfs: config.rootfs.clone(),
             mount_points: flags.mount_points.compile(&config::MOUNT_POINTS)?,
             fs_types: flags.fs_types.compile(&config::FS_TYPES)?,
@@ -95,6 +103,11 @@ impl Filesystem {
     }
 
     fn read_mounts(&mut self, buf: &mut ReadBuf, out: &mut Sink) -> Result<(), HostError> {
+        let own = self
+            .local_file
+            .as_mut()
+            .and_then(|file| file.read(buf, End::Empty).ok());
+        let own = own.map(OwnMounts::parse).unwrap_or_default();
         let text = match self.file.read(buf, End::Empty) {
             Err(HostError::Read {
                 source: Errno::NOENT | Errno::ACCESS | Errno::PERM,
@@ -137,7 +150,7 @@ impl Filesystem {
                 }
             };
             if let Some(target) = target {
-                target.list(line);
+                target.list(line, &own);
             }
         });
         parsed.map_err(|source| HostError::Parse {
@@ -165,6 +178,10 @@ impl Collector for Filesystem {
         CollectorKind::Filesystem
     }
 
+    fn has_preparation(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         // The poll comes first in any case: it must not miss a change that follows the reading.
         if self.mounts_changed() || ctx.refresh || !self.read {
@@ -180,7 +197,10 @@ impl Collector for Filesystem {
             .wait(mounts(&mut self.targets), Instant::now() + self.wait)?;
         for (_, target) in self.targets.values_mut() {
             let Some(target) = target else { continue };
-            let answer = target.mount.answer();
+            let answer = match target.local {
+                true => Answer::now(self.pool.ask_now(&target.mount)),
+                false => target.mount.answer(),
+            };
             if answer
                 .waiting
                 .is_some_and(|waiting| waiting >= self.mount_timeout)
@@ -198,10 +218,12 @@ impl Collector for Filesystem {
     }
 }
 
+/// Returns the mounts that need a thread.
 fn mounts(targets: &mut Roster<Key, Option<Target>>) -> impl Iterator<Item = &Arc<Mount>> {
     targets
         .values_mut()
         .filter_map(|(_, target)| target.as_ref())
+        .filter(|target| !target.local)
         .map(|target| &target.mount)
 }
 
@@ -209,7 +231,7 @@ impl Target {
     /// Returns `None` for a mount that the filters drop.
     fn new(
         line: &MountLine<'_>,
-        rootfs: &std::path::Path,
+        rootfs: &Path,
         mount_points: &Filter,
         fs_types: &Filter,
     ) -> Option<Self> {
@@ -225,6 +247,7 @@ impl Target {
             labels: [line.source, &shown[..], line.fs_type].map(label_text),
             mount: Mount::new(path),
             options_read_only: false,
+            local: false,
             infos: Roster::new(),
             sizes: None,
             error: None,
@@ -232,10 +255,11 @@ impl Target {
         })
     }
 
-    fn list(&mut self, line: &MountLine<'_>) {
+    fn list(&mut self, line: &MountLine<'_>, own: &OwnMounts) {
         if !self.listed {
             self.listed = true;
             self.options_read_only = line.read_only();
+            self.local = own.is_local(line);
         }
         let number = (line.major, line.minor);
         if self.infos.find(|known, _| *known == number).is_none() {
@@ -255,6 +279,8 @@ impl Target {
             stat.blocks_available as f64 * block_bytes,
             stat.files as f64,
             stat.files_free as f64,
+            // node_exporter means to leave it out here, but reports 0 on Linux.
+            0.0,
             f64::from(u8::from(read_only)),
             0.0,
         ];
@@ -268,8 +294,8 @@ impl Target {
         }
     }
 
-    fn new_sizes(&self, out: &mut Sink) -> [Slot; 7] {
-        const FAMILIES: [(&str, &str); 7] = [
+    fn new_sizes(&self, out: &mut Sink) -> [Slot; 8] {
+        const FAMILIES: [(&str, &str); 8] = [
             ("node_filesystem_size_bytes", "Filesystem size in bytes."),
             (
                 "node_filesystem_free_bytes",
@@ -283,6 +309,10 @@ impl Target {
             (
                 "node_filesystem_files_free",
                 "Filesystem total free file nodes.",
+            ),
+            (
+                "node_filesystem_purgeable_bytes",
+                "Filesystem space available including purgeable space (MacOS specific).",
             ),
             READ_ONLY,
             DEVICE_ERROR,

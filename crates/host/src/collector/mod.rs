@@ -34,6 +34,11 @@ pub(crate) struct Ctx<'a> {
 pub(crate) trait Collector: Send {
     fn kind(&self) -> CollectorKind;
 
+    /// Tells whether `prepare` does anything.
+    fn has_preparation(&self) -> bool {
+        false
+    }
+
     /// Starts what may take long, before any collector collects.
     ///
     /// # Errors

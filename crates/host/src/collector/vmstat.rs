@@ -1,6 +1,7 @@
 //! `/proc/vmstat`: the fields a pattern selects.
 //!
-//! Invariant: the pattern sees each field name once; afterwards the name's place in the file decides.
+//! Invariant: the pattern sees each field name once; afterwards the numbers of the wanted lines decide, and each of
+//! them is checked to begin with its name. The kernel's list of fields is fixed while it runs.
 
 use regex::bytes::Regex;
 
@@ -8,14 +9,21 @@ use crate::collector::{Collector, Ctx};
 use crate::config::CollectorKind;
 use crate::error::{HostError, ParseError};
 use crate::kept::{End, KeptFile};
-use crate::roster::Roster;
-use crate::scan::{label_text, next_field, next_line, number};
+use crate::scan::{label_text, next_field, next_line, number, trim};
 use crate::sink::{Kind, Sink, Slot};
 
 pub(crate) struct Vmstat {
     file: KeptFile,
     fields: Regex,
-    lines: Roster<Box<[u8]>, Option<Slot>>,
+    wanted: Vec<Wanted>,
+    lines: usize,
+}
+
+struct Wanted {
+    line: usize,
+    /// The field's name and the blank after it.
+    prefix: Box<[u8]>,
+    slot: Slot,
 }
 
 impl Vmstat {
@@ -23,7 +31,8 @@ impl Vmstat {
         Self {
             file,
             fields,
-            lines: Roster::new(),
+            wanted: Vec::new(),
+            lines: 0,
         }
     }
 }
@@ -34,55 +43,195 @@ impl Collector for Vmstat {
     }
 
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        let known = self.lines.len();
-        // The set of fields is fixed while the kernel runs: as many lines as last time are all of them.
-        let text = self.file.read_enough(ctx.buf, End::Below(2048), |text| {
-            known > 0 && text.ends_with(b"\n") && memchr::memchr_iter(b'\n', text).count() >= known
+        let Self {
+            file,
+            fields,
+            wanted,
+            lines,
+        } = self;
+        // As many lines as last time are all of them: no read that only finds the end.
+        let text = file.read_enough(ctx.buf, End::Below(2048), |text| {
+            *lines > 0 && text.ends_with(b"\n") && count_lines(text) >= *lines
         })?;
-        let Self { fields, lines, .. } = self;
-        lines.begin();
-        let parsed = parse(text, |key, value| {
-            let slot = match lines.find(|known, _| **known == *key) {
-                Some(slot) => *slot,
-                None => *lines.insert(key.into(), fields.is_match(key).then(|| new_slot(key, out))),
-            };
-            match (slot, number(value)) {
-                (Some(slot), Some(value)) => out.set(slot, value as f64),
-                (Some(_), None) => return Err("a number after the field's name"),
-                (None, _) => {}
-            }
-            Ok(())
-        });
-        parsed.map_err(|source| HostError::Parse {
-            path: self.file.path().to_path_buf(),
-            source,
-        })
+        if !set_known(text, *lines, wanted, out) {
+            let found = learn(text, fields, wanted, out);
+            *lines = found.map_err(|source| HostError::Parse {
+                path: file.path().to_path_buf(),
+                source,
+            })?;
+        }
+        Ok(())
     }
 }
 
-/// Calls `each` with every field's name and the text of its value.
-pub(crate) fn parse(
-    mut text: &[u8],
-    mut each: impl FnMut(&[u8], &[u8]) -> Result<(), &'static str>,
-) -> Result<(), ParseError> {
-    let mut line_number = 0;
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
-        let error = |expected| ParseError {
-            line: line_number,
-            expected,
-        };
-        let Some(key) = next_field(&mut line) else {
-            continue;
-        };
-        let value = next_field(&mut line).ok_or(error("a value after the field's name"))?;
-        each(key, value).map_err(error)?;
+fn count_lines(text: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', text).count()
+}
+
+/// Sets every wanted field, if the text still has the lines that were learnt.
+fn set_known(text: &[u8], lines: usize, wanted: &[Wanted], out: &mut Sink) -> bool {
+    let mut fields = wanted.iter().peekable();
+    let mut start = 0;
+    let mut count = 0;
+    for end in memchr::memchr_iter(b'\n', text) {
+        if let Some(field) = fields.next_if(|field| field.line == count) {
+            let value = text[start..end]
+                .strip_prefix(&*field.prefix)
+                .and_then(number);
+            let Some(value) = value else { return false };
+            out.set(field.slot, value as f64);
+        }
+        start = end + 1;
+        count += 1;
     }
-    Ok(())
+    count == lines && fields.peek().is_none()
+}
+
+/// Learns which lines are wanted and sets their values; returns the number of lines.
+fn learn(
+    mut text: &[u8],
+    fields: &Regex,
+    wanted: &mut Vec<Wanted>,
+    out: &mut Sink,
+) -> Result<usize, ParseError> {
+    let mut old = std::mem::take(wanted);
+    let lines = count_lines(text);
+    let mut at = 0;
+    let result = loop {
+        let Some(line) = next_line(&mut text) else {
+            break Ok(lines);
+        };
+        let parsed = match parse_line(line) {
+            Ok(parsed) => parsed.filter(|(key, _)| fields.is_match(key)),
+            Err(expected) => {
+                break Err(ParseError {
+                    line: line_of(at),
+                    expected,
+                });
+            }
+        };
+        if let Some((key, value)) = parsed {
+            let prefix = [key, b" "].concat();
+            if wanted.iter().any(|field| *field.prefix == *prefix) {
+                break Err(ParseError {
+                    line: line_of(at),
+                    expected: "each field once",
+                });
+            }
+            let known = old.iter().position(|field| *field.prefix == *prefix);
+            let slot = match known {
+                Some(at) => old.swap_remove(at).slot,
+                None => new_slot(key, out),
+            };
+            wanted.push(Wanted {
+                line: at,
+                prefix: prefix.into(),
+                slot,
+            });
+            match number(value) {
+                Some(value) => out.set(slot, value as f64),
+                None => {
+                    break Err(ParseError {
+                        line: line_of(at),
+                        expected: "a number after the field's name",
+                    });
+                }
+            }
+        }
+        at += 1;
+    };
+    if result.is_ok() {
+        old.into_iter().for_each(|field| out.retire(field.slot));
+    } else {
+        // The series stay, absent, until the file is whole again.
+        wanted.extend(old);
+    }
+    result
+}
+
+fn line_of(at: usize) -> u32 {
+    u32::try_from(at + 1).unwrap_or(u32::MAX)
+}
+
+/// Splits a line into its field's name and value; `None` for an empty one.
+pub(crate) fn parse_line(line: &[u8]) -> Result<Option<(&[u8], &[u8])>, &'static str> {
+    let mut rest = line;
+    let Some(key) = next_field(&mut rest) else {
+        return Ok(None);
+    };
+    match trim(rest) {
+        b"" => Err("a value after the field's name"),
+        value => Ok(Some((key, value))),
+    }
 }
 
 fn new_slot(key: &[u8], out: &mut Sink) -> Slot {
     let key = label_text(key);
     let help = format!("/proc/vmstat information field {key}.");
     out.single(&format!("node_vmstat_{key}"), Kind::Unknown, &help)
+}
+
+/// Learns from one text and reads another, for fuzzing.
+pub(crate) fn learn_and_read(text: &[u8]) {
+    let fields = Regex::new("^(oom_kill|pgpg|pswp|pg.*fault).*").expect("a constant");
+    let mut out = Sink::new(narthex_model::LabelSet::empty());
+    let mut wanted = Vec::new();
+    out.begin();
+    let (first, second) = text.split_at(text.len() / 2);
+    for text in [first, second, text, text] {
+        let lines = learn(text, &fields, &mut wanted, &mut out);
+        set_known(text, lines.unwrap_or(0), &wanted, &mut out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, wanted: &mut Vec<Wanted>, lines: &mut usize, out: &mut Sink) -> bool {
+        out.begin();
+        let known = set_known(text.as_bytes(), *lines, wanted, out);
+        if !known {
+            let fields = Regex::new("^pg").expect("a constant");
+            *lines = learn(text.as_bytes(), &fields, wanted, out).expect("well formed");
+        }
+        known
+    }
+
+    #[test]
+    fn other_fields_are_learnt_again_and_keep_their_slots() {
+        let mut out = Sink::new(narthex_model::LabelSet::empty());
+        let (mut wanted, mut lines) = (Vec::new(), 0);
+        assert!(!read(
+            "a 1\npgx 2\nb 3\npgy 4\n",
+            &mut wanted,
+            &mut lines,
+            &mut out
+        ));
+        assert!(read(
+            "a 7\npgx 5\nb 3\npgy 6\n",
+            &mut wanted,
+            &mut lines,
+            &mut out
+        ));
+        assert_eq!(out.finish(0).values(), [5.0, 6.0]);
+
+        assert!(!read(
+            "pgx 8\na 7\nb 3\npgz 9\n",
+            &mut wanted,
+            &mut lines,
+            &mut out
+        ));
+        let frame = out.finish(0);
+        assert_eq!(frame.values()[0], 8.0);
+        assert_eq!(frame.present().iter().collect::<Vec<_>>(), [0, 2]);
+        assert!(
+            !read("pgx 8\na 7\nb 3\n", &mut wanted, &mut lines, &mut out),
+            "a line is missing"
+        );
+        assert!(
+            !read("pgxy 8\na 7\nb 3\n", &mut wanted, &mut lines, &mut out),
+            "another name"
+        );
+    }
 }

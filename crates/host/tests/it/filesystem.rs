@@ -184,9 +184,9 @@ fn mounts_come_and_go() {
         2
     );
     let diff = host.schema().diff(&schema).expect("one lineage");
-    assert_eq!((diff.retired.len(), diff.appended.len()), (0, 8));
+    assert_eq!((diff.retired.len(), diff.appended.len()), (0, 9));
     tree.write("proc/1/mountinfo", &mount(1, "/", "ext4", "/dev/a"));
-    assert_eq!(stale(host.collect(2)).len(), 8);
+    assert_eq!(stale(host.collect(2)).len(), 9);
 }
 
 #[test]

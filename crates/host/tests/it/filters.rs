@@ -3,6 +3,8 @@
 use narthex_host::CollectorKind::{self, Diskstats, Netdev, Stat, Vmstat};
 use narthex_host::{CollectorSet, FilterConfig, HostConfig, HostError, HostSource};
 
+use narthex_model::LabelSet;
+
 use crate::support::{Tree, of, samples};
 
 fn filter(include: Option<&str>, exclude: Option<&str>) -> FilterConfig {
@@ -160,4 +162,49 @@ fn network_devices_and_detailed_names() {
         [(r#"{device="lo"}"#, 3.0)]
     );
     assert_eq!(of(&samples, "node_network_receive_errs_total"), []);
+}
+
+#[test]
+fn a_common_label_must_not_be_one_of_the_series_own() {
+    let common = |pairs: &[(&str, &str)]| HostConfig {
+        common: LabelSet::new(pairs.iter().copied()),
+        ..Tree::new("host-common").config(&CollectorKind::ALL)
+    };
+    let Err(error) = HostSource::new(common(&[("job", "node"), ("device", "x")])) else {
+        panic!("device")
+    };
+    assert!(matches!(error, HostError::CommonLabel { name } if name == "device"));
+    assert!(HostSource::new(common(&[("job", "node"), ("instance", "h:1")])).is_ok());
+}
+
+/// Every label the source can produce is refused as a common one.
+#[test]
+fn the_list_of_own_labels_is_whole() {
+    let mut config = HostConfig::default();
+    config.cpu.info = true;
+    config.netdev.address_info = true;
+    let mut host = HostSource::new(config).expect("valid");
+    host.collect(0);
+    let own: std::collections::BTreeSet<String> = host
+        .schema()
+        .columns()
+        .flat_map(|(_, column)| {
+            column
+                .set
+                .iter()
+                .map(|label| label.name().to_owned())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(own.len() > 20, "{own:?}");
+    for name in own {
+        let config = HostConfig {
+            common: LabelSet::new([(name.as_str(), "x")]),
+            ..HostConfig::default()
+        };
+        assert!(
+            HostSource::new(config).is_err(),
+            "{name} is missing from the list"
+        );
+    }
 }

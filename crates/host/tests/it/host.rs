@@ -16,3 +16,9 @@ fn every_collector_succeeds_here() {
     }
     assert!(count > 100, "{count} samples");
 }
+
+#[test]
+fn a_source_can_move_to_another_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<HostSource>();
+}

@@ -6,6 +6,7 @@ mod differential;
 mod filesystem;
 mod filters;
 mod fuzz;
+mod garbage;
 mod host;
 mod netns;
 mod reference;

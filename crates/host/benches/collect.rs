@@ -1,0 +1,398 @@
+//! What a round costs beside node_exporter with the same collectors: CPU, system calls, memory.
+//!
+//! `cargo bench -p narthex-host --bench collect [-- --veths N] [--exporter PATH] [--rounds N]`. With `--veths` it runs
+//! in a network namespace of its own (needs root) with that many pairs of devices. Figures of node_exporter include
+//! rendering and HTTP, which is what it takes to get its numbers; ours are frames. `--text` adds a naive rendering to
+//! ours, as an upper bound of what a page costs. `--each` prints the cost of every collector alone.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufReader, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use narthex_host::{CollectorKind, CollectorSet, HostConfig, HostSource};
+use narthex_model::{ColumnId, Frame};
+use narthex_testkit::process::Spawn;
+use narthex_testkit::{TempDir, http, tool};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use rustix::time::{ClockId, clock_gettime};
+
+fn main() {
+    let options = Options::parse();
+    if let Some(rounds) = options.collect_only {
+        return collect_only(rounds, options.text);
+    }
+    if options.veths > 0 {
+        isolate(options.veths);
+    }
+    if options.each {
+        return measure_each(&options);
+    }
+    let (ours, samples) = measure(source(), &options, false);
+    let (ours_text, _) = measure(source(), &options, true);
+    let our_calls = our_system_calls();
+    let our_rss = our_resident_kib();
+    let theirs = measure_exporter(&options);
+    let mut out = std::io::stdout().lock();
+    let mut line = |text: String| writeln!(out, "{text}").expect("stdout is open");
+    line(format!(
+        "rounds {}, pause {} ms, veth pairs {}",
+        options.rounds, options.pause_ms, options.veths
+    ));
+    line(format!("node_exporter: {}", theirs.version));
+    line(format!(
+        "{:<44}{:>14}{:>14}{:>9}",
+        "", "narthex-host", "node_exporter", "ratio"
+    ));
+    let mut row = |name: &str, ours: f64, theirs: f64| {
+        line(format!(
+            "{name:<44}{ours:>14.1}{theirs:>14.1}{:>9.1}",
+            theirs / ours
+        ));
+    };
+    row("samples", samples as f64, theirs.samples as f64);
+    row("CPU µs a round", ours, theirs.cpu_us);
+    row(
+        "CPU µs a round, naive text rendering included",
+        ours_text,
+        theirs.cpu_us,
+    );
+    row("system calls a round", our_calls, theirs.calls);
+    row("resident KiB", our_rss, theirs.resident_kib);
+}
+
+struct Options {
+    veths: u32,
+    rounds: u32,
+    pause_ms: u64,
+    exporter: Option<String>,
+    collect_only: Option<u32>,
+    text: bool,
+    each: bool,
+}
+
+impl Options {
+    fn parse() -> Self {
+        let mut options = Self {
+            veths: 0,
+            rounds: 200,
+            pause_ms: 20,
+            exporter: None,
+            collect_only: None,
+            text: false,
+            each: false,
+        };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(name) = arguments.next() {
+            let mut value = || {
+                arguments
+                    .next()
+                    .unwrap_or_else(|| panic!("{name} needs a value"))
+            };
+            match name.as_str() {
+                "--veths" => options.veths = value().parse().expect("a number"),
+                "--rounds" => options.rounds = value().parse().expect("a number"),
+                "--pause-ms" => options.pause_ms = value().parse().expect("a number"),
+                "--exporter" => options.exporter = Some(value()),
+                "--collect-only" => options.collect_only = Some(value().parse().expect("a number")),
+                "--text" => options.text = true,
+                "--each" => options.each = true,
+                // cargo's own.
+                "--bench" => {}
+                other => panic!("{other} is unknown"),
+            }
+        }
+        options
+    }
+}
+
+fn source() -> HostSource {
+    HostSource::new(HostConfig::default()).expect("the defaults are valid")
+}
+
+/// Prints what each collector costs alone, one line each.
+fn measure_each(options: &Options) {
+    for kind in CollectorKind::ALL {
+        let mut config = HostConfig::default();
+        config.collectors = CollectorSet::none().with(kind);
+        let host = HostSource::new(config).expect("the defaults are valid");
+        let (cpu_us, samples) = measure(host, options, false);
+        print_line(&format!(
+            "{:<12}{samples:>6} samples{cpu_us:>10.1} CPU µs",
+            kind.name()
+        ));
+    }
+}
+
+/// Returns CPU microseconds of the whole process per round, and the samples of a round.
+fn measure(mut host: HostSource, options: &Options, text: bool) -> (f64, usize) {
+    let mut page = String::new();
+    let mut samples = 0;
+    for now_ms in 0..5 {
+        samples = host.collect(now_ms).present().count();
+    }
+    let mut spent = Duration::ZERO;
+    for now_ms in 0..options.rounds {
+        thread::sleep(Duration::from_millis(options.pause_ms));
+        let before = cpu_time();
+        let frame = host.collect(i64::from(now_ms));
+        if text {
+            render(frame, &mut page);
+        }
+        spent += cpu_time() - before;
+    }
+    (
+        spent.as_secs_f64() * 1e6 / f64::from(options.rounds),
+        samples,
+    )
+}
+
+/// Formats every sample from scratch: no prefix is kept from round to round.
+fn render(frame: &Frame, page: &mut String) {
+    page.clear();
+    for at in frame.present().iter() {
+        let id = ColumnId(u32::try_from(at).expect("a slot"));
+        let labels = frame.schema().labels(id);
+        writeln!(page, "{labels} {}", frame.values()[at]).expect("strings take anything");
+    }
+}
+
+fn collect_only(rounds: u32, text: bool) {
+    let mut host = source();
+    let mut page = String::new();
+    for now_ms in 0..rounds {
+        // Long enough for the threads that wait for file systems to go back to sleep, as between scrapes.
+        thread::sleep(Duration::from_millis(2));
+        let frame = host.collect(i64::from(now_ms));
+        if text {
+            render(frame, &mut page);
+        }
+    }
+    let status = fs::read_to_string("/proc/self/status").expect("procfs is there");
+    print_line(&format!("resident {}", resident_kib(&status)));
+}
+
+fn print_line(text: &str) {
+    writeln!(std::io::stdout(), "{text}").expect("stdout is open");
+}
+
+/// Counts the calls of two runs; their difference has no start and no end in it.
+fn our_system_calls() -> f64 {
+    const FEW: u32 = 20;
+    const MANY: u32 = 220;
+    let count = |rounds: u32| {
+        let dir = TempDir::new("strace");
+        let report = dir.join("report");
+        let status = Command::new(tool("strace", "strace"))
+            .args(["-f", "-c", "-o"])
+            .arg(&report)
+            .arg(std::env::current_exe().expect("a path"))
+            .args(["--collect-only", &rounds.to_string()])
+            .stdout(Stdio::null())
+            .status()
+            .expect("strace runs");
+        assert!(status.success());
+        total_calls(&fs::read_to_string(report).expect("strace reported"))
+    };
+    // One of them is the pause between two rounds, which is the bench's.
+    (count(MANY) - count(FEW)) as f64 / f64::from(MANY - FEW) - 1.0
+}
+
+fn our_resident_kib() -> f64 {
+    let output = Command::new(std::env::current_exe().expect("a path"))
+        .args(["--collect-only", "200"])
+        .output()
+        .expect("the bench runs itself");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.trim()
+        .strip_prefix("resident ")
+        .and_then(|kib| kib.parse().ok())
+        .expect("a number")
+}
+
+struct Exporter {
+    version: String,
+    samples: usize,
+    cpu_us: f64,
+    calls: f64,
+    resident_kib: f64,
+}
+
+fn measure_exporter(options: &Options) -> Exporter {
+    let program = match &options.exporter {
+        Some(path) => path.into(),
+        None => tool("prometheus-node-exporter", "prometheus-node-exporter"),
+    };
+    let version = Command::new(&program)
+        .arg("--version")
+        .output()
+        .expect("it runs");
+    let version = String::from_utf8_lossy(&[version.stdout, version.stderr].concat()).into_owned();
+    let mut exporter = Spawn::new(program)
+        .args([
+            "--web.listen-address=127.0.0.1:0",
+            "--web.disable-exporter-metrics",
+            "--collector.disable-defaults",
+        ])
+        // Debian's build leaves out `lo` and tmpfs.
+        .args(["--collector.netdev.device-exclude=^$"])
+        .args(CollectorKind::ALL.map(|kind| format!("--collector.{}", kind.name())))
+        .start();
+    let port = exporter.wait_port("Listening on", Duration::from_secs(20));
+    let pid = pid_of_listener(port);
+    let mut client = Client::connect(port);
+    let mut samples = 0;
+    for _ in 0..5 {
+        samples = client.scrape();
+    }
+    let before = tasks_cpu(pid);
+    for _ in 0..options.rounds {
+        thread::sleep(Duration::from_millis(options.pause_ms));
+        client.scrape();
+    }
+    let cpu_us = (tasks_cpu(pid) - before).as_secs_f64() * 1e6 / f64::from(options.rounds);
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let calls = exporter_calls(pid, &mut client);
+    let version = version.lines().next().unwrap_or_default().to_owned();
+    Exporter {
+        version,
+        samples,
+        cpu_us,
+        calls,
+        resident_kib: resident_kib(&status),
+    }
+}
+
+fn exporter_calls(pid: u32, client: &mut Client) -> f64 {
+    const SCRAPES: u32 = 50;
+    let dir = TempDir::new("strace");
+    let report = dir.join("report");
+    let mut tracer = Spawn::new(tool("strace", "strace"))
+        .args(["-f", "-c", "-p", &pid.to_string(), "-o"])
+        .arg(&report)
+        .start();
+    tracer.wait_line("attached", Duration::from_secs(10), |line| {
+        line.contains("attached")
+    });
+    for _ in 0..SCRAPES {
+        client.scrape();
+    }
+    tracer.signal(narthex_testkit::process::SIGINT);
+    tracer.wait_exit(Duration::from_secs(10));
+    total_calls(&fs::read_to_string(report).expect("strace reported")) as f64 / f64::from(SCRAPES)
+}
+
+/// One connection for all scrapes, as Prometheus keeps it.
+struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    fn connect(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        stream.set_nodelay(true).expect("TCP");
+        Self {
+            stream: BufReader::new(stream),
+        }
+    }
+
+    /// Returns the number of samples.
+    fn scrape(&mut self) -> usize {
+        let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        self.stream
+            .get_mut()
+            .write_all(request)
+            .expect("it listens");
+        let response = http::read_response(&mut self.stream, true).expect("it answers");
+        assert_eq!(response.status, 200);
+        response
+            .text()
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .count()
+    }
+}
+
+/// Finds who listens on `port` among this process's children.
+fn pid_of_listener(port: u16) -> u32 {
+    let children = format!(
+        "/proc/self/task/{}/children",
+        rustix::thread::gettid().as_raw_nonzero()
+    );
+    let pids = fs::read_to_string(children).expect("the kernel lists children");
+    let pid = pids.split_ascii_whitespace().last();
+    pid.and_then(|pid| pid.parse().ok())
+        .unwrap_or_else(|| panic!("no child listens on {port}"))
+}
+
+/// Adds up the time on a CPU of all threads, in nanoseconds as the scheduler counts them.
+fn tasks_cpu(pid: u32) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    let nanoseconds = tasks.filter_map(|task| {
+        let text = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanoseconds.sum())
+}
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let nanoseconds = u32::try_from(time.tv_nsec).expect("below a second");
+    Duration::new(time.tv_sec.cast_unsigned(), nanoseconds)
+}
+
+fn resident_kib(status: &str) -> f64 {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("VmRSS");
+    line.trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .expect("a number")
+}
+
+/// Reads the total of `strace -c`: the number before the word.
+fn total_calls(report: &str) -> u64 {
+    let line = report
+        .lines()
+        .find(|line| line.ends_with("total"))
+        .expect("a total");
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    fields
+        .get(3)
+        .and_then(|calls| calls.parse().ok())
+        .expect("a number of calls")
+}
+
+fn isolate(pairs: u32) {
+    // SAFETY: the process has one thread; only its network namespace changes.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
+        .expect("a network namespace of its own needs root");
+    let mut batch = String::from("link set lo up\n");
+    for at in 0..pairs {
+        writeln!(batch, "link add veth{at} type veth peer name peer{at}")
+            .expect("strings take anything");
+        writeln!(batch, "link set veth{at} up\nlink set peer{at} up")
+            .expect("strings take anything");
+    }
+    let mut ip = Command::new(tool("ip", "iproute2"))
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("ip runs");
+    ip.stdin
+        .take()
+        .expect("piped")
+        .write_all(batch.as_bytes())
+        .expect("ip reads");
+    assert!(ip.wait().expect("it ends").success());
+    // The kernel announces addresses and carriers for a while.
+    let end = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < end {
+        thread::sleep(Duration::from_millis(100));
+    }
+}
