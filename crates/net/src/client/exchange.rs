@@ -166,6 +166,8 @@ async fn read_head<S: AsyncRead + Unpin>(
                 reason: "head longer than 65536 bytes",
             });
         }
+        // A read fills at most the room there is, and a vector grows from 64 bytes by itself.
+        buffer.reserve(HEAD_READ_BYTES);
         read_some(stream, buffer, HEAD_READ_BYTES, searched as u64).await?;
     }
 }

@@ -169,6 +169,14 @@ async fn malformed_answers_are_errors() {
         let want = format!("malformed HTTP response: {want}");
         assert_eq!(error.failure().to_string(), want, "{answer:?}");
     }
+    let early = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(9);
+    let error = fetch(format!("{early}HTTP/1.1 204 No Content\r\n\r\n"))
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().ends_with("unexpected interim answer"),
+        "{error}"
+    );
     let endless = [&b"HTTP/1.1 200 OK\r\n"[..], &b"X: y\r\n".repeat(20_000)].concat();
     let error = fetch(endless).await.unwrap_err();
     assert!(
@@ -223,6 +231,65 @@ async fn connections_are_kept_alive_and_counted() {
     );
     server.stopper.stop();
     assert_eq!(server.ended().await.connections_total, 1);
+}
+
+#[tokio::test]
+async fn connections_that_may_not_be_reused_are_not() {
+    let chunked = "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    for answer in [
+        "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 3\r\n\r\nabc".to_owned(),
+        "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc".to_owned(),
+        format!("HTTP/1.1 200 OK\r\n{chunked}"),
+    ] {
+        let address = scripted(vec![answer.clone().into_bytes(); 3]).await;
+        let (client, request, mut body) = (client(), Request::new(url(address)), Vec::new());
+        for _ in 0..2 {
+            assert!(
+                !client.get(&request, &mut body).await.unwrap().reused,
+                "{answer:?}"
+            );
+            assert_eq!(body, b"abc");
+        }
+    }
+    let kept = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nabc";
+    let address = scripted(vec![kept.as_bytes().to_vec(); 2]).await;
+    let (client, request, mut body) = (client(), Request::new(url(address)), Vec::new());
+    client.get(&request, &mut body).await.unwrap();
+    assert!(client.get(&request, &mut body).await.unwrap().reused);
+}
+
+#[tokio::test]
+async fn idle_connections_are_bounded_in_time_and_number() {
+    let address = scripted(vec![with_length("", b"abc"); 10]).await;
+    let request = Request::new(url(address));
+    let mut config = ClientConfig::default();
+    config.idle_timeout = Duration::ZERO;
+    let (client, mut body) = (Client::new(config), Vec::new());
+    for _ in 0..2 {
+        assert!(!client.get(&request, &mut body).await.unwrap().reused);
+    }
+
+    let mut config = ClientConfig::default();
+    config.max_idle_per_host = 1;
+    let (client, mut other) = (Client::new(config), Vec::new());
+    for round in 0..3 {
+        let both = async {
+            tokio::join!(
+                client.get(&request, &mut body),
+                client.get(&request, &mut other)
+            )
+        };
+        let (first, second) = patient(both).await;
+        // Of the two connections of a round one is kept.
+        let reused = u32::from(first.unwrap().reused) + u32::from(second.unwrap().reused);
+        assert_eq!(reused, u32::from(round > 0));
+    }
+    let mut config = ClientConfig::default();
+    config.max_idle_per_host = 0;
+    let client = Client::new(config);
+    for _ in 0..2 {
+        assert!(!client.get(&request, &mut body).await.unwrap().reused);
+    }
 }
 
 #[tokio::test]

@@ -300,6 +300,39 @@ async fn body_above_the_servers_limit_gets_413() {
     );
 }
 
+#[tokio::test]
+async fn body_above_the_handlers_limit_gets_413() {
+    let server = Running::start(plain(), ServerConfig::default()).await;
+    let client = Client::new(ClientConfig::default());
+    let (request, mut answer) = (Request::new(server.url("/echo")), Vec::new());
+    let head = client
+        .post(&request, &vec![b'y'; 1 << 20], &mut answer)
+        .await
+        .unwrap();
+    assert_eq!((head.status, &answer[..]), (200, &b"1048576 bytes\n"[..]));
+    // Declared, the body is not waited for.
+    let mut stream = server.connect().await;
+    let declared = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n";
+    stream.write_all(declared.as_bytes()).await.unwrap();
+    let text = read_until(&mut stream, "bytes)\n").await;
+    assert!(
+        text.starts_with("HTTP/1.1 413 Payload Too Large\r\n"),
+        "{text}"
+    );
+    let mut stream = server.connect().await;
+    let piece = format!("40000\r\n{}\r\n", "y".repeat(0x40000)).repeat(5);
+    let head = "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    stream
+        .write_all(format!("{head}{piece}0\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
+    let text = read_until(&mut stream, "bytes)\n").await;
+    assert!(
+        text.starts_with("HTTP/1.1 413 Payload Too Large\r\n"),
+        "{text}"
+    );
+}
+
 async fn post_encoded(server: &Running, encoding: &str, body: &[u8]) -> (u16, String) {
     let client = Client::new(ClientConfig::default());
     let mut request = Request::new(server.url("/echo"));
