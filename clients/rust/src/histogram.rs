@@ -86,7 +86,6 @@ impl HistogramValue {
     }
 
     /// Starts a timer that observes the seconds until it is dropped.
-    #[must_use]
     pub fn start_timer(&self) -> Timer<'_> {
         Timer {
             histogram: self,

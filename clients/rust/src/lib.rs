@@ -1,4 +1,55 @@
 //! Metrics a process reports about itself: counters, gauges, histograms, summaries.
+//!
+//! Metrics are `static`, counting takes a few nanoseconds at any number of threads, and an exposition copies rendered
+//! label sets and prints digits. There is no default exporter: [`Registry::encode_text`] fills a buffer for whoever
+//! serves it, [`Registry::visit`] hands out values without text.
+//!
+//! ```
+//! use narthex_client::{Counter, CounterVec, DEFAULT_BOUNDS, Histogram, global};
+//!
+//! static REQUESTS: Counter = Counter::new("app_requests_total", "Requests answered.");
+//! static SECONDS: Histogram = Histogram::new("app_request_seconds", "Time to answer.", &DEFAULT_BOUNDS);
+//! static ERRORS: CounterVec<2> = CounterVec::new("app_errors_total", "Errors.", &["method", "code"]);
+//!
+//! fn main() -> Result<(), narthex_client::Error> {
+//!     global().register_all(&[&REQUESTS, &SECONDS, &ERRORS])?;
+//!     narthex_client::process::register(global())?;
+//!
+//!     let not_found = ERRORS.with(&["GET", "404"]); // kept where it is used often
+//!     REQUESTS.inc();
+//!     SECONDS.observe(0.012);
+//!     not_found.inc();
+//!
+//!     let mut text = Vec::new();
+//!     global().encode_text(&mut text);
+//!     assert!(text.starts_with(b"# HELP app_errors_total Errors."));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! `examples/tour.rs` shows every kind. `benches/hot.rs` measures the hot paths, `compare/` measures other libraries
+//! beside them.
+//!
+//! # What it costs
+//!
+//! - A thread counts in cells of its own, with a plain load, add and store: threads on one metric do not slow each
+//!   other. Twice as many threads as CPUs (at least 8, at most 64) have such cells; others share some, with
+//!   read-modify-write operations.
+//! - A cell takes 8 bytes in each thread's lane that touches its page: a counter has 2 cells, a histogram one per
+//!   bucket and 2, a summary 6 and 128 per power of two it has seen. Nothing is allocated before the first use.
+//! - A gauge has one cell that all threads write, because a value that is set has no parts to add up.
+//! - [`Family::with`] takes no lock and builds no key, but writes the series' reference count; [`Family::update`] does
+//!   not, and a kept handle needs neither.
+//! - [`Metric::set_enabled`] switches a metric off and on while it is used. Off, it costs the same one load that tells
+//!   where to count, and is not exposed.
+//!
+//! # What it is not
+//!
+//! - Not consistent across cells: an exposition may show a histogram's bucket with an observation its sum lacks. Count
+//!   and `+Inf` bucket are always equal.
+//! - Not for signal handlers or a counting allocator (an increment inside an increment of the same thread may be lost).
+//! - Not unbounded: a [`Family`] has a cap, 10,000 unless told otherwise, and one series for what lies above it.
+//! - Not a parser, a server or a push client. Text format 0.0.4 only; no exemplars, no native histograms.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod collector;
