@@ -24,18 +24,33 @@ impl Date {
         let shifted = days + 719_468;
         let era = shifted.div_euclid(146_097);
         let day_of_era = shifted.rem_euclid(146_097);
-        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let year_of_era =
+            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let shifted_month = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+        let month = if shifted_month < 10 {
+            shifted_month + 3
+        } else {
+            shifted_month - 9
+        };
         let year = year_of_era + era * 400 + i64::from(month <= 2);
-        Self { year, month, day, days, second_of_day: seconds.rem_euclid(86_400) }
+        Self {
+            year,
+            month,
+            day,
+            days,
+            second_of_day: seconds.rem_euclid(86_400),
+        }
     }
 
     /// Returns hour, minute and second.
     pub(crate) fn clock(self) -> (i64, i64, i64) {
-        (self.second_of_day / 3600, self.second_of_day / 60 % 60, self.second_of_day % 60)
+        (
+            self.second_of_day / 3600,
+            self.second_of_day / 60 % 60,
+            self.second_of_day % 60,
+        )
     }
 
     /// Returns the day of the week, 0 for Sunday.
@@ -45,7 +60,10 @@ impl Date {
 
     /// Returns the day of the year, from 1.
     pub(crate) fn day_of_year(self) -> i64 {
-        (1..self.month).map(|month| days_in(self.year, month)).sum::<i64>() + self.day
+        (1..self.month)
+            .map(|month| days_in(self.year, month))
+            .sum::<i64>()
+            + self.day
     }
 
     /// Returns the number of days the month has.

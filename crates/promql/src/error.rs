@@ -66,7 +66,9 @@ impl QueryError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Parse(_) | Self::Invalid(_) => ErrorKind::BadData,
-            Self::Execution(_) | Self::TooManySamples { .. } | Self::OverBudget(_) => ErrorKind::Execution,
+            Self::Execution(_) | Self::TooManySamples { .. } | Self::OverBudget(_) => {
+                ErrorKind::Execution
+            }
             Self::TimedOut => ErrorKind::Timeout,
             Self::Canceled => ErrorKind::Canceled,
             Self::Storage(_) => ErrorKind::Internal,
@@ -79,9 +81,9 @@ impl fmt::Display for QueryError {
         match self {
             Self::Parse(e) => e.fmt(f),
             Self::Invalid(text) | Self::Execution(text) => f.write_str(text),
-            Self::TooManySamples { .. } => {
-                f.write_str("query processing would load too many samples into memory in query execution")
-            }
+            Self::TooManySamples { .. } => f.write_str(
+                "query processing would load too many samples into memory in query execution",
+            ),
             Self::OverBudget(e) => write!(f, "query needs too much memory: {e}"),
             Self::TimedOut => f.write_str("query timed out in expression evaluation"),
             Self::Canceled => f.write_str("query was canceled in expression evaluation"),

@@ -1,14 +1,44 @@
 //! PromQL: parser, plan and evaluation over the storage traits.
-#![allow(dead_code)]
+//!
+//! ```text
+//! text -> lex -> parse -> ast -> plan (explain) -> eval -> QueryResult
+//! ```
+//!
+//! It is: the whole query language of Prometheus 3.14, native histograms included, over any
+//! [`narthex_model::storage::Store`]. It is not: a server, a store, or a clock; it does no I/O of its own.
+//!
+//! Limits: queries are at most [`ast::MAX_DEPTH`] levels deep and [`parse::MAX_NODES`] parts large; what a query may
+//! hold is bounded by [`EngineOptions::max_samples`] and by its context's budget.
+//!
+//! ```
+//! use narthex_model::{MemStore, storage::Context};
+//! use narthex_promql::{Engine, EngineOptions};
+//!
+//! let engine = Engine::new(EngineOptions::default());
+//! let result = engine.instant(&MemStore::new(), "vector(1) + 1", 0, &Context::unlimited());
+//! assert_eq!(result.unwrap().value.type_name(), "vector");
+//! ```
 
 pub mod ast;
+mod date;
+mod engine;
+mod error;
+mod eval;
 pub mod fmt;
 pub mod functions;
 pub mod lex;
 mod math;
+mod notes;
 pub mod parse;
+mod plan;
+mod result;
+mod sampling;
 mod span;
 mod stack;
+pub mod testing;
 
+pub use engine::{Engine, EngineOptions};
+pub use error::{ErrorKind, QueryError};
 pub use parse::{ParseError, ParseOptions, parse, parse_metric, parse_selector, parse_with};
+pub use result::{MatrixSeries, QueryResult, QueryStats, SampleValue, Value, VectorSample};
 pub use span::{Position, Span};

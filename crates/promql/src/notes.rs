@@ -64,9 +64,18 @@ impl Notes {
 
     /// Adds a note about the step at `time_ms`.
     pub(crate) fn add_at(&mut self, note: Note, time_ms: i64) {
-        let Some(kept) = self.by_text.get(&note.text).and_then(|at| self.kept.get_mut(*at)) else {
+        let Some(kept) = self
+            .by_text
+            .get(&note.text)
+            .and_then(|at| self.kept.get_mut(*at))
+        else {
             self.by_text.insert(note.text.clone(), self.kept.len());
-            self.kept.push(Kept { note, samples: 1, min_time_ms: time_ms, max_time_ms: time_ms });
+            self.kept.push(Kept {
+                note,
+                samples: 1,
+                min_time_ms: time_ms,
+                max_time_ms: time_ms,
+            });
             return;
         };
         kept.note.span = note.span;
@@ -86,7 +95,13 @@ impl Notes {
 
     /// Returns the texts of warnings and of infos, with positions in `query`.
     pub(crate) fn texts(&self, query: &str) -> (Vec<String>, Vec<String>) {
-        let of = |level| self.kept.iter().filter(move |k| k.note.level == level).map(|k| k.text(query)).collect();
+        let of = |level| {
+            self.kept
+                .iter()
+                .filter(move |k| k.note.level == level)
+                .map(|k| k.text(query))
+                .collect()
+        };
         (of(Level::Warning), of(Level::Info))
     }
 }
@@ -94,10 +109,14 @@ impl Notes {
 impl Kept {
     fn text(&self, query: &str) -> String {
         let text = &self.note.text;
-        let Some(span) = self.note.span else { return text.clone() };
+        let Some(span) = self.note.span else {
+            return text.clone();
+        };
         let position = span.start_in(query);
         match &self.note.detail {
-            Detail::Overlaps(count) if *count > 1 => format!("{text} ({count} occurrences) ({position})"),
+            Detail::Overlaps(count) if *count > 1 => {
+                format!("{text} ({count} occurrences) ({position})")
+            }
             Detail::Monotonicity(m) => format!(
                 "{text}, from buckets {} to {}, with a max diff of {}, over {} samples from {} to {} ({position})",
                 float_g(m.min_bucket),
@@ -116,7 +135,10 @@ fn rfc3339(time_ms: i64) -> String {
     let seconds = time_ms.div_euclid(1000);
     let date = crate::date::Date::of(seconds);
     let (hour, minute, second) = date.clock();
-    format!("{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", date.year, date.month, date.day)
+    format!(
+        "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z",
+        date.year, date.month, date.day
+    )
 }
 
 /// The operation on native histograms a note is about.
@@ -143,7 +165,12 @@ impl Note {
             Level::Warning => "PromQL warning: ",
             Level::Info => "PromQL info: ",
         };
-        Self { level, text: format!("{prefix}{text}"), span: Some(span), detail: Detail::None }
+        Self {
+            level,
+            text: format!("{prefix}{text}"),
+            span: Some(span),
+            detail: Detail::None,
+        }
     }
 
     fn warning(text: impl Into<String>, span: Span) -> Self {
@@ -156,41 +183,85 @@ impl Note {
 
     /// A warning of the store.
     pub(crate) fn storage(text: String) -> Self {
-        Self { level: Level::Warning, text, span: None, detail: Detail::None }
+        Self {
+            level: Level::Warning,
+            text,
+            span: None,
+            detail: Detail::None,
+        }
     }
 
     pub(crate) fn invalid_quantile(q: f64, span: Span) -> Self {
-        Self::warning(format!("quantile value should be between 0 and 1, got {}", float_g(q)), span)
+        Self::warning(
+            format!(
+                "quantile value should be between 0 and 1, got {}",
+                float_g(q)
+            ),
+            span,
+        )
     }
 
     pub(crate) fn invalid_ratio(ratio: f64, capped: f64, span: Span) -> Self {
         let (ratio, capped) = (float_g(ratio), float_g(capped));
-        Self::warning(format!("ratio value should be between -1 and 1, got {ratio}, capping to {capped}"), span)
+        Self::warning(
+            format!("ratio value should be between -1 and 1, got {ratio}, capping to {capped}"),
+            span,
+        )
     }
 
     pub(crate) fn bad_bucket_label(name: &str, label: &str, span: Span) -> Self {
-        let text = format!("bucket label \"le\" is missing or has a malformed value of {}", quote(label));
+        let text = format!(
+            "bucket label \"le\" is missing or has a malformed value of {}",
+            quote(label)
+        );
         Self::warning(text + &for_metric(name), span)
     }
 
     pub(crate) fn mixed_floats_histograms(name: &str, span: Span) -> Self {
-        Self::warning(format!("encountered a mix of histograms and floats for metric name {}", quote(name)), span)
+        Self::warning(
+            format!(
+                "encountered a mix of histograms and floats for metric name {}",
+                quote(name)
+            ),
+            span,
+        )
     }
 
     pub(crate) fn mixed_in_aggregation(span: Span) -> Self {
-        Self::warning("encountered a mix of histograms and floats for aggregation", span)
+        Self::warning(
+            "encountered a mix of histograms and floats for aggregation",
+            span,
+        )
     }
 
     pub(crate) fn mixed_classic_native(name: &str, span: Span) -> Self {
-        Self::warning(format!("vector contains a mix of classic and native histograms{}", for_metric(name)), span)
+        Self::warning(
+            format!(
+                "vector contains a mix of classic and native histograms{}",
+                for_metric(name)
+            ),
+            span,
+        )
     }
 
     pub(crate) fn histogram_not_counter(name: &str, span: Span) -> Self {
-        Self::warning(format!("this native histogram metric is not a counter: {}", quote(name)), span)
+        Self::warning(
+            format!(
+                "this native histogram metric is not a counter: {}",
+                quote(name)
+            ),
+            span,
+        )
     }
 
     pub(crate) fn histogram_not_gauge(name: &str, span: Span) -> Self {
-        Self::warning(format!("this native histogram metric is not a gauge: {}", quote(name)), span)
+        Self::warning(
+            format!(
+                "this native histogram metric is not a gauge: {}",
+                quote(name)
+            ),
+            span,
+        )
     }
 
     pub(crate) fn mixed_exponential_custom(name: &str, span: Span) -> Self {
@@ -199,37 +270,59 @@ impl Note {
     }
 
     pub(crate) fn incompatible_buckets(op: &str, span: Span) -> Self {
-        Self::warning(format!("incompatible bucket layout encountered for binary operator {op}"), span)
+        Self::warning(
+            format!("incompatible bucket layout encountered for binary operator {op}"),
+            span,
+        )
     }
 
     pub(crate) fn sort_in_range_query(span: Span) -> Self {
-        Self::warning("sort is ineffective for range queries since results are always ordered by labels", span)
+        Self::warning(
+            "sort is ineffective for range queries since results are always ordered by labels",
+            span,
+        )
     }
 
     pub(crate) fn reset_conflict(operation: HistogramOperation, span: Span) -> Self {
-        Self::warning(format!("conflicting counter resets during histogram {}", operation.as_str()), span)
+        Self::warning(
+            format!(
+                "conflicting counter resets during histogram {}",
+                operation.as_str()
+            ),
+            span,
+        )
     }
 
     pub(crate) fn start_time_overlap(name: &str, span: Span) -> Self {
         let text = "sample has start time that overlaps with previous sample timestamp for metric";
         let note = Self::warning(format!("{text} {}", quote(name)), span);
-        Self { detail: Detail::Overlaps(1), ..note }
+        Self {
+            detail: Detail::Overlaps(1),
+            ..note
+        }
     }
 
     pub(crate) fn possible_non_counter(name: &str, span: Span) -> Self {
-        let text = "metric might not be a counter, name does not end in _total/_sum/_count/_bucket:";
+        let text =
+            "metric might not be a counter, name does not end in _total/_sum/_count/_bucket:";
         Self::info(format!("{text} {}", quote(name)), span)
     }
 
     pub(crate) fn possible_non_counter_type(name: &str, type_label: &str, span: Span) -> Self {
         let text = "metric might not be a counter, __type__ label is not set to \"counter\" or \"histogram\", got";
-        Self::info(format!("{text} {}: {}", quote(type_label), quote(name)), span)
+        Self::info(
+            format!("{text} {}: {}", quote(type_label), quote(name)),
+            span,
+        )
     }
 
     pub(crate) fn forced_monotonicity(name: &str, m: Monotonicity, span: Span) -> Self {
         let text = "input to histogram_quantile needed to be fixed for monotonicity (see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile)";
         let note = Self::info(format!("{text}{}", for_metric(name)), span);
-        Self { detail: Detail::Monotonicity(m), ..note }
+        Self {
+            detail: Detail::Monotonicity(m),
+            ..note
+        }
     }
 
     pub(crate) fn incompatible_types(op: &str, left: &str, right: &str, span: Span) -> Self {
@@ -242,7 +335,8 @@ impl Note {
     }
 
     pub(crate) fn histogram_ignored_in_range(name: &str, span: Span) -> Self {
-        let text = "ignored histograms in a range containing both floats and histograms for metric name";
+        let text =
+            "ignored histograms in a range containing both floats and histograms for metric name";
         Self::info(format!("{text} {}", quote(name)), span)
     }
 
@@ -257,16 +351,25 @@ impl Note {
     }
 
     pub(crate) fn fraction_without_nan(name: &str, span: Span) -> Self {
-        let text =
-            "input to histogram_fraction has NaN observations, which are excluded from all fractions";
+        let text = "input to histogram_fraction has NaN observations, which are excluded from all fractions";
         Self::info(format!("{text}{}", for_metric(name)), span)
     }
 
     pub(crate) fn bounds_reconciled(operation: HistogramOperation, span: Span) -> Self {
-        Self::info(format!("mismatched custom buckets were reconciled during {}", operation.as_str()), span)
+        Self::info(
+            format!(
+                "mismatched custom buckets were reconciled during {}",
+                operation.as_str()
+            ),
+            span,
+        )
     }
 }
 
 fn for_metric(name: &str) -> String {
-    if name.is_empty() { String::new() } else { format!(" for metric name {}", quote(name)) }
+    if name.is_empty() {
+        String::new()
+    } else {
+        format!(" for metric name {}", quote(name))
+    }
 }

@@ -51,7 +51,10 @@ impl HistogramSum {
     /// Starts with one histogram.
     #[must_use]
     pub fn new(first: Histogram) -> Self {
-        Self { value: first, lost: None }
+        Self {
+            value: first,
+            lost: None,
+        }
     }
 
     /// Adds a histogram.
@@ -64,7 +67,12 @@ impl HistogramSum {
             negative: vec![0.0; self.value.negative_buckets.len()],
             ..Lost::default()
         };
-        combine(&mut self.value, Some(self.lost.get_or_insert(fresh)), other, false)
+        combine(
+            &mut self.value,
+            Some(self.lost.get_or_insert(fresh)),
+            other,
+            false,
+        )
     }
 
     /// Multiplies sum and compensation.
@@ -102,7 +110,10 @@ impl HistogramSum {
             for x in [&mut lost.zero_count, &mut lost.count, &mut lost.sum] {
                 change(x);
             }
-            lost.positive.iter_mut().chain(&mut lost.negative).for_each(change);
+            lost.positive
+                .iter_mut()
+                .chain(&mut lost.negative)
+                .for_each(change);
         }
     }
 }
@@ -136,7 +147,10 @@ impl Histogram {
         for x in [&mut self.zero_count, &mut self.count, &mut self.sum] {
             change(x);
         }
-        self.positive_buckets.iter_mut().chain(&mut self.negative_buckets).for_each(change);
+        self.positive_buckets
+            .iter_mut()
+            .chain(&mut self.negative_buckets)
+            .for_each(change);
     }
 
     /// Adds another histogram.
@@ -166,7 +180,11 @@ impl Histogram {
         }
         for negative in [false, true] {
             let (spans, buckets) = self.side(negative);
-            let slots = reduce(slots(spans, buckets, &[]), self.histogram_schema, histogram_schema);
+            let slots = reduce(
+                slots(spans, buckets, &[]),
+                self.histogram_schema,
+                histogram_schema,
+            );
             reduced.set_side(negative, &slots);
         }
         reduced.histogram_schema = histogram_schema;
@@ -178,7 +196,11 @@ impl Histogram {
     #[must_use]
     pub fn has_overflow(&self) -> bool {
         let all = [self.zero_count, self.count, self.sum];
-        let buckets = self.positive_buckets.iter().chain(&self.negative_buckets).chain(&self.custom_values);
+        let buckets = self
+            .positive_buckets
+            .iter()
+            .chain(&self.negative_buckets)
+            .chain(&self.custom_values);
         all.iter().chain(buckets).any(|x| x.is_infinite())
     }
 
@@ -200,7 +222,10 @@ fn zero_count_within(h: &Histogram, mut threshold: f64, lost: Option<&Lost>) -> 
         let mut zero = h.zero_count;
         for negative in [false, true] {
             let (spans, buckets) = h.side(negative);
-            let side_lost = lost.map_or(&[][..], |l| if negative { &l.negative } else { &l.positive });
+            let side_lost = lost.map_or(
+                &[][..],
+                |l| if negative { &l.negative } else { &l.positive },
+            );
             for (index, count, count_lost) in slots(spans, buckets, side_lost) {
                 let (inner, outer) = (
                     exponential_bound(index - 1, h.histogram_schema),
@@ -238,7 +263,10 @@ fn combine(
     if h.uses_custom_buckets() != other.uses_custom_buckets() {
         return Err(IncompatibleBuckets);
     }
-    let mut notes = Notes { reset_conflict: adjust_hint(h, other), bounds_reconciled: false };
+    let mut notes = Notes {
+        reset_conflict: adjust_hint(h, other),
+        bounds_reconciled: false,
+    };
     h.integer_counts &= other.integer_counts && !negate;
     let sign = if negate { -1.0 } else { 1.0 };
     let mut nothing = Lost::default();
@@ -252,18 +280,27 @@ fn combine(
             (h.zero_count, l.zero_count) = kahan_add(zero_lost, h.zero_count, l.zero_count);
         }
     }
-    let l = lost.as_deref_mut().unwrap_or(&mut nothing);
+    let l = lost.unwrap_or(&mut nothing);
     (h.count, l.count) = kahan_add(sign * other.count, h.count, l.count);
     (h.sum, l.sum) = kahan_add(sign * other.sum, h.sum, l.sum);
     if custom && h.custom_values != other.custom_values {
         notes.bounds_reconciled = true;
         let common = common_bounds(&h.custom_values, &other.custom_values);
         let mut mapped = vec![(0.0, 0.0); common.len() + 1];
-        map_to(&common, slots(&h.positive_spans, &h.positive_buckets, &l.positive), &h.custom_values, 1.0, &mut mapped);
+        map_to(
+            &common,
+            slots(&h.positive_spans, &h.positive_buckets, &l.positive),
+            &h.custom_values,
+            1.0,
+            &mut mapped,
+        );
         let theirs = slots(&other.positive_spans, &other.positive_buckets, &[]);
         map_to(&common, theirs, &other.custom_values, sign, &mut mapped);
-        let kept: Vec<Slot> =
-            (0i32..).zip(mapped).map(|(i, (x, c))| (i, x, c)).filter(|slot| slot.1 != 0.0 || slot.2 != 0.0).collect();
+        let kept: Vec<Slot> = (0i32..)
+            .zip(mapped)
+            .map(|(i, (x, c))| (i, x, c))
+            .filter(|slot| slot.1 != 0.0 || slot.2 != 0.0)
+            .collect();
         h.set_side(false, &kept);
         l.positive = kept.iter().map(|slot| slot.2).collect();
         h.custom_values = common;
@@ -271,13 +308,20 @@ fn combine(
     }
     let to = h.histogram_schema.min(other.histogram_schema);
     for negative in [false, true] {
-        let side_lost = if negative { &mut l.negative } else { &mut l.positive };
+        let side_lost = if negative {
+            &mut l.negative
+        } else {
+            &mut l.positive
+        };
         let (spans, buckets) = h.side(negative);
         let mine = reduce(slots(spans, buckets, side_lost), h.histogram_schema, to);
         let (spans, buckets) = other.side(negative);
         let mut theirs = reduce(slots(spans, buckets, &[]), other.histogram_schema, to);
         if !custom {
-            let inside = theirs.iter().take_while(|slot| exponential_bound(slot.0, to) <= h.zero_threshold).count();
+            let inside = theirs
+                .iter()
+                .take_while(|slot| exponential_bound(slot.0, to) <= h.zero_threshold)
+                .count();
             theirs.drain(..inside);
         }
         let merged = merge(mine, &theirs, sign);
@@ -315,9 +359,14 @@ fn drop_inside_zero(h: &mut Histogram, lost: Option<&mut Lost>) {
     let mut nothing = Lost::default();
     let l = lost.unwrap_or(&mut nothing);
     for negative in [false, true] {
-        let side_lost = if negative { &mut l.negative } else { &mut l.positive };
+        let side_lost = if negative {
+            &mut l.negative
+        } else {
+            &mut l.positive
+        };
         let (spans, buckets) = h.side(negative);
-        let outside = |slot: &Slot| exponential_bound(slot.0 - 1, h.histogram_schema) >= h.zero_threshold;
+        let outside =
+            |slot: &Slot| exponential_bound(slot.0 - 1, h.histogram_schema) >= h.zero_threshold;
         let kept: Vec<Slot> = slots(spans, buckets, side_lost)
             .filter(|slot| outside(slot) && (slot.1 != 0.0 || slot.2 != 0.0))
             .collect();
@@ -364,7 +413,10 @@ fn merge(mine: Vec<Slot>, theirs: &[Slot], sign: f64) -> Vec<Slot> {
         return mine;
     }
     let mut merged = Vec::with_capacity(mine.len() + theirs.len());
-    let mut theirs = theirs.iter().map(|slot| (slot.0, sign * slot.1, sign * slot.2)).peekable();
+    let mut theirs = theirs
+        .iter()
+        .map(|slot| (slot.0, sign * slot.1, sign * slot.2))
+        .peekable();
     for mut slot in mine {
         while let Some(new) = theirs.next_if(|other| other.0 < slot.0) {
             merged.push(new);
@@ -391,9 +443,19 @@ fn common_bounds(a: &[f64], b: &[f64]) -> Vec<f64> {
 }
 
 /// Adds buckets to those of a coarser layout.
-fn map_to(common: &[f64], buckets: impl Iterator<Item = Slot>, bounds: &[f64], sign: f64, into: &mut [(f64, f64)]) {
+fn map_to(
+    common: &[f64],
+    buckets: impl Iterator<Item = Slot>,
+    bounds: &[f64],
+    sign: f64,
+    into: &mut [(f64, f64)],
+) {
     for (index, count, lost) in buckets {
-        let bound = usize::try_from(index).ok().and_then(|i| bounds.get(i)).copied().unwrap_or(f64::INFINITY);
+        let bound = usize::try_from(index)
+            .ok()
+            .and_then(|i| bounds.get(i))
+            .copied()
+            .unwrap_or(f64::INFINITY);
         let at = common.partition_point(|c| *c < bound);
         if let Some((x, c)) = into.get_mut(at) {
             (*x, *c) = kahan_add(sign * count, *x, *c);

@@ -53,12 +53,18 @@ impl Histogram {
             }
             bucket
         };
-        let mut all: Vec<Bucket> = self.negative().map(|(i, count)| cut(self.negative_bucket(i, count))).collect();
+        let mut all: Vec<Bucket> = self
+            .negative()
+            .map(|(i, count)| cut(self.negative_bucket(i, count)))
+            .collect();
         all.reverse();
         if self.zero_count > 0.0 {
             all.push(self.zero_bucket());
         }
-        all.extend(self.positive().map(|(i, count)| cut(self.positive_bucket(i, count))));
+        all.extend(
+            self.positive()
+                .map(|(i, count)| cut(self.positive_bucket(i, count))),
+        );
         all
     }
 
@@ -66,7 +72,13 @@ impl Histogram {
     #[must_use]
     pub fn zero_bucket(&self) -> Bucket {
         let (lower, upper) = (-self.zero_threshold, self.zero_threshold);
-        Bucket { lower, upper, lower_inclusive: true, upper_inclusive: true, count: self.zero_count }
+        Bucket {
+            lower,
+            upper,
+            lower_inclusive: true,
+            upper_inclusive: true,
+            count: self.zero_count,
+        }
     }
 
     pub(super) fn positive_bucket(&self, index: i32, count: f64) -> Bucket {
@@ -83,7 +95,13 @@ impl Histogram {
 
     pub(super) fn negative_bucket(&self, index: i32, count: f64) -> Bucket {
         let (lower, upper) = (-self.bound(index), -self.bound(index - 1));
-        Bucket { lower, upper, lower_inclusive: lower < 0.0, upper_inclusive: upper > 0.0, count }
+        Bucket {
+            lower,
+            upper,
+            lower_inclusive: lower < 0.0,
+            upper_inclusive: upper > 0.0,
+            count,
+        }
     }
 
     fn bound(&self, index: i32) -> f64 {
@@ -124,7 +142,9 @@ impl Histogram {
                 && spans.iter().all(|span| span.length > 0)
                 && spans.iter().skip(1).all(|span| span.offset > 0);
             if !tight {
-                let slots: Vec<Slot> = slots(spans, buckets, &[]).filter(|slot| slot.1 != 0.0).collect();
+                let slots: Vec<Slot> = slots(spans, buckets, &[])
+                    .filter(|slot| slot.1 != 0.0)
+                    .collect();
                 self.set_side(negative, &slots);
             }
         }
@@ -153,9 +173,16 @@ pub(super) fn indices(spans: &[Span]) -> impl Iterator<Item = i32> + '_ {
 }
 
 /// Pairs indices with counts and, where there are any, compensations.
-pub(super) fn slots<'a>(spans: &'a [Span], counts: &'a [f64], lost: &'a [f64]) -> impl Iterator<Item = Slot> + 'a {
+pub(super) fn slots<'a>(
+    spans: &'a [Span],
+    counts: &'a [f64],
+    lost: &'a [f64],
+) -> impl Iterator<Item = Slot> + 'a {
     let lost = lost.iter().copied().chain(std::iter::repeat(0.0));
-    indices(spans).zip(counts).zip(lost).map(|((index, count), lost)| (index, *count, lost))
+    indices(spans)
+        .zip(counts)
+        .zip(lost)
+        .map(|((index, count), lost)| (index, *count, lost))
 }
 
 fn spans_of(indices: impl Iterator<Item = i32>) -> Vec<Span> {
@@ -164,8 +191,14 @@ fn spans_of(indices: impl Iterator<Item = i32>) -> Vec<Span> {
     for index in indices {
         match spans.last_mut() {
             Some(last) if index == next => last.length += 1,
-            Some(_) => spans.push(Span { offset: index.wrapping_sub(next), length: 1 }),
-            None => spans.push(Span { offset: index, length: 1 }),
+            Some(_) => spans.push(Span {
+                offset: index.wrapping_sub(next),
+                length: 1,
+            }),
+            None => spans.push(Span {
+                offset: index,
+                length: 1,
+            }),
         }
         next = index.wrapping_add(1);
     }
@@ -177,13 +210,21 @@ pub(super) fn exponential_bound(index: i32, histogram_schema: i32) -> f64 {
     // The bucket of the largest finite floats ends there: the one behind it holds the infinities.
     if histogram_schema < 0 {
         let exponent = i64::from(index) << histogram_schema.unsigned_abs().min(16);
-        return if exponent == 1024 { f64::MAX } else { scale(1.0, exponent) };
+        return if exponent == 1024 {
+            f64::MAX
+        } else {
+            scale(1.0, exponent)
+        };
     }
     let resolution = histogram_schema.clamp(0, 8);
     let at = (index & ((1 << resolution) - 1)) << (8 - resolution);
     let fraction = FRACTIONS[usize::try_from(at).expect("masked to 8 bits")];
     let exponent = i64::from(index >> resolution) + 1;
-    if at == 0 && exponent == 1025 { f64::MAX } else { scale(fraction, exponent) }
+    if at == 0 && exponent == 1025 {
+        f64::MAX
+    } else {
+        scale(fraction, exponent)
+    }
 }
 
 /// Returns `fraction * 2^exponent` without rounding twice.

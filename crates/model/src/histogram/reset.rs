@@ -28,31 +28,48 @@ impl Histogram {
         if self.uses_custom_buckets() && self.custom_values != previous.custom_values {
             return self.is_reset_between_bounds(previous);
         }
-        if self.histogram_schema > previous.histogram_schema || self.zero_threshold < previous.zero_threshold {
+        if self.histogram_schema > previous.histogram_schema
+            || self.zero_threshold < previous.zero_threshold
+        {
             return true;
         }
         let (zero_before, threshold) = previous.zero_count_within(self.zero_threshold);
         if threshold != self.zero_threshold || self.zero_count < zero_before {
             return true;
         }
-        [false, true].into_iter().any(|negative| self.side_shrank(previous, negative))
+        [false, true]
+            .into_iter()
+            .any(|negative| self.side_shrank(previous, negative))
     }
 
     /// Returns this histogram's buckets on one side at `histogram_schema`, without those inside the zero bucket.
-    fn outside(&self, negative: bool, histogram_schema: i32, zero_threshold: f64) -> Vec<(i32, f64)> {
+    fn outside(
+        &self,
+        negative: bool,
+        histogram_schema: i32,
+        zero_threshold: f64,
+    ) -> Vec<(i32, f64)> {
         let custom = self.uses_custom_buckets();
         let mut merged: Vec<(i32, f64)> = Vec::new();
         let mut push = |(index, count): (i32, f64)| {
-            let index =
-                if custom { index } else { reduced_index(index, self.histogram_schema, histogram_schema) };
+            let index = if custom {
+                index
+            } else {
+                reduced_index(index, self.histogram_schema, histogram_schema)
+            };
             match merged.last_mut() {
                 Some(last) if last.0 == index => last.1 += count,
                 _ => merged.push((index, count)),
             }
         };
-        if negative { self.negative().for_each(&mut push) } else { self.positive().for_each(&mut push) }
+        if negative {
+            self.negative().for_each(&mut push);
+        } else {
+            self.positive().for_each(&mut push);
+        }
         if !custom && zero_threshold != 0.0 {
-            let inside = |b: &&(i32, f64)| exponential_bound(b.0, histogram_schema) <= zero_threshold;
+            let inside =
+                |b: &&(i32, f64)| exponential_bound(b.0, histogram_schema) <= zero_threshold;
             let skip = merged.iter().take_while(inside).count();
             merged.drain(..skip);
         }
@@ -74,7 +91,11 @@ impl Histogram {
 
     /// Compares what lies between the bounds that both have.
     fn is_reset_between_bounds(&self, previous: &Self) -> bool {
-        let common = self.custom_values.iter().copied().filter(|b| previous.custom_values.contains(b));
+        let common = self
+            .custom_values
+            .iter()
+            .copied()
+            .filter(|b| previous.custom_values.contains(b));
         let bounds: Vec<f64> = common.chain([f64::INFINITY]).collect();
         let rolled_up = |h: &Self| {
             let mut sums = vec![0.0; bounds.len()];
@@ -84,7 +105,10 @@ impl Histogram {
             }
             sums
         };
-        rolled_up(self).iter().zip(rolled_up(previous)).any(|(after, before)| *after < before)
+        rolled_up(self)
+            .iter()
+            .zip(rolled_up(previous))
+            .any(|(after, before)| *after < before)
     }
 
     /// Returns the hint a store gives this histogram, following `previous` in the same series.
@@ -96,21 +120,33 @@ impl Histogram {
         if self.reset_hint == ResetHint::Gauge {
             return ResetHint::Gauge;
         }
-        let Some(previous) = previous else { return ResetHint::Unknown };
+        let Some(previous) = previous else {
+            return ResetHint::Unknown;
+        };
         let continues = previous.reset_hint != ResetHint::Gauge
             && self.reset_hint != ResetHint::Reset
             && self.histogram_schema == previous.histogram_schema
             && self.zero_threshold == previous.zero_threshold
             && self.custom_values == previous.custom_values
-            && !Self { reset_hint: ResetHint::Unknown, ..self.clone() }.is_reset_after(previous);
-        if continues { ResetHint::NotReset } else { ResetHint::Unknown }
+            && !Self {
+                reset_hint: ResetHint::Unknown,
+                ..self.clone()
+            }
+            .is_reset_after(previous);
+        if continues {
+            ResetHint::NotReset
+        } else {
+            ResetHint::Unknown
+        }
     }
 
     /// Returns the histogram without buckets; its hint says what comparing the buckets with `previous` showed.
     #[must_use]
     pub fn without_buckets(&self, previous: Option<&Self>) -> Self {
         let reset_hint = match (self.reset_hint, previous) {
-            (ResetHint::Unknown, Some(previous)) if self.is_reset_after(previous) => ResetHint::Reset,
+            (ResetHint::Unknown, Some(previous)) if self.is_reset_after(previous) => {
+                ResetHint::Reset
+            }
             (ResetHint::Unknown, Some(_)) => ResetHint::NotReset,
             (hint, _) => hint,
         };
@@ -128,7 +164,8 @@ impl Histogram {
     #[must_use]
     pub fn same_data(&self, other: &Self) -> bool {
         let bits = |a: f64, b: f64| a.to_bits() == b.to_bits();
-        let all = |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| bits(*a, *b));
+        let all =
+            |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| bits(*a, *b));
         self.histogram_schema == other.histogram_schema
             && bits(self.count, other.count)
             && bits(self.sum, other.sum)
@@ -137,7 +174,13 @@ impl Histogram {
             && bits(self.zero_count, other.zero_count)
             && all(&self.negative_buckets, &other.negative_buckets)
             && all(&self.positive_buckets, &other.positive_buckets)
-            && self.negative().map(|b| b.0).eq(other.negative().map(|b| b.0))
-            && self.positive().map(|b| b.0).eq(other.positive().map(|b| b.0))
+            && self
+                .negative()
+                .map(|b| b.0)
+                .eq(other.negative().map(|b| b.0))
+            && self
+                .positive()
+                .map(|b| b.0)
+                .eq(other.positive().map(|b| b.0))
     }
 }

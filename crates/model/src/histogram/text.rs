@@ -15,7 +15,9 @@ pub fn format_g(value: f64) -> String {
         return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
     let scientific = format!("{value:e}");
-    let (mantissa, exponent) = scientific.split_once('e').expect("LowerExp writes an exponent");
+    let (mantissa, exponent) = scientific
+        .split_once('e')
+        .expect("LowerExp writes an exponent");
     let exponent: i32 = exponent.parse().expect("LowerExp writes a small exponent");
     if (-4..6).contains(&exponent) {
         return value.to_string();
@@ -29,19 +31,40 @@ impl Display for Bucket {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let open = if self.lower_inclusive { '[' } else { '(' };
         let close = if self.upper_inclusive { ']' } else { ')' };
-        write!(f, "{open}{},{}{close}:{}", format_g(self.lower), format_g(self.upper), format_g(self.count))
+        write!(
+            f,
+            "{open}{},{}{close}:{}",
+            format_g(self.lower),
+            format_g(self.upper),
+            format_g(self.count)
+        )
     }
 }
 
 impl Display for Histogram {
     /// Writes `{count:…, sum:…, bucket, …}` with the populated buckets, the lowest first.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{{count:{}, sum:{}", format_g(self.count), format_g(self.sum))?;
-        let mut negative: Vec<Bucket> = self.negative().map(|(i, count)| self.negative_bucket(i, count)).collect();
+        write!(
+            f,
+            "{{count:{}, sum:{}",
+            format_g(self.count),
+            format_g(self.sum)
+        )?;
+        let mut negative: Vec<Bucket> = self
+            .negative()
+            .map(|(i, count)| self.negative_bucket(i, count))
+            .collect();
         negative.reverse();
         let zero = (self.zero_count != 0.0).then(|| self.zero_bucket());
-        let positive = self.positive().map(|(i, count)| self.positive_bucket(i, count));
-        for bucket in negative.into_iter().chain(zero).chain(positive).filter(|b| b.count != 0.0) {
+        let positive = self
+            .positive()
+            .map(|(i, count)| self.positive_bucket(i, count));
+        for bucket in negative
+            .into_iter()
+            .chain(zero)
+            .chain(positive)
+            .filter(|b| b.count != 0.0)
+        {
             write!(f, ", {bucket}")?;
         }
         f.write_str("}")
@@ -62,7 +85,12 @@ impl Histogram {
             ("z_bucket", self.zero_count),
             ("z_bucket_w", self.zero_threshold),
         ];
-        parts.extend(numbers.iter().filter(|(_, x)| *x != 0.0).map(|(name, x)| format!("{name}:{}", format_g(*x))));
+        parts.extend(
+            numbers
+                .iter()
+                .filter(|(_, x)| *x != 0.0)
+                .map(|(name, x)| format!("{name}:{}", format_g(*x))),
+        );
         if self.uses_custom_buckets() {
             parts.push(format!("custom_values:{}", list(&self.custom_values)));
         }
@@ -80,7 +108,10 @@ impl Histogram {
                 if first.offset != 0 {
                     parts.push(format!("{prefix}offset:{}", first.offset));
                 }
-                parts.push(format!("{prefix}buckets:{}", list(&without_gaps(spans, buckets))));
+                parts.push(format!(
+                    "{prefix}buckets:{}",
+                    list(&without_gaps(spans, buckets))
+                ));
             }
         }
         format!("{{{{{}}}}}", parts.join(" "))
@@ -94,7 +125,10 @@ fn without_gaps(spans: &[Span], buckets: &[f64]) -> Vec<f64> {
     let mut filled = Vec::new();
     for (at, span) in spans.iter().enumerate() {
         if at > 0 {
-            filled.extend(std::iter::repeat_n(0.0, usize::try_from(span.offset).unwrap_or(0).min(LONGEST)));
+            filled.extend(std::iter::repeat_n(
+                0.0,
+                usize::try_from(span.offset).unwrap_or(0).min(LONGEST),
+            ));
         }
         filled.extend(counts.by_ref().take(span.length as usize));
     }
@@ -104,7 +138,12 @@ fn without_gaps(spans: &[Span], buckets: &[f64]) -> Vec<f64> {
 fn list(values: &[f64]) -> String {
     let mut text = String::from("[");
     for (at, value) in values.iter().enumerate() {
-        let _ = write!(text, "{}{}", if at == 0 { "" } else { " " }, format_g(*value));
+        let _ = write!(
+            text,
+            "{}{}",
+            if at == 0 { "" } else { " " },
+            format_g(*value)
+        );
     }
     text.push(']');
     text

@@ -23,8 +23,16 @@ impl Bucket {
         if linear {
             return (value - self.lower) / (self.upper - self.lower);
         }
-        let (lower, upper, at) = (self.lower.abs().log2(), self.upper.abs().log2(), value.abs().log2());
-        if value > 0.0 { (at - lower) / (upper - lower) } else { 1.0 - (at - upper) / (lower - upper) }
+        let (lower, upper, at) = (
+            self.lower.abs().log2(),
+            self.upper.abs().log2(),
+            value.abs().log2(),
+        );
+        if value > 0.0 {
+            (at - lower) / (upper - lower)
+        } else {
+            1.0 - (at - upper) / (lower - upper)
+        }
     }
 }
 
@@ -36,14 +44,20 @@ impl Histogram {
         let mut populated = [false; 2];
         for negative in [false, true] {
             let mut slots: Vec<Slot> = Vec::new();
-            let listed: Vec<(i32, f64)> =
-                if negative { self.negative().collect() } else { self.positive().collect() };
+            let listed: Vec<(i32, f64)> = if negative {
+                self.negative().collect()
+            } else {
+                self.positive().collect()
+            };
             for (index, before) in listed {
                 let mut after = before;
                 if before != 0.0 {
                     populated[usize::from(negative)] = true;
-                    let bucket =
-                        if negative { self.negative_bucket(index, before) } else { self.positive_bucket(index, before) };
+                    let bucket = if negative {
+                        self.negative_bucket(index, before)
+                    } else {
+                        self.positive_bucket(index, before)
+                    };
                     let middle;
                     (after, middle) = kept(&bucket, value, keep, !negative, custom);
                     trimmed |= after.to_bits() != before.to_bits();
@@ -79,7 +93,10 @@ fn kept(bucket: &Bucket, value: f64, keep: Keep, positive: bool, custom: bool) -
         Keep::Above => (bucket.lower >= value, bucket.upper > value),
     };
     if whole {
-        return (bucket.count, middle(bucket.lower, bucket.upper, positive, custom));
+        return (
+            bucket.count,
+            middle(bucket.lower, bucket.upper, positive, custom),
+        );
     }
     if !partly {
         return (0.0, 0.0);
@@ -90,18 +107,28 @@ fn kept(bucket: &Bucket, value: f64, keep: Keep, positive: bool, custom: bool) -
     let below = bucket.count * bucket.fraction_below(value, custom);
     match keep {
         Keep::Below => (below, middle(bucket.lower, value, positive, custom)),
-        Keep::Above => (bucket.count - below, middle(value, bucket.upper, positive, custom)),
+        Keep::Above => (
+            bucket.count - below,
+            middle(value, bucket.upper, positive, custom),
+        ),
     }
 }
 
 /// A bucket without an end has no known distribution; from 0 to a positive upper bound it is taken as even.
 fn kept_of_infinite(bucket: &Bucket, value: f64, keep: Keep) -> (f64, f64) {
     let finite = |x: f64| if x.is_infinite() { 0.0 } else { x };
-    let Bucket { lower, upper, count, .. } = *bucket;
+    let Bucket {
+        lower,
+        upper,
+        count,
+        ..
+    } = *bucket;
     if lower == f64::NEG_INFINITY {
         return match keep {
             Keep::Below if value >= upper => (count, 0.0),
-            Keep::Below if value > 0.0 && upper > 0.0 && upper != f64::INFINITY => (count * value / upper, value / 2.0),
+            Keep::Below if value > 0.0 && upper > 0.0 && upper != f64::INFINITY => {
+                (count * value / upper, value / 2.0)
+            }
             Keep::Below if upper <= 0.0 => (count, value),
             Keep::Above if value <= lower => (count, 0.0),
             Keep::Above if value >= 0.0 && upper > value && upper != f64::INFINITY => {
@@ -118,16 +145,30 @@ fn kept_of_infinite(bucket: &Bucket, value: f64, keep: Keep) -> (f64, f64) {
 
 fn kept_of_zero(zero: &Bucket, value: f64, keep: Keep, populated: [bool; 2]) -> (f64, f64) {
     let [positive, negative] = populated;
-    let upper = if negative && !positive { 0.0 } else { zero.upper };
-    let lower = if positive && !negative { 0.0 } else { zero.lower };
+    let upper = if negative && !positive {
+        0.0
+    } else {
+        zero.upper
+    };
+    let lower = if positive && !negative {
+        0.0
+    } else {
+        zero.lower
+    };
     let all = (zero.count, (lower + upper) / 2.0);
     match keep {
         Keep::Below if value <= lower => (0.0, 0.0),
         Keep::Below if value >= upper => all,
-        Keep::Below => (zero.count * ((value - lower) / (upper - lower)), (lower + value) / 2.0),
+        Keep::Below => (
+            zero.count * ((value - lower) / (upper - lower)),
+            (lower + value) / 2.0,
+        ),
         Keep::Above if value <= lower => all,
         Keep::Above if value >= upper => (0.0, 0.0),
-        Keep::Above => (zero.count * ((upper - value) / (upper - lower)), (value + upper) / 2.0),
+        Keep::Above => (
+            zero.count * ((upper - value) / (upper - lower)),
+            (value + upper) / 2.0,
+        ),
     }
 }
 

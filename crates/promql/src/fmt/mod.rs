@@ -27,9 +27,9 @@ pub fn quote_bytes(bytes: &[u8]) -> String {
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
             if c == '"' {
-                out.push_str("\\\"")
+                out.push_str("\\\"");
             } else {
-                push_escaped(&mut out, c)
+                push_escaped(&mut out, c);
             }
         }
         for byte in chunk.invalid() {

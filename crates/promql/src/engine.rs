@@ -1,0 +1,218 @@
+//! The query engine's front door.
+//!
+//! **Invariant:** no clock, no global state: the same query over the same view with the same options gives the same
+//! answer, bit for bit.
+
+use crate::{
+    ast::{Expr, ValueType},
+    error::QueryError,
+    eval::{Eval, Rules},
+    parse::{self, ParseOptions},
+    plan::{self, Plan, Settings},
+    result::{QueryResult, QueryStats},
+    stack,
+};
+use narthex_model::storage::{Context, Store, TimeRange, View};
+
+/// How queries are evaluated.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOptions {
+    /// How old a sample may be to stand for an instant.
+    pub lookback_delta_ms: i64,
+    /// The most samples a query may hold at once.
+    pub max_samples: u64,
+    /// The step of subqueries that name none.
+    pub default_subquery_step_ms: i64,
+    /// Which parts of the language are on.
+    pub parse: ParseOptions,
+    /// Whether metric names are dropped at the end of a query rather than where they lose their meaning.
+    pub delayed_name_removal: bool,
+    /// Whether the labels `__type__` and `__unit__` are looked at.
+    pub type_and_unit_labels: bool,
+    /// Whether start times of counters are used.
+    pub use_start_timestamps: bool,
+}
+
+impl Default for EngineOptions {
+    /// Prometheus' defaults with the whole language on.
+    fn default() -> Self {
+        Self {
+            lookback_delta_ms: 300_000,
+            max_samples: 50_000_000,
+            default_subquery_step_ms: 60_000,
+            parse: ParseOptions::default(),
+            delayed_name_removal: false,
+            type_and_unit_labels: false,
+            use_start_timestamps: false,
+        }
+    }
+}
+
+/// Evaluates queries over stores.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    options: EngineOptions,
+}
+
+/// The instants a query is about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Times {
+    start_ms: i64,
+    end_ms: i64,
+    /// 0 for one instant.
+    step_ms: i64,
+}
+
+impl Engine {
+    /// Returns an engine with these options.
+    #[must_use]
+    pub fn new(options: EngineOptions) -> Self {
+        Self { options }
+    }
+
+    /// Returns the options.
+    #[must_use]
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    /// Evaluates `query` at one instant.
+    ///
+    /// # Errors
+    /// Fails with the first thing wrong with the query, the data, or the limits of `ctx`.
+    pub fn instant(
+        &self,
+        store: &dyn Store,
+        query: &str,
+        time_ms: i64,
+        ctx: &Context,
+    ) -> Result<QueryResult, QueryError> {
+        let times = Times {
+            start_ms: time_ms,
+            end_ms: time_ms,
+            step_ms: 0,
+        };
+        self.run(store, query, times, ctx)
+    }
+
+    /// Evaluates `query` at `start_ms` and every `step_ms` from there on up to `end_ms`.
+    ///
+    /// # Errors
+    /// As `instant`; also when the query's value is not a vector or a scalar, or the step is not positive.
+    pub fn range(
+        &self,
+        store: &dyn Store,
+        query: &str,
+        start_ms: i64,
+        end_ms: i64,
+        step_ms: i64,
+        ctx: &Context,
+    ) -> Result<QueryResult, QueryError> {
+        if step_ms <= 0 {
+            return Err(QueryError::Invalid(
+                "the step of a range query must be positive".to_owned(),
+            ));
+        }
+        self.run(
+            store,
+            query,
+            Times {
+                start_ms,
+                end_ms,
+                step_ms,
+            },
+            ctx,
+        )
+    }
+
+    /// Prints what evaluating `query` would do; `step_ms` 0 is an instant query.
+    ///
+    /// # Errors
+    /// Fails with the first thing wrong with the query.
+    pub fn explain(
+        &self,
+        query: &str,
+        start_ms: i64,
+        end_ms: i64,
+        step_ms: i64,
+    ) -> Result<String, QueryError> {
+        let expr = parse::parse_with(query, self.options.parse)?;
+        let times = Times {
+            start_ms,
+            end_ms,
+            step_ms,
+        };
+        let depth = expr.depth() as usize;
+        stack::with_room(depth, || {
+            self.plan(&expr, times).map(|plan| plan.to_string())
+        })
+    }
+
+    fn run(
+        &self,
+        store: &dyn Store,
+        query: &str,
+        times: Times,
+        ctx: &Context,
+    ) -> Result<QueryResult, QueryError> {
+        let expr = parse::parse_with(query, self.options.parse)?;
+        let value_type = expr.value_type();
+        if times.step_ms > 0 && !matches!(value_type, ValueType::Vector | ValueType::Scalar) {
+            let got = crate::fmt::quote(value_type.documented());
+            let text = format!(
+                "invalid expression type {got} for range query, must be Scalar or instant Vector"
+            );
+            return Err(QueryError::Invalid(text));
+        }
+        ctx.stop.check()?;
+        let depth = expr.depth() as usize;
+        stack::with_room(depth, || {
+            let plan = self.plan(&expr, times)?;
+            let range = plan
+                .selectors
+                .iter()
+                .map(|s| s.range)
+                .reduce(TimeRange::hull);
+            let view = store.view(range.unwrap_or(TimeRange::new(0, -1)))?;
+            self.evaluate(&plan, &*view, query, times.step_ms > 0, ctx)
+        })
+    }
+
+    fn plan(&self, expr: &Expr, times: Times) -> Result<Plan, QueryError> {
+        let settings = Settings {
+            lookback_ms: self.options.lookback_delta_ms,
+            default_subquery_step_ms: self.options.default_subquery_step_ms.max(1),
+            start_times: self.options.use_start_timestamps,
+        };
+        plan::build(expr, times.start_ms, times.end_ms, times.step_ms, settings)
+    }
+
+    fn evaluate(
+        &self,
+        plan: &Plan,
+        view: &dyn View,
+        query: &str,
+        range: bool,
+        ctx: &Context,
+    ) -> Result<QueryResult, QueryError> {
+        let rules = Rules {
+            lookback_ms: self.options.lookback_delta_ms,
+            delayed_name_removal: self.options.delayed_name_removal,
+            type_and_unit_labels: self.options.type_and_unit_labels,
+            start_times: self.options.use_start_timestamps,
+        };
+        let eval = Eval::new(plan, rules, view, ctx, self.options.max_samples)?;
+        let value = eval.answer(plan, range)?;
+        let (warnings, infos) = eval.notes().texts(query);
+        let stats = QueryStats {
+            peak_samples: eval.memory.peak_samples(),
+            samples_read: eval.memory.read_samples(),
+        };
+        Ok(QueryResult {
+            value,
+            warnings,
+            infos,
+            stats,
+        })
+    }
+}

@@ -1,0 +1,406 @@
+//! Aggregations that give one series a group.
+//!
+//! **Invariant:** input is consumed as it streams in; what is kept is one accumulator a group and step. Groups come
+//! out in the order in which they were first seen.
+
+use super::{Block, Eval, Outcome, Sample, Series, Value};
+use crate::{
+    error::QueryError,
+    functions::{over_histograms::HistogramMean, over_time::Mean, quantile::quantile},
+    lex::AggregateOp,
+    math::kahan_add,
+    notes::{HistogramOperation, Note},
+    plan::{Aggregate, Steps},
+    span::Span,
+};
+use narthex_model::{
+    Histogram, LabelHash, LabelSet, METRIC_NAME,
+    cell::{self, ABSENT},
+    histogram::{HistogramSum, ResetHint},
+    storage::Grouping,
+};
+use std::{collections::HashMap, sync::Arc};
+
+/// Numbers groups by their labels.
+pub(super) struct GroupIndex {
+    grouping: Grouping,
+    numbers: HashMap<LabelHash, usize, foldhash::fast::RandomState>,
+}
+
+impl GroupIndex {
+    pub(super) fn new(aggregate: &Aggregate) -> Self {
+        let grouping = Grouping {
+            without: aggregate.without,
+            names: aggregate.grouping.clone(),
+        };
+        Self {
+            grouping,
+            numbers: HashMap::default(),
+        }
+    }
+
+    /// Returns the group of a series, and whether it is new.
+    pub(super) fn group(&mut self, series: &Series) -> (usize, bool) {
+        let everything = !self.grouping.without && self.grouping.names.is_empty();
+        let key = if everything {
+            LabelHash::EMPTY
+        } else {
+            series.group_key(&self.grouping)
+        };
+        let next = self.numbers.len();
+        let group = *self.numbers.entry(key).or_insert(next);
+        (group, group == next)
+    }
+
+    /// Returns the labels of the group a series belongs to.
+    pub(super) fn labels(&self, series: &Series) -> LabelSet {
+        let mut names: Vec<&str> = self.grouping.names.iter().map(|name| &**name).collect();
+        if self.grouping.without {
+            names.push(METRIC_NAME);
+            return series.labels().without(&names);
+        }
+        if names.is_empty() {
+            LabelSet::empty()
+        } else {
+            series.labels().only(&names)
+        }
+    }
+}
+
+impl Eval<'_> {
+    pub(super) fn aggregate(&self, a: &Aggregate, steps: Steps) -> Outcome<Block> {
+        let block = match a.op {
+            AggregateOp::Topk
+            | AggregateOp::Bottomk
+            | AggregateOp::Limitk
+            | AggregateOp::LimitRatio => self.pick(a, steps)?,
+            AggregateOp::CountValues => self.count_values(a, steps)?,
+            _ => self.fold(a, steps)?,
+        };
+        self.charge(block)
+    }
+
+    fn fold(&self, a: &Aggregate, steps: Steps) -> Outcome<Block> {
+        let mut params = Vec::new();
+        if let Some(param) = &a.param {
+            params = self.scalar(param, steps)?;
+            self.note_quantiles(&params, param.span);
+        }
+        let span = a.input.span;
+        let mut index = GroupIndex::new(a);
+        let mut series: Vec<Series> = Vec::new();
+        let mut groups = Accumulators::new(a.op, steps.count);
+        self.stream(&a.input, steps, &mut |block| {
+            for row in 0..block.len() {
+                let (group, new) = index.group(&block.series[row]);
+                if new {
+                    series.push(Series::new(index.labels(&block.series[row])));
+                    groups.grow();
+                }
+                series[group].drop_name |= block.series[row].drop_name;
+                self.fold_row(a.op, &mut groups, group, &block, row, span);
+            }
+            Ok(())
+        })?;
+        let mut result = Block::new(steps.count);
+        for (group, series) in series.into_iter().enumerate() {
+            let row = result.add_row(series);
+            for step in 0..steps.count {
+                let q = params.get(step).copied().unwrap_or_default();
+                if let Some(value) = self.finish_cell(&mut groups, group, step, q, span) {
+                    result.set(row, step, value);
+                }
+            }
+        }
+        result.drop_empty_rows();
+        Ok(result)
+    }
+
+    fn note_quantiles(&self, params: &[f64], span: Span) {
+        let (lowest, highest) = extremes(params);
+        if params.iter().any(|q| q.is_nan()) {
+            self.notes().add(Note::invalid_quantile(f64::NAN, span));
+        }
+        if highest > 1.0 {
+            self.notes().add(Note::invalid_quantile(highest, span));
+        }
+        if lowest < 0.0 {
+            self.notes().add(Note::invalid_quantile(lowest, span));
+        }
+    }
+
+    fn fold_row(
+        &self,
+        op: AggregateOp,
+        groups: &mut Accumulators,
+        group: usize,
+        block: &Block,
+        row: usize,
+        span: Span,
+    ) {
+        if block.dense {
+            groups.add_floats(group, block.row(row));
+            return;
+        }
+        for step in 0..block.steps {
+            match block.sample(row, step) {
+                Sample::Absent => {}
+                Sample::Float(x) => groups.add_float(group, step, x),
+                Sample::Histogram(h) => match op {
+                    AggregateOp::Sum | AggregateOp::Avg => {
+                        self.add_histogram(op, groups, group, step, h, &block.series[row], span);
+                    }
+                    AggregateOp::Count | AggregateOp::Group => groups.add_float(group, step, 1.0),
+                    _ => self
+                        .notes()
+                        .add(Note::histogram_ignored_in_aggregation(op.as_str(), span)),
+                },
+            }
+        }
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "where to add, what, and what to blame"
+    )]
+    fn add_histogram(
+        &self,
+        op: AggregateOp,
+        groups: &mut Accumulators,
+        group: usize,
+        step: usize,
+        h: &Arc<Histogram>,
+        series: &Series,
+        span: Span,
+    ) {
+        let has_floats = groups.seen(group, step);
+        let kept = groups
+            .histograms
+            .entry((group, step))
+            .or_insert_with(|| HistogramGroup {
+                seen_floats_first: has_floats,
+                ..HistogramGroup::default()
+            });
+        if kept.incompatible {
+            return;
+        }
+        // A group that began with a float is mixed and has no result: Prometheus does not add up its histograms.
+        if kept.seen_floats_first {
+            return;
+        }
+        match h.reset_hint {
+            ResetHint::Reset => kept.reset_seen = true,
+            ResetHint::NotReset => kept.not_reset_seen = true,
+            ResetHint::Unknown | ResetHint::Gauge => {}
+        }
+        let added = match &mut kept.sum {
+            None => {
+                kept.sum = Some(if op == AggregateOp::Avg {
+                    HistogramFold::Mean(Box::new(HistogramMean::new((**h).clone())))
+                } else {
+                    HistogramFold::Sum(Box::new(HistogramSum::new((**h).clone())))
+                });
+                return;
+            }
+            Some(HistogramFold::Sum(sum)) => sum.add(h).map(|notes| notes.bounds_reconciled),
+            Some(HistogramFold::Mean(mean)) => mean.add(h),
+        };
+        match added {
+            Ok(true) => self.notes().add(Note::bounds_reconciled(
+                HistogramOperation::Aggregation,
+                span,
+            )),
+            Ok(false) => {}
+            Err(_) => {
+                kept.incompatible = true;
+                self.notes()
+                    .add(Note::mixed_exponential_custom(&series.metric_name(), span));
+            }
+        }
+    }
+
+    fn finish_cell(
+        &self,
+        groups: &mut Accumulators,
+        group: usize,
+        step: usize,
+        q: f64,
+        span: Span,
+    ) -> Option<Value> {
+        let has_floats = groups.seen(group, step);
+        let Some(kept) = groups.histograms.remove(&(group, step)) else {
+            return if has_floats {
+                Some(Value::Float(groups.finish(group, step, q)))
+            } else {
+                None
+            };
+        };
+        if kept.incompatible {
+            return None;
+        }
+        if has_floats {
+            self.notes().add(Note::mixed_in_aggregation(span));
+            return None;
+        }
+        if kept.reset_seen && kept.not_reset_seen {
+            self.notes()
+                .add(Note::reset_conflict(HistogramOperation::Aggregation, span));
+        }
+        let mut result = match kept.sum? {
+            HistogramFold::Sum(sum) => sum.finish(),
+            HistogramFold::Mean(mean) => mean.finish(),
+        };
+        result.compact();
+        Some(Value::Histogram(Arc::new(result)))
+    }
+}
+
+/// Returns the lowest and the highest value that is no NaN; infinities the wrong way round if there is none.
+pub(super) fn extremes(values: &[f64]) -> (f64, f64) {
+    values
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
+            (low.min(*x), high.max(*x))
+        })
+}
+
+/// Folds of all groups and steps; `[group * steps + step]`.
+struct Accumulators {
+    op: AggregateOp,
+    steps: usize,
+    /// Sum, extreme, or mean of a variance.
+    values: Vec<f64>,
+    /// Compensation of a sum, or sum of squares of a variance.
+    seconds: Vec<f64>,
+    counts: Vec<f64>,
+    means: Vec<Option<Mean>>,
+    lists: Vec<Vec<f64>>,
+    histograms: HashMap<(usize, usize), HistogramGroup>,
+}
+
+#[derive(Default)]
+struct HistogramGroup {
+    sum: Option<HistogramFold>,
+    seen_floats_first: bool,
+    incompatible: bool,
+    reset_seen: bool,
+    not_reset_seen: bool,
+}
+
+enum HistogramFold {
+    Sum(Box<HistogramSum>),
+    Mean(Box<HistogramMean>),
+}
+
+impl Accumulators {
+    fn new(op: AggregateOp, steps: usize) -> Self {
+        Self {
+            op,
+            steps,
+            values: Vec::new(),
+            seconds: Vec::new(),
+            counts: Vec::new(),
+            means: Vec::new(),
+            lists: Vec::new(),
+            histograms: HashMap::new(),
+        }
+    }
+
+    fn grow(&mut self) {
+        let size = self.counts.len() + self.steps;
+        self.counts.resize(size, 0.0);
+        match self.op {
+            // −0 is what leaves every first value as it is.
+            AggregateOp::Sum => {
+                self.values.resize(size, -0.0);
+                self.seconds.resize(size, 0.0);
+            }
+            AggregateOp::Avg => self.means.resize(size, None),
+            AggregateOp::Quantile => self.lists.resize(size, Vec::new()),
+            AggregateOp::Min | AggregateOp::Max => self.values.resize(size, cell::NAN),
+            AggregateOp::Stddev | AggregateOp::Stdvar => {
+                self.values.resize(size, 0.0);
+                self.seconds.resize(size, 0.0);
+            }
+            _ => {}
+        }
+    }
+
+    fn seen(&self, group: usize, step: usize) -> bool {
+        self.counts[group * self.steps + step] > 0.0
+    }
+
+    /// Adds a row without gaps.
+    fn add_floats(&mut self, group: usize, row: &[f64]) {
+        let begin = group * self.steps;
+        if self.op == AggregateOp::Sum {
+            let end = begin + self.steps;
+            let (sums, lost) = (&mut self.values[begin..end], &mut self.seconds[begin..end]);
+            for (((sum, lost), count), x) in sums
+                .iter_mut()
+                .zip(lost)
+                .zip(&mut self.counts[begin..end])
+                .zip(row)
+            {
+                (*sum, *lost) = kahan_add(*x, *sum, *lost);
+                *count += 1.0;
+            }
+            return;
+        }
+        for (step, x) in row.iter().enumerate() {
+            self.add_float(group, step, *x);
+        }
+    }
+
+    fn add_float(&mut self, group: usize, step: usize, x: f64) {
+        let at = group * self.steps + step;
+        self.counts[at] += 1.0;
+        let first = self.counts[at] == 1.0;
+        match self.op {
+            AggregateOp::Sum => {
+                (self.values[at], self.seconds[at]) =
+                    kahan_add(x, self.values[at], self.seconds[at]);
+            }
+            AggregateOp::Avg => match &mut self.means[at] {
+                Some(mean) => mean.add(x),
+                empty => *empty = Some(Mean::new(x)),
+            },
+            AggregateOp::Min if x < self.values[at] || self.values[at].is_nan() => {
+                self.values[at] = x;
+            }
+            AggregateOp::Max if x > self.values[at] || self.values[at].is_nan() => {
+                self.values[at] = x;
+            }
+            AggregateOp::Quantile => self.lists[at].push(x),
+            AggregateOp::Stddev | AggregateOp::Stdvar if first => {
+                self.values[at] = x;
+                self.seconds[at] = if x.is_finite() { 0.0 } else { cell::NAN };
+            }
+            AggregateOp::Stddev | AggregateOp::Stdvar => {
+                let delta = x - self.values[at];
+                self.values[at] += delta / self.counts[at];
+                self.seconds[at] += delta * (x - self.values[at]);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, group: usize, step: usize, q: f64) -> f64 {
+        let at = group * self.steps + step;
+        match self.op {
+            AggregateOp::Sum => self.values[at] + self.seconds[at],
+            AggregateOp::Avg => self.means[at].map_or(ABSENT, Mean::finish),
+            AggregateOp::Count => self.counts[at],
+            AggregateOp::Group => 1.0,
+            AggregateOp::Quantile => quantile(q, &mut self.lists[at]),
+            AggregateOp::Stdvar => self.seconds[at] / self.counts[at],
+            AggregateOp::Stddev => (self.seconds[at] / self.counts[at]).sqrt(),
+            _ => self.values[at],
+        }
+    }
+}
+
+/// Turns an unexpected missing parameter into an error.
+pub(super) fn missing_parameter() -> QueryError {
+    QueryError::Execution("an aggregation lacks its parameter".to_owned())
+}

@@ -1,0 +1,323 @@
+//! Binary operators on two samples, and vectors with scalars.
+//!
+//! **Invariant:** what the operand types cannot do gives a note and no sample, never an error.
+
+use super::{Eval, Outcome, Sample, Sink, Value, matching::Operation};
+use crate::{
+    ast::{BinaryOp, ValueType},
+    notes::{HistogramOperation, Note},
+    plan::{Binary, Node, Steps},
+    span::Span,
+};
+use narthex_model::{
+    Histogram,
+    cell::{self, ABSENT},
+    histogram::{Keep, ResetHint},
+};
+use std::sync::Arc;
+
+/// Computes an operator on two numbers; comparisons give 0 or 1.
+pub(crate) fn scalar_operation(op: BinaryOp, l: f64, r: f64) -> f64 {
+    match op {
+        BinaryOp::Add => l + r,
+        BinaryOp::Sub => l - r,
+        BinaryOp::Mul => l * r,
+        BinaryOp::Div => l / r,
+        BinaryOp::Mod => l % r,
+        BinaryOp::Pow => l.powf(r),
+        BinaryOp::Atan2 => l.atan2(r),
+        _ => f64::from(compare(op, l, r)),
+    }
+}
+
+fn compare(op: BinaryOp, l: f64, r: f64) -> bool {
+    match op {
+        BinaryOp::Eq => l == r,
+        BinaryOp::Ne => l != r,
+        BinaryOp::Gt => l > r,
+        BinaryOp::Lt => l < r,
+        BinaryOp::Ge => l >= r,
+        BinaryOp::Le => l <= r,
+        _ => false,
+    }
+}
+
+/// What an operator makes of two samples.
+pub(super) struct Combined {
+    pub(super) value: Option<Value>,
+    /// Whether a comparison holds; true for all other operators.
+    pub(super) keep: bool,
+    pub(super) info: Option<Note>,
+    /// A warning, with which vectors drop the sample but scalars do not.
+    pub(super) warning: Option<Note>,
+}
+
+impl Combined {
+    fn kept(value: Value) -> Self {
+        Self {
+            value: Some(value),
+            keep: true,
+            info: None,
+            warning: None,
+        }
+    }
+
+    fn refused(note: Note) -> Self {
+        Self {
+            value: None,
+            keep: false,
+            info: Some(note),
+            warning: None,
+        }
+    }
+}
+
+/// Computes an operator on two samples; `span` is the operation's place.
+pub(super) fn combine(op: BinaryOp, l: Sample<'_>, r: Sample<'_>, span: Span) -> Combined {
+    match (l, r) {
+        (Sample::Float(l), Sample::Float(r)) => match op {
+            BinaryOp::TrimUpper | BinaryOp::TrimLower => Combined::refused(
+                Note::incompatible_types(op.as_str(), "float", "float", span),
+            ),
+            _ if op.is_comparison() => Combined {
+                keep: compare(op, l, r),
+                ..Combined::kept(Value::Float(l))
+            },
+            _ => Combined::kept(Value::Float(scalar_operation(op, l, r))),
+        },
+        (Sample::Float(l), Sample::Histogram(r)) => match op {
+            BinaryOp::Mul => changed(r, |h| {
+                h.scale(l);
+                h.compact();
+            }),
+            _ => Combined::refused(Note::incompatible_types(
+                op.as_str(),
+                "float",
+                "histogram",
+                span,
+            )),
+        },
+        (Sample::Histogram(l), Sample::Float(r)) => match op {
+            BinaryOp::Mul => changed(l, |h| {
+                h.scale(r);
+                h.compact();
+            }),
+            BinaryOp::Div => changed(l, |h| {
+                h.divide(r);
+                h.compact();
+            }),
+            BinaryOp::TrimUpper => changed(l, |h| h.trim(r, Keep::Below)),
+            BinaryOp::TrimLower => changed(l, |h| h.trim(r, Keep::Above)),
+            _ => Combined::refused(Note::incompatible_types(
+                op.as_str(),
+                "histogram",
+                "float",
+                span,
+            )),
+        },
+        (Sample::Histogram(l), Sample::Histogram(r)) => two_histograms(op, l, r, span),
+        _ => Combined {
+            value: None,
+            keep: false,
+            info: None,
+            warning: None,
+        },
+    }
+}
+
+fn changed(h: &Histogram, change: impl FnOnce(&mut Histogram)) -> Combined {
+    let mut h = h.clone();
+    change(&mut h);
+    Combined::kept(Value::Histogram(Arc::new(h)))
+}
+
+fn two_histograms(op: BinaryOp, l: &Arc<Histogram>, r: &Arc<Histogram>, span: Span) -> Combined {
+    let operation = match op {
+        BinaryOp::Eq | BinaryOp::Ne => {
+            let keep = l.same_data(r) == (op == BinaryOp::Eq);
+            return Combined {
+                keep,
+                ..Combined::kept(Value::Histogram(Arc::clone(l)))
+            };
+        }
+        BinaryOp::Add => HistogramOperation::Addition,
+        BinaryOp::Sub => HistogramOperation::Subtraction,
+        _ => {
+            return Combined::refused(Note::incompatible_types(
+                op.as_str(),
+                "histogram",
+                "histogram",
+                span,
+            ));
+        }
+    };
+    let mut result = (**l).clone();
+    let notes = if op == BinaryOp::Add {
+        result.add(r)
+    } else {
+        result.subtract(r)
+    };
+    let Ok(notes) = notes else {
+        let warning = Note::incompatible_buckets(op.as_str(), span);
+        return Combined {
+            value: None,
+            keep: false,
+            info: None,
+            warning: Some(warning),
+        };
+    };
+    if op == BinaryOp::Sub {
+        result.reset_hint = ResetHint::Gauge;
+    }
+    result.compact();
+    Combined {
+        info: notes
+            .bounds_reconciled
+            .then(|| Note::bounds_reconciled(operation, span)),
+        warning: notes
+            .reset_conflict
+            .then(|| Note::reset_conflict(operation, span)),
+        ..Combined::kept(Value::Histogram(Arc::new(result)))
+    }
+}
+
+impl Eval<'_> {
+    pub(super) fn stream_binary(
+        &self,
+        b: &Binary,
+        node: &Node,
+        steps: Steps,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
+        match (b.lhs.value_type, b.rhs.value_type) {
+            (ValueType::Vector, ValueType::Vector) => {
+                let (lhs, rhs) = (self.collect(&b.lhs, steps)?, self.collect(&b.rhs, steps)?);
+                let operation = Operation::new(self, b, node.span);
+                sink(self.charge(operation.run(&lhs, &rhs, steps)?)?)
+            }
+            (ValueType::Vector, _) => {
+                let scalars = self.scalar(&b.rhs, steps)?;
+                self.stream_with_scalar(b, &b.lhs, &scalars, false, node.span, steps, sink)
+            }
+            (_, ValueType::Vector) => {
+                let scalars = self.scalar(&b.lhs, steps)?;
+                self.stream_with_scalar(b, &b.rhs, &scalars, true, node.span, steps, sink)
+            }
+            _ => {
+                // A scalar operation that stands where a vector is wanted cannot pass the type checker.
+                Err(crate::error::QueryError::Execution(
+                    "expected an instant vector".to_owned(),
+                ))
+            }
+        }
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "both operands, their order and the usual three"
+    )]
+    fn stream_with_scalar(
+        &self,
+        b: &Binary,
+        vector: &Node,
+        scalars: &[f64],
+        swapped: bool,
+        span: Span,
+        steps: Steps,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
+        let drops_name = b.op.changes_meaning() || b.return_bool;
+        let delayed = self.rules.delayed_name_removal;
+        let work = |mut block: super::Block| -> Outcome<super::Block> {
+            if block.dense && !matches!(b.op, BinaryOp::TrimUpper | BinaryOp::TrimLower) {
+                dense_with_scalar(b, &mut block, scalars, swapped);
+            } else {
+                self.mixed_with_scalar(b, &mut block, scalars, swapped, span);
+            }
+            if !block.dense {
+                block.drop_empty_rows();
+            }
+            if drops_name {
+                block.series.iter_mut().for_each(|s| s.forget_name(delayed));
+            }
+            Ok(block)
+        };
+        if delayed || !drops_name {
+            return self.stream(vector, steps, &mut |block| sink(work(block)?));
+        }
+        let whole = work(self.collect(vector, steps)?)?;
+        sink(super::rows::merge_equal(whole)?)
+    }
+
+    fn mixed_with_scalar(
+        &self,
+        b: &Binary,
+        block: &mut super::Block,
+        scalars: &[f64],
+        swapped: bool,
+        span: Span,
+    ) {
+        for row in 0..block.len() {
+            for (step, scalar) in scalars.iter().enumerate() {
+                let sample = block.sample(row, step);
+                if matches!(sample, Sample::Absent) {
+                    continue;
+                }
+                let scalar = Sample::Float(*scalar);
+                let (l, r) = if swapped {
+                    (scalar, sample)
+                } else {
+                    (sample, scalar)
+                };
+                let combined = combine(b.op, l, r, span);
+                if let Some(note) = combined.info.filter(|_| combined.value.is_none()) {
+                    self.notes().add(note);
+                    block.row_mut(row)[step] = ABSENT;
+                    continue;
+                }
+                let value = match combined.value {
+                    // The vector's sample is what a comparison keeps, on whichever side it stands.
+                    Some(_) if b.op.is_comparison() && swapped => owned(sample),
+                    value => value,
+                };
+                let value = if b.return_bool {
+                    Some(Value::Float(f64::from(combined.keep)))
+                } else {
+                    value
+                };
+                match value.filter(|_| combined.keep || b.return_bool) {
+                    Some(value) => block.set(row, step, value),
+                    None => block.row_mut(row)[step] = ABSENT,
+                }
+            }
+        }
+    }
+}
+
+fn owned(sample: Sample<'_>) -> Option<Value> {
+    match sample {
+        Sample::Absent => None,
+        Sample::Float(x) => Some(Value::Float(x)),
+        Sample::Histogram(h) => Some(Value::Histogram(Arc::clone(h))),
+    }
+}
+
+/// The kernel for floats only.
+fn dense_with_scalar(b: &Binary, block: &mut super::Block, scalars: &[f64], swapped: bool) {
+    let filters = b.op.is_comparison() && !b.return_bool;
+    for row in block.cells.chunks_exact_mut(scalars.len().max(1)) {
+        for (x, scalar) in row.iter_mut().zip(scalars) {
+            let (l, r) = if swapped {
+                (*scalar, *x)
+            } else {
+                (*x, *scalar)
+            };
+            if !filters {
+                *x = cell::canonical(scalar_operation(b.op, l, r));
+            } else if !compare(b.op, l, r) {
+                *x = ABSENT;
+            }
+        }
+    }
+    block.dense = !filters;
+}

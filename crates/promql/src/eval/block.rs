@@ -1,0 +1,257 @@
+//! Evaluated instant vectors: series × steps.
+//!
+//! **Invariant:** `cells.len() == series.len() * steps`, one series after the other; a histogram cell's index is
+//! below `histograms.len()`; no cell is a staleness marker; `dense` is true only when every cell is a float.
+
+use super::memory::Hold;
+use narthex_model::{
+    Histogram, LabelHash, LabelSet, METRIC_NAME,
+    cell::{self, ABSENT, Cell},
+    storage::{Batch, Grouping},
+};
+use std::{borrow::Cow, sync::Arc};
+
+/// Labels that say what a metric measures, and that its result no longer is.
+pub(crate) const META_LABELS: [&str; 3] = [METRIC_NAME, "__type__", "__unit__"];
+
+/// Who a row is.
+#[derive(Clone)]
+pub(crate) enum Identity {
+    /// A stored series; `bare` leaves out the labels that say what it measures.
+    Stored {
+        batch: Arc<dyn Batch>,
+        index: u32,
+        bare: bool,
+    },
+    /// Labels of a result.
+    Owned(LabelSet),
+}
+
+/// A row's labels and what is to become of its name.
+#[derive(Clone)]
+pub(crate) struct Series {
+    pub(crate) identity: Identity,
+    /// Whether the name is to be dropped from the final result.
+    pub(crate) drop_name: bool,
+}
+
+impl Series {
+    pub(crate) fn new(labels: LabelSet) -> Self {
+        Self {
+            identity: Identity::Owned(labels),
+            drop_name: false,
+        }
+    }
+
+    pub(crate) fn labels(&self) -> LabelSet {
+        match &self.identity {
+            Identity::Owned(labels) => labels.clone(),
+            Identity::Stored { batch, index, bare } => {
+                let labels = batch.labels(*index as usize);
+                if *bare {
+                    labels.without(&META_LABELS)
+                } else {
+                    labels
+                }
+            }
+        }
+    }
+
+    pub(crate) fn metric_name(&self) -> String {
+        match &self.identity {
+            Identity::Owned(labels) => labels.metric_name().to_owned(),
+            Identity::Stored { bare: true, .. } => String::new(),
+            Identity::Stored { batch, index, .. } => batch
+                .label(*index as usize, METRIC_NAME)
+                .map(Cow::into_owned)
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Returns the hash of the labels that `grouping` keeps.
+    pub(crate) fn group_key(&self, grouping: &Grouping) -> LabelHash {
+        match &self.identity {
+            Identity::Stored {
+                batch,
+                index,
+                bare: false,
+            } => batch.group_key(*index as usize, grouping),
+            _ => narthex_model::storage::group_key_of(&self.labels(), grouping),
+        }
+    }
+
+    /// Drops the name: at once, or marked for the end of the query.
+    pub(crate) fn forget_name(&mut self, delayed: bool) {
+        if delayed {
+            self.drop_name = true;
+            return;
+        }
+        match &mut self.identity {
+            Identity::Stored { bare, .. } => *bare = true,
+            Identity::Owned(labels) => *labels = labels.without(&META_LABELS),
+        }
+    }
+}
+
+/// What a row has at a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sample<'a> {
+    Absent,
+    Float(f64),
+    Histogram(&'a Arc<Histogram>),
+}
+
+/// An owned sample.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Float(f64),
+    Histogram(Arc<Histogram>),
+}
+
+/// A set of series over the steps of a query.
+#[derive(Default)]
+pub(crate) struct Block {
+    pub(crate) steps: usize,
+    pub(crate) series: Vec<Series>,
+    pub(crate) cells: Vec<f64>,
+    pub(crate) histograms: Vec<Arc<Histogram>>,
+    pub(crate) dense: bool,
+    pub(crate) hold: Hold,
+}
+
+impl Block {
+    pub(crate) fn new(steps: usize) -> Self {
+        Self {
+            steps,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    pub(crate) fn row(&self, series: usize) -> &[f64] {
+        &self.cells[series * self.steps..(series + 1) * self.steps]
+    }
+
+    pub(crate) fn row_mut(&mut self, series: usize) -> &mut [f64] {
+        &mut self.cells[series * self.steps..(series + 1) * self.steps]
+    }
+
+    pub(crate) fn sample(&self, series: usize, step: usize) -> Sample<'_> {
+        self.resolve(self.cells[series * self.steps + step])
+    }
+
+    pub(crate) fn resolve(&self, value: f64) -> Sample<'_> {
+        match Cell::of(value) {
+            Cell::Histogram(index) => match self.histograms.get(index as usize) {
+                Some(histogram) => Sample::Histogram(histogram),
+                None => Sample::Absent,
+            },
+            Cell::Absent | Cell::Stale => Sample::Absent,
+            Cell::Float(x) => Sample::Float(x),
+        }
+    }
+
+    /// Adds a row without samples and returns its number.
+    pub(crate) fn add_row(&mut self, series: Series) -> usize {
+        self.series.push(series);
+        self.cells.resize(self.cells.len() + self.steps, ABSENT);
+        self.dense = false;
+        self.series.len() - 1
+    }
+
+    pub(crate) fn set(&mut self, series: usize, step: usize, value: Value) {
+        let cell = match value {
+            Value::Float(x) => cell::canonical(x),
+            Value::Histogram(histogram) => self.add_histogram(histogram),
+        };
+        self.cells[series * self.steps + step] = cell;
+    }
+
+    /// Keeps a histogram and returns the cell that refers to it.
+    pub(crate) fn add_histogram(&mut self, histogram: Arc<Histogram>) -> f64 {
+        let index = u32::try_from(self.histograms.len())
+            .expect("fewer than 2^32 histograms fit into memory");
+        self.histograms.push(histogram);
+        cell::histogram(index)
+    }
+
+    pub(crate) fn is_row_empty(&self, series: usize) -> bool {
+        self.row(series).iter().all(|cell| cell::is_absent(*cell))
+    }
+
+    /// Drops rows without samples.
+    pub(crate) fn drop_empty_rows(&mut self) {
+        let keep: Vec<bool> = (0..self.len()).map(|row| !self.is_row_empty(row)).collect();
+        if keep.iter().all(|keep| *keep) {
+            return;
+        }
+        self.keep_rows(&keep);
+    }
+
+    pub(crate) fn keep_rows(&mut self, keep: &[bool]) {
+        let (steps, mut to) = (self.steps, 0);
+        for (from, _) in keep.iter().enumerate().filter(|(_, keep)| **keep) {
+            self.cells
+                .copy_within(from * steps..(from + 1) * steps, to * steps);
+            self.series.swap(from, to);
+            to += 1;
+        }
+        self.series.truncate(to);
+        self.cells.truncate(to * steps);
+    }
+
+    /// Appends another block's rows.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        debug_assert_eq!(self.steps, other.steps);
+        if self.series.is_empty() {
+            *self = other;
+            return;
+        }
+        let base = u32::try_from(self.histograms.len())
+            .expect("fewer than 2^32 histograms fit into memory");
+        if !other.histograms.is_empty() {
+            for value in &mut other.cells {
+                if let Cell::Histogram(index) = Cell::of(*value) {
+                    *value = cell::histogram(base + index);
+                }
+            }
+        }
+        self.histograms.append(&mut other.histograms);
+        self.series.append(&mut other.series);
+        self.cells.append(&mut other.cells);
+        self.dense &= other.dense;
+        self.hold.join(other.hold);
+    }
+
+    /// Counts samples, histograms by their weight.
+    pub(crate) fn weight(&self) -> u64 {
+        if self.dense {
+            return self.cells.len() as u64;
+        }
+        let of = |value: &f64| match self.resolve(*value) {
+            Sample::Absent => 0,
+            Sample::Float(_) => 1,
+            Sample::Histogram(h) => h.weight() as u64,
+        };
+        self.cells.iter().map(of).sum()
+    }
+
+    /// Replaces every float by `f` of it; histograms are dropped.
+    pub(crate) fn map_floats(&mut self, f: impl Fn(f64) -> f64) {
+        if self.dense {
+            self.cells.iter_mut().for_each(|x| *x = f(*x));
+        } else {
+            for value in &mut self.cells {
+                *value = if cell::is_float(*value) {
+                    cell::canonical(f(*value))
+                } else {
+                    ABSENT
+                };
+            }
+            self.histograms.clear();
+        }
+    }
+}

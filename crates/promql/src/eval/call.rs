@@ -1,0 +1,335 @@
+//! Functions of instant vectors and scalars.
+//!
+//! **Invariant:** functions that look at one sample at a time stream; those that need all series of a step collect.
+
+use super::{Block, Eval, Outcome, Series, Sink, rows, select::Wanted};
+use crate::{
+    error::QueryError,
+    functions::{FunctionId, classic, dates, histograms, labels, math, sort},
+    notes::Note,
+    plan::{Call, Kind, Node, Steps},
+};
+use narthex_model::{
+    LabelSet, LabelSetBuilder, METRIC_NAME, MatchOp, Matcher,
+    cell::{self, ABSENT},
+};
+
+impl Eval<'_> {
+    pub(super) fn stream_call(
+        &self,
+        call: &Call,
+        node: &Node,
+        steps: Steps,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
+        use FunctionId as F;
+        let first = call.args.first();
+        match (call.function, first) {
+            (F::Vector, Some(scalar)) => {
+                sink(one_row(LabelSet::empty(), self.scalar(scalar, steps)?))
+            }
+            (F::Timestamp | F::StartTimestamp, Some(arg)) => {
+                self.stream_timestamp(call.function, arg, steps, sink)
+            }
+            (F::Absent, Some(vector)) => self.absent(vector, steps, sink),
+            (F::Clamp | F::ClampMin | F::ClampMax, Some(vector)) => {
+                self.clamp(call, vector, steps, sink)
+            }
+            (F::Round, Some(vector)) => {
+                let to = match call.args.get(1) {
+                    Some(to) => self.scalar(to, steps)?,
+                    None => vec![1.0; steps.count],
+                };
+                self.stream_floats(vector, steps, sink, |x, step| math::round(x, to[step]))
+            }
+            (F::Sort | F::SortDesc | F::SortByLabel | F::SortByLabelDesc, Some(vector)) => {
+                if steps.count > 1 {
+                    self.notes().add(Note::sort_in_range_query(node.span));
+                }
+                let block = self.collect(vector, steps)?;
+                sink(sort::sort(call.function, block, &texts(&call.args)))
+            }
+            (F::LabelReplace | F::LabelJoin, Some(vector)) => {
+                let change = labels::Change::new(call.function, &texts(&call.args))?;
+                let mut block = self.collect(vector, steps)?;
+                block
+                    .series
+                    .iter_mut()
+                    .for_each(|series| change.apply(series));
+                sink(rows::merge_equal(block)?)
+            }
+            (F::HistogramQuantile | F::HistogramQuantiles | F::HistogramFraction, _) => {
+                self.classic(call, steps, sink)
+            }
+            (F::Info, Some(base)) => sink(self.info(call, base, steps)?),
+            (id, None) => match dates::part(id) {
+                Some(part) => {
+                    let of = |time_ms: i64| part(time_ms.div_euclid(1000));
+                    sink(one_row(
+                        LabelSet::empty(),
+                        steps.times_ms().map(of).collect(),
+                    ))
+                }
+                None => Err(unsupported(id)),
+            },
+            (id, Some(vector)) => {
+                if let Some(part) = dates::part(id) {
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        reason = "the cast saturates, as Go's does in effect"
+                    )]
+                    return self.stream_floats(vector, steps, sink, |x, _| part(x as i64));
+                }
+                if let Some(f) = math::function(id) {
+                    return self.stream_floats(vector, steps, sink, |x, _| f(x));
+                }
+                match histograms::function(id) {
+                    Some(f) => self.stream_histograms(vector, steps, sink, f),
+                    None => Err(unsupported(id)),
+                }
+            }
+        }
+    }
+
+    /// Maps floats; histograms have no place in the result.
+    fn stream_floats(
+        &self,
+        vector: &Node,
+        steps: Steps,
+        sink: &mut Sink<'_>,
+        f: impl Fn(f64, usize) -> f64,
+    ) -> Outcome<()> {
+        self.stream_mapped(vector, steps, sink, |block| {
+            let dense = block.dense;
+            for row in block.cells.chunks_exact_mut(steps.count) {
+                for (step, x) in row.iter_mut().enumerate() {
+                    *x = if dense || cell::is_float(*x) {
+                        cell::canonical(f(*x, step))
+                    } else {
+                        ABSENT
+                    };
+                }
+            }
+            block.histograms.clear();
+        })
+    }
+
+    /// Maps histograms to floats; floats have no place in the result.
+    fn stream_histograms(
+        &self,
+        vector: &Node,
+        steps: Steps,
+        sink: &mut Sink<'_>,
+        f: fn(&narthex_model::Histogram) -> f64,
+    ) -> Outcome<()> {
+        self.stream_mapped(vector, steps, sink, |block| {
+            let of: Vec<f64> = block
+                .histograms
+                .iter()
+                .map(|h| cell::canonical(f(h)))
+                .collect();
+            for x in &mut block.cells {
+                *x = match cell::Cell::of(*x) {
+                    cell::Cell::Histogram(index) => {
+                        of.get(index as usize).copied().unwrap_or(ABSENT)
+                    }
+                    _ => ABSENT,
+                };
+            }
+            block.histograms.clear();
+            block.dense = false;
+        })
+    }
+
+    /// Changes samples and drops names.
+    fn stream_mapped(
+        &self,
+        vector: &Node,
+        steps: Steps,
+        sink: &mut Sink<'_>,
+        change: impl Fn(&mut Block),
+    ) -> Outcome<()> {
+        let delayed = self.rules.delayed_name_removal;
+        let map = |mut block: Block| {
+            change(&mut block);
+            if !block.dense {
+                block.drop_empty_rows();
+            }
+            block.series.iter_mut().for_each(|s| s.forget_name(delayed));
+            block
+        };
+        if delayed {
+            return self.stream(vector, steps, &mut |block| sink(map(block)));
+        }
+        let whole = map(self.collect(vector, steps)?);
+        sink(rows::merge_equal(whole)?)
+    }
+
+    fn stream_timestamp(
+        &self,
+        id: FunctionId,
+        arg: &Node,
+        steps: Steps,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
+        let start_time = id == FunctionId::StartTimestamp;
+        if start_time && !self.rules.start_times {
+            return Ok(());
+        }
+        let delayed = self.rules.delayed_name_removal;
+        if let Kind::Select(select) = &arg.kind {
+            // A pinned time is taken as it is: Prometheus leaves out the offset here.
+            let mut select = select.clone();
+            if select.at_ms.is_some() {
+                select.offset_ms = 0;
+            }
+            let batches = self.prepared.batches(select.selector, self.ctx)?;
+            let wanted = if start_time {
+                Wanted::StartTime
+            } else {
+                Wanted::Time
+            };
+            return self.select_from(&select, &batches, steps, wanted, &mut |mut block| {
+                block.series.iter_mut().for_each(|s| s.forget_name(delayed));
+                sink(block)
+            });
+        }
+        if start_time {
+            return Ok(());
+        }
+        #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
+        let times: Vec<f64> = steps.times_ms().map(|ms| ms as f64 / 1000.0).collect();
+        self.stream_mapped(arg, steps, sink, |block| {
+            for row in block.cells.chunks_exact_mut(steps.count) {
+                for (x, time) in row.iter_mut().zip(&times) {
+                    if !cell::is_absent(*x) {
+                        *x = *time;
+                    }
+                }
+            }
+            block.histograms.clear();
+        })
+    }
+
+    fn absent(&self, vector: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+        let mut found = vec![false; steps.count];
+        self.stream(vector, steps, &mut |block| {
+            for row in 0..block.len() {
+                for (found, x) in found.iter_mut().zip(block.row(row)) {
+                    *found |= !cell::is_absent(*x);
+                }
+            }
+            Ok(())
+        })?;
+        if found.iter().all(|found| *found) {
+            return Ok(());
+        }
+        let labels = match &vector.kind {
+            Kind::Select(select) => absent_labels(&select.matchers),
+            _ => LabelSet::empty(),
+        };
+        let mut block = one_row(
+            labels,
+            found
+                .iter()
+                .map(|found| if *found { ABSENT } else { 1.0 })
+                .collect(),
+        );
+        block.dense = false;
+        sink(block)
+    }
+
+    fn clamp(&self, call: &Call, vector: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+        let bound = |at: usize, otherwise: f64| match call.args.get(at) {
+            Some(node) => self.scalar(node, steps),
+            None => Ok(vec![otherwise; steps.count]),
+        };
+        let (low, high) = match call.function {
+            FunctionId::ClampMax => (
+                vec![f64::NEG_INFINITY; steps.count],
+                bound(1, f64::INFINITY)?,
+            ),
+            FunctionId::ClampMin => (
+                bound(1, f64::NEG_INFINITY)?,
+                vec![f64::INFINITY; steps.count],
+            ),
+            _ => (bound(1, f64::NEG_INFINITY)?, bound(2, f64::INFINITY)?),
+        };
+        self.stream_mapped(vector, steps, sink, |block| {
+            for row in block.cells.chunks_exact_mut(steps.count) {
+                for ((x, low), high) in row.iter_mut().zip(&low).zip(&high) {
+                    let empty_range = high < low;
+                    let keep = cell::is_float(*x) && !empty_range;
+                    *x = if keep {
+                        crate::math::max(*low, crate::math::min(*high, *x))
+                    } else {
+                        ABSENT
+                    };
+                }
+            }
+            block.histograms.clear();
+            block.dense = false;
+        })
+    }
+
+    /// Quantiles and fractions of histograms, classic and native.
+    fn classic(&self, call: &Call, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+        let request = classic::Request::new(call);
+        let mut scalars = Vec::new();
+        for node in request.scalars {
+            scalars.push((self.scalar(node, steps)?, node.span));
+        }
+        let input = self.collect(request.vector, steps)?;
+        let delayed = self.rules.delayed_name_removal;
+        let mut notes = |note: Note, time_ms: i64| self.notes().add_at(note, time_ms);
+        let block = classic::evaluate(
+            call.function,
+            request.label,
+            &scalars,
+            &input,
+            request.vector.span,
+            steps,
+            delayed,
+            &mut notes,
+        )?;
+        sink(self.charge(block)?)
+    }
+}
+
+/// Returns the labels that a selector pins to one value each.
+pub(super) fn absent_labels(matchers: &[Matcher]) -> LabelSet {
+    let mut labels = LabelSetBuilder::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for matcher in matchers.iter().filter(|m| &*m.name != METRIC_NAME) {
+        // A second condition on a label makes its value uncertain, even where it is the same condition.
+        if matcher.op == MatchOp::Equal && !seen.contains(&&*matcher.name) {
+            labels.set(&matcher.name, &matcher.value);
+            seen.push(&matcher.name);
+        } else {
+            labels.remove(&matcher.name);
+        }
+    }
+    labels.finish()
+}
+
+fn one_row(labels: LabelSet, cells: Vec<f64>) -> Block {
+    let mut block = Block::new(cells.len());
+    block.series.push(Series::new(labels));
+    block.cells = cells;
+    block.dense = block.cells.iter().all(|x| cell::is_float(*x));
+    block
+}
+
+/// Returns the text arguments, in order.
+fn texts(args: &[Node]) -> Vec<&str> {
+    args.iter()
+        .filter_map(|node| match &node.kind {
+            Kind::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn unsupported(id: FunctionId) -> QueryError {
+    QueryError::Execution(format!("{id:?} gives no instant vector"))
+}

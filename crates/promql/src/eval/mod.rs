@@ -1,0 +1,162 @@
+//! Evaluates plans.
+//!
+//! **Invariant:** every operator works on all steps at once and on many series at once; what can be consumed piece
+//! by piece is streamed in blocks, so that an aggregation never holds its input. The order of blocks and rows is
+//! the store's, hence sums repeat bit for bit.
+
+mod aggregate;
+mod binary;
+mod block;
+mod call;
+mod count_values;
+mod finish;
+mod info;
+mod matching;
+mod memory;
+mod over;
+mod pick;
+mod rows;
+mod scalar;
+mod select;
+mod smooth;
+
+pub(crate) use binary::scalar_operation;
+pub(crate) use block::{Block, META_LABELS, Sample, Series, Value};
+pub(crate) use memory::Memory;
+pub(crate) use rows::merge_equal;
+
+use crate::{
+    error::QueryError,
+    notes::{Note, Notes},
+    plan::{Kind, Node, Plan, Steps},
+};
+use narthex_model::storage::{Context, Prepared, View};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(crate) type Outcome<T> = Result<T, QueryError>;
+
+/// Takes the blocks of a stream.
+pub(crate) type Sink<'s> = dyn FnMut(Block) -> Outcome<()> + 's;
+
+/// How a query is evaluated, whatever it asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) lookback_ms: i64,
+    pub(crate) delayed_name_removal: bool,
+    pub(crate) type_and_unit_labels: bool,
+    pub(crate) start_times: bool,
+}
+
+/// One running query.
+pub(crate) struct Eval<'a> {
+    pub(crate) rules: Rules,
+    pub(crate) view: &'a dyn View,
+    pub(crate) prepared: Box<dyn Prepared>,
+    pub(crate) ctx: &'a Context,
+    pub(crate) memory: Memory,
+    notes: Mutex<Notes>,
+}
+
+impl<'a> Eval<'a> {
+    pub(crate) fn new(
+        plan: &Plan,
+        rules: Rules,
+        view: &'a dyn View,
+        ctx: &'a Context,
+        max_samples: u64,
+    ) -> Outcome<Self> {
+        let prepared = view.prepare(&plan.selectors, ctx)?;
+        let mut notes = Notes::default();
+        for warning in prepared.warnings() {
+            notes.add(Note::storage(warning));
+        }
+        let memory = Memory::new(&ctx.budget, max_samples);
+        Ok(Self {
+            rules,
+            view,
+            prepared,
+            ctx,
+            memory,
+            notes: Mutex::new(notes),
+        })
+    }
+
+    pub(crate) fn notes(&self) -> MutexGuard<'_, Notes> {
+        // A panic elsewhere leaves notes complete: each is added in one step.
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Evaluates an instant vector and gives it to `sink` block by block.
+    pub(crate) fn stream(&self, node: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+        self.ctx.stop.check()?;
+        if steps.count == 0 {
+            return Ok(());
+        }
+        match &node.kind {
+            Kind::Select(select) => self.stream_select(select, node.span, steps, sink),
+            Kind::Call(call) => self.stream_call(call, node, steps, sink),
+            Kind::Over(over) => self.stream_over(over, steps, sink),
+            Kind::Aggregate(aggregate) => sink(self.aggregate(aggregate, steps)?),
+            Kind::Binary(binary) => self.stream_binary(binary, node, steps, sink),
+            Kind::Negate(inner) => self.stream_negated(inner, steps, sink),
+            Kind::Steady(inner) => self.stream_steady(inner, steps, sink),
+            Kind::Number(_) | Kind::Text(_) | Kind::Window(_) | Kind::Subquery(_) => Err(
+                QueryError::Execution("expected an instant vector".to_owned()),
+            ),
+        }
+    }
+
+    /// Evaluates an instant vector as a whole.
+    pub(crate) fn collect(&self, node: &Node, steps: Steps) -> Outcome<Block> {
+        let mut whole = Block::new(steps.count);
+        self.stream(node, steps, &mut |block| {
+            whole.append(block);
+            Ok(())
+        })?;
+        Ok(whole)
+    }
+
+    /// Charges a finished block for what it holds.
+    pub(crate) fn charge(&self, mut block: Block) -> Outcome<Block> {
+        let bytes = block.cells.len() * size_of::<f64>() + block.histograms.len() * 256;
+        block.hold = self.memory.take(block.weight(), bytes as u64)?;
+        Ok(block)
+    }
+
+    fn stream_negated(&self, inner: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+        let delayed = self.rules.delayed_name_removal;
+        let negated = |mut block: Block| {
+            for h in &mut block.histograms {
+                let mut negative = (**h).clone();
+                negative.scale(-1.0);
+                *h = std::sync::Arc::new(negative);
+            }
+            for x in &mut block.cells {
+                if narthex_model::cell::is_float(*x) {
+                    *x = -*x;
+                }
+            }
+            block.series.iter_mut().for_each(|s| s.forget_name(delayed));
+            block
+        };
+        if delayed {
+            return self.stream(inner, steps, &mut |block| sink(negated(block)));
+        }
+        let block = negated(self.collect(inner, steps)?);
+        sink(merge_equal(block)?)
+    }
+
+    fn stream_steady(&self, inner: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+        self.stream(inner, steps.first(), &mut |once| {
+            let mut block = Block::new(steps.count);
+            block.cells = once
+                .cells
+                .iter()
+                .flat_map(|x| std::iter::repeat_n(*x, steps.count))
+                .collect();
+            (block.series, block.histograms, block.dense) =
+                (once.series, once.histograms, once.dense);
+            sink(self.charge(block)?)
+        })
+    }
+}

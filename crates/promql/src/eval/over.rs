@@ -1,0 +1,402 @@
+//! Functions over ranges of samples.
+//!
+//! **Invariant:** a window is open to the left and closed to the right; its rows are found once for all series that
+//! share a time axis; staleness markers are no samples.
+
+use super::{Block, Eval, Outcome, Series, Sink, rows, select};
+use crate::{
+    ast::Extension,
+    functions::{
+        FunctionId,
+        over::{OverCall, Samples, apply},
+        rate,
+    },
+    notes::Note,
+    plan::{Over, Source, Steps, Subquery, Window},
+};
+use narthex_model::{
+    Histogram,
+    cell::{self, ABSENT, Cell},
+    histogram::ResetHint,
+    storage::{Layout, Tile, TimeRange},
+};
+use std::{collections::HashSet, ops::Range, sync::Arc};
+
+/// Samples of some series on one time axis, one series after the other.
+struct Input<'a> {
+    times_ms: &'a [i64],
+    cells: &'a [f64],
+    histograms: &'a [Arc<Histogram>],
+    start_times_ms: &'a [i64],
+    all_floats: bool,
+    /// Whether the input is a subquery's result.
+    computed: bool,
+    stats_only: bool,
+}
+
+/// Where the windows of all steps lie.
+struct Windows {
+    /// Rows of each step's window, with what its extension adds.
+    rows: Vec<Range<usize>>,
+    /// The end of each step's range.
+    ends_ms: Vec<i64>,
+}
+
+impl Eval<'_> {
+    pub(super) fn stream_over(
+        &self,
+        over: &Over,
+        steps: Steps,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
+        if over.function == FunctionId::AbsentOverTime {
+            return self.absent_over_time(over, steps, sink);
+        }
+        let delayed = self.rules.delayed_name_removal;
+        let keeps_name = matches!(
+            over.function,
+            FunctionId::LastOverTime | FunctionId::FirstOverTime
+        );
+        let unique = delayed
+            || keeps_name
+            || matches!(&over.source, Source::Window(Window { select, .. }) if select.one_name);
+        if unique {
+            return self.windows_of(over, steps, sink);
+        }
+        // Without their names two series may turn out the same.
+        let mut whole = Block::new(steps.count);
+        let mut seen = HashSet::new();
+        self.windows_of(over, steps, &mut |block| {
+            if !block.series.iter().all(|s| seen.insert(s.labels().hash())) {
+                return Err(rows::same_labels());
+            }
+            whole.append(block);
+            Ok(())
+        })?;
+        sink(whole)
+    }
+
+    fn windows_of(&self, over: &Over, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+        let mut args = Vec::with_capacity(over.args.len());
+        for arg in &over.args {
+            args.push(self.scalar(arg, steps)?);
+        }
+        match &over.source {
+            Source::Window(window) => self.over_window(over, window, &args, steps, sink),
+            Source::Subquery(subquery) => self.over_subquery(over, subquery, &args, steps, sink),
+        }
+    }
+
+    fn over_window(
+        &self,
+        over: &Over,
+        window: &Window,
+        args: &[Vec<f64>],
+        steps: Steps,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
+        let lookback_ms = self.rules.lookback_ms;
+        let (before_ms, after_ms) = match window.select.extension {
+            Extension::None => (0, 0),
+            Extension::Anchored => (lookback_ms, 0),
+            Extension::Smoothed => (lookback_ms, lookback_ms),
+        };
+        let ends_ms: Vec<i64> = steps
+            .times_ms()
+            .map(|t| window.select.reference_ms(t))
+            .collect();
+        let (Some(first), Some(last)) = (ends_ms.first(), ends_ms.last()) else {
+            return Ok(());
+        };
+        let oldest = first.saturating_sub(window.range_ms + before_ms);
+        let range = TimeRange::new(oldest.saturating_add(1), last.saturating_add(after_ms));
+        let call = self.over_call(
+            over,
+            window.range_ms,
+            window.range_seconds,
+            window.select.extension,
+        );
+        let mut tile = Tile::default();
+        for batch in self.prepared.batches(window.select.selector, self.ctx)? {
+            self.for_chunks(&batch, range, |eval, chunk| {
+                let _hold = eval.read(&batch, chunk, range, Layout::SeriesMajor, &mut tile)?;
+                let reach: Vec<i64> = ends_ms
+                    .iter()
+                    .map(|end| end.saturating_add(after_ms))
+                    .collect();
+                let width_ms = window.range_ms + before_ms + after_ms;
+                let rows = select::windows(&tile.times_ms, &reach, width_ms);
+                let windows = Windows {
+                    rows,
+                    ends_ms: ends_ms.clone(),
+                };
+                let known_starts =
+                    eval.rules.start_times && tile.start_times_ms.iter().any(|t| *t != 0);
+                let input = Input {
+                    times_ms: &tile.times_ms,
+                    cells: &tile.cells,
+                    histograms: &tile.histograms,
+                    start_times_ms: if known_starts {
+                        &tile.start_times_ms
+                    } else {
+                        &[]
+                    },
+                    all_floats: tile.facts.all_floats,
+                    computed: false,
+                    stats_only: window.select.stats_only,
+                };
+                let series = select::stored(&batch, chunk);
+                let block = eval.apply_over(&call, &input, series, &windows, args, steps)?;
+                if block.len() == 0 {
+                    Ok(())
+                } else {
+                    sink(eval.charge(block)?)
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn over_subquery(
+        &self,
+        over: &Over,
+        subquery: &Subquery,
+        args: &[Vec<f64>],
+        steps: Steps,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
+        let reference = |t: i64| {
+            subquery
+                .at_ms
+                .unwrap_or(t)
+                .saturating_sub(subquery.offset_ms)
+        };
+        let ends_ms: Vec<i64> = steps.times_ms().map(reference).collect();
+        let times_ms: Vec<i64> = subquery.steps.times_ms().collect();
+        let rows = select::windows(&times_ms, &ends_ms, subquery.range_ms);
+        let windows = Windows { rows, ends_ms };
+        let call = self.over_call(
+            over,
+            subquery.range_ms,
+            subquery.range_seconds,
+            Extension::None,
+        );
+        self.stream(&subquery.inner, subquery.steps, &mut |inner| {
+            let input = Input {
+                times_ms: &times_ms,
+                cells: &inner.cells,
+                histograms: &inner.histograms,
+                start_times_ms: &[],
+                all_floats: inner.dense,
+                computed: true,
+                stats_only: false,
+            };
+            let block = self.apply_over(&call, &input, inner.series, &windows, args, steps)?;
+            if block.len() == 0 {
+                Ok(())
+            } else {
+                sink(self.charge(block)?)
+            }
+        })
+    }
+
+    fn over_call(
+        &self,
+        over: &Over,
+        range_ms: i64,
+        range_seconds: f64,
+        extension: Extension,
+    ) -> OverCall {
+        OverCall {
+            function: over.function,
+            range_ms,
+            range_seconds,
+            extension,
+            span: over.source_span,
+            first_span: over.first_span,
+        }
+    }
+
+    /// Computes one output row for each input series; rows without samples are left out.
+    fn apply_over(
+        &self,
+        call: &OverCall,
+        input: &Input<'_>,
+        series: Vec<Series>,
+        windows: &Windows,
+        args: &[Vec<f64>],
+        steps: Steps,
+    ) -> Outcome<Block> {
+        let keeps_name = matches!(
+            call.function,
+            FunctionId::LastOverTime | FunctionId::FirstOverTime
+        );
+        let delayed = self.rules.delayed_name_removal;
+        let mut block = Block::new(steps.count);
+        block.cells.reserve(series.len() * steps.count);
+        let plain = input.all_floats
+            && input.start_times_ms.is_empty()
+            && call.extension == Extension::None;
+        let axis = if plain {
+            rate::Axis::new(call, input.times_ms, &windows.rows, &windows.ends_ms)
+        } else {
+            None
+        };
+        let row_count = input.times_ms.len();
+        let mut samples = Samples::default();
+        for (at, mut series) in series.into_iter().enumerate() {
+            let begin = block.cells.len();
+            let cells = &input.cells[at * row_count..(at + 1) * row_count];
+            if let Some(axis) = &axis {
+                axis.row(cells, &mut block.cells);
+            } else {
+                let starts = input
+                    .start_times_ms
+                    .get(at * row_count..(at + 1) * row_count)
+                    .unwrap_or_default();
+                gather(input, cells, starts, &mut samples);
+                self.general_row(call, &samples, &series, windows, args, steps, &mut block)?;
+            }
+            let row = &block.cells[begin..];
+            if row.iter().all(|x| cell::is_absent(*x)) {
+                block.cells.truncate(begin);
+                continue;
+            }
+            if matches!(call.function, FunctionId::Rate | FunctionId::Increase) {
+                self.note_non_counter(call, &series, row);
+            }
+            if !keeps_name || series.drop_name {
+                series.forget_name(delayed);
+            }
+            block.series.push(series);
+        }
+        block.dense = plain && axis.is_some() && block.cells.iter().all(|x| cell::is_float(*x));
+        Ok(block)
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the inner loop's whole state, kept apart for the fast path"
+    )]
+    fn general_row(
+        &self,
+        call: &OverCall,
+        samples: &Samples,
+        series: &Series,
+        windows: &Windows,
+        args: &[Vec<f64>],
+        steps: Steps,
+        block: &mut Block,
+    ) -> Outcome<()> {
+        let mut scalars = vec![0.0; args.len()];
+        for (step, rows) in windows.rows.iter().enumerate() {
+            let window = samples.window(rows);
+            if window.is_empty() {
+                block.cells.push(ABSENT);
+                continue;
+            }
+            for (to, from) in scalars.iter_mut().zip(args) {
+                *to = from[step];
+            }
+            let at = crate::functions::over::Place {
+                time_ms: steps.time_ms(step),
+                end_ms: windows.ends_ms[step],
+                args: &scalars,
+                series,
+            };
+            let mut note = |note: Note| self.notes().add(note);
+            let cell = match apply(call, &window, &at, &mut note)? {
+                None => ABSENT,
+                Some(super::Value::Float(x)) => cell::canonical(x),
+                Some(super::Value::Histogram(h)) => block.add_histogram(h),
+            };
+            block.cells.push(cell);
+        }
+        Ok(())
+    }
+
+    /// Hints that a rate of what may be no counter makes little sense.
+    fn note_non_counter(&self, call: &OverCall, series: &Series, row: &[f64]) {
+        if !row.iter().any(|x| cell::is_float(*x)) {
+            return;
+        }
+        let name = series.metric_name();
+        if name.is_empty() {
+            return;
+        }
+        if self.rules.type_and_unit_labels {
+            let labels = series.labels();
+            let kind = labels.get("__type__").unwrap_or_default();
+            if kind != "counter" && kind != "histogram" {
+                self.notes()
+                    .add(Note::possible_non_counter_type(&name, kind, call.span));
+            }
+        } else if !["_total", "_sum", "_count", "_bucket"]
+            .iter()
+            .any(|suffix| name.ends_with(suffix))
+        {
+            self.notes()
+                .add(Note::possible_non_counter(&name, call.span));
+        }
+    }
+
+    fn absent_over_time(&self, over: &Over, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+        let mut found = vec![false; steps.count];
+        self.windows_of(over, steps, &mut |block| {
+            for row in 0..block.len() {
+                for (found, x) in found.iter_mut().zip(block.row(row)) {
+                    *found |= !cell::is_absent(*x);
+                }
+            }
+            Ok(())
+        })?;
+        if found.iter().all(|found| *found) {
+            return Ok(());
+        }
+        let labels = match &over.source {
+            Source::Window(window) => super::call::absent_labels(&window.select.matchers),
+            Source::Subquery(_) => narthex_model::LabelSet::empty(),
+        };
+        let mut block = Block::new(steps.count);
+        let mut series = Series::new(labels);
+        series.drop_name = true;
+        block.series.push(series);
+        block.cells = found
+            .iter()
+            .map(|found| if *found { ABSENT } else { 1.0 })
+            .collect();
+        sink(block)
+    }
+}
+
+/// Collects one series' samples, floats and histograms apart.
+fn gather(input: &Input<'_>, cells: &[f64], starts: &[i64], samples: &mut Samples) {
+    samples.clear();
+    let mut previous: Option<Arc<Histogram>> = None;
+    for (row, value) in cells.iter().enumerate() {
+        let start = starts.get(row).copied();
+        match Cell::of(*value) {
+            Cell::Absent | Cell::Stale => {}
+            Cell::Float(x) => samples.floats.push(row, input.times_ms[row], x, start),
+            Cell::Histogram(index) => {
+                let Some(histogram) = input.histograms.get(index as usize) else {
+                    continue;
+                };
+                let mut histogram = Arc::clone(histogram);
+                let hinted = matches!(histogram.reset_hint, ResetHint::Reset | ResetHint::NotReset);
+                if input.computed && hinted {
+                    // A subquery may skip or repeat samples, so what a hint says of its neighbour is void.
+                    Arc::make_mut(&mut histogram).reset_hint = ResetHint::Unknown;
+                }
+                if input.stats_only {
+                    let full = histogram;
+                    histogram = Arc::new(full.without_buckets(previous.as_deref()));
+                    previous = Some(full);
+                }
+                samples
+                    .histograms
+                    .push(row, input.times_ms[row], histogram, start);
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! `topk`, `bottomk`, `limitk`, `limit_ratio`: some series of each group.
+//!
+//! **Invariant:** picked samples keep their labels. Among equal values the picked ones are those Prometheus' heap
+//! keeps; for one step they come out best first.
+
+use super::{
+    Block, Eval, Outcome, Sample, Series, Value,
+    aggregate::{GroupIndex, extremes, missing_parameter},
+    rows::Rows,
+};
+use crate::{
+    error::QueryError,
+    fmt::float_g,
+    functions::quantile::nan_first,
+    lex::AggregateOp,
+    notes::Note,
+    plan::{Aggregate, Steps},
+    sampling,
+};
+use std::{cmp::Ordering, sync::Arc};
+
+impl Eval<'_> {
+    pub(super) fn pick(&self, a: &Aggregate, steps: Steps) -> Outcome<Block> {
+        let param = a.param.as_ref().ok_or_else(missing_parameter)?;
+        let params = self.scalar(param, steps)?;
+        let input = self.collect(&a.input, steps)?;
+        if a.op == AggregateOp::LimitRatio {
+            return self.limit_ratio(&params, param.span, &input, steps);
+        }
+        if !check_counts(&params)? {
+            return Ok(Block::new(steps.count));
+        }
+        let mut index = GroupIndex::new(a);
+        let groups: Vec<usize> = input.series.iter().map(|s| index.group(s).0).collect();
+        let count = groups.iter().max().map_or(0, |last| last + 1);
+        let mut rows = Rows::new(steps.count);
+        let mut heaps: Vec<Heap> = (0..count).map(|_| Heap::new(a.op)).collect();
+        for (step, k) in params.iter().enumerate() {
+            self.ctx.stop.check()?;
+            heaps.iter_mut().for_each(Heap::clear);
+            let k = whole(*k).min(input.len());
+            if k == 0 {
+                continue;
+            }
+            for (row, group) in groups.iter().enumerate() {
+                match input.sample(row, step) {
+                    Sample::Absent => {}
+                    Sample::Histogram(_) if a.op != AggregateOp::Limitk => {
+                        self.notes().add(Note::histogram_ignored_in_aggregation(
+                            a.op.as_str(),
+                            a.span,
+                        ));
+                    }
+                    Sample::Histogram(_) => heaps[*group].offer(k, f64::NAN, row),
+                    Sample::Float(x) => heaps[*group].offer(k, x, row),
+                }
+            }
+            for heap in &mut heaps {
+                for row in heap.best_first() {
+                    put(&mut rows, &input, row, step)?;
+                }
+            }
+        }
+        Ok(rows.finish())
+    }
+
+    fn limit_ratio(
+        &self,
+        params: &[f64],
+        span: crate::span::Span,
+        input: &Block,
+        steps: Steps,
+    ) -> Outcome<Block> {
+        let (lowest, highest) = extremes(params);
+        let mut rows = Rows::new(steps.count);
+        if highest == 0.0 && lowest == 0.0 {
+            return Ok(rows.finish());
+        }
+        if params.iter().any(|r| r.is_nan()) {
+            return Err(QueryError::Execution("Ratio value is NaN".to_owned()));
+        }
+        if highest > 1.0 {
+            self.notes().add(Note::invalid_ratio(highest, 1.0, span));
+        }
+        if lowest < -1.0 {
+            self.notes().add(Note::invalid_ratio(lowest, -1.0, span));
+        }
+        let offsets: Vec<f64> = input
+            .series
+            .iter()
+            .map(|s| sampling::offset(&s.labels()))
+            .collect();
+        for (step, ratio) in params.iter().enumerate() {
+            let ratio = ratio.clamp(-1.0, 1.0);
+            for (row, offset) in offsets.iter().enumerate() {
+                if !matches!(input.sample(row, step), Sample::Absent)
+                    && sampling::is_within(ratio, *offset)
+                {
+                    put(&mut rows, input, row, step)?;
+                }
+            }
+        }
+        Ok(rows.finish())
+    }
+}
+
+fn put(rows: &mut Rows, input: &Block, row: usize, step: usize) -> Outcome<()> {
+    let value = match input.sample(row, step) {
+        Sample::Absent => return Ok(()),
+        Sample::Float(x) => Value::Float(x),
+        Sample::Histogram(h) => Value::Histogram(Arc::clone(h)),
+    };
+    let series: &Series = &input.series[row];
+    let to = rows.row(series);
+    rows.put(to, step, value)
+}
+
+/// Returns whether any step asks for a series at all.
+fn check_counts(params: &[f64]) -> Outcome<bool> {
+    const MAX: f64 = 9_223_372_036_854_774_784.0;
+    const MIN: f64 = -9_223_372_036_854_775_808.0;
+    let (lowest, highest) = extremes(params);
+    let nan = params.iter().any(|k| k.is_nan());
+    if highest < 1.0 && !(nan && highest == f64::NEG_INFINITY) {
+        return Ok(false);
+    }
+    let refuse = |text: String| Err(QueryError::Execution(text));
+    if nan {
+        return refuse("Parameter value is NaN".to_owned());
+    }
+    if lowest <= MIN {
+        return refuse(format!("Scalar value {} underflows int64", float_g(lowest)));
+    }
+    if highest >= MAX {
+        return refuse(format!("Scalar value {} overflows int64", float_g(highest)));
+    }
+    Ok(true)
+}
+
+fn whole(k: f64) -> usize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the cast saturates at 0"
+    )]
+    {
+        k.max(0.0) as usize
+    }
+}
+
+/// A binary heap that keeps the k best, the worst of them on top.
+///
+/// Its steps are those of Go's `container/heap`: they decide which of equal values stay.
+struct Heap {
+    op: AggregateOp,
+    entries: Vec<(f64, usize)>,
+}
+
+impl Heap {
+    fn new(op: AggregateOp) -> Self {
+        Self {
+            op,
+            entries: Vec::new(),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Reports whether `a` is worse than `b`; NaN is the worst.
+    fn less(&self, a: f64, b: f64) -> bool {
+        a.is_nan()
+            || if self.op == AggregateOp::Bottomk {
+                a > b
+            } else {
+                a < b
+            }
+    }
+
+    fn offer(&mut self, k: usize, x: f64, row: usize) {
+        if self.entries.len() < k {
+            self.entries.push((x, row));
+            if self.op != AggregateOp::Limitk {
+                self.sift_up();
+            }
+            return;
+        }
+        if self.op == AggregateOp::Limitk {
+            return;
+        }
+        let top = self.entries[0].0;
+        let better = if self.op == AggregateOp::Bottomk {
+            top > x
+        } else {
+            top < x
+        };
+        if better || (top.is_nan() && !x.is_nan()) {
+            self.entries[0] = (x, row);
+            self.sift_down();
+        }
+    }
+
+    fn sift_up(&mut self) {
+        let mut at = self.entries.len() - 1;
+        while at > 0 {
+            let parent = (at - 1) / 2;
+            if !self.less(self.entries[at].0, self.entries[parent].0) {
+                break;
+            }
+            self.entries.swap(at, parent);
+            at = parent;
+        }
+    }
+
+    fn sift_down(&mut self) {
+        let (mut at, count) = (0, self.entries.len());
+        loop {
+            let left = 2 * at + 1;
+            if left >= count {
+                break;
+            }
+            let right = left + 1;
+            let worse_right =
+                right < count && self.less(self.entries[right].0, self.entries[left].0);
+            let child = if worse_right { right } else { left };
+            if !self.less(self.entries[child].0, self.entries[at].0) {
+                break;
+            }
+            self.entries.swap(at, child);
+            at = child;
+        }
+    }
+
+    /// Returns the rows, the best first; those of `limitk` as they came.
+    fn best_first(&mut self) -> impl Iterator<Item = usize> + '_ {
+        let by_value = |a: &(f64, usize), b: &(f64, usize)| match (a.0.is_nan(), b.0.is_nan()) {
+            (false, false) => b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal),
+            _ => nan_first(b.0, a.0),
+        };
+        match self.op {
+            AggregateOp::Limitk => {}
+            AggregateOp::Bottomk => {
+                self.entries
+                    .sort_by(|a, b| match (a.0.is_nan(), b.0.is_nan()) {
+                        (false, false) => a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal),
+                        (x, y) => x.cmp(&y),
+                    });
+            }
+            _ => self.entries.sort_by(by_value),
+        }
+        self.entries.iter().map(|entry| entry.1)
+    }
+}

@@ -1,0 +1,91 @@
+//! Building blocks row by row, keyed by labels.
+//!
+//! **Invariant:** at most one row has a given label set; two samples for one row and step are an error.
+
+use super::{Block, Outcome, Series, Value};
+use crate::error::QueryError;
+use narthex_model::{LabelHash, cell};
+use std::collections::HashMap;
+
+/// Rows by their labels.
+pub(super) struct Rows {
+    block: Block,
+    by_labels: HashMap<LabelHash, usize>,
+}
+
+impl Rows {
+    pub(super) fn new(steps: usize) -> Self {
+        Self {
+            block: Block::new(steps),
+            by_labels: HashMap::new(),
+        }
+    }
+
+    /// Returns the row of `series`, created if there is none with its labels.
+    pub(super) fn row(&mut self, series: &Series) -> usize {
+        let hash = series.labels().hash();
+        *self
+            .by_labels
+            .entry(hash)
+            .or_insert_with(|| self.block.add_row(series.clone()))
+    }
+
+    /// Stores a sample.
+    pub(super) fn put(&mut self, row: usize, step: usize, value: Value) -> Outcome<()> {
+        if !cell::is_absent(self.block.row(row)[step]) {
+            return Err(same_labels());
+        }
+        self.block.set(row, step, value);
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Block {
+        self.block
+    }
+}
+
+pub(super) fn same_labels() -> QueryError {
+    QueryError::Execution("vector cannot contain metrics with the same labelset".to_owned())
+}
+
+/// Merges rows with equal labels; fails where both have a sample at one step.
+pub(crate) fn merge_equal(mut block: Block) -> Outcome<Block> {
+    let mut first: HashMap<LabelHash, usize> = HashMap::with_capacity(block.len());
+    let mut keep = vec![true; block.len()];
+    for (row, kept) in keep.iter_mut().enumerate() {
+        let target = *first
+            .entry(block.series[row].labels().hash())
+            .or_insert(row);
+        if target == row {
+            continue;
+        }
+        *kept = false;
+        for step in 0..block.steps {
+            let value = block.row(row)[step];
+            if cell::is_absent(value) {
+                continue;
+            }
+            let to = &mut block.row_mut(target)[step];
+            // Prometheus lets a float and a histogram meet here; a series with both at once would be no series.
+            if !cell::is_absent(*to) {
+                return Err(same_labels());
+            }
+            *to = value;
+        }
+    }
+    if keep.contains(&false) {
+        block.keep_rows(&keep);
+        block.dense = false;
+    }
+    Ok(block)
+}
+
+/// Fails when two rows have equal labels, whatever their samples.
+pub(super) fn refuse_equal(block: &Block) -> Outcome<()> {
+    let mut seen = std::collections::HashSet::with_capacity(block.len());
+    if block.series.iter().all(|s| seen.insert(s.labels().hash())) {
+        Ok(())
+    } else {
+        Err(same_labels())
+    }
+}

@@ -1,0 +1,80 @@
+//! Scalars: one float a step.
+//!
+//! **Invariant:** the result has exactly one value for every step.
+
+use super::{Eval, Outcome, Sample, scalar_operation};
+use crate::{
+    error::QueryError,
+    functions::FunctionId,
+    math,
+    plan::{Call, Kind, Node, Steps},
+};
+use narthex_model::cell::NAN;
+
+impl Eval<'_> {
+    /// Evaluates a scalar.
+    pub(super) fn scalar(&self, node: &Node, steps: Steps) -> Outcome<Vec<f64>> {
+        Ok(match &node.kind {
+            Kind::Number(x) => vec![*x; steps.count],
+            Kind::Steady(inner) => {
+                let once = self.scalar(inner, steps.first())?;
+                vec![once.first().copied().unwrap_or(NAN); steps.count]
+            }
+            Kind::Negate(inner) => self.scalar(inner, steps)?.into_iter().map(|x| -x).collect(),
+            Kind::Binary(b) => {
+                let (lhs, rhs) = (self.scalar(&b.lhs, steps)?, self.scalar(&b.rhs, steps)?);
+                lhs.into_iter()
+                    .zip(rhs)
+                    .map(|(l, r)| scalar_operation(b.op, l, r))
+                    .collect()
+            }
+            Kind::Call(call) => self.scalar_call(call, steps)?,
+            _ => return Err(QueryError::Execution("expected a scalar".to_owned())),
+        })
+    }
+
+    fn scalar_call(&self, call: &Call, steps: Steps) -> Outcome<Vec<f64>> {
+        let arg = |at: usize| match call.args.get(at) {
+            Some(node) => self.scalar(node, steps),
+            None => Err(QueryError::Execution(
+                "a function lacks an argument".to_owned(),
+            )),
+        };
+        let pairwise = |f: fn(f64, f64) -> f64| -> Outcome<Vec<f64>> {
+            Ok(arg(0)?
+                .into_iter()
+                .zip(arg(1)?)
+                .map(|(a, b)| f(a, b))
+                .collect())
+        };
+        match (call.function, call.args.first()) {
+            #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
+            (FunctionId::Time, _) => Ok(steps.times_ms().map(|ms| ms as f64 / 1000.0).collect()),
+            (FunctionId::MaxOf, _) => pairwise(math::max),
+            (FunctionId::MinOf, _) => pairwise(math::min),
+            (FunctionId::Scalar, Some(vector)) => self.only_float(vector, steps),
+            _ => Err(QueryError::Execution(format!(
+                "{:?} gives no scalar",
+                call.function
+            ))),
+        }
+    }
+
+    /// Returns the one float of each step; NaN where there are more or none.
+    fn only_float(&self, vector: &Node, steps: Steps) -> Outcome<Vec<f64>> {
+        let mut values = vec![NAN; steps.count];
+        let mut found = vec![0u32; steps.count];
+        self.stream(vector, steps, &mut |block| {
+            for row in 0..block.len() {
+                for step in 0..block.steps {
+                    if let Sample::Float(x) = block.sample(row, step) {
+                        found[step] = found[step].saturating_add(1);
+                        values[step] = if found[step] == 1 { x } else { NAN };
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        Ok(values)
+    }
+}

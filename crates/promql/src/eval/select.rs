@@ -1,0 +1,233 @@
+//! Instant selectors: the newest sample within the lookback.
+//!
+//! **Invariant:** the lookback is open to the left; a staleness marker ends a series until its next sample. The
+//! rows to look at are found once for all series of a batch.
+
+use super::{Block, Eval, Outcome, Series, Sink, block::Identity};
+use crate::{
+    ast::Extension,
+    plan::{Select, Steps},
+    span::Span,
+};
+use narthex_model::{
+    Histogram,
+    cell::{self, ABSENT, Cell},
+    storage::{Batch, Layout, Tile, TimeRange},
+};
+use std::{ops::Range, sync::Arc};
+
+/// What of the found sample is wanted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Wanted {
+    Value,
+    /// When it was sampled, in seconds.
+    Time,
+    /// When its counter started, in seconds.
+    StartTime,
+    /// When a float was sampled, in milliseconds; a histogram itself.
+    TimeMs,
+}
+
+/// How many cells a tile should have: it stays in the second-level cache.
+const TILE_CELLS: usize = 64 << 10;
+
+impl Eval<'_> {
+    pub(super) fn stream_select(
+        &self,
+        select: &Select,
+        span: Span,
+        steps: Steps,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
+        let batches = self.prepared.batches(select.selector, self.ctx)?;
+        if select.extension == Extension::Smoothed {
+            return self.stream_smoothed(select, span, &batches, steps, sink);
+        }
+        self.select_from(select, &batches, steps, Wanted::Value, sink)
+    }
+
+    /// Looks into `batches` as `select` says.
+    pub(super) fn select_from(
+        &self,
+        select: &Select,
+        batches: &[Arc<dyn Batch>],
+        steps: Steps,
+        wanted: Wanted,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
+        let lookback_ms = self.rules.lookback_ms;
+        let references: Vec<i64> = steps.times_ms().map(|t| select.reference_ms(t)).collect();
+        let (Some(first), Some(last)) = (references.first(), references.last()) else {
+            return Ok(());
+        };
+        // Open to the left: a sample exactly the lookback ago is too old.
+        let range = TimeRange::new(first.saturating_sub(lookback_ms).saturating_add(1), *last);
+        let mut tile = Tile::default();
+        for batch in batches {
+            self.for_chunks(batch, range, |eval, chunk| {
+                let _hold = eval.read(batch, chunk, range, Layout::SeriesMajor, &mut tile)?;
+                let windows = windows(&tile.times_ms, &references, lookback_ms);
+                let mut block = Block::new(steps.count);
+                block.series = stored(batch, chunk);
+                block.cells.reserve(chunk.len() * steps.count);
+                block.dense = true;
+                for series in 0..chunk.len() {
+                    newest(
+                        &tile,
+                        series,
+                        &windows,
+                        wanted,
+                        select.stats_only,
+                        &mut block,
+                    );
+                }
+                block.drop_empty_rows();
+                if block.len() == 0 {
+                    Ok(())
+                } else {
+                    sink(eval.charge(block)?)
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Splits a batch so that each part's tile stays small.
+    pub(super) fn for_chunks(
+        &self,
+        batch: &Arc<dyn Batch>,
+        range: TimeRange,
+        mut work: impl FnMut(&Self, &[u32]) -> Outcome<()>,
+    ) -> Outcome<()> {
+        let rows = batch.rows(range);
+        if rows == 0 {
+            return Ok(());
+        }
+        let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
+        let size = (TILE_CELLS / rows).clamp(16, 4096);
+        let all: Vec<u32> = (0..series).collect();
+        for chunk in all.chunks(size) {
+            self.ctx.stop.check()?;
+            work(self, chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Decodes a part of a batch; the hold is for the tile.
+    pub(super) fn read(
+        &self,
+        batch: &Arc<dyn Batch>,
+        chunk: &[u32],
+        range: TimeRange,
+        layout: Layout,
+        tile: &mut Tile,
+    ) -> Outcome<super::memory::Hold> {
+        let samples = (batch.rows(range) * chunk.len()) as u64;
+        let hold = self.memory.take(samples, samples * 8)?;
+        batch.read(chunk, range, layout, tile, self.ctx)?;
+        self.memory.count_read(samples);
+        Ok(hold)
+    }
+}
+
+pub(super) fn stored(batch: &Arc<dyn Batch>, chunk: &[u32]) -> Vec<Series> {
+    let series = |index: &u32| Series {
+        identity: Identity::Stored {
+            batch: Arc::clone(batch),
+            index: *index,
+            bare: false,
+        },
+        drop_name: false,
+    };
+    chunk.iter().map(series).collect()
+}
+
+/// Returns, for each reference time, the rows within the `width_ms` before it, open to the left.
+pub(super) fn windows(times_ms: &[i64], references: &[i64], width_ms: i64) -> Vec<Range<usize>> {
+    let (mut from, mut to) = (0, 0);
+    let window = |reference: &i64| {
+        let oldest = reference.saturating_sub(width_ms);
+        while times_ms.get(to).is_some_and(|t| t <= reference) {
+            to += 1;
+        }
+        while times_ms.get(from).is_some_and(|t| *t <= oldest) {
+            from += 1;
+        }
+        from..to.max(from)
+    };
+    references.iter().map(window).collect()
+}
+
+/// Appends one row: for each window the newest sample in it.
+fn newest(
+    tile: &Tile,
+    series: usize,
+    windows: &[Range<usize>],
+    wanted: Wanted,
+    stats_only: bool,
+    block: &mut Block,
+) {
+    let cells = tile.series_cells(series);
+    let base = series * tile.times_ms.len();
+    let mut last_index = None;
+    for window in windows {
+        let found = window
+            .clone()
+            .rev()
+            .find(|row| !cell::is_absent(cells[*row]));
+        let Some(row) = found.filter(|row| !cell::is_stale(cells[*row])) else {
+            block.cells.push(ABSENT);
+            block.dense = false;
+            continue;
+        };
+        #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
+        let value = match (wanted, Cell::of(cells[row])) {
+            (Wanted::Value | Wanted::TimeMs, Cell::Histogram(index)) => {
+                block.dense = false;
+                // Most steps see the same histogram as the one before.
+                match last_index {
+                    Some((seen, cell)) if seen == index => cell,
+                    _ => {
+                        let found = histogram_at(tile, cells, row, index, stats_only);
+                        let cell = found.map_or(ABSENT, |h| block.add_histogram(h));
+                        last_index = Some((index, cell));
+                        cell
+                    }
+                }
+            }
+            (Wanted::Value, _) => cells[row],
+            (Wanted::Time, _) => tile.times_ms[row] as f64 / 1000.0,
+            (Wanted::TimeMs, _) => tile.times_ms[row] as f64,
+            (Wanted::StartTime, _) => {
+                tile.start_times_ms
+                    .get(base + row)
+                    .copied()
+                    .unwrap_or_default() as f64
+                    / 1000.0
+            }
+        };
+        block.cells.push(value);
+    }
+}
+
+/// Returns a histogram; without its buckets, its hint tells what they say about the one before it.
+fn histogram_at(
+    tile: &Tile,
+    cells: &[f64],
+    row: usize,
+    index: u32,
+    stats_only: bool,
+) -> Option<Arc<Histogram>> {
+    let histogram = tile.histograms.get(index as usize)?;
+    if !stats_only {
+        return Some(Arc::clone(histogram));
+    }
+    let previous = cells[..row]
+        .iter()
+        .rev()
+        .find_map(|value| match Cell::of(*value) {
+            Cell::Histogram(index) => tile.histograms.get(index as usize),
+            _ => None,
+        });
+    Some(Arc::new(histogram.without_buckets(previous.map(|h| &**h))))
+}

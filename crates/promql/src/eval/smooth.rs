@@ -1,0 +1,169 @@
+//! Instant selectors with `smoothed`: the value between the samples around an instant.
+//!
+//! **Invariant:** samples are looked for within the lookback on both sides; after the last sample its value holds.
+
+use super::{Block, Eval, Outcome, Sink, Value, select};
+use crate::{
+    functions::extended::{interpolate, interpolate_histograms},
+    functions::over::Samples,
+    notes::Note,
+    plan::{Select, Steps},
+    span::Span,
+};
+use narthex_model::{
+    Histogram,
+    cell::{ABSENT, Cell},
+    histogram::ResetHint,
+    storage::{Batch, Layout, Tile, TimeRange},
+};
+use std::sync::Arc;
+
+impl Eval<'_> {
+    pub(super) fn stream_smoothed(
+        &self,
+        select: &Select,
+        span: Span,
+        batches: &[Arc<dyn Batch>],
+        steps: Steps,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
+        let lookback_ms = self.rules.lookback_ms;
+        let references: Vec<i64> = steps.times_ms().map(|t| select.reference_ms(t)).collect();
+        let (Some(first), Some(last)) = (references.first(), references.last()) else {
+            return Ok(());
+        };
+        let range = TimeRange::new(
+            first.saturating_sub(lookback_ms) + 1,
+            last.saturating_add(lookback_ms),
+        );
+        let reach: Vec<i64> = references
+            .iter()
+            .map(|t| t.saturating_add(lookback_ms))
+            .collect();
+        let mut tile = Tile::default();
+        for batch in batches {
+            self.for_chunks(batch, range, |eval, chunk| {
+                let _hold = eval.read(batch, chunk, range, Layout::SeriesMajor, &mut tile)?;
+                let windows = select::windows(&tile.times_ms, &reach, 2 * lookback_ms);
+                let mut block = Block::new(steps.count);
+                block.series = select::stored(batch, chunk);
+                for at in 0..chunk.len() {
+                    let samples = gather(&tile, at);
+                    let name = || block.series[at].metric_name();
+                    let mut row = Vec::with_capacity(references.len());
+                    for (rows, reference) in windows.iter().zip(&references) {
+                        let window = samples.window(rows);
+                        let mut note = |note: Note| eval.notes().add(note);
+                        if window.is_mixed() {
+                            note(Note::mixed_floats_histograms(&name(), span));
+                            row.push(None);
+                        } else if window.floats.is_empty() {
+                            let (times, values) =
+                                (window.histograms.times_ms, window.histograms.values);
+                            row.push(histogram_at(
+                                times, values, *reference, span, &name, &mut note,
+                            ));
+                        } else {
+                            let value =
+                                float_at(window.floats.times_ms, window.floats.values, *reference);
+                            row.push(value.map(Value::Float));
+                        }
+                    }
+                    for value in row {
+                        let cell = match value {
+                            None => ABSENT,
+                            Some(Value::Float(x)) => x,
+                            Some(Value::Histogram(h)) => block.add_histogram(h),
+                        };
+                        block.cells.push(cell);
+                    }
+                }
+                block.drop_empty_rows();
+                if block.len() == 0 {
+                    Ok(())
+                } else {
+                    sink(eval.charge(block)?)
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn gather(tile: &Tile, series: usize) -> Samples {
+    let mut samples = Samples::default();
+    for (row, value) in tile.series_cells(series).iter().enumerate() {
+        match Cell::of(*value) {
+            Cell::Absent | Cell::Stale => {}
+            Cell::Float(x) => samples.floats.push(row, tile.times_ms[row], x, None),
+            Cell::Histogram(index) => {
+                if let Some(histogram) = tile.histograms.get(index as usize) {
+                    samples
+                        .histograms
+                        .push(row, tile.times_ms[row], Arc::clone(histogram), None);
+                }
+            }
+        }
+    }
+    samples
+}
+
+fn float_at(times_ms: &[i64], values: &[f64], t: i64) -> Option<f64> {
+    let next = times_ms.partition_point(|time| *time < t);
+    if times_ms.get(next) == Some(&t) {
+        return values.get(next).copied();
+    }
+    let before = next.checked_sub(1)?;
+    match values.get(next) {
+        Some(x) => Some(interpolate(
+            (times_ms[before], values[before]),
+            (times_ms[next], *x),
+            t,
+            false,
+        )),
+        None => values.get(before).copied(),
+    }
+}
+
+fn histogram_at(
+    times_ms: &[i64],
+    values: &[Arc<Histogram>],
+    t: i64,
+    span: Span,
+    name: &dyn Fn() -> String,
+    note: &mut dyn FnMut(Note),
+) -> Option<Value> {
+    let next = times_ms.partition_point(|time| *time < t);
+    if times_ms.get(next) == Some(&t) {
+        return values.get(next).map(|h| Value::Histogram(Arc::clone(h)));
+    }
+    let before = next.checked_sub(1)?;
+    let a = &values[before];
+    let Some(b) = values.get(next) else {
+        // The hint says how the sample relates to its neighbour, not to this instant.
+        let held = Histogram {
+            reset_hint: ResetHint::Unknown,
+            ..(**a).clone()
+        };
+        return Some(Value::Histogram(Arc::new(held)));
+    };
+    if a.uses_custom_buckets() != b.uses_custom_buckets() {
+        note(Note::mixed_exponential_custom(&name(), span));
+        return None;
+    }
+    let counter = a.reset_hint != ResetHint::Gauge || b.reset_hint != ResetHint::Gauge;
+    match interpolate_histograms(
+        (times_ms[before], a),
+        (times_ms[next], b),
+        t,
+        counter,
+        span,
+        note,
+    ) {
+        Ok(h) => Some(Value::Histogram(Arc::new(h))),
+        Err(_) => {
+            note(Note::mixed_exponential_custom(&name(), span));
+            None
+        }
+    }
+}

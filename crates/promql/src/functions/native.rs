@@ -1,0 +1,167 @@
+//! Quantiles and fractions of native histograms.
+//!
+//! **Invariant:** interpolation is linear in the zero bucket and in custom buckets, else on a logarithmic scale.
+
+use crate::{notes::Note, span::Span};
+use narthex_model::{Histogram, cell::NAN, histogram::Bucket};
+
+/// Returns the `q`-quantile.
+pub(super) fn quantile(
+    q: f64,
+    h: &Histogram,
+    name: &str,
+    span: Span,
+    note: &mut dyn FnMut(Note),
+) -> f64 {
+    if q < 0.0 {
+        return f64::NEG_INFINITY;
+    }
+    if q > 1.0 {
+        return f64::INFINITY;
+    }
+    if h.count == 0.0 || q.is_nan() {
+        return NAN;
+    }
+    // Observations of NaN are in no bucket, so with them only counting from below finds the rank.
+    let forward = h.sum.is_nan() || q < 0.5;
+    let mut buckets = h.buckets();
+    let mut rank = if forward {
+        q * h.count
+    } else {
+        (1.0 - q) * h.count
+    };
+    if !forward {
+        buckets.reverse();
+    }
+    let nothing = Bucket {
+        lower: 0.0,
+        upper: 0.0,
+        lower_inclusive: false,
+        upper_inclusive: false,
+        count: 0.0,
+    };
+    let (mut bucket, mut count, mut used) = (nothing, 0.0, 0);
+    for b in &buckets {
+        used += 1;
+        bucket = *b;
+        if b.count == 0.0 {
+            continue;
+        }
+        count += b.count;
+        if count >= rank {
+            break;
+        }
+    }
+    let custom = h.uses_custom_buckets();
+    if custom {
+        if bucket.lower == f64::NEG_INFINITY {
+            if bucket.upper <= 0.0 {
+                return bucket.upper;
+            }
+            bucket.lower = 0.0;
+        } else if bucket.upper == f64::INFINITY {
+            return bucket.lower;
+        }
+    } else if bucket.lower < 0.0 && bucket.upper > 0.0 {
+        bucket = one_sided(h, bucket);
+    }
+    // Rounding may take the sum of buckets above the count.
+    count = count.min(h.count);
+    if count < rank {
+        if h.sum.is_nan() {
+            note(Note::quantile_of_nan(name, span));
+            return NAN;
+        }
+        return bucket.upper;
+    }
+    rank = if forward {
+        rank - (count - bucket.count)
+    } else {
+        count - rank
+    };
+    if h.sum.is_nan() {
+        // The rest is counted to tell NaN observations from infinities of both signs. As in Prometheus, the last
+        // bucket then takes the place of the one the rank fell into.
+        for b in &buckets[used..] {
+            bucket = *b;
+            count += b.count;
+        }
+        if count < h.count {
+            note(Note::quantile_skewed_by_nan(name, span));
+        }
+    }
+    let fraction = rank / bucket.count;
+    if custom || (bucket.lower <= 0.0 && bucket.upper >= 0.0) {
+        return bucket.lower + (bucket.upper - bucket.lower) * fraction;
+    }
+    let (lower, upper) = (bucket.lower.abs().log2(), bucket.upper.abs().log2());
+    if bucket.lower > 0.0 {
+        (lower + (upper - lower) * fraction).exp2()
+    } else {
+        -(upper + (lower - upper) * (1.0 - fraction)).exp2()
+    }
+}
+
+/// Cuts the zero bucket at zero where observations have one sign only.
+fn one_sided(h: &Histogram, mut bucket: Bucket) -> Bucket {
+    match (h.negative_buckets.is_empty(), h.positive_buckets.is_empty()) {
+        (true, false) => bucket.lower = 0.0,
+        (false, true) => bucket.upper = 0.0,
+        _ => {}
+    }
+    bucket
+}
+
+/// Returns the fraction of observations between two values.
+pub(super) fn fraction(
+    lower: f64,
+    upper: f64,
+    h: &Histogram,
+    name: &str,
+    span: Span,
+    note: &mut dyn FnMut(Note),
+) -> f64 {
+    if h.count == 0.0 || lower.is_nan() || upper.is_nan() {
+        return NAN;
+    }
+    if lower >= upper {
+        return 0.0;
+    }
+    let buckets = h.buckets();
+    let count = if h.sum.is_nan() {
+        let total: f64 = buckets.iter().map(|b| b.count).sum();
+        if total < h.count {
+            note(Note::fraction_without_nan(name, span));
+        }
+        total
+    } else {
+        h.count
+    };
+    let rank_of = |value: f64| {
+        let mut rank = 0.0;
+        for b in &buckets {
+            let mut b = *b;
+            let zero = b.lower <= 0.0 && b.upper >= 0.0;
+            if zero {
+                b = one_sided(h, b);
+            }
+            if b.lower >= value {
+                return rank;
+            }
+            if b.upper > value {
+                if !(h.uses_custom_buckets() || zero) {
+                    return rank + b.count * b.fraction_below(value, false);
+                }
+                // A bucket without a lower bound has no width to interpolate over.
+                return if b.lower == f64::NEG_INFINITY {
+                    b.count
+                } else {
+                    rank + b.count * b.fraction_below(value, true)
+                };
+            }
+            rank += b.count;
+        }
+        count
+    };
+    (rank_of(upper).min(count) - rank_of(lower).min(count)) / h.count
+}

@@ -1,0 +1,243 @@
+//! Dispatch of functions over ranges, and the windows they work on.
+//!
+//! **Invariant:** a window's floats and histograms ascend in time each; together they are not empty.
+
+use super::{FunctionId, over_histograms, over_time, rate, regression, resets, smoothing};
+use crate::{
+    ast::Extension,
+    error::QueryError,
+    eval::{Series, Value},
+    notes::Note,
+    span::Span,
+};
+use narthex_model::Histogram;
+use std::{ops::Range, sync::Arc};
+
+/// What a call is, the same for all windows.
+#[derive(Debug)]
+pub(crate) struct OverCall {
+    pub(crate) function: FunctionId,
+    pub(crate) range_ms: i64,
+    pub(crate) range_seconds: f64,
+    pub(crate) extension: Extension,
+    /// Where the range stands.
+    pub(crate) span: Span,
+    /// Where the first argument stands.
+    pub(crate) first_span: Span,
+}
+
+/// One series' samples of one kind.
+#[derive(Debug)]
+pub(crate) struct Track<T> {
+    rows: Vec<usize>,
+    times_ms: Vec<i64>,
+    values: Vec<T>,
+    starts_ms: Vec<i64>,
+}
+
+impl<T> Default for Track<T> {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            times_ms: Vec::new(),
+            values: Vec::new(),
+            starts_ms: Vec::new(),
+        }
+    }
+}
+
+impl<T> Track<T> {
+    pub(crate) fn push(&mut self, row: usize, time_ms: i64, value: T, start_ms: Option<i64>) {
+        self.rows.push(row);
+        self.times_ms.push(time_ms);
+        self.values.push(value);
+        self.starts_ms.extend(start_ms);
+    }
+
+    fn clear(&mut self) {
+        self.rows.clear();
+        self.times_ms.clear();
+        self.values.clear();
+        self.starts_ms.clear();
+    }
+
+    fn within(&self, rows: &Range<usize>) -> View<'_, T> {
+        let from = self.rows.partition_point(|row| *row < rows.start);
+        let to = self.rows.partition_point(|row| *row < rows.end);
+        View {
+            times_ms: &self.times_ms[from..to],
+            values: &self.values[from..to],
+            starts_ms: self.starts_ms.get(from..to).unwrap_or_default(),
+        }
+    }
+}
+
+/// One series' samples.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    pub(crate) floats: Track<f64>,
+    pub(crate) histograms: Track<Arc<Histogram>>,
+}
+
+impl Samples {
+    pub(crate) fn clear(&mut self) {
+        self.floats.clear();
+        self.histograms.clear();
+    }
+
+    pub(crate) fn window(&self, rows: &Range<usize>) -> Window<'_> {
+        Window {
+            floats: self.floats.within(rows),
+            histograms: self.histograms.within(rows),
+        }
+    }
+}
+
+/// Samples of one kind within a window.
+#[derive(Debug)]
+pub(crate) struct View<'a, T> {
+    pub(crate) times_ms: &'a [i64],
+    pub(crate) values: &'a [T],
+    /// When each sample's counter started, 0 where unknown; empty when none is known.
+    pub(crate) starts_ms: &'a [i64],
+}
+
+// Derived, these would ask the same of `T`.
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for View<'_, T> {}
+
+impl<'a, T> View<'a, T> {
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Returns when the counter of sample `at` started, 0 where unknown.
+    pub(crate) fn start_ms(&self, at: usize) -> i64 {
+        self.starts_ms.get(at).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn from(self, at: usize) -> View<'a, T> {
+        View {
+            times_ms: &self.times_ms[at..],
+            values: &self.values[at..],
+            starts_ms: self.starts_ms.get(at..).unwrap_or_default(),
+        }
+    }
+}
+
+/// The samples of one series in one window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window<'a> {
+    pub(crate) floats: View<'a, f64>,
+    pub(crate) histograms: View<'a, Arc<Histogram>>,
+}
+
+impl Window<'_> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.floats.is_empty() && self.histograms.is_empty()
+    }
+
+    pub(crate) fn is_mixed(&self) -> bool {
+        !self.floats.is_empty() && !self.histograms.is_empty()
+    }
+}
+
+/// Which window it is.
+pub(crate) struct Place<'a> {
+    /// The step's time.
+    pub(crate) time_ms: i64,
+    /// The last instant of the range.
+    pub(crate) end_ms: i64,
+    /// The scalar arguments at this step.
+    pub(crate) args: &'a [f64],
+    pub(crate) series: &'a Series,
+}
+
+impl Place<'_> {
+    pub(crate) fn metric_name(&self) -> String {
+        self.series.metric_name()
+    }
+
+    pub(crate) fn arg(&self, at: usize) -> f64 {
+        self.args
+            .get(at)
+            .copied()
+            .unwrap_or(narthex_model::cell::NAN)
+    }
+}
+
+pub(crate) type NoteSink<'n> = dyn FnMut(Note) + 'n;
+
+/// Computes a function's value for one window.
+pub(crate) fn apply(
+    call: &OverCall,
+    window: &Window<'_>,
+    at: &Place<'_>,
+    note: &mut NoteSink<'_>,
+) -> Result<Option<Value>, QueryError> {
+    use FunctionId as F;
+    let floats = &window.floats;
+    Ok(match call.function {
+        F::Rate | F::Increase | F::Delta => rate::extrapolated(call, window, at, note),
+        F::Irate | F::Idelta => rate::instant(call, window, at, note),
+        F::Resets => resets::resets(call, window, at),
+        F::Changes => resets::changes(call, window, at),
+        F::SumOverTime | F::AvgOverTime if window.is_mixed() => {
+            note(Note::mixed_floats_histograms(&at.metric_name(), call.span));
+            None
+        }
+        F::SumOverTime if floats.is_empty() => over_histograms::sum(call, window, at, note),
+        F::AvgOverTime if floats.is_empty() => over_histograms::average(call, window, at, note),
+        F::SumOverTime => Some(Value::Float(over_time::sum(floats.values))),
+        F::AvgOverTime => Some(Value::Float(over_time::average(floats.values))),
+        F::CountOverTime => Some(Value::Float(over_time::count(
+            floats.len() + window.histograms.len(),
+        ))),
+        F::PresentOverTime | F::AbsentOverTime => Some(Value::Float(1.0)),
+        F::FirstOverTime => over_time::first(window),
+        F::LastOverTime => over_time::last(window),
+        F::TsOfFirstOverTime => over_time::time_of_first(window),
+        F::TsOfLastOverTime => over_time::time_of_last(window),
+        F::Deriv | F::PredictLinear => regression::linear(call, window, at, note),
+        F::DoubleExponentialSmoothing => smoothing::double_exponential(call, window, at, note)?,
+        _ => {
+            if floats.is_empty() {
+                return Ok(None);
+            }
+            let quantile = at.arg(0);
+            if call.function == F::QuantileOverTime && !(0.0..=1.0).contains(&quantile) {
+                note(Note::invalid_quantile(quantile, call.first_span));
+            }
+            if !window.histograms.is_empty() {
+                // Prometheus points at the first argument, which for a quantile is the quantile.
+                note(Note::histogram_ignored_in_range(
+                    &at.metric_name(),
+                    call.first_span,
+                ));
+            }
+            let value = match call.function {
+                F::MinOverTime => over_time::extreme(floats, |x, best| x < best).1,
+                F::MaxOverTime => over_time::extreme(floats, |x, best| x > best).1,
+                F::TsOfMinOverTime => over_time::extreme(floats, |x, best| x <= best).0,
+                F::TsOfMaxOverTime => over_time::extreme(floats, |x, best| x >= best).0,
+                F::StddevOverTime => over_time::variance(floats.values).sqrt(),
+                F::StdvarOverTime => over_time::variance(floats.values),
+                F::QuantileOverTime => {
+                    super::quantile::quantile(quantile, &mut floats.values.to_vec())
+                }
+                F::MadOverTime => over_time::median_deviation(floats.values),
+                other => return Err(QueryError::Execution(format!("{other:?} takes no range"))),
+            };
+            Some(Value::Float(value))
+        }
+    })
+}

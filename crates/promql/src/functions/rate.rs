@@ -1,0 +1,447 @@
+//! `rate`, `increase`, `delta`, `irate`, `idelta`.
+//!
+//! **Invariant:** the dense kernel ([`Axis`]) and the general one give the same bits for the same samples.
+
+use super::{
+    FunctionId, extended,
+    over::{NoteSink, OverCall, Place, View, Window},
+    rate_histograms,
+};
+use crate::{
+    ast::Extension,
+    eval::Value,
+    notes::{HistogramOperation, Note},
+};
+use narthex_model::{
+    Histogram,
+    cell::{self, ABSENT},
+    histogram::ResetHint,
+};
+use std::{ops::Range, sync::Arc};
+
+impl OverCall {
+    pub(super) fn is_counter(&self) -> bool {
+        matches!(
+            self.function,
+            FunctionId::Rate | FunctionId::Increase | FunctionId::Irate
+        )
+    }
+
+    pub(super) fn is_per_second(&self) -> bool {
+        matches!(self.function, FunctionId::Rate | FunctionId::Irate)
+    }
+}
+
+/// Computes `rate`, `increase` or `delta` with extrapolation to the range's edges.
+pub(super) fn extrapolated(
+    call: &OverCall,
+    window: &Window<'_>,
+    at: &Place<'_>,
+    note: &mut NoteSink<'_>,
+) -> Option<Value> {
+    if window.is_mixed() {
+        note(Note::mixed_floats_histograms(&at.metric_name(), call.span));
+        return None;
+    }
+    if call.extension != Extension::None {
+        return extended::rate(call, window, at, note);
+    }
+    if window.floats.is_empty() {
+        histograms(call, window, at, note)
+    } else {
+        floats(call, window, at, note)
+    }
+}
+
+fn floats(
+    call: &OverCall,
+    window: &Window<'_>,
+    at: &Place<'_>,
+    note: &mut NoteSink<'_>,
+) -> Option<Value> {
+    let floats = &window.floats;
+    let (first, last) = (floats.values.first()?, floats.values.last()?);
+    let mut result = last - first;
+    let counter = call.is_counter();
+    if counter {
+        let mut overlap = false;
+        for i in 1..floats.len() {
+            let (before, x) = (floats.values[i - 1], floats.values[i]);
+            let mut reset = x < before;
+            if !floats.starts_ms.is_empty() {
+                let (start_before, start) = (floats.starts_ms[i - 1], floats.starts_ms[i]);
+                overlap |= overlaps(start_before, floats.times_ms[i - 1], start);
+                reset |= is_start_reset(
+                    start_before,
+                    floats.times_ms[i - 1],
+                    start,
+                    floats.times_ms[i],
+                );
+            }
+            if reset {
+                result += before;
+            }
+        }
+        if overlap {
+            note(Note::start_time_overlap(&at.metric_name(), call.span));
+        }
+    }
+    let stretch = Stretch::new(call, floats.times_ms, at.end_ms);
+    let start = if counter {
+        stretch.start_inside(floats.start_ms(0))
+    } else {
+        None
+    };
+    if start.is_some() {
+        // A counter that started inside the range counted from zero there.
+        result += first;
+    }
+    let factor = stretch.factor(
+        call,
+        start,
+        counter && result > 0.0 && *first >= 0.0,
+        *first,
+        result,
+    )?;
+    Some(Value::Float(result * factor))
+}
+
+fn histograms(
+    call: &OverCall,
+    window: &Window<'_>,
+    at: &Place<'_>,
+    note: &mut NoteSink<'_>,
+) -> Option<Value> {
+    let histograms = &window.histograms;
+    let counter = call.is_counter();
+    let first = histograms.values.first()?;
+    let mut result: Option<Histogram> = None;
+    if histograms.len() > 1 {
+        result = Some(rate_histograms::increase(call, histograms, at, note)?);
+    }
+    let stretch = Stretch::new(call, histograms.times_ms, at.end_ms);
+    let start = if counter {
+        stretch.start_inside(histograms.start_ms(0))
+    } else {
+        None
+    };
+    if start.is_some() {
+        match &mut result {
+            None => result = Some((**first).clone()),
+            Some(sum) => rate_histograms::add(sum, first, call, at, note)?,
+        }
+    }
+    let count = result.as_ref().map_or(0.0, |h| h.count);
+    let toward_zero = counter && count > 0.0 && first.count >= 0.0;
+    let factor = stretch.factor(call, start, toward_zero, first.count, count)?;
+    let mut result = result?;
+    result.scale(factor);
+    Some(Value::Histogram(Arc::new(result)))
+}
+
+/// How the samples of a window lie in its range.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    range_start_ms: i64,
+    first_ms: i64,
+    last_ms: i64,
+    to_start: f64,
+    to_end: f64,
+    sampled: f64,
+    mean_gap: f64,
+    gaps: f64,
+}
+
+impl Stretch {
+    #[expect(clippy::cast_precision_loss, reason = "differences stay below 2^53 ms")]
+    fn new(call: &OverCall, times_ms: &[i64], end_ms: i64) -> Self {
+        let range_start_ms = end_ms.saturating_sub(call.range_ms);
+        let (first_ms, last_ms) = (times_ms[0], times_ms[times_ms.len() - 1]);
+        let gaps = (times_ms.len() - 1) as f64;
+        let sampled = (last_ms - first_ms) as f64 / 1000.0;
+        Self {
+            range_start_ms,
+            first_ms,
+            last_ms,
+            to_start: (first_ms - range_start_ms) as f64 / 1000.0,
+            to_end: (end_ms - last_ms) as f64 / 1000.0,
+            sampled,
+            mean_gap: if gaps > 0.0 { sampled / gaps } else { 0.0 },
+            gaps,
+        }
+    }
+
+    /// Returns when the counter started if that is inside the range, before the first sample.
+    fn start_inside(&self, start_ms: i64) -> Option<i64> {
+        (start_ms != 0 && start_ms > self.range_start_ms && start_ms < self.first_ms)
+            .then_some(start_ms)
+    }
+
+    /// Returns what the increase between first and last sample is to be multiplied with.
+    ///
+    /// An edge closer than 1.1 mean gaps is reached in full, one further away by half a mean gap; with
+    /// `toward_zero`, a counter is never taken back below zero.
+    fn factor(
+        &self,
+        call: &OverCall,
+        start: Option<i64>,
+        toward_zero: bool,
+        first: f64,
+        increase: f64,
+    ) -> Option<f64> {
+        let (mut to_start, mut to_end, mut sampled) = (self.to_start, self.to_end, self.sampled);
+        let threshold = self.mean_gap * 1.1;
+        #[expect(clippy::cast_precision_loss, reason = "differences stay below 2^53 ms")]
+        if let Some(start_ms) = start {
+            to_start = 0.0;
+            sampled = (self.last_ms - start_ms) as f64 / 1000.0;
+        } else if self.gaps == 0.0 {
+            return None;
+        } else {
+            if to_start >= threshold {
+                to_start = self.mean_gap / 2.0;
+            }
+            if toward_zero {
+                let to_zero = sampled * (first / increase);
+                if to_zero < to_start {
+                    to_start = to_zero;
+                }
+            }
+        }
+        if to_end >= threshold {
+            to_end = self.mean_gap / 2.0;
+        }
+        let mut factor = if sampled == 0.0 {
+            1.0
+        } else {
+            (sampled + to_start + to_end) / sampled
+        };
+        if call.is_per_second() {
+            factor /= call.range_seconds;
+        }
+        Some(factor)
+    }
+}
+
+/// Tells from start times whether a counter was reset between two samples.
+pub(super) fn is_start_reset(start_before: i64, time_before: i64, start: i64, time: i64) -> bool {
+    if start == 0 || start >= time || start < time_before {
+        return false;
+    }
+    if start > time_before {
+        return true;
+    }
+    // Exactly at the sample before: a reset for deltas, but not where the start is unknown and set to the sample.
+    start_before <= time_before && start_before != 0 && start_before != time_before
+}
+
+/// Tells whether a start time reaches back over an earlier sample without being that sample's.
+pub(super) fn overlaps(start_before: i64, time_before: i64, start: i64) -> bool {
+    start != 0 && start < time_before && start != start_before
+}
+
+/// Computes `irate` or `idelta` from the last two samples.
+pub(super) fn instant(
+    call: &OverCall,
+    window: &Window<'_>,
+    at: &Place<'_>,
+    note: &mut NoteSink<'_>,
+) -> Option<Value> {
+    let (before, after) = last_two(window)?;
+    let interval_ms = after.time_ms - before.time_ms;
+    if interval_ms == 0 {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "differences stay below 2^53 ms")]
+    let seconds = interval_ms as f64 / 1000.0;
+    let counter = call.is_counter();
+    let reset = is_start_reset(
+        before.start_ms,
+        before.time_ms,
+        after.start_ms,
+        after.time_ms,
+    );
+    match (before.value, after.value) {
+        (Last::Float(x), Last::Float(y)) => {
+            let change = if counter && (y < x || reset) {
+                y
+            } else {
+                y - x
+            };
+            Some(Value::Float(if counter {
+                change / seconds
+            } else {
+                change
+            }))
+        }
+        (Last::Histogram(x), Last::Histogram(y)) => {
+            let gauges = [x, y]
+                .iter()
+                .filter(|h| h.reset_hint == ResetHint::Gauge)
+                .count();
+            if counter && gauges > 0 {
+                note(Note::histogram_not_counter(&at.metric_name(), call.span));
+            }
+            if !counter && gauges < 2 {
+                note(Note::histogram_not_gauge(&at.metric_name(), call.span));
+            }
+            let mut change = (**y).clone();
+            if !counter || (!reset && !y.is_reset_after(x)) {
+                let Ok(notes) = change.subtract(x) else {
+                    note(Note::mixed_exponential_custom(&at.metric_name(), call.span));
+                    return None;
+                };
+                if notes.bounds_reconciled {
+                    note(Note::bounds_reconciled(
+                        HistogramOperation::Subtraction,
+                        call.span,
+                    ));
+                }
+            }
+            change.reset_hint = ResetHint::Gauge;
+            change.compact();
+            if counter {
+                change.divide(seconds);
+            }
+            Some(Value::Histogram(Arc::new(change)))
+        }
+        _ => {
+            note(Note::mixed_floats_histograms(&at.metric_name(), call.span));
+            None
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Last<'a> {
+    Float(f64),
+    Histogram(&'a Arc<Histogram>),
+}
+
+#[derive(Clone, Copy)]
+struct Timed<'a> {
+    time_ms: i64,
+    start_ms: i64,
+    value: Last<'a>,
+}
+
+fn last_two<'a>(window: &Window<'a>) -> Option<(Timed<'a>, Timed<'a>)> {
+    fn tail<'a, T>(view: View<'a, T>, of: impl Fn(&'a T) -> Last<'a>) -> Vec<Timed<'a>> {
+        (view.len().saturating_sub(2)..view.len())
+            .map(|i| Timed {
+                time_ms: view.times_ms[i],
+                start_ms: view.start_ms(i),
+                value: of(&view.values[i]),
+            })
+            .collect()
+    }
+    let mut last = tail(window.floats, |x| Last::Float(*x));
+    last.extend(tail(window.histograms, Last::Histogram));
+    last.sort_by_key(|sample| sample.time_ms);
+    match last.as_slice() {
+        [.., before, after] => Some((*before, *after)),
+        _ => None,
+    }
+}
+
+/// The dense kernel: windows over series that all have a float in every row.
+///
+/// What depends on the time axis alone is computed once for all series.
+pub(crate) struct Axis {
+    windows: Vec<Option<AxisWindow>>,
+    kernel: Kernel,
+    divide_by: f64,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kernel {
+    Counter,
+    Gauge,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct AxisWindow {
+    first: usize,
+    last: usize,
+    to_start: f64,
+    to_end: f64,
+    sampled: f64,
+}
+
+impl Axis {
+    /// Returns a kernel for the call, or `None` when only the general one will do.
+    pub(crate) fn new(
+        call: &OverCall,
+        times_ms: &[i64],
+        rows: &[Range<usize>],
+        ends_ms: &[i64],
+    ) -> Option<Self> {
+        let kernel = match call.function {
+            FunctionId::Rate | FunctionId::Increase => Kernel::Counter,
+            FunctionId::Delta => Kernel::Gauge,
+            _ => return None,
+        };
+        let window = |(rows, end_ms): (&Range<usize>, &i64)| {
+            if rows.len() < 2 {
+                return None;
+            }
+            let stretch = Stretch::new(call, &times_ms[rows.clone()], *end_ms);
+            let threshold = stretch.mean_gap * 1.1;
+            let edge = |distance: f64| {
+                if distance >= threshold {
+                    stretch.mean_gap / 2.0
+                } else {
+                    distance
+                }
+            };
+            Some(AxisWindow {
+                first: rows.start,
+                last: rows.end - 1,
+                to_start: edge(stretch.to_start),
+                to_end: edge(stretch.to_end),
+                sampled: stretch.sampled,
+            })
+        };
+        let windows = rows.iter().zip(ends_ms).map(window).collect();
+        Some(Self {
+            windows,
+            kernel,
+            divide_by: if call.is_per_second() {
+                call.range_seconds
+            } else {
+                1.0
+            },
+        })
+    }
+
+    /// Appends the values of one series.
+    pub(crate) fn row(&self, cells: &[f64], out: &mut Vec<f64>) {
+        let resets =
+            self.kernel == Kernel::Counter && cells.windows(2).any(|pair| pair[1] < pair[0]);
+        for window in &self.windows {
+            out.push(window.map_or(ABSENT, |w| self.value(&w, cells, resets)));
+        }
+    }
+
+    #[inline]
+    fn value(&self, w: &AxisWindow, cells: &[f64], resets: bool) -> f64 {
+        let (first, last) = (cells[w.first], cells[w.last]);
+        let mut increase = last - first;
+        if resets {
+            for pair in cells[w.first..=w.last].windows(2) {
+                if pair[1] < pair[0] {
+                    increase += pair[0];
+                }
+            }
+        }
+        let mut to_start = w.to_start;
+        if self.kernel == Kernel::Counter && increase > 0.0 && first >= 0.0 {
+            let to_zero = w.sampled * (first / increase);
+            if to_zero < to_start {
+                to_start = to_zero;
+            }
+        }
+        let factor = (w.sampled + to_start + w.to_end) / w.sampled / self.divide_by;
+        cell::canonical(increase * factor)
+    }
+}

@@ -1,0 +1,139 @@
+//! The increase of native histograms over a window.
+//!
+//! **Invariant:** the result is a compacted gauge; resets between samples are made up for, and histograms that do
+//! not fit together give a warning instead of a result.
+
+use super::{
+    over::{NoteSink, OverCall, Place, View},
+    rate::{is_start_reset, overlaps},
+};
+use crate::notes::{HistogramOperation, Note};
+use narthex_model::{Histogram, histogram::ResetHint};
+use std::{borrow::Cow, sync::Arc};
+
+/// Returns the increase from the first to the last of at least two histograms.
+pub(super) fn increase(
+    call: &OverCall,
+    histograms: &View<'_, Arc<Histogram>>,
+    at: &Place<'_>,
+    note: &mut NoteSink<'_>,
+) -> Option<Histogram> {
+    let counter = call.is_counter();
+    let values = histograms.values;
+    let (first, second, last) = (values.first()?, values.get(1)?, values.last()?);
+    let name = || at.metric_name();
+    let gauge = |h: &Histogram| h.reset_hint == ResetHint::Gauge;
+    if counter && (gauge(first) || gauge(last)) {
+        note(Note::histogram_not_counter(&name(), call.span));
+    }
+    let resets_at = |i: usize, before: &Histogram| {
+        is_start_reset(
+            histograms.start_ms(i - 1),
+            histograms.times_ms[i - 1],
+            histograms.start_ms(i),
+            histograms.times_ms[i],
+        ) || values[i].is_reset_after(before)
+    };
+    // Reset right behind the first: its layout does not matter then.
+    let mut before = Cow::Borrowed(&**first);
+    if counter && resets_at(1, first) {
+        before = Cow::Owned(Histogram {
+            histogram_schema: second.histogram_schema,
+            custom_values: second.custom_values.clone(),
+            ..Histogram::default()
+        });
+    }
+    let custom = before.uses_custom_buckets();
+    let mixed = |note: &mut NoteSink<'_>| {
+        note(Note::mixed_exponential_custom(&name(), call.span));
+        None
+    };
+    if last.uses_custom_buckets() != custom {
+        return mixed(note);
+    }
+    let mut lowest = last.histogram_schema.min(before.histogram_schema);
+    if counter {
+        for h in &values[1..values.len() - 1] {
+            if gauge(h) {
+                note(Note::histogram_not_counter(&name(), call.span));
+            }
+            if h.uses_custom_buckets() != custom {
+                return mixed(note);
+            }
+            lowest = lowest.min(h.histogram_schema);
+        }
+    }
+    let mut result = last.at_schema(lowest);
+    match result.subtract(&before) {
+        Err(_) => return mixed(note),
+        Ok(notes) if notes.bounds_reconciled => {
+            note(Note::bounds_reconciled(
+                HistogramOperation::Subtraction,
+                call.span,
+            ));
+        }
+        Ok(_) => {}
+    }
+    if counter {
+        make_up_for_resets(call, histograms, &before, &mut result, at, note, resets_at)?;
+    } else if !gauge(first) || !gauge(last) {
+        note(Note::histogram_not_gauge(&name(), call.span));
+    }
+    result.reset_hint = ResetHint::Gauge;
+    result.compact();
+    Some(result)
+}
+
+fn make_up_for_resets(
+    call: &OverCall,
+    histograms: &View<'_, Arc<Histogram>>,
+    first: &Histogram,
+    result: &mut Histogram,
+    at: &Place<'_>,
+    note: &mut NoteSink<'_>,
+    resets_at: impl Fn(usize, &Histogram) -> bool,
+) -> Option<()> {
+    let mut overlap = false;
+    let mut before = first;
+    for (i, h) in histograms.values.iter().enumerate().skip(1) {
+        overlap |= !histograms.starts_ms.is_empty()
+            && overlaps(
+                histograms.start_ms(i - 1),
+                histograms.times_ms[i - 1],
+                histograms.start_ms(i),
+            );
+        if resets_at(i, before) {
+            add(result, before, call, at, note)?;
+        }
+        before = h;
+    }
+    if overlap {
+        note(Note::start_time_overlap(&at.metric_name(), call.span));
+    }
+    Some(())
+}
+
+/// Adds `other` to `sum`; incompatible buckets give a warning and `None`.
+pub(super) fn add(
+    sum: &mut Histogram,
+    other: &Histogram,
+    call: &OverCall,
+    at: &Place<'_>,
+    note: &mut NoteSink<'_>,
+) -> Option<()> {
+    match sum.add(other) {
+        Err(_) => {
+            note(Note::mixed_exponential_custom(&at.metric_name(), call.span));
+            None
+        }
+        Ok(notes) => {
+            if notes.bounds_reconciled {
+                note(Note::bounds_reconciled(
+                    HistogramOperation::Addition,
+                    call.span,
+                ));
+            }
+            Some(())
+        }
+    }
+}

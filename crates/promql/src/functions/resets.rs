@@ -1,0 +1,125 @@
+//! `resets` and `changes`: how often neighbouring samples differ.
+//!
+//! **Invariant:** floats and histograms are one sequence in time; between a float and a histogram there is always
+//! both a reset and a change.
+
+use super::{
+    over::{OverCall, Place, Window},
+    rate::is_start_reset,
+};
+use crate::{ast::Extension, eval::Value};
+use narthex_model::Histogram;
+use std::sync::Arc;
+
+#[derive(Clone, Copy)]
+enum Point<'a> {
+    Float(f64),
+    Histogram(&'a Arc<Histogram>),
+}
+
+struct Timed<'a> {
+    time_ms: i64,
+    start_ms: i64,
+    point: Point<'a>,
+}
+
+pub(super) fn resets(call: &OverCall, window: &Window<'_>, at: &Place<'_>) -> Option<Value> {
+    count_pairs(call, window, at, |before, after| {
+        if let (Point::Float(_), Point::Histogram(_)) | (Point::Histogram(_), Point::Float(_)) =
+            (before.point, after.point)
+        {
+            return true;
+        }
+        if is_start_reset(
+            before.start_ms,
+            before.time_ms,
+            after.start_ms,
+            after.time_ms,
+        ) {
+            return true;
+        }
+        match (before.point, after.point) {
+            (Point::Float(x), Point::Float(y)) => y < x,
+            (Point::Histogram(x), Point::Histogram(y)) => y.is_reset_after(x),
+            _ => true,
+        }
+    })
+}
+
+pub(super) fn changes(call: &OverCall, window: &Window<'_>, at: &Place<'_>) -> Option<Value> {
+    count_pairs(call, window, at, |before, after| {
+        match (before.point, after.point) {
+            (Point::Float(x), Point::Float(y)) => x != y && !(x.is_nan() && y.is_nan()),
+            (Point::Histogram(x), Point::Histogram(y)) => !x.same_data(y),
+            _ => true,
+        }
+    })
+}
+
+fn count_pairs(
+    call: &OverCall,
+    window: &Window<'_>,
+    at: &Place<'_>,
+    differs: impl Fn(&Timed<'_>, &Timed<'_>) -> bool,
+) -> Option<Value> {
+    let window = if call.extension == Extension::Anchored {
+        anchored(window, at.end_ms.saturating_sub(call.range_ms))?
+    } else {
+        *window
+    };
+    let (floats, histograms) = (&window.floats, &window.histograms);
+    let (mut f, mut h) = (0, 0);
+    let mut next = || {
+        let float_first = match (floats.times_ms.get(f), histograms.times_ms.get(h)) {
+            (Some(a), Some(b)) => a < b,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => return None,
+        };
+        Some(if float_first {
+            f += 1;
+            let (time_ms, start_ms) = (floats.times_ms[f - 1], floats.start_ms(f - 1));
+            Timed {
+                time_ms,
+                start_ms,
+                point: Point::Float(floats.values[f - 1]),
+            }
+        } else {
+            h += 1;
+            let (time_ms, start_ms) = (histograms.times_ms[h - 1], histograms.start_ms(h - 1));
+            Timed {
+                time_ms,
+                start_ms,
+                point: Point::Histogram(&histograms.values[h - 1]),
+            }
+        })
+    };
+    let mut before = next()?;
+    let mut count = 0.0;
+    while let Some(after) = next() {
+        count += f64::from(differs(&before, &after));
+        before = after;
+    }
+    Some(Value::Float(count))
+}
+
+/// Leaves the newest sample at or before the range's start, of whatever kind, and all behind it.
+fn anchored<'a>(window: &Window<'a>, start_ms: i64) -> Option<Window<'a>> {
+    let (floats, histograms) = (window.floats, window.histograms);
+    let f = floats.times_ms.partition_point(|t| *t <= start_ms);
+    let h = histograms.times_ms.partition_point(|t| *t <= start_ms);
+    if f >= floats.len() && h >= histograms.len() {
+        return None;
+    }
+    let (from_f, from_h) = match (f, h) {
+        (0, 0) => (0, 0),
+        (_, 0) => (f - 1, h),
+        (0, _) => (f, h - 1),
+        _ if floats.times_ms[f - 1] >= histograms.times_ms[h - 1] => (f - 1, h),
+        _ => (f, h - 1),
+    };
+    Some(Window {
+        floats: floats.from(from_f),
+        histograms: histograms.from(from_h),
+    })
+}

@@ -1,0 +1,133 @@
+//! `sort` and `sort_by_label`.
+//!
+//! **Invariant:** only the first step decides, since results over several steps are ordered by labels; NaN comes
+//! last either way, and labels sort with their numbers in numeric order.
+
+use super::FunctionId;
+use crate::eval::{Block, Sample};
+use narthex_model::LabelSet;
+use std::cmp::Ordering;
+
+/// Orders the rows of a block.
+pub(crate) fn sort(id: FunctionId, mut block: Block, names: &[&str]) -> Block {
+    let descending = matches!(id, FunctionId::SortDesc | FunctionId::SortByLabelDesc);
+    let mut order: Vec<usize> = (0..block.len()).collect();
+    if matches!(id, FunctionId::Sort | FunctionId::SortDesc) {
+        block.map_floats(|x| x);
+        block.drop_empty_rows();
+        order.truncate(block.len());
+        let value = |row: usize| match block.sample(row, 0) {
+            Sample::Float(x) => x,
+            _ => f64::NAN,
+        };
+        order.sort_by(|a, b| by_value(value(*a), value(*b), descending));
+    } else {
+        let labels: Vec<LabelSet> = block.series.iter().map(|s| s.labels()).collect();
+        order.sort_by(|a, b| {
+            let ordering = by_labels(&labels[*a], &labels[*b], names);
+            if descending {
+                ordering.reverse()
+            } else {
+                ordering
+            }
+        });
+    }
+    let cells = order
+        .iter()
+        .flat_map(|row| block.row(*row).to_vec())
+        .collect();
+    let series = order.iter().map(|row| block.series[*row].clone()).collect();
+    Block {
+        cells,
+        series,
+        ..block
+    }
+}
+
+fn by_value(a: f64, b: f64, descending: bool) -> Ordering {
+    match (a.is_nan(), b.is_nan()) {
+        (false, false) => {
+            let ordering = a.partial_cmp(&b).unwrap_or(Ordering::Equal);
+            if descending {
+                ordering.reverse()
+            } else {
+                ordering
+            }
+        }
+        (a, b) => a.cmp(&b),
+    }
+}
+
+fn by_labels(a: &LabelSet, b: &LabelSet, names: &[&str]) -> Ordering {
+    for name in names {
+        let (x, y) = (
+            a.get(name).unwrap_or_default(),
+            b.get(name).unwrap_or_default(),
+        );
+        if x != y {
+            return if natural_less(x, y) {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            };
+        }
+    }
+    a.cmp(b)
+}
+
+/// Compares texts chunk by chunk, runs of digits as numbers.
+fn natural_less(a: &str, b: &str) -> bool {
+    let (a_chunks, b_chunks) = (chunks(a), chunks(b));
+    for (i, x) in a_chunks.iter().enumerate() {
+        let Some(y) = b_chunks.get(i) else {
+            return false;
+        };
+        let numbers = (x.parse::<u64>(), y.parse::<u64>());
+        match numbers {
+            (Ok(p), Ok(q)) if p != q => return p < q,
+            // Equal numbers may differ in leading zeros.
+            (Ok(_), Ok(_)) if x != y => return x < y,
+            _ if x != y => return x < y,
+            _ => {}
+        }
+        if i + 1 == a_chunks.len() && i + 1 < b_chunks.len() {
+            return true;
+        }
+    }
+    a_chunks.is_empty() && !b_chunks.is_empty()
+}
+
+fn chunks(text: &str) -> Vec<&str> {
+    let mut chunks = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let digits = first.is_ascii_digit();
+        let end = rest
+            .find(|c: char| c.is_ascii_digit() != digits)
+            .unwrap_or(rest.len());
+        let (chunk, tail) = rest.split_at(end);
+        chunks.push(chunk);
+        rest = tail;
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_labels_sort_as_numbers() {
+        let mut texts = vec!["a10", "a9", "a", "b1", "a09", "10", "9", ""];
+        texts.sort_by(|a, b| {
+            if natural_less(a, b) {
+                Ordering::Less
+            } else if a == b {
+                Ordering::Equal
+            } else {
+                Ordering::Greater
+            }
+        });
+        assert_eq!(texts, ["", "9", "10", "a", "a09", "a9", "a10", "b1"]);
+    }
+}

@@ -1,0 +1,485 @@
+//! From a syntax tree to a plan.
+//!
+//! **Invariant:** every selector's time range holds all samples any of its steps may look at.
+
+use super::{
+    Aggregate, Binary, Call, Kind, Node, Over, Plan, Select, Settings, Source, Steps, Subquery,
+    Window, fold, share::Selectors, steady::Steadiness,
+};
+use crate::{
+    ast::{
+        At, DurationExpr, Expr, Extension, MatrixSelector, SubqueryExpr, ValueType, VectorSelector,
+    },
+    error::QueryError,
+    fmt::quote_bytes,
+    functions::FunctionId,
+    lex::{AggregateOp, BinaryOp},
+    span::Span,
+};
+use narthex_model::{
+    METRIC_NAME, MatchOp,
+    storage::{Grouping, Hints, TimeRange},
+};
+
+/// Plans `expr` for the instants from `start_ms` to `end_ms`; `step_ms` 0 means one instant.
+pub(crate) fn build(
+    expr: &Expr,
+    start_ms: i64,
+    end_ms: i64,
+    step_ms: i64,
+    settings: Settings,
+) -> Result<Plan, QueryError> {
+    let steps = if step_ms == 0 {
+        Steps::one(start_ms)
+    } else {
+        Steps::range(start_ms, end_ms, step_ms)
+    };
+    let mut builder = Builder {
+        start_ms,
+        end_ms,
+        step_ms,
+        settings,
+        selectors: Selectors::default(),
+    };
+    let context = Context {
+        steps,
+        function: None,
+        grouping: None,
+        wants_stats: false,
+        needs_buckets: false,
+        steady: false,
+    };
+    let root = fold::fold(builder.node(expr, &context)?);
+    Ok(Plan {
+        root,
+        steps,
+        selectors: builder.selectors.finish(),
+    })
+}
+
+struct Builder {
+    start_ms: i64,
+    end_ms: i64,
+    step_ms: i64,
+    settings: Settings,
+    selectors: Selectors,
+}
+
+/// What is known about the nodes above.
+#[derive(Clone)]
+struct Context {
+    steps: Steps,
+    function: Option<&'static str>,
+    grouping: Option<Grouping>,
+    wants_stats: bool,
+    needs_buckets: bool,
+    steady: bool,
+}
+
+impl Builder {
+    fn node(&mut self, expr: &Expr, context: &Context) -> Result<Node, QueryError> {
+        let expr = expr.without_parens();
+        if !context.steady && context.steps.count > 1 && Steadiness::of(expr).wrap {
+            let inner = Context {
+                steps: context.steps.first(),
+                steady: true,
+                ..context.clone()
+            };
+            let inner = self.bare_node(expr, &inner)?;
+            let (span, value_type) = (inner.span, inner.value_type);
+            return Ok(Node {
+                kind: Kind::Steady(Box::new(inner)),
+                span,
+                value_type,
+            });
+        }
+        self.bare_node(expr, context)
+    }
+
+    fn bare_node(&mut self, expr: &Expr, context: &Context) -> Result<Node, QueryError> {
+        let kind = match expr {
+            Expr::Number(n) => Kind::Number(n.value),
+            Expr::String(s) => Kind::Text(s.text()),
+            Expr::Paren(p) => return self.node(&p.expr, context),
+            Expr::Unary(u) if !u.negative => return self.node(&u.expr, context),
+            Expr::Unary(u) => Kind::Negate(Box::new(self.node(&u.expr, context)?)),
+            Expr::Vector(v) => Kind::Select(self.select(v, context)?),
+            Expr::Matrix(m) => Kind::Window(self.window(m, context)?),
+            Expr::Subquery(s) => Kind::Subquery(self.subquery(s, context)?),
+            Expr::Aggregate(a) => {
+                let mut grouping: Vec<Box<str>> =
+                    a.grouping.iter().map(|name| name.as_str().into()).collect();
+                grouping.sort_unstable();
+                grouping.dedup();
+                let hint = Grouping {
+                    without: a.without,
+                    names: grouping.clone(),
+                };
+                let inner = Context {
+                    function: Some(a.op.as_str()),
+                    grouping: Some(hint),
+                    ..context.clone()
+                };
+                let input = self.node(&a.expr, &inner)?;
+                let param = a
+                    .param
+                    .as_ref()
+                    .map(|param| self.node(param, context))
+                    .transpose()?;
+                let (op, without, span) = (a.op, a.without, a.span);
+                if op == AggregateOp::CountValues {
+                    check_label(a.param.as_ref(), |quoted| {
+                        format!("invalid label name {quoted}")
+                    })?;
+                }
+                Kind::Aggregate(Box::new(Aggregate {
+                    op,
+                    input,
+                    param,
+                    without,
+                    grouping,
+                    span,
+                }))
+            }
+            Expr::Binary(b) => {
+                let trims = matches!(b.op, BinaryOp::TrimUpper | BinaryOp::TrimLower);
+                let inner = Context {
+                    function: None,
+                    grouping: None,
+                    needs_buckets: context.needs_buckets || trims,
+                    ..context.clone()
+                };
+                let (lhs, rhs) = (self.node(&b.lhs, &inner)?, self.node(&b.rhs, &inner)?);
+                let (op, return_bool) = (b.op, b.return_bool);
+                let matching = b.matching.clone().unwrap_or_default();
+                Kind::Binary(Box::new(Binary {
+                    op,
+                    lhs,
+                    rhs,
+                    matching,
+                    return_bool,
+                }))
+            }
+            Expr::Call(c) => return self.call(expr, c, context),
+        };
+        Ok(Node {
+            kind,
+            span: expr.span(),
+            value_type: expr.value_type(),
+        })
+    }
+
+    fn call(
+        &mut self,
+        expr: &Expr,
+        call: &crate::ast::Call,
+        context: &Context,
+    ) -> Result<Node, QueryError> {
+        let function = call.function.id;
+        #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
+        let seconds = |ms: i64| ms as f64 / 1000.0;
+        let constant = match function {
+            FunctionId::Start => Some(seconds(self.start_ms)),
+            FunctionId::End => Some(seconds(self.end_ms)),
+            FunctionId::Range => Some(seconds(self.end_ms - self.start_ms)),
+            FunctionId::Step if self.start_ms == self.end_ms => Some(0.0),
+            FunctionId::Step => Some(seconds(self.step_ms)),
+            FunctionId::Pi => Some(std::f64::consts::PI),
+            _ => None,
+        };
+        let (span, value_type) = (expr.span(), expr.value_type());
+        if let Some(value) = constant {
+            return Ok(Node {
+                kind: Kind::Number(value),
+                span,
+                value_type,
+            });
+        }
+        if matches!(function, FunctionId::LabelReplace | FunctionId::LabelJoin) {
+            check_label_function(call)?;
+        }
+        let stats = matches!(
+            function,
+            FunctionId::HistogramCount | FunctionId::HistogramSum | FunctionId::HistogramAvg
+        );
+        let quantiles = matches!(
+            function,
+            FunctionId::HistogramQuantile
+                | FunctionId::HistogramQuantiles
+                | FunctionId::HistogramFraction
+        );
+        let inner = Context {
+            function: Some(call.function.name),
+            grouping: None,
+            wants_stats: context.wants_stats || stats,
+            needs_buckets: context.needs_buckets || quantiles,
+            ..context.clone()
+        };
+        let mut source = None;
+        let mut args = Vec::with_capacity(call.args.len());
+        let mut source_span = Span::default();
+        for arg in &call.args {
+            match arg.without_parens() {
+                Expr::Matrix(m) if source.is_none() => {
+                    source_span = arg.without_parens().span();
+                    source = Some(Source::Window(self.window(m, &inner)?));
+                }
+                Expr::Subquery(s) if source.is_none() => {
+                    source = Some(Source::Subquery(self.subquery(s, &inner)?));
+                }
+                _ => args.push(self.node(arg, &inner)?),
+            }
+        }
+        let kind = match source {
+            None => Kind::Call(Call { function, args }),
+            Some(source) => {
+                check_extension(&source, call.function.name)?;
+                let first_span = match call.args.first().map(Expr::without_parens) {
+                    Some(Expr::Matrix(_) | Expr::Subquery(_)) | None => source_span,
+                    Some(first) => first.span(),
+                };
+                Kind::Over(Over {
+                    function,
+                    source,
+                    args,
+                    source_span,
+                    first_span,
+                })
+            }
+        };
+        Ok(Node {
+            kind,
+            span,
+            value_type,
+        })
+    }
+
+    fn select(&mut self, v: &VectorSelector, context: &Context) -> Result<Select, QueryError> {
+        let lookback_ms = self.settings.lookback_ms;
+        let after_ms = if v.extension == Extension::Smoothed {
+            lookback_ms
+        } else {
+            0
+        };
+        // A sample exactly the lookback ago is too old.
+        let before_ms = lookback_ms - i64::from(v.extension != Extension::Smoothed);
+        self.selector(v, context, 0, before_ms, after_ms)
+    }
+
+    fn window(&mut self, m: &MatrixSelector, context: &Context) -> Result<Window, QueryError> {
+        let range_ns = self.duration(m.range_ns, m.range_expr.as_ref(), false)?;
+        let range_ms = range_ns / 1_000_000;
+        let lookback_ms = self.settings.lookback_ms;
+        let (more_before, after_ms) = match m.selector.extension {
+            Extension::None => (0, 0),
+            Extension::Anchored => (lookback_ms, 0),
+            Extension::Smoothed => (lookback_ms, lookback_ms),
+        };
+        let select = self.selector(
+            &m.selector,
+            context,
+            range_ms,
+            range_ms + more_before - 1,
+            after_ms,
+        )?;
+        Ok(Window {
+            select,
+            range_ms,
+            range_seconds: seconds_of(range_ns),
+        })
+    }
+
+    fn selector(
+        &mut self,
+        v: &VectorSelector,
+        context: &Context,
+        window_ms: i64,
+        before_ms: i64,
+        after_ms: i64,
+    ) -> Result<Select, QueryError> {
+        let offset_ms = self.duration(v.offset_ns, v.offset_expr.as_ref(), true)? / 1_000_000;
+        let at_ms = self.at(v.at);
+        let one_name = v
+            .matchers
+            .iter()
+            .any(|m| &*m.name == METRIC_NAME && m.op == MatchOp::Equal);
+        let mut select = Select {
+            selector: 0,
+            at_ms,
+            offset_ms,
+            extension: v.extension,
+            one_name,
+            stats_only: context.wants_stats && !context.needs_buckets,
+            matchers: v.matchers.clone(),
+        };
+        let (first, last) = (context.steps.start_ms, context.steps.last_ms());
+        let range = TimeRange::new(
+            select.reference_ms(first).saturating_sub(before_ms),
+            select.reference_ms(last).saturating_add(after_ms),
+        );
+        // The info function reads its labels by selectors of its own.
+        if !v.selects_labels {
+            let function = context.function.unwrap_or_default();
+            let uses_start = matches!(
+                function,
+                "rate" | "irate" | "increase" | "resets" | "start_timestamp"
+            );
+            let hints = Hints {
+                function: function.into(),
+                window_ms,
+                step_ms: if context.steps.count > 1 {
+                    context.steps.step_ms
+                } else {
+                    0
+                },
+                grouping: context.grouping.clone(),
+                start_times: self.settings.start_times && uses_start,
+                ..Hints::default()
+            };
+            select.selector = self.selectors.add(&v.matchers, range, hints);
+        }
+        Ok(select)
+    }
+
+    fn subquery(&mut self, s: &SubqueryExpr, context: &Context) -> Result<Subquery, QueryError> {
+        let range_ns = self.duration(s.range_ns, s.range_expr.as_ref(), false)?;
+        let step_ns = match (s.step_ns, &s.step_expr) {
+            (0, None) => 0,
+            (ns, expr) => self.duration(ns, expr.as_ref(), false)?,
+        };
+        let offset_ms = self.duration(s.offset_ns, s.offset_expr.as_ref(), true)? / 1_000_000;
+        let range_ms = range_ns / 1_000_000;
+        let step_ms = match step_ns / 1_000_000 {
+            0 => self.settings.default_subquery_step_ms,
+            ms => ms,
+        };
+        let at_ms = self.at(s.at);
+        let reference = |time_ms: i64| at_ms.unwrap_or(time_ms).saturating_sub(offset_ms);
+        let oldest = reference(context.steps.start_ms).saturating_sub(range_ms);
+        // Steps are multiples of the step; the range is open to the left. Go's division truncates toward zero.
+        let mut start_ms = step_ms * (oldest / step_ms);
+        if start_ms <= oldest {
+            start_ms += step_ms;
+        }
+        let steps = Steps::range(start_ms, reference(context.steps.last_ms()), step_ms);
+        let inner = Context {
+            steps,
+            function: None,
+            grouping: None,
+            wants_stats: context.wants_stats,
+            // Resets between the steps of a subquery show in the buckets only.
+            needs_buckets: true,
+            steady: false,
+        };
+        let inner = if Steadiness::of(s.expr.without_parens()).steady && steps.count > 1 {
+            let once = Context {
+                steps: steps.first(),
+                steady: true,
+                ..inner
+            };
+            let node = self.bare_node(s.expr.without_parens(), &once)?;
+            let (span, value_type) = (node.span, node.value_type);
+            Node {
+                kind: Kind::Steady(Box::new(node)),
+                span,
+                value_type,
+            }
+        } else {
+            self.node(&s.expr, &inner)?
+        };
+        let range_seconds = seconds_of(range_ns);
+        Ok(Subquery {
+            inner: Box::new(inner),
+            steps,
+            at_ms,
+            offset_ms,
+            range_ms,
+            range_seconds,
+        })
+    }
+
+    fn at(&self, at: Option<At>) -> Option<i64> {
+        at.map(|at| match at {
+            At::Time(ms) => ms,
+            At::Start => self.start_ms,
+            At::End => self.end_ms,
+        })
+    }
+
+    /// Returns nanoseconds.
+    fn duration(
+        &self,
+        ns: i64,
+        expr: Option<&DurationExpr>,
+        negative_ok: bool,
+    ) -> Result<i64, QueryError> {
+        let Some(expr) = expr else { return Ok(ns) };
+        expr.evaluate(self.step_ms, self.end_ms - self.start_ms, negative_ok)
+            .map_err(|e| QueryError::Invalid(e.to_string()))
+    }
+}
+
+fn seconds_of(ns: i64) -> f64 {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "Go's Duration.Seconds rounds the same way"
+    )]
+    let fraction = (ns % 1_000_000_000) as f64 / 1e9;
+    #[expect(clippy::cast_precision_loss, reason = "at most 2^34 seconds")]
+    let whole = (ns / 1_000_000_000) as f64;
+    whole + fraction
+}
+
+fn check_extension(source: &Source, function: &str) -> Result<(), QueryError> {
+    let Source::Window(window) = source else {
+        return Ok(());
+    };
+    let (word, allowed): (_, &[&str]) = match window.select.extension {
+        Extension::None => return Ok(()),
+        Extension::Anchored => (
+            "anchored",
+            &["changes", "delta", "increase", "rate", "resets"],
+        ),
+        Extension::Smoothed => ("smoothed", &["delta", "increase", "rate"]),
+    };
+    if allowed.contains(&function) {
+        return Ok(());
+    }
+    let allowed = allowed.join(", ");
+    Err(QueryError::Execution(format!(
+        "{word} modifier can only be used with: {allowed} - not with {function}"
+    )))
+}
+
+/// Refuses a text argument that cannot be a label name; `say` gets it in quotes.
+fn check_label(arg: Option<&Expr>, say: impl Fn(String) -> String) -> Result<(), QueryError> {
+    match arg.map(Expr::without_parens) {
+        Some(Expr::String(s)) if s.value.is_empty() || std::str::from_utf8(&s.value).is_err() => {
+            Err(QueryError::Execution(say(quote_bytes(&s.value))))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses label names that cannot be any in the label functions.
+fn check_label_function(call: &crate::ast::Call) -> Result<(), QueryError> {
+    let name = call.function.name;
+    let sources = if call.function.id == FunctionId::LabelJoin {
+        call.args.get(3..)
+    } else {
+        None
+    };
+    for source in sources.unwrap_or_default() {
+        check_label(Some(source), |quoted| {
+            format!("invalid source label name in {name}(): {quoted}")
+        })?;
+    }
+    check_label(call.args.get(1), |quoted| {
+        format!("invalid destination label name in {name}(): {quoted}")
+    })
+}
+
+/// Reports whether the node is one float a step.
+pub(super) fn is_scalar(node: &Node) -> bool {
+    node.value_type == ValueType::Scalar
+}

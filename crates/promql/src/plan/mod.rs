@@ -1,0 +1,208 @@
+//! What a query will do, resolved for one time range.
+//!
+//! **Invariant:** a plan holds no names to look up and no times to compute: selectors are numbered, offsets, `@`
+//! and durations are milliseconds, and whatever gives the same value at every step sits below a [`Kind::Steady`].
+
+mod build;
+mod explain;
+mod fold;
+mod share;
+mod steady;
+
+pub(crate) use build::build;
+pub(crate) use steady::depends_on_time;
+
+use crate::{
+    ast::{AggregateOp, BinaryOp, Extension, ValueType, VectorMatching},
+    functions::FunctionId,
+    span::Span,
+};
+use narthex_model::{Matcher, storage::Selector};
+
+/// The instants a node is evaluated at.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Steps {
+    pub(crate) start_ms: i64,
+    pub(crate) step_ms: i64,
+    pub(crate) count: usize,
+}
+
+impl Steps {
+    /// One instant.
+    pub(crate) fn one(time_ms: i64) -> Self {
+        Self {
+            start_ms: time_ms,
+            step_ms: 1,
+            count: 1,
+        }
+    }
+
+    /// From `start_ms` to at most `end_ms`, none if that is before.
+    pub(crate) fn range(start_ms: i64, end_ms: i64, step_ms: i64) -> Self {
+        let step_ms = step_ms.max(1);
+        let count = if end_ms < start_ms {
+            0
+        } else {
+            (end_ms.saturating_sub(start_ms) / step_ms).saturating_add(1)
+        };
+        Self {
+            start_ms,
+            step_ms,
+            count: usize::try_from(count).unwrap_or(usize::MAX),
+        }
+    }
+
+    pub(crate) fn time_ms(self, step: usize) -> i64 {
+        let steps = i64::try_from(step).unwrap_or(i64::MAX);
+        self.start_ms
+            .saturating_add(steps.saturating_mul(self.step_ms))
+    }
+
+    pub(crate) fn last_ms(self) -> i64 {
+        self.time_ms(self.count.saturating_sub(1))
+    }
+
+    pub(crate) fn first(self) -> Self {
+        Self {
+            count: self.count.min(1),
+            ..self
+        }
+    }
+
+    pub(crate) fn times_ms(self) -> impl ExactSizeIterator<Item = i64> {
+        (0..self.count).map(move |step| self.time_ms(step))
+    }
+}
+
+/// A resolved query.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) root: Node,
+    pub(crate) steps: Steps,
+    pub(crate) selectors: Vec<Selector>,
+}
+
+/// One operation.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
+    /// Where its expression stands, without parentheses around it.
+    pub(crate) span: Span,
+    pub(crate) value_type: ValueType,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Number(f64),
+    Text(String),
+    /// An instant selector.
+    Select(Select),
+    /// A range selector that is the whole query.
+    Window(Window),
+    /// A subquery that is the whole query.
+    Subquery(Subquery),
+    /// A function of instant vectors and scalars.
+    Call(Call),
+    /// A function over ranges.
+    Over(Over),
+    Aggregate(Box<Aggregate>),
+    Binary(Box<Binary>),
+    Negate(Box<Node>),
+    /// Evaluated once, the same at every step.
+    Steady(Box<Node>),
+}
+
+/// Which samples an instant selector looks at.
+#[derive(Clone, Debug)]
+pub(crate) struct Select {
+    /// Its place in the plan's list.
+    pub(crate) selector: usize,
+    pub(crate) at_ms: Option<i64>,
+    pub(crate) offset_ms: i64,
+    pub(crate) extension: Extension,
+    /// Whether all its series have the same metric name.
+    pub(crate) one_name: bool,
+    /// Whether only counts and sums of histograms are asked for.
+    pub(crate) stats_only: bool,
+    /// The matchers as written, for the labels of `absent`.
+    pub(crate) matchers: Vec<Matcher>,
+}
+
+impl Select {
+    /// Returns the time looked at when the query is at `time_ms`.
+    pub(crate) fn reference_ms(&self, time_ms: i64) -> i64 {
+        self.at_ms.unwrap_or(time_ms).saturating_sub(self.offset_ms)
+    }
+}
+
+/// Which samples a range selector looks at.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    pub(crate) select: Select,
+    pub(crate) range_ms: i64,
+    pub(crate) range_seconds: f64,
+}
+
+/// An inner query with steps of its own.
+#[derive(Debug)]
+pub(crate) struct Subquery {
+    pub(crate) inner: Box<Node>,
+    pub(crate) steps: Steps,
+    pub(crate) at_ms: Option<i64>,
+    pub(crate) offset_ms: i64,
+    pub(crate) range_ms: i64,
+    pub(crate) range_seconds: f64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) function: FunctionId,
+    pub(crate) args: Vec<Node>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Over {
+    pub(crate) function: FunctionId,
+    pub(crate) source: Source,
+    /// The arguments that are not the range, in order.
+    pub(crate) args: Vec<Node>,
+    /// Where the range stands; a subquery has no place of its own, as in Prometheus.
+    pub(crate) source_span: Span,
+    /// Where the first argument stands.
+    pub(crate) first_span: Span,
+}
+
+#[derive(Debug)]
+pub(crate) enum Source {
+    Window(Window),
+    Subquery(Subquery),
+}
+
+#[derive(Debug)]
+pub(crate) struct Aggregate {
+    pub(crate) op: AggregateOp,
+    pub(crate) input: Node,
+    pub(crate) param: Option<Node>,
+    pub(crate) without: bool,
+    /// Sorted, distinct.
+    pub(crate) grouping: Vec<Box<str>>,
+    /// Where the whole aggregation stands.
+    pub(crate) span: Span,
+}
+
+#[derive(Debug)]
+pub(crate) struct Binary {
+    pub(crate) op: BinaryOp,
+    pub(crate) lhs: Node,
+    pub(crate) rhs: Node,
+    pub(crate) matching: VectorMatching,
+    pub(crate) return_bool: bool,
+}
+
+/// What a plan depends on besides the query.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) lookback_ms: i64,
+    pub(crate) default_subquery_step_ms: i64,
+    pub(crate) start_times: bool,
+}

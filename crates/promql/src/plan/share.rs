@@ -1,0 +1,46 @@
+//! Reads each set of series once, however often a query names it.
+//!
+//! **Invariant:** a shared selector covers the time ranges of all its uses and keeps only the hints they agree on.
+
+use narthex_model::{
+    Matcher,
+    storage::{Hints, Selector, TimeRange},
+};
+
+/// The selectors of a plan.
+#[derive(Debug, Default)]
+pub(super) struct Selectors(Vec<Selector>);
+
+impl Selectors {
+    /// Returns the number of the selector with these matchers.
+    pub(super) fn add(&mut self, matchers: &[Matcher], range: TimeRange, hints: Hints) -> usize {
+        if let Some(at) = self.0.iter().position(|s| s.matchers == matchers) {
+            let shared = &mut self.0[at];
+            shared.range = shared.range.hull(range);
+            let start_times = shared.hints.start_times || hints.start_times;
+            if shared.hints != hints {
+                let step_ms = if shared.hints.step_ms == hints.step_ms {
+                    hints.step_ms
+                } else {
+                    0
+                };
+                shared.hints = Hints {
+                    step_ms,
+                    start_times,
+                    ..Hints::default()
+                };
+            }
+            return at;
+        }
+        self.0.push(Selector {
+            matchers: matchers.to_vec(),
+            range,
+            hints,
+        });
+        self.0.len() - 1
+    }
+
+    pub(super) fn finish(self) -> Vec<Selector> {
+        self.0
+    }
+}

@@ -1,0 +1,89 @@
+//! Finds what has the same value at every step.
+//!
+//! **Invariant:** the same expressions are found as by Prometheus, oddities included: an aggregation is steady when
+//! its input is, whatever its parameter does.
+
+use crate::{ast::Expr, functions::FunctionId};
+
+/// Whether an expression has one value for all steps.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Steadiness {
+    /// It has.
+    pub(super) steady: bool,
+    /// Evaluating it once saves something.
+    pub(super) wrap: bool,
+}
+
+impl Steadiness {
+    const NO: Self = Self {
+        steady: false,
+        wrap: false,
+    };
+    const YES: Self = Self {
+        steady: true,
+        wrap: true,
+    };
+    const LITERAL: Self = Self {
+        steady: true,
+        wrap: false,
+    };
+
+    pub(super) fn of(expr: &Expr) -> Self {
+        match expr {
+            Expr::Number(_) | Expr::String(_) => Self::LITERAL,
+            Expr::Vector(v) if v.at.is_some() => Self::YES,
+            Expr::Vector(_) => Self::NO,
+            // Functions over ranges read these themselves.
+            Expr::Matrix(m) => Self {
+                steady: m.selector.at.is_some(),
+                wrap: false,
+            },
+            Expr::Subquery(s) => Self {
+                steady: s.at.is_some(),
+                wrap: false,
+            },
+            Expr::Paren(p) => Self::of(&p.expr),
+            Expr::Unary(u) => Self::of(&u.expr),
+            Expr::Aggregate(a) => Self::of(a.expr.without_parens()),
+            Expr::Binary(b) if Self::of(&b.lhs).steady && Self::of(&b.rhs).steady => Self::YES,
+            Expr::Binary(_) => Self::NO,
+            Expr::Call(c) => {
+                let steady_args = c
+                    .args
+                    .iter()
+                    .all(|arg| Self::of(arg.without_parens()).steady);
+                let pinned_timestamp = c.function.id == FunctionId::Timestamp
+                    && c.args
+                        .iter()
+                        .all(|arg| matches!(arg.without_parens(), Expr::Vector(_)));
+                if steady_args && (!depends_on_time(c.function.id) || pinned_timestamp) {
+                    Self::YES
+                } else {
+                    Self::NO
+                }
+            }
+        }
+    }
+}
+
+/// Functions whose value can change with the evaluation time though their arguments do not.
+pub(crate) fn depends_on_time(function: FunctionId) -> bool {
+    matches!(
+        function,
+        FunctionId::DaysInMonth
+            | FunctionId::DayOfMonth
+            | FunctionId::DayOfWeek
+            | FunctionId::DayOfYear
+            | FunctionId::End
+            | FunctionId::Hour
+            | FunctionId::Minute
+            | FunctionId::Month
+            | FunctionId::Year
+            | FunctionId::PredictLinear
+            | FunctionId::Range
+            | FunctionId::Start
+            | FunctionId::Step
+            | FunctionId::Time
+            | FunctionId::Timestamp
+    )
+}

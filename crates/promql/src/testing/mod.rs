@@ -1,0 +1,36 @@
+//! Runs the `.test` files of Prometheus' query language, unmodified.
+//!
+//! **Invariant:** a script is judged as Prometheus' own runner judges it: relative tolerance 1e-6, notes compared
+//! with their positions, every instant evaluation repeated at other times with `@` and as a range query.
+//!
+//! ```text
+//! load <step>                       eval instant at <time> <query>      clear
+//!   <series> <values>                 expect <what> [msg|regex: <text>]
+//!                                     <series> <values>
+//! ```
+
+mod compare;
+mod histogram;
+mod nhcb;
+mod run;
+mod script;
+mod series;
+mod variants;
+
+pub use run::{Failure, Report, TestStore, run};
+pub use script::ScriptError;
+pub use series::{SeriesValue, parse_series};
+
+use crate::{EngineOptions, ParseOptions};
+
+/// Returns the options under which Prometheus runs its own files.
+#[must_use]
+pub fn reference_options() -> EngineOptions {
+    EngineOptions {
+        default_subquery_step_ms: 60_000,
+        parse: ParseOptions::default(),
+        delayed_name_removal: true,
+        use_start_timestamps: true,
+        ..EngineOptions::default()
+    }
+}

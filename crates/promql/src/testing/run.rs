@@ -1,0 +1,268 @@
+//! Runs scripts against an engine and a store.
+//!
+//! **Invariant:** a failed evaluation does not end a script: every one is judged.
+
+use super::{
+    compare, nhcb,
+    script::{self, Command, Eval, Load, ScriptError, Text},
+    series::SeriesValue,
+    variants,
+};
+use crate::{Engine, QueryError, QueryResult, SampleValue, Value, VectorSample};
+use narthex_model::{
+    Histogram, LabelSet, cell,
+    storage::{Context, SeriesSample, Sink, Store},
+};
+use std::{collections::HashMap, sync::Arc};
+
+/// A store that can be filled and queried.
+pub trait TestStore: Store + Sink {}
+
+impl<T: Store + Sink> TestStore for T {}
+
+/// How a script went.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Evaluations that gave what was expected.
+    pub passed: usize,
+    /// All evaluations.
+    pub total: usize,
+    /// Those that did not, in order.
+    pub failures: Vec<Failure>,
+}
+
+/// An evaluation that did not give what was expected.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The line it starts at, from 1.
+    pub line: usize,
+    /// The query.
+    pub query: String,
+    /// What was wrong.
+    pub reason: String,
+}
+
+/// Runs a script; `clear` and the start get a store from `open`.
+///
+/// # Errors
+/// Fails when the script is none or samples cannot be stored.
+pub fn run(
+    script: &str,
+    engine: &Engine,
+    open: &dyn Fn() -> Box<dyn TestStore>,
+) -> Result<Report, ScriptError> {
+    let mut report = Report::default();
+    let mut runner = Runner {
+        engine,
+        store: open(),
+        newest: HashMap::new(),
+        ctx: Context::unlimited(),
+    };
+    for command in script::parse(script)? {
+        match command {
+            Command::Clear => {
+                runner.store = open();
+                runner.newest.clear();
+            }
+            Command::Load(load) => {
+                let line = load.line;
+                runner
+                    .load(&load)
+                    .map_err(|message| ScriptError { line, message })?;
+            }
+            Command::Broken {
+                line,
+                query,
+                reason,
+            } => report.add(line, &query, Err(reason)),
+            Command::Eval(eval) => {
+                let outcome = runner.judge(&eval);
+                report.add(eval.line, &eval.query, outcome);
+            }
+        }
+    }
+    Ok(report)
+}
+
+impl Report {
+    fn add(&mut self, line: usize, query: &str, outcome: Result<(), String>) {
+        self.total += 1;
+        match outcome {
+            Ok(()) => self.passed += 1,
+            Err(reason) => self.failures.push(Failure {
+                line,
+                query: query.to_owned(),
+                reason,
+            }),
+        }
+    }
+}
+
+struct Runner<'a> {
+    engine: &'a Engine,
+    store: Box<dyn TestStore>,
+    /// The newest sample of each series, if it is a histogram.
+    newest: HashMap<LabelSet, Option<Histogram>>,
+    ctx: Context,
+}
+
+impl Runner<'_> {
+    fn load(&mut self, load: &Load) -> Result<(), String> {
+        let mut samples = Vec::new();
+        for series in &load.series {
+            let mut time_ms = 0;
+            for (at, value) in series.values.iter().enumerate() {
+                let start = series.starts_ms.get(at).copied().flatten();
+                let sample = match value {
+                    SeriesValue::Missing => None,
+                    SeriesValue::Float(x) => {
+                        self.newest.insert(series.labels.clone(), None);
+                        Some(SeriesSample::float(series.labels.clone(), time_ms, *x))
+                    }
+                    SeriesValue::Histogram { histogram, .. } => {
+                        Some(self.histogram(&series.labels, time_ms, histogram))
+                    }
+                };
+                samples.extend(sample.map(|sample| SeriesSample {
+                    start_time_ms: start.map_or(0, |offset| time_ms + offset),
+                    ..sample
+                }));
+                time_ms += load.step_ms;
+            }
+        }
+        if load.with_nhcb {
+            let series: Vec<_> = load
+                .series
+                .iter()
+                .map(|s| (s.labels.clone(), s.values.clone()))
+                .collect();
+            for (labels, by_index) in nhcb::convert(&series)? {
+                for (index, histogram) in by_index {
+                    let time_ms = i64::try_from(index).unwrap_or(i64::MAX) * load.step_ms;
+                    samples.push(self.histogram(&labels, time_ms, &histogram));
+                }
+            }
+        }
+        self.store
+            .append_samples(&samples)
+            .map(|_| ())
+            .map_err(|e| e.to_string())
+    }
+
+    /// Stores give histograms the reset hints that follow from their order.
+    fn histogram(
+        &mut self,
+        labels: &LabelSet,
+        time_ms: i64,
+        histogram: &Histogram,
+    ) -> SeriesSample {
+        let newest = self.newest.entry(labels.clone()).or_default();
+        let reset_hint = histogram.stored_hint(newest.as_ref());
+        let stored = Histogram {
+            reset_hint,
+            ..histogram.clone()
+        };
+        *newest = Some(stored.clone());
+        SeriesSample::histogram(labels.clone(), time_ms, Arc::new(stored))
+    }
+
+    fn judge(&self, eval: &Eval) -> Result<(), String> {
+        if eval.is_range {
+            let outcome = self.range(&eval.query, eval.start_ms, eval.end_ms, eval.step_ms);
+            return self.judge_one(eval, outcome).map(|_| ());
+        }
+        self.judge_instant(eval, &eval.query, eval.time_ms)?;
+        let Some((query, times)) = variants::pinned(&eval.query, eval.time_ms)? else {
+            return Ok(());
+        };
+        for time_ms in times {
+            let judged = self.judge_instant(eval, &query, time_ms);
+            judged.map_err(|reason| format!("as {query} at {time_ms}: {reason}"))?;
+        }
+        Ok(())
+    }
+
+    fn range(
+        &self,
+        query: &str,
+        start_ms: i64,
+        end_ms: i64,
+        step_ms: i64,
+    ) -> Result<QueryResult, QueryError> {
+        self.engine
+            .range(&*self.store, query, start_ms, end_ms, step_ms, &self.ctx)
+    }
+
+    /// Judges one evaluation; gives its result unless a failure was expected.
+    fn judge_one(
+        &self,
+        eval: &Eval,
+        outcome: Result<QueryResult, QueryError>,
+    ) -> Result<Option<QueryResult>, String> {
+        match (outcome, &eval.expect.fail) {
+            (Err(error), None) => Err(format!("failed: {error}")),
+            (Err(error), Some(wanted)) if wanted.matches(&error.to_string()) => Ok(None),
+            (Err(error), Some(wanted)) => Err(format!("expected failure {wanted}, got: {error}")),
+            (Ok(_), Some(Text::Any)) => Err("expected a failure".to_owned()),
+            (Ok(_), Some(wanted)) => Err(format!("expected failure {wanted}")),
+            (Ok(result), None) => {
+                compare::notes(&eval.expect, &result)?;
+                compare::value(eval, &result.value)?;
+                Ok(Some(result))
+            }
+        }
+    }
+
+    fn judge_instant(&self, eval: &Eval, query: &str, time_ms: i64) -> Result<(), String> {
+        let outcome = self.engine.instant(&*self.store, query, time_ms, &self.ctx);
+        let Some(result) = self.judge_one(eval, outcome)? else {
+            return Ok(());
+        };
+        let depends_on_range = ["start()", "end()", "range()", "step()"]
+            .iter()
+            .any(|call| query.contains(call));
+        if eval.expect.instant_only || depends_on_range {
+            return Ok(());
+        }
+        let ranged = self.range(query, time_ms - 60_000, time_ms + 60_000, 60_000);
+        let ranged = ranged.map_err(|e| format!("in range mode: {e}"))?;
+        if eval.expect.ordered {
+            return Ok(());
+        }
+        let Value::Matrix(matrix) = &ranged.value else {
+            return Err("a range query gave no matrix".to_owned());
+        };
+        compare::sorted(matrix)?;
+        let mut vector = Vec::new();
+        for series in matrix {
+            let float = series
+                .floats
+                .iter()
+                .find(|p| p.0 == time_ms)
+                .map(|p| SampleValue::Float(p.1));
+            let histogram = series.histograms.iter().find(|p| p.0 == time_ms);
+            let histogram = histogram.map(|p| SampleValue::Histogram(Arc::clone(&p.1)));
+            let samples = float.into_iter().chain(histogram);
+            vector.extend(samples.map(|value| VectorSample {
+                labels: series.labels.clone(),
+                time_ms,
+                value,
+            }));
+        }
+        let value = match (&result.value, vector.first()) {
+            (
+                Value::Scalar { .. },
+                Some(VectorSample {
+                    value: SampleValue::Float(x),
+                    ..
+                }),
+            ) => Value::Scalar { time_ms, value: *x },
+            (Value::Scalar { .. }, _) => Value::Scalar {
+                time_ms,
+                value: cell::NAN,
+            },
+            _ => Value::Vector(vector),
+        };
+        compare::value(eval, &value).map_err(|reason| format!("in range mode: {reason}"))
+    }
+}

@@ -1,0 +1,417 @@
+//! Parses scripts into commands.
+//!
+//! **Invariant:** commands come in file order with the line they start at; an evaluation whose expectations cannot
+//! be parsed is kept, with the reason, so that it counts as failed.
+
+use super::series::{SeriesValue, end_of_metric, parse_series, times};
+use narthex_model::{LabelSet, duration};
+use regex::Regex;
+use std::{fmt, sync::LazyLock};
+
+/// A script that is none.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct ScriptError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.message)
+    }
+}
+
+impl std::error::Error for ScriptError {}
+
+/// One command.
+pub(super) enum Command {
+    Clear,
+    Load(Load),
+    Eval(Box<Eval>),
+    /// An evaluation that cannot be understood.
+    Broken {
+        line: usize,
+        query: String,
+        reason: String,
+    },
+}
+
+/// Samples to store.
+pub(super) struct Load {
+    pub(super) line: usize,
+    pub(super) step_ms: i64,
+    pub(super) with_nhcb: bool,
+    pub(super) series: Vec<LoadedSeries>,
+}
+
+pub(super) struct LoadedSeries {
+    pub(super) labels: LabelSet,
+    pub(super) values: Vec<SeriesValue>,
+    /// Start times relative to each sample, where given.
+    pub(super) starts_ms: Vec<Option<i64>>,
+}
+
+/// A query with what is expected of it.
+pub(super) struct Eval {
+    pub(super) line: usize,
+    pub(super) query: String,
+    pub(super) start_ms: i64,
+    pub(super) end_ms: i64,
+    pub(super) step_ms: i64,
+    pub(super) is_range: bool,
+    /// Where the query is evaluated, for an instant.
+    pub(super) time_ms: i64,
+    pub(super) expect: Expect,
+}
+
+#[derive(Default)]
+pub(super) struct Expect {
+    pub(super) fail: Option<Text>,
+    pub(super) ordered: bool,
+    pub(super) warn: Vec<Text>,
+    pub(super) info: Vec<Text>,
+    pub(super) no_warn: bool,
+    pub(super) no_info: bool,
+    pub(super) string: Option<String>,
+    pub(super) scalar: Option<f64>,
+    pub(super) series: Vec<(LabelSet, Vec<SeriesValue>)>,
+    /// Whether the answer cannot be asked for as a range query.
+    pub(super) instant_only: bool,
+}
+
+/// An expected text.
+pub(super) enum Text {
+    Any,
+    Exactly(String),
+    Pattern(Regex),
+}
+
+impl Text {
+    pub(super) fn matches(&self, text: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exactly(wanted) => wanted == text,
+            Self::Pattern(pattern) => pattern.is_match(text),
+        }
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("anything"),
+            Self::Exactly(text) => write!(f, "{text:?}"),
+            Self::Pattern(pattern) => write!(f, "/{pattern}/"),
+        }
+    }
+}
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the pattern is a constant")
+}
+
+static LOAD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^load(?:_(with_nhcb))?\s+(.+?)$"));
+static INSTANT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^eval(?:_(fail|warn|ordered|info))?\s+instant\s+(?:at\s+(.+?))?\s+(.+)$")
+});
+static RANGE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^eval(?:_(fail|warn|info))?\s+range\s+from\s+(.+)\s+to\s+(.+)\s+step\s+(.+?)\s+(.+)$")
+});
+static EXPECT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^expect\s+(ordered|fail|warn|no_warn|info|no_info)(?:\s+(regex|msg):(.+))?$")
+});
+static EXPECT_RANGE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^expect range vector\s+from\s+(.+)\s+to\s+(.+)\s+step\s+(.+)$"));
+
+/// Parses a script.
+pub(super) fn parse(script: &str) -> Result<Vec<Command>, ScriptError> {
+    let lines: Vec<&str> = script
+        .lines()
+        .map(|line| {
+            let line = line.trim();
+            if line.starts_with('#') { "" } else { line }
+        })
+        .collect();
+    let mut commands = Vec::new();
+    let mut at = 0;
+    while let Some(line) = lines.get(at) {
+        let word = line
+            .split([' ', '\t'])
+            .next()
+            .unwrap_or_default()
+            .to_lowercase();
+        let fail = |message: String| ScriptError {
+            line: at + 1,
+            message,
+        };
+        if word.is_empty() {
+            at += 1;
+            continue;
+        }
+        let block = lines[at..]
+            .iter()
+            .position(|line| line.is_empty())
+            .map_or(lines.len(), |n| at + n);
+        if word == "clear" {
+            commands.push(Command::Clear);
+            at += 1;
+            continue;
+        }
+        if word.starts_with("load") {
+            commands.push(Command::Load(
+                load(at + 1, line, &lines[at + 1..block]).map_err(fail)?,
+            ));
+        } else if word.starts_with("eval") {
+            let (eval, used) = eval(at + 1, line, &lines[at + 1..block]);
+            commands.push(eval);
+            at += 1 + used;
+            continue;
+        } else {
+            return Err(fail(format!("invalid command {line:?}")));
+        }
+        at = block;
+    }
+    Ok(commands)
+}
+
+fn load(line: usize, command: &str, lines: &[&str]) -> Result<Load, String> {
+    let parts = LOAD
+        .captures(command)
+        .ok_or("invalid load command. (load[_with_nhcb] <step:duration>)")?;
+    let step_ms = time(&parts[2])?;
+    let mut series: Vec<LoadedSeries> = Vec::new();
+    let mut pending: Option<(LabelSet, Vec<Option<i64>>)> = None;
+    for text in lines {
+        if let Some(starts) = start_times(text)? {
+            pending = Some(starts);
+            continue;
+        }
+        let (labels, values) = parse_series(text)?;
+        let mut starts_ms = Vec::new();
+        if let Some((of, starts)) = pending.take() {
+            if of != labels || starts.len() != values.len() {
+                return Err(format!(
+                    "@st line does not fit the line behind it: {text:?}"
+                ));
+            }
+            starts_ms = starts;
+        }
+        series.retain(|s| s.labels != labels);
+        series.push(LoadedSeries {
+            labels,
+            values,
+            starts_ms,
+        });
+    }
+    Ok(Load {
+        line,
+        step_ms,
+        with_nhcb: parts.get(1).is_some(),
+        series,
+    })
+}
+
+/// A series and the start times of its samples.
+type StartTimes = (LabelSet, Vec<Option<i64>>);
+
+/// Parses `metric{labels}@st <offsets>`, if that is what the line is.
+fn start_times(line: &str) -> Result<Option<StartTimes>, String> {
+    let end = end_of_metric(line);
+    let Some(items) = line[end..]
+        .strip_prefix("@st")
+        .filter(|rest| rest.starts_with([' ', '\t']))
+    else {
+        return Ok(None);
+    };
+    let labels = crate::parse_metric(&line[..end]).map_err(|e| e.to_string())?;
+    let mut starts = Vec::new();
+    for item in items.split_whitespace() {
+        if let Some(rest) = item.strip_prefix('_') {
+            let count = if rest.is_empty() { 1 } else { times(rest)? };
+            starts.extend((0..count).map(|_| None));
+            continue;
+        }
+        let (mut value, rest) = signed_time(item)?;
+        if rest.is_empty() {
+            starts.push(Some(value));
+            continue;
+        }
+        let (step, rest) = if rest.starts_with('x') {
+            (0, rest)
+        } else {
+            signed_time(rest)?
+        };
+        for _ in 0..=times(rest)? {
+            starts.push(Some(value));
+            value += step;
+        }
+    }
+    Ok(Some((labels, starts)))
+}
+
+/// Splits a signed duration off the front.
+fn signed_time(text: &str) -> Result<(i64, &str), String> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let digits = unsigned
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(unsigned.len());
+    let unit = unsigned[digits..].find(|c: char| !c.is_ascii_alphabetic() || c == 'x');
+    let end = unit.map_or(unsigned.len(), |n| digits + n);
+    let ms = time(&unsigned[..end])?;
+    Ok((
+        if text.starts_with('-') { -ms } else { ms },
+        &unsigned[end..],
+    ))
+}
+
+fn time(text: &str) -> Result<i64, String> {
+    duration::parse(text).map_err(|e| e.to_string())
+}
+
+/// Parses an evaluation; also returns how many of `lines` belong to it.
+fn eval(line: usize, command: &str, lines: &[&str]) -> (Command, usize) {
+    let parsed = head(line, command).and_then(|(mut eval, word)| {
+        let used = body(&mut eval, &word, lines)?;
+        Ok((eval, used))
+    });
+    match parsed {
+        Ok((eval, used)) => (Command::Eval(Box::new(eval)), used),
+        Err(reason) => (
+            Command::Broken {
+                line,
+                query: command.to_owned(),
+                reason,
+            },
+            lines.len(),
+        ),
+    }
+}
+
+fn head(line: usize, command: &str) -> Result<(Eval, String), String> {
+    if let Some(parts) = INSTANT.captures(command) {
+        let time_ms = time(parts.get(2).map_or("", |m| m.as_str()))?;
+        let word = parts.get(1).map_or("", |m| m.as_str()).to_owned();
+        let query = parts[3].to_owned();
+        let (start_ms, end_ms) = (time_ms, time_ms);
+        let expect = Expect::default();
+        return Ok((
+            Eval {
+                line,
+                query,
+                start_ms,
+                end_ms,
+                step_ms: 0,
+                is_range: false,
+                time_ms,
+                expect,
+            },
+            word,
+        ));
+    }
+    let parts = RANGE
+        .captures(command)
+        .ok_or("invalid evaluation command")?;
+    let (start_ms, end_ms, step_ms) = (time(&parts[2])?, time(&parts[3])?, time(&parts[4])?);
+    let word = parts.get(1).map_or("", |m| m.as_str()).to_owned();
+    let query = parts[5].to_owned();
+    let expect = Expect::default();
+    Ok((
+        Eval {
+            line,
+            query,
+            start_ms,
+            end_ms,
+            step_ms,
+            is_range: true,
+            time_ms: start_ms,
+            expect,
+        },
+        word,
+    ))
+}
+
+fn body(eval: &mut Eval, word: &str, lines: &[&str]) -> Result<usize, String> {
+    match word {
+        "ordered" => eval.expect.ordered = true,
+        "fail" => eval.expect.fail = Some(Text::Any),
+        "warn" => eval.expect.warn.push(Text::Any),
+        "info" => eval.expect.info.push(Text::Any),
+        _ => {}
+    }
+    let mut range_vector = false;
+    for (at, text) in lines.iter().enumerate() {
+        if let Some(message) = text.strip_prefix("expected_fail_message") {
+            eval.expect.fail = Some(Text::Exactly(message.trim().to_owned()));
+            return Ok(at + 1);
+        }
+        if let Some(regex) = text.strip_prefix("expected_fail_regexp") {
+            eval.expect.fail = Some(Text::Pattern(
+                Regex::new(regex.trim()).map_err(|e| e.to_string())?,
+            ));
+            return Ok(at + 1);
+        }
+        if text.starts_with("expect range vector") {
+            let parts = EXPECT_RANGE
+                .captures(text)
+                .ok_or("invalid range vector definition")?;
+            (eval.start_ms, eval.end_ms, eval.step_ms) =
+                (time(&parts[1])?, time(&parts[2])?, time(&parts[3])?);
+            eval.time_ms = eval.end_ms;
+            eval.expect.instant_only = true;
+            range_vector = true;
+            continue;
+        }
+        if let Some(literal) = text.strip_prefix("expect string") {
+            let bytes = crate::lex::unquote(literal.trim_start()).map_err(|e| e.to_string())?;
+            eval.expect.string = Some(String::from_utf8_lossy(&bytes).into_owned());
+            eval.expect.instant_only = true;
+            continue;
+        }
+        if text.split(' ').next() == Some("expect") {
+            expectation(&mut eval.expect, text)?;
+            continue;
+        }
+        if let Some(value) = lone_number(text) {
+            eval.expect.scalar = Some(value);
+            return Ok(at + 1);
+        }
+        let (labels, values) = parse_series(text)?;
+        if values.len() > 1 && !eval.is_range && !range_vector {
+            return Err("expecting multiple values in instant evaluation not allowed".to_owned());
+        }
+        eval.expect.series.retain(|(other, _)| *other != labels);
+        eval.expect.series.push((labels, values));
+    }
+    Ok(lines.len())
+}
+
+fn lone_number(text: &str) -> Option<f64> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let value = crate::fmt::parse_number(unsigned).ok()?;
+    Some(if text.starts_with('-') { -value } else { value })
+}
+
+fn expectation(expect: &mut Expect, text: &str) -> Result<(), String> {
+    let parts = EXPECT.captures(text.trim()).ok_or(
+        "invalid expect statement, must match `expect <type> <match_type>: <string>` format",
+    )?;
+    let wanted = match (parts.get(2).map(|m| m.as_str()), parts.get(3)) {
+        (Some("msg"), Some(text)) => Text::Exactly(text.as_str().trim().to_owned()),
+        (Some(_), Some(text)) => {
+            Text::Pattern(Regex::new(text.as_str().trim()).map_err(|e| e.to_string())?)
+        }
+        _ => Text::Any,
+    };
+    match &parts[1] {
+        "ordered" => expect.ordered = true,
+        "fail" => expect.fail = Some(wanted),
+        "warn" => expect.warn.push(wanted),
+        "info" => expect.info.push(wanted),
+        "no_warn" => expect.no_warn = true,
+        _ => expect.no_info = true,
+    }
+    Ok(())
+}

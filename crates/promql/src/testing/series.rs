@@ -1,0 +1,198 @@
+//! Series with expanding values: `up{job="a"} 1 2x3 _x2 0+10x4 stale {{count:1}}x2`.
+//!
+//! ```text
+//! line  = labels { " " item }
+//! item  = "_" | "_x" n | "stale" | number | number "x" n | number ("+"|"-") number "x" n
+//!       | histogram | histogram "x" n | histogram ("+"|"-") histogram "x" n
+//! ```
+//!
+//! **Invariant:** `x n` stands for n more values after the first, `_x n` for n missing ones.
+
+use super::histogram::{Literal, parse_literal};
+use crate::fmt::parse_number;
+use narthex_model::{Histogram, LabelSet, cell};
+use std::sync::Arc;
+
+/// The most values one line may expand to.
+const MAX_VALUES: u64 = 1_000_000;
+
+/// One value of a line.
+#[derive(Clone, Debug)]
+pub enum SeriesValue {
+    /// No sample.
+    Missing,
+    /// A float; a staleness marker for `stale`.
+    Float(f64),
+    /// A native histogram.
+    Histogram {
+        /// The histogram.
+        histogram: Arc<Histogram>,
+        /// Whether its reset hint was written down, so that it is to be compared.
+        hint_given: bool,
+    },
+}
+
+/// Parses a line into labels and values.
+///
+/// # Errors
+/// Says what is wrong.
+pub fn parse_series(line: &str) -> Result<(LabelSet, Vec<SeriesValue>), String> {
+    let end = end_of_metric(line);
+    let labels = crate::parse_metric(line[..end].trim_end()).map_err(|e| e.to_string())?;
+    Ok((labels, parse_values(&line[end..])?))
+}
+
+/// Returns where the labels end.
+pub(super) fn end_of_metric(line: &str) -> usize {
+    let word = line.len()
+        - line
+            .trim_start_matches(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
+            .len();
+    if !line[word..].starts_with('{') {
+        return word;
+    }
+    let mut quote = None;
+    let mut escaped = false;
+    for (at, c) in line[word..].char_indices() {
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some('"' | '\'') if c == '\\' => escaped = true,
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if matches!(c, '"' | '\'' | '`') => quote = Some(c),
+            None if c == '}' => return word + at + 1,
+            None => {}
+        }
+    }
+    line.len()
+}
+
+fn parse_values(text: &str) -> Result<Vec<SeriesValue>, String> {
+    let mut values = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        rest = if rest.starts_with("{{") {
+            histograms(rest, &mut values)?
+        } else {
+            floats(rest, &mut values)?
+        };
+        if !rest.is_empty() && !rest.starts_with([' ', '\t']) {
+            return Err(format!("unexpected {rest:?} in series values"));
+        }
+        rest = rest.trim_start();
+        if values.len() as u64 > MAX_VALUES {
+            return Err("too many values".to_owned());
+        }
+    }
+    Ok(values)
+}
+
+fn floats<'a>(text: &'a str, values: &mut Vec<SeriesValue>) -> Result<&'a str, String> {
+    let end = text.find([' ', '\t']).unwrap_or(text.len());
+    let (item, rest) = text.split_at(end);
+    if let Some(tail) = item.strip_prefix('_') {
+        let count = if tail.is_empty() { 1 } else { times(tail)? };
+        values.extend((0..count).map(|_| SeriesValue::Missing));
+        return Ok(rest);
+    }
+    if item == "stale" {
+        values.push(SeriesValue::Float(cell::STALE));
+        return Ok(rest);
+    }
+    let (mut value, tail) = number(item)?;
+    if tail.is_empty() {
+        values.push(SeriesValue::Float(value));
+        return Ok(rest);
+    }
+    let (step, tail) = if tail.starts_with(['+', '-']) {
+        number(tail)?
+    } else {
+        (0.0, tail)
+    };
+    for _ in 0..=times(tail)? {
+        values.push(SeriesValue::Float(value));
+        value += step;
+    }
+    Ok(rest)
+}
+
+/// Parses `x<n>`.
+pub(super) fn times(text: &str) -> Result<u64, String> {
+    let count = text.strip_prefix('x').and_then(|n| n.parse::<u64>().ok());
+    count
+        .filter(|n| *n <= MAX_VALUES)
+        .ok_or_else(|| format!("invalid repetition {text:?} in series values"))
+}
+
+/// Splits a signed number off the front.
+pub(super) fn number(text: &str) -> Result<(f64, &str), String> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let bytes = unsigned.as_bytes();
+    let mut end = 0;
+    if bytes.first().is_some_and(u8::is_ascii_alphabetic) {
+        end = 3.min(bytes.len());
+    } else {
+        while let Some(byte) = bytes.get(end) {
+            let exponent_sign =
+                matches!(byte, b'+' | b'-') && end > 0 && matches!(bytes[end - 1], b'e' | b'E');
+            if !byte.is_ascii_digit()
+                && !matches!(byte, b'.' | b'_' | b'e' | b'E')
+                && !exponent_sign
+            {
+                break;
+            }
+            end += 1;
+        }
+    }
+    let digits = unsigned.get(..end).ok_or("bad number")?;
+    let value = parse_number(digits).map_err(|e| format!("error parsing number: {e}"))?;
+    Ok((
+        if text.starts_with('-') { -value } else { value },
+        &unsigned[end..],
+    ))
+}
+
+fn histograms<'a>(text: &'a str, values: &mut Vec<SeriesValue>) -> Result<&'a str, String> {
+    let (base, rest) = parse_literal(text)?;
+    let push = |values: &mut Vec<SeriesValue>, histogram: &Histogram, hint_given: bool| {
+        values.push(SeriesValue::Histogram {
+            histogram: Arc::new(histogram.clone()),
+            hint_given,
+        });
+    };
+    let end = |rest: &str| rest.find([' ', '\t']).unwrap_or(rest.len());
+    if rest.starts_with('x') {
+        let (count, tail) = rest.split_at(end(rest));
+        for _ in 0..=times(count)? {
+            push(values, &base.histogram, base.hint_given);
+        }
+        return Ok(tail);
+    }
+    let Some(step_text) = rest
+        .strip_prefix(['+', '-'])
+        .filter(|text| text.starts_with("{{"))
+    else {
+        push(values, &base.histogram, base.hint_given);
+        return Ok(rest);
+    };
+    let (step, tail): (Literal, &str) = parse_literal(step_text)?;
+    let (count, tail) = tail.split_at(end(tail));
+    let mut current = base.histogram;
+    push(values, &current, step.hint_given);
+    for _ in 0..times(count)? {
+        let (from, to) = (step.histogram.histogram_schema, current.histogram_schema);
+        if to > from {
+            return Err(format!(
+                "error combining histograms: cannot merge from schema {from} to {to}"
+            ));
+        }
+        let added = if rest.starts_with('+') {
+            current.add(&step.histogram)
+        } else {
+            current.subtract(&step.histogram)
+        };
+        added.map_err(|e| e.to_string())?;
+        push(values, &current, step.hint_given);
+    }
+    Ok(tail)
+}

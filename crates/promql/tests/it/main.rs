@@ -1,0 +1,3 @@
+//! Integration tests of the query engine.
+
+mod promqltest;

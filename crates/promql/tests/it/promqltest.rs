@@ -1,0 +1,76 @@
+//! Runs Prometheus' own `.test` files and compares how many evaluations pass with the committed table.
+
+use narthex_model::MemStore;
+use narthex_promql::{
+    Engine,
+    testing::{self, TestStore},
+};
+use std::{env, fmt::Write as _, fs, path::PathBuf};
+
+/// The number of evaluations in all files.
+const ALL: usize = 2214;
+
+fn files() -> Option<PathBuf> {
+    let named = env::var_os("NARTHEX_PROMQLTEST").map(PathBuf::from);
+    let path = named.unwrap_or_else(|| {
+        PathBuf::from(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../../shared/promqltest"
+        ))
+    });
+    path.is_dir().then_some(path)
+}
+
+#[test]
+fn reference_files_pass_as_recorded() {
+    let Some(path) = files() else {
+        println!("0 of {ALL} reference cases ran");
+        assert_ne!(
+            env::var("CI").as_deref(),
+            Ok("true"),
+            "the reference files are missing"
+        );
+        return;
+    };
+    let engine = Engine::new(testing::reference_options());
+    let mut names: Vec<PathBuf> = fs::read_dir(path)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    names.retain(|name| name.extension().is_some_and(|ext| ext == "test"));
+    names.sort();
+    let only = env::var("NARTHEX_PROMQLTEST_ONLY").ok();
+    let (mut table, mut ran) = (String::new(), 0);
+    for name in names {
+        let stem = name.file_stem().unwrap().to_string_lossy().into_owned();
+        if only.as_ref().is_some_and(|only| *only != stem) {
+            continue;
+        }
+        let script = fs::read_to_string(&name).unwrap();
+        let open = || Box::new(MemStore::new()) as Box<dyn TestStore>;
+        let report =
+            testing::run(&script, &engine, &open).unwrap_or_else(|e| panic!("{stem}: {e}"));
+        for failure in &report.failures {
+            println!(
+                "{stem}:{} {}\n    {}",
+                failure.line, failure.query, failure.reason
+            );
+        }
+        writeln!(table, "{stem} {}/{}", report.passed, report.total).unwrap();
+        ran += report.total;
+    }
+    println!("{ran} of {ALL} reference cases ran\n{table}");
+    if only.is_some() {
+        return;
+    }
+    let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/promqltest.txt");
+    if env::var_os("NARTHEX_UPDATE").is_some() {
+        fs::write(recorded, &table).unwrap();
+    }
+    assert_eq!(
+        fs::read_to_string(recorded).unwrap_or_default(),
+        table,
+        "rerun with NARTHEX_UPDATE=1 after a rise"
+    );
+    assert_eq!(ran, ALL);
+}
