@@ -22,11 +22,17 @@ fn custom(bounds: &[f64], buckets: &[f64]) -> Histogram {
 
 #[test]
 fn bounds_are_prometheus_bounds() {
+    // One step below the nearest doubles to 1/√2 and √2, as in Prometheus' table.
     let h = exponential(1, -1, &[1.0, 1.0, 1.0, 1.0]);
     let uppers: Vec<f64> = h.buckets().iter().map(|b| b.upper).collect();
     assert_eq!(
         uppers,
-        [std::f64::consts::FRAC_1_SQRT_2, 1.0, f64::from_bits(0x3ff6_a09e_667f_3bcc), 2.0]
+        [
+            f64::from_bits(0x3fe6_a09e_667f_3bcc),
+            1.0,
+            f64::from_bits(0x3ff6_a09e_667f_3bcc),
+            2.0
+        ]
     );
     let upper = |schema, index| exponential(schema, index, &[1.0]).buckets()[0].upper;
     assert_eq!(
