@@ -1,3 +1,47 @@
-//! The narthex binary.
+//! The narthex binary: arguments, environment and signals are read here and nowhere else.
+//!
+//! **Invariant:** exit codes are decided in this file: 0 for a clean end, 1 for a failure, 2 for bad arguments.
 
-fn main() {}
+mod cgroup;
+mod cli;
+mod config;
+mod lifecycle;
+mod logging;
+mod role;
+mod sources;
+mod web;
+
+use std::{io::Write, process::ExitCode};
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args_os()
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
+    match cli::dispatch(&arguments) {
+        Ok(cli::Invocation::Print(text)) => print(&text),
+        Ok(cli::Invocation::Server(options)) => match role::server::run(*options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error.to_string(), 1),
+        },
+        Err(error) => fail(&format!("{error}, try --help"), 2),
+    }
+}
+
+/// Prints to standard output; a closed pipe is the reader's choice, not an error.
+fn print(text: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Says in one line why the program ends.
+fn fail(message: &str, code: u8) -> ExitCode {
+    // Standard error may be closed; there is nobody left to tell then.
+    let _ = writeln!(std::io::stderr(), "narthex: error: {message}");
+    ExitCode::from(code)
+}

@@ -1,0 +1,105 @@
+//! Errors as the API reports them.
+//!
+//! **Invariant:** every `errorType` goes with the status code Prometheus sends for it.
+
+use http::StatusCode;
+use narthex_model::storage::{StopReason, StorageError};
+use narthex_promql::{ErrorKind, QueryError};
+
+/// A call that has no answer.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    pub(crate) kind: Kind,
+    pub(crate) message: String,
+}
+
+/// The API's `errorType`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    BadData,
+    Execution,
+    Timeout,
+    Canceled,
+    Internal,
+    Unavailable,
+}
+
+impl Kind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::BadData => "bad_data",
+            Self::Execution => "execution",
+            Self::Timeout => "timeout",
+            Self::Canceled => "canceled",
+            Self::Internal => "internal",
+            Self::Unavailable => "unavailable",
+        }
+    }
+
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Self::BadData => StatusCode::BAD_REQUEST,
+            Self::Execution => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Timeout | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            // nginx' code for a client that closed the request; Prometheus uses it too.
+            Self::Canceled => StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST),
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl ApiError {
+    pub(crate) fn bad_data(message: impl Into<String>) -> Self {
+        Self {
+            kind: Kind::BadData,
+            message: message.into(),
+        }
+    }
+
+    /// An error about one parameter, in Prometheus' words.
+    pub(crate) fn parameter(name: &str, message: impl std::fmt::Display) -> Self {
+        Self::bad_data(format!("invalid parameter \"{name}\": {message}"))
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self {
+            kind: Kind::Internal,
+            message: message.into(),
+        }
+    }
+}
+
+impl From<QueryError> for ApiError {
+    fn from(error: QueryError) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::BadData => Kind::BadData,
+            ErrorKind::Execution => Kind::Execution,
+            ErrorKind::Timeout => Kind::Timeout,
+            ErrorKind::Canceled => Kind::Canceled,
+            ErrorKind::Internal => Kind::Internal,
+        };
+        match error {
+            QueryError::Parse(error) => Self::parameter("query", error),
+            error => Self {
+                kind,
+                message: error.to_string(),
+            },
+        }
+    }
+}
+
+impl From<StorageError> for ApiError {
+    fn from(error: StorageError) -> Self {
+        let kind = match &error {
+            StorageError::OverBudget(_) => Kind::Execution,
+            StorageError::Stopped(StopReason::TimedOut) => Kind::Timeout,
+            StorageError::Stopped(StopReason::Canceled) => Kind::Canceled,
+            StorageError::Stopped(_) => Kind::Unavailable,
+            _ => Kind::Internal,
+        };
+        Self {
+            kind,
+            message: error.to_string(),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! JSON as the API writes it.
+//!
+//! **Invariant:** numbers in samples are strings in Go's `'f'` form (`'e'` below 1e-6 and from 1e21 on), times are
+//! seconds with at most three decimals, label sets are objects in label order.
+
+use narthex_model::{Histogram, LabelSet};
+
+/// Writes a string with JSON's escapes.
+pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut plain_from = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        let escape: &[u8] = match byte {
+            b'"' => b"\\\"",
+            b'\\' => b"\\\\",
+            b'\n' => b"\\n",
+            b'\r' => b"\\r",
+            b'\t' => b"\\t",
+            0..=0x1f => b"",
+            _ => continue,
+        };
+        out.extend_from_slice(&bytes[plain_from..at]);
+        plain_from = at + 1;
+        if escape.is_empty() {
+            out.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+        } else {
+            out.extend_from_slice(escape);
+        }
+    }
+    out.extend_from_slice(&bytes[plain_from..]);
+    out.push(b'"');
+}
+
+/// Writes a list.
+pub(crate) fn list<T>(
+    out: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut Vec<u8>, T),
+) {
+    out.push(b'[');
+    let empty = out.len();
+    for item in items {
+        if out.len() > empty {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+    out.push(b']');
+}
+
+/// Writes a label set as an object.
+pub(crate) fn labels(out: &mut Vec<u8>, set: &LabelSet) {
+    out.push(b'{');
+    for (at, label) in set.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        string(out, label.name());
+        out.push(b':');
+        string(out, label.value());
+    }
+    out.push(b'}');
+}
+
+/// Writes milliseconds as seconds.
+pub(crate) fn time(out: &mut Vec<u8>, time_ms: i64) {
+    if time_ms < 0 {
+        out.push(b'-');
+    }
+    let ms = time_ms.unsigned_abs();
+    out.extend_from_slice(itoa::Buffer::new().format(ms / 1000).as_bytes());
+    let fraction = ms % 1000;
+    if fraction > 0 {
+        out.extend_from_slice(format!(".{fraction:03}").as_bytes());
+    }
+}
+
+/// Writes a sample's value as a string.
+pub(crate) fn value(out: &mut Vec<u8>, value: f64) {
+    out.push(b'"');
+    number(out, value);
+    out.push(b'"');
+}
+
+/// Writes `[time,"value"]`.
+pub(crate) fn sample(out: &mut Vec<u8>, time_ms: i64, sample: f64) {
+    out.push(b'[');
+    time(out, time_ms);
+    out.push(b',');
+    value(out, sample);
+    out.push(b']');
+}
+
+/// Writes `[time,{"count":…,"sum":…,"buckets":…}]`.
+pub(crate) fn histogram_sample(out: &mut Vec<u8>, time_ms: i64, histogram: &Histogram) {
+    out.push(b'[');
+    time(out, time_ms);
+    out.extend_from_slice(b",{\"count\":");
+    value(out, histogram.count);
+    out.extend_from_slice(b",\"sum\":");
+    value(out, histogram.sum);
+    let buckets: Vec<_> = histogram
+        .buckets()
+        .into_iter()
+        .filter(|bucket| bucket.count != 0.0)
+        .collect();
+    if !buckets.is_empty() {
+        out.extend_from_slice(b",\"buckets\":");
+        list(out, &buckets, |out, bucket| {
+            // Which bounds are inside: 0 the upper, 1 the lower, 2 none, 3 both.
+            let rule = match (bucket.lower_inclusive, bucket.upper_inclusive) {
+                (false, true) => b'0',
+                (true, false) => b'1',
+                (false, false) => b'2',
+                (true, true) => b'3',
+            };
+            out.extend_from_slice(&[b'[', rule, b',']);
+            value(out, bucket.lower);
+            out.push(b',');
+            value(out, bucket.upper);
+            out.push(b',');
+            value(out, bucket.count);
+            out.push(b']');
+        });
+    }
+    out.extend_from_slice(b"}]");
+}
+
+fn number(out: &mut Vec<u8>, value: f64) {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.trunc() == value && value.abs() < EXACT && (value != 0.0 || value.is_sign_positive()) {
+        #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2^53")]
+        let whole = value as i64;
+        out.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes());
+    } else {
+        fraction(out, value);
+    }
+}
+
+fn fraction(out: &mut Vec<u8>, value: f64) {
+    let magnitude = value.abs();
+    if magnitude.is_finite() && magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
+        out.extend_from_slice(exponent_form(value).as_bytes());
+    } else {
+        out.extend_from_slice(narthex_promql::fmt::float_f(value).as_bytes());
+    }
+}
+
+/// Go's `'e'` form with the exponent's padding taken off: `1e-7`, `1.5e+21`.
+fn exponent_form(value: f64) -> String {
+    // Of several shortest digits Rust may pick others than Go: they read back as the same number.
+    let text = format!("{value:e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) if !exponent.starts_with('-') => {
+            format!("{mantissa}e+{exponent}")
+        }
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn values_follow_gos_api_encoding() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (-12.0, "-12"),
+            (0.1, "0.1"),
+            (1e6, "1000000"),
+            (1e20, "100000000000000000000"),
+            (1e21, "1e+21"),
+            (1.5e-7, "1.5e-7"),
+            (0.000001, "0.000001"),
+            (f64::INFINITY, "+Inf"),
+            (f64::NEG_INFINITY, "-Inf"),
+            (f64::NAN, "NaN"),
+            (1234.5678, "1234.5678"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(written(|out| value(out, number)), format!("\"{text}\""));
+        }
+    }
+
+    #[test]
+    fn times_are_seconds() {
+        assert_eq!(
+            written(|out| time(out, 1_700_000_000_123)),
+            "1700000000.123"
+        );
+        assert_eq!(written(|out| time(out, 1_700_000_000_000)), "1700000000");
+        assert_eq!(written(|out| time(out, -1_050)), "-1.050");
+    }
+
+    #[test]
+    fn strings_are_escaped() {
+        assert_eq!(
+            written(|out| string(out, "a\"b\\c\nd\u{1}ü")),
+            "\"a\\\"b\\\\c\\nd\\u0001ü\""
+        );
+        assert_eq!(
+            written(|out| labels(out, &LabelSet::new([("b", "2"), ("a", "1")]))),
+            r#"{"a":"1","b":"2"}"#
+        );
+    }
+}

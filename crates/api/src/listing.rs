@@ -1,0 +1,210 @@
+//! `/labels`, `/label/<name>/values`, `/series`, `/metadata`.
+
+use crate::{
+    answer::{Answer, respond},
+    config::Api,
+    error::ApiError,
+    json,
+    params::Params,
+    query::run,
+};
+use http::HeaderMap;
+use narthex_model::storage::{Context, Listing, SeriesQuery, StorageError, TimeRange, View};
+use narthex_net::axum::{
+    extract::{Path, Request, State},
+    response::Response,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+pub(crate) async fn label_names(
+    State(api): State<Arc<Api>>,
+    headers: HeaderMap,
+    request: Request,
+) -> Response {
+    let outcome = listed(
+        &api,
+        request,
+        false,
+        |view, query, ctx| view.label_names(query, ctx),
+        |out, name| {
+            json::string(out, &name);
+        },
+    );
+    respond(outcome.await, &headers)
+}
+
+pub(crate) async fn label_values(
+    State(api): State<Arc<Api>>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    request: Request,
+) -> Response {
+    let name = unescape_name(&name);
+    if name.is_empty() {
+        return respond(
+            Err(ApiError::bad_data("invalid label name: \"\"")),
+            &headers,
+        );
+    }
+    let list = move |view: &dyn View, query: &SeriesQuery, ctx: &Context| {
+        view.label_values(&name, query, ctx)
+    };
+    let outcome = listed(&api, request, false, list, |out, value| {
+        json::string(out, &value);
+    });
+    respond(outcome.await, &headers)
+}
+
+pub(crate) async fn series(
+    State(api): State<Arc<Api>>,
+    headers: HeaderMap,
+    request: Request,
+) -> Response {
+    let outcome = listed(
+        &api,
+        request,
+        true,
+        |view, query, ctx| view.series(query, ctx),
+        |out, set| json::labels(out, &set),
+    );
+    respond(outcome.await, &headers)
+}
+
+/// Answers a listing: reads the common parameters, asks the store on a blocking thread, writes the items.
+async fn listed<T: 'static>(
+    api: &Arc<Api>,
+    request: Request,
+    match_required: bool,
+    list: impl FnOnce(&dyn View, &SeriesQuery, &Context) -> Result<Listing<T>, StorageError>
+    + Send
+    + 'static,
+    write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
+) -> Result<Answer, ApiError> {
+    let params = Params::of(request).await?;
+    let any_of = params.selectors()?;
+    if match_required && any_of.is_empty() {
+        return Err(ApiError::bad_data("no match[] parameter provided"));
+    }
+    let query = SeriesQuery {
+        any_of,
+        range: params.range()?,
+        limit: params.limit()?,
+    };
+    let timeout = api.config.timeout;
+    run(api, timeout, move |api, ctx| {
+        let view = api.store.view(query.range)?;
+        let listing = list(&*view, &query, ctx)?;
+        let mut data = Vec::new();
+        json::list(&mut data, listing.items, write);
+        let mut answer = Answer {
+            data,
+            warnings: listing.warnings,
+            infos: Vec::new(),
+        };
+        if listing.truncated {
+            answer
+                .warnings
+                .push("results truncated due to limit".to_owned());
+        }
+        Ok(answer)
+    })
+    .await
+}
+
+pub(crate) async fn metadata(
+    State(api): State<Arc<Api>>,
+    headers: HeaderMap,
+    request: Request,
+) -> Response {
+    respond(metadata_of(&api, request).await, &headers)
+}
+
+async fn metadata_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    let params = Params::of(request).await?;
+    // Unlike elsewhere, 0 asks for nothing here.
+    let limit = params.count("limit")?.unwrap_or(usize::MAX);
+    let limit_per_metric = params.count("limit_per_metric")?.unwrap_or(usize::MAX);
+    let metric = params.get("metric").to_owned();
+    run(api, api.config.timeout, move |api, ctx| {
+        let view = api.store.view(TimeRange::ALL)?;
+        let metric = Some(metric.as_str()).filter(|metric| !metric.is_empty());
+        let mut by_name = BTreeMap::<_, Vec<_>>::new();
+        for family in view.metadata(metric, ctx)? {
+            by_name
+                .entry(Arc::clone(&family.name))
+                .or_default()
+                .push(family);
+        }
+        let mut data = vec![b'{'];
+        for (at, (name, families)) in by_name.iter().take(limit).enumerate() {
+            if at > 0 {
+                data.push(b',');
+            }
+            json::string(&mut data, name);
+            data.push(b':');
+            json::list(
+                &mut data,
+                families.iter().take(limit_per_metric.max(1)),
+                |out, family| {
+                    out.extend_from_slice(br#"{"type":""#);
+                    out.extend_from_slice(family.metric_type.as_str().as_bytes());
+                    out.extend_from_slice(br#"","help":"#);
+                    json::string(out, &family.help);
+                    out.extend_from_slice(br#","unit":"#);
+                    json::string(out, &family.unit);
+                    out.push(b'}');
+                },
+            );
+        }
+        data.push(b'}');
+        Ok(Answer::of(data))
+    })
+    .await
+}
+
+/// Undoes the `U__` form in which names beyond the legacy ones travel in paths.
+fn unescape_name(name: &str) -> String {
+    let Some(escaped) = name.strip_prefix("U__") else {
+        return name.to_owned();
+    };
+    let mut plain = String::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some(at) = rest.find('_') {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(tail) = rest.strip_prefix('_') {
+            plain.push('_');
+            rest = tail;
+            continue;
+        }
+        let code = rest.split_once('_').and_then(|(hex, tail)| {
+            let code = u32::from_str_radix(hex, 16)
+                .ok()
+                .filter(|_| hex.len() <= 6)?;
+            Some((char::from_u32(code)?, tail))
+        });
+        match code {
+            Some((c, tail)) => {
+                plain.push(c);
+                rest = tail;
+            }
+            // Not an escape after all: the name is meant as it stands.
+            None => return name.to_owned(),
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_paths_are_unescaped() {
+        assert_eq!(unescape_name("job"), "job");
+        assert_eq!(unescape_name("U__a_2e_b"), "a.b");
+        assert_eq!(unescape_name("U__a__b"), "a_b");
+        assert_eq!(unescape_name("U__a_zz_b"), "U__a_zz_b");
+    }
+}

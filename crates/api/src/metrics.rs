@@ -1,0 +1,29 @@
+//! What the API reports about itself.
+
+use narthex_client::{Gauge, HistogramVec, Registry};
+
+pub(crate) static QUERIES: Gauge = Gauge::new(
+    "prometheus_engine_queries",
+    "Queries being executed or waiting.",
+);
+pub(crate) static QUERIES_MAX: Gauge = Gauge::new(
+    "prometheus_engine_queries_concurrent_max",
+    "Queries that may run at once.",
+);
+pub(crate) static DURATION: HistogramVec<1> = HistogramVec::new(
+    "narthex_query_duration_seconds",
+    "Time from a query's arrival to its answer, by outcome.",
+    &["outcome"],
+    &[
+        0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+        120.0,
+    ],
+);
+
+/// Registers the metrics of the API.
+///
+/// # Errors
+/// Fails when a name is taken.
+pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
+    registry.register_all(&[&QUERIES, &QUERIES_MAX, &DURATION])
+}

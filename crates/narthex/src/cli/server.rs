@@ -1,0 +1,435 @@
+//! `narthex server`: Prometheus' flags.
+//!
+//! **Invariant:** every flag of Prometheus 3.14 is in the table, in one of the three classes.
+
+use super::{
+    flags::{Flag, Kind, Values},
+    parse,
+};
+use crate::config::Bytes;
+use narthex_model::duration;
+use std::{path::PathBuf, time::Duration};
+
+const GO: &str = "there is no Go runtime";
+const LATER: &str = "this version does not have it";
+
+/// All flags of the command.
+pub(crate) static FLAGS: &[Flag] = &[
+    Flag::new(
+        "config.file",
+        Kind::Text,
+        "",
+        "Configuration file. Without it the server watches itself and this host every 5 s.",
+    ),
+    Flag::new(
+        "web.listen-address",
+        Kind::Texts,
+        "0.0.0.0:9090",
+        "Address to listen on; may be repeated. Without a configuration file 127.0.0.1:9090.",
+    ),
+    Flag::new(
+        "web.read-timeout",
+        Kind::Period,
+        "5m",
+        "Longest time to read a request, and to keep an idle connection.",
+    ),
+    Flag::new(
+        "web.max-connections",
+        Kind::Count,
+        "512",
+        "Most connections at once.",
+    ),
+    Flag::new(
+        "web.enable-lifecycle",
+        Kind::Switch,
+        "false",
+        "Shut down by POST or PUT to /-/quit.",
+    ),
+    Flag::new(
+        "web.cors.origin",
+        Kind::Text,
+        ".*",
+        "Pattern of origins that may read the API, anchored.",
+    ),
+    Flag::new(
+        "storage.tsdb.path",
+        Kind::Text,
+        "data/",
+        "Directory of the samples.",
+    ),
+    Flag::new(
+        "storage.tsdb.retention.time",
+        Kind::Period,
+        "15d",
+        "How long samples are kept; 0 for ever.",
+    ),
+    Flag::new(
+        "storage.tsdb.retention.size",
+        Kind::Bytes,
+        "0B",
+        "Most bytes kept, logs included; 0 for no bound.",
+    ),
+    Flag::new(
+        "storage.tsdb.retention",
+        Kind::Period,
+        "",
+        "Older name of --storage.tsdb.retention.time.",
+    ),
+    Flag::new(
+        "storage.wal.fsync-interval",
+        Kind::Period,
+        "1s",
+        "How often the log is made to survive a loss of power; 0 makes every write wait for it.",
+    ),
+    Flag::new(
+        "query.lookback-delta",
+        Kind::Period,
+        "5m",
+        "How old the newest sample of a series may be to count.",
+    ),
+    Flag::new(
+        "query.timeout",
+        Kind::Period,
+        "2m",
+        "Longest time a query may take.",
+    ),
+    Flag::new(
+        "query.max-concurrency",
+        Kind::Count,
+        "20",
+        "Most queries at once.",
+    ),
+    Flag::new(
+        "query.max-samples",
+        Kind::Count,
+        "50000000",
+        "Most samples a query may hold in memory.",
+    ),
+    Flag::new(
+        "enable-feature",
+        Kind::Texts,
+        "",
+        "Features by name, separated by commas; unknown ones get a warning.",
+    ),
+    Flag::new(
+        "log.level",
+        Kind::Text,
+        "info",
+        "One of debug, info, warn, error.",
+    ),
+    Flag::new("log.format", Kind::Text, "logfmt", "One of logfmt, json."),
+    Flag::no_effect(
+        "storage.tsdb.min-block-duration",
+        Kind::Period,
+        "blocks end at every two hours whatever it says",
+    ),
+    Flag::no_effect(
+        "storage.tsdb.max-block-duration",
+        Kind::Period,
+        "blocks end at every two hours whatever it says",
+    ),
+    Flag::no_effect(
+        "storage.tsdb.wal-compression",
+        Kind::Switch,
+        "the log holds encoded samples, there is nothing to gain",
+    ),
+    Flag::no_effect(
+        "storage.tsdb.wal-compression-type",
+        Kind::Text,
+        "the log holds encoded samples, there is nothing to gain",
+    ),
+    Flag::no_effect(
+        "storage.tsdb.wal-segment-size",
+        Kind::Bytes,
+        "the log chooses the size of its files",
+    ),
+    Flag::no_effect(
+        "storage.tsdb.no-lockfile",
+        Kind::Switch,
+        "the directory is always locked; the lock needs no clean-up",
+    ),
+    Flag::no_effect(
+        "storage.tsdb.allow-overlapping-blocks",
+        Kind::Switch,
+        "overlapping blocks are always allowed",
+    ),
+    Flag::no_effect(
+        "storage.tsdb.head-chunks-write-queue-size",
+        Kind::Count,
+        "the head writes no chunk files",
+    ),
+    Flag::no_effect(
+        "storage.tsdb.samples-per-chunk",
+        Kind::Count,
+        "chunks hold as many samples as pay off",
+    ),
+    Flag::no_effect(
+        "storage.tsdb.block-reload-interval",
+        Kind::Period,
+        "blocks are known without reloading",
+    ),
+    Flag::no_effect(
+        "storage.tsdb.delay-compact-file.path",
+        Kind::Text,
+        "blocks are made continuously",
+    ),
+    Flag::no_effect("auto-gomaxprocs", Kind::Switch, GO),
+    Flag::no_effect("auto-gomemlimit", Kind::Switch, GO),
+    Flag::no_effect("auto-gomemlimit.ratio", Kind::Text, GO),
+    Flag::no_effect(
+        "web.console.templates",
+        Kind::Text,
+        "there are no console templates",
+    ),
+    Flag::no_effect(
+        "web.console.libraries",
+        Kind::Text,
+        "there are no console templates",
+    ),
+    Flag::no_effect("web.page-title", Kind::Text, "the page has its own title"),
+    Flag::no_effect(
+        "web.max-notifications-subscribers",
+        Kind::Count,
+        "there are no notifications",
+    ),
+    Flag::no_effect(
+        "web.search.max-limit",
+        Kind::Count,
+        "there is no search API",
+    ),
+    Flag::no_effect(
+        "config.auto-reload-interval",
+        Kind::Period,
+        "the file is not reloaded",
+    ),
+    Flag::no_effect(
+        "rules.alert.for-outage-tolerance",
+        Kind::Period,
+        "there are no rules",
+    ),
+    Flag::no_effect(
+        "rules.alert.for-grace-period",
+        Kind::Period,
+        "there are no rules",
+    ),
+    Flag::no_effect(
+        "rules.alert.resend-delay",
+        Kind::Period,
+        "there are no rules",
+    ),
+    Flag::no_effect(
+        "rules.max-concurrent-evals",
+        Kind::Count,
+        "there are no rules",
+    ),
+    Flag::no_effect(
+        "alertmanager.notification-queue-capacity",
+        Kind::Count,
+        "there are no rules",
+    ),
+    Flag::no_effect(
+        "alertmanager.notification-batch-size",
+        Kind::Count,
+        "there are no rules",
+    ),
+    Flag::no_effect(
+        "alertmanager.drain-notification-queue-on-shutdown",
+        Kind::Switch,
+        "there are no rules",
+    ),
+    Flag::no_effect(
+        "storage.remote.flush-deadline",
+        Kind::Period,
+        "nothing is written to remote ends",
+    ),
+    Flag::no_effect(
+        "storage.remote.read-sample-limit",
+        Kind::Count,
+        "there is no remote read",
+    ),
+    Flag::no_effect(
+        "storage.remote.read-concurrent-limit",
+        Kind::Count,
+        "there is no remote read",
+    ),
+    Flag::no_effect(
+        "storage.remote.read-max-bytes-in-frame",
+        Kind::Count,
+        "there is no remote read",
+    ),
+    Flag::no_effect(
+        "scrape.adjust-timestamps",
+        Kind::Switch,
+        "timestamps are always adjusted within 2 ms",
+    ),
+    Flag::no_effect(
+        "scrape.timestamp-tolerance",
+        Kind::Period,
+        "timestamps are always adjusted within 2 ms",
+    ),
+    Flag::no_effect(
+        "scrape.discovery-reload-interval",
+        Kind::Period,
+        "targets are listed in the configuration",
+    ),
+    Flag::no_effect(
+        "storage.agent.no-lockfile",
+        Kind::Switch,
+        "this is not an agent",
+    ),
+    Flag::no_effect(
+        "storage.agent.wal-compression",
+        Kind::Switch,
+        "this is not an agent",
+    ),
+    Flag::no_effect(
+        "storage.agent.wal-compression-type",
+        Kind::Text,
+        "this is not an agent",
+    ),
+    Flag::no_effect(
+        "storage.agent.wal-segment-size",
+        Kind::Bytes,
+        "this is not an agent",
+    ),
+    Flag::no_effect(
+        "storage.agent.wal-truncate-frequency",
+        Kind::Period,
+        "this is not an agent",
+    ),
+    Flag::no_effect(
+        "storage.agent.retention.min-time",
+        Kind::Period,
+        "this is not an agent",
+    ),
+    Flag::no_effect(
+        "storage.agent.retention.max-time",
+        Kind::Period,
+        "this is not an agent",
+    ),
+    Flag::refused("agent", Kind::Switch, LATER),
+    Flag::refused("storage.agent.path", Kind::Text, LATER),
+    Flag::refused("config.auto-reload", Kind::Switch, LATER),
+    Flag::refused("web.config.file", Kind::Text, LATER),
+    Flag::refused("web.external-url", Kind::Text, LATER),
+    Flag::refused("web.route-prefix", Kind::Text, LATER),
+    Flag::refused("web.user-assets", Kind::Text, LATER),
+    Flag::refused("web.systemd-socket", Kind::Switch, LATER),
+    Flag::refused("web.enable-admin-api", Kind::Switch, LATER),
+    Flag::refused("web.enable-remote-write-receiver", Kind::Switch, LATER),
+    Flag::refused(
+        "web.remote-write-receiver.accepted-protobuf-messages",
+        Kind::Texts,
+        LATER,
+    ),
+    Flag::refused("web.enable-otlp-receiver", Kind::Switch, LATER),
+    Flag::refused("enable-otlp-receiver", Kind::Switch, LATER),
+];
+
+/// What the server is asked to do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ServerOptions {
+    pub(crate) config_file: Option<PathBuf>,
+    pub(crate) listen_addresses: Vec<String>,
+    pub(crate) read_timeout: Duration,
+    pub(crate) max_connections: usize,
+    pub(crate) enable_lifecycle: bool,
+    pub(crate) cors_origin: String,
+    pub(crate) storage_path: PathBuf,
+    /// `None` where no flag was given: then the configuration file or the default decides.
+    pub(crate) retention: Option<Duration>,
+    pub(crate) retention_bytes: Option<u64>,
+    pub(crate) fsync_interval: Duration,
+    pub(crate) lookback_delta: Duration,
+    pub(crate) query_timeout: Duration,
+    pub(crate) max_concurrency: usize,
+    pub(crate) max_samples: u64,
+    pub(crate) features: Vec<String>,
+    pub(crate) log_level: String,
+    pub(crate) log_format: String,
+    pub(crate) values: Values,
+}
+
+impl ServerOptions {
+    /// Reads the arguments behind `server`.
+    ///
+    /// # Errors
+    /// Fails on the first argument that makes no sense.
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self, super::flags::UsageError> {
+        let values = parse::parse(FLAGS, arguments)?;
+        let text = |name: &str| {
+            values
+                .given
+                .get(name)
+                .and_then(|given| given.last())
+                .cloned()
+        };
+        let or_default = |name: &str| text(name).unwrap_or_else(|| default_of(name).to_owned());
+        let period = |name: &str| {
+            let ms =
+                duration::parse(&or_default(name)).expect("checked while parsing, or a default");
+            Duration::from_millis(ms.unsigned_abs())
+        };
+        let count = |name: &str| {
+            or_default(name)
+                .parse::<u64>()
+                .expect("checked while parsing, or a default")
+        };
+        let config_file = text("config.file")
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from);
+        let listen_addresses = values
+            .given
+            .get("web.listen-address")
+            .cloned()
+            .unwrap_or_else(|| {
+                // Without a configuration nobody has said who may look: stay on this machine.
+                let address = if config_file.is_some() {
+                    default_of("web.listen-address")
+                } else {
+                    "127.0.0.1:9090"
+                };
+                vec![address.to_owned()]
+            });
+        let older_retention =
+            text("storage.tsdb.retention").map(|_| period("storage.tsdb.retention"));
+        let retention =
+            text("storage.tsdb.retention.time").map(|_| period("storage.tsdb.retention.time"));
+        let retention_bytes = text("storage.tsdb.retention.size")
+            .map(|size| Bytes::parse(&size).expect("checked while parsing").0)
+            .filter(|bytes| *bytes > 0);
+        let features = values.given.get("enable-feature").into_iter().flatten();
+        let features = features
+            .flat_map(|list| list.split(','))
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        Ok(Self {
+            features: features.map(str::to_owned).collect(),
+            listen_addresses,
+            read_timeout: period("web.read-timeout"),
+            max_connections: usize::try_from(count("web.max-connections")).unwrap_or(usize::MAX),
+            enable_lifecycle: or_default("web.enable-lifecycle") == "true",
+            cors_origin: or_default("web.cors.origin"),
+            storage_path: PathBuf::from(or_default("storage.tsdb.path")),
+            retention: retention.or(older_retention),
+            retention_bytes,
+            fsync_interval: period("storage.wal.fsync-interval"),
+            lookback_delta: period("query.lookback-delta"),
+            query_timeout: period("query.timeout"),
+            max_concurrency: usize::try_from(count("query.max-concurrency")).unwrap_or(usize::MAX),
+            max_samples: count("query.max-samples"),
+            log_level: or_default("log.level"),
+            log_format: or_default("log.format"),
+            config_file,
+            values,
+        })
+    }
+}
+
+fn default_of(name: &str) -> &'static str {
+    FLAGS
+        .iter()
+        .find(|flag| flag.name == name)
+        .map(|flag| flag.default)
+        .expect("a flag of the table")
+}

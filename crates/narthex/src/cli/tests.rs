@@ -1,0 +1,135 @@
+//! Command lines that are taken and refused.
+
+use super::{flags::UsageError, server::FLAGS, *};
+use std::time::Duration;
+
+fn server(arguments: &[&str]) -> Result<ServerOptions, UsageError> {
+    ServerOptions::parse(
+        &arguments
+            .iter()
+            .map(|argument| (*argument).to_owned())
+            .collect::<Vec<_>>(),
+    )
+}
+
+fn refused(arguments: &[&str]) -> String {
+    server(arguments).unwrap_err().to_string()
+}
+
+#[test]
+fn defaults_are_prometheus_except_for_the_address_without_a_file() {
+    let options = server(&[]).unwrap();
+    assert_eq!(options.listen_addresses, ["127.0.0.1:9090"]);
+    assert_eq!(
+        (options.lookback_delta, options.max_concurrency),
+        (Duration::from_secs(300), 20)
+    );
+    assert_eq!(options.storage_path.to_str(), Some("data/"));
+    assert_eq!(
+        server(&["--config.file=x"]).unwrap().listen_addresses,
+        ["0.0.0.0:9090"]
+    );
+}
+
+#[test]
+fn every_way_of_writing_a_flag_is_taken() {
+    let options = server(&[
+        "--web.listen-address",
+        "a:1",
+        "-web.listen-address=b:2",
+        "--web.enable-lifecycle",
+        "--storage.tsdb.retention.time=30d",
+        "--enable-feature=x, y",
+        "--storage.tsdb.retention.size",
+        "2GB",
+        "--no-storage.tsdb.wal-compression",
+    ])
+    .unwrap();
+    assert_eq!(options.listen_addresses, ["a:1", "b:2"]);
+    assert!(options.enable_lifecycle);
+    assert!(
+        !server(&["--no-web.enable-lifecycle"])
+            .unwrap()
+            .enable_lifecycle
+    );
+    assert_eq!(options.retention, Some(Duration::from_secs(30 * 86_400)));
+    assert_eq!(options.retention_bytes, Some(2 << 30));
+    assert_eq!(options.features, ["x", "y"]);
+    assert_eq!(options.values.without_effect.len(), 1);
+}
+
+#[test]
+fn mistakes_are_named() {
+    assert_eq!(
+        refused(&["--web.listen-addres=x"]),
+        "unknown long flag '--web.listen-addres'; did you mean '--web.listen-address'?"
+    );
+    assert_eq!(refused(&["--nonsense"]), "unknown long flag '--nonsense'");
+    assert_eq!(
+        refused(&["--config.file"]),
+        "expected argument for flag '--config.file'"
+    );
+    assert_eq!(
+        refused(&["--query.timeout=5x"]),
+        "flag '--query.timeout': not a valid duration string: \"5x\""
+    );
+    assert_eq!(
+        refused(&["--query.max-samples=-1"]),
+        "flag '--query.max-samples': not a whole number, 0 or more: \"-1\""
+    );
+    assert_eq!(
+        refused(&["--log.level=a", "--log.level=b"]),
+        "flag '--log.level' cannot be repeated"
+    );
+    assert_eq!(
+        refused(&["--agent"]),
+        "flag '--agent' is not supported: this version does not have it"
+    );
+    assert!(server(&["--no-agent"]).is_ok());
+    assert_eq!(refused(&["x"]), "unexpected \"x\"");
+}
+
+#[test]
+fn the_table_is_sound() {
+    for flag in FLAGS {
+        assert_eq!(
+            FLAGS.iter().filter(|other| other.name == flag.name).count(),
+            1,
+            "{} is defined once",
+            flag.name
+        );
+        assert!(
+            flag.class != flags::Class::Honoured || flag.help.ends_with('.'),
+            "{} has a sentence of help",
+            flag.name
+        );
+    }
+}
+
+#[test]
+fn the_name_the_program_is_called_by_chooses_the_command() {
+    let call = |arguments: &[&str]| {
+        dispatch(
+            &arguments
+                .iter()
+                .map(|argument| (*argument).to_owned())
+                .collect::<Vec<_>>(),
+        )
+    };
+    assert!(matches!(
+        call(&["/usr/bin/prometheus", "--log.level=warn"]),
+        Ok(Invocation::Server(_))
+    ));
+    assert!(matches!(
+        call(&["narthex", "server"]),
+        Ok(Invocation::Server(_))
+    ));
+    assert!(matches!(call(&["narthex"]), Ok(Invocation::Print(text)) if text.contains("server")));
+    assert!(
+        matches!(call(&["narthex", "server", "--help"]), Ok(Invocation::Print(text)) if text.contains("--config.file"))
+    );
+    assert!(matches!(
+        call(&["narthex", "serve"]),
+        Err(UsageError::Command { .. })
+    ));
+}

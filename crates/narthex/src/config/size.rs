@@ -1,0 +1,83 @@
+//! Sizes and periods as configuration files write them.
+
+use narthex_model::duration;
+use serde::{Deserialize, Deserializer, de::Error};
+use std::time::Duration;
+
+/// A number of bytes: `15MB`, `1GiB`, `512KB`; units are powers of 1024 as in Prometheus.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bytes(pub(crate) u64);
+
+/// A period: `15s`, `1h30m`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Period(pub(crate) Duration);
+
+impl Bytes {
+    /// Reads a size.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let digits = text.len()
+            - text
+                .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
+                .len();
+        let (number, unit) = text.split_at(digits);
+        let power = match unit
+            .trim()
+            .to_ascii_uppercase()
+            .trim_end_matches('B')
+            .trim_end_matches('I')
+        {
+            "" => 0,
+            "K" => 1,
+            "M" => 2,
+            "G" => 3,
+            "T" => 4,
+            "P" => 5,
+            "E" => 6,
+            _ => return None,
+        };
+        let amount: f64 = number.parse().ok()?;
+        let bytes = amount * 1024f64.powi(power);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked against the bounds"
+        )]
+        (0.0..9e18).contains(&bytes).then_some(Self(bytes as u64))
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom(format!("not a size in bytes: {text:?}")))
+    }
+}
+
+impl<'de> Deserialize<'de> for Period {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let ms = duration::parse(&text).map_err(D::Error::custom)?;
+        Ok(Self(Duration::from_millis(ms.unsigned_abs())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("15MB", 15 << 20),
+            ("1.5KiB", 1536),
+            ("2G", 2 << 30),
+            ("7B", 7),
+        ] {
+            assert_eq!(Bytes::parse(text), Some(Bytes(bytes)), "{text}");
+        }
+        for text in ["", "MB", "1XB", "-1MB", "1e30EB"] {
+            assert_eq!(Bytes::parse(text), None, "{text}");
+        }
+    }
+}

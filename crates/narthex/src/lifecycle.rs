@@ -1,0 +1,49 @@
+//! Signals: the first asks for a clean end, the second ends at once.
+
+use narthex_net::Stopper;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Time a clean end may take before it is forced.
+pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Exit code of an end that was forced.
+const FORCED: i32 = 1;
+
+/// Stops everything on SIGTERM or SIGINT, and exits at once on the next one.
+///
+/// # Errors
+/// Fails when the signals cannot be listened to.
+pub(crate) fn listen(stopper: Stopper) -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        let mut asked = false;
+        loop {
+            let name = tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            };
+            if asked {
+                tracing::error!(signal = name, "Received a second signal: ending at once.");
+                std::process::exit(FORCED);
+            }
+            asked = true;
+            tracing::warn!(signal = name, "Received a signal: ending.");
+            stopper.stop_by((Instant::now() + STOP_DEADLINE).into());
+        }
+    });
+    Ok(())
+}
+
+/// Ends the process with an error when a clean end takes longer than its deadline, naming what it waits for.
+pub(crate) fn force_after_deadline(waiting_for: impl Fn() -> &'static str + Send + 'static) {
+    std::thread::spawn(move || {
+        std::thread::sleep(STOP_DEADLINE + Duration::from_secs(5));
+        tracing::error!(
+            waiting_for = waiting_for(),
+            "Ending took too long and is forced."
+        );
+        std::process::exit(FORCED);
+    });
+}

@@ -1,0 +1,120 @@
+//! Log lines, in logfmt or JSON, on standard error.
+
+use std::fmt;
+use tracing::{
+    Event, Level, Subscriber,
+    field::{Field, Visit},
+};
+use tracing_subscriber::{
+    filter::LevelFilter,
+    fmt::{
+        FmtContext, FormatEvent, FormatFields,
+        format::Writer,
+        time::{FormatTime, SystemTime},
+    },
+    registry::LookupSpan,
+};
+
+/// Starts logging for the whole process.
+///
+/// # Errors
+/// Fails when the level or the format is unknown.
+pub(crate) fn start(level: &str, format: &str) -> Result<(), String> {
+    let level = match level {
+        "debug" => LevelFilter::DEBUG,
+        "info" => LevelFilter::INFO,
+        "warn" => LevelFilter::WARN,
+        "error" => LevelFilter::ERROR,
+        other => {
+            return Err(format!(
+                "unrecognized log level {other:?}: one of debug, info, warn, error"
+            ));
+        }
+    };
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr);
+    let outcome = match format {
+        "logfmt" => builder.event_format(Logfmt).try_init(),
+        "json" => builder.json().flatten_event(true).try_init(),
+        other => {
+            return Err(format!(
+                "unrecognized log format {other:?}: one of logfmt, json"
+            ));
+        }
+    };
+    // A second start in one process (tests) keeps the first one's settings.
+    drop(outcome);
+    Ok(())
+}
+
+/// `time=… level=… msg="…" key=value`.
+struct Logfmt;
+
+impl<S, N> FormatEvent<S, N> for Logfmt
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        writer.write_str("time=")?;
+        SystemTime.format_time(&mut writer)?;
+        let level = match *event.metadata().level() {
+            Level::ERROR => "ERROR",
+            Level::WARN => "WARN",
+            Level::INFO => "INFO",
+            Level::DEBUG => "DEBUG",
+            Level::TRACE => "TRACE",
+        };
+        write!(writer, " level={level}")?;
+        let mut fields = Fields {
+            writer: &mut writer,
+            outcome: Ok(()),
+        };
+        event.record(&mut fields);
+        fields.outcome?;
+        writeln!(writer)
+    }
+}
+
+struct Fields<'a, 'b> {
+    writer: &'a mut Writer<'b>,
+    outcome: fmt::Result,
+}
+
+impl Fields<'_, '_> {
+    fn put(&mut self, field: &Field, value: &str) {
+        if self.outcome.is_err() {
+            return;
+        }
+        let name = if field.name() == "message" {
+            "msg"
+        } else {
+            field.name()
+        };
+        let plain = !value.is_empty()
+            && value
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic() && !b"\"=\\".contains(&byte));
+        self.outcome = if plain {
+            write!(self.writer, " {name}={value}")
+        } else {
+            write!(self.writer, " {name}={value:?}")
+        };
+    }
+}
+
+impl Visit for Fields<'_, '_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put(field, &format!("{value:?}"));
+    }
+}

@@ -1,0 +1,3 @@
+//! What the binary can run as.
+
+pub(crate) mod server;

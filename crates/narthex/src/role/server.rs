@@ -1,0 +1,406 @@
+//! `narthex server`: starts and stops everything, in two mirrored lists.
+//!
+//! **Invariant:** what starts later stops earlier; the store is closed last and only when nothing writes to it.
+
+use crate::{
+    cgroup::Resources,
+    cli::ServerOptions,
+    config::{Config, ConfigError},
+    lifecycle, logging,
+    sources::{HostMetrics, OwnMetrics},
+    web::{self, Gate},
+};
+use narthex_api::{Api, ApiConfig, BuildInfo};
+use narthex_client::Registry;
+use narthex_host::{HostConfig, HostError, HostSource};
+use narthex_model::storage::Budget;
+use narthex_net::{NetError, Server, ServerConfig, StopToken, Stopper};
+use narthex_promql::{Engine, EngineOptions};
+use narthex_scrape::{Manager, ManagerConfig, ScrapeError, Target};
+use narthex_tsdb::{Clock, Db, DbOptions, RealIo, SystemClock, TsdbError};
+use std::{
+    error::Error,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+/// How often this process and its host are looked at without a configuration.
+const OWN_INTERVAL: Duration = Duration::from_secs(5);
+/// How often storage is maintained.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
+/// The version of Prometheus whose API this is.
+const PROMETHEUS_VERSION: &str = "3.14.0";
+
+/// Why the server could not start, or did not end well.
+#[derive(Debug)]
+#[non_exhaustive]
+pub(crate) enum ServerError {
+    Config(ConfigError),
+    /// A flag whose value cannot be used.
+    Flag {
+        flag: &'static str,
+        reason: String,
+    },
+    Runtime(std::io::Error),
+    Net(NetError),
+    Storage(TsdbError),
+    Scrape(ScrapeError),
+    Host(HostError),
+    Metrics(narthex_client::Error),
+    /// Requests that were cut off because they outlasted the stop's deadline.
+    Cut {
+        requests: u64,
+    },
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Flag { flag, reason } => write!(f, "--{flag}: {reason}"),
+            Self::Runtime(error) => write!(f, "starting the runtime: {error}"),
+            Self::Net(error) => error.fmt(f),
+            Self::Storage(error) => error.fmt(f),
+            Self::Scrape(error) => error.fmt(f),
+            Self::Host(error) => error.fmt(f),
+            Self::Metrics(error) => error.fmt(f),
+            Self::Cut { requests } => {
+                write!(f, "{requests} requests outlasted the stop and were cut off")
+            }
+        }
+    }
+}
+
+impl Error for ServerError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Config(error) => Some(error),
+            Self::Runtime(error) => Some(error),
+            Self::Net(error) => Some(error),
+            Self::Storage(error) => Some(error),
+            Self::Scrape(error) => Some(error),
+            Self::Host(error) => Some(error),
+            Self::Metrics(error) => Some(error),
+            Self::Flag { .. } | Self::Cut { .. } => None,
+        }
+    }
+}
+
+/// Runs the server until it is told to end.
+///
+/// # Errors
+/// Fails when it cannot start, and when it could not end cleanly.
+pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
+    let log = |reason| ServerError::Flag {
+        flag: "log",
+        reason,
+    };
+    logging::start(&options.log_level, &options.log_format).map_err(log)?;
+    let resources = Resources::detect();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(resources.threads())
+        .thread_name("narthex-io")
+        .enable_all()
+        .build()
+        .map_err(ServerError::Runtime)?;
+    let outcome = runtime.block_on(serve(options, resources));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    outcome
+}
+
+async fn serve(options: ServerOptions, resources: Resources) -> Result<(), ServerError> {
+    let started = Instant::now();
+    warn_of_flags(&options);
+    let config = match &options.config_file {
+        Some(path) => Some(Config::load(path).map_err(ServerError::Config)?),
+        None => None,
+    };
+    let cors_origin =
+        regex::Regex::new(&format!("^(?:{})$", options.cors_origin)).map_err(|error| {
+            ServerError::Flag {
+                flag: "web.cors.origin",
+                reason: error.to_string(),
+            }
+        })?;
+    let registry = narthex_client::global();
+    register(registry).map_err(ServerError::Metrics)?;
+
+    // Start: port, storage, maintenance, scraping, requests.
+    let (stopper, stop) = Stopper::new();
+    lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
+    let gate = Arc::new(Gate::default());
+    let web = Web::start(&options, Arc::clone(&gate), &stop).await?;
+    let (db, maintenance) = open_storage(&options, config.as_ref(), registry)?;
+    let now_ms: Arc<dyn Fn() -> i64 + Send + Sync> = Arc::new(|| SystemClock.now_ms());
+    let (scrape_stopper, scrape_stop) = stop.child();
+    let scraping = ManagerConfig {
+        sink: Arc::new(db.clone()),
+        now_ms: Arc::clone(&now_ms),
+    };
+    let manager = Arc::new(Manager::new(scraping, scrape_stop));
+    start_scraping(&manager, config.as_ref(), registry, &web.address)?;
+    let budget = Budget::new("all queries", resources.memory_bytes / 2);
+    let api = api(&options, &db, budget, now_ms);
+    gate.open(web::inner(web::Parts {
+        api: narthex_api::routes(Arc::new(api)),
+        targets: narthex_scrape::routes(Arc::clone(&manager)),
+        registry,
+        stopper: stopper.clone(),
+        enable_lifecycle: options.enable_lifecycle,
+        cors_origin,
+    }));
+    tracing::info!(
+        url = format!("http://{}", web.address),
+        cpus = resources.cpus,
+        memory_bytes = resources.memory_bytes,
+        start_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "Server is ready to receive web requests.",
+    );
+
+    stop.stopped().await;
+
+    // Stop, in reverse: requests, scraping, maintenance, storage, port.
+    let waiting_for = Arc::new(Mutex::new("requests"));
+    let now_waiting_for = |what| *waiting_for.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    lifecycle::force_after_deadline({
+        let waiting_for = Arc::clone(&waiting_for);
+        move || *waiting_for.lock().unwrap_or_else(PoisonError::into_inner)
+    });
+    gate.close();
+    let cut = web.join().await;
+    now_waiting_for("scrape loops");
+    scrape_stopper.stop();
+    manager.join().await;
+    now_waiting_for("storage maintenance");
+    maintenance.join();
+    now_waiting_for("storage");
+    db.close().map_err(ServerError::Storage)?;
+    tracing::info!("Ended cleanly.");
+    if cut > 0 {
+        Err(ServerError::Cut { requests: cut })
+    } else {
+        Ok(())
+    }
+}
+
+fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
+    narthex_client::process::register(registry)?;
+    narthex_net::register_metrics(registry)?;
+    narthex_scrape::register_metrics(registry)?;
+    narthex_api::register_metrics(registry)?;
+    narthex_client::register_info(
+        registry,
+        "narthex_build_info",
+        "What was built; the value is 1.",
+        &["version"],
+        [env!("CARGO_PKG_VERSION").to_owned()],
+    )
+}
+
+fn warn_of_flags(options: &ServerOptions) {
+    for (flag, reason) in &options.values.without_effect {
+        tracing::warn!(flag, reason, "Flag is accepted without effect.");
+    }
+    for feature in &options.features {
+        tracing::warn!(option = feature, "Unknown option for --enable-feature.");
+    }
+}
+
+/// The listening side of the server.
+struct Web {
+    /// Where to look, for people.
+    address: String,
+    serving: tokio::task::JoinHandle<narthex_net::ServeReport>,
+}
+
+impl Web {
+    async fn start(
+        options: &ServerOptions,
+        gate: Arc<Gate>,
+        stop: &StopToken,
+    ) -> Result<Self, ServerError> {
+        let mut config = ServerConfig::default();
+        config.max_connections = options.max_connections;
+        config.read_timeout = options.read_timeout;
+        let addresses: Vec<&str> = options
+            .listen_addresses
+            .iter()
+            .map(String::as_str)
+            .collect();
+        let server = Server::bind(&addresses, config)
+            .await
+            .map_err(ServerError::Net)?;
+        let first = server.local_addrs().first().copied();
+        for address in server.local_addrs() {
+            let open = !address.ip().is_loopback();
+            tracing::info!(address = address.to_string(), "Listening on");
+            if open {
+                tracing::warn!(
+                    address = address.to_string(),
+                    "Anyone who reaches this address can read everything: there is no authentication."
+                );
+            }
+        }
+        let address = first.map(shown_address).unwrap_or_default();
+        Ok(Self {
+            address,
+            serving: tokio::spawn(server.serve(web::outer(gate), stop.clone())),
+        })
+    }
+
+    /// Waits until the last request has ended; returns how many had to be cut off.
+    async fn join(self) -> u64 {
+        match self.serving.await {
+            Ok(report) => report.cut_requests_total,
+            Err(error) => {
+                tracing::error!(%error, "Serving ended with a panic.");
+                1
+            }
+        }
+    }
+}
+
+/// Returns an address one can open: a wildcard becomes this machine.
+fn shown_address(address: std::net::SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        format!("localhost:{}", address.port())
+    } else {
+        address.to_string()
+    }
+}
+
+fn open_storage(
+    options: &ServerOptions,
+    config: Option<&Config>,
+    registry: &Registry,
+) -> Result<(Db, Maintenance), ServerError> {
+    let mut settings = DbOptions::new(&options.storage_path);
+    let retention = options
+        .retention
+        .or(config.and_then(|config| config.retention));
+    if let Some(retention) = retention {
+        settings.retention_ms = (!retention.is_zero()).then(|| ms(retention));
+    }
+    settings.retention_bytes = options
+        .retention_bytes
+        .or(config.and_then(|config| config.retention_bytes));
+    settings.fsync_interval_ms = ms(options.fsync_interval).unsigned_abs();
+    settings.out_of_order_window_ms = config.and_then(|config| config.out_of_order_window).map(ms);
+    let db = Db::open(Arc::new(RealIo), settings, Arc::new(SystemClock))
+        .map_err(ServerError::Storage)?;
+    db.register_metrics(registry)
+        .map_err(ServerError::Metrics)?;
+    for damage in db.damage() {
+        tracing::error!(%damage, "Storage is damaged; everything else is served.");
+    }
+    let maintenance = Maintenance::start(db.clone())?;
+    Ok((db, maintenance))
+}
+
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The thread that flushes, truncates and applies retention.
+struct Maintenance {
+    thread: JoinHandle<()>,
+    stop: std::sync::mpsc::Sender<()>,
+}
+
+impl Maintenance {
+    fn start(db: Db) -> Result<Self, ServerError> {
+        let (stop, stopped) = std::sync::mpsc::channel();
+        let work = move || {
+            let mut failing = false;
+            while stopped.recv_timeout(MAINTENANCE_INTERVAL)
+                == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
+                match db.maintain(SystemClock.now_ms()) {
+                    Ok(()) => failing = false,
+                    Err(error) if failing => {
+                        tracing::debug!(%error, "Maintaining storage still fails.");
+                    }
+                    Err(error) => {
+                        failing = true;
+                        tracing::error!(%error, "Maintaining storage failed; it will be tried again.");
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("narthex-maintain".into())
+            .spawn(work)
+            .map_err(ServerError::Runtime)?;
+        Ok(Self { thread, stop })
+    }
+
+    fn join(self) {
+        // A thread that has ended already has nobody listening.
+        let _ = self.stop.send(());
+        if self.thread.join().is_err() {
+            tracing::error!("Maintaining storage ended with a panic.");
+        }
+    }
+}
+
+fn start_scraping(
+    manager: &Manager,
+    config: Option<&Config>,
+    registry: &'static Registry,
+    address: &str,
+) -> Result<(), ServerError> {
+    if let Some(config) = config {
+        return config
+            .jobs
+            .iter()
+            .try_for_each(|job| manager.start_job(job))
+            .map_err(ServerError::Scrape);
+    }
+    let own = Target::local("narthex", address);
+    let metrics = OwnMetrics::new(registry, own.labels.clone());
+    manager.start_local(own, OWN_INTERVAL, Box::new(metrics));
+    let name = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    let host = Target::local("node", &name);
+    let settings = HostConfig {
+        common: host.labels.clone(),
+        ..HostConfig::default()
+    };
+    let source = HostSource::new(settings).map_err(ServerError::Host)?;
+    manager.start_local(host, OWN_INTERVAL, Box::new(HostMetrics(source)));
+    Ok(())
+}
+
+fn api(
+    options: &ServerOptions,
+    db: &Db,
+    budget: Budget,
+    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+) -> Api {
+    let engine = EngineOptions {
+        lookback_delta_ms: ms(options.lookback_delta),
+        max_samples: options.max_samples,
+        ..EngineOptions::default()
+    };
+    let config = ApiConfig {
+        timeout: options.query_timeout,
+        max_concurrency: options.max_concurrency,
+        query_memory_bytes: budget.limit_bytes() / 2,
+        build: BuildInfo {
+            prometheus_version: PROMETHEUS_VERSION.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            ..BuildInfo::default()
+        },
+    };
+    Api::new(
+        Arc::new(db.clone()),
+        Arc::new(Engine::new(engine)),
+        config,
+        budget,
+        now_ms,
+    )
+}

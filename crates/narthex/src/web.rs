@@ -1,0 +1,218 @@
+//! What the server answers over HTTP: the page, the API, its own metrics, health.
+//!
+//! **Invariant:** `/-/healthy` answers from the moment the port is bound, `/-/ready` and everything else only once
+//! storage is open.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use narthex_client::Registry;
+use narthex_net::{
+    Router, Stopper,
+    axum::{
+        body::Body,
+        extract::{Path, Request},
+        middleware::{self, Next},
+        response::{IntoResponse, Redirect, Response},
+        routing::{any, get},
+    },
+    respond, respond_text,
+};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
+use tokio::sync::Notify;
+
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The part of the server that is there from the start, and what is mounted once storage is open.
+#[derive(Default)]
+pub(crate) struct Gate {
+    ready: AtomicBool,
+    inner: OnceLock<Router>,
+    opened: Notify,
+}
+
+impl Gate {
+    /// Opens the server: from here on `router` answers.
+    pub(crate) fn open(&self, router: Router) {
+        // A second router would mean two storages; the first stays.
+        let _ = self.inner.set(router);
+        self.ready.store(true, Ordering::Release);
+        self.opened.notify_waiters();
+    }
+
+    /// Closes readiness again: the server is ending.
+    pub(crate) fn close(&self) {
+        self.ready.store(false, Ordering::Release);
+    }
+}
+
+/// What the router of a server is made of.
+pub(crate) struct Parts {
+    pub(crate) api: Router,
+    pub(crate) targets: Router,
+    pub(crate) registry: &'static Registry,
+    pub(crate) stopper: Stopper,
+    pub(crate) enable_lifecycle: bool,
+    pub(crate) cors_origin: regex::Regex,
+}
+
+/// Returns the outer router: health at once, everything else through the gate.
+pub(crate) fn outer(gate: Arc<Gate>) -> Router {
+    let ready = {
+        let gate = Arc::clone(&gate);
+        move |headers: HeaderMap| async move {
+            if gate.ready.load(Ordering::Acquire) {
+                return respond_text("Narthex Server is Ready.\n", &headers);
+            }
+            unavailable(&headers)
+        }
+    };
+    let through = move |request: Request| async move {
+        match gate.inner.get() {
+            Some(router) => {
+                use tower_service::Service;
+                let mut router = router.clone();
+                router
+                    .call(request)
+                    .await
+                    .unwrap_or_else(|never| match never {})
+            }
+            None => unavailable(request.headers()),
+        }
+    };
+    let healthy =
+        |headers: HeaderMap| async move { respond_text("Narthex Server is Healthy.\n", &headers) };
+    Router::new()
+        .route("/-/healthy", get(healthy))
+        .route("/-/ready", get(ready))
+        .fallback(through)
+}
+
+fn unavailable(headers: &HeaderMap) -> Response {
+    let mut response = respond_text("Service Unavailable", headers);
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response
+}
+
+/// Returns the inner router of a running server.
+pub(crate) fn inner(parts: Parts) -> Router {
+    let Parts {
+        api,
+        targets,
+        registry,
+        stopper,
+        enable_lifecycle,
+        cors_origin,
+    } = parts;
+    let metrics = move |headers: HeaderMap| async move {
+        let mut page = Vec::new();
+        registry.encode_text(&mut page);
+        respond(METRICS_TYPE, page.into(), &headers)
+    };
+    let quit = move |method: Method, headers: HeaderMap| async move {
+        if !enable_lifecycle {
+            let mut response = respond_text("Lifecycle API is not enabled.\n", &headers);
+            *response.status_mut() = StatusCode::FORBIDDEN;
+            return response;
+        }
+        if method != Method::POST && method != Method::PUT {
+            return StatusCode::METHOD_NOT_ALLOWED.into_response();
+        }
+        stopper.stop();
+        respond_text("Requesting termination... Goodbye!\n", &headers)
+    };
+    let cors = Arc::new(cors_origin);
+    let routes = Router::new()
+        .merge(api)
+        .merge(targets)
+        .layer(middleware::from_fn(move |request, next| {
+            allow_origin(Arc::clone(&cors), request, next)
+        }))
+        .route("/metrics", get(metrics))
+        .route("/-/quit", any(quit))
+        .route("/", get(page))
+        .route("/graph", get(|| async { Redirect::permanent("/") }))
+        .route("/{*path}", get(file));
+    narthex_net::instrument(routes)
+}
+
+/// Lets pages of other origins read the API, as `--web.cors.origin` says.
+async fn allow_origin(pattern: Arc<regex::Regex>, request: Request, next: Next) -> Response {
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let preflight = request.method() == Method::OPTIONS;
+    let mut response = if preflight {
+        StatusCode::NO_CONTENT.into_response()
+    } else {
+        next.run(request).await
+    };
+    let allowed =
+        origin.filter(|origin| origin.to_str().is_ok_and(|origin| pattern.is_match(origin)));
+    if let Some(origin) = allowed {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(
+            header::ACCESS_CONTROL_ALLOW_METHODS,
+            HeaderValue::from_static("GET, POST, OPTIONS"),
+        );
+        headers.insert(
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            HeaderValue::from_static("Accept, Authorization, Content-Type, Origin"),
+        );
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("Date"),
+        );
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+    }
+    response
+}
+
+async fn page(headers: HeaderMap) -> Response {
+    asset("/", &headers)
+}
+
+async fn file(Path(path): Path<String>, headers: HeaderMap) -> Response {
+    asset(&format!("/{path}"), &headers)
+}
+
+fn asset(path: &str, headers: &HeaderMap) -> Response {
+    let Some(asset) = narthex_ui::asset(path) else {
+        return (StatusCode::NOT_FOUND, "404 page not found\n").into_response();
+    };
+    let known = headers
+        .get(header::IF_NONE_MATCH)
+        .and_then(|tag| tag.to_str().ok());
+    let unchanged = known.is_some_and(|tags| tags.split(',').any(|tag| tag.trim() == asset.etag));
+    let gzip = asset.gzip.filter(|_| narthex_net::accepts_gzip(headers));
+    let body = if unchanged {
+        Body::empty()
+    } else {
+        Body::from(gzip.unwrap_or(asset.bytes))
+    };
+    let mut response = Response::new(body);
+    if unchanged {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let out = response.headers_mut();
+    out.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(asset.content_type),
+    );
+    out.insert(header::ETAG, HeaderValue::from_static(asset.etag));
+    out.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static(asset.cache_control()),
+    );
+    out.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    if gzip.is_some() && !unchanged {
+        out.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    for (name, value) in narthex_ui::SECURITY_HEADERS {
+        out.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    response
+}
