@@ -1,1 +1,35 @@
-//! The storage engine: head, write-ahead log, blocks.
+//! The storage engine: a head of strips whose bytes are the write-ahead log's bytes.
+//!
+//! It is: [`Db`], which implements `narthex_model`'s storage traits on a directory. It is not: queries, network,
+//! async. Everything on disk goes through [`Io`], so that tests can fail it at will.
+//!
+//! An origin's series form a *strip*; one round of values is a *row*, encoded once, kept in the head and copied into
+//! the log. Samples that share a time with nobody go to the *loose lane*. Limits: 2^32 columns a strip, 2^32 strips.
+//!
+//! ```no_run
+//! use narthex_tsdb::{Db, DbOptions, RealIo, SystemClock};
+//! use std::sync::Arc;
+//!
+//! let db = Db::open(Arc::new(RealIo), DbOptions::new("data"), Arc::new(SystemClock))?;
+//! // bind schemas, append frames; call `maintain` about every second
+//! db.maintain(0)?;
+//! db.close()?;
+//! # Ok::<(), narthex_tsdb::TsdbError>(())
+//! ```
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod bytes;
+mod clock;
+mod db;
+mod error;
+mod head;
+mod io;
+mod metrics;
+mod options;
+mod wal;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use db::Db;
+pub use error::{Damage, TsdbError};
+pub use io::{AppendFile, FaultyIo, Io, Lock, PowerLoss, ReadFile, RealIo, is_full};
+pub use options::DbOptions;

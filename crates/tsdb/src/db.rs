@@ -1,0 +1,196 @@
+//! The database: opening, writing, closing.
+//!
+//! **Invariant:** one process has the directory; what was acknowledged before a crash is served after the next open,
+//! except what is damaged, which is reported and nothing else.
+
+mod binding;
+mod open;
+mod view;
+
+use crate::{
+    error::{Damage, TsdbError},
+    head::{Head, append::Limits},
+    io::Lock,
+    metrics::Metrics,
+    options::Ground,
+    wal::Wal,
+};
+use binding::DbBinding;
+use narthex_client::Registry;
+use narthex_model::{
+    Schema,
+    storage::{
+        Binding, Outcome, SeriesSample, Sink, StorageError, Store, SyncToken, TimeRange, View,
+    },
+};
+use std::{
+    fmt,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// A database; clones share it.
+#[derive(Clone)]
+pub struct Db(Arc<Inner>);
+
+pub(crate) struct Inner {
+    ground: Ground,
+    pub(crate) head: Head,
+    pub(crate) wal: Wal,
+    metrics: Arc<Metrics>,
+    damage: Mutex<Vec<Damage>>,
+    lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+impl Db {
+    /// Returns the data directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.ground.options.path
+    }
+
+    /// Lists the damage found since the start.
+    #[must_use]
+    pub fn damage(&self) -> Vec<Damage> {
+        self.0
+            .damage
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Returns why nothing can be written until a restart, if so.
+    #[must_use]
+    pub fn poisoned(&self) -> Option<String> {
+        self.0.wal.poisoned()
+    }
+
+    /// Adds the database's metrics to `registry`.
+    ///
+    /// # Errors
+    /// Fails when a name is taken: one database per registry.
+    pub fn register_metrics(&self, registry: &Registry) -> Result<(), narthex_client::Error> {
+        self.0.metrics.register(registry)
+    }
+
+    /// Does what is due at `now_ms`; to be called about every second, never by two threads at once.
+    ///
+    /// # Errors
+    /// Fails when something on disk cannot be written or removed; it is tried again by the next call.
+    pub fn maintain(&self, now_ms: i64) -> Result<(), TsdbError> {
+        let _ = now_ms;
+        self.0.show_state();
+        Ok(())
+    }
+
+    /// Makes everything durable and gives the directory back; bindings and views may outlive it, writes fail.
+    ///
+    /// # Errors
+    /// Fails when the last fsync fails, or an earlier one did.
+    pub fn close(&self) -> Result<(), TsdbError> {
+        let closed = self.0.wal.close();
+        *self.0.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        closed
+    }
+}
+
+impl Inner {
+    /// Returns the bounds for samples written now.
+    fn limits(&self) -> Limits {
+        let options = &self.ground.options;
+        let now_ms = self.ground.clock.now_ms();
+        Limits {
+            segment_rows: options.flush_rows,
+            window_ms: options.block_window_ms,
+            out_of_order_window_ms: options.out_of_order_window_ms,
+            min_valid_ms: options
+                .retention_ms
+                .map_or(i64::MIN, |retention_ms| now_ms.saturating_sub(retention_ms)),
+            now_ms,
+        }
+    }
+
+    fn count(&self, outcome: Outcome) {
+        self.metrics.samples_appended.inc_by(outcome.accepted);
+        for (counter, count) in [
+            (&self.metrics.duplicates, outcome.duplicate),
+            (&self.metrics.out_of_order, outcome.out_of_order),
+            (&self.metrics.too_old, outcome.too_old),
+        ] {
+            if count > 0 {
+                counter.inc_by(count);
+            }
+        }
+    }
+
+    /// Sets the gauges.
+    fn show_state(&self) {
+        let index = self.head.index();
+        let (series, strips) = (index.series(), index.strips());
+        drop(index);
+        let mut bytes = 0;
+        let mut range: Option<TimeRange> = None;
+        for strip in &strips {
+            let state = strip.lock();
+            bytes += state.heap_bytes();
+            range = hull(range, state.time_range());
+        }
+        self.metrics.head_series.set(series as f64);
+        self.metrics.head_strips.set(strips.len() as f64);
+        self.metrics.head_bytes.set(bytes as f64);
+        if let Some(range) = range {
+            self.metrics.head_min_time.set(range.min_ms as f64);
+            self.metrics.head_max_time.set(range.max_ms as f64);
+        }
+        self.metrics.wal_bytes.set(self.wal.len_bytes() as f64);
+        self.metrics
+            .poisoned
+            .set(f64::from(u8::from(self.wal.poisoned().is_some())));
+    }
+}
+
+fn hull(a: Option<TimeRange>, b: Option<TimeRange>) -> Option<TimeRange> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.hull(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+impl Sink for Db {
+    fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError> {
+        if let Some(cause) = self.poisoned() {
+            return Err(StorageError::Poisoned { cause });
+        }
+        Ok(Box::new(DbBinding::new(Arc::clone(&self.0), schema)))
+    }
+
+    fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
+        let inner = &self.0;
+        let outcome = inner.head.scatter(&inner.wal, samples, inner.limits())?;
+        inner.count(outcome);
+        Ok(outcome)
+    }
+
+    fn sync(&self, token: SyncToken) -> Result<(), StorageError> {
+        Ok(self.0.wal.sync(token.0)?)
+    }
+}
+
+impl Store for Db {
+    fn view(&self, _: TimeRange) -> Result<Arc<dyn View>, StorageError> {
+        Ok(Arc::new(view::DbView::new(Arc::clone(&self.0))))
+    }
+
+    fn time_range(&self) -> Option<TimeRange> {
+        let strips = self.0.head.index().strips();
+        strips
+            .iter()
+            .fold(None, |range, strip| hull(range, strip.lock().time_range()))
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Db({})", self.path().display())
+    }
+}

@@ -1,0 +1,123 @@
+//! One origin's way into the database.
+//!
+//! **Invariant:** the strip is this binding's alone until it is dropped or moves to another strip.
+
+use super::Inner;
+use crate::head::{
+    Bound,
+    append::{FrameAppend, Scratch},
+    exemplars::Entry,
+    loose::Value,
+};
+use narthex_model::{
+    ColumnId, Frame, Schema,
+    storage::{Binding, Outcome, StorageError},
+};
+use std::sync::{Arc, PoisonError};
+
+pub(super) struct DbBinding {
+    inner: Arc<Inner>,
+    schema: Schema,
+    /// `None` only while it is being replaced.
+    bound: Option<Bound>,
+    scratch: Scratch,
+}
+
+impl DbBinding {
+    pub(super) fn new(inner: Arc<Inner>, schema: &Schema) -> Self {
+        let bound = Some(inner.head.bind(schema));
+        Self {
+            inner,
+            schema: schema.clone(),
+            bound,
+            scratch: Scratch::default(),
+        }
+    }
+}
+
+impl Binding for DbBinding {
+    fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError> {
+        if let Some(cause) = self.inner.wal.poisoned() {
+            return Err(StorageError::Poisoned { cause });
+        }
+        let bound = self.bound.take().expect("a binding is bound between calls");
+        self.bound = Some(self.inner.head.rebind(bound, &self.schema, schema));
+        self.schema = schema.clone();
+        Ok(())
+    }
+
+    fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
+        assert!(
+            frame.schema().same(&self.schema),
+            "a frame must be of the bound schema"
+        );
+        let inner = &*self.inner;
+        let bound = self
+            .bound
+            .as_mut()
+            .expect("a binding is bound between calls");
+        let ticket = inner.wal.ticket(|| inner.head.families())?;
+        let sharing = bound.strip.has_shared().then(|| inner.head.sharing());
+        let others = if sharing.is_some() {
+            values_of_others(bound, frame)
+        } else {
+            Vec::new()
+        };
+        let append = FrameAppend {
+            strip: &bound.strip,
+            map: &bound.map,
+            frame,
+            others: &others,
+            limits: inner.limits(),
+            families: &bound.new_families,
+        };
+        let outcome = append.run(ticket, &mut self.scratch)?;
+        drop(sharing);
+        bound.new_families.clear();
+        keep_exemplars(inner, &self.schema, frame);
+        inner.count(outcome);
+        Ok(outcome)
+    }
+}
+
+impl Drop for DbBinding {
+    fn drop(&mut self) {
+        if let Some(bound) = &self.bound {
+            bound.strip.unbind();
+        }
+    }
+}
+
+/// Returns what other owners have of the frame's shared series at its times, sorted by column and time.
+fn values_of_others(bound: &Bound, frame: &Frame) -> Vec<(u32, i64, Value)> {
+    let slots = frame
+        .present()
+        .iter()
+        .chain(frame.stale().iter().map(|column| column.index()));
+    let wanted: Vec<(u32, i64)> = slots
+        .map(|slot| (bound.map.column(slot), frame.time_of(ColumnId(slot as u32))))
+        .collect();
+    let mut found = bound.strip.values_of_others(&wanted);
+    found.sort_by_key(|(column, time_ms, _)| (*column, *time_ms));
+    found.dedup_by_key(|(column, time_ms, _)| (*column, *time_ms));
+    found
+}
+
+fn keep_exemplars(inner: &Inner, schema: &Schema, frame: &Frame) {
+    if frame.exemplars().is_empty() {
+        return;
+    }
+    let mut ring = inner
+        .head
+        .exemplars
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    for (column, exemplar) in frame.exemplars() {
+        ring.push(Entry {
+            common: schema.common().clone(),
+            local: schema.column(*column).set.clone(),
+            time_ms: exemplar.time_ms.unwrap_or(frame.time_of(*column)),
+            exemplar: exemplar.clone(),
+        });
+    }
+}

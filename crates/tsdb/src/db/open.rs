@@ -1,0 +1,78 @@
+//! Opening: the lock, the log, the threads.
+//!
+//! **Invariant:** nothing is changed on disk before the lock is held.
+
+use super::{Db, Inner};
+use crate::{
+    clock::Clock,
+    error::{TsdbError, io_error},
+    head::{Head, replay::HeadReplay},
+    io::Io,
+    metrics::Metrics,
+    options::{DbOptions, Ground},
+    wal::{self, Wal, WalOptions},
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+/// The file whose lock says that the directory is in use.
+const LOCK: &str = "LOCK";
+
+impl Db {
+    /// Opens the database at `options.path`, creating it where there is none, and replays its log.
+    ///
+    /// # Errors
+    /// Fails when another process has it, the directory cannot be read and written, or a newer release wrote it.
+    /// Damage is no error: see [`Db::damage`].
+    pub fn open(
+        io: Arc<dyn Io>,
+        options: DbOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, TsdbError> {
+        let root = options.path.clone();
+        io.create_dir_all(&root)
+            .map_err(io_error(&root, "create"))?;
+        let lock_path = root.join(LOCK);
+        let lock = io.lock(&lock_path).map_err(io_error(&lock_path, "lock"))?;
+        let lock = lock.ok_or_else(|| TsdbError::Locked { path: root.clone() })?;
+        let metrics = Arc::<Metrics>::default();
+        let head = Head::new(Arc::clone(&metrics));
+        let started = Instant::now();
+        let mut replay = HeadReplay::new(
+            &head,
+            HashMap::new(),
+            options.block_window_ms,
+            clock.now_ms(),
+        );
+        let replayed = wal::replay(&*io, &root, &mut replay)?;
+        replay.finish();
+        metrics.replay_seconds.set(started.elapsed().as_secs_f64());
+        metrics.wal_corruptions.inc_by(replayed.damage.len() as u64);
+        let wal_options = WalOptions {
+            file_bytes: options.wal_file_bytes,
+            fsync_interval: Duration::from_millis(options.fsync_interval_ms),
+        };
+        let wal = Wal::start(
+            Arc::clone(&io),
+            &root.join(wal::DIR),
+            replayed.next_file,
+            wal_options,
+            replayed.files,
+            &head.families(),
+            Arc::clone(&metrics),
+        )?;
+        let inner = Inner {
+            ground: Ground { io, clock, options },
+            head,
+            wal,
+            metrics,
+            damage: Mutex::new(replayed.damage),
+            lock: Mutex::new(Some(lock)),
+        };
+        inner.show_state();
+        Ok(Self(Arc::new(inner)))
+    }
+}

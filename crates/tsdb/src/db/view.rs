@@ -1,0 +1,216 @@
+//! A consistent state of the database, and the questions it answers.
+//!
+//! **Invariant:** strips are pinned by numbers taken at one moment; nothing written later is seen through a view.
+
+use super::Inner;
+use crate::head::read::{DistinctSets, HeadBatches, HeadPins, SeriesParts};
+use narthex_model::{
+    LabelHash, LabelSet,
+    metadata::Family,
+    storage::{
+        Batch, Cardinality, Context, Estimate, ExemplarSeries, Lease, Listing, Prepared, Selector,
+        SeriesQuery, StorageError, View, unify,
+    },
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::{Arc, PoisonError},
+};
+
+pub(super) struct DbView {
+    inner: Arc<Inner>,
+    pins: HeadPins,
+}
+
+impl DbView {
+    pub(super) fn new(inner: Arc<Inner>) -> Self {
+        let strips = inner.head.index().strips();
+        Self {
+            pins: HeadPins::of(&strips),
+            inner,
+        }
+    }
+
+    fn visit(
+        &self,
+        query: &SeriesQuery,
+        ctx: &Context,
+        visit: &mut dyn FnMut(SeriesParts),
+    ) -> Result<(), StorageError> {
+        Ok(self
+            .inner
+            .head
+            .visit_series(&self.pins, &query.any_of, query.range, ctx, visit)?)
+    }
+
+    /// Visits each distinct set that makes up chosen series: common and local ones alike.
+    fn visit_sets(
+        &self,
+        query: &SeriesQuery,
+        ctx: &Context,
+        visit: &mut dyn FnMut(&LabelSet),
+    ) -> Result<(), StorageError> {
+        let mut distinct = DistinctSets::default();
+        self.visit(query, ctx, &mut |parts| {
+            for set in [&parts.common, &parts.local] {
+                if distinct.is_new(set) {
+                    visit(set);
+                }
+            }
+        })
+    }
+}
+
+impl View for DbView {
+    fn prepare(
+        &self,
+        selectors: &[Selector],
+        ctx: &Context,
+    ) -> Result<Box<dyn Prepared>, StorageError> {
+        let mut prepared = DbPrepared::default();
+        for selector in selectors {
+            let Selector {
+                matchers,
+                range,
+                hints,
+            } = selector;
+            let HeadBatches {
+                alone,
+                mixed,
+                estimate,
+            } = self
+                .inner
+                .head
+                .batches(&self.pins, matchers, *range, hints, ctx)?;
+            // What a batch holds per series before anything is decoded.
+            prepared
+                .leases
+                .push(ctx.budget.lease(estimate.series * 16)?);
+            prepared.estimate.series += estimate.series;
+            prepared.estimate.samples += estimate.samples;
+            prepared.estimate.bytes += estimate.bytes;
+            let mut batches = alone;
+            batches.extend(unify(mixed));
+            prepared.batches.push(batches);
+        }
+        Ok(Box::new(prepared))
+    }
+
+    fn label_names(
+        &self,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Listing<String>, StorageError> {
+        let mut names = BTreeSet::new();
+        self.visit_sets(query, ctx, &mut |set| {
+            for label in set {
+                if !names.contains(label.name()) {
+                    names.insert(label.name().to_owned());
+                }
+            }
+        })?;
+        Ok(Listing::from_unsorted(
+            names.into_iter().collect(),
+            query.limit,
+        ))
+    }
+
+    fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Listing<String>, StorageError> {
+        let mut values = Vec::new();
+        self.visit_sets(query, ctx, &mut |set| {
+            values.extend(set.get(name).map(str::to_owned))
+        })?;
+        Ok(Listing::from_unsorted(values, query.limit))
+    }
+
+    fn series(
+        &self,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Listing<LabelSet>, StorageError> {
+        let mut series = Vec::new();
+        self.visit(query, ctx, &mut |parts| series.push(parts.labels()))?;
+        Ok(Listing::from_unsorted(series, query.limit))
+    }
+
+    fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {
+        let mut series: HashSet<LabelHash> = HashSet::new();
+        let mut all = Vec::new();
+        let query = SeriesQuery::all(narthex_model::storage::TimeRange::ALL);
+        self.visit(&query, ctx, &mut |parts| {
+            let labels = parts.labels();
+            if !parts.shared || series.insert(labels.hash()) {
+                all.push(labels);
+            }
+        })?;
+        Ok(Cardinality::count(&all, limit))
+    }
+
+    fn metadata(&self, metric: Option<&str>, ctx: &Context) -> Result<Vec<Family>, StorageError> {
+        ctx.stop.check()?;
+        Ok(match metric {
+            Some(name) => self.inner.head.families_named(name),
+            None => self.inner.head.families(),
+        })
+    }
+
+    fn exemplars(
+        &self,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Vec<ExemplarSeries>, StorageError> {
+        ctx.stop.check()?;
+        let ring = self
+            .inner
+            .head
+            .exemplars
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut found: BTreeMap<LabelSet, ExemplarSeries> = BTreeMap::new();
+        for entry in ring
+            .iter()
+            .filter(|entry| query.range.contains(entry.time_ms))
+        {
+            let labels = entry.common.union(&entry.local);
+            if !query.matches(&labels) {
+                continue;
+            }
+            let series = found.entry(labels.clone()).or_insert(ExemplarSeries {
+                labels,
+                exemplars: Vec::new(),
+            });
+            series
+                .exemplars
+                .push((entry.time_ms, entry.exemplar.clone()));
+        }
+        drop(ring);
+        let mut found: Vec<ExemplarSeries> = found.into_values().collect();
+        found
+            .iter_mut()
+            .for_each(|series| series.exemplars.sort_by_key(|exemplar| exemplar.0));
+        Ok(found)
+    }
+}
+
+#[derive(Default)]
+struct DbPrepared {
+    batches: Vec<Vec<Arc<dyn Batch>>>,
+    estimate: Estimate,
+    leases: Vec<Lease>,
+}
+
+impl Prepared for DbPrepared {
+    fn estimate(&self) -> Estimate {
+        self.estimate
+    }
+
+    fn batches(&self, selector: usize, ctx: &Context) -> Result<Vec<Arc<dyn Batch>>, StorageError> {
+        ctx.stop.check()?;
+        Ok(self.batches[selector].clone())
+    }
+}

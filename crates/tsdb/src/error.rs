@@ -1,0 +1,200 @@
+//! The one error of this crate.
+//!
+//! **Invariant:** every variant names the file or directory it is about, so one log line is enough to act on.
+
+use narthex_model::storage::StorageError;
+use std::{error::Error, fmt, io, path::PathBuf};
+
+/// Why a database cannot be opened, written or closed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TsdbError {
+    /// Another process has the data directory open.
+    Locked {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was attempted, as a verb: `open`, `write`, `fsync`.
+        operation: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Bytes on disk are not what was written, in a file without which nothing can be served.
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What is wrong there.
+        detail: String,
+    },
+    /// A file was written by a newer release.
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version found.
+        got: u32,
+        /// The newest version this release reads.
+        expected: u32,
+    },
+    /// An earlier failure makes writing unsafe until a restart.
+    Poisoned {
+        /// The failure.
+        cause: String,
+    },
+}
+
+impl fmt::Display for TsdbError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Locked { path } => write!(
+                f,
+                "data directory {} is in use by another process",
+                path.display()
+            ),
+            Self::Io {
+                path,
+                operation,
+                source,
+            } => write!(f, "{operation} {}: {source}", path.display()),
+            Self::Corrupt {
+                path,
+                offset,
+                detail,
+            } => {
+                write!(
+                    f,
+                    "{} is corrupt at byte {offset}: {detail}",
+                    path.display()
+                )
+            }
+            Self::Version {
+                path,
+                got,
+                expected,
+            } => write!(
+                f,
+                "{} has format version {got}, this release reads up to {expected}",
+                path.display()
+            ),
+            Self::Poisoned { cause } => write!(f, "storage stopped accepting writes: {cause}"),
+        }
+    }
+}
+
+impl Error for TsdbError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<TsdbError> for StorageError {
+    fn from(error: TsdbError) -> Self {
+        match error {
+            TsdbError::Io {
+                path,
+                operation,
+                source,
+            } => Self::Io {
+                path,
+                operation,
+                source,
+            },
+            TsdbError::Corrupt {
+                path,
+                offset,
+                detail,
+            } => Self::Corrupt {
+                path,
+                offset,
+                detail,
+            },
+            TsdbError::Poisoned { cause } => Self::Poisoned { cause },
+            other @ (TsdbError::Locked { .. } | TsdbError::Version { .. }) => Self::Poisoned {
+                cause: other.to_string(),
+            },
+        }
+    }
+}
+
+/// Wraps an error of the system with the path and the verb.
+pub(crate) fn io_error(
+    path: impl Into<PathBuf>,
+    operation: &'static str,
+) -> impl FnOnce(io::Error) -> TsdbError {
+    let path = path.into();
+    move |source| TsdbError::Io {
+        path,
+        operation,
+        source,
+    }
+}
+
+/// Damage that was found, and left behind: everything else is served.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Damage {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// What is wrong there and what was lost.
+    pub detail: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} is damaged at byte {}: {}",
+            self.path.display(),
+            self.offset,
+            self.detail
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variant_says_where() {
+        let path = PathBuf::from("/data/wal/00000001");
+        let all = [
+            TsdbError::Locked { path: path.clone() },
+            TsdbError::Io {
+                path: path.clone(),
+                operation: "write",
+                source: io::Error::other("no"),
+            },
+            TsdbError::Corrupt {
+                path: path.clone(),
+                offset: 7,
+                detail: "bad magic".into(),
+            },
+            TsdbError::Version {
+                path: path.clone(),
+                got: 9,
+                expected: 1,
+            },
+        ];
+        for error in all {
+            assert!(error.to_string().contains("/data/wal/00000001"), "{error}");
+            assert!(!StorageError::from(error).to_string().is_empty());
+        }
+        let poisoned = TsdbError::Poisoned {
+            cause: "fsync failed".into(),
+        };
+        assert_eq!(
+            poisoned.to_string(),
+            "storage stopped accepting writes: fsync failed"
+        );
+    }
+}

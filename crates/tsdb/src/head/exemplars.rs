@@ -1,0 +1,83 @@
+//! Exemplars: a bounded ring beside the strips.
+//!
+//! **Invariant:** at most `capacity` are held, the oldest go first; equal ones are held once.
+
+use narthex_model::{Exemplar, LabelSet};
+use std::collections::VecDeque;
+
+/// The newest exemplars of all series.
+#[derive(Debug)]
+pub(crate) struct ExemplarRing {
+    entries: VecDeque<Entry>,
+    capacity: usize,
+}
+
+/// One exemplar and its series.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    /// The series' labels, as strips hold them.
+    pub(crate) common: LabelSet,
+    pub(crate) local: LabelSet,
+    pub(crate) time_ms: i64,
+    pub(crate) exemplar: Exemplar,
+}
+
+impl ExemplarRing {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            capacity,
+        }
+    }
+
+    /// Stores an exemplar unless the series' newest one is the same.
+    pub(crate) fn push(&mut self, entry: Entry) {
+        if self.capacity == 0 {
+            return;
+        }
+        // A scrape repeats the same exemplar until another observation comes by.
+        let of_series = |other: &&Entry| other.local == entry.local && other.common == entry.common;
+        if self.entries.iter().rev().take(1024).find(of_series) == Some(&entry) {
+            return;
+        }
+        if self.entries.len() == self.capacity {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// Visits all, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_go_and_repetitions_are_held_once() {
+        let entry = |series: &str, value: f64| Entry {
+            common: LabelSet::empty(),
+            local: LabelSet::new([("__name__", series)]),
+            time_ms: 1,
+            exemplar: Exemplar {
+                labels: LabelSet::empty(),
+                value,
+                time_ms: None,
+            },
+        };
+        let mut ring = ExemplarRing::new(2);
+        for _ in 0..3 {
+            ring.push(entry("a", 1.0));
+            ring.push(entry("b", 1.0));
+        }
+        assert_eq!(ring.iter().count(), 2);
+        ring.push(entry("a", 2.0));
+        assert_eq!(
+            ring.iter().cloned().collect::<Vec<_>>(),
+            [entry("b", 1.0), entry("a", 2.0)]
+        );
+    }
+}

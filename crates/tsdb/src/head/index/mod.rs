@@ -1,0 +1,300 @@
+//! Who is in the head: strips by origin, local sets, and a table from identities to (strip, column).
+//!
+//! A matcher on a label that a strip's common set has is decided for the whole strip; what is left is answered by
+//! the postings of local sets. A series is a strip and a column, so the index costs bytes per origin and per set,
+//! and only the identity table (9 bytes) per series.
+//!
+//! **Invariant:** an identity is in the table once for each strip that has it, and never twice for one strip.
+
+mod postings;
+
+pub(crate) use postings::{SetIds, SetTable};
+
+use super::strip::Strip;
+use hashbrown::HashTable;
+use narthex_model::{LabelHash, LabelSet, Matcher};
+use std::{collections::HashMap, sync::Arc};
+
+/// The place of a series: an entry of the index and a column of its strip.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Place {
+    entry: u32,
+    pub(crate) column: u32,
+}
+
+/// Everything the head knows by label.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    sets: SetTable,
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    by_strip: HashMap<u32, u32, foldhash::fast::RandomState>,
+    by_common: HashMap<LabelSet, Vec<u32>, foldhash::fast::RandomState>,
+    identities: HashTable<Place>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    strip: Arc<Strip>,
+    common: LabelHash,
+    /// The local set of each column.
+    sets: Vec<u32>,
+}
+
+/// The chosen columns of one strip, ascending.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    pub(crate) strip: Arc<Strip>,
+    pub(crate) columns: Vec<u32>,
+}
+
+impl Index {
+    /// Adds a strip without columns.
+    pub(crate) fn add_strip(&mut self, strip: &Arc<Strip>) {
+        let entry = Entry {
+            strip: Arc::clone(strip),
+            common: strip.common.hash(),
+            sets: Vec::new(),
+        };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.entries[at as usize] = Some(entry);
+                at
+            }
+            None => {
+                self.entries.push(Some(entry));
+                u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 strips")
+            }
+        };
+        self.by_strip.insert(strip.id, at);
+        self.by_common
+            .entry(strip.common.clone())
+            .or_default()
+            .push(at);
+    }
+
+    /// Appends columns to a strip; the caller has made sure that the strip has none of them yet.
+    ///
+    /// Returns, for each that other strips have too, the new column and the others.
+    pub(crate) fn add_columns<'s>(
+        &mut self,
+        strip: u32,
+        sets: impl IntoIterator<Item = &'s LabelSet>,
+    ) -> Vec<(u32, Vec<(Arc<Strip>, u32)>)> {
+        let Some(&at) = self.by_strip.get(&strip) else {
+            return Vec::new();
+        };
+        let mut shared = Vec::new();
+        for set in sets {
+            let id = self.sets.acquire(set);
+            let Some(entry) = &mut self.entries[at as usize] else {
+                break;
+            };
+            let identity = entry.common + set.hash();
+            let column = u32::try_from(entry.sets.len()).expect("fewer than 2^32 columns");
+            entry.sets.push(id);
+            let others = self.find(identity);
+            if !others.is_empty() {
+                shared.push((column, others));
+            }
+            let (entries, sets) = (&self.entries, &self.sets);
+            let hash_of = |place: &Place| hash_at(entries, sets, *place).map_or(0, LabelHash::low);
+            self.identities
+                .insert_unique(identity.low(), Place { entry: at, column }, hash_of);
+        }
+        shared
+    }
+
+    /// Returns every (strip, column) with this identity, oldest first.
+    pub(crate) fn find(&self, identity: LabelHash) -> Vec<(Arc<Strip>, u32)> {
+        let mut places: Vec<Place> = self
+            .identities
+            .iter_hash(identity.low())
+            .filter(|place| hash_at(&self.entries, &self.sets, **place) == Some(identity))
+            .copied()
+            .collect();
+        if places.len() > 1 {
+            places.sort_by_key(|place| self.strip_at(*place).map(|strip| strip.id));
+        }
+        let owner = |place: Place| Some((Arc::clone(self.strip_at(place)?), place.column));
+        places.into_iter().filter_map(owner).collect()
+    }
+
+    /// Returns the oldest strip with this identity.
+    pub(crate) fn find_first(&self, identity: LabelHash) -> Option<(&Arc<Strip>, u32)> {
+        let same = |place: &&Place| hash_at(&self.entries, &self.sets, **place) == Some(identity);
+        let places = self.identities.iter_hash(identity.low()).filter(same);
+        let owners = places.filter_map(|place| Some((self.strip_at(*place)?, place.column)));
+        owners.min_by_key(|(strip, _)| strip.id)
+    }
+
+    /// Returns the column of one strip with this identity.
+    pub(crate) fn find_in(&self, strip: u32, identity: LabelHash) -> Option<u32> {
+        let at = *self.by_strip.get(&strip)?;
+        self.find_at(at, identity)
+    }
+
+    fn find_at(&self, at: u32, identity: LabelHash) -> Option<u32> {
+        let here = |place: &&Place| {
+            place.entry == at && hash_at(&self.entries, &self.sets, **place) == Some(identity)
+        };
+        self.identities
+            .iter_hash(identity.low())
+            .find(here)
+            .map(|place| place.column)
+    }
+
+    fn strip_at(&self, place: Place) -> Option<&Arc<Strip>> {
+        self.entries[place.entry as usize]
+            .as_ref()
+            .map(|entry| &entry.strip)
+    }
+
+    /// Removes a strip with all its columns; returns how many.
+    pub(crate) fn remove_strip(&mut self, strip: u32) -> usize {
+        let Some(at) = self.by_strip.remove(&strip) else {
+            return 0;
+        };
+        let Some(entry) = &self.entries[at as usize] else {
+            return 0;
+        };
+        for (column, set) in (0u32..).zip(&entry.sets) {
+            let identity = entry.common + self.sets.get(*set).hash();
+            let place = Place { entry: at, column };
+            if let Ok(found) = self
+                .identities
+                .find_entry(identity.low(), |other| *other == place)
+            {
+                found.remove();
+            }
+        }
+        let Some(entry) = self.entries[at as usize].take() else {
+            return 0;
+        };
+        entry.sets.iter().for_each(|set| self.sets.release(*set));
+        if let Some(same) = self.by_common.get_mut(&entry.strip.common) {
+            same.retain(|other| *other != at);
+            if same.is_empty() {
+                self.by_common.remove(&entry.strip.common);
+            }
+        }
+        self.free.push(at);
+        if self.identities.len() * 4 < self.identities.capacity() {
+            let (entries, sets) = (&self.entries, &self.sets);
+            self.identities.shrink_to(0, |place| {
+                hash_at(entries, sets, *place).map_or(0, LabelHash::low)
+            });
+        }
+        entry.sets.len()
+    }
+
+    /// Returns all strips, oldest first.
+    pub(crate) fn strips(&self) -> Vec<Arc<Strip>> {
+        let mut strips: Vec<Arc<Strip>> = self
+            .entries
+            .iter()
+            .flatten()
+            .map(|entry| Arc::clone(&entry.strip))
+            .collect();
+        strips.sort_by_key(|strip| strip.id);
+        strips
+    }
+
+    /// Returns the strips with this common set, oldest first.
+    pub(crate) fn strips_of(&self, common: &LabelSet) -> Vec<Arc<Strip>> {
+        let entries = self.by_common.get(common).into_iter().flatten();
+        let strips = entries.filter_map(|at| self.entries[*at as usize].as_ref());
+        strips.map(|entry| Arc::clone(&entry.strip)).collect()
+    }
+
+    /// Returns the number of series, counted once for each strip that has them.
+    pub(crate) fn series(&self) -> usize {
+        self.identities.len()
+    }
+
+    /// Returns the number of strips.
+    pub(crate) fn len(&self) -> usize {
+        self.by_strip.len()
+    }
+
+    /// Chooses the columns whose series satisfy all `matchers`, strips by age, columns ascending.
+    pub(crate) fn select(&self, matchers: &[Matcher]) -> Vec<Chosen> {
+        let mut of_matcher: Vec<Option<SetIds>> = vec![None; matchers.len()];
+        let mut of_rest: HashMap<Vec<usize>, SetIds> = HashMap::new();
+        let mut chosen = Vec::new();
+        for entry in self.entries.iter().flatten() {
+            let Some(local) = undecided(&entry.strip.common, matchers) else {
+                continue;
+            };
+            let columns = if local.is_empty() {
+                (0u32..).take(entry.sets.len()).collect()
+            } else {
+                let ids = of_rest
+                    .entry(local)
+                    .or_insert_with_key(|local| self.intersect(local, matchers, &mut of_matcher));
+                self.columns_with(entry, ids)
+            };
+            if !columns.is_empty() {
+                chosen.push(Chosen {
+                    strip: Arc::clone(&entry.strip),
+                    columns,
+                });
+            }
+        }
+        chosen.sort_by_key(|chosen| chosen.strip.id);
+        chosen
+    }
+
+    fn intersect(
+        &self,
+        local: &[usize],
+        matchers: &[Matcher],
+        cache: &mut [Option<SetIds>],
+    ) -> SetIds {
+        let mut result: Option<SetIds> = None;
+        for &at in local {
+            let ids = cache[at].get_or_insert_with(|| self.sets.matching(&matchers[at]));
+            result = Some(match result {
+                None => ids.clone(),
+                Some(before) => before & &*ids,
+            });
+        }
+        result.unwrap_or_default()
+    }
+
+    fn columns_with(&self, entry: &Entry, ids: &SetIds) -> Vec<u32> {
+        // A look-up costs about as much as thirty tests of a bit.
+        if ids.len() * 32 < entry.sets.len() as u64 {
+            let Some(&at) = self.by_strip.get(&entry.strip.id) else {
+                return Vec::new();
+            };
+            let column = |id| self.find_at(at, entry.common + self.sets.get(id).hash());
+            let mut columns: Vec<u32> = ids.iter().filter_map(column).collect();
+            columns.sort_unstable();
+            return columns;
+        }
+        (0u32..)
+            .zip(&entry.sets)
+            .filter(|(_, set)| ids.contains(**set))
+            .map(|(column, _)| column)
+            .collect()
+    }
+}
+
+fn hash_at(entries: &[Option<Entry>], sets: &SetTable, place: Place) -> Option<LabelHash> {
+    let entry = entries[place.entry as usize].as_ref()?;
+    Some(entry.common + sets.get(entry.sets[place.column as usize]).hash())
+}
+
+/// Lists the matchers that local sets decide, or `None` when the common set fails one.
+fn undecided(common: &LabelSet, matchers: &[Matcher]) -> Option<Vec<usize>> {
+    let mut local = Vec::new();
+    for (at, matcher) in matchers.iter().enumerate() {
+        match common.get(&matcher.name) {
+            Some(value) if !matcher.matches(value) => return None,
+            Some(_) => {}
+            None => local.push(at),
+        }
+    }
+    Some(local)
+}

@@ -1,0 +1,245 @@
+//! Which local sets carry which label: the index that matchers are evaluated on.
+//!
+//! A set that every origin of a kind shares is indexed once, however many series it stands for.
+//!
+//! **Invariant:** a set's number is in the posting of each of its labels, and in `all`, exactly while it is counted
+//! by at least one strip.
+
+use narthex_model::{Label, LabelSet, MatchOp, Matcher};
+use roaring::RoaringBitmap;
+use std::collections::HashMap;
+
+/// Numbers of sets.
+pub(crate) type SetIds = RoaringBitmap;
+
+/// All local sets in use, with their postings.
+#[derive(Debug, Default)]
+pub(crate) struct SetTable {
+    sets: Vec<Slot>,
+    free: Vec<u32>,
+    ids: HashMap<LabelSet, u32, foldhash::fast::RandomState>,
+    names: HashMap<Box<str>, ByName>,
+    all: SetIds,
+}
+
+#[derive(Debug)]
+struct Slot {
+    set: LabelSet,
+    users: u32,
+}
+
+#[derive(Debug, Default)]
+struct ByName {
+    values: HashMap<Label, Posting, foldhash::fast::RandomState>,
+}
+
+/// Most values of identifying labels occur in one set only.
+#[derive(Debug)]
+enum Posting {
+    One(u32),
+    Many(Box<SetIds>),
+}
+
+impl SetTable {
+    /// Counts one more use of `set`; returns its number.
+    pub(crate) fn acquire(&mut self, set: &LabelSet) -> u32 {
+        if let Some(id) = self.ids.get(set) {
+            self.sets[*id as usize].users += 1;
+            return *id;
+        }
+        let slot = Slot {
+            set: set.clone(),
+            users: 1,
+        };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.sets[id as usize] = slot;
+                id
+            }
+            None => {
+                self.sets.push(slot);
+                u32::try_from(self.sets.len() - 1).expect("fewer than 2^32 local sets")
+            }
+        };
+        self.ids.insert(set.clone(), id);
+        self.all.insert(id);
+        for label in set {
+            let by_name = match self.names.get_mut(label.name()) {
+                Some(by_name) => by_name,
+                None => self.names.entry(label.name().into()).or_default(),
+            };
+            by_name
+                .values
+                .entry(label.clone())
+                .and_modify(|posting| posting.insert(id))
+                .or_insert(Posting::One(id));
+        }
+        id
+    }
+
+    /// Counts one use less; the last one removes the set.
+    pub(crate) fn release(&mut self, id: u32) {
+        let slot = &mut self.sets[id as usize];
+        slot.users -= 1;
+        if slot.users > 0 {
+            return;
+        }
+        let set = std::mem::take(&mut slot.set);
+        for label in &set {
+            let Some(by_name) = self.names.get_mut(label.name()) else {
+                continue;
+            };
+            if by_name
+                .values
+                .get_mut(label)
+                .is_some_and(|posting| posting.remove(id))
+            {
+                by_name.values.remove(label);
+            }
+            if by_name.values.is_empty() {
+                self.names.remove(label.name());
+            }
+        }
+        self.ids.remove(&set);
+        self.all.remove(id);
+        self.free.push(id);
+    }
+
+    /// Returns a set by its number.
+    pub(crate) fn get(&self, id: u32) -> &LabelSet {
+        &self.sets[id as usize].set
+    }
+
+    /// Returns the sets whose label (missing: the empty value) satisfies `matcher`.
+    pub(crate) fn matching(&self, matcher: &Matcher) -> SetIds {
+        let Some(by_name) = self.names.get(&*matcher.name) else {
+            return if matcher.matches_empty() {
+                self.all.clone()
+            } else {
+                SetIds::new()
+            };
+        };
+        // What satisfies the empty value is found by what does not: fewer values to collect, and no list of absences.
+        if matcher.matches_empty() {
+            let mut rest = self.all.clone();
+            rest -= by_name.collect(&inverse_values(matcher), |value| !matcher.matches(value));
+            return rest;
+        }
+        by_name.collect(&matcher.accepted_values(), |value| matcher.matches(value))
+    }
+}
+
+/// Returns the only values that `matcher` refuses, when they can be listed.
+fn inverse_values(matcher: &Matcher) -> Option<Vec<&str>> {
+    (matcher.op == MatchOp::NotEqual).then(|| vec![&*matcher.value])
+}
+
+impl ByName {
+    /// Unites the postings of the listed values, or, without a list, of the values that `accept`.
+    fn collect(&self, listed: &Option<Vec<&str>>, accept: impl Fn(&str) -> bool) -> SetIds {
+        let mut ids = SetIds::new();
+        match listed {
+            Some(values) if values.len() < self.values.len() && self.values.len() > 8 => {
+                // The table is keyed by interned labels: names are equal, so any of them gives the name.
+                let name = self.values.keys().next().map_or("", Label::name);
+                for value in values {
+                    if let Some(posting) = self.values.get(&Label::new(name, value)) {
+                        posting.add_to(&mut ids);
+                    }
+                }
+            }
+            _ => {
+                for (label, posting) in &self.values {
+                    if accept(label.value()) {
+                        posting.add_to(&mut ids);
+                    }
+                }
+            }
+        }
+        ids
+    }
+}
+
+impl Posting {
+    fn insert(&mut self, id: u32) {
+        match self {
+            Self::One(other) => *self = Self::Many(Box::new([*other, id].into_iter().collect())),
+            Self::Many(ids) => {
+                ids.insert(id);
+            }
+        }
+    }
+
+    /// Takes `id` out; returns whether nothing is left.
+    fn remove(&mut self, id: u32) -> bool {
+        match self {
+            Self::One(other) => *other == id,
+            Self::Many(ids) => {
+                ids.remove(id);
+                ids.is_empty()
+            }
+        }
+    }
+
+    fn add_to(&self, ids: &mut SetIds) {
+        match self {
+            Self::One(id) => {
+                ids.insert(*id);
+            }
+            Self::Many(many) => *ids |= &**many,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> LabelSet {
+        LabelSet::new(text.split(',').filter_map(|pair| pair.split_once('=')))
+    }
+
+    #[test]
+    fn postings_agree_with_matching_every_set() {
+        let mut table = SetTable::default();
+        let sets: Vec<LabelSet> = (0..200)
+            .map(|i| {
+                set(&format!(
+                    "__name__=m{},i={i},code={}",
+                    i % 7,
+                    if i % 3 == 0 { "" } else { "x" }
+                ))
+            })
+            .collect();
+        let ids: Vec<u32> = sets.iter().map(|set| table.acquire(set)).collect();
+        assert_eq!(table.acquire(&sets[5]), ids[5]);
+        table.release(ids[5]);
+        for at in (0..200).step_by(9) {
+            table.release(ids[at]);
+        }
+        let matchers = [
+            (MatchOp::Equal, "__name__", "m3"),
+            (MatchOp::NotEqual, "__name__", "m3"),
+            (MatchOp::Equal, "code", ""),
+            (MatchOp::NotEqual, "code", ""),
+            (MatchOp::Regex, "i", "1.*|7"),
+            (MatchOp::Regex, "i", "1|17|nope"),
+            (MatchOp::NotRegex, "i", "1.*"),
+            (MatchOp::Regex, "code", "x?"),
+            (MatchOp::Equal, "nope", ""),
+            (MatchOp::Equal, "nope", "x"),
+        ];
+        for (op, name, value) in matchers {
+            let matcher = Matcher::new(op, name, value).unwrap();
+            let found = table.matching(&matcher);
+            for (at, set) in sets.iter().enumerate() {
+                let expected = at % 9 != 0 && matcher.matches(set.get(name).unwrap_or_default());
+                assert_eq!(found.contains(ids[at]), expected, "{matcher} on {set}");
+            }
+        }
+        for at in (0..200).filter(|at| at % 9 != 0) {
+            table.release(ids[at]);
+        }
+        assert!(table.all.is_empty() && table.names.is_empty() && table.ids.is_empty());
+    }
+}

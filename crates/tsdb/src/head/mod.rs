@@ -1,0 +1,343 @@
+//! The head: everything that is in no block yet, in memory and in the log.
+//!
+//! **Invariant:** locks are taken in this order and never in another: the log's ticket, the shared-series lock, the
+//! index, a strip, the log's own. Whoever holds a strip's lock takes no index and no ticket.
+
+pub(crate) mod append;
+pub(crate) mod exemplars;
+pub(crate) mod index;
+pub(crate) mod loose;
+pub(crate) mod read;
+pub(crate) mod replay;
+mod scatter;
+pub(crate) mod segment;
+pub(crate) mod starts;
+pub(crate) mod strip;
+
+use crate::{metrics::Metrics, wal::StripMark};
+use append::{NOWHERE, SlotMap};
+use exemplars::ExemplarRing;
+use index::Index;
+use narthex_model::{ColumnId, LabelSet, Schema, metadata::Family};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+use strip::Strip;
+
+/// Exemplars held at most.
+const EXEMPLARS: usize = 100_000;
+/// Columns of a strip for scattered series before another is begun.
+const SCATTERED_COLUMNS: usize = 8 * strip::PAGE_COLUMNS;
+
+/// Strips, their index, and what is known beside samples.
+#[derive(Debug)]
+pub(crate) struct Head {
+    index: RwLock<Index>,
+    /// Held while a strip with shared series compares with other owners and stores.
+    pub(crate) sharing: Mutex<()>,
+    families: Mutex<Families>,
+    pub(crate) exemplars: Mutex<ExemplarRing>,
+    /// The strip that takes series no origin has bound.
+    scattered: Mutex<Option<Arc<Strip>>>,
+    next_strip: AtomicU32,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+/// Families by name; several where origins disagree.
+#[derive(Debug, Default)]
+struct Families(BTreeMap<Arc<str>, Vec<Family>>);
+
+/// A schema resolved to a strip.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) strip: Arc<Strip>,
+    pub(crate) map: SlotMap,
+    /// Families that were not known before.
+    pub(crate) new_families: Vec<Family>,
+}
+
+impl Head {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
+        Self {
+            index: RwLock::default(),
+            sharing: Mutex::new(()),
+            families: Mutex::default(),
+            exemplars: Mutex::new(ExemplarRing::new(EXEMPLARS)),
+            scattered: Mutex::new(None),
+            next_strip: AtomicU32::new(1),
+            metrics,
+        }
+    }
+
+    pub(crate) fn index(&self) -> RwLockReadGuard<'_, Index> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn index_mut(&self) -> RwLockWriteGuard<'_, Index> {
+        self.index.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn sharing(&self) -> MutexGuard<'_, ()> {
+        self.sharing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number the next strip will have.
+    pub(crate) fn next_strip(&self) -> u32 {
+        self.next_strip.load(Ordering::Relaxed)
+    }
+
+    /// Makes sure that no strip made from here on has a number below `next`.
+    pub(crate) fn skip_strips_to(&self, next: u32) {
+        self.next_strip.fetch_max(next, Ordering::Relaxed);
+    }
+
+    /// Resolves a schema: continues the origin's strip where nobody else has it, else makes one.
+    pub(crate) fn bind(&self, schema: &Schema) -> Bound {
+        let mut index = self.index_mut();
+        let strip = self
+            .adoptable(&index, schema)
+            .unwrap_or_else(|| self.create(&mut index, schema.common()));
+        let map = self.resolve(&mut index, &strip, schema, None);
+        drop(index);
+        Bound {
+            strip,
+            map,
+            new_families: self.learn_families(schema.families()),
+        }
+    }
+
+    /// Follows a schema to another version or lineage, on the same strip where that makes sense.
+    pub(crate) fn rebind(&self, bound: Bound, old: &Schema, schema: &Schema) -> Bound {
+        let diff = schema.diff(old);
+        let columns = bound.strip.lock().schema.len();
+        let fits = bound.strip.common == *schema.common()
+            && match &diff {
+                // Slots that are gone for good cost as much as others: half of them are enough for another strip.
+                Some(_) => columns < 2 * PAGE_SLACK || schema.live() * 2 >= columns,
+                None => self.overlap(&self.index(), &bound.strip, schema) * 2 >= columns,
+            };
+        let mut new_families = bound.new_families;
+        if fits {
+            let mut index = self.index_mut();
+            let known = diff.map(|diff| (bound.map, diff.appended.start as usize));
+            let map = self.resolve(&mut index, &bound.strip, schema, known);
+            drop(index);
+            new_families.extend(self.learn_families(schema.families()));
+            return Bound {
+                strip: bound.strip,
+                map,
+                new_families,
+            };
+        }
+        bound.strip.unbind();
+        let mut index = self.index_mut();
+        let strip = self.create(&mut index, schema.common());
+        let map = self.resolve(&mut index, &strip, schema, None);
+        drop(index);
+        new_families.extend(self.learn_families(schema.families()));
+        Bound {
+            strip,
+            map,
+            new_families,
+        }
+    }
+
+    /// Finds a strip without an origin that has the schema's common set and at least half of its columns.
+    fn adoptable(&self, index: &Index, schema: &Schema) -> Option<Arc<Strip>> {
+        let mut best: Option<(usize, Arc<Strip>)> = None;
+        for strip in index.strips_of(schema.common()) {
+            if strip.is_bound() || self.is_scattered(&strip) {
+                continue;
+            }
+            let columns = strip.lock().schema.len();
+            let overlap = self.overlap(index, &strip, schema);
+            let enough = overlap * 2 >= columns.max(schema.live());
+            if enough && best.as_ref().is_none_or(|best| best.0 < overlap) {
+                best = Some((overlap, strip));
+            }
+        }
+        best.map(|best| best.1).filter(|strip| strip.try_bind())
+    }
+
+    fn overlap(&self, index: &Index, strip: &Strip, schema: &Schema) -> usize {
+        let known = |id: &ColumnId| {
+            !schema.is_retired(*id) && index.find_in(strip.id, schema.identity(*id)).is_some()
+        };
+        schema.columns().map(|(id, _)| id).filter(known).count()
+    }
+
+    fn is_scattered(&self, strip: &Strip) -> bool {
+        let scattered = self
+            .scattered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        scattered.as_ref().is_some_and(|other| other.id == strip.id)
+    }
+
+    fn create(&self, index: &mut Index, common: &LabelSet) -> Arc<Strip> {
+        let id = self.next_strip.fetch_add(1, Ordering::Relaxed);
+        let strip = Arc::new(Strip::new(id, common.clone(), StripMark::default()));
+        strip.try_bind();
+        index.add_strip(&strip);
+        strip
+    }
+
+    /// Finds or appends the strip's column of each slot, from `known` on where the slots before are resolved.
+    fn resolve(
+        &self,
+        index: &mut Index,
+        strip: &Arc<Strip>,
+        schema: &Schema,
+        known: Option<(SlotMap, usize)>,
+    ) -> SlotMap {
+        let (mut map, from) = known.unwrap_or((SlotMap::Same, 0));
+        let before = strip.lock().schema.len();
+        let mut fresh: Vec<LabelSet> = Vec::new();
+        let mut fresh_at: HashMap<LabelSet, u32, foldhash::fast::RandomState> = HashMap::default();
+        for (id, column) in schema.columns().skip(from) {
+            let found = index
+                .find_in(strip.id, schema.identity(id))
+                .or_else(|| fresh_at.get(&column.set).copied());
+            let at = match found {
+                Some(at) => at,
+                None if schema.is_retired(id) => NOWHERE,
+                None => {
+                    let at = u32::try_from(before + fresh.len()).expect("fewer than 2^32 columns");
+                    fresh_at.insert(column.set.clone(), at);
+                    fresh.push(column.set.clone());
+                    at
+                }
+            };
+            map.push(id.index(), at);
+        }
+        map.check_distinct();
+        self.append_columns(index, strip, &fresh, Some(schema).filter(|_| map.is_same()));
+        map
+    }
+
+    /// Appends columns that the strip does not have; takes `schema` as its own where it says exactly the same.
+    fn append_columns(
+        &self,
+        index: &mut Index,
+        strip: &Arc<Strip>,
+        sets: &[LabelSet],
+        schema: Option<&Schema>,
+    ) {
+        let mut state = strip.lock();
+        let len = state.schema.len() + sets.len();
+        state.schema = match schema {
+            // Sharing the origin's schema saves holding the columns twice.
+            Some(schema) if schema.len() == len => schema.clone(),
+            _ if sets.is_empty() => return,
+            _ => extended(&state.schema, sets),
+        };
+        drop(state);
+        self.metrics.series_created.inc_by(sets.len() as u64);
+        for (column, owners) in index.add_columns(strip.id, sets) {
+            for (other, other_column) in owners {
+                strip.share(column, &other, other_column);
+                other.share(other_column, strip, column);
+            }
+        }
+    }
+
+    /// Takes in families; returns those that were not known.
+    pub(crate) fn learn_families(&self, families: &[Family]) -> Vec<Family> {
+        let mut known = self.families.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut new = Vec::new();
+        for family in families.iter().filter(|family| !family.name.is_empty()) {
+            let same_name = known.0.entry(Arc::clone(&family.name)).or_default();
+            if !same_name.contains(family) {
+                same_name.push(family.clone());
+                same_name.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
+                new.push(family.clone());
+            }
+        }
+        new
+    }
+
+    /// Lists all families by name.
+    pub(crate) fn families(&self) -> Vec<Family> {
+        let known = self.families.lock().unwrap_or_else(PoisonError::into_inner);
+        known.0.values().flatten().cloned().collect()
+    }
+
+    /// Lists the families of one name.
+    pub(crate) fn families_named(&self, name: &str) -> Vec<Family> {
+        let known = self.families.lock().unwrap_or_else(PoisonError::into_inner);
+        known.0.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Takes strips out of the index; what views still hold lives on with them.
+    pub(crate) fn remove_strips(&self, strips: &[u32]) {
+        let mut index = self.index_mut();
+        let removed: usize = strips.iter().map(|strip| index.remove_strip(*strip)).sum();
+        drop(index);
+        let mut scattered = self
+            .scattered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if scattered
+            .as_ref()
+            .is_some_and(|strip| strips.contains(&strip.id))
+        {
+            *scattered = None;
+        }
+        self.metrics.series_removed.inc_by(removed as u64);
+    }
+}
+
+/// A strip with fewer columns is not worth replacing.
+const PAGE_SLACK: usize = 64;
+
+fn order_of(family: &Family) -> (&'static str, &str, &str) {
+    (family.metric_type.as_str(), &family.unit, &family.help)
+}
+
+/// Returns the schema with further columns.
+pub(crate) fn extended(schema: &Schema, sets: &[LabelSet]) -> Schema {
+    let mut edit = schema.edit();
+    let family = edit.family(Family::default());
+    for set in sets {
+        edit.push(set, family);
+    }
+    edit.finish()
+}
+
+impl SlotMap {
+    fn is_same(&self) -> bool {
+        matches!(self, Self::Same)
+    }
+
+    /// Adds the next slot.
+    fn push(&mut self, slot: usize, column: u32) {
+        match self {
+            Self::Same if slot == column as usize => {}
+            Self::Same => {
+                let columns = (0..slot as u32).chain([column]).collect();
+                *self = Self::Map {
+                    columns,
+                    distinct: true,
+                };
+            }
+            Self::Map { columns, .. } => columns.push(column),
+        }
+    }
+
+    /// Finds out whether two slots have the same column.
+    fn check_distinct(&mut self) {
+        if let Self::Map { columns, distinct } = self {
+            let mut sorted: Vec<u32> = columns
+                .iter()
+                .copied()
+                .filter(|column| *column != NOWHERE)
+                .collect();
+            sorted.sort_unstable();
+            *distinct = sorted.windows(2).all(|pair| pair[0] != pair[1]);
+        }
+    }
+}

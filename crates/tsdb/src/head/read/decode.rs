@@ -1,0 +1,291 @@
+//! Decoding rows of a segment into a tile.
+//!
+//! Few columns of a page are picked, skipping all others; many are decoded together. Rows nearer to the newest one
+//! than to the segment's first are decoded backwards, from the encoder's state.
+//!
+//! **Invariant:** every cell of the asked rows and columns is written, or was absent; bad bytes are an error.
+
+use crate::head::{
+    segment::{PageRows, Segment},
+    strip::PAGE_COLUMNS,
+};
+use narthex_chunks::{
+    ChunkError,
+    histogram::decode_histogram,
+    row::{ColumnPick, RowBack, RowDecoder, RowState},
+};
+use narthex_model::{
+    cell::{self, Cell},
+    storage::{Context, Layout, StopReason, StorageError, Tile},
+};
+use std::{ops::Range, path::PathBuf, sync::Arc};
+
+/// Why rows could not be decoded.
+pub(super) enum Failed {
+    Bytes {
+        row: u64,
+        page: usize,
+        error: ChunkError,
+    },
+    Stopped(StopReason),
+}
+
+impl Failed {
+    pub(super) fn into_storage(self, place: impl FnOnce() -> PathBuf) -> StorageError {
+        match self {
+            Self::Stopped(reason) => reason.into(),
+            Self::Bytes { row, page, error } => {
+                let detail = format!("row {row}, page {page}: {error}");
+                StorageError::Corrupt {
+                    path: place(),
+                    offset: 0,
+                    detail,
+                }
+            }
+        }
+    }
+}
+
+/// Columns to decode, by page.
+pub(super) struct Picks {
+    pages: Vec<OfPage>,
+}
+
+struct OfPage {
+    page: usize,
+    /// Column within the page, and the tile's series it goes to.
+    columns: Vec<u32>,
+    series: Vec<usize>,
+    /// The columns and the series are both consecutive.
+    run: bool,
+}
+
+/// Above one of so many columns, a row is decoded whole.
+const PICK_RATIO: usize = 12;
+/// Rows between looks at the stop.
+const STOP_ROWS: usize = 64;
+
+impl Picks {
+    /// Sorts `columns` by page; the tile's series are their places in the list.
+    pub(super) fn new(columns: &[u32]) -> Self {
+        let mut pages: Vec<OfPage> = Vec::new();
+        for (series, column) in columns.iter().enumerate() {
+            let page = *column as usize / PAGE_COLUMNS;
+            let at = match pages.iter().rposition(|of| of.page == page) {
+                Some(at) => at,
+                None => {
+                    pages.push(OfPage {
+                        page,
+                        columns: Vec::new(),
+                        series: Vec::new(),
+                        run: true,
+                    });
+                    pages.len() - 1
+                }
+            };
+            let of = &mut pages[at];
+            let follows = match (of.columns.last(), of.series.last()) {
+                (Some(before), Some(series_before)) => {
+                    before + 1 == *column % PAGE_COLUMNS as u32 && series_before + 1 == series
+                }
+                _ => true,
+            };
+            of.run &= follows;
+            of.columns.push(*column % PAGE_COLUMNS as u32);
+            of.series.push(series);
+        }
+        Self { pages }
+    }
+}
+
+/// Writes the cells of `rows` into `tile`, the first of them as row `to_row`.
+pub(super) fn decode(
+    segment: &Segment,
+    states: &[Option<RowState>],
+    rows: Range<usize>,
+    picks: &Picks,
+    to_row: usize,
+    tile: &mut Tile,
+    ctx: &Context,
+) -> Result<(), Failed> {
+    for of in &picks.pages {
+        ctx.stop.check().map_err(Failed::Stopped)?;
+        let Some(page) = segment.pages.get(of.page) else {
+            continue;
+        };
+        let from = rows.start.max(page.first);
+        if from >= rows.end {
+            continue;
+        }
+        let mut out = Writer {
+            of,
+            tile: &mut *tile,
+            to_row: to_row + (from - rows.start),
+        };
+        let own = from - page.first..rows.end - page.first;
+        let bad = |row: usize, error| Failed::Bytes {
+            row: segment.first_row + (page.first + row) as u64,
+            page: of.page,
+            error,
+        };
+        let few = of.columns.len() * PICK_RATIO
+            < segment
+                .columns
+                .saturating_sub(of.page * PAGE_COLUMNS)
+                .min(PAGE_COLUMNS);
+        // A row is picked in a fraction of the time it takes to decode it.
+        let forward_cost = if few { own.end / 4 } else { own.end };
+        match states.get(of.page) {
+            Some(Some(state)) if page.rows() - own.start < forward_cost => {
+                backward(page, state, own, &mut out, ctx, bad)?
+            }
+            _ if few => pick(page, own, &mut out, ctx, bad)?,
+            _ => forward(page, own, &mut out, ctx, bad)?,
+        }
+    }
+    Ok(())
+}
+
+fn forward(
+    page: &PageRows,
+    rows: Range<usize>,
+    out: &mut Writer<'_>,
+    ctx: &Context,
+    bad: impl Fn(usize, ChunkError) -> Failed,
+) -> Result<(), Failed> {
+    let mut decoder = RowDecoder::new();
+    let mut histograms: Vec<(usize, &[u8])> = Vec::new();
+    for row in 0..rows.end {
+        histograms.clear();
+        decoder
+            .step_with(page.row(row), |column, bytes| {
+                histograms.push((column, bytes))
+            })
+            .map_err(|e| bad(row, e))?;
+        if row >= rows.start {
+            out.row(row - rows.start, decoder.cells());
+            for (column, bytes) in &histograms {
+                out.histogram(row - rows.start, *column, bytes)
+                    .map_err(|e| bad(row, e))?;
+            }
+        }
+        check(row, ctx)?;
+    }
+    Ok(())
+}
+
+fn backward(
+    page: &PageRows,
+    state: &RowState,
+    rows: Range<usize>,
+    out: &mut Writer<'_>,
+    ctx: &Context,
+    bad: impl Fn(usize, ChunkError) -> Failed,
+) -> Result<(), Failed> {
+    let mut decoder = RowBack::new(state.clone());
+    for row in (rows.start..page.rows()).rev() {
+        decoder.step(page.row(row)).map_err(|e| bad(row, e))?;
+        if row < rows.end {
+            out.row(row - rows.start, decoder.cells());
+            for (column, bytes) in decoder.histograms() {
+                out.histogram(row - rows.start, column, bytes)
+                    .map_err(|e| bad(row, e))?;
+            }
+        }
+        check(row, ctx)?;
+    }
+    Ok(())
+}
+
+fn pick(
+    page: &PageRows,
+    rows: Range<usize>,
+    out: &mut Writer<'_>,
+    ctx: &Context,
+    bad: impl Fn(usize, ChunkError) -> Failed,
+) -> Result<(), Failed> {
+    let mut decoder = ColumnPick::new(&out.of.columns);
+    let mut histograms: Vec<(usize, &[u8])> = Vec::new();
+    for row in 0..rows.end {
+        histograms.clear();
+        decoder
+            .step_with(page.row(row), |index, bytes| {
+                histograms.push((index, bytes))
+            })
+            .map_err(|e| bad(row, e))?;
+        if row >= rows.start {
+            out.picked(row - rows.start, decoder.cells());
+            for (index, bytes) in &histograms {
+                out.picked_histogram(row - rows.start, *index, bytes)
+                    .map_err(|e| bad(row, e))?;
+            }
+        }
+        check(row, ctx)?;
+    }
+    Ok(())
+}
+
+fn check(row: usize, ctx: &Context) -> Result<(), Failed> {
+    if row.is_multiple_of(STOP_ROWS) {
+        ctx.stop.check().map_err(Failed::Stopped)
+    } else {
+        Ok(())
+    }
+}
+
+/// Puts the cells of a page's rows where they belong.
+struct Writer<'t> {
+    of: &'t OfPage,
+    tile: &'t mut Tile,
+    to_row: usize,
+}
+
+impl Writer<'_> {
+    /// Writes a whole row; histograms follow one by one.
+    fn row(&mut self, row: usize, cells: &[f64]) {
+        let row = self.to_row + row;
+        if self.of.run && self.tile.layout == Layout::TimeMajor {
+            let known = cells.get(self.of.columns[0] as usize..).unwrap_or_default();
+            let known = &known[..known.len().min(self.of.columns.len())];
+            let to = self.tile.at(row, self.of.series[0]);
+            self.tile.cells[to..to + known.len()].copy_from_slice(known);
+            return;
+        }
+        for (column, series) in self.of.columns.iter().zip(&self.of.series) {
+            let to = self.tile.at(row, *series);
+            self.tile.cells[to] = cells.get(*column as usize).copied().unwrap_or(cell::ABSENT);
+        }
+    }
+
+    fn histogram(&mut self, row: usize, column: usize, bytes: &[u8]) -> Result<(), ChunkError> {
+        for index in 0..self.of.columns.len() {
+            if self.of.columns[index] as usize == column {
+                self.picked_histogram(row, index, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn picked(&mut self, row: usize, cells: &[f64]) {
+        for (value, series) in cells.iter().zip(&self.of.series) {
+            let to = self.tile.at(self.to_row + row, *series);
+            self.tile.cells[to] = *value;
+        }
+    }
+
+    fn picked_histogram(
+        &mut self,
+        row: usize,
+        index: usize,
+        bytes: &[u8],
+    ) -> Result<(), ChunkError> {
+        let histogram = decode_histogram(bytes)?;
+        let at = u32::try_from(self.tile.histograms.len())
+            .expect("a tile has fewer than 2^32 histograms");
+        self.tile.histograms.push(Arc::new(histogram));
+        let to = self.tile.at(self.to_row + row, self.of.series[index]);
+        debug_assert!(matches!(Cell::of(self.tile.cells[to]), Cell::Histogram(_)));
+        self.tile.cells[to] = cell::histogram(at);
+        Ok(())
+    }
+}

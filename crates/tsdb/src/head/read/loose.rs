@@ -1,0 +1,131 @@
+//! One series of the loose lane as a batch.
+//!
+//! **Invariant:** only samples that arrived within the view's bounds are read, whatever came since.
+
+use super::Strip;
+use crate::head::loose::Value;
+use narthex_model::{
+    LabelHash, LabelSet, cell,
+    storage::{Batch, Context, Grouping, Layout, StorageError, Tile, TimeRange},
+};
+use std::{borrow::Cow, sync::Arc};
+
+/// The loose samples of one series.
+pub(super) struct LooseBatch {
+    strip: Arc<Strip>,
+    local: LabelSet,
+    column: u32,
+    /// Places in the order of arrival: from, up to before.
+    pin: (u64, u64),
+    start_times: bool,
+}
+
+impl LooseBatch {
+    pub(super) fn new(
+        strip: Arc<Strip>,
+        local: LabelSet,
+        column: u32,
+        pin: (u64, u64),
+        start_times: bool,
+    ) -> Self {
+        Self {
+            strip,
+            local,
+            column,
+            pin,
+            start_times,
+        }
+    }
+
+    fn visit(&self, range: TimeRange, mut visit: impl FnMut(i64, Value, i64)) {
+        let state = self.strip.lock();
+        if let Some(series) = state.loose.series(self.column) {
+            series.visit(self.pin.0, self.pin.1, |time_ms, value, start_ms| {
+                if range.contains(time_ms) {
+                    visit(time_ms, value, start_ms);
+                }
+            });
+        }
+    }
+}
+
+impl Batch for LooseBatch {
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn labels(&self, _: usize) -> LabelSet {
+        self.strip.common.union(&self.local)
+    }
+
+    fn label(&self, _: usize, name: &str) -> Option<Cow<'_, str>> {
+        self.local
+            .get(name)
+            .or_else(|| self.strip.common.get(name))
+            .map(Cow::Borrowed)
+    }
+
+    fn identity(&self, _: usize) -> LabelHash {
+        self.strip.common.hash() + self.local.hash()
+    }
+
+    fn group_key(&self, _: usize, grouping: &Grouping) -> LabelHash {
+        super::strip::group_key(&self.strip.common, &self.local, grouping)
+    }
+
+    fn time_range(&self) -> TimeRange {
+        let mut range: Option<TimeRange> = None;
+        self.visit(TimeRange::ALL, |time_ms, _, _| {
+            let instant = TimeRange::new(time_ms, time_ms);
+            range = Some(range.map_or(instant, |range| range.hull(instant)));
+        });
+        range.unwrap_or(TimeRange::new(0, -1))
+    }
+
+    fn rows(&self, range: TimeRange) -> usize {
+        let mut rows = 0;
+        self.visit(range, |_, _, _| rows += 1);
+        rows
+    }
+
+    fn read(
+        &self,
+        series: &[u32],
+        range: TimeRange,
+        layout: Layout,
+        tile: &mut Tile,
+        ctx: &Context,
+    ) -> Result<(), StorageError> {
+        ctx.stop.check()?;
+        let mut samples = Vec::new();
+        self.visit(range, |time_ms, value, start_ms| {
+            samples.push((time_ms, value, start_ms))
+        });
+        let times_ms: Vec<i64> = samples.iter().map(|sample| sample.0).collect();
+        tile.shape(layout, &times_ms, series.len(), cell::ABSENT);
+        if self.start_times {
+            tile.start_times_ms.resize(tile.cells.len(), 0);
+        }
+        for (row, (_, value, start_ms)) in samples.into_iter().enumerate() {
+            let bits = match value {
+                Value::Cell(bits) => bits,
+                Value::Histogram(histogram) => {
+                    tile.histograms.push(histogram);
+                    cell::histogram(
+                        u32::try_from(tile.histograms.len() - 1)
+                            .expect("fewer than 2^32 histograms"),
+                    )
+                }
+            };
+            for at in 0..series.len() {
+                let to = tile.at(row, at);
+                tile.cells[to] = bits;
+                if self.start_times {
+                    tile.start_times_ms[to] = start_ms;
+                }
+            }
+        }
+        tile.establish_facts();
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! Reading the head: which columns a selector chooses, as batches.
+//!
+//! **Invariant:** a batch decodes only what its pins allow, so later writes and flushes never show; columns that have
+//! a second source (another strip, loose samples) come in batches of their own, so that only those need merging.
+
+mod decode;
+mod loose;
+mod strip;
+
+pub(crate) use strip::StripBatch;
+
+use super::{
+    Head,
+    index::Chosen,
+    strip::{Pin, Strip},
+};
+use loose::LooseBatch;
+use narthex_model::{
+    ColumnId, LabelSet, Matcher, Schema,
+    storage::{Batch, Context, Estimate, Hints, StopReason, TimeRange},
+};
+use std::{collections::HashMap, sync::Arc};
+
+/// What a view sees of the head.
+#[derive(Debug, Default)]
+pub(crate) struct HeadPins {
+    /// By strip number, ascending.
+    pins: Vec<(u32, Pin)>,
+}
+
+/// The batches of one selector.
+#[derive(Default)]
+pub(crate) struct HeadBatches {
+    /// No series in them has another source in the head.
+    pub(crate) alone: Vec<Arc<dyn Batch>>,
+    /// To be merged with one another.
+    pub(crate) mixed: Vec<Arc<dyn Batch>>,
+    pub(crate) estimate: Estimate,
+}
+
+/// A series of the head, in the parts it is held in.
+#[derive(Clone, Debug)]
+pub(crate) struct SeriesParts {
+    pub(crate) common: LabelSet,
+    pub(crate) local: LabelSet,
+    /// Whether another strip has it, too.
+    pub(crate) shared: bool,
+}
+
+impl SeriesParts {
+    pub(crate) fn labels(&self) -> LabelSet {
+        self.common.union(&self.local)
+    }
+}
+
+impl HeadPins {
+    pub(crate) fn of(strips: &[Arc<Strip>]) -> Self {
+        let pins = strips
+            .iter()
+            .map(|strip| (strip.id, strip.pin()))
+            .filter(|(_, pin)| !pin.is_empty());
+        Self {
+            pins: pins.collect(),
+        }
+    }
+
+    fn get(&self, strip: u32) -> Option<Pin> {
+        let at = self.pins.binary_search_by_key(&strip, |pin| pin.0).ok()?;
+        Some(self.pins[at].1)
+    }
+}
+
+/// One chosen strip with what a selector may see of it.
+struct Visible {
+    strip: Arc<Strip>,
+    schema: Schema,
+    /// Columns with rows only, ascending.
+    rows_alone: Vec<u32>,
+    /// Columns with rows and another source.
+    rows_mixed: Vec<u32>,
+    /// Columns with loose samples only, and no other owner.
+    loose_alone: Vec<u32>,
+    loose_mixed: Vec<u32>,
+    pin: Pin,
+    /// Rows within the range, at most.
+    rows: usize,
+    range: TimeRange,
+}
+
+impl Visible {
+    /// Sorts a strip's chosen columns by where their samples are; `None` where nothing may be within `range`.
+    fn new(chosen: Chosen, pin: Pin, range: TimeRange) -> Option<Self> {
+        let Chosen { strip, columns } = chosen;
+        let state = strip.lock();
+        let open = state.open.published();
+        let all = state.sealed.iter().map(|segment| &**segment).chain([open]);
+        let segments: Vec<_> = all
+            .filter(|segment| segment.first_row < pin.rows.1 && segment.end_row() > pin.rows.0)
+            .filter(|segment| {
+                segment
+                    .time_range()
+                    .is_some_and(|(min, max)| TimeRange::new(min, max).overlaps(range))
+            })
+            .collect();
+        let loose_overlaps = pin.loose.0 < pin.loose.1
+            && state
+                .loose
+                .time_range()
+                .is_some_and(|(min, max)| TimeRange::new(min, max).overlaps(range));
+        if segments.is_empty() && !loose_overlaps {
+            return None;
+        }
+        let mut visible = Self {
+            schema: state.schema.clone(),
+            rows_alone: Vec::new(),
+            rows_mixed: Vec::new(),
+            loose_alone: Vec::new(),
+            loose_mixed: Vec::new(),
+            pin,
+            rows: segments
+                .iter()
+                .map(|segment| {
+                    segment.row_at(range.max_ms.saturating_add(1)) - segment.row_at(range.min_ms)
+                })
+                .sum(),
+            range: segments
+                .iter()
+                .filter_map(|segment| segment.time_range())
+                .map(|(min, max)| TimeRange::new(min, max))
+                .reduce(TimeRange::hull)
+                .unwrap_or(TimeRange::new(0, -1)),
+            strip: Arc::clone(&strip),
+        };
+        for column in columns {
+            let in_rows = segments.iter().any(|segment| segment.has_seen(column));
+            let in_loose = loose_overlaps && state.loose.series(column).is_some();
+            let shared = state.shared.contains_key(&column);
+            let mixed = shared || (in_rows && in_loose);
+            if in_rows {
+                if mixed {
+                    &mut visible.rows_mixed
+                } else {
+                    &mut visible.rows_alone
+                }
+                .push(column);
+            }
+            if in_loose {
+                if mixed {
+                    &mut visible.loose_mixed
+                } else {
+                    &mut visible.loose_alone
+                }
+                .push(column);
+            }
+        }
+        drop(state);
+        Some(visible)
+    }
+
+    fn series(&self) -> impl Iterator<Item = SeriesParts> + '_ {
+        let parts = |column: &u32, shared: bool| SeriesParts {
+            common: self.strip.common.clone(),
+            local: self.schema.column(ColumnId(*column)).set.clone(),
+            shared,
+        };
+        let alone = self
+            .rows_alone
+            .iter()
+            .chain(&self.loose_alone)
+            .map(move |column| parts(column, false));
+        let mixed = self
+            .rows_mixed
+            .iter()
+            .chain(&self.loose_mixed)
+            .map(move |column| parts(column, true));
+        alone.chain(mixed)
+    }
+}
+
+impl Head {
+    fn visible(
+        &self,
+        pins: &HeadPins,
+        matchers: &[Matcher],
+        range: TimeRange,
+        ctx: &Context,
+    ) -> Result<Vec<Visible>, StopReason> {
+        ctx.stop.check()?;
+        let chosen = self.index().select(matchers);
+        let mut visible = Vec::new();
+        for chosen in chosen {
+            ctx.stop.check()?;
+            if let Some(pin) = pins.get(chosen.strip.id) {
+                visible.extend(Visible::new(chosen, pin, range));
+            }
+        }
+        Ok(visible)
+    }
+
+    /// Resolves a selector.
+    ///
+    /// # Errors
+    /// Fails when stopped.
+    pub(crate) fn batches(
+        &self,
+        pins: &HeadPins,
+        matchers: &[Matcher],
+        range: TimeRange,
+        hints: &Hints,
+        ctx: &Context,
+    ) -> Result<HeadBatches, StopReason> {
+        let mut batches = HeadBatches::default();
+        for visible in self.visible(pins, matchers, range, ctx)? {
+            let rows = [(&visible.rows_alone, false), (&visible.rows_mixed, true)];
+            for (columns, mixed) in rows.into_iter().filter(|(columns, _)| !columns.is_empty()) {
+                batches.count(columns.len(), visible.rows);
+                let batch = StripBatch::new(
+                    Arc::clone(&visible.strip),
+                    visible.schema.clone(),
+                    columns.clone(),
+                    visible.pin.rows,
+                    visible.range,
+                    hints.start_times,
+                );
+                batches.push(Arc::new(batch), mixed);
+            }
+            let loose = [(&visible.loose_alone, false), (&visible.loose_mixed, true)];
+            for (columns, mixed) in loose {
+                for column in columns {
+                    let batch = LooseBatch::new(
+                        Arc::clone(&visible.strip),
+                        visible.schema.column(ColumnId(*column)).set.clone(),
+                        *column,
+                        visible.pin.loose,
+                        hints.start_times,
+                    );
+                    batches.count(1, batch.rows(range));
+                    batches.push(Arc::new(batch), mixed);
+                }
+            }
+        }
+        Ok(batches)
+    }
+
+    /// Visits the series that match any of the alternatives and may have a sample within `range`, some of them twice.
+    ///
+    /// # Errors
+    /// Fails when stopped.
+    pub(crate) fn visit_series(
+        &self,
+        pins: &HeadPins,
+        any_of: &[Vec<Matcher>],
+        range: TimeRange,
+        ctx: &Context,
+        visit: &mut dyn FnMut(SeriesParts),
+    ) -> Result<(), StopReason> {
+        let every = [Vec::new()];
+        let any_of = if any_of.is_empty() {
+            &every[..]
+        } else {
+            any_of
+        };
+        for matchers in any_of {
+            for visible in self.visible(pins, matchers, range, ctx)? {
+                visible.series().for_each(&mut *visit);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HeadBatches {
+    fn count(&mut self, series: usize, rows: usize) {
+        self.estimate.series += series as u64;
+        self.estimate.samples += (series * rows) as u64;
+        self.estimate.bytes += (series * rows * size_of::<f64>()) as u64;
+    }
+
+    fn push(&mut self, batch: Arc<dyn Batch>, mixed: bool) {
+        if mixed {
+            &mut self.mixed
+        } else {
+            &mut self.alone
+        }
+        .push(batch);
+    }
+}
+
+/// Collects what distinct sets say, without asking one twice.
+#[derive(Debug, Default)]
+pub(crate) struct DistinctSets(HashMap<LabelSet, (), foldhash::fast::RandomState>);
+
+impl DistinctSets {
+    /// Reports whether `set` is seen for the first time.
+    pub(crate) fn is_new(&mut self, set: &LabelSet) -> bool {
+        if self.0.contains_key(set) {
+            return false;
+        }
+        self.0.insert(set.clone(), ()).is_none()
+    }
+}

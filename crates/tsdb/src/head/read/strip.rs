@@ -1,0 +1,429 @@
+//! The rows of a strip as a batch: one time axis for all its columns.
+//!
+//! **Invariant:** segments are fetched once, at the first read; the newest values are answered from the encoder's
+//! state where nothing newer than the view has come, without decoding.
+
+use super::decode::{Picks, decode};
+use crate::head::{
+    segment::Segment,
+    strip::{PAGE_COLUMNS, Strip, StripState},
+};
+use narthex_chunks::row::{RowBack, RowState};
+use narthex_model::{
+    ColumnId, LabelHash, LabelSet, METRIC_NAME, Schema,
+    cell::{self, Cell},
+    storage::{Batch, Context, Grouping, LastCell, Layout, StorageError, Tile, TimeRange},
+};
+use std::{
+    borrow::Cow,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+/// Chosen columns of one strip.
+pub(crate) struct StripBatch {
+    strip: Arc<Strip>,
+    schema: Schema,
+    columns: Vec<u32>,
+    /// Rows: from, up to before.
+    pin: (u64, u64),
+    range: TimeRange,
+    start_times: bool,
+    fetched: OnceLock<Fetched>,
+}
+
+/// Segments as they were at the first read.
+pub(super) struct Fetched {
+    pub(super) segments: Vec<Arc<Segment>>,
+    /// The state behind the last row of each page of the last segment, where that is known.
+    pub(super) states: Vec<Option<RowState>>,
+}
+
+/// Rows that an instant selector may step back before decoding everything.
+const LAST_STEPS: usize = 8;
+
+impl StripBatch {
+    pub(crate) fn new(
+        strip: Arc<Strip>,
+        schema: Schema,
+        columns: Vec<u32>,
+        pin: (u64, u64),
+        range: TimeRange,
+        start_times: bool,
+    ) -> Self {
+        Self {
+            strip,
+            schema,
+            columns,
+            pin,
+            range,
+            start_times,
+            fetched: OnceLock::new(),
+        }
+    }
+
+    fn fetched(&self) -> &Fetched {
+        self.fetched.get_or_init(|| {
+            let state = self.strip.lock();
+            let open_rows = state.open.published().rows();
+            let mut segments = state.segments();
+            segments
+                .retain(|segment| segment.first_row < self.pin.1 && segment.end_row() > self.pin.0);
+            let open_is_last = open_rows > 0
+                && segments
+                    .last()
+                    .is_some_and(|last| last.end_row() == state.open.published().end_row());
+            let pages = segments.last().map_or(0, |last| last.pages.len());
+            let states = (0..pages)
+                .map(|page| state.open.state(page).filter(|_| open_is_last).cloned())
+                .collect();
+            Fetched { segments, states }
+        })
+    }
+
+    /// Lists the rows within `range`: segment, first row, row after the last.
+    fn pieces(&self, range: TimeRange) -> Vec<(usize, usize, usize)> {
+        let mut pieces = Vec::new();
+        for (at, segment) in self.fetched().segments.iter().enumerate() {
+            let visible = |row: u64| {
+                usize::try_from(row.saturating_sub(segment.first_row)).unwrap_or(usize::MAX)
+            };
+            let from = segment.row_at(range.min_ms).max(visible(self.pin.0));
+            let to = segment
+                .row_at(range.max_ms.saturating_add(1))
+                .min(segment.rows())
+                .min(visible(self.pin.1));
+            if from < to {
+                pieces.push((at, from, to));
+            }
+        }
+        pieces
+    }
+
+    /// Returns the time of the `rows`th newest row within `range`, or of the oldest where there are fewer.
+    fn time_of_row_before(&self, range: TimeRange, rows: usize) -> Option<i64> {
+        let mut left = rows;
+        let mut found = None;
+        for (at, from, to) in self.pieces(range).into_iter().rev() {
+            let back = left.min(to - from);
+            found = Some(self.fetched().segments[at].time_ms(to - back));
+            left -= back;
+            if left == 0 {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Answers from the newest rows; `None` where they are not enough.
+    fn last_of_open(&self, series: &[u32], range: TimeRange) -> Option<Vec<Option<LastCell>>> {
+        let state = self.strip.lock();
+        let open = state.open.published();
+        let (newest, end) = (open.rows().checked_sub(1)?, open.end_row());
+        if end < self.pin.1 || open.first_row >= self.pin.1 || self.start_times {
+            return None;
+        }
+        let skipped = usize::try_from(end - self.pin.1).ok()?;
+        if skipped + 1 > LAST_STEPS || !range.contains(open.time_ms(newest.checked_sub(skipped)?)) {
+            return None;
+        }
+        let mut found: Vec<Option<LastCell>> = vec![None; series.len()];
+        let mut wanted: Vec<(usize, u32)> = series
+            .iter()
+            .enumerate()
+            .map(|(at, series)| (at, self.columns[*series as usize]))
+            .collect();
+        wanted.sort_by_key(|(_, column)| *column / PAGE_COLUMNS as u32);
+        for of_page in
+            wanted.chunk_by(|a, b| a.1 as usize / PAGE_COLUMNS == b.1 as usize / PAGE_COLUMNS)
+        {
+            last_of_page(&state, of_page, skipped, range, &mut found)?;
+        }
+        Some(found)
+    }
+}
+
+/// Finds the newest cell of the columns of one page; `None` where stepping back a few rows does not find all.
+fn last_of_page(
+    state: &StripState,
+    wanted: &[(usize, u32)],
+    skipped: usize,
+    range: TimeRange,
+    found: &mut [Option<LastCell>],
+) -> Option<()> {
+    let page = wanted.first()?.1 as usize / PAGE_COLUMNS;
+    let open = state.open.published();
+    let known = state.open.state(page)?;
+    let newest = open.rows().checked_sub(1)?;
+    let in_page = |column: u32| column as usize % PAGE_COLUMNS;
+    let last = |time_ms: i64, cell: f64| {
+        Some(LastCell {
+            time_ms,
+            cell,
+            histogram: None,
+            start_time_ms: 0,
+        })
+    };
+    if skipped == 0
+        && wanted.len() <= 4
+        && wanted
+            .iter()
+            .all(|(_, column)| known.is_present(in_page(*column)))
+    {
+        for (at, column) in wanted {
+            found[*at] = last(open.time_ms(newest), known.value(in_page(*column))?);
+        }
+        return Some(());
+    }
+    let first = open.pages.get(page)?.first;
+    let mut back = RowBack::new(known.clone());
+    let mut left: Vec<(usize, u32)> = wanted.to_vec();
+    for step in 0..LAST_STEPS {
+        let row = newest.checked_sub(step).filter(|row| *row >= first)?;
+        back.step(state.open.row(page, row - first)?).ok()?;
+        if step < skipped {
+            continue;
+        }
+        let time_ms = open.time_ms(row);
+        if time_ms < range.min_ms {
+            return Some(());
+        }
+        let cells = back.cells();
+        let mut histograms = false;
+        left.retain(|(at, column)| {
+            match Cell::of(cells.get(in_page(*column)).copied().unwrap_or(cell::ABSENT)) {
+                Cell::Absent => true,
+                Cell::Histogram(_) => {
+                    histograms = true;
+                    true
+                }
+                Cell::Stale => {
+                    found[*at] = last(time_ms, cell::STALE);
+                    false
+                }
+                Cell::Float(value) => {
+                    found[*at] = last(time_ms, value);
+                    false
+                }
+            }
+        });
+        if histograms {
+            return None;
+        }
+        if left.is_empty() {
+            return Some(());
+        }
+    }
+    None
+}
+
+/// Returns the hash of what `grouping` keeps of two sets without a name in common.
+pub(super) fn group_key(common: &LabelSet, local: &LabelSet, grouping: &Grouping) -> LabelHash {
+    let hash = |name: &str| {
+        local
+            .label(name)
+            .or_else(|| common.label(name))
+            .map(narthex_model::Label::hash)
+    };
+    let named = grouping.names.iter().filter_map(|name| hash(name)).sum();
+    if !grouping.without {
+        return named;
+    }
+    let listed = grouping.names.iter().any(|name| &**name == METRIC_NAME);
+    let metric = if listed { None } else { hash(METRIC_NAME) };
+    common.hash() + local.hash() - named - metric.unwrap_or_default()
+}
+
+impl Batch for StripBatch {
+    fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    fn labels(&self, series: usize) -> LabelSet {
+        self.strip.common.union(self.local(series))
+    }
+
+    fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
+        self.local(series)
+            .get(name)
+            .or_else(|| self.strip.common.get(name))
+            .map(Cow::Borrowed)
+    }
+
+    fn identity(&self, series: usize) -> LabelHash {
+        self.strip.common.hash() + self.local(series).hash()
+    }
+
+    fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
+        group_key(&self.strip.common, self.local(series), grouping)
+    }
+
+    fn time_range(&self) -> TimeRange {
+        self.range
+    }
+
+    fn rows(&self, range: TimeRange) -> usize {
+        self.pieces(range)
+            .iter()
+            .map(|(_, from, to)| to - from)
+            .sum()
+    }
+
+    fn read(
+        &self,
+        series: &[u32],
+        range: TimeRange,
+        layout: Layout,
+        tile: &mut Tile,
+        ctx: &Context,
+    ) -> Result<(), StorageError> {
+        ctx.stop.check()?;
+        let fetched = self.fetched();
+        let pieces = self.pieces(range);
+        let times = pieces.iter().flat_map(|(at, from, to)| {
+            let segment = &fetched.segments[*at];
+            (*from..*to).map(|row| segment.time_ms(row))
+        });
+        let times_ms: Vec<i64> = times.collect();
+        tile.shape(layout, &times_ms, series.len(), cell::ABSENT);
+        let columns: Vec<u32> = series
+            .iter()
+            .map(|series| self.columns[*series as usize])
+            .collect();
+        let picks = Picks::new(&columns);
+        let mut row = 0;
+        for (at, from, to) in &pieces {
+            let states: &[Option<RowState>] = if at + 1 == fetched.segments.len() {
+                &fetched.states
+            } else {
+                &[]
+            };
+            decode(
+                &fetched.segments[*at],
+                states,
+                *from..*to,
+                &picks,
+                row,
+                tile,
+                ctx,
+            )
+            .map_err(|failed| {
+                failed.into_storage(|| {
+                    PathBuf::from(format!(
+                        "head, strip {} {}",
+                        self.strip.id, self.strip.common
+                    ))
+                })
+            })?;
+            row += to - from;
+        }
+        if self.start_times {
+            self.fill_start_times(&pieces, &columns, tile);
+        }
+        tile.establish_facts();
+        Ok(())
+    }
+
+    fn last(
+        &self,
+        series: &[u32],
+        range: TimeRange,
+        out: &mut Vec<Option<LastCell>>,
+        ctx: &Context,
+    ) -> Result<(), StorageError> {
+        ctx.stop.check()?;
+        if let Some(found) = self.last_of_open(series, range) {
+            out.extend(found);
+            return Ok(());
+        }
+        last_by_reading(self, series, range, out, ctx)
+    }
+}
+
+impl StripBatch {
+    fn local(&self, series: usize) -> &LabelSet {
+        &self.schema.column(ColumnId(self.columns[series])).set
+    }
+
+    fn fill_start_times(&self, pieces: &[(usize, usize, usize)], columns: &[u32], tile: &mut Tile) {
+        tile.start_times_ms.resize(tile.cells.len(), 0);
+        let starts = self.strip.lock().starts.clone();
+        if starts.is_empty() {
+            return;
+        }
+        let mut to_row = 0;
+        for (at, from, to) in pieces {
+            let first = self.fetched().segments[*at].first_row;
+            for row in *from..*to {
+                for (series, column) in columns.iter().enumerate() {
+                    let cell = tile.at(to_row, series);
+                    tile.start_times_ms[cell] = starts.at(*column, first + row as u64);
+                }
+                to_row += 1;
+            }
+        }
+    }
+}
+
+/// Finds newest cells in tiles of ever more rows, newest first: the newest rows hold almost all of them.
+fn last_by_reading(
+    batch: &StripBatch,
+    series: &[u32],
+    range: TimeRange,
+    out: &mut Vec<Option<LastCell>>,
+    ctx: &Context,
+) -> Result<(), StorageError> {
+    let start = out.len();
+    out.resize(start + series.len(), None);
+    let mut left: Vec<usize> = (0..series.len()).collect();
+    let mut tile = Tile::default();
+    let mut max_ms = range.max_ms;
+    let mut rows = LAST_STEPS;
+    while !left.is_empty() {
+        let Some(min_ms) = batch.time_of_row_before(TimeRange::new(range.min_ms, max_ms), rows)
+        else {
+            break;
+        };
+        let wanted: Vec<u32> = left.iter().map(|at| series[*at]).collect();
+        batch.read(
+            &wanted,
+            TimeRange::new(min_ms, max_ms),
+            Layout::TimeMajor,
+            &mut tile,
+            ctx,
+        )?;
+        let mut missing = Vec::new();
+        for (at, place) in left.iter().enumerate() {
+            match newest_of(&tile, at) {
+                Some(found) => out[start + place] = Some(found),
+                None => missing.push(*place),
+            }
+        }
+        left = missing;
+        max_ms = min_ms - 1;
+        rows *= 4;
+    }
+    Ok(())
+}
+
+fn newest_of(tile: &Tile, at: usize) -> Option<LastCell> {
+    let row = (0..tile.times_ms.len())
+        .rev()
+        .find(|row| !cell::is_absent(tile.get(*row, at)))?;
+    let value = tile.get(row, at);
+    let histogram = match Cell::of(value) {
+        Cell::Histogram(index) => tile.histograms.get(index as usize).cloned(),
+        _ => None,
+    };
+    let start_time_ms = tile
+        .start_times_ms
+        .get(tile.at(row, at))
+        .copied()
+        .unwrap_or_default();
+    Some(LastCell {
+        time_ms: tile.times_ms[row],
+        cell: value,
+        histogram,
+        start_time_ms,
+    })
+}

@@ -1,0 +1,322 @@
+//! Segments: runs of a strip's rows that can be decoded from their own first row.
+//!
+//! Every page (1,024 columns at most) has its own encoder and its own stream of bytes; times and the number of rows
+//! are shared, so a row appears in all pages at once. The bytes are the ones the log holds.
+//!
+//! **Invariant:** a row's bytes never straddle two pieces; a piece never changes once it is shared; the first row of
+//! each page is a key row.
+
+use narthex_chunks::row::{MAX_COLUMNS, RowEncoder, RowState};
+use std::sync::Arc;
+
+/// A piece of a page's stream is closed when the next row may not fit any more.
+const PIECE_BYTES: usize = 8 << 10;
+
+/// Rows that can be read by anybody.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Segment {
+    /// The number of the first row, counted from the strip's beginning.
+    pub(crate) first_row: u64,
+    base_ms: i64,
+    offsets_ms: Vec<u32>,
+    pub(crate) pages: Vec<PageRows>,
+    /// Columns at the last row.
+    pub(crate) columns: usize,
+    /// Columns that have anything in any row.
+    pub(crate) seen: Vec<u64>,
+}
+
+/// The rows of one page.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PageRows {
+    /// The segment's row this page begins with.
+    pub(crate) first: usize,
+    pieces: Vec<Arc<[u8]>>,
+    /// Where each piece begins in the stream.
+    piece_starts: Vec<u32>,
+    /// Where each row ends in the stream.
+    ends: Vec<u32>,
+}
+
+impl Segment {
+    /// Returns the number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.offsets_ms.len()
+    }
+
+    /// Returns the number after that of the last row.
+    pub(crate) fn end_row(&self) -> u64 {
+        self.first_row + self.rows() as u64
+    }
+
+    /// Returns the time of a row.
+    pub(crate) fn time_ms(&self, row: usize) -> i64 {
+        self.base_ms + i64::from(self.offsets_ms[row])
+    }
+
+    /// Returns the times of the first and the last row.
+    pub(crate) fn time_range(&self) -> Option<(i64, i64)> {
+        let last = self.rows().checked_sub(1)?;
+        Some((self.time_ms(0), self.time_ms(last)))
+    }
+
+    /// Returns the first row at or after `time_ms`.
+    pub(crate) fn row_at(&self, time_ms: i64) -> usize {
+        self.offsets_ms
+            .partition_point(|offset| self.base_ms + i64::from(*offset) < time_ms)
+    }
+
+    /// Reports whether a column has anything in any row.
+    pub(crate) fn has_seen(&self, column: u32) -> bool {
+        let column = column as usize;
+        self.seen
+            .get(column / 64)
+            .is_some_and(|word| word >> (column % 64) & 1 == 1)
+    }
+
+    /// Returns the bytes of all rows.
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        self.pages
+            .iter()
+            .map(|page| page.ends.last().map_or(0, |end| *end as usize))
+            .sum()
+    }
+}
+
+impl PageRows {
+    /// Returns the number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Returns the bytes of one of the page's rows, counted from the page's first.
+    pub(crate) fn row(&self, row: usize) -> &[u8] {
+        let from = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let to = self.ends[row];
+        let piece = self.piece_starts.partition_point(|start| *start <= from) - 1;
+        let start = self.piece_starts[piece];
+        &self.pieces[piece][(from - start) as usize..(to - start) as usize]
+    }
+}
+
+/// The segment that is being appended to.
+#[derive(Debug, Default)]
+pub(crate) struct OpenSegment {
+    /// What was published; its pieces lack the open ones.
+    published: Segment,
+    pages: Vec<OpenPage>,
+}
+
+#[derive(Debug, Default)]
+struct OpenPage {
+    encoder: RowEncoder,
+    piece: Vec<u8>,
+    piece_start: u32,
+    /// Where the row that is not published begins in `piece`.
+    staged: Option<usize>,
+    last_len: usize,
+    /// The encoder does not know the last row: it was replayed as bytes.
+    replayed: bool,
+}
+
+impl OpenSegment {
+    /// Returns a segment without rows, whose first row will be `first_row`.
+    ///
+    /// The encoders of the segment before are continued, so that what they learned about columns is kept.
+    pub(crate) fn after(before: Option<Self>, first_row: u64) -> Self {
+        let pages = before.map_or_else(Vec::new, |before| before.pages);
+        let pages = pages.into_iter().map(|page| {
+            let mut encoder = if page.replayed {
+                RowEncoder::new()
+            } else {
+                page.encoder
+            };
+            encoder.request_key();
+            OpenPage {
+                encoder,
+                ..OpenPage::default()
+            }
+        });
+        let pages: Vec<OpenPage> = pages.collect();
+        let published = Segment {
+            first_row,
+            pages: pages.iter().map(|_| PageRows::default()).collect(),
+            ..Segment::default()
+        };
+        Self { published, pages }
+    }
+
+    pub(crate) fn published(&self) -> &Segment {
+        &self.published
+    }
+
+    /// Reports whether a row at `time_ms` can be told apart from the first one by 32 bits.
+    pub(crate) fn takes_time(&self, time_ms: i64) -> bool {
+        self.published.rows() == 0
+            || u32::try_from(time_ms.wrapping_sub(self.published.base_ms)).is_ok()
+    }
+
+    /// Gives page `at` to `write`, which appends one row's bytes; the row stays invisible until `publish`.
+    pub(crate) fn stage<E>(
+        &mut self,
+        at: usize,
+        write: impl FnOnce(&mut RowEncoder, &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while self.pages.len() <= at {
+            self.pages.push(OpenPage::default());
+            let first = self.published.rows();
+            self.published.pages.push(PageRows {
+                first,
+                ..PageRows::default()
+            });
+        }
+        let (page, rows) = (&mut self.pages[at], &mut self.published.pages[at]);
+        if !page.piece.is_empty() && page.piece.len() + page.last_len > PIECE_BYTES {
+            page.close_piece(rows);
+        }
+        let from = page.piece.len();
+        page.staged = Some(from);
+        write(&mut page.encoder, &mut page.piece)?;
+        page.last_len = page.piece.len() - from;
+        Ok(())
+    }
+
+    /// Copies one row's bytes behind page `at`'s, for replay.
+    pub(crate) fn stage_bytes(&mut self, at: usize, bytes: &[u8]) {
+        let copied: Result<(), std::convert::Infallible> = self.stage(at, |_, piece| {
+            piece.extend_from_slice(bytes);
+            Ok(())
+        });
+        match copied {
+            Ok(()) => self.pages[at].replayed = true,
+        }
+    }
+
+    /// Returns the staged bytes of each page.
+    pub(crate) fn staged(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.pages
+            .iter()
+            .map(|page| page.staged.map_or(&[][..], |from| &page.piece[from..]))
+    }
+
+    /// Makes the staged row visible.
+    pub(crate) fn publish(&mut self, time_ms: i64, columns: usize) {
+        let published = &mut self.published;
+        if published.offsets_ms.is_empty() {
+            published.base_ms = time_ms;
+        }
+        let offset = u32::try_from(time_ms - published.base_ms).expect("takes_time said so");
+        published.offsets_ms.push(offset);
+        published.columns = columns;
+        for (page, rows) in self.pages.iter_mut().zip(&mut published.pages) {
+            page.staged = None;
+            rows.ends.push(page.piece_start + page.piece.len() as u32);
+        }
+    }
+
+    /// Notes the columns that have something in the published row.
+    pub(crate) fn note_seen(&mut self, words: impl Iterator<Item = u64>) {
+        let seen = &mut self.published.seen;
+        for (at, word) in words.enumerate() {
+            match seen.get_mut(at) {
+                Some(seen) => *seen |= word,
+                None => seen.push(word),
+            }
+        }
+    }
+
+    /// Notes that a column has something in the published row.
+    pub(crate) fn note_seen_column(&mut self, column: u32) {
+        let at = column as usize / 64;
+        let seen = &mut self.published.seen;
+        if seen.len() <= at {
+            seen.resize(at + 1, 0);
+        }
+        seen[at] |= 1 << (column % 64);
+    }
+
+    /// Forgets the staged row. The encoders have moved past it: nothing can be appended any more.
+    pub(crate) fn unstage(&mut self) {
+        for page in &mut self.pages {
+            if let Some(from) = page.staged.take() {
+                page.piece.truncate(from);
+            }
+        }
+        // A page that only had the staged row has none: readers must not meet it.
+        let empty = self
+            .published
+            .pages
+            .iter()
+            .rposition(|page| !page.ends.is_empty())
+            .map_or(0, |at| at + 1);
+        self.published.pages.truncate(empty);
+        self.pages.truncate(empty);
+    }
+
+    /// Returns what readers may see, sharing closed pieces and copying open ones.
+    pub(crate) fn snapshot(&self) -> Segment {
+        let mut segment = self.published.clone();
+        for (open, rows) in self.pages.iter().zip(&mut segment.pages) {
+            let visible = &open.piece[..open.staged.unwrap_or(open.piece.len())];
+            if !visible.is_empty() {
+                rows.pieces.push(visible.into());
+                rows.piece_starts.push(open.piece_start);
+            }
+        }
+        segment
+    }
+
+    /// Ends the segment.
+    pub(crate) fn seal(&mut self) -> Segment {
+        for (open, rows) in self.pages.iter_mut().zip(&mut self.published.pages) {
+            open.close_piece(rows);
+            rows.ends.shrink_to_fit();
+            rows.pieces.shrink_to_fit();
+        }
+        self.published.offsets_ms.shrink_to_fit();
+        std::mem::take(&mut self.published)
+    }
+
+    /// Returns the bytes of a published row of a page, counted from the page's first.
+    pub(crate) fn row(&self, page: usize, row: usize) -> Option<&[u8]> {
+        let (open, rows) = (self.pages.get(page)?, self.published.pages.get(page)?);
+        let from = row.checked_sub(1).map_or(0, |before| rows.ends[before]);
+        if from < open.piece_start {
+            return (row < rows.rows()).then(|| rows.row(row));
+        }
+        let to = *rows.ends.get(row)?;
+        open.piece
+            .get((from - open.piece_start) as usize..(to - open.piece_start) as usize)
+    }
+
+    /// Returns the state behind the last row of a page, `None` where only the bytes are known.
+    pub(crate) fn state(&self, page: usize) -> Option<&RowState> {
+        self.pages
+            .get(page)
+            .filter(|page| !page.replayed)
+            .map(|page| page.encoder.state())
+    }
+
+    /// Returns the heap bytes of encoders and open pieces.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let of_page = |page: &OpenPage| page.encoder.heap_bytes() + page.piece.capacity();
+        self.pages.iter().map(of_page).sum::<usize>() + self.published.encoded_bytes()
+    }
+}
+
+impl OpenPage {
+    fn close_piece(&mut self, rows: &mut PageRows) {
+        if self.piece.is_empty() {
+            return;
+        }
+        rows.pieces.push(self.piece.as_slice().into());
+        rows.piece_starts.push(self.piece_start);
+        self.piece_start += self.piece.len() as u32;
+        self.piece.clear();
+    }
+}
+
+/// Returns how many pages `columns` columns need.
+pub(crate) fn pages_of(columns: usize) -> usize {
+    columns.div_ceil(MAX_COLUMNS)
+}

@@ -1,0 +1,380 @@
+//! Strips: what one origin reported since the last flush.
+//!
+//! Rows live in segments, samples without a row in the loose lane. Writers and readers meet at one lock, held for
+//! the encoding of one row or for taking a snapshot, never while decoding.
+//!
+//! **Invariant:** a row is visible in all pages or in none; rows and loose samples are numbered from the strip's
+//! creation and never renumbered, so that a view is two pairs of numbers; columns are appended, never removed, and
+//! no two columns have the same labels.
+
+use super::{
+    loose::{LooseLane, Value},
+    segment::{OpenSegment, Segment},
+    starts::StartTimes,
+};
+use crate::wal::StripMark;
+use narthex_chunks::{histogram::decode_histogram, row::ColumnPick};
+use narthex_model::{
+    LabelSet, Schema,
+    cell::{self, Cell},
+    storage::TimeRange,
+};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    },
+};
+
+/// Columns of a page, as the row codec limits them.
+pub(crate) const PAGE_COLUMNS: usize = narthex_chunks::row::MAX_COLUMNS;
+
+/// One origin's series and their recent samples.
+#[derive(Debug)]
+pub(crate) struct Strip {
+    pub(crate) id: u32,
+    /// The labels all columns have.
+    pub(crate) common: LabelSet,
+    rows: AtomicU64,
+    flushed_rows: AtomicU64,
+    loose: AtomicU64,
+    flushed_loose: AtomicU64,
+    max_ms: AtomicI64,
+    has_shared: AtomicBool,
+    bound: AtomicBool,
+    /// No longer in the index: what came to it now would never be found.
+    retired: AtomicBool,
+    /// When something was last appended, by the caller's clock.
+    touched_ms: AtomicI64,
+    state: Mutex<StripState>,
+}
+
+/// Other owners of the same series, by column.
+pub(crate) type Shared = HashMap<u32, Vec<(Weak<Strip>, u32)>, foldhash::fast::RandomState>;
+
+/// What the lock protects.
+#[derive(Debug)]
+pub(crate) struct StripState {
+    /// The columns, in the strip's own order; families are not kept.
+    pub(crate) schema: Schema,
+    pub(crate) sealed: VecDeque<Arc<Segment>>,
+    pub(crate) open: OpenSegment,
+    pub(crate) last_row_ms: i64,
+    /// The time between the last two rows of the open segment, 0 behind a key row.
+    pub(crate) last_step_ms: i64,
+    pub(crate) loose: LooseLane,
+    pub(crate) starts: StartTimes,
+    pub(crate) shared: Arc<Shared>,
+    /// The log file that has the strip, and how many of its columns.
+    pub(crate) logged: (u32, usize),
+}
+
+/// What a view sees of a strip: from the first numbers up to before the second.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Pin {
+    pub(crate) rows: (u64, u64),
+    pub(crate) loose: (u64, u64),
+}
+
+impl Pin {
+    /// Reports whether nothing is visible.
+    pub(crate) fn is_empty(self) -> bool {
+        self.rows.0 >= self.rows.1 && self.loose.0 >= self.loose.1
+    }
+}
+
+impl Strip {
+    /// Returns a strip without columns; rows and loose samples count from `start`, before which all is in blocks.
+    pub(crate) fn new(id: u32, common: LabelSet, start: StripMark) -> Self {
+        let mut loose = LooseLane::default();
+        loose.start_at(start.loose);
+        let state = StripState {
+            schema: Schema::new(common.clone()),
+            sealed: VecDeque::new(),
+            open: OpenSegment::after(None, start.rows),
+            last_row_ms: i64::MIN,
+            last_step_ms: 0,
+            loose,
+            starts: StartTimes::default(),
+            shared: Arc::default(),
+            logged: (0, 0),
+        };
+        Self {
+            id,
+            common,
+            rows: AtomicU64::new(start.rows),
+            flushed_rows: AtomicU64::new(start.rows),
+            loose: AtomicU64::new(start.loose),
+            flushed_loose: AtomicU64::new(start.loose),
+            max_ms: AtomicI64::new(i64::MIN),
+            has_shared: AtomicBool::new(false),
+            bound: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            touched_ms: AtomicI64::new(i64::MIN),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Locks what changes.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, StripState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what is visible and in no block.
+    pub(crate) fn pin(&self) -> Pin {
+        let of = |from: &AtomicU64, to: &AtomicU64| {
+            (from.load(Ordering::Acquire), to.load(Ordering::Acquire))
+        };
+        Pin {
+            rows: of(&self.flushed_rows, &self.rows),
+            loose: of(&self.flushed_loose, &self.loose),
+        }
+    }
+
+    /// Returns how far the strip has come.
+    pub(crate) fn mark(&self) -> StripMark {
+        let pin = self.pin();
+        StripMark {
+            rows: pin.rows.1,
+            loose: pin.loose.1,
+        }
+    }
+
+    /// Returns what of the strip is in blocks.
+    pub(crate) fn flushed(&self) -> StripMark {
+        let pin = self.pin();
+        StripMark {
+            rows: pin.rows.0,
+            loose: pin.loose.0,
+        }
+    }
+
+    /// Notes that blocks hold everything before `mark`; views made from here on do not look for it here.
+    pub(crate) fn set_flushed(&self, mark: StripMark) {
+        self.flushed_rows.fetch_max(mark.rows, Ordering::AcqRel);
+        self.flushed_loose.fetch_max(mark.loose, Ordering::AcqRel);
+    }
+
+    /// Makes visible what the state has, and notes when.
+    pub(crate) fn publish(&self, state: &StripState, max_ms: i64, now_ms: i64) {
+        self.rows
+            .store(state.open.published().end_row(), Ordering::Release);
+        self.loose.store(state.loose.arrived(), Ordering::Release);
+        self.max_ms.fetch_max(max_ms, Ordering::AcqRel);
+        self.touched_ms.fetch_max(now_ms, Ordering::AcqRel);
+    }
+
+    /// Returns the newest time of any sample.
+    pub(crate) fn max_ms(&self) -> i64 {
+        self.max_ms.load(Ordering::Acquire)
+    }
+
+    /// Returns when something was last appended.
+    pub(crate) fn touched_ms(&self) -> i64 {
+        self.touched_ms.load(Ordering::Acquire)
+    }
+
+    /// Notes a moment at which the strip was in use.
+    pub(crate) fn touch(&self, now_ms: i64) {
+        self.touched_ms.fetch_max(now_ms, Ordering::AcqRel);
+    }
+
+    /// Reports whether an origin writes to the strip.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.bound.load(Ordering::Acquire)
+    }
+
+    /// Takes the strip for one origin; fails when another has it.
+    pub(crate) fn try_bind(&self) -> bool {
+        !self.bound.swap(true, Ordering::AcqRel)
+    }
+
+    /// Gives the strip back.
+    pub(crate) fn unbind(&self) {
+        self.bound.store(false, Ordering::Release);
+    }
+
+    /// Claims the strip for removal where no origin has it and blocks hold all of it.
+    pub(crate) fn try_retire(&self) -> bool {
+        let state = self.lock();
+        if !self.pin().is_empty() || !self.try_bind() {
+            return false;
+        }
+        self.retired.store(true, Ordering::Release);
+        drop(state);
+        true
+    }
+
+    /// Reports whether the strip was claimed for removal; under its lock the answer holds.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// Reports whether another strip has a series of this one.
+    pub(crate) fn has_shared(&self) -> bool {
+        self.has_shared.load(Ordering::Acquire)
+    }
+
+    /// Notes that another strip has the series of `column` too.
+    pub(crate) fn share(&self, column: u32, other: &Arc<Strip>, other_column: u32) {
+        let mut state = self.lock();
+        let shared = Arc::make_mut(&mut state.shared);
+        shared
+            .entry(column)
+            .or_default()
+            .push((Arc::downgrade(other), other_column));
+        self.has_shared.store(true, Ordering::Release);
+    }
+
+    /// Forgets owners that are gone.
+    pub(crate) fn forget_dead_owners(&self) {
+        let mut state = self.lock();
+        let is_dead = |owner: &(Weak<Strip>, u32)| owner.0.strong_count() == 0;
+        if !state.shared.values().flatten().any(is_dead) {
+            return;
+        }
+        let shared = Arc::make_mut(&mut state.shared);
+        shared
+            .values_mut()
+            .for_each(|owners| owners.retain(|owner| !is_dead(owner)));
+        shared.retain(|_, owners| !owners.is_empty());
+        self.has_shared.store(!shared.is_empty(), Ordering::Release);
+    }
+
+    /// Returns what the other owners of `columns` have at their times.
+    pub(crate) fn values_of_others(&self, wanted: &[(u32, i64)]) -> Vec<(u32, i64, Value)> {
+        let shared = Arc::clone(&self.lock().shared);
+        let mut found = Vec::new();
+        for (column, time_ms) in wanted {
+            let owners = shared.get(column).into_iter().flatten();
+            let value = owners.filter_map(|(owner, column)| {
+                let owner = owner.upgrade()?;
+                (owner.max_ms() >= *time_ms).then(|| owner.lock().value_at(*column, *time_ms))?
+            });
+            found.extend(value.take(1).map(|value| (*column, *time_ms, value)));
+        }
+        found
+    }
+}
+
+impl StripState {
+    /// Returns the segments, oldest first, with a copy of the open one.
+    pub(crate) fn segments(&self) -> Vec<Arc<Segment>> {
+        let mut segments: Vec<Arc<Segment>> = self.sealed.iter().cloned().collect();
+        if self.open.published().rows() > 0 {
+            segments.push(Arc::new(self.open.snapshot()));
+        }
+        segments
+    }
+
+    /// Ends the open segment; the next row begins another.
+    pub(crate) fn seal(&mut self) {
+        let end = self.open.published().end_row();
+        self.seal_to(end);
+    }
+
+    /// Ends the open segment; the next row is numbered `end`.
+    pub(crate) fn seal_to(&mut self, end: u64) {
+        let sealed = self.open.seal();
+        if sealed.rows() > 0 {
+            self.sealed.push_back(Arc::new(sealed));
+        }
+        let before = std::mem::take(&mut self.open);
+        self.open = OpenSegment::after(Some(before), end);
+    }
+
+    /// Returns what a column has at a time, rows and loose samples alike.
+    pub(crate) fn value_at(&self, column: u32, time_ms: i64) -> Option<Value> {
+        self.loose
+            .value_at(column, time_ms)
+            .or_else(|| self.row_value_at(column, time_ms))
+    }
+
+    fn row_value_at(&self, column: u32, time_ms: i64) -> Option<Value> {
+        let covers = |segment: &Segment| {
+            let row = segment.row_at(time_ms);
+            (row < segment.rows() && segment.time_ms(row) == time_ms && segment.has_seen(column))
+                .then_some(row)
+        };
+        if let Some(row) = covers(self.open.published()) {
+            let (page, at) = (
+                column as usize / PAGE_COLUMNS,
+                column as usize % PAGE_COLUMNS,
+            );
+            let newest = row + 1 == self.open.published().rows();
+            if let Some(state) = self.open.state(page)
+                && newest
+                && state.is_present(at)
+            {
+                return state.value(at).map(Value::Cell);
+            }
+            return value_in(&self.open.snapshot(), row, column);
+        }
+        self.sealed
+            .iter()
+            .find_map(|segment| value_in(segment, covers(segment)?, column))
+    }
+
+    /// Returns an interval around everything held.
+    pub(crate) fn time_range(&self) -> Option<TimeRange> {
+        let segments = self
+            .sealed
+            .iter()
+            .map(|segment| &**segment)
+            .chain([self.open.published()]);
+        let ranges = segments
+            .filter_map(Segment::time_range)
+            .chain(self.loose.time_range());
+        ranges
+            .map(|(min_ms, max_ms)| TimeRange::new(min_ms, max_ms))
+            .reduce(TimeRange::hull)
+    }
+
+    /// Drops rows and loose samples before `mark`.
+    pub(crate) fn drop_before(&mut self, mark: StripMark) {
+        while self
+            .sealed
+            .front()
+            .is_some_and(|segment| segment.end_row() <= mark.rows)
+        {
+            self.sealed.pop_front();
+        }
+        self.sealed.shrink_to_fit();
+        self.starts.drop_before(mark.rows);
+        self.loose.drop_before(mark.loose);
+    }
+
+    /// Returns the heap bytes held, identities excepted.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let sealed: usize = self
+            .sealed
+            .iter()
+            .map(|segment| segment.encoded_bytes())
+            .sum();
+        sealed + self.open.heap_bytes() + self.loose.heap_bytes()
+    }
+}
+
+/// Decodes what one column has in one row.
+fn value_in(segment: &Segment, row: usize, column: u32) -> Option<Value> {
+    let page = segment.pages.get(column as usize / PAGE_COLUMNS)?;
+    let row = row.checked_sub(page.first)?;
+    let mut pick = ColumnPick::new(&[column % PAGE_COLUMNS as u32]);
+    let mut histogram = None;
+    for at in 0..=row {
+        pick.step_with(page.row(at), |_, bytes| {
+            histogram = (at == row).then_some(bytes)
+        })
+        .ok()?;
+    }
+    let value = *pick.cells().first()?;
+    match Cell::of(value) {
+        Cell::Absent => None,
+        Cell::Histogram(_) => decode_histogram(histogram?)
+            .ok()
+            .map(|histogram| Value::Histogram(Arc::new(histogram))),
+        Cell::Stale => Some(Value::Cell(cell::STALE)),
+        Cell::Float(value) => Some(Value::Cell(value)),
+    }
+}

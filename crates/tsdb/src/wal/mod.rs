@@ -1,0 +1,30 @@
+//! The write-ahead log: what was acknowledged, in the order it was.
+//!
+//! Files `wal/00000001`, `wal/00000002`, … of batches of records; bytes in docs/format/wal.md.
+//!
+//! **Invariant:** every file can be read without the others; what survives a loss of power is a prefix.
+
+pub(crate) mod batch;
+mod log;
+pub(crate) mod record;
+mod replay;
+mod symbols;
+
+pub(crate) use log::{FileMarks, StripMark, Ticket, Wal, WalOptions};
+pub(crate) use replay::{ReplayTo, replay};
+
+use std::path::{Path, PathBuf};
+
+/// The log's directory below the data directory.
+pub(crate) const DIR: &str = "wal";
+
+/// Returns the path of file `number`.
+pub(crate) fn path_of(dir: &Path, number: u32) -> PathBuf {
+    dir.join(format!("{number:08}"))
+}
+
+/// Returns the number of the log file called `name`.
+pub(crate) fn number_of(name: &str) -> Option<u32> {
+    (name.len() == 8 && name.bytes().all(|byte| byte.is_ascii_digit()))
+        .then(|| name.parse().ok())?
+}

@@ -1,0 +1,486 @@
+//! Records: what happened, in a batch's body, one after the other.
+//!
+//! Bytes: docs/format/wal.md. A record is a tag and its fields; a row carries at most five bytes around the strip's
+//! own bytes.
+//!
+//! **Invariant:** reading never fails on what `RecordWriter` wrote into the same file, and never panics on anything.
+
+use super::symbols::{SymbolReader, SymbolWriter};
+use crate::bytes::{Malformed, Reader, put_bytes, put_signed, put_varint};
+use narthex_model::{Exemplar, Label, LabelSet, MetricType, cell, metadata::Family};
+use std::borrow::Cow;
+
+/// The first byte of each record.
+pub(crate) mod tag {
+    pub(crate) const SET: u8 = 1;
+    pub(crate) const FAMILY: u8 = 2;
+    pub(crate) const STRIP: u8 = 3;
+    pub(crate) const GROW: u8 = 4;
+    pub(crate) const ROW: u8 = 5;
+    pub(crate) const LOOSE: u8 = 6;
+    pub(crate) const STARTS: u8 = 7;
+    pub(crate) const EXEMPLAR: u8 = 8;
+    pub(crate) const KEY_ROW: u8 = 9;
+    pub(crate) const WIDE_ROW: u8 = 10;
+}
+
+mod kind {
+    pub(super) const RAW: u8 = 0;
+    pub(super) const INTEGER: u8 = 1;
+    pub(super) const STALE: u8 = 2;
+    pub(super) const HISTOGRAM: u8 = 3;
+    pub(super) const START_TIME: u8 = 0x80;
+}
+
+/// One sample outside of rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LooseRecord<'a> {
+    pub(crate) column: u32,
+    pub(crate) time_ms: i64,
+    /// A float or a staleness marker; whatever when `histogram` is set.
+    pub(crate) cell: f64,
+    pub(crate) histogram: Option<Cow<'a, [u8]>>,
+    /// 0 where unknown.
+    pub(crate) start_time_ms: i64,
+}
+
+/// How far a strip had come when it first appeared in a file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct StripHead {
+    pub(crate) strip: u32,
+    /// Rows before the first one in this file.
+    pub(crate) rows: u64,
+    /// Loose samples before the first one in this file.
+    pub(crate) loose: u64,
+}
+
+/// Which row of its strip a row is, and when.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum RowHead {
+    /// Decoding begins here; it does not go on from the row before.
+    Key { row: u64, time_ms: i64 },
+    /// The row after the one before: the low byte of its number, and how much the step in time changed (from 0
+    /// behind a key row).
+    Next { sequence: u8, step_change_ms: i64 },
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub(crate) enum Record<'a> {
+    /// A family is known.
+    Family(Family),
+    /// A strip is used in this file, without columns yet.
+    Strip { head: StripHead, common: LabelSet },
+    /// A strip has more columns, from this one on.
+    Grow {
+        strip: u32,
+        from: u64,
+        sets: Vec<LabelSet>,
+    },
+    /// A strip has one more row.
+    Row {
+        strip: u32,
+        head: RowHead,
+        pages: Pages<'a>,
+    },
+    /// A strip has more loose samples; `first` is the place of the first in their order of arrival.
+    Loose {
+        strip: u32,
+        first: u64,
+        samples: Vec<LooseRecord<'a>>,
+    },
+    /// Columns have other start times from a row on.
+    Starts {
+        strip: u32,
+        row: u64,
+        starts: Vec<(u32, i64)>,
+    },
+    /// An exemplar of a series.
+    Exemplar {
+        strip: u32,
+        column: u32,
+        time_ms: i64,
+        exemplar: Exemplar,
+    },
+}
+
+/// The rows of a strip's pages: a length and bytes each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pages<'a>(&'a [u8]);
+
+impl<'a> Iterator for Pages<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let mut reader = Reader::new(self.0);
+        let page = reader.bytes().ok()?;
+        self.0 = &self.0[reader.offset()..];
+        Some(page)
+    }
+}
+
+/// Appends records to the body of a batch.
+pub(crate) struct RecordWriter<'a> {
+    pub(super) symbols: &'a mut SymbolWriter,
+    pub(super) out: &'a mut Vec<u8>,
+}
+
+impl RecordWriter<'_> {
+    pub(crate) fn family(&mut self, family: &Family) {
+        self.out.push(tag::FAMILY);
+        self.out.push(type_code(family.metric_type));
+        for text in [&family.name, &family.unit, &family.help] {
+            put_bytes(self.out, text.as_bytes());
+        }
+    }
+
+    pub(crate) fn strip(&mut self, head: StripHead, common: &LabelSet) {
+        let set = self.symbols.set(common, self.out);
+        self.out.push(tag::STRIP);
+        put_varint(self.out, u64::from(head.strip));
+        put_varint(self.out, head.rows);
+        put_varint(self.out, head.loose);
+        put_varint(self.out, u64::from(set));
+    }
+
+    pub(crate) fn grow<'s>(
+        &mut self,
+        strip: u32,
+        from: u64,
+        sets: impl ExactSizeIterator<Item = &'s LabelSet>,
+    ) {
+        let ids: Vec<u32> = sets.map(|set| self.symbols.set(set, self.out)).collect();
+        self.out.push(tag::GROW);
+        put_varint(self.out, u64::from(strip));
+        put_varint(self.out, from);
+        put_varint(self.out, ids.len() as u64);
+        let mut expected = 0;
+        for id in ids {
+            put_signed(self.out, i64::from(id) - expected);
+            expected = i64::from(id) + 1;
+        }
+    }
+
+    pub(crate) fn row<'p>(
+        &mut self,
+        strip: u32,
+        head: RowHead,
+        pages: impl ExactSizeIterator<Item = &'p [u8]>,
+    ) {
+        let one = pages.len() == 1;
+        match head {
+            RowHead::Key { row, time_ms } => {
+                self.out.push(tag::KEY_ROW);
+                put_varint(self.out, u64::from(strip));
+                put_varint(self.out, row);
+                put_signed(self.out, time_ms);
+            }
+            RowHead::Next {
+                sequence,
+                step_change_ms,
+            } => {
+                self.out.push(if one { tag::ROW } else { tag::WIDE_ROW });
+                put_varint(self.out, u64::from(strip));
+                self.out.push(sequence);
+                put_signed(self.out, step_change_ms);
+            }
+        }
+        if !one || matches!(head, RowHead::Key { .. }) {
+            put_varint(self.out, pages.len() as u64);
+        }
+        for page in pages {
+            put_bytes(self.out, page);
+        }
+    }
+
+    pub(crate) fn loose(&mut self, strip: u32, first: u64, samples: &[LooseRecord<'_>]) {
+        self.out.push(tag::LOOSE);
+        put_varint(self.out, u64::from(strip));
+        put_varint(self.out, first);
+        put_varint(self.out, samples.len() as u64);
+        let (mut column, mut time_ms) = (0i64, 0i64);
+        for sample in samples {
+            put_signed(self.out, i64::from(sample.column) - column);
+            put_signed(self.out, sample.time_ms.wrapping_sub(time_ms));
+            (column, time_ms) = (i64::from(sample.column), sample.time_ms);
+            put_loose_cell(sample, self.out);
+        }
+    }
+
+    pub(crate) fn starts(&mut self, strip: u32, row: u64, starts: &[(u32, i64)]) {
+        self.out.push(tag::STARTS);
+        put_varint(self.out, u64::from(strip));
+        put_varint(self.out, row);
+        put_varint(self.out, starts.len() as u64);
+        let mut before = 0i64;
+        for (column, start_time_ms) in starts {
+            put_varint(self.out, u64::from(*column));
+            put_signed(self.out, start_time_ms.wrapping_sub(before));
+            before = *start_time_ms;
+        }
+    }
+
+    pub(crate) fn exemplar(&mut self, strip: u32, column: u32, time_ms: i64, exemplar: &Exemplar) {
+        self.out.push(tag::EXEMPLAR);
+        put_varint(self.out, u64::from(strip));
+        put_varint(self.out, u64::from(column));
+        put_signed(self.out, time_ms);
+        self.out.push(u8::from(exemplar.time_ms.is_some()));
+        self.out.extend_from_slice(&exemplar.value.to_le_bytes());
+        put_varint(self.out, exemplar.labels.len() as u64);
+        // Their values are rarely seen twice: as numbers they would only fill the file's tables.
+        for label in &exemplar.labels {
+            put_bytes(self.out, label.name().as_bytes());
+            put_bytes(self.out, label.value().as_bytes());
+        }
+    }
+}
+
+fn put_loose_cell(sample: &LooseRecord<'_>, out: &mut Vec<u8>) {
+    let at = out.len();
+    out.push(0);
+    let kind = match &sample.histogram {
+        Some(bytes) => {
+            put_bytes(out, bytes);
+            kind::HISTOGRAM
+        }
+        None if cell::is_stale(sample.cell) => kind::STALE,
+        None => match exact_integer(sample.cell) {
+            Some(integer) => {
+                put_signed(out, integer);
+                kind::INTEGER
+            }
+            None => {
+                out.extend_from_slice(&sample.cell.to_le_bytes());
+                kind::RAW
+            }
+        },
+    };
+    out[at] = kind;
+    if sample.start_time_ms != 0 {
+        out[at] |= kind::START_TIME;
+        put_signed(out, sample.time_ms.wrapping_sub(sample.start_time_ms));
+    }
+}
+
+/// Returns the integer that stands for `value` bit for bit.
+fn exact_integer(value: f64) -> Option<i64> {
+    let integer = value as i64;
+    (value.abs() < 9e15 && (integer as f64).to_bits() == value.to_bits()).then_some(integer)
+}
+
+/// Reads the records of a file's batches in order.
+#[derive(Debug, Default)]
+pub(crate) struct RecordReader {
+    symbols: SymbolReader,
+}
+
+impl RecordReader {
+    /// Reads the next record of a batch's body, `None` at its end.
+    pub(crate) fn next<'a>(
+        &mut self,
+        reader: &mut Reader<'a>,
+    ) -> Result<Option<Record<'a>>, Malformed> {
+        loop {
+            if reader.is_empty() {
+                return Ok(None);
+            }
+            let record = match reader.byte()? {
+                tag::SET => {
+                    self.symbols.define(reader)?;
+                    continue;
+                }
+                tag::FAMILY => Record::Family(family(reader)?),
+                tag::STRIP => self.strip(reader)?,
+                tag::GROW => self.grow(reader)?,
+                tag @ (tag::ROW | tag::WIDE_ROW | tag::KEY_ROW) => row(reader, tag)?,
+                tag::LOOSE => loose(reader)?,
+                tag::STARTS => starts(reader)?,
+                tag::EXEMPLAR => exemplar(reader)?,
+                _ => return Err(reader.malformed("record tag")),
+            };
+            return Ok(Some(record));
+        }
+    }
+
+    fn strip<'a>(&self, reader: &mut Reader<'a>) -> Result<Record<'a>, Malformed> {
+        let strip = reader.varint_u32("strip number")?;
+        let (rows, loose) = (reader.varint()?, reader.varint()?);
+        let unknown = reader.malformed("set number");
+        let common = self.symbols.set(reader.varint()?).ok_or(unknown)?.clone();
+        Ok(Record::Strip {
+            head: StripHead { strip, rows, loose },
+            common,
+        })
+    }
+
+    fn grow<'a>(&self, reader: &mut Reader<'a>) -> Result<Record<'a>, Malformed> {
+        let strip = reader.varint_u32("strip number")?;
+        let (from, count) = (reader.varint()?, reader.varint()?);
+        let mut sets = Vec::new();
+        let mut expected = 0i64;
+        for _ in 0..count {
+            let unknown = reader.malformed("set number");
+            let id = expected.wrapping_add(reader.signed()?);
+            let set = u64::try_from(id).ok().and_then(|id| self.symbols.set(id));
+            sets.push(set.ok_or(unknown)?.clone());
+            expected = id + 1;
+        }
+        Ok(Record::Grow { strip, from, sets })
+    }
+}
+
+fn family(reader: &mut Reader<'_>) -> Result<Family, Malformed> {
+    let unknown = reader.malformed("metric type");
+    let metric_type = type_of(reader.byte()?).ok_or(unknown)?;
+    let (name, unit, help) = (
+        reader.text()?.into(),
+        reader.text()?.into(),
+        reader.text()?.into(),
+    );
+    Ok(Family {
+        name,
+        metric_type,
+        unit,
+        help,
+    })
+}
+
+fn row<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<Record<'a>, Malformed> {
+    let strip = reader.varint_u32("strip number")?;
+    let head = if tag == tag::KEY_ROW {
+        RowHead::Key {
+            row: reader.varint()?,
+            time_ms: reader.signed()?,
+        }
+    } else {
+        RowHead::Next {
+            sequence: reader.byte()?,
+            step_change_ms: reader.signed()?,
+        }
+    };
+    let count = if tag == tag::ROW { 1 } else { reader.varint()? };
+    let mut pages = *reader;
+    for _ in 0..count {
+        reader.bytes()?;
+    }
+    let bytes = pages.take(reader.offset() - pages.offset())?;
+    Ok(Record::Row {
+        strip,
+        head,
+        pages: Pages(bytes),
+    })
+}
+
+fn loose<'a>(reader: &mut Reader<'a>) -> Result<Record<'a>, Malformed> {
+    let strip = reader.varint_u32("strip number")?;
+    let (first, count) = (reader.varint()?, reader.varint()?);
+    let mut samples = Vec::new();
+    let (mut column, mut time_ms) = (0i64, 0i64);
+    for _ in 0..count {
+        column = column.wrapping_add(reader.signed()?);
+        time_ms = time_ms.wrapping_add(reader.signed()?);
+        let bad = reader.malformed("column number");
+        let column = u32::try_from(column).map_err(|_| bad)?;
+        samples.push(loose_cell(reader, column, time_ms)?);
+    }
+    Ok(Record::Loose {
+        strip,
+        first,
+        samples,
+    })
+}
+
+fn loose_cell<'a>(
+    reader: &mut Reader<'a>,
+    column: u32,
+    time_ms: i64,
+) -> Result<LooseRecord<'a>, Malformed> {
+    let bad = reader.malformed("kind of sample");
+    let flags = reader.byte()?;
+    let mut sample = LooseRecord {
+        column,
+        time_ms,
+        cell: 0.0,
+        histogram: None,
+        start_time_ms: 0,
+    };
+    match flags & !kind::START_TIME {
+        kind::RAW => sample.cell = cell::canonical(f64::from_le_bytes(reader.array()?)),
+        kind::INTEGER => sample.cell = reader.signed()? as f64,
+        kind::STALE => sample.cell = cell::STALE,
+        kind::HISTOGRAM => sample.histogram = Some(Cow::Borrowed(reader.bytes()?)),
+        _ => return Err(bad),
+    }
+    if flags & kind::START_TIME != 0 {
+        sample.start_time_ms = time_ms.wrapping_sub(reader.signed()?);
+    }
+    Ok(sample)
+}
+
+fn starts<'a>(reader: &mut Reader<'a>) -> Result<Record<'a>, Malformed> {
+    let strip = reader.varint_u32("strip number")?;
+    let (row, count) = (reader.varint()?, reader.varint()?);
+    let mut starts = Vec::new();
+    let mut before = 0i64;
+    for _ in 0..count {
+        let column = reader.varint_u32("column number")?;
+        before = before.wrapping_add(reader.signed()?);
+        starts.push((column, before));
+    }
+    Ok(Record::Starts { strip, row, starts })
+}
+
+fn exemplar<'a>(reader: &mut Reader<'a>) -> Result<Record<'a>, Malformed> {
+    let strip = reader.varint_u32("strip number")?;
+    let column = reader.varint_u32("column number")?;
+    let time_ms = reader.signed()?;
+    let own_time = reader.byte()? != 0;
+    let value = f64::from_le_bytes(reader.array()?);
+    let mut labels = Vec::new();
+    for _ in 0..reader.varint()? {
+        labels.push(Label::new(reader.text()?, reader.text()?));
+    }
+    let labels = LabelSet::from_labels(labels);
+    let exemplar = Exemplar {
+        labels,
+        value,
+        time_ms: own_time.then_some(time_ms),
+    };
+    Ok(Record::Exemplar {
+        strip,
+        column,
+        time_ms,
+        exemplar,
+    })
+}
+
+const TYPES: [MetricType; 8] = [
+    MetricType::Unknown,
+    MetricType::Counter,
+    MetricType::Gauge,
+    MetricType::Histogram,
+    MetricType::GaugeHistogram,
+    MetricType::Summary,
+    MetricType::Info,
+    MetricType::StateSet,
+];
+
+fn type_code(metric_type: MetricType) -> u8 {
+    (0u8..)
+        .zip(TYPES)
+        .find(|(_, other)| *other == metric_type)
+        .map_or(0, |(code, _)| code)
+}
+
+fn type_of(code: u8) -> Option<MetricType> {
+    TYPES.get(usize::from(code)).copied()
+}
+
+/// Returns a count as the number it is written as.
+pub(super) fn count(len: usize) -> u32 {
+    u32::try_from(len).expect("a log file defines fewer than 2^32 symbols")
+}
+
+#[cfg(test)]
+mod tests;

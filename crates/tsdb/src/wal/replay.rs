@@ -1,0 +1,155 @@
+//! Reading the log back, file by file.
+//!
+//! **Invariant:** what is intact is handed on in the order it was written; every damaged stretch is reported once with
+//! its file and offset; a torn end of the last file is cut off and is no damage.
+
+use super::{
+    DIR,
+    batch::{Scanned, Scanner},
+    log::FileMarks,
+    number_of, path_of,
+    record::{Record, RecordReader},
+};
+use crate::{
+    bytes::{Malformed, Reader},
+    error::{Damage, TsdbError, io_error},
+    io::Io,
+};
+use std::{collections::BTreeMap, path::Path};
+
+/// Takes what the log says.
+pub(crate) trait ReplayTo {
+    /// A file begins: nothing before it is referred to.
+    fn begin_file(&mut self);
+
+    /// So many batches are missing; `u32::MAX` when nobody knows.
+    fn lost(&mut self, batches: u32);
+
+    /// Something happened; a reason when it cannot have happened.
+    fn record(&mut self, record: Record<'_>) -> Result<(), &'static str>;
+
+    /// A file ends; returns how far the strips in it have come.
+    fn end_file(&mut self) -> FileMarks;
+}
+
+/// What replaying left.
+#[derive(Debug, Default)]
+pub(crate) struct Replayed {
+    pub(crate) files: BTreeMap<u32, FileMarks>,
+    pub(crate) damage: Vec<Damage>,
+    /// The number the next file gets.
+    pub(crate) next_file: u32,
+}
+
+/// Hands everything in the log below `root` to `to`.
+///
+/// # Errors
+/// Fails when the directory or a file cannot be read, or a file is of a newer version.
+pub(crate) fn replay(
+    io: &dyn Io,
+    root: &Path,
+    to: &mut dyn ReplayTo,
+) -> Result<Replayed, TsdbError> {
+    let dir = root.join(DIR);
+    let names = io.list(&dir).map_err(io_error(&dir, "list"))?;
+    let numbers: Vec<u32> = names.iter().filter_map(|name| number_of(name)).collect();
+    let mut replayed = Replayed {
+        next_file: numbers.last().map_or(1, |last| last + 1),
+        ..Replayed::default()
+    };
+    for number in &numbers {
+        let path = path_of(&dir, *number);
+        let last = Some(number) == numbers.last();
+        to.begin_file();
+        let len_bytes = match replay_file(io, &path, last, to, &mut replayed.damage) {
+            // A file that is none of ours, or a name whose content never reached the disk.
+            Err(TsdbError::Corrupt {
+                path,
+                offset,
+                detail,
+            }) => {
+                replayed.damage.push(Damage {
+                    path,
+                    offset,
+                    detail,
+                });
+                0
+            }
+            other => other?,
+        };
+        let marks = FileMarks {
+            len_bytes,
+            ..to.end_file()
+        };
+        replayed.files.insert(*number, marks);
+    }
+    Ok(replayed)
+}
+
+fn replay_file(
+    io: &dyn Io,
+    path: &Path,
+    last: bool,
+    to: &mut dyn ReplayTo,
+    damage: &mut Vec<Damage>,
+) -> Result<u64, TsdbError> {
+    let file = io.open(path).map_err(io_error(path, "open"))?;
+    let mut scanner = Scanner::open(&*file, path)?;
+    let mut records = RecordReader::default();
+    loop {
+        match scanner.next()? {
+            Scanned::Batch(batch) => {
+                if batch.lost > 0 {
+                    to.lost(batch.lost);
+                }
+                let mut reader = Reader::new(batch.body);
+                if let Err((at, what)) = hand_on(&mut records, &mut reader, to) {
+                    let detail = format!("{what}; the rest of the batch is skipped");
+                    damage.push(Damage {
+                        path: path.to_owned(),
+                        offset: batch.body_offset + at as u64,
+                        detail,
+                    });
+                    to.lost(u32::MAX);
+                }
+            }
+            Scanned::Damage { offset, detail, .. } => {
+                damage.push(Damage {
+                    path: path.to_owned(),
+                    offset,
+                    detail,
+                });
+            }
+            Scanned::Torn { offset } => {
+                if last {
+                    io.truncate(path, offset)
+                        .map_err(io_error(path, "truncate"))?;
+                    return Ok(offset);
+                }
+                let detail =
+                    "the file ends in the middle of a batch, though later files exist".to_owned();
+                damage.push(Damage {
+                    path: path.to_owned(),
+                    offset,
+                    detail,
+                });
+            }
+            Scanned::End => return Ok(scanner.file_len()),
+        }
+    }
+}
+
+fn hand_on(
+    records: &mut RecordReader,
+    reader: &mut Reader<'_>,
+    to: &mut dyn ReplayTo,
+) -> Result<(), (usize, &'static str)> {
+    loop {
+        let at = reader.offset();
+        match records.next(reader) {
+            Ok(None) => return Ok(()),
+            Ok(Some(record)) => to.record(record).map_err(|what| (at, what))?,
+            Err(Malformed { offset, what }) => return Err((offset, what)),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The suite every store passes, on databases that rest in different ways before they are read.
+
+use crate::support::{Settle, TestDb, options};
+use narthex_model::conformance::check;
+use narthex_tsdb::DbOptions;
+
+#[test]
+fn in_the_head() {
+    check(&mut || Box::new(TestDb::new(options(), Settle::Nothing)));
+}
+
+#[test]
+fn after_closing_and_opening() {
+    check(&mut || Box::new(TestDb::new(options(), Settle::Reopen)));
+}
+
+#[test]
+fn after_a_kill() {
+    check(&mut || Box::new(TestDb::new(options(), Settle::Kill)));
+}
+
+#[test]
+fn in_many_segments() {
+    let options = || DbOptions {
+        flush_rows: 3,
+        block_window_ms: 7_000,
+        ..options()
+    };
+    check(&mut || Box::new(TestDb::new(options(), Settle::Nothing)));
+    check(&mut || Box::new(TestDb::new(options(), Settle::Reopen)));
+}

@@ -1,0 +1,4 @@
+//! The storage engine from outside: through the storage traits, on disks that fail.
+
+mod conformance;
+mod support;

@@ -1,0 +1,95 @@
+//! Databases for tests.
+
+use narthex_model::{
+    conformance::Subject,
+    storage::{Sink, Store},
+};
+use narthex_tsdb::{Db, DbOptions, FaultyIo, Io, ManualClock};
+use std::sync::Arc;
+
+/// Where databases on a disk in memory are.
+pub(crate) const ROOT: &str = "/data";
+
+/// Just after the time around which the conformance suite writes.
+pub(crate) const NOW_MS: i64 = narthex_model::conformance::BASE_MS + 600_000;
+
+/// What happens to a database between writing and reading.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Settle {
+    Nothing,
+    /// Closed and opened again.
+    Reopen,
+    /// The process is killed and started again.
+    Kill,
+}
+
+/// A database under test.
+pub(crate) struct TestDb {
+    db: Option<Db>,
+    io: Arc<dyn Io>,
+    disk: FaultyIo,
+    options: DbOptions,
+    settle: Settle,
+}
+
+/// Returns options for a database in memory, with files small enough to see many of them.
+pub(crate) fn options() -> DbOptions {
+    DbOptions {
+        fsync_interval_ms: 50,
+        wal_file_bytes: 20_000,
+        ..DbOptions::new(ROOT)
+    }
+}
+
+/// Opens a database on `disk`.
+pub(crate) fn open(disk: &FaultyIo, options: &DbOptions) -> Db {
+    let clock = Arc::new(ManualClock::new(NOW_MS));
+    Db::open(Arc::new(disk.clone()), options.clone(), clock).expect("a database")
+}
+
+impl TestDb {
+    pub(crate) fn new(options: DbOptions, settle: Settle) -> Self {
+        let disk = FaultyIo::new();
+        let io: Arc<dyn Io> = Arc::new(disk.clone());
+        let mut new = Self {
+            db: None,
+            io,
+            disk,
+            options,
+            settle,
+        };
+        new.open();
+        new
+    }
+
+    pub(crate) fn db(&self) -> &Db {
+        self.db.as_ref().expect("an open database")
+    }
+
+    fn open(&mut self) {
+        let clock = Arc::new(ManualClock::new(NOW_MS));
+        let db = Db::open(Arc::clone(&self.io), self.options.clone(), clock).expect("a database");
+        assert_eq!(db.damage(), [], "no damage");
+        self.db = Some(db);
+    }
+}
+
+impl Subject for TestDb {
+    fn store(&self) -> &dyn Store {
+        self.db()
+    }
+
+    fn sink(&self) -> &dyn Sink {
+        self.db()
+    }
+
+    fn settle(&mut self) {
+        match self.settle {
+            Settle::Nothing => return,
+            Settle::Reopen => self.db().close().expect("closed"),
+            Settle::Kill => self.disk.kill(),
+        }
+        self.db = None;
+        self.open();
+    }
+}
