@@ -13,6 +13,7 @@ use crate::{
     stack,
 };
 use narthex_model::storage::{Context, Store, TimeRange, View};
+use std::io;
 
 /// How queries are evaluated.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +147,7 @@ impl Engine {
         stack::with_room(depth, || {
             self.plan(&expr, times).map(|plan| plan.to_string())
         })
+        .map_err(no_thread)?
     }
 
     fn run(
@@ -176,10 +178,12 @@ impl Engine {
             let view = store.view(range.unwrap_or(TimeRange::new(0, -1)))?;
             self.evaluate(&plan, &*view, query, times.step_ms > 0, ctx)
         })
+        .map_err(no_thread)?
     }
 
     fn plan(&self, expr: &Expr, times: Times) -> Result<Plan, QueryError> {
         let settings = Settings {
+            max_steps: self.options.max_samples,
             lookback_ms: self.options.lookback_delta_ms,
             default_subquery_step_ms: self.options.default_subquery_step_ms.max(1),
             start_times: self.options.use_start_timestamps,
@@ -215,4 +219,8 @@ impl Engine {
             stats,
         })
     }
+}
+
+fn no_thread(error: io::Error) -> QueryError {
+    QueryError::Execution(format!("no thread for a deep query: {error}"))
 }

@@ -3,7 +3,7 @@
 //! **Invariant:** what recurses over a query runs on a stack that holds `MAX_DEPTH` levels of it, whatever thread
 //! the caller is on; ordinary queries stay on the caller's thread.
 
-use std::{panic, thread};
+use std::{io, panic, thread};
 
 /// Levels that fit any thread's stack.
 const SHALLOW: usize = 48;
@@ -12,9 +12,9 @@ const SHALLOW: usize = 48;
 const BYTES_PER_LEVEL: usize = 64 << 10;
 
 /// Runs `work`, which recurses up to `levels` deep.
-pub(crate) fn with_room<T: Send>(levels: usize, work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn with_room<T: Send>(levels: usize, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     if levels <= SHALLOW {
-        return work();
+        return Ok(work());
     }
     let bytes = levels.min(crate::ast::MAX_DEPTH as usize + SHALLOW) * BYTES_PER_LEVEL;
     thread::scope(|scope| {
@@ -22,10 +22,9 @@ pub(crate) fn with_room<T: Send>(levels: usize, work: impl FnOnce() -> T + Send)
             .stack_size(bytes)
             .name("promql-deep".to_owned())
             .spawn_scoped(scope, work);
-        match spawned.map(thread::ScopedJoinHandle::join) {
-            Ok(Ok(value)) => value,
-            Ok(Err(payload)) => panic::resume_unwind(payload),
-            Err(error) => panic!("no thread for a deep query: {error}"),
+        match spawned?.join() {
+            Ok(value) => Ok(value),
+            Err(payload) => panic::resume_unwind(payload),
         }
     })
 }

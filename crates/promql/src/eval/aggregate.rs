@@ -3,7 +3,7 @@
 //! **Invariant:** input is consumed as it streams in; what is kept is one accumulator a group and step. Groups come
 //! out in the order in which they were first seen.
 
-use super::{Block, Eval, Outcome, Sample, Series, Value};
+use super::{Block, Eval, Memory, Outcome, Sample, Series, Value, memory::Hold};
 use crate::{
     error::QueryError,
     functions::{over_histograms::HistogramMean, over_time::Mean, quantile::quantile},
@@ -95,10 +95,14 @@ impl Eval<'_> {
                 let (group, new) = index.group(&block.series[row]);
                 if new {
                     series.push(Series::new(index.labels(&block.series[row])));
-                    groups.grow();
+                    groups.grow(&self.memory)?;
                 }
                 series[group].drop_name |= block.series[row].drop_name;
                 self.fold_row(a.op, &mut groups, group, &block, row, span);
+            }
+            if a.op == AggregateOp::Quantile {
+                // Quantiles keep all values.
+                groups.hold.join(block.hold);
             }
             Ok(())
         })?;
@@ -276,6 +280,9 @@ struct Accumulators {
     means: Vec<Option<Mean>>,
     lists: Vec<Vec<f64>>,
     histograms: HashMap<(usize, usize), HistogramGroup>,
+    /// Cells that `hold` pays for.
+    leased: usize,
+    hold: Hold,
 }
 
 #[derive(Default)]
@@ -303,11 +310,20 @@ impl Accumulators {
             means: Vec::new(),
             lists: Vec::new(),
             histograms: HashMap::new(),
+            leased: 0,
+            hold: Hold::default(),
         }
     }
 
-    fn grow(&mut self) {
+    fn grow(&mut self, memory: &Memory) -> Outcome<()> {
         let size = self.counts.len() + self.steps;
+        if size > self.leased {
+            // Ahead of what is needed, so that many groups take few leases; the vectors grow like this as well.
+            let more = size.max(self.leased * 2) - self.leased;
+            let cell_bytes = size_of::<f64>() * 3 + size_of::<Option<Mean>>();
+            self.hold.join(memory.take(0, (more * cell_bytes) as u64)?);
+            self.leased += more;
+        }
         self.counts.resize(size, 0.0);
         match self.op {
             // −0 is what leaves every first value as it is.
@@ -324,6 +340,7 @@ impl Accumulators {
             }
             _ => {}
         }
+        Ok(())
     }
 
     fn seen(&self, group: usize, step: usize) -> bool {

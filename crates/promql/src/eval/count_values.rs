@@ -19,7 +19,7 @@ impl Eval<'_> {
         };
         let mut names: Vec<&str> = a.grouping.iter().map(|name| &**name).collect();
         names.push(if a.without { METRIC_NAME } else { label });
-        let mut rows = Rows::new(steps.count);
+        let mut rows = Rows::new(steps.count, &self.memory);
         let mut counts: HashMap<(usize, usize), f64> = HashMap::new();
         self.stream(&a.input, steps, &mut |block| {
             for row in 0..block.len() {
@@ -36,7 +36,7 @@ impl Eval<'_> {
                     } else {
                         labels.only(&names)
                     };
-                    let to = rows.row(&Series::new(labels));
+                    let to = rows.row(&Series::new(labels))?;
                     *counts.entry((to, step)).or_default() += 1.0;
                 }
             }

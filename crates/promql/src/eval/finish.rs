@@ -24,6 +24,7 @@ impl Eval<'_> {
     /// Evaluates a plan; `range` asks for a matrix whatever the expression's type.
     pub(crate) fn answer(&self, plan: &Plan, range: bool) -> Outcome<Answer> {
         let steps = plan.steps;
+        let _steps = self.memory.room_for_steps(steps.count)?;
         let time_ms = steps.start_ms;
         let root = &plan.root;
         match root.value_type {
@@ -101,9 +102,10 @@ impl Eval<'_> {
             end_ms.saturating_add(after_ms),
         );
         let mut all = Vec::new();
+        let mut held = Vec::new();
         let mut tile = Tile::default();
         for batch in self.prepared.batches(w.select.selector, self.ctx)? {
-            self.for_chunks(&batch, range, |eval, chunk| {
+            self.for_chunks(&batch, range, 1, |eval, chunk| {
                 let _hold = eval.read(&batch, chunk, range, Layout::SeriesMajor, &mut tile)?;
                 for (at, series) in chunk.iter().enumerate() {
                     let labels = batch.labels(*series as usize);
@@ -126,7 +128,9 @@ impl Eval<'_> {
                         }
                     }
                     extend(&mut series, w.select.extension, start_ms, end_ms)?;
-                    if !series.floats.is_empty() || !series.histograms.is_empty() {
+                    let samples = (series.floats.len() + series.histograms.len()) as u64;
+                    if samples > 0 {
+                        held.push(eval.memory.take(samples, samples * 16)?);
                         all.push(series);
                     }
                 }

@@ -133,7 +133,7 @@ impl Eval<'_> {
             let names = by_identity.entry(l.only(&IDENTIFYING)).or_default();
             names.entry(l.metric_name()).or_default().push(row);
         }
-        let mut rows = Rows::new(steps.count);
+        let mut rows = Rows::new(steps.count, &self.memory);
         for step in 0..steps.count {
             self.ctx.stop.check()?;
             refuse_ties(&by_identity, infos, &info_labels, step)?;
@@ -156,7 +156,7 @@ impl Eval<'_> {
                     series = Series::new(labels[row].union(&extra));
                     series.drop_name = base.series[row].drop_name;
                 }
-                let to = rows.row(&series);
+                let to = rows.row(&series)?;
                 rows.put(to, step, value)?;
             }
         }

@@ -69,6 +69,11 @@ impl Memory {
         Ok(Hold { parts: vec![part] })
     }
 
+    /// Takes room for what is kept once a step: times, windows, scalars.
+    pub(crate) fn room_for_steps(&self, steps: usize) -> Result<Hold, QueryError> {
+        self.take(0, steps as u64 * 64)
+    }
+
     /// Notes that `samples` samples were read from the store.
     pub(crate) fn count_read(&self, samples: u64) {
         self.counts.read.fetch_add(samples, Ordering::Relaxed);

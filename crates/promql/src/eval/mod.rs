@@ -10,14 +10,17 @@ mod block;
 mod call;
 mod count_values;
 mod finish;
+mod float_pairs;
 mod info;
 mod matching;
 mod memory;
 mod over;
+mod pairing;
 mod pick;
 mod rows;
 mod scalar;
 mod select;
+mod sets;
 mod smooth;
 
 pub(crate) use binary::scalar_operation;

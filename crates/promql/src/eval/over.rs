@@ -118,7 +118,7 @@ impl Eval<'_> {
         );
         let mut tile = Tile::default();
         for batch in self.prepared.batches(window.select.selector, self.ctx)? {
-            self.for_chunks(&batch, range, |eval, chunk| {
+            self.for_chunks(&batch, range, steps.count, |eval, chunk| {
                 let _hold = eval.read(&batch, chunk, range, Layout::SeriesMajor, &mut tile)?;
                 let reach: Vec<i64> = ends_ms
                     .iter()
@@ -171,6 +171,7 @@ impl Eval<'_> {
                 .unwrap_or(t)
                 .saturating_sub(subquery.offset_ms)
         };
+        let _inner_steps = self.memory.room_for_steps(subquery.steps.count)?;
         let ends_ms: Vec<i64> = steps.times_ms().map(reference).collect();
         let times_ms: Vec<i64> = subquery.steps.times_ms().collect();
         let rows = select::windows(&times_ms, &ends_ms, subquery.range_ms);

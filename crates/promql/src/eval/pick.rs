@@ -33,7 +33,7 @@ impl Eval<'_> {
         let mut index = GroupIndex::new(a);
         let groups: Vec<usize> = input.series.iter().map(|s| index.group(s).0).collect();
         let count = groups.iter().max().map_or(0, |last| last + 1);
-        let mut rows = Rows::new(steps.count);
+        let mut rows = Rows::new(steps.count, &self.memory);
         let mut heaps: Vec<Heap> = (0..count).map(|_| Heap::new(a.op)).collect();
         for (step, k) in params.iter().enumerate() {
             self.ctx.stop.check()?;
@@ -72,7 +72,7 @@ impl Eval<'_> {
         steps: Steps,
     ) -> Outcome<Block> {
         let (lowest, highest) = extremes(params);
-        let mut rows = Rows::new(steps.count);
+        let mut rows = Rows::new(steps.count, &self.memory);
         if highest == 0.0 && lowest == 0.0 {
             return Ok(rows.finish());
         }
@@ -111,7 +111,7 @@ fn put(rows: &mut Rows, input: &Block, row: usize, step: usize) -> Outcome<()> {
         Sample::Histogram(h) => Value::Histogram(Arc::clone(h)),
     };
     let series: &Series = &input.series[row];
-    let to = rows.row(series);
+    let to = rows.row(series)?;
     rows.put(to, step, value)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** at most one row has a given label set; two samples for one row and step are an error.
 
-use super::{Block, Outcome, Series, Value};
+use super::{Block, Memory, Outcome, Series, Value, memory::Hold};
 use crate::error::QueryError;
 use narthex_model::{LabelHash, cell};
 use std::collections::HashMap;
@@ -11,23 +11,40 @@ use std::collections::HashMap;
 pub(super) struct Rows {
     block: Block,
     by_labels: HashMap<LabelHash, usize>,
+    memory: Memory,
+    /// Cells that `hold` pays for.
+    leased: usize,
+    hold: Hold,
 }
 
 impl Rows {
-    pub(super) fn new(steps: usize) -> Self {
+    pub(super) fn new(steps: usize, memory: &Memory) -> Self {
         Self {
             block: Block::new(steps),
             by_labels: HashMap::new(),
+            memory: memory.clone(),
+            leased: 0,
+            hold: Hold::default(),
         }
     }
 
     /// Returns the row of `series`, created if there is none with its labels.
-    pub(super) fn row(&mut self, series: &Series) -> usize {
+    pub(super) fn row(&mut self, series: &Series) -> Outcome<usize> {
         let hash = series.labels().hash();
-        *self
-            .by_labels
-            .entry(hash)
-            .or_insert_with(|| self.block.add_row(series.clone()))
+        if let Some(row) = self.by_labels.get(&hash) {
+            return Ok(*row);
+        }
+        let size = self.block.cells.len() + self.block.steps;
+        if size > self.leased {
+            // Ahead of what is needed, as vectors grow, so that many rows take few leases.
+            let more = size.max(self.leased * 2) - self.leased;
+            self.hold
+                .join(self.memory.take(0, (more * size_of::<f64>()) as u64)?);
+            self.leased += more;
+        }
+        let row = self.block.add_row(series.clone());
+        self.by_labels.insert(hash, row);
+        Ok(row)
     }
 
     /// Stores a sample.

@@ -64,7 +64,7 @@ impl Eval<'_> {
         let range = TimeRange::new(first.saturating_sub(lookback_ms).saturating_add(1), *last);
         let mut tile = Tile::default();
         for batch in batches {
-            self.for_chunks(batch, range, |eval, chunk| {
+            self.for_chunks(batch, range, steps.count, |eval, chunk| {
                 let _hold = eval.read(batch, chunk, range, Layout::SeriesMajor, &mut tile)?;
                 let windows = windows(&tile.times_ms, &references, lookback_ms);
                 let mut block = Block::new(steps.count);
@@ -92,11 +92,12 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Splits a batch so that each part's tile stays small.
+    /// Splits a batch so that each part's tile and result, of `steps` steps, stay small.
     pub(super) fn for_chunks(
         &self,
         batch: &Arc<dyn Batch>,
         range: TimeRange,
+        steps: usize,
         mut work: impl FnMut(&Self, &[u32]) -> Outcome<()>,
     ) -> Outcome<()> {
         let rows = batch.rows(range);
@@ -104,7 +105,7 @@ impl Eval<'_> {
             return Ok(());
         }
         let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
-        let size = (TILE_CELLS / rows).clamp(16, 4096);
+        let size = (TILE_CELLS / rows.max(steps)).clamp(16, 4096);
         let all: Vec<u32> = (0..series).collect();
         for chunk in all.chunks(size) {
             self.ctx.stop.check()?;

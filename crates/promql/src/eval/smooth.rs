@@ -42,7 +42,7 @@ impl Eval<'_> {
             .collect();
         let mut tile = Tile::default();
         for batch in batches {
-            self.for_chunks(batch, range, |eval, chunk| {
+            self.for_chunks(batch, range, steps.count, |eval, chunk| {
                 let _hold = eval.read(batch, chunk, range, Layout::SeriesMajor, &mut tile)?;
                 let windows = select::windows(&tile.times_ms, &reach, 2 * lookback_ms);
                 let mut block = Block::new(steps.count);

@@ -73,7 +73,10 @@ pub fn parse_with(query: &str, options: ParseOptions) -> Result<Expr, ParseError
     } else {
         query.as_bytes().iter().filter(|b| opens(b)).count()
     };
-    crate::stack::with_room(levels, || parse_here(query, options))
+    crate::stack::with_room(levels, || parse_here(query, options)).unwrap_or_else(|e| {
+        let text = format!("no thread for a deep query: {e}");
+        Err(ParseError::new(&text, Span::default(), query))
+    })
 }
 
 fn parse_here(query: &str, options: ParseOptions) -> Result<Expr, ParseError> {

@@ -34,6 +34,7 @@ pub(crate) fn build(
     } else {
         Steps::range(start_ms, end_ms, step_ms)
     };
+    settings.check(steps)?;
     let mut builder = Builder {
         start_ms,
         end_ms,
@@ -359,9 +360,10 @@ impl Builder {
         // Steps are multiples of the step; the range is open to the left. Go's division truncates toward zero.
         let mut start_ms = step_ms * (oldest / step_ms);
         if start_ms <= oldest {
-            start_ms += step_ms;
+            start_ms = start_ms.saturating_add(step_ms);
         }
         let steps = Steps::range(start_ms, reference(context.steps.last_ms()), step_ms);
+        self.settings.check(steps)?;
         let inner = Context {
             steps,
             function: None,
@@ -414,8 +416,12 @@ impl Builder {
         negative_ok: bool,
     ) -> Result<i64, QueryError> {
         let Some(expr) = expr else { return Ok(ns) };
-        expr.evaluate(self.step_ms, self.end_ms - self.start_ms, negative_ok)
-            .map_err(|e| QueryError::Invalid(e.to_string()))
+        expr.evaluate(
+            self.step_ms,
+            self.end_ms.saturating_sub(self.start_ms),
+            negative_ok,
+        )
+        .map_err(|e| QueryError::Invalid(e.to_string()))
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) use steady::depends_on_time;
 
 use crate::{
     ast::{AggregateOp, BinaryOp, Extension, ValueType, VectorMatching},
+    error::QueryError,
     functions::FunctionId,
     span::Span,
 };
@@ -202,7 +203,21 @@ pub(crate) struct Binary {
 /// What a plan depends on besides the query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
+    /// The most steps a query or subquery may have.
+    pub(crate) max_steps: u64,
     pub(crate) lookback_ms: i64,
     pub(crate) default_subquery_step_ms: i64,
     pub(crate) start_times: bool,
+}
+
+impl Settings {
+    /// Fails where there are more steps than a query may hold samples: what is there once a step must be bounded too.
+    fn check(self, steps: Steps) -> Result<(), QueryError> {
+        if steps.count as u64 > self.max_steps {
+            return Err(QueryError::TooManySamples {
+                limit: self.max_steps,
+            });
+        }
+        Ok(())
+    }
 }

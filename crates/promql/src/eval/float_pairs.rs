@@ -1,0 +1,125 @@
+//! Arithmetic and comparisons between vectors of floats, series by series.
+//!
+//! **Invariant:** gives what [`super::pairing::Pairing`] gives, or declines: it takes only what cannot fail, that is
+//! groups with one series on the "one" side at all steps and results whose labels all differ.
+
+use super::{
+    Block, Outcome, Series,
+    binary::scalar_operation,
+    matching::{Groups, Operation},
+};
+use crate::ast::{BinaryOp, Cardinality};
+use narthex_model::cell::{self, ABSENT};
+use std::collections::HashSet;
+
+/// Computes the operation, unless it needs to be looked at step by step.
+pub(super) fn run(
+    operation: &Operation<'_>,
+    many: &Block,
+    one: &Block,
+    groups: &Groups,
+) -> Outcome<Option<Block>> {
+    let matching = operation.matching;
+    let floats_only = many.histograms.is_empty() && one.histograms.is_empty();
+    let trims = matches!(operation.op, BinaryOp::TrimLower | BinaryOp::TrimUpper);
+    let fills = matching.fill_left.is_some() || matching.fill_right.is_some();
+    if !floats_only || trims || fills {
+        return Ok(None);
+    }
+    let Some(one_of) = unique(&groups.rhs, groups.count) else {
+        return Ok(None);
+    };
+    let one_to_one = matching.cardinality == Cardinality::OneToOne;
+    if one_to_one && unique(&groups.lhs, groups.count).is_none() {
+        return Ok(None);
+    }
+    let mut pairs = Vec::new();
+    let mut labels = HashSet::new();
+    for (row, group) in groups.lhs.iter().enumerate() {
+        let Some(partner) = one_of[*group] else {
+            continue;
+        };
+        let series = operation.result(&many.series[row].labels(), &one.series[partner].labels());
+        if !labels.insert(series.labels().hash()) {
+            return Ok(None);
+        }
+        pairs.push((row, partner, series));
+    }
+    let swapped = matching.cardinality == Cardinality::OneToMany;
+    compute(operation, many, one, pairs, swapped).map(Some)
+}
+
+/// Returns the row of each group; nothing if a group has several.
+fn unique(rows: &[usize], groups: usize) -> Option<Vec<Option<usize>>> {
+    let mut row_of = vec![None; groups];
+    for (row, group) in rows.iter().enumerate() {
+        if row_of[*group].replace(row).is_some() {
+            return None;
+        }
+    }
+    Some(row_of)
+}
+
+fn compute(
+    operation: &Operation<'_>,
+    many: &Block,
+    one: &Block,
+    pairs: Vec<(usize, usize, Series)>,
+    swapped: bool,
+) -> Outcome<Block> {
+    let steps = many.steps;
+    let size = pairs.len() * steps;
+    let mut block = Block::new(steps);
+    block.hold = operation
+        .eval
+        .memory
+        .take(0, (size * size_of::<f64>()) as u64)?;
+    block.cells.reserve(size);
+    block.dense = many.dense && one.dense;
+    let filters = operation.op.is_comparison() && !operation.return_bool;
+    for (row, partner, series) in pairs {
+        let (many, one) = (many.row(row), one.row(partner));
+        let (lhs, rhs) = if swapped { (one, many) } else { (many, one) };
+        let begin = block.cells.len();
+        if filters {
+            push(lhs, rhs, &mut block.cells, |l, r| {
+                let holds = scalar_operation(operation.op, l, r) != 0.0;
+                if holds { l } else { ABSENT }
+            });
+            block.dense = false;
+        } else {
+            push_result(operation.op, lhs, rhs, &mut block.cells);
+        }
+        if block.cells[begin..].iter().all(|x| cell::is_absent(*x)) {
+            block.cells.truncate(begin);
+        } else {
+            block.series.push(series);
+        }
+    }
+    Ok(block)
+}
+
+/// Chooses the loop, not the operator, for every cell.
+fn push_result(op: BinaryOp, lhs: &[f64], rhs: &[f64], out: &mut Vec<f64>) {
+    match op {
+        BinaryOp::Add => push(lhs, rhs, out, |l, r| cell::canonical(l + r)),
+        BinaryOp::Sub => push(lhs, rhs, out, |l, r| cell::canonical(l - r)),
+        BinaryOp::Mul => push(lhs, rhs, out, |l, r| cell::canonical(l * r)),
+        BinaryOp::Div => push(lhs, rhs, out, |l, r| cell::canonical(l / r)),
+        _ => push(lhs, rhs, out, |l, r| {
+            cell::canonical(scalar_operation(op, l, r))
+        }),
+    }
+}
+
+#[inline]
+fn push(lhs: &[f64], rhs: &[f64], out: &mut Vec<f64>, f: impl Fn(f64, f64) -> f64) {
+    let both = lhs.iter().zip(rhs).map(|(l, r)| {
+        if cell::is_float(*l) && cell::is_float(*r) {
+            f(*l, *r)
+        } else {
+            ABSENT
+        }
+    });
+    out.extend(both);
+}

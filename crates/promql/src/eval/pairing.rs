@@ -1,0 +1,222 @@
+//! Arithmetic and comparisons between vectors of any samples, step by step.
+//!
+//! **Invariant:** at each step a match group has at most one series on the "one" side, and no two pairs give the
+//! same labels; otherwise the query fails as in Prometheus.
+
+use super::{
+    Block, Outcome, Sample, Series, Value,
+    binary::{Combined, combine},
+    matching::{Groups, Operation, execution},
+    rows::Rows,
+};
+use crate::{ast::Cardinality, notes::Note, plan::Steps};
+use narthex_model::{LabelHash, LabelSet};
+use std::collections::{HashMap, HashSet};
+
+const NOT_EXPLICIT: &str =
+    "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)";
+const NOT_UNIQUE: &str = "multiple matches for labels: grouping labels must ensure unique matches";
+
+/// Pairs the rows of two vectors; the right one is the "one" side.
+pub(super) struct Pairing<'a> {
+    operation: &'a Operation<'a>,
+    many: &'a Block,
+    one: &'a Block,
+    groups: &'a Groups,
+    rows: Rows,
+    results: HashMap<(Option<usize>, Option<usize>), Paired>,
+    /// The row of the "one" side in each group, at the current step.
+    one_of: Vec<Option<usize>>,
+    /// Groups with a row of the "many" side at the current step.
+    has_many: Vec<bool>,
+    matched: Vec<bool>,
+    seen: HashSet<(usize, LabelHash)>,
+    last_note: Option<Note>,
+}
+
+/// What a pair of rows gives.
+struct Paired {
+    series: Series,
+    hash: LabelHash,
+    /// Where its samples go, once there is one.
+    row: Option<usize>,
+}
+
+impl<'a> Pairing<'a> {
+    pub(super) fn new(
+        operation: &'a Operation<'a>,
+        many: &'a Block,
+        one: &'a Block,
+        groups: &'a Groups,
+    ) -> Self {
+        Self {
+            operation,
+            many,
+            one,
+            groups,
+            rows: Rows::new(many.steps, &operation.eval.memory),
+            results: HashMap::new(),
+            one_of: vec![None; groups.count],
+            has_many: vec![false; groups.count],
+            matched: vec![false; groups.count],
+            seen: HashSet::new(),
+            last_note: None,
+        }
+    }
+
+    pub(super) fn run(mut self, steps: Steps) -> Outcome<Block> {
+        let eval = self.operation.eval;
+        for step in 0..steps.count {
+            eval.ctx.stop.check()?;
+            self.step(step)?;
+            if let Some(note) = self.last_note.take() {
+                eval.notes().add_at(note, steps.time_ms(step));
+            }
+        }
+        Ok(self.rows.finish())
+    }
+
+    fn step(&mut self, step: usize) -> Outcome<()> {
+        self.one_of.fill(None);
+        self.has_many.fill(false);
+        self.matched.fill(false);
+        self.seen.clear();
+        let groups = self.groups;
+        for (row, group) in groups.rhs.iter().enumerate() {
+            if matches!(self.one.sample(row, step), Sample::Absent) {
+                continue;
+            }
+            if let Some(other) = self.one_of[*group] {
+                let (a, b) = (&self.one.series[row], &self.one.series[other]);
+                return Err(self.operation.duplicate(a, b, self.is_swapped()));
+            }
+            self.one_of[*group] = Some(row);
+        }
+        // Prometheus fills by position after the sides have been swapped: `group_right` does not turn these round.
+        let (fill_many, fill_one) = (
+            self.operation.matching.fill_left,
+            self.operation.matching.fill_right,
+        );
+        for (row, group) in groups.lhs.iter().enumerate() {
+            if matches!(self.many.sample(row, step), Sample::Absent) {
+                continue;
+            }
+            self.has_many[*group] = true;
+            let partner = self.one_of[*group];
+            if partner.is_some() || fill_one.is_some() {
+                self.pair(Some(row), partner, *group, step)?;
+            }
+        }
+        if fill_many.is_some() {
+            for (row, group) in groups.rhs.iter().enumerate() {
+                let present = self.one_of[*group] == Some(row);
+                if present && !self.has_many[*group] {
+                    self.pair(None, Some(row), *group, step)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_swapped(&self) -> bool {
+        self.operation.matching.cardinality == Cardinality::OneToMany
+    }
+
+    /// Computes the sample of a pair; a missing partner is filled in.
+    fn pair(
+        &mut self,
+        many: Option<usize>,
+        one: Option<usize>,
+        group: usize,
+        step: usize,
+    ) -> Outcome<()> {
+        let matching = self.operation.matching;
+        let fill = |value: Option<f64>| Sample::Float(value.unwrap_or_default());
+        let many_sample = many.map_or(fill(matching.fill_left), |row| self.many.sample(row, step));
+        let one_sample = one.map_or(fill(matching.fill_right), |row| self.one.sample(row, step));
+        let (l, r) = if self.is_swapped() {
+            (one_sample, many_sample)
+        } else {
+            (many_sample, one_sample)
+        };
+        let Combined {
+            value,
+            keep,
+            info,
+            warning,
+        } = combine(self.operation.op, l, r, self.operation.span);
+        if warning.is_some() || (value.is_none() && info.is_some()) {
+            self.last_note = warning.or(info);
+            return Ok(());
+        }
+        if info.is_some() {
+            self.last_note = info;
+        }
+        self.refuse_second(many, one, group)?;
+        let value = if self.operation.return_bool {
+            Some(Value::Float(f64::from(keep)))
+        } else {
+            value.filter(|_| keep)
+        };
+        let Some(value) = value else { return Ok(()) };
+        let paired = self.paired(many, one);
+        let row = match paired.row {
+            Some(row) => row,
+            None => {
+                let series = paired.series.clone();
+                let row = self.rows.row(&series)?;
+                self.paired(many, one).row = Some(row);
+                row
+            }
+        };
+        self.rows.put(row, step, value)
+    }
+
+    /// Fails where this step has had a pair with the same labels.
+    fn refuse_second(
+        &mut self,
+        many: Option<usize>,
+        one: Option<usize>,
+        group: usize,
+    ) -> Outcome<()> {
+        let before = std::mem::replace(&mut self.matched[group], true);
+        if self.operation.matching.cardinality == Cardinality::OneToOne {
+            return if before {
+                Err(execution(NOT_EXPLICIT))
+            } else {
+                Ok(())
+            };
+        }
+        let hash = self.paired(many, one).hash;
+        if self.seen.insert((group, hash)) {
+            Ok(())
+        } else {
+            Err(execution(NOT_UNIQUE))
+        }
+    }
+
+    fn paired(&mut self, many: Option<usize>, one: Option<usize>) -> &mut Paired {
+        let operation = self.operation;
+        self.results.entry((many, one)).or_insert_with(|| {
+            let many = many.map(|row| self.many.series[row].labels());
+            let one = one.map(|row| self.one.series[row].labels());
+            // A filled side has the labels that matched.
+            let stand_in = |other: &Option<LabelSet>| {
+                other
+                    .as_ref()
+                    .map(|labels| operation.match_labels(labels))
+                    .unwrap_or_default()
+            };
+            let series = operation.result(
+                many.as_ref().unwrap_or(&stand_in(&one)),
+                one.as_ref().unwrap_or(&stand_in(&many)),
+            );
+            let hash = series.labels().hash();
+            Paired {
+                series,
+                hash,
+                row: None,
+            }
+        })
+    }
+}

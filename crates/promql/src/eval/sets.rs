@@ -1,0 +1,68 @@
+//! `and`, `or`, `unless`.
+//!
+//! **Invariant:** samples pass unchanged or not at all; membership is decided at each step by match group.
+
+use super::{
+    Block, Outcome, Sample, Value,
+    matching::{Groups, Operation},
+    rows::Rows,
+};
+use crate::ast::BinaryOp;
+use narthex_model::cell;
+use std::sync::Arc;
+
+/// Computes a set operation.
+pub(super) fn run(
+    operation: &Operation<'_>,
+    lhs: &Block,
+    rhs: &Block,
+    groups: &Groups,
+    steps: usize,
+) -> Outcome<Block> {
+    let present = |block: &Block, of: &[usize]| {
+        let mut present = vec![false; groups.count * steps];
+        for (row, group) in of.iter().enumerate() {
+            for (step, x) in block.row(row).iter().enumerate() {
+                present[group * steps + step] |= !cell::is_absent(*x);
+            }
+        }
+        present
+    };
+    let mut rows = Rows::new(steps, &operation.eval.memory);
+    let mut copy = |block: &Block, of: &[usize], keep: &dyn Fn(usize) -> bool| -> Outcome<()> {
+        for (row, group) in of.iter().enumerate() {
+            let mut to = None;
+            for step in 0..steps {
+                let value = match block.sample(row, step) {
+                    Sample::Absent => continue,
+                    Sample::Float(x) => Value::Float(x),
+                    Sample::Histogram(h) => Value::Histogram(Arc::clone(h)),
+                };
+                if keep(group * steps + step) {
+                    let to = match to {
+                        Some(to) => to,
+                        None => *to.insert(rows.row(&block.series[row])?),
+                    };
+                    rows.put(to, step, value)?;
+                }
+            }
+        }
+        Ok(())
+    };
+    match operation.op {
+        BinaryOp::And => {
+            let right = present(rhs, &groups.rhs);
+            copy(lhs, &groups.lhs, &|at| right[at])?;
+        }
+        BinaryOp::Unless => {
+            let right = present(rhs, &groups.rhs);
+            copy(lhs, &groups.lhs, &|at| !right[at])?;
+        }
+        _ => {
+            let left = present(lhs, &groups.lhs);
+            copy(lhs, &groups.lhs, &|_| true)?;
+            copy(rhs, &groups.rhs, &|at| !left[at])?;
+        }
+    }
+    Ok(rows.finish())
+}
