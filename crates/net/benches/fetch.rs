@@ -56,8 +56,8 @@ fn main() {
         "{TARGETS} targets x {LINES} lines x {LINE_BYTES} bytes; client CPU, median of {rounds} rounds"
     );
     println!(
-        "{:8} {:>11} {:24} {:>8} {:>8} {:>10}",
-        "form", "concurrency", "client", "ns/line", "of it sys", "fetches/s"
+        "{:8} {:>11} {:24} {:>8} {:>10}",
+        "form", "concurrency", "client", "ns/line", "fetches/s"
     );
     for form in ["length", "chunked", "gzip"] {
         for concurrency in [1, 8] {
@@ -81,11 +81,10 @@ fn main() {
                 costs.sort_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
                 let Cost {
                     cpu_ns,
-                    system_ns,
                     fetches_per_s,
                 } = costs[costs.len() / 2];
                 println!(
-                    "{form:8} {concurrency:>11} {name:24} {cpu_ns:>8.1} {system_ns:>9.1} {fetches_per_s:>10.0}"
+                    "{form:8} {concurrency:>11} {name:24} {cpu_ns:>8.1} {fetches_per_s:>10.0}"
                 );
             }
         }
@@ -216,25 +215,12 @@ async fn serve_one(mut stream: tokio::net::TcpStream, answer: Arc<[u8]>) {
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     cpu_ns: f64,
-    system_ns: f64,
     fetches_per_s: f64,
 }
 
 fn cpu_ns() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-/// System time comes in ticks of 10 ms: 40 ns a line and round, hence only a guide.
-fn system_ns() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat
-        .rsplit(')')
-        .next()
-        .unwrap()
-        .split_whitespace()
-        .collect();
-    fields[12].parse::<f64>().unwrap() * 1e7
 }
 
 /// One client's workers; each owns a share of the targets and one body buffer.
@@ -296,7 +282,7 @@ impl Fetchers {
 
     /// Fetches every target once.
     async fn round(&mut self) -> Cost {
-        let (cpu, system, start) = (cpu_ns(), system_ns(), Instant::now());
+        let (cpu, start) = (cpu_ns(), Instant::now());
         let tasks: Vec<_> = self
             .workers
             .drain(..)
@@ -308,7 +294,6 @@ impl Fetchers {
         let lines = (TARGETS * LINES) as f64;
         Cost {
             cpu_ns: (cpu_ns() - cpu) / lines,
-            system_ns: (system_ns() - system) / lines,
             fetches_per_s: TARGETS as f64 / start.elapsed().as_secs_f64(),
         }
     }

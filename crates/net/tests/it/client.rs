@@ -720,3 +720,32 @@ async fn a_server_that_answers_before_reading_all_is_understood() {
         .unwrap();
     assert_eq!(head.status, 413);
 }
+
+/// The example of the crate's documentation, which is not compiled itself.
+#[tokio::test]
+async fn documented_example_works() {
+    let (stopper, stop) = narthex_net::Stopper::new();
+    let server = narthex_net::Server::bind(&["127.0.0.1:0"], ServerConfig::default())
+        .await
+        .unwrap();
+    let address = server.local_addrs()[0];
+    let router = Router::new().route(
+        "/hello",
+        get(|headers: HeaderMap| async move { respond_text("hi\n", &headers) }),
+    );
+    let serving = tokio::spawn(server.serve(router, stop));
+
+    let client = Client::new(ClientConfig::default());
+    let request = Request::new(Url::parse(&format!("http://{address}/hello")).unwrap());
+    let mut body = Vec::new();
+    client
+        .get(&request, &mut body)
+        .await
+        .unwrap()
+        .require_ok()
+        .unwrap();
+    assert_eq!(body, b"hi\n");
+
+    stopper.stop();
+    assert_eq!(serving.await.unwrap().cut_requests_total, 0);
+}
