@@ -18,6 +18,7 @@
 //! ```
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod block;
 mod bytes;
 mod clock;
 mod db;
@@ -28,6 +29,9 @@ mod metrics;
 mod options;
 mod wal;
 
+#[doc(hidden)]
+pub use block::fuzz_block;
+pub use block::{Block, BlockCache, BlockId, BlockMeta, BlockWriter, ColumnInput, Selection, StripData, StripInput};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use db::Db;
 pub use error::{Damage, TsdbError};

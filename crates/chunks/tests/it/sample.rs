@@ -114,7 +114,7 @@ pub(crate) fn encode_rows(sample: &Sample) -> Vec<Vec<u8>> {
                 cell::Cell::Stale => stale.push(c as u32),
                 cell::Cell::Absent => {}
                 cell::Cell::Histogram(i) => {
-                    histograms.push((c as u32, sample.histograms[i as usize].as_slice()))
+                    histograms.push((c as u32, sample.histograms[i as usize].as_slice()));
                 }
             }
         }

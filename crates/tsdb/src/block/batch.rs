@@ -1,0 +1,279 @@
+//! A strip's chosen series as a batch of the storage contract.
+//!
+//! **Invariant:** labels and times are in memory; only cells are read later, page by page through the cache.
+
+use super::reader::{Block, Index};
+use super::select::ChosenStrip;
+use narthex_chunks::column::{column_facts, decode_column};
+use narthex_chunks::histogram::decode_histogram;
+use narthex_model::cell::{self, Cell};
+use narthex_model::storage::{
+    Batch, Context, Facts, Grouping, Layout, Lease, StorageError, Tile, TimeRange,
+};
+use narthex_model::{LabelHash, LabelSet};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// Columns decoded before they are laid into a time-major tile together.
+const ABREAST: usize = 8;
+
+/// Series of one strip.
+#[derive(Debug)]
+pub(crate) struct BlockBatch {
+    block: Arc<Block>,
+    index: Arc<Index>,
+    strip: ChosenStrip,
+    times_ms: Vec<i64>,
+    start_times: bool,
+    /// The first grouping asked for, with its hash of the common labels and of each local set.
+    grouped: OnceLock<(Grouping, LabelHash, Arc<[LabelHash]>)>,
+    _lease: Arc<Lease>,
+}
+
+impl BlockBatch {
+    pub(crate) fn new(
+        block: Arc<Block>,
+        index: Arc<Index>,
+        strip: ChosenStrip,
+        times_ms: Vec<i64>,
+        start_times: bool,
+        lease: Arc<Lease>,
+    ) -> Self {
+        Self {
+            block,
+            index,
+            strip,
+            times_ms,
+            start_times,
+            grouped: OnceLock::new(),
+            _lease: lease,
+        }
+    }
+
+    fn local(&self, series: usize) -> &LabelSet {
+        self.strip.columns.labels(series, &self.block, &self.index)
+    }
+
+    /// Returns the rows within `range`.
+    fn rows_in(&self, range: TimeRange) -> Range<usize> {
+        let first = self
+            .times_ms
+            .partition_point(|time_ms| *time_ms < range.min_ms);
+        let end = self
+            .times_ms
+            .partition_point(|time_ms| *time_ms <= range.max_ms);
+        first..end.max(first)
+    }
+}
+
+impl Batch for BlockBatch {
+    fn len(&self) -> usize {
+        self.strip.columns.columns.len()
+    }
+
+    fn labels(&self, series: usize) -> LabelSet {
+        self.strip.common.union(self.local(series))
+    }
+
+    fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
+        let value = self
+            .local(series)
+            .get(name)
+            .or_else(|| self.strip.common.get(name));
+        value.map(Cow::Borrowed)
+    }
+
+    fn identity(&self, series: usize) -> LabelHash {
+        self.strip.common.hash() + self.strip.columns.hashes[series]
+    }
+
+    fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
+        let group = || {
+            let common = narthex_model::storage::group_key_of(&self.strip.common, grouping);
+            (
+                grouping.clone(),
+                common,
+                self.strip
+                    .columns
+                    .grouped(grouping, &self.block, &self.index),
+            )
+        };
+        let (cached, common, locals) = self.grouped.get_or_init(group);
+        if cached == grouping {
+            // Common and local labels have different names: what is kept of both adds up.
+            return *common + locals[series];
+        }
+        narthex_model::storage::group_key_of(&self.labels(series), grouping)
+    }
+
+    fn time_range(&self) -> TimeRange {
+        TimeRange::new(self.strip.entry.min_time_ms, self.strip.entry.max_time_ms)
+    }
+
+    fn rows(&self, range: TimeRange) -> usize {
+        self.rows_in(range).len()
+    }
+
+    fn read(
+        &self,
+        series: &[u32],
+        range: TimeRange,
+        layout: Layout,
+        tile: &mut Tile,
+        ctx: &Context,
+    ) -> Result<(), StorageError> {
+        let rows = self.rows_in(range);
+        tile.shape(
+            layout,
+            &self.times_ms[rows.clone()],
+            series.len(),
+            cell::ABSENT,
+        );
+        if self.start_times {
+            tile.start_times_ms.resize(tile.cells.len(), 0);
+        }
+        tile.facts = Facts {
+            all_floats: true,
+            no_histograms: true,
+            no_decrease: true,
+        };
+        if rows.is_empty() || series.is_empty() {
+            return Ok(());
+        }
+        let mut columns = ColumnReader::new(self);
+        let total = self.times_ms.len();
+        let mut scratch = vec![0.0; total * ABREAST];
+        for (group, wanted) in series.chunks(ABREAST).enumerate() {
+            ctx.stop.check()?;
+            for (&at, cells) in wanted.iter().zip(scratch.chunks_exact_mut(total)) {
+                columns.decode(at, &rows, cells, tile)?;
+            }
+            let first = group * ABREAST;
+            match layout {
+                Layout::SeriesMajor => {
+                    let out = tile.cells[first * rows.len()..].chunks_exact_mut(rows.len());
+                    for (out, cells) in out.zip(scratch.chunks_exact(total)).take(wanted.len()) {
+                        out.copy_from_slice(&cells[rows.clone()]);
+                    }
+                }
+                Layout::TimeMajor => {
+                    for (row, out) in rows.clone().zip(tile.cells.chunks_exact_mut(series.len())) {
+                        for (c, out) in out[first..first + wanted.len()].iter_mut().enumerate() {
+                            *out = scratch[c * total + row];
+                        }
+                    }
+                }
+            }
+            if self.start_times {
+                for (k, &at) in wanted.iter().enumerate() {
+                    columns.start_times(at, first + k, &rows, tile)?;
+                }
+            }
+        }
+        tile.facts.no_histograms = tile.histograms.is_empty();
+        Ok(())
+    }
+}
+
+/// Finds the chunks of columns, keeping the page it is in.
+struct ColumnReader<'b> {
+    batch: &'b BlockBatch,
+    page: Option<(Range<u32>, Arc<super::page::Page>)>,
+}
+
+impl<'b> ColumnReader<'b> {
+    fn new(batch: &'b BlockBatch) -> Self {
+        Self { batch, page: None }
+    }
+
+    /// Returns the page of a chosen series and the series' place in it.
+    fn find(&mut self, at: u32) -> Result<(&super::page::Page, usize), StorageError> {
+        let batch = self.batch;
+        let column = batch.strip.columns.columns[at as usize];
+        if !self
+            .page
+            .as_ref()
+            .is_some_and(|(columns, _)| columns.contains(&column))
+        {
+            let mut first = 0;
+            for place in &batch.strip.entry.pages {
+                let columns = first..first + place.columns;
+                if columns.contains(&column) {
+                    self.page = Some((columns, batch.block.page(*place)?));
+                    break;
+                }
+                first = columns.end;
+            }
+        }
+        let (columns, page) = self
+            .page
+            .as_ref()
+            .expect("pages hold all columns of their strip");
+        Ok((page, (column - columns.start) as usize))
+    }
+
+    /// Decodes all rows of a series into `cells`; histograms within `rows` go to the tile's table.
+    fn decode(
+        &mut self,
+        at: u32,
+        rows: &Range<usize>,
+        cells: &mut [f64],
+        tile: &mut Tile,
+    ) -> Result<(), StorageError> {
+        let batch = self.batch;
+        let corrupt = |what: narthex_chunks::ChunkError| {
+            let offset = batch
+                .strip
+                .entry
+                .pages
+                .first()
+                .map_or(0, |page| page.offset);
+            let detail = format!("unreadable chunk of {}: {what}", batch.labels(at as usize));
+            StorageError::from(batch.block.corrupt(offset, detail))
+        };
+        let (page, in_page) = self.find(at)?;
+        let chunk = page.chunk(in_page);
+        let mut histograms = Vec::new();
+        decode_column(chunk, cells, &mut histograms).map_err(corrupt)?;
+        let facts = column_facts(chunk);
+        tile.facts.all_floats &= facts.all_floats;
+        tile.facts.no_decrease &= facts.no_decrease;
+        if histograms.is_empty() {
+            return Ok(());
+        }
+        for value in &mut cells[rows.clone()] {
+            if let Cell::Histogram(index) = Cell::of(*value) {
+                let histogram = decode_histogram(histograms[index as usize]).map_err(corrupt)?;
+                *value = cell::histogram(
+                    u32::try_from(tile.histograms.len())
+                        .expect("a tile has fewer than 2^32 histograms"),
+                );
+                tile.histograms.push(Arc::new(histogram));
+            }
+        }
+        Ok(())
+    }
+
+    fn start_times(
+        &mut self,
+        at: u32,
+        series: usize,
+        rows: &Range<usize>,
+        tile: &mut Tile,
+    ) -> Result<(), StorageError> {
+        let (page, in_page) = self.find(at)?;
+        let starts = page.starts(in_page);
+        if starts.is_empty() {
+            return Ok(());
+        }
+        for (time, row) in rows.clone().enumerate() {
+            let held = starts.partition_point(|(from, _)| *from as usize <= row);
+            if let Some((_, start_ms)) = held.checked_sub(1).map(|held| starts[held]) {
+                let place = tile.at(time, series);
+                tile.start_times_ms[place] = start_ms;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! Pages and index sections in memory, shared by all blocks, within a limit.
+//!
+//! Two generations: what is touched moves to the young one; when that holds half of the limit it becomes the old
+//! one, and what the old one still held is dropped.
+//!
+//! **Invariant:** what is cached was checked; it never takes more than the limit, except one item beyond half of it
+//! at a time, which is not kept.
+
+use super::page::Page;
+use crate::error::TsdbError;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A part of a block: the block's number within the process, and the offset in its file.
+pub(crate) type PartKey = (u64, u64);
+
+/// Keeps recently used parts of blocks in memory.
+pub struct BlockCache {
+    limit_bytes: usize,
+    generations: Mutex<Generations>,
+}
+
+#[derive(Default)]
+struct Generations {
+    young: HashMap<PartKey, Part, foldhash::fast::RandomState>,
+    old: HashMap<PartKey, Part, foldhash::fast::RandomState>,
+    young_bytes: usize,
+    old_bytes: usize,
+    hits: u64,
+    misses: u64,
+}
+
+/// What can be cached.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    Page(Arc<Page>),
+    Section(Arc<[u8]>),
+}
+
+impl BlockCache {
+    /// Returns an empty cache of at most `limit_bytes`.
+    #[must_use]
+    pub fn new(limit_bytes: usize) -> Self {
+        Self {
+            limit_bytes,
+            generations: Mutex::default(),
+        }
+    }
+
+    /// Returns the bytes held.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        let generations = self.lock();
+        generations.young_bytes + generations.old_bytes
+    }
+
+    /// Returns how often a part was found and how often it was not.
+    #[must_use]
+    pub fn hits_and_misses(&self) -> (u64, u64) {
+        let generations = self.lock();
+        (generations.hits, generations.misses)
+    }
+
+    /// Drops everything of one block.
+    pub(crate) fn forget(&self, block: u64) {
+        let generations = &mut *self.lock();
+        let drop_from = |parts: &mut HashMap<PartKey, Part, _>| {
+            parts.retain(|key, _| key.0 != block);
+            parts.values().map(Part::bytes).sum()
+        };
+        generations.young_bytes = drop_from(&mut generations.young);
+        generations.old_bytes = drop_from(&mut generations.old);
+    }
+
+    /// Returns a part, loading it when it is not here; the lock is not held while loading.
+    pub(crate) fn get(
+        &self,
+        key: PartKey,
+        load: impl FnOnce() -> Result<Part, TsdbError>,
+    ) -> Result<Part, TsdbError> {
+        if let Some(part) = self.lock().find(key, self.limit_bytes / 2) {
+            return Ok(part);
+        }
+        let part = load()?;
+        self.lock().insert(key, part.clone(), self.limit_bytes / 2);
+        Ok(part)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Generations> {
+        self.generations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Generations {
+    fn find(&mut self, key: PartKey, half: usize) -> Option<Part> {
+        if let Some(part) = self.young.get(&key) {
+            self.hits += 1;
+            return Some(part.clone());
+        }
+        let Some(part) = self.old.remove(&key) else {
+            self.misses += 1;
+            return None;
+        };
+        self.hits += 1;
+        self.old_bytes -= part.bytes();
+        self.insert(key, part.clone(), half);
+        Some(part)
+    }
+
+    fn insert(&mut self, key: PartKey, part: Part, half: usize) {
+        let bytes = part.bytes();
+        if bytes > half {
+            return;
+        }
+        if self.young_bytes + bytes > half {
+            self.old = std::mem::take(&mut self.young);
+            self.old_bytes = std::mem::take(&mut self.young_bytes);
+        }
+        // Another thread may have loaded the same part meanwhile.
+        if let Some(before) = self.young.insert(key, part) {
+            self.young_bytes -= before.bytes();
+        }
+        self.young_bytes += bytes;
+    }
+}
+
+impl Part {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Page(page) => page.bytes(),
+            Self::Section(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "BlockCache({} of {} bytes)",
+            self.used_bytes(),
+            self.limit_bytes
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(len: usize) -> Result<Part, TsdbError> {
+        Ok(Part::Section(vec![0; len].into()))
+    }
+
+    #[test]
+    fn the_limit_holds_and_touched_parts_stay() {
+        let cache = BlockCache::new(1000);
+        for round in 0..100 {
+            cache.get((1, 0), || part(100)).unwrap();
+            cache.get((1, 1 + round), || part(90)).unwrap();
+            assert!(cache.used_bytes() <= 1000);
+        }
+        let (hits, misses) = cache.hits_and_misses();
+        assert_eq!((hits, misses), (99, 101));
+        cache.get((2, 0), || part(501)).unwrap();
+        let again = cache.get((2, 0), || {
+            Err(TsdbError::Poisoned {
+                cause: "not cached".into(),
+            })
+        });
+        assert!(again.is_err());
+        cache.forget(1);
+        assert_eq!(cache.used_bytes(), 0);
+    }
+}

@@ -1,0 +1,169 @@
+//! A block's file: reads at a place, errors with path and offset.
+//!
+//! **Invariant:** bytes are handed out only after their checksum was compared.
+
+use super::format::{
+    END_MAGIC, Footer, HEADER_LEN, MAGIC, SectionPlace, TAIL_LEN, VERSION, checksum,
+};
+use super::page::{Page, PageError};
+use super::strips::PagePlace;
+use crate::bytes::Malformed;
+use crate::error::{TsdbError, io_error};
+use crate::io::{Io, ReadFile};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An open block file.
+#[derive(Debug)]
+pub(crate) struct BlockFile {
+    path: PathBuf,
+    file: Arc<dyn ReadFile>,
+    len: u64,
+}
+
+impl BlockFile {
+    /// Opens a file and reads its footer.
+    pub(crate) fn open(io: &dyn Io, path: &Path) -> Result<(Self, Footer), TsdbError> {
+        let file = io.open(path).map_err(io_error(path, "open"))?;
+        let len = file.len_bytes().map_err(io_error(path, "stat"))?;
+        let this = Self {
+            path: path.to_owned(),
+            file,
+            len,
+        };
+        this.check_header()?;
+        let mut footer = this.footer()?;
+        footer.meta.bytes = len;
+        Ok((this, footer))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the error for damage at `offset`.
+    pub(crate) fn corrupt(&self, offset: u64, detail: impl Into<String>) -> TsdbError {
+        TsdbError::Corrupt {
+            path: self.path.clone(),
+            offset,
+            detail: detail.into(),
+        }
+    }
+
+    /// Returns the error for bytes that have a good checksum and no meaning; `start` is where they lie in the file.
+    pub(crate) fn malformed(&self, start: u64, bad: &Malformed) -> TsdbError {
+        self.corrupt(
+            start + bad.offset as u64,
+            format!("unreadable {}", bad.what),
+        )
+    }
+
+    fn read(&self, offset: u64, len: u64, what: &str) -> Result<Vec<u8>, TsdbError> {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        if !inside {
+            return Err(self.corrupt(
+                offset,
+                format!("{what} of {len} bytes ends beyond the file's {}", self.len),
+            ));
+        }
+        let mut bytes = vec![0; usize::try_from(len).expect("a file's part fits memory")];
+        self.file
+            .read_exact_at(offset, &mut bytes)
+            .map_err(io_error(&self.path, "read"))?;
+        Ok(bytes)
+    }
+
+    fn check_header(&self) -> Result<(), TsdbError> {
+        let header = self.read(0, HEADER_LEN as u64, "header")?;
+        if header[..8] != MAGIC {
+            return Err(self.corrupt(0, "this is no block: wrong magic"));
+        }
+        self.compare(&header[..12], word(&header[12..]), 0, "header")?;
+        self.check_version(word(&header[8..12]))
+    }
+
+    fn check_version(&self, got: u32) -> Result<(), TsdbError> {
+        if got == VERSION {
+            return Ok(());
+        }
+        Err(TsdbError::Version {
+            path: self.path.clone(),
+            got,
+            expected: VERSION,
+        })
+    }
+
+    fn footer(&self) -> Result<Footer, TsdbError> {
+        let tail_at = self
+            .len
+            .saturating_sub(TAIL_LEN as u64)
+            .max(HEADER_LEN as u64);
+        let tail = self.read(tail_at, TAIL_LEN as u64, "tail")?;
+        if tail[12..] != END_MAGIC {
+            return Err(self.corrupt(tail_at, "the file was cut off: wrong magic at its end"));
+        }
+        let len = u64::from(word(&tail));
+        let start = tail_at
+            .checked_sub(len)
+            .filter(|start| *start >= HEADER_LEN as u64);
+        let start = start.ok_or_else(|| self.corrupt(tail_at, "unreadable footer length"))?;
+        // The checksum covers the footer and the tail's first words.
+        let bytes = self.read(start, len + 8, "footer")?;
+        self.compare(&bytes, word(&tail[8..]), start, "footer")?;
+        self.check_version(word(&tail[4..]))?;
+        Footer::decode(&bytes[..len as usize]).map_err(|bad| self.malformed(start, &bad))
+    }
+
+    /// Reads a section.
+    pub(crate) fn section(&self, place: SectionPlace, name: &str) -> Result<Arc<[u8]>, TsdbError> {
+        let bytes = self.read(place.offset, place.len, name)?;
+        self.compare(&bytes, place.crc, place.offset, name)?;
+        Ok(bytes.into())
+    }
+
+    /// Reads a page.
+    pub(crate) fn page(&self, place: PagePlace) -> Result<Page, TsdbError> {
+        let bytes = self.read(place.offset, u64::from(place.len), "page")?;
+        let page = Page::open(bytes).map_err(|bad| match bad {
+            PageError::Checksum { expected, got } => {
+                self.mismatch(place.offset, "page", expected, got)
+            }
+            PageError::Malformed(bad) => self.malformed(place.offset, &bad),
+        })?;
+        if page.columns() == place.columns as usize {
+            return Ok(page);
+        }
+        let detail = format!(
+            "page has {} columns, expected {}",
+            page.columns(),
+            place.columns
+        );
+        Err(self.corrupt(place.offset, detail))
+    }
+
+    fn compare(
+        &self,
+        bytes: &[u8],
+        expected: u32,
+        offset: u64,
+        what: &str,
+    ) -> Result<(), TsdbError> {
+        let got = checksum(bytes);
+        if got == expected {
+            Ok(())
+        } else {
+            Err(self.mismatch(offset, what, expected, got))
+        }
+    }
+
+    fn mismatch(&self, offset: u64, what: &str, expected: u32, got: u32) -> TsdbError {
+        self.corrupt(
+            offset,
+            format!("checksum of {what} is {got:08x}, expected {expected:08x}"),
+        )
+    }
+}
+
+fn word(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes[..4].try_into().expect("four bytes were sliced"))
+}

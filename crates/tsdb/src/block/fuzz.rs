@@ -1,0 +1,85 @@
+//! Entry point for fuzzers and the seeded mutator: the bytes of a block file in, never a panic.
+//!
+//! **Invariant:** whatever can be read of a file is read here.
+
+use super::cache::BlockCache;
+use super::reader::Block;
+use crate::io::FaultyIo;
+use narthex_model::Matcher;
+use narthex_model::storage::{Context, Grouping, Hints, Layout, SeriesQuery, Tile, TimeRange};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens `data` as a block and reads everything in every way; with `mend`, checksums are made to fit first, so that
+/// what lies behind them is reached.
+pub fn fuzz_block(data: &[u8], mend: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = data.to_vec();
+    mend(&mut bytes);
+    let io = FaultyIo::new();
+    let path = Path::new("/blocks/fuzzed.block");
+    io.put(path, bytes);
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    let Ok(block) = Block::open(&io, path, &cache) else {
+        return;
+    };
+    let block = Arc::new(block);
+    let ctx = Context::unlimited();
+    let _ = block.families();
+    let _ = block.verify();
+    let matcher = |op, name, value| {
+        Matcher::new(op, name, value)
+            .into_iter()
+            .collect::<Vec<_>>()
+    };
+    use narthex_model::MatchOp::{NotEqual, Regex};
+    let all = [
+        vec![],
+        vec![Matcher::equal("__name__", "a")],
+        matcher(NotEqual, "job", "x"),
+        matcher(Regex, "code", "5.*|"),
+    ];
+    for matchers in all {
+        let query = SeriesQuery {
+            any_of: vec![matchers.clone()],
+            range: TimeRange::ALL,
+            limit: None,
+        };
+        let _ = block.label_names(&query, &ctx, &mut BTreeSet::new());
+        let _ = block.label_values("job", &query, &ctx, &mut BTreeSet::new());
+        let _ = block.series(&query, &ctx, &mut BTreeSet::new());
+        let Ok(selection) = block.select(&matchers, TimeRange::ALL, &ctx) else {
+            continue;
+        };
+        let _ = selection.estimate();
+        let hints = Hints {
+            start_times: true,
+            ..Hints::default()
+        };
+        let Ok(batches) = selection.batches(&hints) else {
+            continue;
+        };
+        for batch in batches {
+            let mut tile = Tile::default();
+            for series in 0..batch.len() {
+                let _ = (
+                    batch.labels(series),
+                    batch.identity(series),
+                    batch.label(series, "job"),
+                );
+                let _ = batch.group_key(series, &Grouping::default());
+                let one = [series as u32];
+                let _ = batch.read(&one, TimeRange::ALL, Layout::SeriesMajor, &mut tile, &ctx);
+            }
+            let all: Vec<u32> = (0..batch.len() as u32).collect();
+            let _ = batch.read(&all, TimeRange::ALL, Layout::TimeMajor, &mut tile, &ctx);
+        }
+    }
+    for at in 0..u32::try_from(block.meta().strips)
+        .unwrap_or(u32::MAX)
+        .min(1000)
+    {
+        let Ok(strip) = block.strip(at) else { continue };
+        let _ = block.strip_chunks(&strip, |_, _, _| Ok(()));
+    }
+}

@@ -1,0 +1,139 @@
+//! Questions about a block's series rather than its samples.
+//!
+//! **Invariant:** without matchers an answer comes from the dictionary alone and may name labels of series outside
+//! the range; with matchers it is exact for the strips that overlap it.
+
+use super::reader::Block;
+use super::select::Selection;
+use narthex_model::storage::{Context, SeriesQuery, StorageError};
+use narthex_model::{LabelSet, Matcher};
+use roaring::RoaringBitmap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Block {
+    /// Adds the label names of the series that `query` selects.
+    ///
+    /// # Errors
+    /// Fails when a part of the index is damaged, over budget, or when stopped.
+    pub fn label_names(
+        self: &Arc<Self>,
+        query: &SeriesQuery,
+        ctx: &Context,
+        names: &mut BTreeSet<String>,
+    ) -> Result<(), StorageError> {
+        let index = self.index()?;
+        let dictionary = self.dictionary(&index)?;
+        let malformed = |bad| StorageError::from(self.malformed(&index.dictionary, &bad));
+        if query.any_of.is_empty() {
+            for name in dictionary.names() {
+                names.insert(name.map_err(malformed)?.text.to_owned());
+            }
+            return Ok(());
+        }
+        let mut pairs = self.pairs(query, ctx)?;
+        while let Some(pair) = pairs.min() {
+            let name = dictionary.name_of(pair).map_err(malformed)?;
+            names.insert(name.text.to_owned());
+            pairs.remove_range(name.ids());
+        }
+        Ok(())
+    }
+
+    /// Adds the values of label `name` in the series that `query` selects.
+    ///
+    /// # Errors
+    /// Fails when a part of the index is damaged, over budget, or when stopped.
+    pub fn label_values(
+        self: &Arc<Self>,
+        name: &str,
+        query: &SeriesQuery,
+        ctx: &Context,
+        values: &mut BTreeSet<String>,
+    ) -> Result<(), StorageError> {
+        let index = self.index()?;
+        let dictionary = self.dictionary(&index)?;
+        let malformed = |bad| StorageError::from(self.malformed(&index.dictionary, &bad));
+        let Some(name) = dictionary.name(name).map_err(malformed)? else {
+            return Ok(());
+        };
+        if query.any_of.is_empty() {
+            return name
+                .values(&mut |_, value| {
+                    values.insert(value.to_owned());
+                    true
+                })
+                .map_err(malformed);
+        }
+        let mut pairs = self.pairs(query, ctx)?;
+        pairs.remove_range(..name.ids().start);
+        pairs.remove_range(name.ids().end..);
+        dictionary
+            .each(&pairs, &mut |_, _, value| {
+                values.insert(value.to_owned());
+            })
+            .map_err(malformed)
+    }
+
+    /// Adds the series that `query` selects.
+    ///
+    /// # Errors
+    /// Fails when a part of the index is damaged, over budget, or when stopped.
+    pub fn series(
+        self: &Arc<Self>,
+        query: &SeriesQuery,
+        ctx: &Context,
+        series: &mut BTreeSet<LabelSet>,
+    ) -> Result<(), StorageError> {
+        self.each_selection(query, ctx, |selection| {
+            for strip in selection.strips() {
+                ctx.stop.check()?;
+                for at in 0..strip.columns.columns.len() {
+                    let local = strip.columns.labels(at, self, selection.index());
+                    series.insert(strip.common.union(local));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns the label pairs of the series that `query` selects.
+    fn pairs(
+        self: &Arc<Self>,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<RoaringBitmap, StorageError> {
+        let mut sets = RoaringBitmap::new();
+        self.each_selection(query, ctx, |selection| {
+            for strip in selection.strips() {
+                sets.insert(strip.entry.common);
+                sets.extend(&strip.columns.sets);
+            }
+            Ok(())
+        })?;
+        let index = self.index()?;
+        let mut pairs = RoaringBitmap::new();
+        self.sets(&index)?
+            .each(&sets, &mut |_, found| pairs.extend(found))
+            .map_err(|bad| self.malformed(&index.sets, &bad))?;
+        Ok(pairs)
+    }
+
+    fn each_selection(
+        self: &Arc<Self>,
+        query: &SeriesQuery,
+        ctx: &Context,
+        mut take: impl FnMut(&Selection) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let every: [Vec<Matcher>; 1] = [Vec::new()];
+        let any_of: &[Vec<Matcher>] = if query.any_of.is_empty() {
+            &every
+        } else {
+            &query.any_of
+        };
+        for matchers in any_of {
+            take(&self.select(matchers, query.range, ctx)?)?;
+        }
+        Ok(())
+    }
+}

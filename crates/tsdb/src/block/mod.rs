@@ -1,0 +1,35 @@
+//! Blocks: immutable, checksummed, self-contained files of samples with their index.
+//!
+//! A block is written once, through a temporary name, from strips in order; it becomes visible through the manifest
+//! of the database, never by itself. Strips keep their columns' cells in pages of about 16 KiB, each with a
+//! checksum; the index says once what many series share: label pairs, label sets, and the sets of each strip's
+//! columns. Bytes: docs/format/block.md.
+//!
+//! **Invariant:** every byte of a file is covered by a checksum that is compared before the byte is used; damage
+//! fails what needs the damaged page or section, with path and offset, and nothing else.
+
+mod batch;
+mod cache;
+mod dictionary;
+mod file;
+mod format;
+mod fuzz;
+mod listing;
+mod meta;
+mod page;
+mod postings;
+mod reader;
+mod select;
+mod sets;
+mod strips;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use cache::BlockCache;
+#[doc(hidden)]
+pub use fuzz::fuzz_block;
+pub use meta::{BlockId, BlockMeta};
+pub use reader::{Block, StripData};
+pub use select::Selection;
+pub use writer::{BlockWriter, ColumnInput, StripInput};

@@ -1,0 +1,327 @@
+//! An open block: footer in memory, everything else on demand through the cache.
+//!
+//! **Invariant:** opening reads the header and the footer only; a block that opened can still have damaged parts,
+//! which fail when they are needed.
+
+use super::cache::{BlockCache, Part};
+use super::dictionary::Dictionary;
+use super::file::BlockFile;
+use super::format::{Footer, MAX_ROWS, SectionKind, SectionPlace};
+use super::meta::BlockMeta;
+use super::page::Page;
+use super::postings::Postings;
+use super::sets::Sets;
+use super::strips::{PagePlace, StripEntry, Strips};
+use crate::bytes::{Malformed, Reader};
+use crate::error::{Damage, TsdbError};
+use crate::io::Io;
+use narthex_chunks::times::decode_times;
+use narthex_model::{Family, LabelSet, MetricType};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An immutable block, open for reading from any thread.
+#[derive(Debug)]
+pub struct Block {
+    file: BlockFile,
+    footer: Footer,
+    cache: Arc<BlockCache>,
+    /// Tells the cache this block from all others.
+    number: u64,
+}
+
+/// A strip as it lies in a block, for merging.
+#[derive(Clone, Debug)]
+pub struct StripData {
+    /// The labels all its series share.
+    pub common: LabelSet,
+    /// The time of each row.
+    pub times_ms: Vec<i64>,
+    /// The local set of each column.
+    pub sets: Vec<LabelSet>,
+    entry: StripEntry,
+}
+
+/// The bytes of one section with the place they came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    bytes: Arc<[u8]>,
+    offset: u64,
+}
+
+/// The sections that say who is in the block; kept alive by whatever was resolved with them.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    pub(crate) dictionary: Section,
+    pub(crate) sets: Section,
+    pub(crate) strips: Section,
+}
+
+impl Block {
+    /// Opens the block at `path`.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be read, was never finished, or its header or footer is damaged.
+    pub fn open(io: &dyn Io, path: &Path, cache: &Arc<BlockCache>) -> Result<Self, TsdbError> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let (file, footer) = BlockFile::open(io, path)?;
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        Ok(Self {
+            file,
+            footer,
+            cache: Arc::clone(cache),
+            number,
+        })
+    }
+
+    /// Returns the block's identity, extent and descent.
+    #[must_use]
+    pub fn meta(&self) -> &BlockMeta {
+        &self.footer.meta
+    }
+
+    /// Returns the block's file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Lists the families of the block's series, sorted by name.
+    ///
+    /// # Errors
+    /// Fails when the section is damaged.
+    pub fn families(&self) -> Result<Vec<Family>, TsdbError> {
+        let section = self.section(SectionKind::Families)?;
+        let read = || -> Result<Vec<Family>, Malformed> {
+            let mut r = Reader::new(&section.bytes);
+            let mut families = Vec::new();
+            for _ in 0..r.varint()? {
+                let (name, metric_type) = (r.text()?.into(), r.text()?);
+                let metric_type =
+                    MetricType::from_name(metric_type).ok_or_else(|| r.malformed("metric type"))?;
+                families.push(Family {
+                    name,
+                    metric_type,
+                    unit: r.text()?.into(),
+                    help: r.text()?.into(),
+                });
+            }
+            Ok(families)
+        };
+        read().map_err(|bad| self.malformed(&section, &bad))
+    }
+
+    /// Reads strip `at` (of `meta().strips`): labels and times; `strip_chunks` has its cells.
+    ///
+    /// # Errors
+    /// Fails when the index is damaged.
+    pub fn strip(&self, at: u32) -> Result<StripData, TsdbError> {
+        let index = self.index()?;
+        let entry = self.strip_entry(&index, at)?;
+        let times_ms = self.times(&index, &entry)?;
+        let sets = entry
+            .columns
+            .iter()
+            .flat_map(|(first, len)| *first..first + len);
+        let sets = sets
+            .map(|set| self.label_set(&index, set))
+            .collect::<Result<_, _>>()?;
+        Ok(StripData {
+            common: self.label_set(&index, entry.common)?,
+            times_ms,
+            sets,
+            entry,
+        })
+    }
+
+    /// Hands out the encoded column chunk and the start times of each column of `strip`, in order.
+    ///
+    /// # Errors
+    /// Fails when a page is damaged, or with what `take` fails with.
+    pub fn strip_chunks(
+        &self,
+        strip: &StripData,
+        mut take: impl FnMut(usize, &[u8], &[(u32, i64)]) -> Result<(), TsdbError>,
+    ) -> Result<(), TsdbError> {
+        let mut column = 0;
+        for place in &strip.entry.pages {
+            // A merge reads everything once: it goes past the cache.
+            let page = self.file.page(*place)?;
+            for at in 0..page.columns() {
+                take(column, page.chunk(at), page.starts(at))?;
+                column += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares every checksum of the file; returns the damage found.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be read.
+    pub fn verify(&self) -> Result<Vec<Damage>, TsdbError> {
+        let mut damage = Vec::new();
+        let mut note = |result: Result<(), TsdbError>| match result {
+            Err(TsdbError::Corrupt {
+                path,
+                offset,
+                detail,
+            }) => {
+                damage.push(Damage {
+                    path,
+                    offset,
+                    detail,
+                });
+                Ok(())
+            }
+            other => other,
+        };
+        for place in &self.footer.sections {
+            let name = SectionKind::ALL
+                .iter()
+                .find(|kind| **kind as u8 == place.kind);
+            let name = name.map_or("section", |kind| kind.name());
+            note(self.file.section(*place, name).map(|_| ()))?;
+        }
+        if let Ok(index) = self.index() {
+            for at in 0..self.strips(&index)?.count() {
+                let entry = self.strip_entry(&index, at);
+                let pages = entry
+                    .as_ref()
+                    .map_or(&[][..], |entry| &entry.pages)
+                    .to_vec();
+                note(entry.and_then(|entry| self.times(&index, &entry).map(|_| ())))?;
+                for place in pages {
+                    note(self.file.page(place).map(|_| ()))?;
+                }
+            }
+        }
+        Ok(damage)
+    }
+
+    /// Returns the error for damage without a checksum's testimony, at a place of the file.
+    pub(crate) fn corrupt(&self, offset: u64, detail: String) -> TsdbError {
+        self.file.corrupt(offset, detail)
+    }
+
+    pub(crate) fn malformed(&self, section: &Section, bad: &Malformed) -> TsdbError {
+        self.file.malformed(section.offset, bad)
+    }
+
+    fn place(&self, kind: SectionKind) -> Result<SectionPlace, TsdbError> {
+        let found = self
+            .footer
+            .sections
+            .iter()
+            .find(|place| place.kind == kind as u8);
+        found.copied().ok_or_else(|| {
+            self.file
+                .corrupt(0, format!("there is no section of {}", kind.name()))
+        })
+    }
+
+    pub(crate) fn section(&self, kind: SectionKind) -> Result<Section, TsdbError> {
+        let place = self.place(kind)?;
+        let load = || self.file.section(place, kind.name()).map(Part::Section);
+        match self.cache.get((self.number, place.offset), load)? {
+            Part::Section(bytes) => Ok(Section {
+                bytes,
+                offset: place.offset,
+            }),
+            Part::Page(_) => Err(self
+                .file
+                .corrupt(place.offset, "a page lies where a section should")),
+        }
+    }
+
+    pub(crate) fn page(&self, place: PagePlace) -> Result<Arc<Page>, TsdbError> {
+        let load = || self.file.page(place).map(|page| Part::Page(Arc::new(page)));
+        match self.cache.get((self.number, place.offset), load)? {
+            Part::Page(page) => Ok(page),
+            Part::Section(_) => Err(self
+                .file
+                .corrupt(place.offset, "a section lies where a page should")),
+        }
+    }
+
+    pub(crate) fn index(&self) -> Result<Index, TsdbError> {
+        Ok(Index {
+            dictionary: self.section(SectionKind::Dictionary)?,
+            sets: self.section(SectionKind::Sets)?,
+            strips: self.section(SectionKind::Strips)?,
+        })
+    }
+
+    pub(crate) fn dictionary<'i>(&self, index: &'i Index) -> Result<Dictionary<'i>, TsdbError> {
+        Dictionary::new(&index.dictionary.bytes)
+            .map_err(|bad| self.malformed(&index.dictionary, &bad))
+    }
+
+    pub(crate) fn sets<'i>(&self, index: &'i Index) -> Result<Sets<'i>, TsdbError> {
+        Sets::new(&index.sets.bytes).map_err(|bad| self.malformed(&index.sets, &bad))
+    }
+
+    pub(crate) fn strips<'i>(&self, index: &'i Index) -> Result<Strips<'i>, TsdbError> {
+        Strips::new(&index.strips.bytes).map_err(|bad| self.malformed(&index.strips, &bad))
+    }
+
+    pub(crate) fn postings<'i>(&self, section: &'i Section) -> Result<Postings<'i>, TsdbError> {
+        Postings::new(&section.bytes).map_err(|bad| self.malformed(section, &bad))
+    }
+
+    pub(crate) fn strip_entry(&self, index: &Index, at: u32) -> Result<StripEntry, TsdbError> {
+        let entry = self
+            .strips(index)?
+            .get(at)
+            .map_err(|bad| self.malformed(&index.strips, &bad))?;
+        // Sizes are believed only as far as there are bytes behind them.
+        let fits = |page: &PagePlace| {
+            let end = page.offset.checked_add(u64::from(page.len));
+            end.is_some_and(|end| end <= self.meta().bytes)
+                && u64::from(page.columns) <= u64::from(page.len) * 32
+        };
+        if entry.rows > MAX_ROWS || !entry.pages.iter().all(fits) {
+            return Err(self.corrupt(
+                index.strips.offset,
+                format!("strip {at} claims more than the file holds"),
+            ));
+        }
+        Ok(entry)
+    }
+
+    pub(crate) fn times(&self, index: &Index, entry: &StripEntry) -> Result<Vec<i64>, TsdbError> {
+        let mut times_ms = vec![0; entry.rows as usize];
+        decode_times(&entry.times, &mut times_ms).map_err(|bad| {
+            self.corrupt(
+                index.strips.offset,
+                format!("unreadable times of a strip: {bad}"),
+            )
+        })?;
+        if times_ms.is_sorted_by(|a, b| a < b) {
+            return Ok(times_ms);
+        }
+        Err(self.corrupt(index.strips.offset, "times of a strip do not ascend".into()))
+    }
+
+    pub(crate) fn label_set(&self, index: &Index, set: u32) -> Result<LabelSet, TsdbError> {
+        let mut pairs = Vec::new();
+        self.sets(index)?
+            .get(set, &mut pairs)
+            .map_err(|bad| self.malformed(&index.sets, &bad))?;
+        let dictionary = self.dictionary(index)?;
+        let labels = pairs
+            .into_iter()
+            .map(|pair| dictionary.label(pair))
+            .collect::<Result<Vec<_>, _>>();
+        labels
+            .map(LabelSet::from_labels)
+            .map_err(|bad| self.malformed(&index.dictionary, &bad))
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.cache.forget(self.number);
+    }
+}

@@ -1,0 +1,370 @@
+//! From matchers to the strips and columns of a block.
+//!
+//! A matcher on a label that a strip's common set has is decided for the whole strip; what is left is answered by
+//! the postings of local sets. What one choice of local sets needs (columns, hashes, labels) is made once and shared
+//! by all strips that have the same columns, as the targets of one job do.
+//!
+//! **Invariant:** strips and columns ascend; everything a batch says of labels was read and checked here, so a batch
+//! cannot fail over labels later.
+
+use super::batch::BlockBatch;
+use super::format::SectionKind;
+use super::reader::{Block, Index};
+use super::strips::StripEntry;
+use crate::bytes::Malformed;
+use crate::error::TsdbError;
+use narthex_model::storage::{
+    Batch, Context, Estimate, Grouping, Hints, Lease, StorageError, TimeRange,
+};
+use narthex_model::{LabelHash, LabelSet, MatchOp, Matcher};
+use roaring::RoaringBitmap;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The series of a block that satisfy some matchers.
+#[derive(Debug)]
+pub struct Selection {
+    block: Arc<Block>,
+    index: Arc<Index>,
+    strips: Vec<ChosenStrip>,
+    /// Held while the selection or a batch of it lives.
+    lease: Arc<Lease>,
+}
+
+/// A strip with chosen columns.
+#[derive(Clone, Debug)]
+pub(crate) struct ChosenStrip {
+    pub(crate) entry: Arc<StripEntry>,
+    pub(crate) common: LabelSet,
+    pub(crate) columns: Arc<ChosenColumns>,
+}
+
+/// Chosen columns of strips that have the same columns.
+#[derive(Debug)]
+pub(crate) struct ChosenColumns {
+    /// Ascending.
+    pub(crate) columns: Vec<u32>,
+    /// The local set of each.
+    pub(crate) sets: Vec<u32>,
+    /// The hash of each local set.
+    pub(crate) hashes: Vec<LabelHash>,
+    labels: Vec<OnceLock<LabelSet>>,
+    /// The hash of what the last grouping keeps of each local set.
+    grouped: Mutex<Option<GroupedHashes>>,
+}
+
+type GroupedHashes = (Grouping, Arc<[LabelHash]>);
+
+/// Bytes a chosen column takes here, roughly.
+const COLUMN_BYTES: usize = 4 + 4 + 16 + 16;
+
+impl Block {
+    /// Chooses the series that satisfy all `matchers` and whose strip overlaps `range`.
+    ///
+    /// # Errors
+    /// Fails when a part of the index is damaged, over budget, or when stopped.
+    pub fn select(
+        self: &Arc<Self>,
+        matchers: &[Matcher],
+        range: TimeRange,
+        ctx: &Context,
+    ) -> Result<Selection, StorageError> {
+        let index = Arc::new(self.index()?);
+        let mut lease = ctx.budget.lease(0)?;
+        let mut resolver = Resolver::new(self, &index, matchers)?;
+        let mut strips = Vec::new();
+        for at in 0..self.strips(&index)?.count() {
+            if at % 64 == 0 {
+                ctx.stop.check()?;
+            }
+            let entry = self.strip_entry(&index, at)?;
+            if !range.overlaps(TimeRange::new(entry.min_time_ms, entry.max_time_ms)) {
+                continue;
+            }
+            let Some(undecided) = resolver.undecided(entry.common)? else {
+                continue;
+            };
+            let columns = resolver.columns(&entry.columns, undecided, &mut lease)?;
+            if columns.columns.is_empty() {
+                continue;
+            }
+            let common = self.label_set(&index, entry.common)?;
+            lease.grow(
+                (size_of::<ChosenStrip>() + size_of::<StripEntry>() + entry.times.len()) as u64,
+            )?;
+            strips.push(ChosenStrip {
+                entry: Arc::new(entry),
+                common,
+                columns,
+            });
+        }
+        let lease = Arc::new(lease);
+        Ok(Selection {
+            block: Arc::clone(self),
+            index,
+            strips,
+            lease,
+        })
+    }
+}
+
+impl Selection {
+    /// Returns what reading all of it would cost at most.
+    #[must_use]
+    pub fn estimate(&self) -> Estimate {
+        let mut estimate = Estimate::default();
+        for ChosenStrip { entry, columns, .. } in &self.strips {
+            let chosen = columns.columns.len() as u64;
+            let all: u64 = entry.pages.iter().map(|page| u64::from(page.columns)).sum();
+            let bytes: u64 = entry.pages.iter().map(|page| u64::from(page.len)).sum();
+            estimate.series += chosen;
+            estimate.samples += chosen * u64::from(entry.rows);
+            estimate.bytes += bytes * chosen / all.max(1);
+        }
+        estimate
+    }
+
+    /// Returns one batch a strip, in order.
+    ///
+    /// # Errors
+    /// Fails when the times of a strip cannot be read.
+    pub fn batches(&self, hints: &Hints) -> Result<Vec<Arc<dyn Batch>>, StorageError> {
+        let batch = |strip: &ChosenStrip| -> Result<Arc<dyn Batch>, StorageError> {
+            let times_ms = self.block.times(&self.index, &strip.entry)?;
+            let (block, index) = (Arc::clone(&self.block), Arc::clone(&self.index));
+            let lease = Arc::clone(&self.lease);
+            Ok(Arc::new(BlockBatch::new(
+                block,
+                index,
+                strip.clone(),
+                times_ms,
+                hints.start_times,
+                lease,
+            )))
+        };
+        self.strips.iter().map(batch).collect()
+    }
+
+    pub(crate) fn strips(&self) -> &[ChosenStrip] {
+        &self.strips
+    }
+
+    pub(crate) fn index(&self) -> &Arc<Index> {
+        &self.index
+    }
+}
+
+/// Resolves matchers against one block, remembering what strips have in common.
+struct Resolver<'b> {
+    block: &'b Arc<Block>,
+    index: &'b Arc<Index>,
+    matchers: &'b [Matcher],
+    /// For each matcher the pairs of its label, and which of them satisfy it.
+    pairs: Vec<MatcherPairs>,
+    /// For each matcher the sets that satisfy it.
+    sets: Vec<Option<RoaringBitmap>>,
+    chosen: HashMap<ColumnsKey, Arc<ChosenColumns>>,
+}
+
+/// The local sets of a strip's columns, and the matchers that they decide.
+type ColumnsKey = (Vec<(u32, u32)>, Vec<usize>);
+
+struct MatcherPairs {
+    ids: std::ops::Range<u32>,
+    accepted: RoaringBitmap,
+}
+
+impl<'b> Resolver<'b> {
+    fn new(
+        block: &'b Arc<Block>,
+        index: &'b Arc<Index>,
+        matchers: &'b [Matcher],
+    ) -> Result<Self, TsdbError> {
+        let dictionary = block.dictionary(index)?;
+        let find = |matcher: &Matcher| -> Result<MatcherPairs, Malformed> {
+            let Some(name) = dictionary.name(&matcher.name)? else {
+                return Ok(MatcherPairs {
+                    ids: 0..0,
+                    accepted: RoaringBitmap::new(),
+                });
+            };
+            let mut accepted = RoaringBitmap::new();
+            if let Some(values) = matcher.accepted_values() {
+                for value in values {
+                    accepted.extend(name.find(value)?);
+                }
+            } else if matcher.op == MatchOp::NotEqual {
+                accepted.insert_range(name.ids());
+                if let Some(refused) = name.find(&matcher.value)? {
+                    accepted.remove(refused);
+                }
+            } else {
+                name.values(&mut |id, value| {
+                    if matcher.matches(value) {
+                        accepted.insert(id);
+                    }
+                    true
+                })?;
+            }
+            Ok(MatcherPairs {
+                ids: name.ids(),
+                accepted,
+            })
+        };
+        let pairs = matchers.iter().map(find).collect::<Result<_, _>>();
+        let pairs = pairs.map_err(|bad| block.malformed(&index.dictionary, &bad))?;
+        Ok(Self {
+            block,
+            index,
+            matchers,
+            pairs,
+            sets: vec![None; matchers.len()],
+            chosen: HashMap::new(),
+        })
+    }
+
+    /// Lists the matchers that local sets decide, or `None` when the common set fails one.
+    fn undecided(&self, common: u32) -> Result<Option<Vec<usize>>, TsdbError> {
+        let mut labels = Vec::new();
+        let sets = self.block.sets(self.index)?;
+        sets.get(common, &mut labels)
+            .map_err(|bad| self.block.malformed(&self.index.sets, &bad))?;
+        let mut undecided = Vec::new();
+        for (at, pairs) in self.pairs.iter().enumerate() {
+            match labels.iter().find(|pair| pairs.ids.contains(pair)) {
+                Some(pair) if !pairs.accepted.contains(*pair) => return Ok(None),
+                Some(_) => {}
+                None => undecided.push(at),
+            }
+        }
+        Ok(Some(undecided))
+    }
+
+    /// Chooses among columns with the local sets `runs` those that satisfy the matchers `undecided`.
+    fn columns(
+        &mut self,
+        runs: &[(u32, u32)],
+        undecided: Vec<usize>,
+        lease: &mut Lease,
+    ) -> Result<Arc<ChosenColumns>, StorageError> {
+        let key = (runs.to_vec(), undecided);
+        if let Some(found) = self.chosen.get(&key) {
+            return Ok(Arc::clone(found));
+        }
+        let mut satisfying: Option<RoaringBitmap> = None;
+        for &at in &key.1 {
+            let sets = self.satisfying(at)?;
+            satisfying = Some(match satisfying {
+                None => sets.clone(),
+                Some(before) => before & sets,
+            });
+        }
+        let (mut columns, mut sets) = (Vec::new(), Vec::new());
+        let all = runs.iter().flat_map(|(first, len)| *first..first + len);
+        for (column, set) in (0u32..).zip(all) {
+            if satisfying
+                .as_ref()
+                .is_none_or(|satisfying| satisfying.contains(set))
+            {
+                columns.push(column);
+                sets.push(set);
+            }
+        }
+        lease.grow((columns.len() * COLUMN_BYTES + runs.len() * 8) as u64)?;
+        let hashes = self.hashes(&sets)?;
+        let labels = sets.iter().map(|_| OnceLock::new()).collect();
+        let chosen = Arc::new(ChosenColumns {
+            columns,
+            sets,
+            hashes,
+            labels,
+            grouped: Mutex::default(),
+        });
+        self.chosen.insert(key, Arc::clone(&chosen));
+        Ok(chosen)
+    }
+
+    /// Returns the sets whose label (missing: the empty value) satisfies matcher `at`.
+    fn satisfying(&mut self, at: usize) -> Result<&RoaringBitmap, TsdbError> {
+        if self.sets[at].is_none() {
+            let count = self.block.sets(self.index)?.count();
+            let MatcherPairs { ids, accepted } = &self.pairs[at];
+            let sets = if self.matchers[at].matches_empty() {
+                // What satisfies the empty value is found by what does not.
+                let mut refused: RoaringBitmap = ids.clone().collect();
+                refused -= accepted;
+                let mut sets: RoaringBitmap = (0..count).collect();
+                sets -= self.sets_with(&refused, count)?;
+                sets
+            } else {
+                self.sets_with(accepted, count)?
+            };
+            self.sets[at] = Some(sets);
+        }
+        Ok(self.sets[at].as_ref().expect("just made"))
+    }
+
+    fn sets_with(&self, pairs: &RoaringBitmap, count: u32) -> Result<RoaringBitmap, TsdbError> {
+        let mut sets = RoaringBitmap::new();
+        if pairs.is_empty() {
+            return Ok(sets);
+        }
+        let section = self.block.section(SectionKind::Postings)?;
+        let postings = self.block.postings(&section)?;
+        for pair in pairs {
+            postings
+                .add_to(pair, count, &mut sets)
+                .map_err(|bad| self.block.malformed(&section, &bad))?;
+        }
+        Ok(sets)
+    }
+
+    /// Computes the hashes of sets, decoding each label once; this also proves that the sets can be read.
+    fn hashes(&self, sets: &[u32]) -> Result<Vec<LabelHash>, TsdbError> {
+        let (block, index) = (self.block, self.index);
+        let reader = block.sets(index)?;
+        let mut used = RoaringBitmap::new();
+        let each = |take: &mut dyn FnMut(u32, &Vec<u32>)| {
+            reader
+                .each(sets.iter().copied(), take)
+                .map_err(|bad| block.malformed(&index.sets, &bad))
+        };
+        each(&mut |_, pairs| used.extend(pairs))?;
+        let mut of_pair: HashMap<u32, LabelHash, foldhash::fast::RandomState> = HashMap::default();
+        let dictionary = block.dictionary(index)?;
+        dictionary
+            .each(&used, &mut |id, name, value| {
+                of_pair.insert(id, LabelHash::of(name, value));
+            })
+            .map_err(|bad| block.malformed(&index.dictionary, &bad))?;
+        let mut hashes = Vec::with_capacity(sets.len());
+        each(&mut |_, pairs| hashes.push(pairs.iter().map(|pair| of_pair[pair]).sum()))?;
+        Ok(hashes)
+    }
+}
+
+impl ChosenColumns {
+    /// Returns the labels of the local set at `at`.
+    pub(crate) fn labels(&self, at: usize, block: &Block, index: &Index) -> &LabelSet {
+        // The same bytes were decoded for the hash: they cannot fail.
+        self.labels[at].get_or_init(|| block.label_set(index, self.sets[at]).unwrap_or_default())
+    }
+
+    /// Returns, for each local set, the hash of the labels that `grouping` keeps; computed once for all strips.
+    pub(crate) fn grouped(
+        &self,
+        grouping: &Grouping,
+        block: &Block,
+        index: &Index,
+    ) -> Arc<[LabelHash]> {
+        let mut cached = self.grouped.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, hashes)) = cached.as_ref().filter(|(other, _)| other == grouping) {
+            return Arc::clone(hashes);
+        }
+        let hash =
+            |at| narthex_model::storage::group_key_of(self.labels(at, block, index), grouping);
+        let hashes: Arc<[LabelHash]> = (0..self.sets.len()).map(hash).collect();
+        *cached = Some((grouping.clone(), Arc::clone(&hashes)));
+        hashes
+    }
+}

@@ -1,0 +1,234 @@
+//! Damaged files, failing disks, cut-off files: never wrong data, never a panic, and the rest is served.
+
+use super::super::format::{Footer, HEADER_LEN, SectionKind, TAIL_LEN, checksum};
+use super::super::fuzz::fuzz_block;
+use super::*;
+use crate::TsdbError;
+use crate::io::PowerLoss;
+use narthex_model::storage::{Context, Hints, Tile, TimeRange};
+use narthex_testkit::mutate::Mutator;
+use std::collections::BTreeMap;
+
+type Read = BTreeMap<LabelSet, Result<Vec<u64>, String>>;
+
+/// Reads every series on its own; `None` when the index cannot be read.
+fn read_all(block: &Arc<Block>) -> Result<Read, String> {
+    let ctx = Context::unlimited();
+    let selection = block
+        .select(&[], TimeRange::ALL, &ctx)
+        .map_err(|e| e.to_string())?;
+    let batches = selection
+        .batches(&Hints::default())
+        .map_err(|e| e.to_string())?;
+    let mut out = Read::new();
+    for batch in batches {
+        for series in 0..batch.len() {
+            let mut tile = Tile::default();
+            let read = batch.read(
+                &[series as u32],
+                TimeRange::ALL,
+                Layout::SeriesMajor,
+                &mut tile,
+                &ctx,
+            );
+            let bits = read.map(|()| tile.cells.iter().map(|c| c.to_bits()).collect());
+            out.insert(batch.labels(series), bits.map_err(|e| e.to_string()));
+        }
+    }
+    Ok(out)
+}
+
+fn with_file(io: &FaultyIo, meta: &BlockMeta, bytes: Vec<u8>) -> Arc<FaultyIo> {
+    let copy = disk();
+    copy.put(&Path::new(DIR).join(meta.file_name()), bytes);
+    let _ = io;
+    copy
+}
+
+#[test]
+fn a_flipped_byte_fails_what_it_touches_and_nothing_else() {
+    let io = disk();
+    let meta = write(&io, 1, &strips(5)).unwrap();
+    let path = Path::new(DIR).join(meta.file_name());
+    let good = io.bytes(&path).unwrap();
+    let want = read_all(&open(&io, &meta).unwrap()).unwrap();
+    assert!(want.values().all(Result::is_ok));
+    let footer_at = footer_at(&good);
+    let footer = Footer::decode(&good[footer_at..good.len() - TAIL_LEN]).unwrap();
+    let index_at = footer.sections[0].offset as usize;
+    // Every byte of the small parts, some of the pages and of the long sections.
+    let small = |at: &usize| *at < HEADER_LEN + 20 || *at >= footer_at || at.is_multiple_of(29);
+    for at in (0..good.len()).filter(small) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 1 << (at % 8);
+        let damaged = with_file(&io, &meta, bytes);
+        let block = match open(&damaged, &meta) {
+            Ok(block) => block,
+            Err(TsdbError::Corrupt { .. } | TsdbError::Version { .. }) => {
+                assert!(
+                    at < HEADER_LEN || at >= footer_at,
+                    "byte {at} is neither header nor footer"
+                );
+                continue;
+            }
+            Err(other) => panic!("byte {at}: {other}"),
+        };
+        assert!(
+            (HEADER_LEN..footer_at).contains(&at),
+            "byte {at} was not missed"
+        );
+        let damage = block.verify().unwrap();
+        assert_eq!(damage.len(), 1, "byte {at}: {damage:?}");
+        assert!(
+            damage[0].offset as usize <= at && damage[0].detail.contains("expected"),
+            "{damage:?}"
+        );
+        if at >= index_at {
+            // Postings are not needed without matchers, families never.
+            if let Ok(all) = read_all(&block) {
+                assert!(all == want, "byte {at}");
+            }
+            continue;
+        }
+        // One page: its series fail with the page's place, all others are served.
+        let got = read_all(&block).expect("the index is whole");
+        let failed: Vec<&String> = got.values().filter_map(|r| r.as_ref().err()).collect();
+        assert!(
+            !failed.is_empty() && failed.len() < got.len(),
+            "byte {at}: {} failed",
+            failed.len()
+        );
+        assert!(
+            failed
+                .iter()
+                .all(|e| e.contains(&format!("corrupt at byte {}", damage[0].offset)))
+        );
+        assert!(
+            got.iter()
+                .all(|(labels, read)| read.is_err() || read == &want[labels])
+        );
+    }
+}
+
+fn footer_at(file: &[u8]) -> usize {
+    let tail = &file[file.len() - TAIL_LEN..];
+    let len = u32::from_le_bytes(tail[..4].try_into().unwrap()) as usize;
+    file.len() - TAIL_LEN - len
+}
+
+#[test]
+fn cut_off_files_do_not_open() {
+    let io = disk();
+    let meta = write(&io, 1, &strips(6)[4..]).unwrap();
+    let good = io.bytes(&Path::new(DIR).join(meta.file_name())).unwrap();
+    for len in 0..good.len() {
+        let cut = with_file(&io, &meta, good[..len].to_vec());
+        assert!(
+            matches!(open(&cut, &meta), Err(TsdbError::Corrupt { .. })),
+            "{len} of {} bytes",
+            good.len()
+        );
+    }
+}
+
+#[test]
+fn a_block_appears_whole_or_not_at_all() {
+    let strips = strips(7);
+    let io = disk();
+    write(&io, 1, &strips).unwrap();
+    let operations = io.operations();
+    assert!(operations >= 9, "{operations}");
+    for at in 0..operations {
+        for torn in [false, true] {
+            let io = disk();
+            if torn {
+                io.tear_operation(at, 100);
+            } else {
+                io.fail_operation(at);
+            }
+            let outcome = write(&io, 1, &strips);
+            io.power_loss(PowerLoss::DropUnsynced);
+            let name = BlockMeta {
+                id: BlockId(1),
+                ..BlockMeta::default()
+            };
+            match (outcome, open(&io, &name)) {
+                (Ok(_), Ok(block)) => assert_eq!(block.verify().unwrap(), []),
+                (Err(_), Err(_)) => {}
+                (Ok(_), Err(lost)) => {
+                    panic!("acknowledged and lost with a failure at {at}: {lost}")
+                }
+                // The last step failed after the name was durable: complete, but the caller was told no.
+                (Err(_), Ok(block)) => assert_eq!(block.verify().unwrap(), []),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_with_the_path() {
+    let io = disk();
+    io.set_capacity(500);
+    let error = write(&io, 1, &strips(7)).unwrap_err();
+    assert!(
+        error.to_string().starts_with("write /data/blocks/"),
+        "{error}"
+    );
+}
+
+/// Recomputes the checksums of sections and footer, so that damage behind them is reached.
+fn mend(bytes: &mut Vec<u8>) {
+    if bytes.len() < HEADER_LEN + TAIL_LEN {
+        return;
+    }
+    let tail = bytes.len() - TAIL_LEN;
+    let len = u32::from_le_bytes(bytes[tail..tail + 4].try_into().unwrap()) as usize;
+    let Some(start) = tail.checked_sub(len) else {
+        return;
+    };
+    let Ok(mut footer) = Footer::decode(&bytes[start..tail]) else {
+        return;
+    };
+    for place in &mut footer.sections {
+        let end = place.offset.saturating_add(place.len);
+        if let Some(section) = usize::try_from(end)
+            .ok()
+            .and_then(|end| bytes.get(place.offset as usize..end))
+        {
+            place.crc = checksum(section);
+        }
+    }
+    bytes.truncate(start);
+    bytes.extend_from_slice(&footer.encode());
+}
+
+#[test]
+fn damaged_blocks_never_panic() {
+    let io = disk();
+    let mut corpus = vec![];
+    for (id, range) in [(1, 0..7), (2, 3..5), (3, 4..6)] {
+        let meta = write(&io, id, &strips(8)[range]).unwrap();
+        corpus.push(io.bytes(&Path::new(DIR).join(meta.file_name())).unwrap());
+    }
+    let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
+    Mutator::new(11).run(&corpus[1..], 400, |data| fuzz_block(data, |_| {}));
+    Mutator::new(12).run(&corpus[1..], 1500, |data| fuzz_block(data, mend));
+}
+
+#[test]
+fn damage_inside_each_section_is_refused_even_with_good_checksums() {
+    let io = disk();
+    let meta = write(&io, 2, &strips(8)[3..5]).unwrap();
+    let good = io.bytes(&Path::new(DIR).join(meta.file_name())).unwrap();
+    let footer = Footer::decode(&good[footer_at(&good)..good.len() - TAIL_LEN]).unwrap();
+    assert_eq!(footer.sections.len(), SectionKind::ALL.len());
+    let mut rng = SplitMix64::new(3);
+    for place in &footer.sections {
+        for _ in 0..150 {
+            let mut bytes = good.clone();
+            let at = place.offset as usize + rng.index(place.len as usize);
+            bytes[at] = rng.next_u64() as u8;
+            fuzz_block(&bytes, mend);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Sizes and speeds, on demand: `cargo test --release -p narthex-tsdb --lib block::tests::measure -- --ignored --nocapture`.
+
+use super::*;
+use crate::io::RealIo;
+use narthex_model::Matcher;
+use narthex_model::storage::{Context, Hints, Tile, TimeRange};
+use narthex_testkit::TempDir;
+use std::time::Instant;
+
+const STRIPS: usize = 850;
+const COLUMNS: usize = 588;
+const ROWS: usize = 240;
+
+/// One target of the fleet: 24 counters, 12 buckets cumulated, 12 gauges with three decimals, and again.
+fn target(seed: u64, cells: &mut [f64]) {
+    let mut rng = SplitMix64::new(seed * 7919 + 1);
+    let mut level: Vec<u64> = (0..COLUMNS).map(|_| rng.below(1000)).collect();
+    for row in cells.chunks_exact_mut(COLUMNS) {
+        let mut sum = 0;
+        for (c, (out, level)) in row.iter_mut().zip(&mut level).enumerate() {
+            *out = match c % 48 {
+                0..24 => {
+                    *level += rng.below(16);
+                    *level as f64
+                }
+                k @ 24..36 => {
+                    sum = if k == 24 { 0 } else { sum };
+                    *level += rng.below(4);
+                    sum += *level;
+                    sum as f64
+                }
+                _ => rng.below(100_000) as f64 / 1000.0,
+            };
+        }
+    }
+}
+
+fn fleet_sets() -> Vec<LabelSet> {
+    (0..COLUMNS)
+        .map(|c| {
+            let (handler, k) = (format!("/api/v1/resource{:02}", c / 48), c % 48);
+            let (method, code) = (
+                ["GET", "POST", "PUT", "DELETE"][k / 6 % 4],
+                ["200", "201", "400", "404", "500", "503"][k % 6],
+            );
+            match k {
+                0..24 => LabelSet::new([
+                    ("__name__", "app_http_requests_total"),
+                    ("handler", &*handler),
+                    ("method", method),
+                    ("code", code),
+                ]),
+                24..36 => LabelSet::new([
+                    ("__name__", "app_http_request_duration_seconds_bucket"),
+                    ("handler", &*handler),
+                    ("le", &*format!("{}", 0.005 * f64::from(1 << (k - 24)))),
+                ]),
+                _ => LabelSet::new([
+                    ("__name__", "app_queue_length"),
+                    ("queue", &*format!("q{:02}-{k}", c / 48)),
+                ]),
+            }
+        })
+        .collect()
+}
+
+#[test]
+#[ignore = "measures: run it in release, alone"]
+fn the_fleet() {
+    let dir = TempDir::new("block-measure");
+    let sets = fleet_sets();
+    let columns: Vec<ColumnInput<'_>> = sets
+        .iter()
+        .map(|set| ColumnInput {
+            set,
+            family: None,
+            start_times: &[],
+        })
+        .collect();
+    let io: Arc<dyn Io> = Arc::new(RealIo);
+    let mut writer = BlockWriter::new(Arc::clone(&io), dir.path(), BlockId(1), 0, vec![]).unwrap();
+    let times_ms: Vec<i64> = (0..ROWS as i64)
+        .map(|r| 1_700_000_000_000 + r * 15_000)
+        .collect();
+    let mut cells = vec![0.0; ROWS * COLUMNS];
+    let mut ns = 0;
+    for s in 0..STRIPS {
+        target(s as u64, &mut cells);
+        let instance = format!("10.0.{}.{}:8080", s / 256, s % 256);
+        let common = LabelSet::new([
+            ("instance", &*instance),
+            ("job", "app"),
+            ("namespace", &*format!("ns-{:02}", s % 12)),
+            ("service", &*format!("svc-{:03}", s % 40)),
+            (
+                "pod",
+                &*format!(
+                    "svc-{:03}-{:08x}-{:05x}",
+                    s % 40,
+                    s * 2_654_435_761 % 0xffff_ffff,
+                    s * 31
+                ),
+            ),
+            ("node", &*format!("node-{:03}", s % 97)),
+        ]);
+        let begin = Instant::now();
+        let strip = StripInput {
+            common: &common,
+            columns: &columns,
+            times_ms: &times_ms,
+            cells: &cells,
+            layout: Layout::TimeMajor,
+            histograms: &[],
+        };
+        writer.add_strip(&strip).unwrap();
+        ns += begin.elapsed().as_nanos();
+    }
+    let pages = writer.bytes();
+    let begin = Instant::now();
+    let meta = writer.finish().unwrap();
+    let samples = meta.samples as f64;
+    println!(
+        "{} strips x {COLUMNS} x {ROWS}: {:.4} B a sample in all, index {:.2} B a series, encode and write {:.2} ns a sample, finish {:?}",
+        meta.strips,
+        meta.bytes as f64 / samples,
+        (meta.bytes - pages) as f64 / meta.series as f64,
+        ns as f64 / samples,
+        begin.elapsed(),
+    );
+    read_back(&io, &dir.path().join(meta.file_name()));
+}
+
+fn read_back(io: &Arc<dyn Io>, path: &Path) {
+    let cache = Arc::new(BlockCache::new(256 << 20));
+    let block = Arc::new(Block::open(&**io, path, &cache).unwrap());
+    let ctx = Context::unlimited();
+    let name = |name| vec![Matcher::equal("__name__", name)];
+    let queries = [
+        ("all counters", name("app_http_requests_total")),
+        (
+            "one series a target",
+            [
+                name("app_http_requests_total"),
+                vec![
+                    Matcher::equal("handler", "/api/v1/resource03"),
+                    Matcher::equal("method", "GET"),
+                    Matcher::equal("code", "200"),
+                ],
+            ]
+            .concat(),
+        ),
+        (
+            "one series",
+            [
+                name("app_queue_length"),
+                vec![
+                    Matcher::equal("instance", "10.0.1.3:8080"),
+                    Matcher::equal("queue", "q00-40"),
+                ],
+            ]
+            .concat(),
+        ),
+    ];
+    for (what, matchers) in queries {
+        for round in ["first", "again"] {
+            let begin = Instant::now();
+            let selection = block.select(&matchers, TimeRange::ALL, &ctx).unwrap();
+            let batches = selection.batches(&Hints::default()).unwrap();
+            let selected = begin.elapsed();
+            let mut tile = Tile::default();
+            let mut cells = 0;
+            let begin = Instant::now();
+            for batch in &batches {
+                let all: Vec<u32> = (0..batch.len() as u32).collect();
+                batch
+                    .read(&all, TimeRange::ALL, Layout::TimeMajor, &mut tile, &ctx)
+                    .unwrap();
+                cells += tile.cells.len();
+            }
+            let read = begin.elapsed();
+            println!(
+                "{what}, {round}: {} series, select {selected:?}, read {read:?} = {:.2} ns a sample",
+                selection.estimate().series,
+                read.as_nanos() as f64 / cells as f64
+            );
+        }
+    }
+    println!("cache {} MB", cache.used_bytes() >> 20);
+}

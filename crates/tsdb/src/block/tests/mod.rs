@@ -1,0 +1,210 @@
+//! Blocks against a plain model: a list of strips of cells.
+
+mod damage;
+mod golden;
+mod measure;
+mod round_trip;
+
+use super::*;
+use crate::io::{FaultyIo, Io};
+use narthex_chunks::histogram::encode_histogram;
+use narthex_model::storage::Layout;
+use narthex_model::{Family, Histogram, LabelSet, MetricType, cell};
+use narthex_testkit::rng::SplitMix64;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(super) const DIR: &str = "/data/blocks";
+
+/// A strip as the model keeps it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plain {
+    pub(super) common: LabelSet,
+    pub(super) times_ms: Vec<i64>,
+    pub(super) columns: Vec<PlainColumn>,
+    pub(super) histograms: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct PlainColumn {
+    pub(super) set: LabelSet,
+    pub(super) family: Option<Family>,
+    pub(super) start_times: Vec<(u32, i64)>,
+    pub(super) cells: Vec<f64>,
+}
+
+/// Makes strips of several shapes: targets that share columns, one with labels of its own, a narrow one, a gap.
+pub(super) fn strips(seed: u64) -> Vec<Plain> {
+    let mut rng = SplitMix64::new(seed);
+    let mut out = vec![];
+    for s in 0..7usize {
+        let rows = [40, 40, 40, 25, 3, 1, 60][s];
+        let columns = [50, 50, 49, 70, 2, 5, 1][s];
+        let instance = format!("host-{s}:9100");
+        let common = match s {
+            3 => LabelSet::empty(),
+            4 => LabelSet::new([("job", "tiny")]),
+            _ => LabelSet::new([
+                ("instance", &*instance),
+                ("job", if s < 3 { "node" } else { "other" }),
+            ]),
+        };
+        let start = 1_700_000_000_000 + s as i64 * 60_000;
+        let times_ms = (0..rows as i64)
+            .map(|r| start + r * 15_000 + i64::from(r % 5 == 2))
+            .collect();
+        let mut strip = Plain {
+            common,
+            times_ms,
+            ..Plain::default()
+        };
+        for c in 0..columns {
+            let column = column(s, c, rows, &mut rng, &mut strip.histograms);
+            strip.columns.push(column);
+        }
+        out.push(strip);
+    }
+    out
+}
+
+fn column(
+    s: usize,
+    c: usize,
+    rows: usize,
+    rng: &mut SplitMix64,
+    histograms: &mut Vec<Vec<u8>>,
+) -> PlainColumn {
+    let name = ["requests_total", "latency_seconds", "up", "temperature"][c % 4];
+    let (code, own) = (format!("{}", 200 + c / 4), format!("pod-{c:04}"));
+    let mut labels = vec![("__name__", name), ("code", &*code)];
+    if s == 3 {
+        labels.extend([("pod", &*own), ("job", "kube")]);
+    }
+    let set = LabelSet::new(labels);
+    let family = Family {
+        name: name.into(),
+        metric_type: [
+            MetricType::Counter,
+            MetricType::Histogram,
+            MetricType::Gauge,
+            MetricType::Unknown,
+        ][c % 4],
+        unit: "".into(),
+        help: format!("What {name} says.").into(),
+    };
+    let mut level = rng.below(1000);
+    let mut cells: Vec<f64> = (0..rows)
+        .map(|r| match c % 4 {
+            0 => {
+                level += rng.below(16);
+                level as f64
+            }
+            1 if c % 8 == 1 => {
+                histograms.push(histogram(rng.below(100)));
+                cell::histogram(histograms.len() as u32 - 1)
+            }
+            1 => rng.unit_f64(),
+            2 => 1.0,
+            _ => [
+                cell::ABSENT,
+                cell::STALE,
+                -0.0,
+                f64::NAN,
+                rng.below(100_000) as f64 / 1000.0,
+            ][(r + c / 4) % 5],
+        })
+        .collect();
+    if s == 2 && c == 10 {
+        cells.fill(cell::ABSENT);
+    }
+    let start_times = if c % 8 == 4 {
+        vec![(0, 77), (rows as u32 / 2, 1_700_000_000_123)]
+    } else {
+        vec![]
+    };
+    PlainColumn {
+        set,
+        family: (!c.is_multiple_of(3)).then_some(family),
+        start_times,
+        cells,
+    }
+}
+
+fn histogram(count: u64) -> Vec<u8> {
+    let h = Histogram {
+        count: count as f64,
+        sum: count as f64 / 3.0,
+        integer_counts: true,
+        ..Histogram::default()
+    };
+    let mut bytes = vec![];
+    encode_histogram(&h, &mut bytes);
+    bytes
+}
+
+pub(super) fn disk() -> Arc<FaultyIo> {
+    let io = FaultyIo::new();
+    io.create_dir_all(Path::new(DIR))
+        .expect("a disk without faults");
+    Arc::new(io)
+}
+
+/// Writes `strips`; every other one column by column.
+pub(super) fn write(
+    io: &Arc<FaultyIo>,
+    id: u128,
+    strips: &[Plain],
+) -> Result<BlockMeta, crate::TsdbError> {
+    let io: Arc<dyn Io> = Arc::<FaultyIo>::clone(io);
+    let mut writer = BlockWriter::new(io, Path::new(DIR), BlockId(id), 0, vec![])?;
+    for (s, strip) in strips.iter().enumerate() {
+        let histograms: Vec<&[u8]> = strip.histograms.iter().map(Vec::as_slice).collect();
+        let inputs: Vec<ColumnInput<'_>> = strip
+            .columns
+            .iter()
+            .map(|c| ColumnInput {
+                set: &c.set,
+                family: c.family.as_ref(),
+                start_times: &c.start_times,
+            })
+            .collect();
+        if s % 3 == 0 {
+            writer.begin_strip(&strip.common, &strip.times_ms);
+            for (input, column) in inputs.iter().zip(&strip.columns) {
+                writer.add_column(*input, &column.cells, &histograms)?;
+            }
+            writer.end_strip()?;
+            continue;
+        }
+        let (rows, columns) = (strip.times_ms.len(), strip.columns.len());
+        let layout = if s % 3 == 1 {
+            Layout::TimeMajor
+        } else {
+            Layout::SeriesMajor
+        };
+        let mut cells = vec![0.0; rows * columns];
+        for (c, column) in strip.columns.iter().enumerate() {
+            for (r, value) in column.cells.iter().enumerate() {
+                cells[if layout == Layout::TimeMajor {
+                    r * columns + c
+                } else {
+                    c * rows + r
+                }] = *value;
+            }
+        }
+        writer.add_strip(&StripInput {
+            common: &strip.common,
+            columns: &inputs,
+            times_ms: &strip.times_ms,
+            cells: &cells,
+            layout,
+            histograms: &histograms,
+        })?;
+    }
+    writer.finish()
+}
+
+pub(super) fn open(io: &Arc<FaultyIo>, meta: &BlockMeta) -> Result<Arc<Block>, crate::TsdbError> {
+    let path = Path::new(DIR).join(meta.file_name());
+    Block::open(&**io, &path, &Arc::new(BlockCache::new(1 << 20))).map(Arc::new)
+}

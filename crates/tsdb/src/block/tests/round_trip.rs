@@ -1,0 +1,433 @@
+//! What is written comes back: cells, labels, keys, lists, whatever is asked and however.
+
+use super::*;
+use narthex_chunks::column::decode_column;
+use narthex_chunks::histogram::decode_histogram;
+use narthex_model::cell::Cell;
+use narthex_model::storage::{
+    Budget, Context, Grouping, Hints, SeriesQuery, Stop, StopReason, StorageError, Tile, TimeRange,
+    group_key_of,
+};
+use narthex_model::{LabelHash, MatchOp, Matcher};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Time, bits or histogram, start time.
+type Samples = Vec<(i64, String, i64)>;
+
+fn show(value: f64, histogram: Option<&Histogram>) -> Option<String> {
+    match Cell::of(value) {
+        Cell::Absent => None,
+        Cell::Histogram(_) => Some(format!(
+            "{:?}",
+            histogram.expect("a histogram cell has one")
+        )),
+        Cell::Stale | Cell::Float(_) => Some(format!("{:016x}", value.to_bits())),
+    }
+}
+
+/// Returns what the model says.
+fn expected(
+    strips: &[Plain],
+    matchers: &[Matcher],
+    range: TimeRange,
+) -> BTreeMap<LabelSet, Samples> {
+    let mut out = BTreeMap::new();
+    for strip in strips {
+        let overlaps = strip.times_ms.iter().any(|_| true)
+            && range.overlaps(TimeRange::new(
+                strip.times_ms[0],
+                strip.times_ms[strip.times_ms.len() - 1],
+            ));
+        for column in strip.columns.iter().filter(|_| overlaps) {
+            let labels = strip.common.union(&column.set);
+            let matches = matchers
+                .iter()
+                .all(|m| m.matches(labels.get(&m.name).unwrap_or_default()));
+            if !matches || column.cells.iter().all(|c| cell::is_absent(*c)) {
+                continue;
+            }
+            let mut samples: Samples = vec![];
+            for (r, value) in column.cells.iter().enumerate() {
+                let histogram = match Cell::of(*value) {
+                    Cell::Histogram(i) => {
+                        Some(decode_histogram(&strip.histograms[i as usize]).unwrap())
+                    }
+                    _ => None,
+                };
+                let started = column
+                    .start_times
+                    .iter()
+                    .rev()
+                    .find(|(from, _)| *from as usize <= r);
+                let time_ms = strip.times_ms[r];
+                if let Some(shown) =
+                    show(*value, histogram.as_ref()).filter(|_| range.contains(time_ms))
+                {
+                    samples.push((time_ms, shown, started.map_or(0, |s| s.1)));
+                }
+            }
+            out.insert(labels, samples);
+        }
+    }
+    out
+}
+
+fn grouping(without: bool, names: &[&str]) -> Grouping {
+    Grouping {
+        without,
+        names: names.iter().map(|n| (*n).into()).collect(),
+    }
+}
+
+/// Returns what the block says, reading all series of a batch at once, reversed, and one by one.
+fn found(
+    block: &Arc<Block>,
+    matchers: &[Matcher],
+    range: TimeRange,
+    layout: Layout,
+) -> BTreeMap<LabelSet, Samples> {
+    let ctx = Context::unlimited();
+    let selection = block.select(matchers, range, &ctx).unwrap();
+    let hints = Hints {
+        start_times: true,
+        ..Hints::default()
+    };
+    let batches = selection.batches(&hints).unwrap();
+    let series: usize = batches.iter().map(|b| b.len()).sum();
+    assert_eq!(selection.estimate().series, series as u64);
+    let mut out = BTreeMap::new();
+    let mut tile = Tile::default();
+    for batch in &batches {
+        let reversed: Vec<u32> = (0..batch.len() as u32).rev().collect();
+        batch
+            .read(&reversed, range, layout, &mut tile, &ctx)
+            .unwrap();
+        assert_eq!(tile.times_ms.len(), batch.rows(range));
+        check_facts(&tile);
+        for (at, &series) in reversed.iter().enumerate() {
+            let labels = batch.labels(series as usize);
+            let samples = samples(&tile, at);
+            let mut alone = Tile::default();
+            batch
+                .read(&[series], range, Layout::SeriesMajor, &mut alone, &ctx)
+                .unwrap();
+            assert_eq!(self::samples(&alone, 0), samples);
+            assert_eq!(batch.identity(series as usize), labels.hash());
+            for grouping in [
+                grouping(false, &["job", "code"]),
+                grouping(true, &["code", "pod"]),
+            ] {
+                let key = batch.group_key(series as usize, &grouping);
+                assert_eq!(key, group_key_of(&labels, &grouping), "{labels}");
+            }
+            let job = labels.get("job").map(str::to_owned);
+            assert_eq!(batch.label(series as usize, "job").map(String::from), job);
+            out.insert(labels, samples);
+        }
+    }
+    assert_eq!(out.len(), series, "every identity once");
+    out
+}
+
+fn samples(tile: &Tile, series: usize) -> Samples {
+    let cells = (0..tile.times_ms.len()).map(|row| (row, tile.get(row, series)));
+    let shown = cells.filter_map(|(row, value)| {
+        let histogram = match Cell::of(value) {
+            Cell::Histogram(i) => Some(&*tile.histograms[i as usize]),
+            _ => None,
+        };
+        Some((
+            tile.times_ms[row],
+            show(value, histogram)?,
+            tile.start_times_ms[tile.at(row, series)],
+        ))
+    });
+    shown.collect()
+}
+
+fn check_facts(tile: &Tile) {
+    assert!(!tile.facts.all_floats || tile.cells.iter().all(|c| cell::is_float(*c)));
+    assert_eq!(tile.facts.no_histograms, tile.histograms.is_empty());
+    if tile.facts.no_decrease {
+        for series in 0..tile.series {
+            let cells: Vec<f64> = (0..tile.times_ms.len())
+                .map(|row| tile.get(row, series))
+                .collect();
+            assert!(cells.is_sorted(), "{cells:?}");
+        }
+    }
+}
+
+fn matchers() -> Vec<Vec<Matcher>> {
+    let m = |op, name: &str, value: &str| Matcher::new(op, name, value).unwrap();
+    use MatchOp::{Equal, NotEqual, NotRegex, Regex};
+    vec![
+        vec![],
+        vec![m(Equal, "__name__", "up")],
+        vec![
+            m(Equal, "job", "node"),
+            m(Equal, "__name__", "requests_total"),
+        ],
+        vec![m(NotEqual, "job", "node")],
+        vec![m(Equal, "pod", "")],
+        vec![m(NotEqual, "pod", "")],
+        vec![m(Regex, "pod", "pod-000[1-3]|")],
+        vec![
+            m(Regex, "pod", "pod-0001|pod-0017|nope"),
+            m(NotRegex, "code", "2.5"),
+        ],
+        vec![
+            m(Regex, "instance", "host-[02].*"),
+            m(Regex, "code", "20[13]"),
+        ],
+        vec![m(NotRegex, "instance", "host-[02].*")],
+        vec![m(Equal, "nope", "")],
+        vec![m(Equal, "nope", "x")],
+        vec![
+            m(Regex, "instance", "host-6.*"),
+            m(Equal, "instance", "host-1:9100"),
+        ],
+    ]
+}
+
+#[test]
+fn selections_agree_with_the_model() {
+    let strips = strips(1);
+    let io = disk();
+    let meta = write(&io, 1, &strips).unwrap();
+    let block = open(&io, &meta).unwrap();
+    assert_eq!(block.meta(), &meta);
+    let start = strips[0].times_ms[0];
+    let ranges = [
+        TimeRange::ALL,
+        TimeRange::new(start + 30_000, start + 300_000),
+        TimeRange::new(start + 30_001, start + 30_002),
+        TimeRange::new(0, start - 1),
+        TimeRange::new(start + 60_000 * 6, i64::MAX),
+    ];
+    for matchers in matchers() {
+        for range in ranges {
+            let want = expected(&strips, &matchers, range);
+            for layout in [Layout::SeriesMajor, Layout::TimeMajor] {
+                assert_eq!(
+                    found(&block, &matchers, range, layout),
+                    want,
+                    "{matchers:?} {range:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn meta_counts_what_is_there() {
+    let strips = strips(1);
+    let io = disk();
+    let meta = write(&io, 9, &strips).unwrap();
+    let all = expected(&strips, &[], TimeRange::ALL);
+    assert_eq!(meta.series, all.len() as u64);
+    assert_eq!(
+        meta.samples,
+        all.values().map(|s| s.len() as u64).sum::<u64>()
+    );
+    assert_eq!(meta.strips, 7);
+    assert_eq!(
+        meta.min_time_ms,
+        strips.iter().map(|s| s.times_ms[0]).min().unwrap()
+    );
+    assert_eq!(
+        meta.max_time_ms,
+        strips
+            .iter()
+            .flat_map(|s| &s.times_ms)
+            .copied()
+            .max()
+            .unwrap()
+    );
+    assert_eq!((meta.level, &*meta.sources), (0, &[BlockId(9)][..]));
+    assert_eq!(io.paths().len(), 1);
+    assert_eq!(meta.bytes, io.used_bytes());
+}
+
+#[test]
+fn listings_agree_with_the_model() {
+    let strips = strips(2);
+    let io = disk();
+    let block = open(&io, &write(&io, 1, &strips).unwrap()).unwrap();
+    let ctx = Context::unlimited();
+    for matchers in matchers() {
+        let any_of = if matchers.is_empty() {
+            vec![]
+        } else {
+            vec![matchers.clone(), vec![Matcher::equal("code", "201")]]
+        };
+        let query = SeriesQuery {
+            any_of: any_of.clone(),
+            range: TimeRange::ALL,
+            limit: None,
+        };
+        let mut want: BTreeSet<LabelSet> = BTreeSet::new();
+        for matchers in if any_of.is_empty() {
+            vec![vec![]]
+        } else {
+            any_of
+        } {
+            want.extend(expected(&strips, &matchers, TimeRange::ALL).into_keys());
+        }
+        let mut series = BTreeSet::new();
+        block.series(&query, &ctx, &mut series).unwrap();
+        assert_eq!(series, want);
+        let mut names = BTreeSet::new();
+        block.label_names(&query, &ctx, &mut names).unwrap();
+        let of = |set: &LabelSet| set.iter().map(|l| l.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(names, want.iter().flat_map(of).collect());
+        for name in ["code", "job", "pod", "nope"] {
+            let mut values = BTreeSet::new();
+            block.label_values(name, &query, &ctx, &mut values).unwrap();
+            assert_eq!(
+                values,
+                want.iter()
+                    .filter_map(|s| s.get(name))
+                    .map(str::to_owned)
+                    .collect()
+            );
+        }
+    }
+    let families = block.families().unwrap();
+    assert_eq!(families.len(), 4);
+    assert!(families.is_sorted_by(|a, b| a.name < b.name));
+    assert_eq!(&*families[1].help, "What requests_total says.");
+    assert_eq!(families[1].metric_type, MetricType::Counter);
+}
+
+#[test]
+fn strips_can_be_streamed_in_order_for_a_merge() {
+    let strips = strips(3);
+    let io = disk();
+    let block = open(&io, &write(&io, 1, &strips).unwrap()).unwrap();
+    for (s, plain) in (0u32..).zip(&strips) {
+        let strip = block.strip(s).unwrap();
+        assert_eq!(
+            (&strip.common, &strip.times_ms),
+            (&plain.common, &plain.times_ms)
+        );
+        let columns: Vec<&PlainColumn> = plain
+            .columns
+            .iter()
+            .filter(|c| !c.cells.iter().all(|v| cell::is_absent(*v)))
+            .collect();
+        let mut seen = 0;
+        block
+            .strip_chunks(&strip, |at, chunk, starts| {
+                assert_eq!(strip.sets[at], columns[at].set);
+                assert_eq!(starts, columns[at].start_times);
+                let mut cells = vec![0.0; plain.times_ms.len()];
+                decode_column(chunk, &mut cells, &mut vec![]).unwrap();
+                assert_eq!(
+                    cell::is_stale(cells[0]),
+                    cell::is_stale(columns[at].cells[0])
+                );
+                seen += 1;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(seen, columns.len());
+    }
+    assert!(block.strip(7).is_err());
+}
+
+#[test]
+fn budgets_and_stops_are_respected() {
+    let io = disk();
+    let block = open(&io, &write(&io, 1, &strips(4)).unwrap()).unwrap();
+    let budget = Budget::new("query", 3000);
+    let ctx = Context {
+        budget: budget.clone(),
+        stop: Stop::never(),
+    };
+    let over = block.select(&[], TimeRange::ALL, &ctx).unwrap_err();
+    assert!(matches!(over, StorageError::OverBudget(_)), "{over}");
+    assert_eq!(budget.used_bytes(), 0);
+    let roomy = Context {
+        budget: Budget::new("query", 1 << 20),
+        stop: Stop::never(),
+    };
+    let selection = block.select(&[], TimeRange::ALL, &roomy).unwrap();
+    assert!(roomy.budget.used_bytes() > 3000);
+    let batches = selection.batches(&Hints::default()).unwrap();
+    drop(selection);
+    assert!(roomy.budget.used_bytes() > 3000, "batches hold it");
+    roomy.stop.stop(StopReason::Canceled);
+    let stopped = batches[0].read(
+        &[0],
+        TimeRange::ALL,
+        Layout::SeriesMajor,
+        &mut Tile::default(),
+        &roomy,
+    );
+    assert!(matches!(
+        stopped,
+        Err(StorageError::Stopped(StopReason::Canceled))
+    ));
+    drop(batches);
+    assert_eq!(roomy.budget.used_bytes(), 0);
+}
+
+#[test]
+fn empty_blocks_and_sets_are_fine() {
+    let io = disk();
+    let none = open(&io, &write(&io, 1, &[]).unwrap()).unwrap();
+    assert!(found(&none, &[], TimeRange::ALL, Layout::TimeMajor).is_empty());
+    assert_eq!(none.verify().unwrap(), []);
+    let lone = Plain {
+        times_ms: vec![5],
+        columns: vec![PlainColumn {
+            cells: vec![1.0],
+            ..PlainColumn::default()
+        }],
+        ..Plain::default()
+    };
+    let gone = Plain {
+        times_ms: vec![5],
+        columns: vec![PlainColumn {
+            cells: vec![cell::ABSENT],
+            ..PlainColumn::default()
+        }],
+        ..Plain::default()
+    };
+    let block = open(&io, &write(&io, 2, &[gone, lone]).unwrap()).unwrap();
+    assert_eq!((block.meta().strips, block.meta().series), (1, 1));
+    let all = found(&block, &[], TimeRange::ALL, Layout::TimeMajor);
+    assert_eq!(
+        all.keys().next().map(LabelSet::hash),
+        Some(LabelHash::EMPTY)
+    );
+}
+
+#[test]
+fn wide_strips_span_pages_and_share_the_cache() {
+    let rows = 50;
+    let mut rng = SplitMix64::new(8);
+    let columns = (0..3000).map(|c| PlainColumn {
+        set: LabelSet::new([("__name__", "m"), ("i", &*c.to_string())]),
+        cells: (0..rows).map(|_| rng.unit_f64()).collect(),
+        ..PlainColumn::default()
+    });
+    let strip = Plain {
+        times_ms: (0..rows).map(|r| r * 10).collect(),
+        columns: columns.collect(),
+        ..Plain::default()
+    };
+    let io = disk();
+    let block = open(&io, &write(&io, 1, std::slice::from_ref(&strip)).unwrap()).unwrap();
+    let one = [Matcher::equal("i", "2999")];
+    let range = TimeRange::new(100, 250);
+    assert_eq!(
+        found(&block, &one, range, Layout::TimeMajor),
+        expected(std::slice::from_ref(&strip), &one, range)
+    );
+    assert_eq!(
+        found(&block, &[], range, Layout::TimeMajor),
+        expected(&[strip], &[], range)
+    );
+}

@@ -1,0 +1,381 @@
+//! Writes a block: strips one after the other, columns one after the other, then the index and the footer.
+//!
+//! **Invariant:** the block's name appears only when all its bytes and the name are durable; a writer that is
+//! dropped before leaves nothing but a temporary file, which the start of the database removes.
+
+use super::format::{Footer, MAX_ROWS, SectionKind, SectionPlace, checksum, header};
+use super::meta::{BlockId, BlockMeta};
+use super::page::PageBuilder;
+use super::strips::{PagePlace, StripEntry, push_run};
+use super::{dictionary, postings, sets, strips};
+use crate::bytes::{put_bytes, put_varint};
+use crate::error::{TsdbError, io_error};
+use crate::io::{AppendFile, Io};
+use narthex_chunks::column::ColumnEncoder;
+use narthex_chunks::times::encode_times;
+use narthex_model::storage::Layout;
+use narthex_model::{Family, Label, LabelSet, cell};
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes collected before they are handed to the file.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// One series of a strip.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnInput<'a> {
+    /// The labels the series has beyond the strip's common ones.
+    pub set: &'a LabelSet,
+    /// The family it belongs to, when known.
+    pub family: Option<&'a Family>,
+    /// From which row on its counter's start time holds (row, ms), rows ascending; empty when unknown.
+    pub start_times: &'a [(u32, i64)],
+}
+
+/// Series that share one time axis, with all their cells.
+#[derive(Clone, Copy, Debug)]
+pub struct StripInput<'a> {
+    /// The labels all series share.
+    pub common: &'a LabelSet,
+    /// The series.
+    pub columns: &'a [ColumnInput<'a>],
+    /// The time of each row, strictly ascending.
+    pub times_ms: &'a [i64],
+    /// One cell a row and column.
+    pub cells: &'a [f64],
+    /// How `cells` lie.
+    pub layout: Layout,
+    /// The encoded histograms that cells refer to.
+    pub histograms: &'a [&'a [u8]],
+}
+
+/// Name, type, unit, help.
+type FamilyKey = (Arc<str>, &'static str, Arc<str>, Arc<str>);
+
+/// Writes one block.
+#[derive(Debug)]
+pub struct BlockWriter {
+    io: Arc<dyn Io>,
+    dir: PathBuf,
+    temporary: PathBuf,
+    file: Arc<dyn AppendFile>,
+    buffer: Vec<u8>,
+    written: u64,
+    meta: BlockMeta,
+    sets: Vec<LabelSet>,
+    set_ids: HashMap<LabelSet, u32, foldhash::fast::RandomState>,
+    families: BTreeSet<FamilyKey>,
+    strips: Vec<StripEntry>,
+    open: Option<StripEntry>,
+    page: PageBuilder,
+    encoder: ColumnEncoder,
+}
+
+impl BlockWriter {
+    /// Begins a block in `dir`, which exists; `sources` are the blocks it replaces.
+    ///
+    /// # Errors
+    /// Fails when the temporary file cannot be created.
+    pub fn new(
+        io: Arc<dyn Io>,
+        dir: &Path,
+        id: BlockId,
+        level: u8,
+        sources: Vec<BlockId>,
+    ) -> Result<Self, TsdbError> {
+        let sources = if sources.is_empty() {
+            vec![id]
+        } else {
+            sources
+        };
+        let meta = BlockMeta {
+            id,
+            level,
+            sources,
+            ..BlockMeta::default()
+        };
+        let temporary = dir.join(format!("{}.tmp", meta.file_name()));
+        let file = io
+            .create(&temporary)
+            .map_err(io_error(&temporary, "create"))?;
+        Ok(Self {
+            io,
+            dir: dir.to_owned(),
+            temporary,
+            file,
+            buffer: header().to_vec(),
+            written: 0,
+            meta,
+            sets: Vec::new(),
+            set_ids: HashMap::default(),
+            families: BTreeSet::new(),
+            strips: Vec::new(),
+            open: None,
+            page: PageBuilder::default(),
+            encoder: ColumnEncoder::new(),
+        })
+    }
+
+    /// Returns the bytes written so far, those not yet handed to the file included.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Adds a strip with all its columns; columns without any cell are left out.
+    ///
+    /// # Errors
+    /// Fails when bytes cannot be written; the writer must be dropped then.
+    ///
+    /// # Panics
+    /// Panics when `cells` are not rows × columns, times do not ascend, or there are more than 2^20 rows.
+    pub fn add_strip(&mut self, strip: &StripInput<'_>) -> Result<(), TsdbError> {
+        const ABREAST: usize = 8;
+        let (rows, columns) = (strip.times_ms.len(), strip.columns.len());
+        assert_eq!(
+            strip.cells.len(),
+            rows * columns,
+            "one cell a row and column"
+        );
+        self.begin_strip(strip.common, strip.times_ms);
+        let mut scratch = vec![
+            0.0;
+            if strip.layout == Layout::TimeMajor {
+                rows * ABREAST
+            } else {
+                0
+            }
+        ];
+        for (group, inputs) in strip.columns.chunks(ABREAST).enumerate() {
+            let first = group * ABREAST;
+            if strip.layout == Layout::TimeMajor {
+                for (r, row) in strip.cells.chunks_exact(columns).enumerate() {
+                    for (c, cell) in row[first..first + inputs.len()].iter().enumerate() {
+                        scratch[c * rows + r] = *cell;
+                    }
+                }
+            }
+            for (c, input) in inputs.iter().enumerate() {
+                let cells = match strip.layout {
+                    Layout::TimeMajor => &scratch[c * rows..(c + 1) * rows],
+                    Layout::SeriesMajor => &strip.cells[(first + c) * rows..(first + c + 1) * rows],
+                };
+                self.add_column(*input, cells, strip.histograms)?;
+            }
+        }
+        self.end_strip()
+    }
+
+    /// Begins a strip whose columns are added one by one, so that a wide one need not be in memory at once.
+    ///
+    /// # Panics
+    /// Panics when times do not ascend strictly, there are more than 2^20, or the strip before was not ended.
+    pub fn begin_strip(&mut self, common: &LabelSet, times_ms: &[i64]) {
+        assert!(self.open.is_none(), "one strip at a time");
+        assert!(times_ms.is_sorted_by(|a, b| a < b), "times ascend");
+        let mut times = Vec::new();
+        encode_times(times_ms, &mut times);
+        self.open = Some(StripEntry {
+            common: self.set_id(common),
+            rows: u32::try_from(times_ms.len())
+                .ok()
+                .filter(|rows| *rows <= MAX_ROWS)
+                .expect("a strip has at most 2^20 rows"),
+            min_time_ms: times_ms.first().copied().unwrap_or_default(),
+            max_time_ms: times_ms.last().copied().unwrap_or_default(),
+            times,
+            ..StripEntry::default()
+        });
+    }
+
+    /// Adds a column of the strip that is open; one without any cell is left out.
+    ///
+    /// # Errors
+    /// Fails when bytes cannot be written; the writer must be dropped then.
+    ///
+    /// # Panics
+    /// Panics when there is not one cell a row.
+    pub fn add_column(
+        &mut self,
+        column: ColumnInput<'_>,
+        cells: &[f64],
+        histograms: &[&[u8]],
+    ) -> Result<(), TsdbError> {
+        let samples = cells.iter().filter(|c| !cell::is_absent(**c)).count() as u64;
+        if samples == 0 {
+            return Ok(());
+        }
+        let set = self.set_id(column.set);
+        let strip = self.open.as_mut().expect("a strip was begun");
+        assert_eq!(cells.len(), strip.rows as usize, "one cell a row");
+        push_run(&mut strip.columns, set);
+        strip.samples += samples;
+        self.meta.samples += samples;
+        self.meta.series += 1;
+        if let Some(family) = column.family {
+            let Family {
+                name,
+                metric_type,
+                unit,
+                help,
+            } = family;
+            let key = (
+                Arc::clone(name),
+                metric_type.as_str(),
+                Arc::clone(unit),
+                Arc::clone(help),
+            );
+            self.families.insert(key);
+        }
+        let encoder = &mut self.encoder;
+        self.page.add(column.start_times, |out| {
+            encoder.encode(cells, histograms, out);
+        });
+        if self.page.is_full() {
+            self.end_page()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the open strip; one without columns is left out.
+    ///
+    /// # Errors
+    /// Fails when bytes cannot be written; the writer must be dropped then.
+    pub fn end_strip(&mut self) -> Result<(), TsdbError> {
+        if self.page.columns() > 0 {
+            self.end_page()?;
+        }
+        let strip = self.open.take().expect("a strip was begun");
+        if strip.columns.is_empty() {
+            return Ok(());
+        }
+        let meta = &mut self.meta;
+        let first = meta.strips == 0;
+        meta.min_time_ms = if first {
+            strip.min_time_ms
+        } else {
+            meta.min_time_ms.min(strip.min_time_ms)
+        };
+        meta.max_time_ms = if first {
+            strip.max_time_ms
+        } else {
+            meta.max_time_ms.max(strip.max_time_ms)
+        };
+        meta.strips += 1;
+        self.strips.push(strip);
+        Ok(())
+    }
+
+    /// Writes the index, makes everything durable and gives the block its name; returns what the manifest needs.
+    ///
+    /// # Errors
+    /// Fails when bytes cannot be written or made durable; nothing is visible then.
+    pub fn finish(mut self) -> Result<BlockMeta, TsdbError> {
+        assert!(self.open.is_none(), "the last strip was ended");
+        let mut places = Vec::new();
+        for (kind, bytes) in self.index() {
+            let place = SectionPlace {
+                kind: kind as u8,
+                offset: self.bytes(),
+                len: bytes.len() as u64,
+                crc: checksum(&bytes),
+            };
+            places.push(place);
+            self.buffer.extend_from_slice(&bytes);
+            self.flush()?;
+        }
+        let footer = Footer {
+            meta: self.meta.clone(),
+            sections: places,
+        };
+        self.buffer.extend_from_slice(&footer.encode());
+        self.flush()?;
+        self.file
+            .sync()
+            .map_err(io_error(&self.temporary, "fsync"))?;
+        let path = self.dir.join(self.meta.file_name());
+        self.io
+            .rename(&self.temporary, &path)
+            .map_err(io_error(&self.temporary, "rename"))?;
+        self.io
+            .sync_dir(&self.dir)
+            .map_err(io_error(&self.dir, "fsync"))?;
+        self.meta.bytes = self.written;
+        Ok(self.meta)
+    }
+
+    fn set_id(&mut self, set: &LabelSet) -> u32 {
+        if let Some(id) = self.set_ids.get(set) {
+            return *id;
+        }
+        let id = u32::try_from(self.sets.len())
+            .ok()
+            .filter(|id| *id < 1 << 31)
+            .expect("fewer than 2^31 sets");
+        self.sets.push(set.clone());
+        self.set_ids.insert(set.clone(), id);
+        id
+    }
+
+    fn end_page(&mut self) -> Result<(), TsdbError> {
+        let (offset, columns) = (self.bytes(), self.page.columns());
+        let len = self.page.finish(&mut self.buffer);
+        let len = u32::try_from(len).expect("a page has less than 4 GiB");
+        let strip = self.open.as_mut().expect("a strip was begun");
+        strip.pages.push(PagePlace {
+            offset,
+            len,
+            columns,
+        });
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), TsdbError> {
+        self.file
+            .append(&self.buffer)
+            .map_err(io_error(&self.temporary, "write"))?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Returns the sections of the index.
+    fn index(&mut self) -> [(SectionKind, Vec<u8>); 5] {
+        let mut pairs: Vec<Label> = self.sets.iter().flatten().cloned().collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        let ids: HashMap<&Label, u32, foldhash::fast::RandomState> =
+            pairs.iter().zip(0u32..).collect();
+        let of_set = |set: &LabelSet| -> Vec<u32> { set.iter().map(|label| ids[label]).collect() };
+        let set_pairs: Vec<Vec<u32>> = self.sets.iter().map(of_set).collect();
+        let mut lists: Vec<Vec<u32>> = vec![Vec::new(); pairs.len()];
+        for (set, pairs) in (0u32..).zip(&set_pairs) {
+            pairs
+                .iter()
+                .for_each(|pair| lists[*pair as usize].push(set));
+        }
+        [
+            (SectionKind::Dictionary, dictionary::encode(&pairs)),
+            (SectionKind::Sets, sets::encode(&set_pairs)),
+            (SectionKind::Postings, postings::encode(&lists)),
+            (SectionKind::Strips, strips::encode(&self.strips)),
+            (SectionKind::Families, self.encode_families()),
+        ]
+    }
+
+    fn encode_families(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.families.len() as u64);
+        for (name, metric_type, unit, help) in &self.families {
+            for text in [&**name, metric_type, unit, help] {
+                put_bytes(&mut out, text.as_bytes());
+            }
+        }
+        out
+    }
+}
