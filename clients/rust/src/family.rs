@@ -441,3 +441,6 @@ fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| RandomState::new().hash_one(0) | 1)
 }
+
+#[cfg(test)]
+mod tests;

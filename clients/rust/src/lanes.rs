@@ -411,3 +411,6 @@ fn leasable() -> u32 {
         u32::try_from(lanes).expect("at most 64")
     })
 }
+
+#[cfg(test)]
+mod tests;

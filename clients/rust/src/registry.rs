@@ -91,7 +91,7 @@ impl Registry {
 
     /// Adds a family whose samples `collect` pushes in each exposition: for values that live elsewhere.
     ///
-    /// `collect` runs while the exposition is written, must not use this registry, and is responsible for pushing a
+    /// `collect` runs while the exposition is written, must not collect from this registry itself, and has to push a
     /// combination of label values once only.
     ///
     /// # Errors

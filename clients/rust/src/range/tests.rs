@@ -1,5 +1,7 @@
 //! Tests of the allocator.
 
+use std::thread;
+
 use super::*;
 
 fn fresh() -> Space {
@@ -65,4 +67,37 @@ fn switching_off_before_the_first_use_keeps_the_range_empty() {
     range.set_enabled(true);
     assert_eq!(range.peek(), Some(None));
     assert!(range.slot(2).is_some());
+}
+
+#[test]
+fn a_switch_thrown_during_the_first_use_stays_thrown() {
+    let rounds = if cfg!(miri) { 20 } else { 100_000 };
+    let ranges: Vec<Range> = (0..rounds).map(|_| Range::new()).collect();
+    let (arrived, ranges) = (&AtomicU32::new(0), &ranges);
+    let meet = |round: usize| {
+        arrived.fetch_add(1, Release);
+        let mut spins = 0;
+        while arrived.load(Acquire) < 2 * (round as u32 + 1) {
+            // Awake, so that both go on at the same moment, unless the other one has no CPU.
+            spins += 1;
+            if spins > 10_000 {
+                thread::yield_now();
+            }
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for (i, range) in ranges.iter().enumerate() {
+                meet(i);
+                range.slot(3);
+            }
+        });
+        for (i, range) in ranges.iter().enumerate() {
+            meet(i);
+            // From every moment of the other thread's work.
+            (0..i % 16).for_each(|_| std::hint::spin_loop());
+            range.set_enabled(false);
+        }
+    });
+    assert!(ranges.iter().all(|range| !range.is_enabled()));
 }
