@@ -26,6 +26,8 @@ mod error;
 mod eval;
 pub mod fmt;
 pub mod functions;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod lex;
 mod math;
 mod notes;

@@ -17,7 +17,7 @@ mod script;
 mod series;
 mod variants;
 
-pub use run::{Failure, Report, TestStore, run};
+pub use run::{Failure, Report, TestStore, check, load, run};
 pub use script::ScriptError;
 pub use series::{SeriesValue, parse_series};
 

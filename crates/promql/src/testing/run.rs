@@ -54,22 +54,19 @@ pub fn run(
     let mut report = Report::default();
     let mut runner = Runner {
         engine,
-        store: open(),
-        newest: HashMap::new(),
+        loader: Loader {
+            store: open(),
+            newest: HashMap::new(),
+        },
         ctx: Context::unlimited(),
     };
     for command in script::parse(script)? {
         match command {
             Command::Clear => {
-                runner.store = open();
-                runner.newest.clear();
+                runner.loader.store = open();
+                runner.loader.newest.clear();
             }
-            Command::Load(load) => {
-                let line = load.line;
-                runner
-                    .load(&load)
-                    .map_err(|message| ScriptError { line, message })?;
-            }
+            Command::Load(load) => runner.loader.load(&load)?,
             Command::Broken {
                 line,
                 query,
@@ -82,6 +79,33 @@ pub fn run(
         }
     }
     Ok(report)
+}
+
+/// Appends what a script loads to `store`; its evaluations are left out.
+///
+/// # Errors
+/// Fails when the script is none or samples cannot be stored.
+pub fn load(script: &str, store: Box<dyn TestStore>) -> Result<Box<dyn TestStore>, ScriptError> {
+    let mut loader = Loader {
+        store,
+        newest: HashMap::new(),
+    };
+    for command in script::parse(script)? {
+        if let Command::Load(load) = command {
+            loader.load(&load)?;
+        }
+    }
+    Ok(loader.store)
+}
+
+/// Parses a script and returns how many evaluations it has.
+///
+/// # Errors
+/// Fails when it is none.
+pub fn check(script: &str) -> Result<usize, ScriptError> {
+    let commands = script::parse(script)?;
+    let counts = |command: &&Command| matches!(command, Command::Eval(_) | Command::Broken { .. });
+    Ok(commands.iter().filter(counts).count())
 }
 
 impl Report {
@@ -98,16 +122,21 @@ impl Report {
     }
 }
 
-struct Runner<'a> {
-    engine: &'a Engine,
+/// A store being filled.
+struct Loader {
     store: Box<dyn TestStore>,
     /// The newest sample of each series, if it is a histogram.
     newest: HashMap<LabelSet, Option<Histogram>>,
-    ctx: Context,
 }
 
-impl Runner<'_> {
-    fn load(&mut self, load: &Load) -> Result<(), String> {
+impl Loader {
+    fn load(&mut self, load: &Load) -> Result<(), ScriptError> {
+        let line = load.line;
+        self.append(load)
+            .map_err(|message| ScriptError { line, message })
+    }
+
+    fn append(&mut self, load: &Load) -> Result<(), String> {
         let mut samples = Vec::new();
         for series in &load.series {
             let mut time_ms = 0;
@@ -165,7 +194,15 @@ impl Runner<'_> {
         *newest = Some(stored.clone());
         SeriesSample::histogram(labels.clone(), time_ms, Arc::new(stored))
     }
+}
 
+struct Runner<'a> {
+    engine: &'a Engine,
+    loader: Loader,
+    ctx: Context,
+}
+
+impl Runner<'_> {
     fn judge(&self, eval: &Eval) -> Result<(), String> {
         if eval.is_range {
             let outcome = self.range(&eval.query, eval.start_ms, eval.end_ms, eval.step_ms);
@@ -189,8 +226,14 @@ impl Runner<'_> {
         end_ms: i64,
         step_ms: i64,
     ) -> Result<QueryResult, QueryError> {
-        self.engine
-            .range(&*self.store, query, start_ms, end_ms, step_ms, &self.ctx)
+        self.engine.range(
+            &*self.loader.store,
+            query,
+            start_ms,
+            end_ms,
+            step_ms,
+            &self.ctx,
+        )
     }
 
     /// Judges one evaluation; gives its result unless a failure was expected.
@@ -214,7 +257,9 @@ impl Runner<'_> {
     }
 
     fn judge_instant(&self, eval: &Eval, query: &str, time_ms: i64) -> Result<(), String> {
-        let outcome = self.engine.instant(&*self.store, query, time_ms, &self.ctx);
+        let outcome = self
+            .engine
+            .instant(&*self.loader.store, query, time_ms, &self.ctx);
         let Some(result) = self.judge_one(eval, outcome)? else {
             return Ok(());
         };

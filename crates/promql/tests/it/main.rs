@@ -1,3 +1,6 @@
 //! Integration tests of the query engine.
 
+mod engine;
+mod fuzz;
+mod generate;
 mod promqltest;

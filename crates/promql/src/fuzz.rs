@@ -1,0 +1,68 @@
+//! Entry points for fuzzers and for the seeded mutator in the tests: bytes in, never a panic.
+//!
+//! **Invariant:** what parses prints as something that parses and prints the same; no query, however odd, can make
+//! the engine panic or hold more than its limits.
+
+use crate::{Engine, EngineOptions, testing};
+use narthex_model::storage::{Budget, Context, Stop, Store};
+
+/// Reads `data` as a query.
+///
+/// # Panics
+/// When the printed query does not parse or prints differently.
+pub fn fuzz_parse(data: &[u8]) {
+    let query = String::from_utf8_lossy(data);
+    let Ok(expr) = crate::parse(&query) else {
+        return;
+    };
+    let printed = expr.to_string();
+    match crate::parse(&printed) {
+        // As in Prometheus, infinity is printed with a sign, which a power after it turns into an operator.
+        Ok(again) if printed.contains("+Inf ^") => assert_eq!(
+            again.to_string().replace('+', ""),
+            printed.replace('+', ""),
+            "from {query:?}"
+        ),
+        Ok(again) => assert_eq!(again.to_string(), printed, "from {query:?}"),
+        Err(e) => panic!("{query:?} prints as {printed:?}: {e}"),
+    }
+}
+
+/// Reads `data` as a script of the test language.
+pub fn fuzz_script(data: &[u8]) {
+    let _ = testing::check(&String::from_utf8_lossy(data));
+}
+
+/// Evaluates `data` as a query over `store`, at an instant and over a range.
+///
+/// # Panics
+/// When a query and what it prints as have different results, or memory stays leased.
+pub fn fuzz_evaluate(data: &[u8], store: &dyn Store, time_ms: i64) {
+    let query = String::from_utf8_lossy(data);
+    let engine = Engine::new(EngineOptions {
+        max_samples: 20_000,
+        ..testing::reference_options()
+    });
+    let context = Context {
+        budget: Budget::new("fuzz", 16 << 20),
+        stop: Stop::never(),
+    };
+    let printed = crate::parse(&query).map_or_else(|_| query.to_string(), |e| e.to_string());
+    let first = engine.instant(store, &query, time_ms, &context);
+    let second = engine.instant(store, &printed, time_ms, &context);
+    match (first, second) {
+        (Ok(a), Ok(b)) => {
+            // Their places differ.
+            assert_eq!(
+                (a.warnings.len(), a.infos.len()),
+                (b.warnings.len(), b.infos.len())
+            );
+            let (a, b) = (format!("{:?}", a.value), format!("{:?}", b.value));
+            assert_eq!(a, b, "{query:?} prints as {printed:?}");
+        }
+        (Err(a), Err(b)) => assert_eq!(a.kind(), b.kind(), "{query:?} prints as {printed:?}"),
+        (a, b) => panic!("{query:?} is {a:?}, printed {printed:?} it is {b:?}"),
+    }
+    let _ = engine.range(store, &query, time_ms - 300_000, time_ms, 30_000, &context);
+    assert_eq!(context.budget.used_bytes(), 0, "{query:?} keeps memory");
+}

@@ -1,0 +1,90 @@
+//! Feeds the fuzz targets: generated queries, then mutations of the reference files' queries.
+
+use crate::{generate::Generator, promqltest};
+use narthex_model::{MemStore, storage::Store};
+use narthex_promql::{
+    fuzz,
+    testing::{self, TestStore},
+};
+use narthex_testkit::{
+    mutate::{Mutator, scaled},
+    rng::SplitMix64,
+};
+use std::fs;
+
+/// Counters with resets and gaps, classic and native histograms, a series that ends.
+const DATA: &str = r#"
+load 30s
+  up{job="a"} 1x40
+  up{job="b"} 1x20 stale
+  cpu_total{job="a",cpu="0"} 0+3x20 5+2x20
+  cpu_total{job="a",cpu="1"} 0+1.5x10 _x5 20+1x20
+  cpu_total{job="b",cpu="0"} 1e3+7x40
+  mem{job="a"} 5 NaN -Inf 3 Inf 2 1 0 -0 4x30
+  mem{job="b"} 1+1x40
+  lat_bucket{job="a",le="0.1"} 0+1x40
+  lat_bucket{job="a",le="1"} 0+2x40
+  lat_bucket{job="a",le="+Inf"} 0+3x40
+  h{job="a"} {{schema:1 sum:3 count:9 buckets:[1 2 3] z_bucket:3 z_bucket_w:0.1}}+{{schema:1 sum:1 count:2 buckets:[1 0 1]}}x40
+  h{job="b"} {{schema:0 sum:3 count:6 buckets:[1 2 3] n_buckets:[1]}}x20 1 2 3 {{schema:0 count:1 buckets:[1]}}x10
+  nh{job="a"} {{schema:-53 sum:5 count:7 custom_values:[1 2 5] buckets:[1 2 4]}}+{{schema:-53 sum:1 count:1 custom_values:[1 2 5] buckets:[1]}}x40
+  {"ü.x", "ä b"="ä\n"} 1+1x40
+  target_info{instance="i",job="a",v="1"} 1x40
+"#;
+
+const TIME_MS: i64 = 1_200_000;
+
+fn store() -> Box<dyn TestStore> {
+    testing::load(DATA, Box::new(MemStore::new())).unwrap()
+}
+
+/// The queries of the reference files, or a few if they are not there.
+fn corpus() -> Vec<String> {
+    let mut queries = vec![
+        "sum by (job) (rate(cpu_total[5m])) / on (job) group_left (le) mem".to_owned(),
+        "histogram_quantile(0.9, sum(rate(lat_bucket[5m])) by (le)) offset -1m".to_owned(),
+    ];
+    for path in promqltest::files().into_iter().flatten() {
+        let script = fs::read_to_string(path).unwrap();
+        let evaluations = script.lines().filter_map(|line| {
+            let rest = line.trim().strip_prefix("eval ")?;
+            let mut words = rest.splitn(4, ' ');
+            (words.next() == Some("instant")).then_some(())?;
+            words.nth(2).map(str::to_owned)
+        });
+        queries.extend(evaluations);
+    }
+    queries
+}
+
+#[test]
+fn generated_queries_print_as_themselves() {
+    let store = store();
+    let mut rng = SplitMix64::new(7);
+    let mut parsed = 0;
+    let all = scaled(3000);
+    for _ in 0..all {
+        let query = Generator { rng: &mut rng }.vector(4);
+        parsed += u64::from(narthex_promql::parse(&query).is_ok());
+        fuzz::fuzz_parse(query.as_bytes());
+        fuzz::fuzz_evaluate(query.as_bytes(), &*store as &dyn Store, TIME_MS);
+    }
+    assert!(parsed * 10 > all * 8, "only {parsed} of {all} are queries");
+}
+
+#[test]
+fn mutated_queries_are_harmless() {
+    let corpus = corpus();
+    let slices: Vec<&[u8]> = corpus.iter().map(String::as_bytes).collect();
+    Mutator::new(11).run(&slices, scaled(20_000), fuzz::fuzz_parse);
+    let store = store();
+    Mutator::new(12).run(&slices, scaled(4000), |data| {
+        fuzz::fuzz_evaluate(data, &*store as &dyn Store, TIME_MS);
+    });
+}
+
+#[test]
+fn mutated_scripts_are_harmless() {
+    let script = format!("{DATA}\neval instant at 5m up\n  expect no_warn\n  up{{job=\"a\"}} 1\n");
+    Mutator::new(13).run(&[script.as_bytes()], scaled(3000), fuzz::fuzz_script);
+}
