@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p narthex-host --bench collect [-- --veths N] [--exporter PATH] [--rounds N]`. With `--veths` it runs
 //! in a network namespace of its own (needs root) with that many pairs of devices. Figures of node_exporter include
-//! rendering and HTTP, which is what it takes to get its numbers; ours are frames. `--text` adds a naive rendering to
-//! ours, as an upper bound of what a page costs. `--each` prints the cost of every collector alone.
+//! rendering and HTTP, which is what it takes to get its numbers; ours are frames, with and without the text page.
+//! `--each` prints the cost of every collector alone.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,8 +13,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use narthex_expfmt::TextWriter;
 use narthex_host::{CollectorKind, CollectorSet, HostConfig, HostSource};
-use narthex_model::{ColumnId, Frame};
+use narthex_model::Frame;
 use narthex_testkit::process::Spawn;
 use narthex_testkit::{TempDir, http, tool};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -56,7 +57,7 @@ fn main() {
     row("samples", samples as f64, theirs.samples as f64);
     row("CPU µs a round", ours, theirs.cpu_us);
     row(
-        "CPU µs a round, naive text rendering included",
+        "CPU µs a round, text page included",
         ours_text,
         theirs.cpu_us,
     );
@@ -116,8 +117,11 @@ fn source() -> HostSource {
 /// Prints what each collector costs alone, one line each.
 fn measure_each(options: &Options) {
     for kind in CollectorKind::ALL {
-        let mut config = HostConfig::default();
-        config.collectors = CollectorSet::none().with(kind);
+        let collectors = CollectorSet::none().with(kind);
+        let config = HostConfig {
+            collectors,
+            ..HostConfig::default()
+        };
         let host = HostSource::new(config).expect("the defaults are valid");
         let (cpu_us, samples) = measure(host, options, false);
         print_line(&format!(
@@ -127,9 +131,28 @@ fn measure_each(options: &Options) {
     }
 }
 
+/// Text pages from frames.
+#[derive(Default)]
+struct Pages {
+    writer: Option<TextWriter>,
+    page: Vec<u8>,
+}
+
+impl Pages {
+    fn write(&mut self, frame: &Frame) {
+        let writer = self
+            .writer
+            .get_or_insert_with(|| TextWriter::new(frame.schema()));
+        writer.rebind(frame.schema());
+        self.page.clear();
+        writer.write(frame, &mut self.page);
+        assert!(self.page.len() > 1000);
+    }
+}
+
 /// Returns CPU microseconds of the whole process per round, and the samples of a round.
 fn measure(mut host: HostSource, options: &Options, text: bool) -> (f64, usize) {
-    let mut page = String::new();
+    let mut pages = Pages::default();
     let mut samples = 0;
     for now_ms in 0..5 {
         samples = host.collect(now_ms).present().count();
@@ -140,7 +163,7 @@ fn measure(mut host: HostSource, options: &Options, text: bool) -> (f64, usize) 
         let before = cpu_time();
         let frame = host.collect(i64::from(now_ms));
         if text {
-            render(frame, &mut page);
+            pages.write(frame);
         }
         spent += cpu_time() - before;
     }
@@ -150,25 +173,15 @@ fn measure(mut host: HostSource, options: &Options, text: bool) -> (f64, usize) 
     )
 }
 
-/// Formats every sample from scratch: no prefix is kept from round to round.
-fn render(frame: &Frame, page: &mut String) {
-    page.clear();
-    for at in frame.present().iter() {
-        let id = ColumnId(u32::try_from(at).expect("a slot"));
-        let labels = frame.schema().labels(id);
-        writeln!(page, "{labels} {}", frame.values()[at]).expect("strings take anything");
-    }
-}
-
 fn collect_only(rounds: u32, text: bool) {
     let mut host = source();
-    let mut page = String::new();
+    let mut pages = Pages::default();
     for now_ms in 0..rounds {
         // Long enough for the threads that wait for file systems to go back to sleep, as between scrapes.
         thread::sleep(Duration::from_millis(2));
         let frame = host.collect(i64::from(now_ms));
         if text {
-            render(frame, &mut page);
+            pages.write(frame);
         }
     }
     let status = fs::read_to_string("/proc/self/status").expect("procfs is there");

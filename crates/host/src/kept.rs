@@ -171,3 +171,6 @@ fn read_from(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -153,8 +153,11 @@ fn line_of(at: usize) -> u32 {
     u32::try_from(at + 1).unwrap_or(u32::MAX)
 }
 
-/// Splits a line into its field's name and value; `None` for an empty one.
-pub(crate) fn parse_line(line: &[u8]) -> Result<Option<(&[u8], &[u8])>, &'static str> {
+/// A field's name and the text of its value.
+type Field<'a> = (&'a [u8], &'a [u8]);
+
+/// Splits a line; `None` for an empty one.
+fn parse_line(line: &[u8]) -> Result<Option<Field<'_>>, &'static str> {
     let mut rest = line;
     let Some(key) = next_field(&mut rest) else {
         return Ok(None);

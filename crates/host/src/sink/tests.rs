@@ -97,3 +97,14 @@ fn many_dead_slots_end_in_a_smaller_schema() {
     assert_eq!(sink.schema().len(), 1);
     assert_ne!(sink.schema().lineage(), lineage);
 }
+
+#[test]
+fn a_series_that_ends_in_the_round_that_set_it_has_no_value() {
+    let mut sink = Sink::new(LabelSet::empty());
+    let (a, b) = (device(&mut sink, "a"), device(&mut sink, "b"));
+    sink.begin();
+    sink.set(a, 1.0);
+    sink.set(b, 1.0);
+    sink.retire(a);
+    assert_eq!(sink.finish(1).present().iter().collect::<Vec<_>>(), [1]);
+}
