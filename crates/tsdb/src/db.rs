@@ -4,18 +4,27 @@
 //! except what is damaged, which is reported and nothing else.
 
 mod binding;
+mod blocks;
+mod flush;
+mod late;
+mod maintain;
+mod manifest;
 mod open;
+mod pins;
 mod view;
 
 use crate::{
+    block::BlockCache,
     error::{Damage, TsdbError},
     head::{Head, append::Limits},
     io::Lock,
     metrics::Metrics,
     options::Ground,
-    wal::Wal,
+    wal::{StripMark, Wal},
 };
 use binding::DbBinding;
+use blocks::BlockSet;
+use maintain::Upkeep;
 use narthex_client::Registry;
 use narthex_model::{
     Schema,
@@ -23,10 +32,12 @@ use narthex_model::{
         Binding, Outcome, SeriesSample, Sink, StorageError, Store, SyncToken, TimeRange, View,
     },
 };
+use pins::Moments;
 use std::{
+    collections::BTreeMap,
     fmt,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 /// A database; clones share it.
@@ -38,6 +49,12 @@ pub(crate) struct Inner {
     pub(crate) head: Head,
     pub(crate) wal: Wal,
     metrics: Arc<Metrics>,
+    blocks: RwLock<BlockSet>,
+    cache: Arc<BlockCache>,
+    /// What blocks hold of strips, as the manifest says.
+    marks: Mutex<BTreeMap<u32, StripMark>>,
+    moments: Moments,
+    upkeep: Mutex<Upkeep>,
     damage: Mutex<Vec<Damage>>,
     lock: Mutex<Option<Box<dyn Lock>>>,
 }
@@ -78,9 +95,15 @@ impl Db {
     /// # Errors
     /// Fails when something on disk cannot be written or removed; it is tried again by the next call.
     pub fn maintain(&self, now_ms: i64) -> Result<(), TsdbError> {
-        let _ = now_ms;
-        self.0.show_state();
-        Ok(())
+        self.0.maintain(now_ms)
+    }
+
+    /// Writes everything held in memory into blocks.
+    ///
+    /// # Errors
+    /// Fails when a block cannot be written; nothing is lost then.
+    pub fn flush(&self) -> Result<(), TsdbError> {
+        self.0.flush_all(self.0.ground.clock.now_ms())
     }
 
     /// Makes everything durable and gives the directory back; bindings and views may outlive it, writes fail.
@@ -142,6 +165,10 @@ impl Inner {
             self.metrics.head_min_time.set(range.min_ms as f64);
             self.metrics.head_max_time.set(range.max_ms as f64);
         }
+        let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        self.metrics.blocks_loaded.set(blocks.all().len() as f64);
+        self.metrics.blocks_bytes.set(blocks.bytes() as f64);
+        drop(blocks);
         self.metrics.wal_bytes.set(self.wal.len_bytes() as f64);
         self.metrics
             .poisoned
@@ -166,7 +193,20 @@ impl Sink for Db {
 
     fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
         let inner = &self.0;
-        let outcome = inner.head.scatter(&inner.wal, samples, inner.limits())?;
+        let outcome =
+            inner
+                .head
+                .scatter(&inner.wal, samples, inner.limits(), &|strip, samples| {
+                    let until_ms = inner.flushed_until_ms(strip);
+                    let late = samples
+                        .iter()
+                        .filter(|(_, sample)| sample.time_ms <= until_ms);
+                    inner.values_in_blocks(
+                        late.map(|(column, sample)| {
+                            (*column, sample.labels.clone(), sample.time_ms)
+                        }),
+                    )
+                })?;
         inner.count(outcome);
         Ok(outcome)
     }
@@ -177,15 +217,12 @@ impl Sink for Db {
 }
 
 impl Store for Db {
-    fn view(&self, _: TimeRange) -> Result<Arc<dyn View>, StorageError> {
-        Ok(Arc::new(view::DbView::new(Arc::clone(&self.0))))
+    fn view(&self, range: TimeRange) -> Result<Arc<dyn View>, StorageError> {
+        Ok(Arc::new(view::DbView::new(Arc::clone(&self.0), range)))
     }
 
     fn time_range(&self) -> Option<TimeRange> {
-        let strips = self.0.head.index().strips();
-        strips
-            .iter()
-            .fold(None, |range, strip| hull(range, strip.lock().time_range()))
+        self.0.time_range()
     }
 }
 

@@ -180,7 +180,7 @@ mod tests {
                 detail: "bad magic".into(),
             },
             TsdbError::Version {
-                path: path.clone(),
+                path,
                 got: 9,
                 expected: 1,
             },

@@ -5,7 +5,7 @@
 use super::Inner;
 use crate::head::{
     Bound,
-    append::{FrameAppend, Scratch},
+    append::{FrameAppend, NOWHERE, Scratch},
     exemplars::Entry,
     loose::Value,
 };
@@ -58,11 +58,19 @@ impl Binding for DbBinding {
             .expect("a binding is bound between calls");
         let ticket = inner.wal.ticket(|| inner.head.families())?;
         let sharing = bound.strip.has_shared().then(|| inner.head.sharing());
-        let others = if sharing.is_some() {
+        let mut others = if sharing.is_some() {
             values_of_others(bound, frame)
         } else {
             Vec::new()
         };
+        let until_ms = inner.flushed_until_ms(&bound.strip);
+        if frame.time_ms() <= until_ms
+            || frame.times_ms().iter().any(|time_ms| *time_ms <= until_ms)
+        {
+            others.extend(values_in_blocks(inner, bound, frame, until_ms));
+        }
+        others.sort_by_key(|(column, time_ms, _)| (*column, *time_ms));
+        others.dedup_by_key(|(column, time_ms, _)| (*column, *time_ms));
         let append = FrameAppend {
             strip: &bound.strip,
             map: &bound.map,
@@ -88,19 +96,40 @@ impl Drop for DbBinding {
     }
 }
 
-/// Returns what other owners have of the frame's shared series at its times, sorted by column and time.
-fn values_of_others(bound: &Bound, frame: &Frame) -> Vec<(u32, i64, Value)> {
+/// Lists columns and times of a frame's samples, with their slots.
+fn places<'a>(bound: &'a Bound, frame: &'a Frame) -> impl Iterator<Item = (usize, u32, i64)> + 'a {
     let slots = frame
         .present()
         .iter()
         .chain(frame.stale().iter().map(|column| column.index()));
-    let wanted: Vec<(u32, i64)> = slots
-        .map(|slot| (bound.map.column(slot), frame.time_of(ColumnId(slot as u32))))
+    let places = slots.map(|slot| {
+        (
+            slot,
+            bound.map.column(slot),
+            frame.time_of(ColumnId(slot as u32)),
+        )
+    });
+    places.filter(|(_, column, _)| *column != NOWHERE)
+}
+
+/// Returns what other owners have of the frame's shared series at its times.
+fn values_of_others(bound: &Bound, frame: &Frame) -> Vec<(u32, i64, Value)> {
+    let wanted: Vec<(u32, i64)> = places(bound, frame)
+        .map(|(_, column, time_ms)| (column, time_ms))
         .collect();
-    let mut found = bound.strip.values_of_others(&wanted);
-    found.sort_by_key(|(column, time_ms, _)| (*column, *time_ms));
-    found.dedup_by_key(|(column, time_ms, _)| (*column, *time_ms));
-    found
+    bound.strip.values_of_others(&wanted)
+}
+
+/// Returns what blocks have of the frame's late samples.
+fn values_in_blocks(
+    inner: &Inner,
+    bound: &Bound,
+    frame: &Frame,
+    until_ms: i64,
+) -> Vec<(u32, i64, Value)> {
+    let late = places(bound, frame).filter(|(_, _, time_ms)| *time_ms <= until_ms);
+    let labels = |slot: usize| frame.schema().labels(ColumnId(slot as u32));
+    inner.values_in_blocks(late.map(|(slot, column, time_ms)| (column, labels(slot), time_ms)))
 }
 
 fn keep_exemplars(inner: &Inner, schema: &Schema, frame: &Frame) {

@@ -2,8 +2,9 @@
 //!
 //! **Invariant:** nothing is changed on disk before the lock is held.
 
-use super::{Db, Inner};
+use super::{Db, Inner, blocks::BlockSet, maintain::Upkeep, manifest::Manifest, pins::Moments};
 use crate::{
+    block::BlockCache,
     clock::Clock,
     error::{TsdbError, io_error},
     head::{Head, replay::HeadReplay},
@@ -13,8 +14,7 @@ use crate::{
     wal::{self, Wal, WalOptions},
 };
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, RwLock},
     time::{Duration, Instant},
 };
 
@@ -39,18 +39,35 @@ impl Db {
         let lock = io.lock(&lock_path).map_err(io_error(&lock_path, "lock"))?;
         let lock = lock.ok_or_else(|| TsdbError::Locked { path: root.clone() })?;
         let metrics = Arc::<Metrics>::default();
+        let mut damage = Vec::new();
+        let manifest = match Manifest::read(&*io, &root)? {
+            Ok(manifest) => manifest,
+            Err(found) => {
+                damage.push(found);
+                None
+            }
+        };
+        let cache = Arc::new(BlockCache::new(
+            usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
+        ));
+        let names = manifest.as_ref().map(|manifest| manifest.blocks.as_slice());
+        let blocks = BlockSet::open(&*io, &root, names, &cache)?;
+        damage.extend(blocks.unreadable().cloned());
+        let manifest = manifest.unwrap_or_default();
         let head = Head::new(Arc::clone(&metrics));
+        head.skip_strips_to(manifest.next_strip);
         let started = Instant::now();
-        let mut replay = HeadReplay::new(
-            &head,
-            HashMap::new(),
-            options.block_window_ms,
-            clock.now_ms(),
-        );
+        let marks = manifest
+            .marks
+            .iter()
+            .map(|(strip, mark)| (*strip, *mark))
+            .collect();
+        let mut replay = HeadReplay::new(&head, marks, options.block_window_ms, clock.now_ms());
         let replayed = wal::replay(&*io, &root, &mut replay)?;
         replay.finish();
+        damage.extend(replayed.damage);
         metrics.replay_seconds.set(started.elapsed().as_secs_f64());
-        metrics.wal_corruptions.inc_by(replayed.damage.len() as u64);
+        metrics.wal_corruptions.inc_by(damage.len() as u64);
         let wal_options = WalOptions {
             file_bytes: options.wal_file_bytes,
             fsync_interval: Duration::from_millis(options.fsync_interval_ms),
@@ -69,7 +86,12 @@ impl Db {
             head,
             wal,
             metrics,
-            damage: Mutex::new(replayed.damage),
+            blocks: RwLock::new(blocks),
+            cache,
+            marks: Mutex::new(manifest.marks),
+            moments: Moments::default(),
+            upkeep: Mutex::new(Upkeep::default()),
+            damage: Mutex::new(damage),
             lock: Mutex::new(Some(lock)),
         };
         inner.show_state();

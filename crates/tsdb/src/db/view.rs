@@ -2,14 +2,15 @@
 //!
 //! **Invariant:** strips are pinned by numbers taken at one moment; nothing written later is seen through a view.
 
-use super::Inner;
+use super::{Inner, blocks::range_of, pins::Held};
+use crate::block::Block;
 use crate::head::read::{DistinctSets, HeadBatches, HeadPins, SeriesParts};
 use narthex_model::{
     LabelHash, LabelSet,
     metadata::Family,
     storage::{
         Batch, Cardinality, Context, Estimate, ExemplarSeries, Lease, Listing, Prepared, Selector,
-        SeriesQuery, StorageError, View, unify,
+        SeriesQuery, StorageError, TimeRange, View, unify,
     },
 };
 use std::{
@@ -20,15 +21,32 @@ use std::{
 pub(super) struct DbView {
     inner: Arc<Inner>,
     pins: HeadPins,
+    /// Oldest first.
+    blocks: Vec<Arc<Block>>,
+    _held: Held,
 }
 
 impl DbView {
-    pub(super) fn new(inner: Arc<Inner>) -> Self {
+    pub(super) fn new(inner: Arc<Inner>, range: TimeRange) -> Self {
+        // A flush moves rows from strips to blocks with this lock held for writing: they are seen in one of the two.
+        let all = inner.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let held = inner.moments.hold();
+        let blocks = all.overlapping(range);
         let strips = inner.head.index().strips();
+        let pins = HeadPins::of(&strips);
+        drop(all);
         Self {
-            pins: HeadPins::of(&strips),
             inner,
+            pins,
+            blocks,
+            _held: held,
         }
+    }
+
+    fn blocks_within(&self, range: TimeRange) -> impl Iterator<Item = &Arc<Block>> {
+        self.blocks
+            .iter()
+            .filter(move |block| range_of(block).overlaps(range))
     }
 
     fn visit(
@@ -74,23 +92,35 @@ impl View for DbView {
                 range,
                 hints,
             } = selector;
+            let head = self
+                .inner
+                .head
+                .batches(&self.pins, matchers, *range, hints, ctx)?;
             let HeadBatches {
                 alone,
                 mixed,
                 estimate,
-            } = self
-                .inner
-                .head
-                .batches(&self.pins, matchers, *range, hints, ctx)?;
+            } = head;
             // What a batch holds per series before anything is decoded.
             prepared
                 .leases
                 .push(ctx.budget.lease(estimate.series * 16)?);
-            prepared.estimate.series += estimate.series;
-            prepared.estimate.samples += estimate.samples;
-            prepared.estimate.bytes += estimate.bytes;
-            let mut batches = alone;
-            batches.extend(unify(mixed));
+            prepared.count(estimate);
+            let mut in_blocks = Vec::new();
+            for block in self.blocks_within(*range) {
+                let selection = block.select(matchers, *range, ctx)?;
+                prepared.count(selection.estimate());
+                in_blocks.extend(selection.batches(hints)?);
+            }
+            let batches = if in_blocks.is_empty() {
+                let mut batches = alone;
+                batches.extend(unify(mixed));
+                batches
+            } else {
+                in_blocks.extend(alone);
+                in_blocks.extend(mixed);
+                unify(in_blocks)
+            };
             prepared.batches.push(batches);
         }
         Ok(Box::new(prepared))
@@ -109,6 +139,9 @@ impl View for DbView {
                 }
             }
         })?;
+        for block in self.blocks_within(query.range) {
+            block.label_names(query, ctx, &mut names)?;
+        }
         Ok(Listing::from_unsorted(
             names.into_iter().collect(),
             query.limit,
@@ -121,11 +154,19 @@ impl View for DbView {
         query: &SeriesQuery,
         ctx: &Context,
     ) -> Result<Listing<String>, StorageError> {
-        let mut values = Vec::new();
+        let mut values = BTreeSet::new();
         self.visit_sets(query, ctx, &mut |set| {
-            values.extend(set.get(name).map(str::to_owned))
+            if let Some(value) = set.get(name).filter(|value| !values.contains(*value)) {
+                values.insert(value.to_owned());
+            }
         })?;
-        Ok(Listing::from_unsorted(values, query.limit))
+        for block in self.blocks_within(query.range) {
+            block.label_values(name, query, ctx, &mut values)?;
+        }
+        Ok(Listing::from_unsorted(
+            values.into_iter().collect(),
+            query.limit,
+        ))
     }
 
     fn series(
@@ -133,15 +174,27 @@ impl View for DbView {
         query: &SeriesQuery,
         ctx: &Context,
     ) -> Result<Listing<LabelSet>, StorageError> {
-        let mut series = Vec::new();
-        self.visit(query, ctx, &mut |parts| series.push(parts.labels()))?;
-        Ok(Listing::from_unsorted(series, query.limit))
+        let mut series = BTreeSet::new();
+        self.visit(query, ctx, &mut |parts| {
+            series.insert(parts.labels());
+        })?;
+        for block in self.blocks_within(query.range) {
+            block.series(query, ctx, &mut series)?;
+        }
+        Ok(Listing::from_unsorted(
+            series.into_iter().collect(),
+            query.limit,
+        ))
     }
 
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {
+        let query = SeriesQuery::all(TimeRange::ALL);
+        if !self.blocks.is_empty() {
+            let all = self.series(&query, ctx)?;
+            return Ok(Cardinality::count(&all.items, limit));
+        }
         let mut series: HashSet<LabelHash> = HashSet::new();
         let mut all = Vec::new();
-        let query = SeriesQuery::all(narthex_model::storage::TimeRange::ALL);
         self.visit(&query, ctx, &mut |parts| {
             let labels = parts.labels();
             if !parts.shared || series.insert(labels.hash()) {
@@ -202,6 +255,14 @@ struct DbPrepared {
     batches: Vec<Vec<Arc<dyn Batch>>>,
     estimate: Estimate,
     leases: Vec<Lease>,
+}
+
+impl DbPrepared {
+    fn count(&mut self, more: Estimate) {
+        self.estimate.series += more.series;
+        self.estimate.samples += more.samples;
+        self.estimate.bytes += more.bytes;
+    }
 }
 
 impl Prepared for DbPrepared {

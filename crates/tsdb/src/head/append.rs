@@ -503,7 +503,7 @@ fn append_staged(
         loose: state.loose.arrived() + staged.loose.len() as u64,
     };
     let written = ticket.append(&[(strip.id, mark)], |out| {
-        state.log(strip, staged, file, rows, out)
+        state.log(strip, staged, file, rows, out);
     });
     let number = match written {
         Ok(number) => number,
@@ -527,6 +527,9 @@ fn append_staged(
     for sample in staged.loose {
         max_ms = max_ms.max(sample.time_ms);
         state.loose.insert(sample.clone());
+    }
+    if !staged.loose.is_empty() {
+        state.loose.note_arrival(limits.now_ms);
     }
     strip.publish(state, max_ms, limits.now_ms);
     Ok(number)

@@ -45,6 +45,8 @@ pub(crate) struct LooseLane {
     held: usize,
     min_ms: i64,
     max_ms: i64,
+    /// When the oldest sample held arrived, by the caller's clock, at the earliest.
+    since_ms: Option<i64>,
 }
 
 impl Default for LooseLane {
@@ -55,6 +57,7 @@ impl Default for LooseLane {
             held: 0,
             min_ms: i64::MAX,
             max_ms: i64::MIN,
+            since_ms: None,
         }
     }
 }
@@ -123,9 +126,14 @@ impl LooseLane {
             .insert(sample, arrival);
     }
 
-    /// Counts a sample that is not kept, because a block has it.
-    pub(crate) fn skip(&mut self) {
-        self.arrived += 1;
+    /// Notes when samples arrived.
+    pub(crate) fn note_arrival(&mut self, now_ms: i64) {
+        self.since_ms.get_or_insert(now_ms);
+    }
+
+    /// Returns when the oldest sample held arrived, `now_ms` where there is none.
+    pub(crate) fn since_ms(&self, now_ms: i64) -> i64 {
+        self.since_ms.unwrap_or(now_ms)
     }
 
     /// Drops the samples that arrived before `end`.
@@ -137,6 +145,7 @@ impl LooseLane {
         if self.series.len() * 4 < self.series.capacity() {
             self.series.shrink_to_fit();
         }
+        self.since_ms = None;
         self.held = self
             .series
             .values()
@@ -280,7 +289,7 @@ mod tests {
         let mut seen = Vec::new();
         if let Some(series) = lane.series(column) {
             series.visit(from, to, |time_ms, _, start_ms| {
-                seen.push((time_ms, start_ms))
+                seen.push((time_ms, start_ms));
             });
         }
         seen

@@ -272,19 +272,17 @@ impl Head {
         known.0.get(name).cloned().unwrap_or_default()
     }
 
-    /// Takes strips out of the index; what views still hold lives on with them.
-    pub(crate) fn remove_strips(&self, strips: &[u32]) {
+    /// Takes claimed strips out of the index, except those that came back to life.
+    pub(crate) fn remove_strips(&self, strips: &[Arc<Strip>]) {
         let mut index = self.index_mut();
-        let removed: usize = strips.iter().map(|strip| index.remove_strip(*strip)).sum();
+        let gone = strips.iter().filter(|strip| strip.try_remove());
+        let removed: usize = gone.map(|strip| index.remove_strip(strip.id)).sum();
         drop(index);
         let mut scattered = self
             .scattered
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if scattered
-            .as_ref()
-            .is_some_and(|strip| strips.contains(&strip.id))
-        {
+        if scattered.as_ref().is_some_and(|strip| strip.is_removed()) {
             *scattered = None;
         }
         self.metrics.series_removed.inc_by(removed as u64);

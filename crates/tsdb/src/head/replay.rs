@@ -78,8 +78,8 @@ impl<'h> HeadReplay<'h> {
             state.seal();
             strip.publish(&state, replaying.max_ms, self.now_ms);
             drop(state);
-            if strip.pin().is_empty() {
-                empty.push(id);
+            if strip.try_retire() {
+                empty.push(Arc::clone(strip));
             }
         }
         if let Some(last) = self.flushed.keys().max() {
@@ -221,11 +221,11 @@ impl<'h> HeadReplay<'h> {
         }
         if row >= known.flushed.rows {
             let open = state.open.published();
-            let begins = key || open.rows() == 0;
-            let same_window = open.time_range().is_none_or(|(first_ms, _)| {
+            let follows = open.time_range().is_some_and(|(first_ms, _)| {
                 first_ms.div_euclid(window_ms) == time_ms.div_euclid(window_ms)
             });
-            if (begins && !key) || !same_window && !key || !state.open.takes_time(time_ms) && !key {
+            let joins = follows && state.open.takes_time(time_ms);
+            if !key && !joins {
                 known.gap = true;
                 return Err("a row without the one it follows");
             }

@@ -22,6 +22,10 @@ use std::{
 /// The samples of one strip, with their columns.
 type OfStrip<'a> = (Arc<Strip>, Vec<(u32, &'a SeriesSample)>);
 
+/// Returns what blocks have at the times of some of a strip's samples.
+pub(crate) type InBlocks<'a> =
+    dyn Fn(&Strip, &[(u32, &SeriesSample)]) -> Vec<(u32, i64, Value)> + 'a;
+
 impl Head {
     /// Stores scattered samples.
     ///
@@ -32,15 +36,16 @@ impl Head {
         wal: &Wal,
         samples: &[SeriesSample],
         limits: Limits,
+        in_blocks: &InBlocks<'_>,
     ) -> Result<Outcome, TsdbError> {
         let mut outcome = Outcome::default();
         let mut left: Vec<&SeriesSample> = samples.iter().collect();
         while !left.is_empty() {
             let mut again = Vec::new();
             for (strip, samples) in self.group(&left) {
-                match self.scatter_to(wal, &strip, &samples, limits)? {
+                match self.scatter_to(wal, &strip, &samples, limits, in_blocks)? {
                     Some(stored) => outcome += stored,
-                    // The strip was retired since: its series are no longer found in it.
+                    // The strip was removed since: its series are no longer found in it.
                     None => again.extend(samples.iter().map(|(_, sample)| *sample)),
                 }
             }
@@ -115,6 +120,7 @@ impl Head {
         strip: &Strip,
         samples: &[(u32, &SeriesSample)],
         limits: Limits,
+        in_blocks: &InBlocks<'_>,
     ) -> Result<Option<Outcome>, TsdbError> {
         let ticket = wal.ticket(|| self.families())?;
         let sharing = strip.has_shared().then(|| self.sharing());
@@ -127,10 +133,13 @@ impl Head {
             let found = strip.values_of_others(&wanted).into_iter();
             others.extend(found.map(|(column, time_ms, value)| ((column, time_ms), value)));
         }
+        let in_blocks = in_blocks(strip, samples).into_iter();
+        others.extend(in_blocks.map(|(column, time_ms, value)| ((column, time_ms), value)));
         let mut state = strip.lock();
-        if strip.is_retired() {
+        if strip.is_removed() {
             return Ok(None);
         }
+        strip.revive();
         let mut outcome = Outcome::default();
         let mut loose: Vec<LooseSample> = Vec::with_capacity(samples.len());
         for (column, sample) in samples {

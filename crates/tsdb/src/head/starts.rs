@@ -44,6 +44,24 @@ impl StartTimes {
         after.checked_sub(1).map_or(0, |at| entries[at].1)
     }
 
+    /// Lists from which row on, counted from `first`, which start time of `column` holds within `rows` rows.
+    pub(crate) fn entries(&self, column: u32, first: u64, rows: usize) -> Vec<(u32, i64)> {
+        let Some(entries) = self.of_column.get(&column) else {
+            return Vec::new();
+        };
+        let end = first + rows as u64;
+        let before = entries.partition_point(|(from, _)| *from <= first);
+        let inherited = before
+            .checked_sub(1)
+            .map(|at| (0, entries[at].1))
+            .filter(|(_, start_ms)| *start_ms != 0);
+        let own = entries[before..].iter().take_while(|(from, _)| *from < end);
+        inherited
+            .into_iter()
+            .chain(own.map(|(from, start_ms)| ((from - first) as u32, *start_ms)))
+            .collect()
+    }
+
     /// Returns the start time of `column` in the newest row.
     fn current(&self, column: u32) -> i64 {
         self.of_column
@@ -88,6 +106,10 @@ mod tests {
         );
         assert_eq!([4, 5].map(|row| starts.at(4, row)), [0, 7]);
         assert_eq!(starts.all_current(), [(4, 7)]);
+        assert_eq!(starts.entries(3, 0, 5), [(0, 100)]);
+        assert_eq!(starts.entries(3, 1, 9), [(0, 100), (4, 200), (5, 0)]);
+        assert_eq!(starts.entries(3, 6, 9), []);
+        assert_eq!(starts.entries(9, 0, 9), []);
         starts.drop_before(6);
         assert_eq!((starts.at(3, 6), starts.at(4, 6)), (0, 7));
     }

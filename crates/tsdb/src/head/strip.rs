@@ -41,10 +41,14 @@ pub(crate) struct Strip {
     loose: AtomicU64,
     flushed_loose: AtomicU64,
     max_ms: AtomicI64,
+    /// The newest time that this process wrote into a block; the least number before the first.
+    flushed_max_ms: AtomicI64,
     has_shared: AtomicBool,
     bound: AtomicBool,
-    /// No longer in the index: what came to it now would never be found.
+    /// To be taken out of the index as soon as no view needs it there.
     retired: AtomicBool,
+    /// No longer in the index: what came to it would never be found.
+    removed: AtomicBool,
     /// When something was last appended, by the caller's clock.
     touched_ms: AtomicI64,
     state: Mutex<StripState>,
@@ -108,9 +112,11 @@ impl Strip {
             loose: AtomicU64::new(start.loose),
             flushed_loose: AtomicU64::new(start.loose),
             max_ms: AtomicI64::new(i64::MIN),
+            flushed_max_ms: AtomicI64::new(i64::MIN),
             has_shared: AtomicBool::new(false),
             bound: AtomicBool::new(false),
             retired: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
             touched_ms: AtomicI64::new(i64::MIN),
             state: Mutex::new(state),
         }
@@ -132,15 +138,6 @@ impl Strip {
         }
     }
 
-    /// Returns how far the strip has come.
-    pub(crate) fn mark(&self) -> StripMark {
-        let pin = self.pin();
-        StripMark {
-            rows: pin.rows.1,
-            loose: pin.loose.1,
-        }
-    }
-
     /// Returns what of the strip is in blocks.
     pub(crate) fn flushed(&self) -> StripMark {
         let pin = self.pin();
@@ -150,8 +147,15 @@ impl Strip {
         }
     }
 
-    /// Notes that blocks hold everything before `mark`; views made from here on do not look for it here.
-    pub(crate) fn set_flushed(&self, mark: StripMark) {
+    /// Returns the newest time that this process wrote into a block.
+    pub(crate) fn flushed_max_ms(&self) -> Option<i64> {
+        Some(self.flushed_max_ms.load(Ordering::Acquire)).filter(|max_ms| *max_ms != i64::MIN)
+    }
+
+    /// Notes that blocks hold everything before `mark`, nothing of it after `max_ms`; views made from here on do not
+    /// look for it here.
+    pub(crate) fn set_flushed(&self, mark: StripMark, max_ms: i64) {
+        self.flushed_max_ms.fetch_max(max_ms, Ordering::AcqRel);
         self.flushed_rows.fetch_max(mark.rows, Ordering::AcqRel);
         self.flushed_loose.fetch_max(mark.loose, Ordering::AcqRel);
     }
@@ -173,11 +177,6 @@ impl Strip {
     /// Returns when something was last appended.
     pub(crate) fn touched_ms(&self) -> i64 {
         self.touched_ms.load(Ordering::Acquire)
-    }
-
-    /// Notes a moment at which the strip was in use.
-    pub(crate) fn touch(&self, now_ms: i64) {
-        self.touched_ms.fetch_max(now_ms, Ordering::AcqRel);
     }
 
     /// Reports whether an origin writes to the strip.
@@ -206,9 +205,25 @@ impl Strip {
         true
     }
 
-    /// Reports whether the strip was claimed for removal; under its lock the answer holds.
-    pub(crate) fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
+    /// Takes back a claim for removal, because somebody came with samples; to be called under the strip's lock.
+    pub(crate) fn revive(&self) {
+        if self.retired.swap(false, Ordering::AcqRel) {
+            self.unbind();
+        }
+    }
+
+    /// Makes a claim for removal final; fails when it was taken back.
+    pub(crate) fn try_remove(&self) -> bool {
+        let state = self.lock();
+        let removed = self.retired.load(Ordering::Acquire);
+        self.removed.store(removed, Ordering::Release);
+        drop(state);
+        removed
+    }
+
+    /// Reports whether the strip is no longer in the index; under its lock the answer holds.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::Acquire)
     }
 
     /// Reports whether another strip has a series of this one.
@@ -364,7 +379,7 @@ fn value_in(segment: &Segment, row: usize, column: u32) -> Option<Value> {
     let mut histogram = None;
     for at in 0..=row {
         pick.step_with(page.row(at), |_, bytes| {
-            histogram = (at == row).then_some(bytes)
+            histogram = (at == row).then_some(bytes);
         })
         .ok()?;
     }

@@ -20,7 +20,7 @@ use crate::{
 };
 use narthex_model::metadata::Family;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     io,
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
@@ -257,6 +257,26 @@ impl Wal {
             .map(|file| file.len_bytes)
             .sum::<u64>()
             + current
+    }
+
+    /// Returns the strips that any file mentions.
+    pub(crate) fn strips(&self) -> HashSet<u32> {
+        let state = self.shared.lock();
+        let closed = state
+            .closed_files
+            .values()
+            .flat_map(|file| file.strips.keys());
+        let current = state.file.iter().flat_map(|file| file.strips.keys());
+        closed.chain(current).copied().collect()
+    }
+
+    /// Returns the bytes of the file being written.
+    pub(crate) fn current_bytes(&self) -> u64 {
+        self.shared
+            .lock()
+            .file
+            .as_ref()
+            .map_or(0, |file| file.len_bytes)
     }
 
     /// Removes closed files, oldest first, as long as `is_flushed` holds of each strip in them.

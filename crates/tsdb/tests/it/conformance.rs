@@ -29,3 +29,18 @@ fn in_many_segments() {
     check(&mut || Box::new(TestDb::new(options(), Settle::Nothing)));
     check(&mut || Box::new(TestDb::new(options(), Settle::Reopen)));
 }
+
+#[test]
+fn in_blocks() {
+    check(&mut || Box::new(TestDb::new(options(), Settle::Flush)));
+}
+
+#[test]
+fn in_blocks_after_a_kill() {
+    let options = || DbOptions {
+        flush_rows: 7,
+        block_window_ms: 20_000,
+        ..options()
+    };
+    check(&mut || Box::new(TestDb::new(options(), Settle::FlushAndKill)));
+}

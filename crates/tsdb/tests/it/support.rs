@@ -21,6 +21,10 @@ pub(crate) enum Settle {
     Reopen,
     /// The process is killed and started again.
     Kill,
+    /// Everything is written into blocks.
+    Flush,
+    /// Everything is written into blocks, then the process is killed and started again.
+    FlushAndKill,
 }
 
 /// A database under test.
@@ -88,6 +92,11 @@ impl Subject for TestDb {
             Settle::Nothing => return,
             Settle::Reopen => self.db().close().expect("closed"),
             Settle::Kill => self.disk.kill(),
+            Settle::Flush => return self.db().flush().expect("flushed"),
+            Settle::FlushAndKill => {
+                self.db().flush().expect("flushed");
+                self.disk.kill();
+            }
         }
         self.db = None;
         self.open();

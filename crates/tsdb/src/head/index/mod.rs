@@ -41,6 +41,9 @@ struct Entry {
     sets: Vec<u32>,
 }
 
+/// Strips that have a series, each with its column.
+pub(crate) type Owners = Vec<(Arc<Strip>, u32)>;
+
 /// The chosen columns of one strip, ascending.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
@@ -80,7 +83,7 @@ impl Index {
         &mut self,
         strip: u32,
         sets: impl IntoIterator<Item = &'s LabelSet>,
-    ) -> Vec<(u32, Vec<(Arc<Strip>, u32)>)> {
+    ) -> Vec<(u32, Owners)> {
         let Some(&at) = self.by_strip.get(&strip) else {
             return Vec::new();
         };
@@ -106,7 +109,7 @@ impl Index {
     }
 
     /// Returns every (strip, column) with this identity, oldest first.
-    pub(crate) fn find(&self, identity: LabelHash) -> Vec<(Arc<Strip>, u32)> {
+    pub(crate) fn find(&self, identity: LabelHash) -> Owners {
         let mut places: Vec<Place> = self
             .identities
             .iter_hash(identity.low())
@@ -210,11 +213,6 @@ impl Index {
     /// Returns the number of series, counted once for each strip that has them.
     pub(crate) fn series(&self) -> usize {
         self.identities.len()
-    }
-
-    /// Returns the number of strips.
-    pub(crate) fn len(&self) -> usize {
-        self.by_strip.len()
     }
 
     /// Chooses the columns whose series satisfy all `matchers`, strips by age, columns ascending.

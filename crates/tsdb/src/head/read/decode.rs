@@ -137,13 +137,43 @@ pub(super) fn decode(
         let forward_cost = if few { own.end / 4 } else { own.end };
         match states.get(of.page) {
             Some(Some(state)) if page.rows() - own.start < forward_cost => {
-                backward(page, state, own, &mut out, ctx, bad)?
+                backward(page, state, own, &mut out, ctx, bad)?;
             }
             _ if few => pick(page, own, &mut out, ctx, bad)?,
             _ => forward(page, own, &mut out, ctx, bad)?,
         }
     }
     Ok(())
+}
+
+/// Decodes all rows of one page of a segment, time-major; returns the columns.
+///
+/// # Errors
+/// Fails when the bytes are not rows.
+pub(crate) fn decode_segment(
+    segment: &Segment,
+    page: usize,
+    tile: &mut Tile,
+    ctx: &Context,
+) -> Result<Range<u32>, StorageError> {
+    let from = (page * PAGE_COLUMNS) as u32;
+    let to = segment.columns.min((page + 1) * PAGE_COLUMNS) as u32;
+    let columns: Vec<u32> = (from..to).collect();
+    let times_ms: Vec<i64> = (0..segment.rows())
+        .map(|row| segment.time_ms(row))
+        .collect();
+    tile.shape(Layout::TimeMajor, &times_ms, columns.len(), cell::ABSENT);
+    decode(
+        segment,
+        &[],
+        0..segment.rows(),
+        &Picks::new(&columns),
+        0,
+        tile,
+        ctx,
+    )
+    .map_err(|failed| failed.into_storage(|| PathBuf::from("head")))?;
+    Ok(from..to)
 }
 
 fn forward(
@@ -159,7 +189,7 @@ fn forward(
         histograms.clear();
         decoder
             .step_with(page.row(row), |column, bytes| {
-                histograms.push((column, bytes))
+                histograms.push((column, bytes));
             })
             .map_err(|e| bad(row, e))?;
         if row >= rows.start {
@@ -210,7 +240,7 @@ fn pick(
         histograms.clear();
         decoder
             .step_with(page.row(row), |index, bytes| {
-                histograms.push((index, bytes))
+                histograms.push((index, bytes));
             })
             .map_err(|e| bad(row, e))?;
         if row >= rows.start {

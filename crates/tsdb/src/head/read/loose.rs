@@ -99,7 +99,7 @@ impl Batch for LooseBatch {
         ctx.stop.check()?;
         let mut samples = Vec::new();
         self.visit(range, |time_ms, value, start_ms| {
-            samples.push((time_ms, value, start_ms))
+            samples.push((time_ms, value, start_ms));
         });
         let times_ms: Vec<i64> = samples.iter().map(|sample| sample.0).collect();
         tile.shape(layout, &times_ms, series.len(), cell::ABSENT);

@@ -7,6 +7,7 @@ mod decode;
 mod loose;
 mod strip;
 
+pub(crate) use decode::decode_segment;
 pub(crate) use strip::StripBatch;
 
 use super::{

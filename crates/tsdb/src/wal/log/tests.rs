@@ -56,8 +56,12 @@ fn put(wal: &Wal, strip: u32, sequence: u8) -> Result<u64, TsdbError> {
                 step_change_ms: 0,
             },
             [&[sequence; 40][..]].into_iter(),
-        )
+        );
     })
+}
+
+fn put_one(wal: &Wal, strip: u32, sequence: u8) {
+    put(wal, strip, sequence).unwrap();
 }
 
 /// Reads (strip, sequence) of all rows in all files, and whether damage was seen.
@@ -98,7 +102,7 @@ fn concurrent_writers_share_files_and_lose_nothing() {
     std::thread::scope(|scope| {
         for strip in 0..4 {
             let wal = &wal;
-            scope.spawn(move || (0..200u8).for_each(|at| drop(put(wal, strip, at).unwrap())));
+            scope.spawn(move || (0..200u8).for_each(|at| put_one(wal, strip, at)));
         }
     });
     drop(wal);
@@ -135,7 +139,7 @@ fn sync_outlives_a_loss_of_power() {
 fn with_interval_zero_every_append_is_durable() {
     let disk = FaultyIo::new();
     let wal = start(&disk, 0);
-    (0..5).for_each(|at| drop(put(&wal, 1, at).unwrap()));
+    (0..5).for_each(|at| put_one(&wal, 1, at));
     disk.power_loss(PowerLoss::DropUnsynced);
     assert_eq!(rows(&disk).0.len(), 5);
 }

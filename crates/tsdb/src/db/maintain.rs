@@ -1,0 +1,412 @@
+//! What is due from time to time: flushing, dropping, truncating, retention.
+//!
+//! **Invariant:** one caller at a time; every step leaves a state that a crash may happen in.
+
+use super::{
+    Inner,
+    blocks::range_of,
+    flush::{FlushJob, Flushed, FlushedStrip},
+    manifest::Manifest,
+};
+use crate::{
+    block::{Block, BlockMeta},
+    error::{TsdbError, io_error},
+    head::strip::Strip,
+    wal::StripMark,
+};
+use narthex_model::storage::TimeRange;
+use std::{
+    collections::HashSet,
+    hash::{BuildHasher, Hasher},
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+/// A strip without an origin is flushed after this much quiet.
+const IDLE_MS: i64 = 5 * 60_000;
+/// Blocks are begun at most so many times per flush age, so that they do not get too many.
+const FLUSHES_PER_AGE: i64 = 12;
+/// Encoded bytes due that begin a block at once.
+const DUE_BYTES: usize = 64 << 20;
+/// Work per call; a backlog gets more.
+const WORK: Duration = Duration::from_millis(100);
+/// Loose samples of a strip that are due whatever their age.
+const LOOSE_DUE: usize = 1 << 20;
+
+/// What one call of `maintain` leaves to the next.
+#[derive(Default)]
+pub(super) struct Upkeep {
+    job: Option<FlushJob>,
+    last_flush_ms: i64,
+    /// Memory to be given back once no view before the moment lives.
+    to_drop: Vec<(u64, Arc<Strip>, StripMark)>,
+    /// Strips to be taken out of the index once no view before the moment lives.
+    to_remove: Vec<(u64, Arc<Strip>)>,
+    unique: u128,
+    calls: u64,
+}
+
+impl Inner {
+    pub(super) fn maintain(&self, now_ms: i64) -> Result<(), TsdbError> {
+        let mut upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
+        upkeep.calls += 1;
+        if upkeep.calls % 5 == 1 {
+            self.show_state();
+        }
+        self.give_back(&mut upkeep);
+        if upkeep.job.is_none() {
+            upkeep.job = self.due_job(&mut upkeep, now_ms, false);
+        }
+        self.work(&mut upkeep, now_ms, WORK)?;
+        self.retire_idle(&mut upkeep, now_ms);
+        if upkeep.calls.is_multiple_of(10) {
+            self.keep_retention(now_ms)?;
+        }
+        Ok(())
+    }
+
+    /// Writes everything held in memory into blocks, and gives the memory back.
+    pub(super) fn flush_all(&self, now_ms: i64) -> Result<(), TsdbError> {
+        let mut upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
+        self.work(&mut upkeep, now_ms, Duration::MAX)?;
+        upkeep.job = self.due_job(&mut upkeep, now_ms, true);
+        self.work(&mut upkeep, now_ms, Duration::MAX)?;
+        self.give_back(&mut upkeep);
+        self.show_state();
+        Ok(())
+    }
+
+    /// Begins a job for what is due, `None` when that can wait.
+    fn due_job(&self, upkeep: &mut Upkeep, now_ms: i64, everything: bool) -> Option<FlushJob> {
+        let options = &self.ground.options;
+        let mut strips = Vec::new();
+        let mut due_bytes = 0;
+        for strip in self.head.index().strips() {
+            let due = self.seal_due(&strip, now_ms, everything);
+            if due > 0 {
+                due_bytes += due;
+                strips.push(strip);
+            }
+        }
+        let waited =
+            now_ms.saturating_sub(upkeep.last_flush_ms) >= options.flush_age_ms / FLUSHES_PER_AGE;
+        if strips.is_empty() || !(everything || waited || due_bytes >= DUE_BYTES) {
+            return None;
+        }
+        upkeep.last_flush_ms = now_ms;
+        if upkeep.unique == 0 {
+            // Two processes may flush at the same millisecond of a clock that was set back.
+            upkeep.unique = u128::from(std::hash::RandomState::new().build_hasher().finish()) << 16;
+        }
+        upkeep.unique = upkeep.unique.wrapping_add(1 << 10);
+        let io = Arc::clone(&self.ground.io);
+        Some(FlushJob::new(
+            io,
+            &options.path,
+            options.block_window_ms,
+            now_ms,
+            strips,
+            upkeep.unique,
+        ))
+    }
+
+    /// Seals what is due of a strip; returns the encoded bytes that are, 0 for nothing.
+    fn seal_due(&self, strip: &Strip, now_ms: i64, everything: bool) -> usize {
+        let options = &self.ground.options;
+        let idle = !strip.is_bound() && now_ms.saturating_sub(strip.touched_ms()) >= IDLE_MS;
+        let all = everything || idle;
+        let flushed = strip.flushed();
+        let mut state = strip.lock();
+        let window = |time_ms: i64| time_ms.div_euclid(options.block_window_ms);
+        let is_old = |time_ms: i64| now_ms.saturating_sub(time_ms) >= options.flush_age_ms;
+        if let Some((first_ms, last_ms)) = state.open.published().time_range()
+            && (all
+                || is_old(first_ms)
+                || (window(first_ms) < window(now_ms) && now_ms - last_ms > 60_000))
+        {
+            state.seal();
+        }
+        let unflushed: Vec<_> = state
+            .sealed
+            .iter()
+            .filter(|segment| segment.first_row >= flushed.rows)
+            .collect();
+        let rows: usize = unflushed.iter().map(|segment| segment.rows()).sum();
+        let bytes: usize = unflushed
+            .iter()
+            .map(|segment| segment.encoded_bytes())
+            .sum();
+        let old = unflushed
+            .first()
+            .and_then(|first| first.time_range())
+            .is_some_and(|(first_ms, last_ms)| {
+                is_old(first_ms) || window(last_ms) < window(now_ms)
+            });
+        let held = if strip.pin().loose.0 < strip.pin().loose.1 {
+            state.loose.held()
+        } else {
+            0
+        };
+        let loose_due = held > 0
+            && (all
+                || held >= LOOSE_DUE
+                || now_ms.saturating_sub(state.loose.since_ms(now_ms)) >= options.flush_age_ms);
+        let rows_due = rows > 0 && (all || old || rows >= options.flush_rows);
+        if rows_due || loose_due {
+            (bytes + held * 16).max(1)
+        } else {
+            0
+        }
+    }
+
+    fn work(&self, upkeep: &mut Upkeep, now_ms: i64, budget: Duration) -> Result<(), TsdbError> {
+        let Some(mut job) = upkeep.job.take() else {
+            return Ok(());
+        };
+        let finished = job.work(budget).and_then(|done| {
+            if done {
+                job.finish().map(Some)
+            } else {
+                upkeep.job = Some(job);
+                Ok(None)
+            }
+        });
+        match finished {
+            Ok(None) => Ok(()),
+            Ok(Some(flushed)) => {
+                let names: Vec<String> = flushed.metas.iter().map(BlockMeta::file_name).collect();
+                self.commit(upkeep, flushed)
+                    .inspect_err(|_| self.clean_up(upkeep, now_ms, &names))
+            }
+            Err(error) => {
+                self.clean_up(upkeep, now_ms, &[]);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Removes what a failed job left, unless a block of it counts.
+    fn clean_up(&self, upkeep: &mut Upkeep, now_ms: i64, names: &[String]) {
+        self.metrics.flush_failures.inc();
+        // Not at once again: a full disk stays full for a while.
+        upkeep.last_flush_ms = now_ms;
+        let dir = super::blocks::dir_of(&self.ground.options.path);
+        let counted = self
+            .blocks
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .names();
+        for name in self.ground.io.list(&dir).unwrap_or_default() {
+            if name.ends_with(".tmp") || (names.contains(&name) && !counted.contains(&name)) {
+                // What cannot be removed now is removed at the next start.
+                let _ = self.ground.io.remove(&dir.join(name));
+            }
+        }
+    }
+
+    /// Makes a job's blocks count.
+    fn commit(&self, upkeep: &mut Upkeep, flushed: Flushed) -> Result<(), TsdbError> {
+        let Flushed {
+            metas,
+            strips,
+            took,
+        } = flushed;
+        let mut fresh = Vec::new();
+        for meta in &metas {
+            let path = super::blocks::dir_of(&self.ground.options.path).join(meta.file_name());
+            fresh.push(Arc::new(Block::open(&*self.ground.io, &path, &self.cache)?));
+        }
+        let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut manifest = Manifest {
+            next_strip: self.head.next_strip(),
+            blocks: blocks.names(),
+            marks: known.clone(),
+        };
+        manifest
+            .blocks
+            .extend(metas.iter().map(|meta| meta.file_name()));
+        for FlushedStrip { strip, mark, .. } in &strips {
+            let entry = manifest.marks.entry(strip.id).or_default();
+            entry.rows = entry.rows.max(mark.rows);
+            entry.loose = entry.loose.max(mark.loose);
+        }
+        let mut needed = self.wal.strips();
+        needed.extend(self.head.index().strips().iter().map(|strip| strip.id));
+        manifest.marks.retain(|strip, _| needed.contains(strip));
+        manifest.write(&*self.ground.io, &self.ground.options.path)?;
+        *known = manifest.marks;
+        drop(known);
+        fresh.into_iter().for_each(|block| blocks.push(block));
+        strips
+            .iter()
+            .for_each(|flushed| flushed.strip.set_flushed(flushed.mark, flushed.max_ms));
+        let moment = self.moments.advance();
+        drop(blocks);
+        upkeep.to_drop.extend(
+            strips
+                .into_iter()
+                .map(|flushed| (moment, flushed.strip, flushed.mark)),
+        );
+        self.metrics.flushes.inc_by(metas.len() as u64);
+        self.metrics.flush_seconds.set(took.as_secs_f64());
+        self.truncate_log()
+    }
+
+    fn truncate_log(&self) -> Result<(), TsdbError> {
+        if self.wal.current_bytes() >= self.ground.options.wal_file_bytes / 8 {
+            self.wal.cut(&self.head.families())?;
+        }
+        let marks = self
+            .marks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let live: HashSet<u32> = self
+            .head
+            .index()
+            .strips()
+            .iter()
+            .map(|strip| strip.id)
+            .collect();
+        self.wal.truncate(|strip, mark| {
+            let flushed = marks.get(&strip).copied().unwrap_or_default();
+            // A strip that is gone was flushed altogether before it went.
+            !live.contains(&strip) || (flushed.rows >= mark.rows && flushed.loose >= mark.loose)
+        })?;
+        Ok(())
+    }
+
+    /// Drops what blocks hold and no view needs.
+    fn give_back(&self, upkeep: &mut Upkeep) {
+        let needed = |moment: &u64| self.moments.is_needed(*moment);
+        let mut kept = Vec::new();
+        for (moment, strip, mark) in upkeep.to_drop.drain(..) {
+            if needed(&moment) {
+                kept.push((moment, strip, mark));
+            } else {
+                strip.lock().drop_before(mark);
+            }
+        }
+        upkeep.to_drop = kept;
+        let (waiting, ready): (Vec<_>, Vec<_>) = upkeep
+            .to_remove
+            .drain(..)
+            .partition(|(moment, _)| needed(moment));
+        upkeep.to_remove = waiting;
+        if !ready.is_empty() {
+            let ready: Vec<Arc<Strip>> = ready.into_iter().map(|(_, strip)| strip).collect();
+            self.head.remove_strips(&ready);
+            self.head
+                .index()
+                .strips()
+                .iter()
+                .for_each(|strip| strip.forget_dead_owners());
+        }
+    }
+
+    /// Claims strips for removal that no origin has, that are quiet, and that blocks hold altogether.
+    fn retire_idle(&self, upkeep: &mut Upkeep, now_ms: i64) {
+        let idle = |strip: &Arc<Strip>| {
+            !strip.is_bound()
+                && strip.pin().is_empty()
+                && now_ms.saturating_sub(strip.touched_ms()) >= IDLE_MS
+        };
+        let strips = self.head.index().strips();
+        let retired: Vec<Arc<Strip>> = strips
+            .into_iter()
+            .filter(|strip| idle(strip) && strip.try_retire())
+            .collect();
+        if !retired.is_empty() {
+            let moment = self.moments.advance();
+            upkeep
+                .to_remove
+                .extend(retired.into_iter().map(|strip| (moment, strip)));
+        }
+    }
+
+    /// Removes blocks that are too old, then the oldest while there are too many bytes.
+    fn keep_retention(&self, now_ms: i64) -> Result<(), TsdbError> {
+        let options = &self.ground.options;
+        let blocks = self
+            .blocks
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .all()
+            .to_vec();
+        let mut gone: Vec<Arc<Block>> = Vec::new();
+        if let Some(retention_ms) = options.retention_ms {
+            let end_ms = now_ms.saturating_sub(retention_ms);
+            gone.extend(
+                blocks
+                    .iter()
+                    .filter(|block| range_of(block).max_ms < end_ms)
+                    .cloned(),
+            );
+            self.metrics.retention_time.inc_by(gone.len() as u64);
+        }
+        if let Some(limit) = options.retention_bytes {
+            let mut left: Vec<&Arc<Block>> = blocks
+                .iter()
+                .filter(|block| !gone.iter().any(|other| Arc::ptr_eq(other, block)))
+                .collect();
+            left.sort_by_key(|block| std::cmp::Reverse(range_of(block).max_ms));
+            let mut bytes: u64 =
+                left.iter().map(|block| block.meta().bytes).sum::<u64>() + self.wal.len_bytes();
+            while bytes > limit
+                && let Some(oldest) = left.pop()
+            {
+                bytes = bytes.saturating_sub(oldest.meta().bytes);
+                gone.push(Arc::clone(oldest));
+                self.metrics.retention_size.inc();
+            }
+        }
+        if gone.is_empty() {
+            Ok(())
+        } else {
+            self.remove_blocks(&gone)
+        }
+    }
+
+    fn remove_blocks(&self, gone: &[Arc<Block>]) -> Result<(), TsdbError> {
+        let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
+        let marks = self
+            .marks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let names: Vec<String> = gone.iter().map(|block| block.meta().file_name()).collect();
+        let mut left = blocks.names();
+        left.retain(|name| !names.contains(name));
+        let manifest = Manifest {
+            next_strip: self.head.next_strip(),
+            blocks: left,
+            marks,
+        };
+        manifest.write(&*self.ground.io, &self.ground.options.path)?;
+        gone.iter().for_each(|block| blocks.remove(block));
+        drop(blocks);
+        for block in gone {
+            // Views that pinned it have it open: they go on reading.
+            let path = block.path().to_owned();
+            self.ground
+                .io
+                .remove(&path)
+                .map_err(io_error(path, "remove"))?;
+        }
+        Ok(())
+    }
+
+    /// Returns an interval around everything stored.
+    pub(super) fn time_range(&self) -> Option<TimeRange> {
+        let of_blocks = self
+            .blocks
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .time_range();
+        let strips = self.head.index().strips();
+        strips.iter().fold(of_blocks, |range, strip| {
+            super::hull(range, strip.lock().time_range())
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! The manifest: which blocks count, and how far strips are in them.
+//!
+//! ```text
+//! MANIFEST = magic "NRTHXMAN" (8), version u32, length u32, crc u32, body[length]        (little-endian)
+//! body     = next strip, blocks: count, file name*, marks: count, (strip, rows, loose)*   (varints)
+//! ```
+//! The checksum (CRC-32C) covers the body.
+//!
+//! **Invariant:** the file is replaced as a whole; a block and the marks that say the log's rows are in it become
+//! visible together.
+
+use crate::{
+    bytes::{Malformed, Reader, put_bytes, put_varint},
+    error::{Damage, TsdbError, io_error},
+    io::Io,
+    wal::StripMark,
+};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+const NAME: &str = "MANIFEST";
+const TEMPORARY: &str = "MANIFEST.tmp";
+const MAGIC: [u8; 8] = *b"NRTHXMAN";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 20;
+
+/// What the manifest says.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Manifest {
+    /// No strip had this number or a higher one.
+    pub(super) next_strip: u32,
+    /// File names of the blocks, oldest first.
+    pub(super) blocks: Vec<String>,
+    /// What blocks hold of strips that the log may still mention.
+    pub(super) marks: BTreeMap<u32, StripMark>,
+}
+
+impl Manifest {
+    /// Reads the manifest of the database at `root`; the default where there is none.
+    ///
+    /// # Errors
+    /// Fails when it cannot be read or is of a newer version. A damaged one is returned as damage, without it.
+    pub(super) fn read(
+        io: &dyn Io,
+        root: &Path,
+    ) -> Result<Result<Option<Self>, Damage>, TsdbError> {
+        let path = root.join(NAME);
+        let file = match io.open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Ok(None)),
+            other => other.map_err(io_error(&path, "open"))?,
+        };
+        let len = file.len_bytes().map_err(io_error(&path, "stat"))?;
+        // It is small: a few bytes a block and strip.
+        let len = usize::try_from(len).unwrap_or(usize::MAX).min(1 << 30);
+        let mut bytes = vec![0; len];
+        file.read_exact_at(0, &mut bytes)
+            .map_err(io_error(&path, "read"))?;
+        Self::decode(&bytes, &path)
+    }
+
+    fn decode(bytes: &[u8], path: &Path) -> Result<Result<Option<Self>, Damage>, TsdbError> {
+        let damage = |offset: usize, what: &str| {
+            let detail = format!("{what}; the blocks beside it are taken as they are");
+            Ok(Err(Damage {
+                path: path.to_owned(),
+                offset: offset as u64,
+                detail,
+            }))
+        };
+        let Some((header, body)) = bytes.split_at_checked(HEADER_BYTES) else {
+            return damage(bytes.len(), "it ends too early");
+        };
+        let number = |at: usize| {
+            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
+        if header[..8] != MAGIC {
+            return damage(0, "it does not begin as a manifest does");
+        }
+        if number(8) != VERSION {
+            return Err(TsdbError::Version {
+                path: path.to_owned(),
+                got: number(8),
+                expected: VERSION,
+            });
+        }
+        if number(12) as usize != body.len() || number(16) != checksum(body) {
+            return damage(HEADER_BYTES, "its checksum is wrong");
+        }
+        match Self::decode_body(body) {
+            Ok(manifest) => Ok(Ok(Some(manifest))),
+            Err(Malformed { offset, what }) => damage(HEADER_BYTES + offset, what),
+        }
+    }
+
+    fn decode_body(body: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(body);
+        let mut manifest = Self {
+            next_strip: reader.varint_u32("strip number")?,
+            ..Self::default()
+        };
+        for _ in 0..reader.varint()? {
+            manifest.blocks.push(reader.text()?.to_owned());
+        }
+        for _ in 0..reader.varint()? {
+            let strip = reader.varint_u32("strip number")?;
+            let mark = StripMark {
+                rows: reader.varint()?,
+                loose: reader.varint()?,
+            };
+            manifest.marks.insert(strip, mark);
+        }
+        Ok(manifest)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        put_varint(&mut body, u64::from(self.next_strip));
+        put_varint(&mut body, self.blocks.len() as u64);
+        for name in &self.blocks {
+            put_bytes(&mut body, name.as_bytes());
+        }
+        put_varint(&mut body, self.marks.len() as u64);
+        for (strip, mark) in &self.marks {
+            for number in [u64::from(*strip), mark.rows, mark.loose] {
+                put_varint(&mut body, number);
+            }
+        }
+        let len = u32::try_from(body.len()).expect("a manifest is small");
+        let mut bytes = MAGIC.to_vec();
+        for number in [VERSION, len, checksum(&body)] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend(body);
+        bytes
+    }
+
+    /// Replaces the manifest of the database at `root`; durable when it returns.
+    ///
+    /// # Errors
+    /// Fails when it cannot be written; the old one stays.
+    pub(super) fn write(&self, io: &dyn Io, root: &Path) -> Result<(), TsdbError> {
+        let (path, temporary): (PathBuf, PathBuf) = (root.join(NAME), root.join(TEMPORARY));
+        match io.remove(&temporary) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(io_error(&temporary, "remove")(error));
+            }
+            _ => {}
+        }
+        let file = io
+            .create(&temporary)
+            .map_err(io_error(&temporary, "create"))?;
+        file.append(&self.encode())
+            .map_err(io_error(&temporary, "write"))?;
+        file.sync().map_err(io_error(&temporary, "fsync"))?;
+        io.rename(&temporary, &path)
+            .map_err(io_error(&path, "rename"))?;
+        io.sync_dir(root).map_err(io_error(root, "fsync"))
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::FaultyIo;
+
+    fn sample() -> Manifest {
+        let marks = [
+            (
+                3,
+                StripMark {
+                    rows: 300,
+                    loose: 0,
+                },
+            ),
+            (900, StripMark { rows: 0, loose: 77 }),
+        ];
+        Manifest {
+            next_strip: 901,
+            blocks: vec!["A.block".into(), "B.block".into()],
+            marks: marks.into(),
+        }
+    }
+
+    fn disk() -> (FaultyIo, &'static Path) {
+        let disk = FaultyIo::new();
+        disk.create_dir_all(Path::new("/data")).unwrap();
+        (disk, Path::new("/data"))
+    }
+
+    #[test]
+    fn it_comes_back_and_is_replaced_whole() {
+        let (disk, root) = disk();
+        assert_eq!(Manifest::read(&disk, root).unwrap(), Ok(None));
+        Manifest::default().write(&disk, root).unwrap();
+        for failing in 0..5 {
+            disk.fail_operation(failing);
+            if sample().write(&disk, root).is_err() {
+                let found = Manifest::read(&disk, root).unwrap().unwrap().unwrap();
+                assert!(
+                    found == Manifest::default() || found == sample(),
+                    "old or new: {found:?}"
+                );
+            }
+        }
+        sample().write(&disk, root).unwrap();
+        assert_eq!(Manifest::read(&disk, root).unwrap(), Ok(Some(sample())));
+    }
+
+    #[test]
+    fn damage_is_found_and_newer_versions_refused() {
+        let (disk, root) = disk();
+        sample().write(&disk, root).unwrap();
+        let path = root.join(NAME);
+        let good = disk.bytes(&path).unwrap();
+        for at in (0..good.len()).filter(|at| !(8..12).contains(at)) {
+            let mut bytes = good.clone();
+            bytes[at] ^= 1;
+            disk.put(&path, bytes);
+            assert!(
+                Manifest::read(&disk, root).unwrap().is_err(),
+                "flip at {at}"
+            );
+        }
+        disk.put(&path, good[..10].to_vec());
+        assert!(Manifest::read(&disk, root).unwrap().is_err());
+        let mut newer = good;
+        newer[8] = 2;
+        disk.put(&path, newer);
+        assert!(matches!(
+            Manifest::read(&disk, root),
+            Err(TsdbError::Version { got: 2, .. })
+        ));
+    }
+}
