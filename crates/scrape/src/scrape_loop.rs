@@ -116,7 +116,7 @@ impl HttpOrigin {
 impl LocalOrigin {
     pub(crate) fn new(source: Box<dyn LocalSource>, active: &ActiveTarget) -> Self {
         let mut edit = Schema::new(active.target.labels.clone()).edit();
-        for (set, family) in report::columns(true) {
+        for (set, family) in report::columns(false) {
             let family = edit.family(family);
             edit.push(&set, family);
         }
@@ -343,7 +343,7 @@ impl LocalOrigin {
         report.duration_seconds = start.elapsed().as_secs_f64();
         let schema = self.report.schema().clone();
         self.report.restart(&schema, time_ms);
-        report.set(&mut self.report, true);
+        report.set(&mut self.report, false);
         let binding = match &mut self.report_binding {
             Some(binding) => binding,
             empty => empty.insert(sink.bind(&schema)?),

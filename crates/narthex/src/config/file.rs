@@ -56,30 +56,112 @@ pub(super) struct GlobalSection {
     always_scrape_classic_histograms: Option<Anything>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct ScrapeSection {
-    pub(super) job_name: Option<String>,
-    pub(super) scrape_interval: Option<Period>,
-    pub(super) scrape_timeout: Option<Period>,
-    pub(super) metrics_path: Option<String>,
-    pub(super) scheme: Option<String>,
-    pub(super) params: BTreeMap<String, Vec<String>>,
-    pub(super) honor_labels: bool,
-    pub(super) honor_timestamps: Option<bool>,
-    pub(super) track_timestamps_staleness: bool,
-    pub(super) enable_compression: Option<bool>,
-    pub(super) extra_scrape_metrics: Option<bool>,
-    pub(super) body_size_limit: Option<Bytes>,
-    pub(super) sample_limit: Option<usize>,
-    pub(super) label_limit: Option<usize>,
-    pub(super) label_name_length_limit: Option<usize>,
-    pub(super) label_value_length_limit: Option<usize>,
-    pub(super) static_configs: Vec<StaticSection>,
-    keep_dropped_targets: Option<usize>,
-    /// Everything else, which is either a key of Prometheus that is not supported, or unknown.
-    #[serde(flatten)]
-    others: BTreeMap<String, Anything>,
+/// Defines a section whose unsupported keys are listed by name alone.
+macro_rules! section {
+    (
+        $(#[$meta:meta])* struct $name:ident { $($(#[$doc:meta])* $vis:vis $field:ident: $kind:ty,)* }
+        unsupported { $($key:ident,)* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub(super) struct $name {
+            $($(#[$doc])* $vis $field: $kind,)*
+            $($key: Option<Anything>,)*
+        }
+
+        impl $name {
+            /// Lists the keys this version does not support, with what the file says for them.
+            fn unsupported(&self) -> impl Iterator<Item = (&'static str, Option<&Anything>)> {
+                [$((stringify!($key), self.$key.as_ref()),)*].into_iter()
+            }
+        }
+    };
+}
+
+section! {
+    struct ScrapeSection {
+        pub(super) job_name: Option<String>,
+        pub(super) scrape_interval: Option<Period>,
+        pub(super) scrape_timeout: Option<Period>,
+        pub(super) metrics_path: Option<String>,
+        pub(super) scheme: Option<String>,
+        pub(super) params: BTreeMap<String, Vec<String>>,
+        pub(super) honor_labels: bool,
+        pub(super) honor_timestamps: Option<bool>,
+        pub(super) track_timestamps_staleness: bool,
+        pub(super) enable_compression: Option<bool>,
+        pub(super) extra_scrape_metrics: Option<bool>,
+        pub(super) body_size_limit: Option<Bytes>,
+        pub(super) sample_limit: Option<usize>,
+        pub(super) label_limit: Option<usize>,
+        pub(super) label_name_length_limit: Option<usize>,
+        pub(super) label_value_length_limit: Option<usize>,
+        pub(super) static_configs: Vec<StaticSection>,
+        /// Relabelling would drop targets; there is none.
+        keep_dropped_targets: Option<usize>,
+    }
+    unsupported {
+        always_scrape_classic_histograms,
+        authorization,
+        basic_auth,
+        bearer_token,
+        bearer_token_file,
+        convert_classic_histograms_to_nhcb,
+        enable_http2,
+        fallback_scrape_protocol,
+        follow_redirects,
+        http_headers,
+        metric_name_escaping_scheme,
+        metric_name_validation_scheme,
+        metric_relabel_configs,
+        native_histogram_bucket_limit,
+        native_histogram_min_bucket_factor,
+        no_proxy,
+        oauth2,
+        proxy_connect_header,
+        proxy_from_environment,
+        proxy_url,
+        relabel_configs,
+        scrape_classic_histograms,
+        scrape_failure_log_file,
+        scrape_native_histograms,
+        scrape_protocols,
+        target_limit,
+        tls_config,
+        aws_sd_configs,
+        azure_sd_configs,
+        consul_sd_configs,
+        digitalocean_sd_configs,
+        dns_sd_configs,
+        docker_sd_configs,
+        dockerswarm_sd_configs,
+        ec2_sd_configs,
+        eureka_sd_configs,
+        file_sd_configs,
+        gce_sd_configs,
+        hetzner_sd_configs,
+        http_sd_configs,
+        ionos_sd_configs,
+        kubernetes_sd_configs,
+        kuma_sd_configs,
+        lightsail_sd_configs,
+        linode_sd_configs,
+        marathon_sd_configs,
+        nerve_sd_configs,
+        nomad_sd_configs,
+        oci_sd_configs,
+        openstack_sd_configs,
+        outscale_sd_configs,
+        ovhcloud_sd_configs,
+        puppetdb_sd_configs,
+        scaleway_sd_configs,
+        serverset_sd_configs,
+        stackit_sd_configs,
+        triton_sd_configs,
+        uyuni_sd_configs,
+        vultr_sd_configs,
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -112,37 +194,6 @@ pub(super) struct RetentionSection {
     pub(super) size: Option<Bytes>,
     percentage: Option<Anything>,
 }
-
-/// Keys of a scrape configuration that are known and not supported; discovery is known by its ending.
-const UNSUPPORTED_SCRAPE_KEYS: [&str; 27] = [
-    "always_scrape_classic_histograms",
-    "authorization",
-    "basic_auth",
-    "bearer_token",
-    "bearer_token_file",
-    "convert_classic_histograms_to_nhcb",
-    "enable_http2",
-    "fallback_scrape_protocol",
-    "follow_redirects",
-    "http_headers",
-    "metric_name_escaping_scheme",
-    "metric_name_validation_scheme",
-    "metric_relabel_configs",
-    "native_histogram_bucket_limit",
-    "native_histogram_min_bucket_factor",
-    "no_proxy",
-    "oauth2",
-    "proxy_connect_header",
-    "proxy_from_environment",
-    "proxy_url",
-    "relabel_configs",
-    "scrape_classic_histograms",
-    "scrape_failure_log_file",
-    "scrape_native_histograms",
-    "scrape_protocols",
-    "target_limit",
-    "tls_config",
-];
 
 impl File {
     /// Refuses sections this version does not support.
@@ -213,24 +264,11 @@ impl File {
 }
 
 impl ScrapeSection {
-    /// Refuses keys this version does not support, and unknown ones.
+    /// Refuses keys this version does not support.
     pub(super) fn refuse_unsupported(&self, job: &str) -> Result<(), ConfigError> {
         let _ = self.keep_dropped_targets;
-        let Some((key, value)) = self.others.first_key_value() else {
-            return Ok(());
-        };
-        let known = UNSUPPORTED_SCRAPE_KEYS.contains(&key.as_str()) || key.ends_with("_sd_configs");
-        if known {
-            return refuse_one(&format!("{key} of job {job:?}"), Some(value));
-        }
-        let at = value.referenced;
-        Err(ConfigError::Yaml {
-            message: format!(
-                "line {}, column {}: field {key} not found in scrape config of job {job:?}",
-                at.line(),
-                at.column()
-            ),
-        })
+        self.unsupported()
+            .try_for_each(|(key, value)| refuse_one(&format!("{key} of job {job:?}"), value))
     }
 }
 
