@@ -58,7 +58,10 @@ export interface Targets {
 }
 
 export interface BuildInfo {
+  /** The version of Prometheus whose API this is. */
   version: string;
+  /** The server's own version, where it is not Prometheus. */
+  applicationVersion?: string;
   revision?: string;
 }
 

@@ -176,10 +176,10 @@ function ConnectionBanner() {
 function Footer() {
   const { data } = usePoll("buildinfo", buildInfo, 0);
   if (data === null) return <footer class="bottom" />;
-  const { version, revision } = data.data;
+  const { version, applicationVersion, revision } = data.data;
   return (
     <footer class="bottom">
-      Narthex {version}
+      Narthex {applicationVersion ?? version}
       {revision !== undefined && revision !== "" && <span> ({revision.slice(0, 10)})</span>} · times in{" "}
       {Intl.DateTimeFormat().resolvedOptions().timeZone}
     </footer>
