@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -159,7 +160,7 @@ func (o *oracle) query(req request) (answer, error) {
 	slices.Sort(warnings)
 	slices.Sort(infos)
 	// Encoded here: the query's memory is reused once it is closed.
-	encoded, err := json.Marshal(ordered(result.Value))
+	encoded, err := json.Marshal(o.ordered(req.Expr, result.Value))
 	if err != nil {
 		return answer{}, err
 	}
@@ -167,14 +168,38 @@ func (o *oracle) query(req request) (answer, error) {
 	return answer{OK: true, Type: kind, Result: json.RawMessage(encoded), Warnings: warnings, Infos: infos}, nil
 }
 
-// ordered sorts a matrix by labels. A vector keeps its order: sort() and topk() mean it.
-func ordered(value parser.Value) parser.Value {
-	if matrix, ok := value.(promql.Matrix); ok {
-		slices.SortFunc(matrix, func(a, b promql.Series) int {
-			return labels.Compare(a.Metric, b.Metric)
-		})
+// ordered sorts series by labels, since those of one load come in any order. A vector whose order the query asked
+// for keeps it.
+func (o *oracle) ordered(text string, value parser.Value) parser.Value {
+	switch value := value.(type) {
+	case promql.Matrix:
+		slices.SortFunc(value, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
+	case promql.Vector:
+		if !o.asksForOrder(text) {
+			slices.SortFunc(value, func(a, b promql.Sample) int { return labels.Compare(a.Metric, b.Metric) })
+		}
 	}
 	return value
+}
+
+// asksForOrder tells whether the outermost part of a query is one that orders its result.
+func (o *oracle) asksForOrder(text string) bool {
+	expr, err := o.parser.ParseExpr(text)
+	if err != nil {
+		return false
+	}
+	for {
+		switch e := expr.(type) {
+		case *parser.ParenExpr:
+			expr = e.Expr
+		case *parser.Call:
+			return strings.HasPrefix(e.Func.Name, "sort")
+		case *parser.AggregateExpr:
+			return e.Op == parser.TOPK || e.Op == parser.BOTTOMK
+		default:
+			return false
+		}
+	}
 }
 
 func (o *oracle) load(text string) error {

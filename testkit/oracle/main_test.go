@@ -20,6 +20,12 @@ func TestAnswers(t *testing.T) {
 				`{"metric":{"__name__":"a","x":"2"},"value":[30,"+Inf"]}]}`,
 		},
 		{
+			"sorted", `{"expr": "(sort_desc(a))", ` + load + `, "time_ms": 30000}`,
+			`{"ok":true,"type":"vector","result":[` +
+				`{"metric":{"__name__":"a","x":"2"},"value":[30,"+Inf"]},` +
+				`{"metric":{"__name__":"a","x":"1"},"value":[30,"2"]}]}`,
+		},
+		{
 			"range", `{"expr": "rate(a{x=\"1\"}[1m])", ` + load + `, "start_ms": 60000, "end_ms": 90000, "step_ms": 15000}`,
 			`{"ok":true,"type":"matrix","result":[{"metric":{"x":"1"},"values":[` +
 				`[60,"0.06666666666666665"],[75,"0.06666666666666665"],[90,"0.06666666666666665"]]}],` +

@@ -105,17 +105,27 @@ const STEPS: &[Step] = &[
     step("browser", ".", "cargo xtask browser", Count::Check),
 ];
 
-/// Runs every step, also after one failed.
+/// Runs the named steps, or all; later ones also after one failed.
 ///
 /// # Errors
 ///
-/// When any test or check failed.
-pub(crate) fn run() -> Result<(), String> {
+/// When any test or check failed, or a name is no step's.
+pub(crate) fn run(names: &[&str]) -> Result<(), String> {
+    if let Some(name) = names
+        .iter()
+        .find(|name| STEPS.iter().all(|step| step.name != **name))
+    {
+        let all: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        return Err(format!("no step {name:?}; there are: {}", all.join(", ")));
+    }
     let start = Instant::now();
     let mut total = Tally::default();
     let mut summary = Vec::new();
     let mut failures = Vec::new();
-    for step in STEPS {
+    for step in STEPS
+        .iter()
+        .filter(|step| names.is_empty() || names.contains(&step.name))
+    {
         let began = Instant::now();
         println!("\n==> {}: {}", step.name, step.command);
         let tally = run_step(step);

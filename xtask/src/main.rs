@@ -29,7 +29,7 @@ usage: cargo xtask <command>
   licenses [--check]      write (or compare) THIRD_PARTY_LICENSES
   edges                   print the table of allowed crate edges for ARCHITECTURE.md
   browser                 start the server and look at its page in headless Chromium
-  ci                      everything CI runs, ending in one line 'N passed, N failed'
+  ci [step...]            everything CI runs, or some of it, ending in one line 'N passed, N failed'
 ";
 
 fn main() -> ExitCode {
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["browser"] => browser::run(),
-        ["ci"] => ci::run(),
+        ["ci", steps @ ..] => ci::run(steps),
         _ => Err(USAGE.to_owned()),
     };
     match result {
