@@ -1,0 +1,220 @@
+//! Children and directories that go away on every exit: return, error, panic and signal.
+//!
+//! **Invariant:** whatever exists is in the registry from before it is used until after it is gone; a guard's drop
+//! covers ends by return and panic, the signal thread empties the registry itself. A child that outlives even that
+//! (`kill -9` of the bench) has asked the kernel to be killed with its parent.
+
+use crate::error::BenchError;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
+use std::{
+    fs, io,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What has to go.
+#[derive(Debug, PartialEq)]
+enum Item {
+    Group(Pid),
+    Dir(PathBuf),
+}
+
+static REGISTRY: Mutex<Vec<Item>> = Mutex::new(Vec::new());
+
+fn registry() -> MutexGuard<'static, Vec<Item>> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn forget(item: &Item) {
+    registry().retain(|other| other != item);
+}
+
+/// Starts the thread that cleans up and exits with 128 + the signal's number on SIGINT, SIGTERM or SIGHUP.
+///
+/// # Errors
+///
+/// When the handlers cannot be installed.
+pub(crate) fn on_signals() -> Result<(), BenchError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(BenchError::io("start the signal thread"))?;
+    let handlers = {
+        let _inside = runtime.enter();
+        let handler = |kind| signal(kind).map_err(BenchError::io("handle signals"));
+        (
+            handler(SignalKind::interrupt())?,
+            handler(SignalKind::terminate())?,
+            handler(SignalKind::hangup())?,
+        )
+    };
+    let (mut interrupt, mut terminate, mut hangup) = handlers;
+    let wait = move || {
+        let code = runtime.block_on(async {
+            tokio::select! {
+                _ = interrupt.recv() => 130,
+                _ = terminate.recv() => 143,
+                _ = hangup.recv() => 129,
+            }
+        });
+        clean_up();
+        std::process::exit(code)
+    };
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(wait)
+        .map_err(BenchError::io("start the signal thread"))?;
+    Ok(())
+}
+
+/// Kills every group, waits for its leader and removes every directory, the latest first.
+fn clean_up() {
+    // The lock is kept: nobody starts another child while the process is on its way out.
+    let mut items = registry();
+    for item in items.drain(..).rev() {
+        match item {
+            Item::Group(pid) => {
+                // Both fail only when it is gone already.
+                let _ = kill_process_group(pid, Signal::KILL);
+                let _ = waitpid(Some(pid), WaitOptions::empty());
+            }
+            Item::Dir(path) => {
+                let _ = fs::remove_dir_all(path);
+            }
+        }
+    }
+}
+
+/// A child that leads its own process group; dropping it kills the whole group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    child: Child,
+    pid: Pid,
+}
+
+impl Group {
+    /// Starts `command` in its own group. Call it from the main thread: the child dies with the thread.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub(crate) fn start(command: &mut Command) -> io::Result<Self> {
+        command.process_group(0);
+        // SAFETY: prctl(2) between fork and exec is async-signal-safe and touches no memory of the parent.
+        unsafe {
+            command.pre_exec(|| {
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+                Ok(())
+            });
+        }
+        let mut items = registry();
+        let child = command.spawn()?;
+        let pid = Pid::from_child(&child);
+        items.push(Item::Group(pid));
+        Ok(Self { child, pid })
+    }
+
+    /// Returns the leader's process id.
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Returns how the leader ended, or nothing while it runs.
+    ///
+    /// # Errors
+    ///
+    /// When the child cannot be waited for.
+    pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Kills the group the hard way and waits for its leader.
+    pub(crate) fn kill(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // The leader is not reaped, so the group is still ours.
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
+        forget(&Item::Group(self.pid));
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A directory that is removed with all its content on drop.
+#[derive(Debug)]
+pub(crate) struct WorkDir {
+    path: PathBuf,
+}
+
+impl WorkDir {
+    /// Creates an empty directory inside `base`.
+    ///
+    /// # Errors
+    ///
+    /// When `base` cannot be written.
+    pub(crate) fn new(base: &Path, label: &str) -> Result<Self, BenchError> {
+        let path = base.join(format!("narthex-bench-{label}-{}", std::process::id()));
+        let mut items = registry();
+        fs::create_dir(&path).map_err(BenchError::io(format!("create {}", path.display())))?;
+        items.push(Item::Dir(path.clone()));
+        Ok(Self { path })
+    }
+
+    /// Returns its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for WorkDir {
+    fn drop(&mut self) {
+        // A server that was killed a moment ago may still be leaving; nothing else can be done here.
+        let _ = fs::remove_dir_all(&self.path);
+        forget(&Item::Dir(std::mem::take(&mut self.path)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_group_dies_with_its_children_and_a_directory_with_its_content() {
+        let dir = WorkDir::new(&std::env::temp_dir(), "cleanup").unwrap();
+        let path = dir.path().to_path_buf();
+        let pids = path.join("pids");
+        let script = format!("sleep 60 & echo $! > {}; wait", pids.display());
+        let group = Group::start(Command::new("sh").args(["-c", &script])).unwrap();
+        let end = Instant::now() + Duration::from_secs(10);
+        let grandchild = loop {
+            let text = fs::read_to_string(&pids).unwrap_or_default();
+            if let Ok(pid) = text.trim().parse::<u32>() {
+                break pid;
+            }
+            assert!(Instant::now() < end, "the shell did not start");
+            thread::sleep(Duration::from_millis(5));
+        };
+        assert!(registry().contains(&Item::Group(group.pid())));
+        drop(group);
+        // Its new parent reaps it; until then it is a zombie, which has no command line.
+        let alive =
+            || fs::read(format!("/proc/{grandchild}/cmdline")).is_ok_and(|line| !line.is_empty());
+        while alive() {
+            assert!(Instant::now() < end, "the grandchild still runs");
+            thread::sleep(Duration::from_millis(5));
+        }
+        drop(dir);
+        assert!(!path.exists());
+        assert!(!registry().contains(&Item::Dir(path)));
+    }
+}

@@ -1,0 +1,135 @@
+//! What can go wrong, one variant for each answer the caller needs.
+//!
+//! **Invariant:** a refused result is not a failure of the program: it has its own variant and exit code.
+
+use std::{error::Error, fmt, io, path::PathBuf};
+
+/// Why there is no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub(crate) enum BenchError {
+    /// The command line does not say what to do.
+    Usage(String),
+    /// The system did not do as told.
+    Io { what: String, source: io::Error },
+    /// A kernel file does not read as documented.
+    Parse { path: PathBuf, what: &'static str },
+    /// A server under test did not start, ended, or did not answer in time; `log` is the end of its output.
+    Server {
+        name: String,
+        what: String,
+        log: String,
+    },
+    /// A server under test gave a wrong answer.
+    Answer {
+        name: String,
+        query: String,
+        what: String,
+    },
+    /// There are figures, but they say nothing about the servers.
+    Refused(String),
+}
+
+impl BenchError {
+    /// Returns what `map_err` takes: the error of an operation named `what`.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    /// Returns the program's exit code.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Refused(_) => 3,
+            _ => 1,
+        }
+    }
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(what) => f.write_str(what),
+            Self::Io { what, source } => write!(f, "{what}: {source}"),
+            Self::Parse { path, what } => write!(f, "{}: {what} is missing", path.display()),
+            Self::Server { name, what, log } if log.is_empty() => write!(f, "{name} {what}"),
+            Self::Server { name, what, log } => {
+                write!(f, "{name} {what}; the end of its output:\n{log}")
+            }
+            Self::Answer { name, query, what } => write!(f, "{name} answers {query:?} {what}"),
+            Self::Refused(why) => write!(f, "the result is refused: {why}"),
+        }
+    }
+}
+
+impl Error for BenchError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variant_reads_as_a_sentence() {
+        let io = BenchError::io("read /x")(io::Error::other("gone"));
+        assert!(io.source().is_some());
+        let text = |name: &str| name.to_owned();
+        let cases = [
+            (BenchError::Usage(text("no such flag")), "no such flag", 2),
+            (io, "read /x: gone", 1),
+            (
+                BenchError::Parse {
+                    path: "/proc/1/stat".into(),
+                    what: "utime",
+                },
+                "/proc/1/stat: utime is missing",
+                1,
+            ),
+            (
+                BenchError::Server {
+                    name: text("narthex"),
+                    what: text("ended"),
+                    log: String::new(),
+                },
+                "narthex ended",
+                1,
+            ),
+            (
+                BenchError::Server {
+                    name: text("narthex"),
+                    what: text("ended"),
+                    log: text("oh"),
+                },
+                "narthex ended; the end of its output:\noh",
+                1,
+            ),
+            (
+                BenchError::Answer {
+                    name: text("narthex"),
+                    query: text("up"),
+                    what: text("with 1 instead of 2"),
+                },
+                "narthex answers \"up\" with 1 instead of 2",
+                1,
+            ),
+            (
+                BenchError::Refused(text("late")),
+                "the result is refused: late",
+                3,
+            ),
+        ];
+        for (error, expected, code) in cases {
+            assert_eq!(
+                (error.to_string().as_str(), error.exit_code()),
+                (expected, code)
+            );
+        }
+    }
+}

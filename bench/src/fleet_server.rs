@@ -1,0 +1,532 @@
+//! The fleet: one thread answers `/metrics` of every target, each on its own loopback address.
+//!
+//! A target moves on by one round with every scrape, so values move however often it is scraped. What each scrape
+//! cost and when it happened is kept, as the outside view of a server's schedule.
+//! **Invariant:** listens on 127.1.0.0/16 only; a body never changes while it is being sent.
+
+use crate::{body::Body, error::BenchError};
+use libdeflater::{CompressionLvl, Compressor};
+use rustix::{
+    buffer::spare_capacity,
+    event::{Timespec, epoll},
+    net::sockopt,
+    process::{Resource, getrlimit, setrlimit},
+};
+use std::{
+    io::{self, ErrorKind, IoSlice, Read, Write},
+    net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicI32, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// Most targets: two bytes of an address.
+pub(crate) const MAX_TARGETS: usize = 250 * 250;
+/// Longest request head.
+const MAX_HEAD: usize = 16 << 10;
+/// Room for a whole body in the kernel, so that one call sends it.
+const SEND_BUFFER: usize = 1 << 20;
+
+/// What the fleet consists of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FleetConfig {
+    pub(crate) targets: usize,
+    pub(crate) series: usize,
+    pub(crate) seed: u64,
+    pub(crate) gzip: bool,
+}
+
+/// One scrape that was answered to its last byte.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer {
+    pub(crate) target: u32,
+    /// When the request was read, since the epoch.
+    pub(crate) at_ms: i64,
+    /// From the wake-up that brought the request to the first byte of the answer.
+    pub(crate) lag_us: u32,
+    pub(crate) bytes: u32,
+    /// The value of the target's first series.
+    pub(crate) first_value: f64,
+}
+
+/// A running fleet; it stops on drop.
+#[derive(Debug)]
+pub(crate) struct FleetServer {
+    addresses: Vec<SocketAddrV4>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    thread_id: AtomicI32,
+    answers: Mutex<Vec<Answer>>,
+}
+
+impl FleetServer {
+    /// Makes every target's text, binds every address and starts serving.
+    ///
+    /// # Errors
+    ///
+    /// When addresses cannot be bound.
+    pub(crate) fn start(config: FleetConfig) -> Result<Self, BenchError> {
+        let shared = Arc::new(Shared::default());
+        raise_file_limit(config.targets)?;
+        let listeners =
+            bind(config.targets).map_err(BenchError::io("bind the fleet's addresses"))?;
+        let addresses = listeners.iter().map(|(address, _)| *address).collect();
+        let listeners = listeners.into_iter().map(|(_, listener)| listener);
+        let mut server = Loop::new(config, listeners.collect(), Arc::clone(&shared))
+            .map_err(BenchError::io("prepare the fleet"))?;
+        let thread = thread::Builder::new()
+            .name("fleet".to_owned())
+            .spawn(move || server.run())
+            .map_err(BenchError::io("start the fleet"))?;
+        Ok(Self {
+            addresses,
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Returns the targets' addresses, in order.
+    pub(crate) fn addresses(&self) -> &[SocketAddrV4] {
+        &self.addresses
+    }
+
+    /// Calls `read` with all answers so far, in the order of their ends.
+    pub(crate) fn with_answers<T>(&self, read: impl FnOnce(&[Answer]) -> T) -> T {
+        read(
+            &self
+                .shared
+                .answers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+
+    /// Returns the thread's id, for measuring it.
+    pub(crate) fn thread_id(&self) -> i32 {
+        self.shared.thread_id.load(Relaxed)
+    }
+
+    /// Fails when the fleet is no longer served.
+    ///
+    /// # Errors
+    ///
+    /// With the reason.
+    pub(crate) fn check(&mut self) -> Result<(), BenchError> {
+        let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else {
+            return Ok(());
+        };
+        let ended = thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("it panicked")));
+        Err(BenchError::Io {
+            what: "serve the fleet".to_owned(),
+            source: ended
+                .err()
+                .unwrap_or_else(|| io::Error::other("it stopped")),
+        })
+    }
+}
+
+impl Drop for FleetServer {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // What went wrong has been said by `check`.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Returns the time since the epoch.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Allows a listener and a few connections for each target.
+fn raise_file_limit(targets: usize) -> Result<(), BenchError> {
+    let needed = targets as u64 * 3 + 256;
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if limit.maximum.is_some_and(|maximum| maximum < needed) {
+        return Err(BenchError::Usage(format!(
+            "{targets} targets need {needed} open files, the limit is {}: raise it with ulimit -n",
+            limit.maximum.unwrap_or_default()
+        )));
+    }
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit)
+        .map_err(|e| BenchError::io("raise the limit of open files")(e.into()))
+}
+
+/// Binds one port on `targets` addresses of 127.1.0.0/16.
+fn bind(targets: usize) -> io::Result<Vec<(SocketAddrV4, TcpListener)>> {
+    // A port that is free on the first address may be taken on another one.
+    let mut attempts = 0;
+    loop {
+        let first = TcpListener::bind((address(0), 0))?;
+        let port = first.local_addr()?.port();
+        let rest = (1..targets).map(|index| TcpListener::bind((address(index), port)));
+        let all: io::Result<Vec<_>> = std::iter::once(Ok(first)).chain(rest).collect();
+        attempts += 1;
+        match all {
+            Ok(all) => {
+                let with_address =
+                    |(index, listener)| (SocketAddrV4::new(address(index), port), listener);
+                return Ok(all.into_iter().enumerate().map(with_address).collect());
+            }
+            Err(e) if e.kind() != ErrorKind::AddrInUse || attempts == 20 => return Err(e),
+            Err(_) => {}
+        }
+    }
+}
+
+fn address(index: usize) -> Ipv4Addr {
+    let (high, low) = (index / 250, index % 250 + 1);
+    debug_assert!(high < 250, "the flag's range ends there");
+    Ipv4Addr::new(127, 1, high as u8, low as u8)
+}
+
+/// The serving thread's state. Events carry the target's index for a listener, `targets + slot` for a connection.
+struct Loop {
+    config: FleetConfig,
+    epoll: rustix::fd::OwnedFd,
+    listeners: Vec<TcpListener>,
+    targets: Vec<TargetState>,
+    connections: Vec<Option<Connection>>,
+    compressor: Compressor,
+    shared: Arc<Shared>,
+}
+
+struct TargetState {
+    body: Body,
+    /// The body, compressed, when that is asked for.
+    packed: Vec<u8>,
+    /// A connection is sending it.
+    is_busy: bool,
+}
+
+struct Connection {
+    stream: TcpStream,
+    target: usize,
+    input: Vec<u8>,
+    sending: Option<Sending>,
+}
+
+struct Sending {
+    head: Vec<u8>,
+    is_packed: bool,
+    sent: usize,
+    /// None for an answer that is no scrape.
+    answer: Option<Answer>,
+}
+
+/// Whether a connection stays.
+#[derive(PartialEq)]
+enum Next {
+    Wait,
+    Close,
+}
+
+impl Loop {
+    fn new(
+        config: FleetConfig,
+        listeners: Vec<TcpListener>,
+        shared: Arc<Shared>,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for (index, listener) in listeners.iter().enumerate() {
+            listener.set_nonblocking(true)?;
+            sockopt::set_socket_send_buffer_size(listener, SEND_BUFFER)?;
+            let token = epoll::EventData::new_u64(index as u64);
+            epoll::add(&epoll, listener, token, epoll::EventFlags::IN)?;
+        }
+        let target = |index| TargetState {
+            body: Body::new(index, config.seed, config.series),
+            packed: Vec::new(),
+            is_busy: false,
+        };
+        Ok(Self {
+            config,
+            epoll,
+            listeners,
+            targets: (0..config.targets).map(target).collect(),
+            connections: Vec::new(),
+            compressor: Compressor::new(CompressionLvl::fastest()),
+            shared,
+        })
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        let id = rustix::thread::gettid().as_raw_nonzero().get();
+        self.shared.thread_id.store(id, Relaxed);
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: 50_000_000,
+        };
+        let mut events = Vec::with_capacity(256);
+        while !self.shared.stop.load(Relaxed) {
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout)) {
+                Err(rustix::io::Errno::INTR) => continue,
+                other => other?,
+            };
+            let woke = Instant::now();
+            for event in &events {
+                let token = event.data.u64() as usize;
+                match token.checked_sub(self.listeners.len()) {
+                    None => self.accept(token)?,
+                    Some(slot) => self.serve(slot, woke),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, target: usize) -> io::Result<()> {
+        let stream = match self.listeners[target].accept() {
+            Ok((stream, _)) => stream,
+            // It went away before it was accepted.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::ConnectionAborted
+                ) =>
+            {
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        };
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let free = self.connections.iter().position(Option::is_none);
+        let slot = free.unwrap_or(self.connections.len());
+        let token = epoll::EventData::new_u64((self.listeners.len() + slot) as u64);
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, &stream, token, flags)?;
+        if slot == self.connections.len() {
+            self.connections.push(None);
+        }
+        self.connections[slot] = Some(Connection {
+            stream,
+            target,
+            input: Vec::new(),
+            sending: None,
+        });
+        Ok(())
+    }
+
+    fn serve(&mut self, slot: usize, woke: Instant) {
+        // Closed by an earlier event of the same wake-up.
+        let Some(mut connection) = self.connections[slot].take() else {
+            return;
+        };
+        match self.go_on(&mut connection, woke) {
+            Ok(Next::Wait) => self.connections[slot] = Some(connection),
+            // A server that was killed resets its connections: nothing to report.
+            Ok(Next::Close) | Err(_) => {
+                if connection
+                    .sending
+                    .is_some_and(|sending| sending.answer.is_some())
+                {
+                    self.targets[connection.target].is_busy = false;
+                }
+            }
+        }
+    }
+
+    /// Sends what is due, then reads and answers requests until the socket has no more of either.
+    fn go_on(&mut self, connection: &mut Connection, woke: Instant) -> io::Result<Next> {
+        loop {
+            if let Some(sending) = &mut connection.sending {
+                let target = &mut self.targets[connection.target];
+                if !sending.write(&mut connection.stream, target)? {
+                    return Ok(Next::Wait);
+                }
+                if let Some(answer) = sending.answer {
+                    target.is_busy = false;
+                    self.shared
+                        .answers
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(answer);
+                }
+                connection.sending = None;
+            }
+            let end = find(&connection.input, b"\r\n\r\n").map(|at| at + 4);
+            let Some(end) = end else {
+                let mut buffer = [0; 4096];
+                match connection.stream.read(&mut buffer) {
+                    Ok(0) => return Ok(Next::Close),
+                    Ok(_) if connection.input.len() > MAX_HEAD => return Ok(Next::Close),
+                    Ok(n) => connection.input.extend_from_slice(&buffer[..n]),
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(Next::Wait),
+                    Err(e) => return Err(e),
+                }
+                continue;
+            };
+            let sending = self.answer(&connection.input[..end], connection.target, woke);
+            connection.sending = Some(sending);
+            connection.input.drain(..end);
+        }
+    }
+
+    fn answer(&mut self, request: &[u8], index: usize, woke: Instant) -> Sending {
+        let target = &mut self.targets[index];
+        let status = if !request.starts_with(b"GET /metrics ") {
+            Some("404 Not Found")
+        } else if target.is_busy {
+            Some("503 Service Unavailable")
+        } else {
+            None
+        };
+        if let Some(status) = status {
+            return Sending {
+                head: format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").into_bytes(),
+                is_packed: false,
+                sent: 0,
+                answer: None,
+            };
+        }
+        target.is_busy = true;
+        target.body.step();
+        let is_packed = self.config.gzip && find(request, b"gzip").is_some();
+        if is_packed {
+            pack(&mut self.compressor, target.body.text(), &mut target.packed);
+        }
+        let bytes = target.content(is_packed).len();
+        let encoding = if is_packed {
+            "Content-Encoding: gzip\r\n"
+        } else {
+            ""
+        };
+        Sending {
+            head: format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n{encoding}Content-Length: {bytes}\r\n\r\n"
+            )
+            .into_bytes(),
+            is_packed,
+            sent: 0,
+            answer: Some(Answer {
+                target: index as u32,
+                at_ms: now_ms(),
+                lag_us: u32::try_from(woke.elapsed().as_micros()).unwrap_or(u32::MAX),
+                bytes: bytes as u32,
+                first_value: target.body.values()[0],
+            }),
+        }
+    }
+}
+
+impl TargetState {
+    fn content(&self, is_packed: bool) -> &[u8] {
+        if is_packed {
+            &self.packed
+        } else {
+            self.body.text()
+        }
+    }
+}
+
+impl Sending {
+    /// Writes what the socket takes; returns whether that was all.
+    fn write(&mut self, stream: &mut TcpStream, target: &TargetState) -> io::Result<bool> {
+        let body = match self.answer {
+            Some(_) => target.content(self.is_packed),
+            None => &[],
+        };
+        while self.sent < self.head.len() + body.len() {
+            let head = self.head.get(self.sent..).unwrap_or_default();
+            let body = &body[self.sent.saturating_sub(self.head.len())..];
+            match stream.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => self.sent += n,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn pack(compressor: &mut Compressor, text: &[u8], packed: &mut Vec<u8>) {
+    packed.resize(compressor.gzip_compress_bound(text.len()), 0);
+    let length = compressor.gzip_compress(text, packed);
+    packed.truncate(length.expect("the bound is an upper one"));
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|window| window == what)
+}
+
+/// How well a server kept its schedule, seen from the targets.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Schedule {
+    /// Scrapes that ended in the window.
+    pub(crate) answered: u64,
+    pub(crate) missed: u64,
+    /// Scrapes more than a tenth of the interval off.
+    pub(crate) late: u64,
+    /// How far the time between two scrapes of a target is from the interval.
+    pub(crate) off_p99_ms: f64,
+    pub(crate) off_max_ms: f64,
+}
+
+impl Schedule {
+    /// Reads the schedule within `from_ms..to_ms` from the answers of `targets` targets.
+    pub(crate) fn of(
+        answers: &[Answer],
+        targets: usize,
+        interval: Duration,
+        from_ms: i64,
+        to_ms: i64,
+    ) -> Self {
+        let interval = interval.as_secs_f64() * 1e3;
+        let mut schedule = Self::default();
+        let mut last = vec![from_ms as f64; targets];
+        let mut was_seen = vec![false; targets];
+        let mut off = Vec::new();
+        for answer in answers.iter().filter(|answer| answer.at_ms < to_ms) {
+            let target = answer.target as usize;
+            let at = answer.at_ms as f64;
+            if answer.at_ms >= from_ms {
+                schedule.answered += 1;
+                let gap = at - last[target];
+                if was_seen[target] {
+                    off.push((gap - interval).abs());
+                }
+                schedule.missed += missed(gap, interval);
+            }
+            was_seen[target] = true;
+            last[target] = at;
+        }
+        for (last, was_seen) in last.into_iter().zip(was_seen) {
+            // A target that never came has no scrape at either side of the gap.
+            schedule.missed += missed(to_ms as f64 - last, interval) + u64::from(!was_seen);
+        }
+        off.sort_by(f64::total_cmp);
+        schedule.late = off.iter().filter(|off| **off > interval / 10.0).count() as u64;
+        schedule.off_p99_ms = crate::measure::quantile(&off, 0.99);
+        schedule.off_max_ms = off.last().copied().unwrap_or(0.0);
+        schedule
+    }
+}
+
+/// Returns how many scrapes are missing in a gap between two.
+fn missed(gap_ms: f64, interval_ms: f64) -> u64 {
+    ((gap_ms / interval_ms).round() - 1.0).max(0.0) as u64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! The fleet, scraped over real sockets, and the schedule read from its answers.
+
+use super::*;
+use narthex_testkit::{fleet::Target, http};
+
+const SMALL: FleetConfig = FleetConfig {
+    targets: 3,
+    series: 40,
+    seed: 5,
+    gzip: false,
+};
+
+fn wait_answers(fleet: &FleetServer, count: usize) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while fleet.with_answers(<[_]>::len) < count {
+        assert!(Instant::now() < end, "an answer is not in the list");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn each_target_has_its_address_and_moves_with_each_scrape() {
+    let fleet = FleetServer::start(SMALL).unwrap();
+    for round in 1..4 {
+        for (index, address) in fleet.addresses().iter().enumerate() {
+            let mut target = Target::new(index, 5, 40);
+            (0..round).for_each(|_| target.step());
+            let mut expected = String::new();
+            target.render(&mut expected);
+            let got = http::get(&format!("http://{address}/metrics")).unwrap();
+            assert_eq!((got.status, got.text()), (200, expected));
+            wait_answers(&fleet, (round - 1) * 3 + index + 1);
+            let last = fleet.with_answers(|answers| *answers.last().unwrap());
+            assert_eq!(last.first_value, target.values()[0]);
+            assert_eq!(
+                (last.target as usize, last.bytes as usize),
+                (index, got.body.len())
+            );
+        }
+    }
+    let address = fleet.addresses()[0];
+    assert_eq!(
+        http::get(&format!("http://{address}/other"))
+            .unwrap()
+            .status,
+        404
+    );
+    assert_eq!(fleet.with_answers(<[_]>::len), 9);
+}
+
+#[test]
+fn a_body_larger_than_the_socket_arrives_whole_and_packed_when_wanted() {
+    let config = FleetConfig {
+        targets: 1,
+        series: 60_000,
+        gzip: true,
+        ..SMALL
+    };
+    let fleet = FleetServer::start(config).unwrap();
+    let url = format!("http://{}/metrics", fleet.addresses()[0]);
+    let mut target = Target::new(0, 5, 60_000);
+    let mut expected = String::new();
+    target.step();
+    target.render(&mut expected);
+    assert!(http::get(&url).unwrap().text() == expected);
+    let packed = http::request("GET", &url, &[("Accept-Encoding", "gzip")], &[]).unwrap();
+    assert_eq!(packed.header("Content-Encoding"), Some("gzip"));
+    expected.clear();
+    target.step();
+    target.render(&mut expected);
+    let mut text = vec![0; expected.len()];
+    let length = libdeflater::Decompressor::new().gzip_decompress(&packed.body, &mut text);
+    assert_eq!(length.unwrap(), expected.len());
+    assert!(text == expected.as_bytes());
+}
+
+#[test]
+fn requests_in_one_packet_are_answered_in_turn() {
+    let fleet = FleetServer::start(SMALL).unwrap();
+    let mut stream = TcpStream::connect(fleet.addresses()[2]).unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    stream.write_all(&request.repeat(3)).unwrap();
+    let mut reader = io::BufReader::new(stream);
+    for _ in 0..3 {
+        assert_eq!(http::read_response(&mut reader, true).unwrap().status, 200);
+    }
+    wait_answers(&fleet, 3);
+}
+
+#[test]
+fn the_schedule_counts_what_is_missing_and_what_is_late() {
+    let at = |target, at_ms| Answer {
+        target,
+        at_ms,
+        lag_us: 0,
+        bytes: 1,
+        first_value: 0.0,
+    };
+    let interval = Duration::from_secs(1);
+    let steady: Vec<Answer> = (0..20)
+        .flat_map(|n| [at(0, n * 1000 + 100), at(1, n * 1000 + 600)])
+        .collect();
+    let schedule = Schedule::of(&steady, 2, interval, 5_000, 15_000);
+    assert_eq!(
+        schedule,
+        Schedule {
+            answered: 20,
+            ..Schedule::default()
+        }
+    );
+    // Target 2 never comes; target 1 misses two and is 300 ms off once.
+    let mut gaps: Vec<Answer> = steady;
+    gaps.retain(|answer| answer.target == 0 || !(7_000..9_000).contains(&answer.at_ms));
+    gaps.iter_mut()
+        .filter(|answer| answer.at_ms == 12_600)
+        .for_each(|answer| answer.at_ms += 300);
+    let schedule = Schedule::of(&gaps, 3, interval, 5_000, 15_000);
+    assert_eq!((schedule.answered, schedule.missed), (18, 2 + 10));
+    // The gap itself and both sides of the one that is off.
+    assert_eq!((schedule.late, schedule.off_max_ms), (3, 2_000.0));
+}

@@ -1,0 +1,66 @@
+//! Where a result was measured: facts a reader needs to judge it.
+//!
+//! **Invariant:** nothing that names the machine or its user.
+
+use serde_json::{Value, json};
+use std::{fs, path::Path};
+
+/// Returns CPU, cores, memory and kernel.
+pub(crate) fn facts() -> Value {
+    json!({
+        "cpu": field("/proc/cpuinfo", "model name"),
+        "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "memory": field("/proc/meminfo", "MemTotal"),
+        "kernel": read("/proc/sys/kernel/osrelease"),
+    })
+}
+
+/// Returns the three load averages.
+pub(crate) fn load() -> String {
+    let text = read("/proc/loadavg");
+    let averages: Vec<&str> = text.split(' ').take(3).collect();
+    averages.join(" ")
+}
+
+/// Returns whether `path` lies in memory, where the kernel counts no written bytes.
+pub(crate) fn is_in_memory(path: &Path) -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    const RAMFS: i64 = 0x8584_58f6;
+    rustix::fs::statfs(path).is_ok_and(|found| matches!(found.f_type, TMPFS | RAMFS))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+fn field(path: &str, key: &str) -> String {
+    let text = read(path);
+    let line = text.lines().find(|line| line.starts_with(key));
+    let value = line.and_then(|line| line.split_once(':'));
+    value.map_or_else(String::new, |(_, value)| value.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fact_is_known_here() {
+        let facts = facts();
+        for key in ["cpu", "memory", "kernel"] {
+            assert!(!facts[key].as_str().unwrap().is_empty(), "{key}");
+        }
+        assert!(facts["cores"].as_u64().unwrap() > 0);
+        assert_eq!(
+            load()
+                .split(' ')
+                .filter(|load| load.parse::<f64>().is_ok())
+                .count(),
+            3
+        );
+        assert!(!is_in_memory(Path::new("/proc")));
+    }
+}

@@ -1,0 +1,318 @@
+//! What processes use, read from procfs: CPU, memory and bytes written of a whole tree.
+//!
+//! **Invariant:** a figure is the kernel's own; what cannot be read is an error, never zero. Only a descendant that
+//! ends while the tree is being read is left out: its parent's figures take it over once it is waited for.
+
+use crate::error::BenchError;
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// What a process tree has used since its start, and what it holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Usage {
+    /// User and system time, with that of children which ended.
+    pub(crate) cpu: Duration,
+    pub(crate) rss_bytes: u64,
+    /// The sum of each process' peak.
+    pub(crate) peak_rss_bytes: u64,
+    /// Bytes of files made dirty, whether or not they have reached the device.
+    pub(crate) write_bytes: u64,
+    pub(crate) processes: u64,
+    pub(crate) threads: u64,
+}
+
+impl Usage {
+    /// Reads the tree below the process `root`.
+    ///
+    /// # Errors
+    ///
+    /// When `root` has ended or its files cannot be read.
+    pub(crate) fn of_tree(root: i32) -> Result<Self, BenchError> {
+        let mut usage = Self::default();
+        let mut waiting = vec![root];
+        while let Some(pid) = waiting.pop() {
+            match usage.add(pid, &mut waiting) {
+                Err(BenchError::Io { source, .. }) if pid != root && has_ended(&source) => {}
+                other => other?,
+            }
+        }
+        Ok(usage)
+    }
+
+    fn add(&mut self, pid: i32, children: &mut Vec<i32>) -> Result<(), BenchError> {
+        let stat = Proc::read(pid, "stat")?;
+        if stat.is_zombie() {
+            // It holds nothing any more, but its parent's figures do not have its time yet.
+            self.cpu += stat.cpu()?;
+            return Ok(());
+        }
+        let status = Proc::read(pid, "status")?;
+        let io = Proc::read(pid, "io")?;
+        self.cpu += stat.cpu()?;
+        self.rss_bytes += status.kib("VmRSS:")?;
+        self.peak_rss_bytes += status.kib("VmHWM:")?;
+        self.threads += status.number("Threads:")?;
+        self.write_bytes += io.number("write_bytes:")?;
+        self.processes += 1;
+        let tasks = format!("/proc/{pid}/task");
+        for task in fs::read_dir(&tasks).map_err(BenchError::io(tasks))? {
+            let path = task
+                .map_err(BenchError::io("list threads"))?
+                .path()
+                .join("children");
+            // A thread may have ended; its children belong to another one then, which the next reading finds.
+            let text = fs::read_to_string(path).unwrap_or_default();
+            children.extend(
+                text.split_ascii_whitespace()
+                    .filter_map(|pid| pid.parse::<i32>().ok()),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn has_ended(error: &io::Error) -> bool {
+    const ESRCH: i32 = 3;
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
+}
+
+/// Resident memory as `smaps_rollup` counts it: exact where `status` may lag behind, and slow to read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Resident {
+    pub(crate) rss_bytes: u64,
+    /// Memory that is not a file's.
+    pub(crate) anonymous_bytes: u64,
+}
+
+impl Resident {
+    /// Reads one process.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended or is another user's.
+    pub(crate) fn of(pid: i32) -> Result<Self, BenchError> {
+        let rollup = Proc::read(pid, "smaps_rollup")?;
+        Ok(Self {
+            rss_bytes: rollup.kib("Rss:")?,
+            anonymous_bytes: rollup.kib("Anonymous:")?,
+        })
+    }
+}
+
+/// How long one of our own threads has run, and how long it was ready to run but did not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ThreadTime {
+    pub(crate) run: Duration,
+    pub(crate) waited: Duration,
+}
+
+impl ThreadTime {
+    /// Reads thread `id` of this process.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended or the kernel keeps no such figures.
+    pub(crate) fn of(id: i32) -> Result<Self, BenchError> {
+        let path = PathBuf::from(format!("/proc/self/task/{id}/schedstat"));
+        let text = fs::read_to_string(&path).map_err(BenchError::io(path.display().to_string()))?;
+        let mut fields = text.split_ascii_whitespace().map(str::parse);
+        let mut next = |what| match fields.next() {
+            Some(Ok(ns)) => Ok(Duration::from_nanos(ns)),
+            _ => Err(BenchError::Parse {
+                path: path.clone(),
+                what,
+            }),
+        };
+        Ok(Self {
+            run: next("run time")?,
+            waited: next("wait time")?,
+        })
+    }
+}
+
+/// Returns the time all CPUs of the machine were busy since it started.
+///
+/// # Errors
+///
+/// When /proc/stat does not begin as documented.
+pub(crate) fn machine_busy() -> Result<Duration, BenchError> {
+    let path = PathBuf::from("/proc/stat");
+    let text = fs::read_to_string(&path).map_err(BenchError::io("/proc/stat"))?;
+    busy_ticks(&text).map(ticks).ok_or(BenchError::Parse {
+        path,
+        what: "the line of all CPUs",
+    })
+}
+
+/// user, nice, system, (idle, iowait), irq, softirq, steal; guest time is part of user.
+fn busy_ticks(text: &str) -> Option<u64> {
+    let fields = text.lines().next()?.strip_prefix("cpu ")?;
+    let fields: Vec<u64> = fields
+        .split_ascii_whitespace()
+        .map_while(|field| field.parse().ok())
+        .collect();
+    let counted = [0, 1, 2, 5, 6, 7];
+    counted.iter().map(|at| fields.get(*at)).sum()
+}
+
+/// Returns the bytes a directory takes on its device and the sum of its files' lengths.
+///
+/// # Errors
+///
+/// When `path` itself cannot be listed; what goes away meanwhile does not count.
+pub(crate) fn directory_bytes(path: &Path) -> Result<(u64, u64), BenchError> {
+    let (mut allocated, mut apparent) = (0, 0);
+    let entries = fs::read_dir(path).map_err(BenchError::io(path.display().to_string()))?;
+    for entry in entries.flatten() {
+        let Ok(data) = entry.metadata() else { continue };
+        allocated += data.blocks() * 512;
+        if data.is_file() {
+            apparent += data.len();
+        } else if data.is_dir() {
+            let inner = directory_bytes(&entry.path()).unwrap_or_default();
+            allocated += inner.0;
+            apparent += inner.1;
+        }
+    }
+    Ok((allocated, apparent))
+}
+
+/// Returns the value below which `share` of the sorted values lie (the nearest one), 0 of none.
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
+}
+
+/// One file of a process, as text.
+struct Proc {
+    path: PathBuf,
+    text: String,
+}
+
+impl Proc {
+    fn read(pid: i32, name: &str) -> Result<Self, BenchError> {
+        let path = PathBuf::from(format!("/proc/{pid}/{name}"));
+        let text = fs::read_to_string(&path).map_err(BenchError::io(path.display().to_string()))?;
+        Ok(Self { path, text })
+    }
+
+    fn missing(&self, what: &'static str) -> BenchError {
+        BenchError::Parse {
+            path: self.path.clone(),
+            what,
+        }
+    }
+
+    /// Returns the fields of `stat` from the state on; the name before it, in parentheses, may contain anything.
+    fn stat_fields(&self) -> impl Iterator<Item = &str> {
+        let fields = self.text.rfind(')').map(|at| &self.text[at + 1..]);
+        fields.unwrap_or_default().split_ascii_whitespace()
+    }
+
+    fn is_zombie(&self) -> bool {
+        matches!(self.stat_fields().next(), Some("Z" | "X"))
+    }
+
+    /// Reads utime, stime, cutime and cstime of `stat`.
+    fn cpu(&self) -> Result<Duration, BenchError> {
+        let times = self.stat_fields().skip(11).take(4);
+        let times: Vec<u64> = times.map_while(|field| field.parse().ok()).collect();
+        if times.len() < 4 {
+            return Err(self.missing("utime"));
+        }
+        Ok(ticks(times.iter().sum()))
+    }
+
+    fn number(&self, key: &'static str) -> Result<u64, BenchError> {
+        let line = self.text.lines().find_map(|line| line.strip_prefix(key));
+        let number = line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok());
+        number.ok_or_else(|| self.missing(key))
+    }
+
+    fn kib(&self, key: &'static str) -> Result<u64, BenchError> {
+        Ok(self.number(key)? * 1024)
+    }
+}
+
+fn ticks(count: u64) -> Duration {
+    Duration::from_secs_f64(count as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proc(text: &str) -> Proc {
+        Proc {
+            path: "/proc/1/x".into(),
+            text: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_process_does_not_shift_its_times() {
+        let hertz = rustix::param::clock_ticks_per_second();
+        let stat = proc(&format!(
+            "7 (a) b (c) S 1 7 7 0 -1 4194304 1 2 3 4 {hertz} 0 {hertz} {hertz} 20 0"
+        ));
+        assert_eq!(stat.cpu().unwrap(), Duration::from_secs(3));
+        assert!(!stat.is_zombie() && proc("7 (S) Z 1").is_zombie());
+        let short = proc("7 (x) S 1 7 7 0 -1 4194304 1 2 3 4 5 6 7")
+            .cpu()
+            .unwrap_err();
+        assert_eq!(short.to_string(), "/proc/1/x: utime is missing");
+    }
+
+    #[test]
+    fn keys_are_whole_and_their_absence_is_said() {
+        let status = proc("VmPeak:\t  900 kB\nVmHWM:\t  12 kB\nThreads:\t3\n");
+        assert_eq!(status.kib("VmHWM:").unwrap(), 12 << 10);
+        assert_eq!(status.number("Threads:").unwrap(), 3);
+        // A kernel thread and a zombie have no memory.
+        assert_eq!(
+            status.kib("VmRSS:").unwrap_err().to_string(),
+            "/proc/1/x: VmRSS: is missing"
+        );
+        let io = proc("wchar: 5\nwrite_bytes: 4096\ncancelled_write_bytes: 7\n");
+        assert_eq!(io.number("write_bytes:").unwrap(), 4096);
+    }
+
+    #[test]
+    fn idle_time_is_not_busy() {
+        assert_eq!(
+            busy_ticks("cpu  1 2 4 1000 2000 8 16 32 64 128\ncpu0 9"),
+            Some(63)
+        );
+        assert_eq!(busy_ticks("cpu  1 2 4 1000"), None);
+        assert_eq!(busy_ticks("intr 1"), None);
+    }
+
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        assert_eq!(quantile(&[], 0.5), 0.0);
+        assert_eq!(quantile(&[3.0], 0.99), 3.0);
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(
+            [0.5, 0.9, 0.99, 1.0].map(|share| quantile(&hundred, share)),
+            [50.0, 90.0, 99.0, 100.0]
+        );
+    }
+
+    #[test]
+    fn our_own_process_and_directory_can_be_read() {
+        let usage = Usage::of_tree(i32::try_from(std::process::id()).unwrap()).unwrap();
+        assert!(usage.rss_bytes > 100_000 && usage.peak_rss_bytes >= usage.rss_bytes / 2);
+        assert!(usage.processes >= 1 && usage.threads >= 1);
+        assert!(Usage::of_tree(i32::MAX).is_err());
+        let dir = narthex_testkit::TempDir::new("measure");
+        dir.write("a/b", vec![1; 10_000]);
+        dir.write("c", vec![1; 1]);
+        let (allocated, apparent) = directory_bytes(dir.path()).unwrap();
+        assert_eq!(apparent, 10_001);
+        assert!(allocated >= 12_288, "{allocated}");
+    }
+}

@@ -1,0 +1,64 @@
+//! One line that says what happens, and the figures while it does.
+//!
+//! **Invariant:** goes to standard error only, so that standard output holds nothing but results.
+
+use std::{
+    io::{IsTerminal, Write, stderr},
+    time::{Duration, Instant},
+};
+
+/// How often a line is printed where it cannot be overwritten.
+const PLAIN_EVERY: Duration = Duration::from_secs(15);
+
+/// The line of the present phase.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    is_terminal: bool,
+    /// When the whole run ends, about.
+    end: Instant,
+    printed: Option<Instant>,
+}
+
+impl Progress {
+    /// Starts the line of a run that takes about `whole`.
+    pub(crate) fn new(whole: Duration) -> Self {
+        Self {
+            is_terminal: stderr().is_terminal(),
+            end: Instant::now() + whole,
+            printed: None,
+        }
+    }
+
+    /// Shows what happens now.
+    pub(crate) fn show(&mut self, text: &str) {
+        let left = self.end.saturating_duration_since(Instant::now()).as_secs();
+        let mut out = stderr();
+        // Progress is a courtesy: a closed standard error does not stop a measurement.
+        if self.is_terminal {
+            let _ = write!(out, "\r\x1b[K{text}; about {left} s left");
+        } else if self.printed.is_none_or(|at| at.elapsed() >= PLAIN_EVERY) {
+            let _ = writeln!(out, "{text}; about {left} s left");
+            self.printed = Some(Instant::now());
+        }
+    }
+
+    /// Shows it even where lines are rare, because something else begins.
+    pub(crate) fn begin(&mut self, text: &str) {
+        self.printed = None;
+        self.show(text);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_terminal {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// Prints an error.
+pub(crate) fn complain(text: &str) {
+    // There is no better place to say that standard error is closed.
+    let _ = writeln!(stderr(), "{text}");
+}

@@ -1,0 +1,87 @@
+//! What the program answers without measuring, and its self-test.
+
+use narthex_testkit::process::{Finished, Spawn};
+use std::time::Duration;
+
+fn run(arguments: &[&str]) -> Finished {
+    Spawn::new(env!("CARGO_BIN_EXE_narthex-bench"))
+        .args(arguments)
+        .run(Duration::from_secs(60))
+}
+
+#[test]
+fn a_wrong_command_line_exits_with_2_and_its_reason() {
+    for (arguments, reason) in [
+        (&["stroage"][..], "\"stroage\" is no command"),
+        (
+            &["storage", "--targets=0"],
+            "--targets: \"0\" is not a number from 1 to 62500",
+        ),
+        (
+            &["storage", "--server=narthex"],
+            "--server: \"narthex\" is not NAME=PATH",
+        ),
+        (
+            &[
+                "storage",
+                "--server=prometheus=/bin/sh",
+                "--server=prometheus=/bin/sh",
+            ],
+            "two are called prometheus",
+        ),
+        (
+            &["storage", "--server=prometheus=/bin/sh", "--warmup=5s"],
+            "--warmup is at least two intervals",
+        ),
+        (
+            &["storage", "--server=prometheus=/bin/sh", "--dir=/dev/shm"],
+            "lies in memory",
+        ),
+        (
+            &[
+                "storage",
+                "--server=prometheus=/bin/sh",
+                "--out=/nowhere/x.json",
+            ],
+            "does not exist",
+        ),
+    ] {
+        let finished = run(arguments);
+        assert_eq!(
+            finished.exit.code,
+            Some(2),
+            "{arguments:?}: {}",
+            finished.stderr
+        );
+        assert!(
+            finished.stderr.contains(reason),
+            "{arguments:?}: {}",
+            finished.stderr
+        );
+    }
+    let help = run(&["--help"]);
+    assert_eq!(help.exit.code, Some(0));
+    assert!(help.stdout.contains("--targets=850"), "{}", help.stdout);
+}
+
+#[test]
+fn known_cpu_and_known_bytes_are_measured_within_5_percent() {
+    let finished = run(&["self-test"]);
+    assert_eq!(
+        finished.exit.code,
+        Some(0),
+        "{}{}",
+        finished.stdout,
+        finished.stderr
+    );
+    assert!(
+        finished.stdout.contains("CPU seconds: measured "),
+        "{}",
+        finished.stdout
+    );
+    assert!(
+        finished.stdout.contains("MiB written: measured "),
+        "{}",
+        finished.stdout
+    );
+}

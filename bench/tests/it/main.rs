@@ -1,0 +1,4 @@
+//! The program itself: its self-test, a short scenario against a real server, and ends by signal.
+
+mod cli;
+mod storage;

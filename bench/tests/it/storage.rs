@@ -1,0 +1,123 @@
+//! The scenario against Debian's Prometheus, and its end by a signal.
+
+use narthex_testkit::{
+    TempDir,
+    process::{SIGINT, Spawn},
+    tool,
+};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+const BENCH: &str = env!("CARGO_BIN_EXE_narthex-bench");
+
+fn small(dir: &Path, duration: &str) -> Spawn {
+    let prometheus = tool("prometheus", "prometheus");
+    Spawn::new(BENCH)
+        .args([
+            "storage",
+            "--targets=10",
+            "--series=50",
+            "--interval=500ms",
+            "--warmup=2s",
+        ])
+        .arg(format!("--duration={duration}"))
+        .arg(format!("--server=prometheus={}", prometheus.display()))
+        .arg(format!("--dir={}", dir.display()))
+}
+
+fn is_empty(dir: &Path) -> bool {
+    std::fs::read_dir(dir)
+        .expect("the directory exists")
+        .next()
+        .is_none()
+}
+
+/// Returns the processes whose command line names `dir`.
+fn processes_in(dir: &Path) -> Vec<String> {
+    let name = dir.to_string_lossy().into_owned();
+    let processes = std::fs::read_dir("/proc")
+        .expect("procfs is mounted")
+        .flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines
+        .filter(|line| {
+            line.starts_with('/') && line.contains(&name) && line.contains("--config.file")
+        })
+        .collect()
+}
+
+#[test]
+fn five_seconds_of_prometheus_give_a_table_and_a_record() {
+    let (work, out) = (TempDir::new("bench-work"), TempDir::new("bench-out"));
+    let record = out.join("record.json");
+    let bench = small(work.path(), "5s").arg(format!("--out={}", record.display()));
+    let finished = bench.run(Duration::from_secs(120));
+    assert_eq!(
+        finished.exit.code,
+        Some(0),
+        "{}{}",
+        finished.stdout,
+        finished.stderr
+    );
+    let text = std::fs::read_to_string(&record).expect("the record is written");
+    let record: serde_json::Value = serde_json::from_str(&text).expect("the record is JSON");
+    let server = &record["servers"][0];
+    let figure = |key: &str| {
+        server["figures"][key]["value"]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{key} is missing"))
+    };
+    // 10 targets at 2 Hz for 5 s, give or take the window's edges.
+    let scrapes = figure("scrapes");
+    assert!((90.0..=110.0).contains(&scrapes), "{scrapes} scrapes");
+    assert!((90.0..=110.0).contains(&(scrapes + figure("missed scrapes"))));
+    let rate = figure("samples");
+    assert!((900.0..=1_100.0).contains(&rate), "{rate} samples a second");
+    let cpu = figure("CPU a sample");
+    assert!(cpu > 0.1 && cpu < 2_000.0, "{cpu} us a sample");
+    assert!(figure("RSS at the end") > 5.0 && figure("RSS peak") >= figure("RSS at the end") * 0.9);
+    assert!(figure("data directory") > 0.0 && figure("count(up)") > 0.0);
+    assert!(
+        figure("after kill -9 until the past is answered") >= figure("after kill -9 until ready")
+    );
+    let before = &server["before_the_crash"];
+    let (answered, stored) = (&before["scrapes_answered"], &before["scrapes_stored"]);
+    let off = answered.as_f64().expect("a number") - stored.as_f64().expect("a number");
+    assert!(off.abs() <= 12.0, "{answered} answered, {stored} stored");
+    assert!(
+        server["version"]
+            .as_str()
+            .expect("a text")
+            .starts_with("prometheus, version")
+    );
+    assert!(server["ticks"]["rows"].as_array().expect("rows").len() >= 6);
+    assert!(
+        finished.stdout.contains("CPU a sample, µs"),
+        "{}",
+        finished.stdout
+    );
+    assert!(is_empty(work.path()) && processes_in(work.path()).is_empty());
+}
+
+#[test]
+fn an_interrupt_takes_everything_with_it() {
+    let work = TempDir::new("bench-interrupted");
+    let mut bench = small(work.path(), "60s").start();
+    let end = Instant::now() + Duration::from_secs(60);
+    while processes_in(work.path()).is_empty() {
+        assert!(
+            bench.is_running() && Instant::now() < end,
+            "no server: {}",
+            bench.stderr()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!is_empty(work.path()));
+    bench.signal(SIGINT);
+    assert_eq!(bench.wait_exit(Duration::from_secs(20)).code, Some(130));
+    assert!(is_empty(work.path()), "a directory stayed");
+    assert_eq!(processes_in(work.path()), Vec::<String>::new());
+}
