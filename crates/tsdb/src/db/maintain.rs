@@ -6,7 +6,7 @@ use super::{
     Inner,
     blocks::range_of,
     flush::{FlushJob, Flushed, FlushedStrip},
-    manifest::Manifest,
+    manifest::{self, Manifest},
 };
 use crate::{
     block::{Block, BlockMeta},
@@ -173,11 +173,7 @@ impl Inner {
         });
         match finished {
             Ok(None) => Ok(()),
-            Ok(Some(flushed)) => {
-                let names: Vec<String> = flushed.metas.iter().map(BlockMeta::file_name).collect();
-                self.commit(upkeep, flushed)
-                    .inspect_err(|_| self.clean_up(upkeep, now_ms, &names))
-            }
+            Ok(Some(flushed)) => self.commit(upkeep, flushed, now_ms),
             Err(error) => {
                 self.clean_up(upkeep, now_ms, &[]);
                 Err(error.into())
@@ -185,58 +181,37 @@ impl Inner {
         }
     }
 
-    /// Removes what a failed job left, unless a block of it counts.
-    fn clean_up(&self, upkeep: &mut Upkeep, now_ms: i64, names: &[String]) {
+    /// Removes what a failed job left: half-written files, and blocks that no manifest names.
+    fn clean_up(&self, upkeep: &mut Upkeep, now_ms: i64, unnamed: &[BlockMeta]) {
         self.metrics.flush_failures.inc();
         // Not at once again: a full disk stays full for a while.
         upkeep.last_flush_ms = now_ms;
         let dir = super::blocks::dir_of(&self.ground.options.path);
-        let counted = self
-            .blocks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .names();
-        for name in self.ground.io.list(&dir).unwrap_or_default() {
-            if name.ends_with(".tmp") || (names.contains(&name) && !counted.contains(&name)) {
-                // What cannot be removed now is removed at the next start.
-                let _ = self.ground.io.remove(&dir.join(name));
-            }
+        let names = self.ground.io.list(&dir).unwrap_or_default();
+        let half_written = names.into_iter().filter(|name| name.ends_with(".tmp"));
+        for name in half_written.chain(unnamed.iter().map(BlockMeta::file_name)) {
+            // What cannot be removed now is removed at the next start.
+            let _ = self.ground.io.remove(&dir.join(name));
         }
     }
 
     /// Makes a job's blocks count.
-    fn commit(&self, upkeep: &mut Upkeep, flushed: Flushed) -> Result<(), TsdbError> {
+    fn commit(&self, upkeep: &mut Upkeep, flushed: Flushed, now_ms: i64) -> Result<(), TsdbError> {
         let Flushed {
             metas,
             strips,
             took,
         } = flushed;
-        let mut fresh = Vec::new();
-        for meta in &metas {
-            let path = super::blocks::dir_of(&self.ground.options.path).join(meta.file_name());
-            fresh.push(Arc::new(Block::open(&*self.ground.io, &path, &self.cache)?));
-        }
+        let (io, root) = (&*self.ground.io, &self.ground.options.path);
+        let manifest = self.manifest_with(&metas, &strips);
+        let staged = self
+            .open_blocks(&metas)
+            .and_then(|fresh| manifest.stage(io, root).map(|()| fresh));
+        let fresh = staged.inspect_err(|_| self.clean_up(upkeep, now_ms, &metas))?;
+        // From here on the disk may say that the blocks count: nothing of them is removed any more.
+        manifest::publish(io, root)?;
         let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
-        let mut known = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut manifest = Manifest {
-            next_strip: self.head.next_strip(),
-            blocks: blocks.names(),
-            marks: known.clone(),
-        };
-        manifest
-            .blocks
-            .extend(metas.iter().map(|meta| meta.file_name()));
-        for FlushedStrip { strip, mark, .. } in &strips {
-            let entry = manifest.marks.entry(strip.id).or_default();
-            entry.rows = entry.rows.max(mark.rows);
-            entry.loose = entry.loose.max(mark.loose);
-        }
-        let mut needed = self.wal.strips();
-        needed.extend(self.head.index().strips().iter().map(|strip| strip.id));
-        manifest.marks.retain(|strip, _| needed.contains(strip));
-        manifest.write(&*self.ground.io, &self.ground.options.path)?;
-        *known = manifest.marks;
-        drop(known);
+        *self.marks.lock().unwrap_or_else(PoisonError::into_inner) = manifest.marks;
         fresh.into_iter().for_each(|block| blocks.push(block));
         strips
             .iter()
@@ -251,6 +226,42 @@ impl Inner {
         self.metrics.flushes.inc_by(metas.len() as u64);
         self.metrics.flush_seconds.set(took.as_secs_f64());
         self.truncate_log()
+    }
+
+    fn open_blocks(&self, metas: &[BlockMeta]) -> Result<Vec<Arc<Block>>, TsdbError> {
+        let dir = super::blocks::dir_of(&self.ground.options.path);
+        let open = |meta: &BlockMeta| {
+            Block::open(&*self.ground.io, &dir.join(meta.file_name()), &self.cache)
+        };
+        metas.iter().map(|meta| open(meta).map(Arc::new)).collect()
+    }
+
+    /// Returns the manifest under which finished blocks count.
+    fn manifest_with(&self, metas: &[BlockMeta], strips: &[FlushedStrip]) -> Manifest {
+        let mut blocks = self
+            .blocks
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .names();
+        blocks.extend(metas.iter().map(BlockMeta::file_name));
+        let mut marks = self
+            .marks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        for FlushedStrip { strip, mark, .. } in strips {
+            let entry = marks.entry(strip.id).or_default();
+            entry.rows = entry.rows.max(mark.rows);
+            entry.loose = entry.loose.max(mark.loose);
+        }
+        let mut needed = self.wal.strips();
+        needed.extend(self.head.index().strips().iter().map(|strip| strip.id));
+        marks.retain(|strip, _| needed.contains(strip));
+        Manifest {
+            next_strip: self.head.next_strip(),
+            blocks,
+            marks,
+        }
     }
 
     fn truncate_log(&self) -> Result<(), TsdbError> {
@@ -369,21 +380,11 @@ impl Inner {
     }
 
     fn remove_blocks(&self, gone: &[Arc<Block>]) -> Result<(), TsdbError> {
-        let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
-        let marks = self
-            .marks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
         let names: Vec<String> = gone.iter().map(|block| block.meta().file_name()).collect();
-        let mut left = blocks.names();
-        left.retain(|name| !names.contains(name));
-        let manifest = Manifest {
-            next_strip: self.head.next_strip(),
-            blocks: left,
-            marks,
-        };
+        let mut manifest = self.manifest_with(&[], &[]);
+        manifest.blocks.retain(|name| !names.contains(name));
         manifest.write(&*self.ground.io, &self.ground.options.path)?;
+        let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
         gone.iter().for_each(|block| blocks.remove(block));
         drop(blocks);
         for block in gone {

@@ -139,9 +139,18 @@ impl Manifest {
     /// Replaces the manifest of the database at `root`; durable when it returns.
     ///
     /// # Errors
-    /// Fails when it cannot be written; the old one stays.
+    /// Fails when it cannot be written; whether the old or the new one counts is open then.
     pub(super) fn write(&self, io: &dyn Io, root: &Path) -> Result<(), TsdbError> {
-        let (path, temporary): (PathBuf, PathBuf) = (root.join(NAME), root.join(TEMPORARY));
+        self.stage(io, root)?;
+        publish(io, root)
+    }
+
+    /// Writes the manifest beside the one that counts.
+    ///
+    /// # Errors
+    /// Fails when it cannot be written; the old one counts.
+    pub(super) fn stage(&self, io: &dyn Io, root: &Path) -> Result<(), TsdbError> {
+        let temporary = root.join(TEMPORARY);
         match io.remove(&temporary) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(io_error(&temporary, "remove")(error));
@@ -153,11 +162,19 @@ impl Manifest {
             .map_err(io_error(&temporary, "create"))?;
         file.append(&self.encode())
             .map_err(io_error(&temporary, "write"))?;
-        file.sync().map_err(io_error(&temporary, "fsync"))?;
-        io.rename(&temporary, &path)
-            .map_err(io_error(&path, "rename"))?;
-        io.sync_dir(root).map_err(io_error(root, "fsync"))
+        file.sync().map_err(io_error(&temporary, "fsync"))
     }
+}
+
+/// Makes the staged manifest the one that counts.
+///
+/// # Errors
+/// Fails when it cannot be renamed or the name cannot be made durable; which one counts is open then.
+pub(super) fn publish(io: &dyn Io, root: &Path) -> Result<(), TsdbError> {
+    let path: PathBuf = root.join(NAME);
+    io.rename(&root.join(TEMPORARY), &path)
+        .map_err(io_error(&path, "rename"))?;
+    io.sync_dir(root).map_err(io_error(root, "fsync"))
 }
 
 fn checksum(bytes: &[u8]) -> u32 {

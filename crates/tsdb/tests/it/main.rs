@@ -1,4 +1,6 @@
 //! The storage engine from outside: through the storage traits, on disks that fail.
 
 mod conformance;
+mod crash;
 mod support;
+mod workload;

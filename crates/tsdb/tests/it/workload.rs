@@ -1,0 +1,214 @@
+//! Writes whose acknowledged samples are remembered, to be compared with what a database serves after a failure.
+
+use narthex_model::{
+    ColumnId, Frame, LabelSet, METRIC_NAME, Schema,
+    conformance::{BASE_MS, Sampled, dump},
+    metadata::Family,
+    storage::{Binding, SeriesSample, Sink, StorageError, SyncToken, TimeRange},
+};
+use narthex_testkit::rng::SplitMix64;
+use narthex_tsdb::Db;
+use std::collections::BTreeMap;
+
+/// Acknowledged samples: by series and time, the bits.
+pub(crate) type Acknowledged = BTreeMap<LabelSet, BTreeMap<i64, u64>>;
+
+/// Several origins and some scattered samples, round after round.
+pub(crate) struct Workload {
+    random: SplitMix64,
+    origins: Vec<Origin>,
+    round: i64,
+    /// What was acknowledged, in order: the token and the samples.
+    pub(crate) log: Vec<(SyncToken, Vec<(LabelSet, i64, u64)>)>,
+    /// What may have been stored although the append failed or never returned.
+    pub(crate) uncertain: Vec<(LabelSet, i64, u64)>,
+}
+
+struct Origin {
+    schema: Schema,
+    values: Vec<f64>,
+    binding: Option<Box<dyn Binding>>,
+}
+
+impl Workload {
+    pub(crate) fn new(seed: u64, widths: &[usize]) -> Self {
+        let origin = |(index, width): (usize, &usize)| {
+            let instance = format!("i{index}");
+            let schema = Schema::new(LabelSet::new([
+                ("job", "w"),
+                ("instance", instance.as_str()),
+            ]));
+            Origin {
+                schema: grown(&schema, *width),
+                values: vec![0.0; *width],
+                binding: None,
+            }
+        };
+        Self {
+            random: SplitMix64::new(seed),
+            origins: widths.iter().enumerate().map(origin).collect(),
+            round: 0,
+            log: Vec::new(),
+            uncertain: Vec::new(),
+        }
+    }
+
+    /// Forgets bindings, as the end of a process does.
+    pub(crate) fn unbind(&mut self) {
+        self.origins
+            .iter_mut()
+            .for_each(|origin| origin.binding = None);
+    }
+
+    /// Appends one round of every origin, and now and then scattered samples; returns the first error.
+    pub(crate) fn round(&mut self, db: &Db) -> Result<(), StorageError> {
+        let time_ms = BASE_MS + self.round * 1000;
+        self.round += 1;
+        let mut result = Ok(());
+        for at in 0..self.origins.len() {
+            result = result.and(self.append(db, at, time_ms));
+        }
+        if self.random.one_in(3) {
+            result = result.and(self.scatter(db, time_ms));
+        }
+        result
+    }
+
+    fn append(&mut self, db: &Db, at: usize, time_ms: i64) -> Result<(), StorageError> {
+        let Self {
+            random,
+            origins,
+            log,
+            uncertain,
+            ..
+        } = self;
+        let origin = &mut origins[at];
+        if random.one_in(20) {
+            origin.schema = grown(&origin.schema, 1 + random.index(3));
+            origin.values.resize(origin.schema.len(), 0.0);
+            if let Some(binding) = &mut origin.binding {
+                binding.rebind(&origin.schema)?;
+            }
+        }
+        let mut frame = Frame::new(origin.schema.clone(), time_ms);
+        let mut samples = Vec::new();
+        for (column, value) in (0u32..).zip(&mut origin.values) {
+            match column % 3 {
+                0 => *value += random.below(16) as f64,
+                1 => *value = random.below(1000) as f64 / 1000.0,
+                _ => *value = f64::from_bits(random.next_u64() >> 2),
+            }
+            if !random.one_in(10) {
+                frame.set(ColumnId(column), *value);
+                samples.push((
+                    origin.schema.labels(ColumnId(column)),
+                    time_ms,
+                    value.to_bits(),
+                ));
+            }
+        }
+        if origin.binding.is_none() {
+            origin.binding = Some(db.bind(&origin.schema)?);
+        }
+        let binding = origin.binding.as_mut().expect("a binding was made");
+        match binding.append(&frame) {
+            Ok(outcome) => {
+                assert_eq!(outcome.accepted, samples.len() as u64);
+                log.push((outcome.token, samples));
+                Ok(())
+            }
+            Err(error) => {
+                uncertain.extend(samples);
+                Err(error)
+            }
+        }
+    }
+
+    fn scatter(&mut self, db: &Db, time_ms: i64) -> Result<(), StorageError> {
+        let mut samples = Vec::new();
+        for series in 0..1 + self.random.below(4) {
+            let labels = LabelSet::new([
+                (METRIC_NAME, "scattered"),
+                ("s", series.to_string().as_str()),
+            ]);
+            // Times are unique: a second value for one would have to be told from a lost one.
+            let time_ms = time_ms - 500 - (self.round * 37 % 11) * 1000 * 60 - self.round;
+            samples.push(SeriesSample::float(
+                labels,
+                time_ms,
+                self.random.below(100) as f64,
+            ));
+        }
+        let remembered = samples
+            .iter()
+            .map(|sample| (sample.labels.clone(), sample.time_ms, sample.cell.to_bits()));
+        match db.append_samples(&samples) {
+            Ok(outcome) => {
+                assert_eq!(outcome.accepted, samples.len() as u64);
+                self.log.push((outcome.token, remembered.collect()));
+                Ok(())
+            }
+            Err(error) => {
+                self.uncertain.extend(remembered);
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns everything acknowledged up to the `count`th append.
+    pub(crate) fn acknowledged(&self, count: usize) -> Acknowledged {
+        collect(self.log[..count].iter().flat_map(|(_, samples)| samples))
+    }
+}
+
+fn collect<'a>(samples: impl Iterator<Item = &'a (LabelSet, i64, u64)>) -> Acknowledged {
+    let mut all = Acknowledged::new();
+    for (labels, time_ms, bits) in samples {
+        all.entry(labels.clone())
+            .or_default()
+            .insert(*time_ms, *bits);
+    }
+    all
+}
+
+fn grown(schema: &Schema, columns: usize) -> Schema {
+    let mut edit = schema.edit();
+    let family = edit.family(Family {
+        name: "m".into(),
+        ..Family::default()
+    });
+    for at in schema.len()..schema.len() + columns {
+        edit.push(
+            &LabelSet::new([(METRIC_NAME, "m"), ("at", at.to_string().as_str())]),
+            family,
+        );
+    }
+    edit.finish()
+}
+
+/// Returns everything a database serves.
+pub(crate) fn served(db: &Db) -> Acknowledged {
+    let mut all = Acknowledged::new();
+    for (labels, samples) in dump(db, &[], TimeRange::ALL) {
+        for (time_ms, sampled, _) in samples {
+            let Sampled::Float(bits) = sampled else {
+                panic!("{labels} has {sampled:?} at {time_ms}")
+            };
+            all.entry(labels.clone()).or_default().insert(time_ms, bits);
+        }
+    }
+    all
+}
+
+/// Returns the first sample of `part` that `whole` lacks or has otherwise.
+pub(crate) fn missing(part: &Acknowledged, whole: &Acknowledged) -> Option<(LabelSet, i64)> {
+    part.iter().find_map(|(labels, samples)| {
+        let same = |time_ms: &i64, bits: &u64| {
+            whole.get(labels).and_then(|all| all.get(time_ms)) == Some(bits)
+        };
+        let (time_ms, _) = samples
+            .iter()
+            .find(|(time_ms, bits)| !same(time_ms, bits))?;
+        Some((labels.clone(), *time_ms))
+    })
+}
