@@ -87,7 +87,9 @@ pub struct TextParser {
     calm_rounds: u8,
     values: Vec<f64>,
     present: BitSet,
-    /// Columns of the last round that end when they do not come again.
+    /// Columns of the last round.
+    came: BitSet,
+    /// Those of them that end when they do not come again.
     reported: BitSet,
     /// Columns at the front that belong to the caller.
     reserved: usize,
@@ -133,6 +135,7 @@ impl TextParser {
             calm_rounds: 0,
             values: Vec::new(),
             present: BitSet::default(),
+            came: BitSet::default(),
             reported: BitSet::default(),
             reserved: reserved.len(),
         }
@@ -220,13 +223,14 @@ impl TextParser {
         let appeared = self
             .present
             .iter()
-            .filter(|at| !self.reported.contains(*at))
+            .filter(|at| !self.came.contains(*at))
             .count();
         for at in self.reported.iter() {
             if !self.present.contains(at) {
                 self.frame.mark_stale(column_id(at));
             }
         }
+        self.came.clone_from(&self.present);
         self.reported.clone_from(&self.present);
         appeared
     }
@@ -339,8 +343,12 @@ impl TextParser {
                 }
             }
         }
+        let mut came = BitSet::new(schema.len());
         let mut reported = BitSet::new(schema.len());
         for (old, new) in &moved {
+            if self.came.contains(old.index()) {
+                came.insert(new.index());
+            }
             if self.reported.contains(old.index()) {
                 reported.insert(new.index());
             }
@@ -348,6 +356,7 @@ impl TextParser {
                 frame.mark_stale(*new);
             }
         }
+        self.came = came;
         self.reported = reported;
         self.absent_rounds = moved
             .iter()

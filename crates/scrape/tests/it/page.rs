@@ -31,7 +31,7 @@ impl Page {
         }));
         let served = Arc::clone(&content);
         let handler = move || {
-            let now = served.lock().unwrap().clone();
+            let now = served.lock().expect("no panic while held").clone();
             async move {
                 tokio::time::sleep(now.delay).await;
                 let status = if now.failing {
@@ -60,15 +60,15 @@ impl Page {
     }
 
     pub(crate) fn set(&self, body: &str) {
-        self.content.lock().unwrap().body = body.to_owned();
+        self.content.lock().expect("no panic while held").body = body.to_owned();
     }
 
     pub(crate) fn delay(&self, delay: Duration) {
-        self.content.lock().unwrap().delay = delay;
+        self.content.lock().expect("no panic while held").delay = delay;
     }
 
     pub(crate) fn fail(&self, failing: bool) {
-        self.content.lock().unwrap().failing = failing;
+        self.content.lock().expect("no panic while held").failing = failing;
     }
 }
 
