@@ -3,7 +3,9 @@
 mod hint;
 mod lex;
 mod parser;
+mod pass;
 mod resolve;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod writer;
