@@ -9,23 +9,37 @@ use narthex_model::storage::{Budget, Context, Stop, Store};
 /// Reads `data` as a query.
 ///
 /// # Panics
-/// When the printed query does not parse or prints differently.
+/// When what the query prints as does not parse, or does not settle.
 pub fn fuzz_parse(data: &[u8]) {
     let query = String::from_utf8_lossy(data);
     let Ok(expr) = crate::parse(&query) else {
         return;
     };
-    let printed = expr.to_string();
-    match crate::parse(&printed) {
-        // As in Prometheus, infinity is printed with a sign, which a power after it turns into an operator.
-        Ok(again) if printed.contains("+Inf ^") => assert_eq!(
-            again.to_string().replace('+', ""),
-            printed.replace('+', ""),
+    // A second round, since Prometheus prints some durations in a form that it reads as another one.
+    let second = print_again(&expr.to_string(), &query);
+    let third = second.as_ref().and_then(|text| print_again(text, &query));
+    if let (Some(second), Some(third)) = (second, third) {
+        assert_eq!(
+            without_plus(&second),
+            without_plus(&third),
             "from {query:?}"
-        ),
-        Ok(again) => assert_eq!(again.to_string(), printed, "from {query:?}"),
+        );
+    }
+}
+
+/// Parses what a query was printed as and prints that.
+fn print_again(printed: &str, query: &str) -> Option<String> {
+    match crate::parse(printed) {
+        Ok(again) => Some(again.to_string()),
+        // As in Prometheus, what is shorter than a millisecond prints as nothing, which is no range.
+        Err(_) if printed.contains("[0s") || printed.contains(":0s") => None,
         Err(e) => panic!("{query:?} prints as {printed:?}: {e}"),
     }
+}
+
+/// As in Prometheus, infinity is printed with a sign, which a power after it turns into an operator.
+fn without_plus(text: &str) -> String {
+    text.replace('+', "")
 }
 
 /// Reads `data` as a script of the test language.

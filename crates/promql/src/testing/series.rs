@@ -14,7 +14,7 @@ use narthex_model::{Histogram, LabelSet, cell};
 use std::sync::Arc;
 
 /// The most values one line may expand to.
-const MAX_VALUES: u64 = 1_000_000;
+const MAX_VALUES: u64 = 100_000;
 
 /// One value of a line.
 #[derive(Clone, Debug)]
