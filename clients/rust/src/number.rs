@@ -20,9 +20,40 @@ pub fn write(out: &mut Vec<u8>, v: f64) {
             out.push(b'-');
         }
         write_whole(out, v.abs() as u64);
-    } else {
+    } else if !write_thousandths(out, v) {
         write_fraction(out, v);
     }
+}
+
+/// Appends a number with at most three decimals, the form of most gauges, if `v` is one in the plain range.
+///
+/// Nine digits or fewer stand for one float only, so they are the shortest.
+fn write_thousandths(out: &mut Vec<u8>, v: f64) -> bool {
+    let magnitude = v.abs();
+    if !(0.001..1e6).contains(&magnitude) {
+        return false;
+    }
+    let thousandths = (magnitude * 1000.0).round();
+    if thousandths / 1000.0 != magnitude {
+        return false;
+    }
+    if v < 0.0 {
+        out.push(b'-');
+    }
+    let thousandths = thousandths as u32;
+    let mut buffer = itoa::Buffer::new();
+    out.extend_from_slice(buffer.format(thousandths / 1000).as_bytes());
+    let decimals = thousandths % 1000;
+    let digits =
+        [decimals / 100, decimals / 10 % 10, decimals % 10].map(|digit| b'0' + digit as u8);
+    let len = match digits {
+        [_, b'0', b'0'] => 1,
+        [_, _, b'0'] => 2,
+        _ => 3,
+    };
+    out.push(b'.');
+    out.extend_from_slice(&digits[..len]);
+    true
 }
 
 /// Returns a number's text.
