@@ -30,8 +30,10 @@ pub(crate) struct HeadReplay<'h> {
     strips: BTreeMap<u32, Replaying>,
     marks: HashMap<u32, StripMark>,
     window_ms: i64,
+    /// Something of the current file was lost: what refers to it is no further damage.
+    lossy: bool,
     /// Rows and samples that could not be placed.
-    pub(crate) dropped: u64,
+    dropped: u64,
     now_ms: i64,
 }
 
@@ -63,6 +65,7 @@ impl<'h> HeadReplay<'h> {
             strips,
             marks: HashMap::new(),
             window_ms,
+            lossy: false,
             dropped: 0,
             now_ms,
         }
@@ -88,10 +91,14 @@ impl<'h> HeadReplay<'h> {
         self.head.remove_strips(&empty);
     }
 
-    fn strip(&mut self, head: StripHead, common: &LabelSet) -> Result<(), &'static str> {
+    fn strip(&mut self, head: StripHead, common: Option<LabelSet>) -> Result<(), &'static str> {
+        let Some(common) = common else {
+            // Rows of a strip whose labels are lost may still be placed where an earlier file told them.
+            return self.lossy_or("the number of a set that is not defined");
+        };
         let flushed = self.flushed.get(&head.strip).copied().unwrap_or_default();
         if let Some(known) = self.strips.get_mut(&head.strip) {
-            if known.strip.common != *common {
+            if known.strip.common != common {
                 return Err("a strip with other labels than before");
             }
             known.gap = true;
@@ -103,7 +110,7 @@ impl<'h> HeadReplay<'h> {
                 rows: head.rows.max(flushed.rows),
                 loose: head.loose.max(flushed.loose),
             };
-            let strip = Arc::new(Strip::new(head.strip, common.clone(), start));
+            let strip = Arc::new(Strip::new(head.strip, common, start));
             self.head.index_mut().add_strip(&strip);
             let replaying = Replaying {
                 strip,
@@ -127,55 +134,75 @@ impl<'h> HeadReplay<'h> {
         Ok(())
     }
 
+    /// Takes what cannot be placed as a consequence of what was lost before, or for damage where nothing was.
+    fn lossy_or(&mut self, what: &'static str) -> Result<(), &'static str> {
+        self.dropped += 1;
+        if self.lossy { Ok(()) } else { Err(what) }
+    }
+
+    /// Finds a strip that this file has introduced, or an earlier one where the introduction may be lost.
+    fn find(&mut self, strip: u32) -> Option<&mut Replaying> {
+        let known = self.strips.get_mut(&strip)?;
+        if !known.in_file {
+            if !self.lossy {
+                return None;
+            }
+            known.in_file = true;
+            known.gap = true;
+            known.told = Some(known.strip.lock().schema.len());
+        }
+        Some(known)
+    }
+
     fn mark(&mut self, strip: u32, mark: StripMark) {
         let known = self.marks.entry(strip).or_default();
         known.rows = known.rows.max(mark.rows);
         known.loose = known.loose.max(mark.loose);
     }
 
-    fn grow(&mut self, strip: u32, from: u64, sets: &[LabelSet]) -> Result<(), &'static str> {
+    fn grow(
+        &mut self,
+        strip: u32,
+        from: u64,
+        sets: Vec<Option<LabelSet>>,
+    ) -> Result<(), &'static str> {
         let head = self.head;
-        let known = find(&mut self.strips, strip)?;
-        if known.told.map(|told| told as u64) != Some(from) {
+        let lossy = self.lossy;
+        let Some(known) = self.find(strip) else {
+            return self.lossy_or(UNKNOWN);
+        };
+        let whole = known.told.is_some_and(|told| from <= told as u64);
+        let expected = known.told.is_some_and(|told| from == told as u64);
+        if !whole || !(expected || lossy) {
             known.told = None;
-            return Err("columns of a strip that is not whole");
+            return self.lossy_or("columns of a strip that is not whole");
         }
         let from = from as usize;
         let mut state = known.strip.lock();
-        let have = state.schema.len();
-        let old = have.saturating_sub(from).min(sets.len());
-        let same = |(at, set): (usize, &LabelSet)| {
-            state.schema.column(ColumnId((from + at) as u32)).set == *set
+        let old = state.schema.len().saturating_sub(from).min(sets.len());
+        let same = |(at, set): (usize, &Option<LabelSet>)| {
+            set.as_ref()
+                .is_none_or(|set| state.schema.column(ColumnId((from + at) as u32)).set == *set)
         };
-        if !sets[..old].iter().enumerate().all(same) {
-            return Err("columns that differ from an earlier file's");
-        }
-        known.told = Some(from + sets.len());
-        let fresh = &sets[old..];
+        let differs = !sets[..old].iter().enumerate().all(same);
+        let fresh: Option<Vec<LabelSet>> = sets[old..].iter().cloned().collect();
+        let fresh = fresh.filter(|_| !differs);
+        let Some(fresh) = fresh else {
+            drop(state);
+            known.told = None;
+            return self.lossy_or("columns that are not defined, or differ from an earlier file's");
+        };
+        known.told = Some(known.told.unwrap_or_default().max(from + sets.len()));
         if fresh.is_empty() {
             return Ok(());
         }
-        let mut index = None;
-        let overlaps = |set: &LabelSet| {
-            set.iter()
-                .any(|label| known.strip.common.label(label.name()).is_some())
-        };
-        let mut seen: HashMap<&LabelSet, ()> = HashMap::new();
-        let repeated = fresh.iter().any(|set| seen.insert(set, ()).is_some());
-        let taken = |set: &LabelSet| {
-            let index = index.get_or_insert_with(|| head.index());
-            index
-                .find_in(strip, known.strip.common.hash() + set.hash())
-                .is_some()
-        };
-        if repeated || fresh.iter().any(overlaps) || fresh.iter().any(taken) {
+        if !are_new(head, &known.strip, &fresh) {
             known.told = None;
             return Err("a column that exists");
         }
-        drop(index);
-        state.schema = extended(&state.schema, fresh);
+        state.schema = extended(&state.schema, &fresh);
         drop(state);
-        let shared = head.index_mut().add_columns(strip, fresh);
+        let shared = head.index_mut().add_columns(strip, &fresh);
         for (column, owners) in shared {
             for (other, other_column) in owners {
                 known.strip.share(column, &other, other_column);
@@ -187,75 +214,19 @@ impl<'h> HeadReplay<'h> {
 
     fn row(&mut self, strip: u32, head: RowHead, pages: Pages<'_>) -> Result<(), &'static str> {
         let window_ms = self.window_ms;
-        let known = find(&mut self.strips, strip)?;
-        let mut state = known.strip.lock();
-        let time_ms = match head {
-            RowHead::Key { row, time_ms } => {
-                known.gap = false;
-                known.next_row = row;
-                known.step_ms = 0;
-                time_ms
-            }
-            RowHead::Next {
-                sequence,
-                step_change_ms,
-            } => {
-                known.gap |= sequence != (known.next_row & 0xff) as u8;
-                known.step_ms = known.step_ms.wrapping_add(step_change_ms);
-                state.last_row_ms.wrapping_add(known.step_ms)
-            }
+        let Some(known) = self.find(strip) else {
+            return self.lossy_or(UNKNOWN);
         };
-        let columns = known.told.filter(|told| pages.count() == pages_of(*told));
-        let Some(columns) = columns.filter(|_| !known.gap) else {
-            known.gap = true;
-            self.dropped += 1;
-            return Ok(());
-        };
-        let row = known.next_row;
-        known.next_row += 1;
-        known.max_ms = known.max_ms.max(time_ms);
-        let key = matches!(head, RowHead::Key { .. });
-        if time_ms <= state.last_row_ms {
-            known.gap = true;
-            return Err("a row that is not newer than the one before");
+        match known.row(head, pages, window_ms)? {
+            Some(end) => self.mark(
+                strip,
+                StripMark {
+                    rows: end,
+                    loose: 0,
+                },
+            ),
+            None => self.dropped += 1,
         }
-        if row >= known.flushed.rows {
-            let open = state.open.published();
-            let follows = open.time_range().is_some_and(|(first_ms, _)| {
-                first_ms.div_euclid(window_ms) == time_ms.div_euclid(window_ms)
-            });
-            let joins = follows && state.open.takes_time(time_ms);
-            if !key && !joins {
-                known.gap = true;
-                self.dropped += 1;
-                if row == known.flushed.rows && open.rows() == 0 {
-                    // Its segment went into a block without it: its append failed after it was written.
-                    return Ok(());
-                }
-                return Err("a row without the one it follows");
-            }
-            if key {
-                state.seal_to(row);
-            }
-            for (page, bytes) in pages.enumerate() {
-                state.open.stage_bytes(page, bytes);
-            }
-            let columns_before = state.open.published().columns;
-            state.open.publish(time_ms, columns);
-            // Which columns it has is not known without decoding: all count as seen.
-            if columns != columns_before {
-                state.open.note_seen(full_words(columns));
-            }
-        }
-        state.last_row_ms = time_ms;
-        drop(state);
-        self.mark(
-            strip,
-            StripMark {
-                rows: row + 1,
-                loose: 0,
-            },
-        );
         Ok(())
     }
 
@@ -265,40 +236,27 @@ impl<'h> HeadReplay<'h> {
         first: u64,
         samples: Vec<LooseRecord<'_>>,
     ) -> Result<(), &'static str> {
-        let known = find(&mut self.strips, strip)?;
-        let Some(columns) = known.told else {
-            self.dropped += samples.len() as u64;
-            return Ok(());
+        let Some(known) = self.find(strip) else {
+            return self.lossy_or(UNKNOWN);
         };
-        let mut state = known.strip.lock();
-        state.loose.start_at(first);
-        let mut end = first;
-        for sample in samples {
-            if sample.column as usize >= columns {
-                return Err("a sample of a column that does not exist");
-            }
-            let flushed = end < known.flushed.loose;
-            end += 1;
-            if flushed {
-                continue;
-            }
-            known.max_ms = known.max_ms.max(sample.time_ms);
-            put_loose(&mut state, &sample)?;
+        let count = samples.len() as u64;
+        match known.loose(first, samples)? {
+            Some(end) => self.mark(
+                strip,
+                StripMark {
+                    rows: 0,
+                    loose: end,
+                },
+            ),
+            None => self.dropped += count,
         }
-        state.loose.start_at(end);
-        drop(state);
-        self.mark(
-            strip,
-            StripMark {
-                rows: 0,
-                loose: end,
-            },
-        );
         Ok(())
     }
 
     fn starts(&mut self, strip: u32, row: u64, starts: &[(u32, i64)]) -> Result<(), &'static str> {
-        let known = find(&mut self.strips, strip)?;
+        let Some(known) = self.find(strip) else {
+            return self.lossy_or(UNKNOWN);
+        };
         let mut state = known.strip.lock();
         let columns = known.told.unwrap_or_default();
         if starts.iter().any(|(column, _)| *column as usize >= columns) {
@@ -307,6 +265,132 @@ impl<'h> HeadReplay<'h> {
         state.starts.apply(row, starts);
         Ok(())
     }
+}
+
+impl Replaying {
+    /// Places a row; returns the number after it, `None` when it follows nothing.
+    fn row(
+        &mut self,
+        head: RowHead,
+        pages: Pages<'_>,
+        window_ms: i64,
+    ) -> Result<Option<u64>, &'static str> {
+        let mut state = self.strip.lock();
+        let (key, time_ms) = match head {
+            RowHead::Key { row, time_ms } => {
+                self.gap = false;
+                self.next_row = row;
+                self.step_ms = 0;
+                (true, time_ms)
+            }
+            RowHead::Next {
+                sequence,
+                step_change_ms,
+            } => {
+                self.gap |= sequence != (self.next_row & 0xff) as u8;
+                self.step_ms = self.step_ms.wrapping_add(step_change_ms);
+                (false, state.last_row_ms.wrapping_add(self.step_ms))
+            }
+        };
+        let columns = self
+            .told
+            .filter(|told| pages.count() == pages_of(*told) && !self.gap);
+        let Some(columns) = columns else {
+            self.gap = true;
+            return Ok(None);
+        };
+        if time_ms <= state.last_row_ms {
+            self.gap = true;
+            return Err("a row that is not newer than the one before");
+        }
+        let row = self.next_row;
+        if row >= self.flushed.rows {
+            let open = state.open.published();
+            let follows = open.time_range().is_some_and(|(first_ms, _)| {
+                first_ms.div_euclid(window_ms) == time_ms.div_euclid(window_ms)
+            });
+            let joins = follows && state.open.takes_time(time_ms);
+            if !key && !joins {
+                self.gap = true;
+                // A segment that went into a block without its last row: that one's append failed after its write.
+                let unacknowledged = row == self.flushed.rows && open.rows() == 0;
+                return if unacknowledged {
+                    Ok(None)
+                } else {
+                    Err("a row without the one it follows")
+                };
+            }
+            if key {
+                state.seal_to(row);
+            }
+            state.place_row(time_ms, pages, columns);
+        }
+        state.last_row_ms = time_ms;
+        self.next_row += 1;
+        self.max_ms = self.max_ms.max(time_ms);
+        Ok(Some(self.next_row))
+    }
+
+    /// Places loose samples; returns the place after the last, `None` when their columns are lost.
+    fn loose(
+        &mut self,
+        first: u64,
+        samples: Vec<LooseRecord<'_>>,
+    ) -> Result<Option<u64>, &'static str> {
+        let Some(columns) = self.told else {
+            return Ok(None);
+        };
+        let mut state = self.strip.lock();
+        state.loose.start_at(first);
+        let mut end = first;
+        for sample in samples {
+            if sample.column as usize >= columns {
+                return Err("a sample of a column that does not exist");
+            }
+            let flushed = end < self.flushed.loose;
+            end += 1;
+            if flushed {
+                continue;
+            }
+            self.max_ms = self.max_ms.max(sample.time_ms);
+            put_loose(&mut state, &sample)?;
+        }
+        state.loose.start_at(end);
+        Ok(Some(end))
+    }
+}
+
+impl StripState {
+    /// Appends a row's bytes.
+    fn place_row(&mut self, time_ms: i64, pages: Pages<'_>, columns: usize) {
+        for (page, bytes) in pages.enumerate() {
+            self.open.stage_bytes(page, bytes);
+        }
+        let columns_before = self.open.published().columns;
+        self.open.publish(time_ms, columns);
+        // Which columns it has is not known without decoding: all count as seen.
+        if columns != columns_before {
+            self.open.note_seen(full_words(columns));
+        }
+    }
+}
+
+/// Reports whether `sets` can become columns of `strip`.
+fn are_new(head: &Head, strip: &Strip, sets: &[LabelSet]) -> bool {
+    let overlaps = |set: &LabelSet| {
+        set.iter()
+            .any(|label| strip.common.label(label.name()).is_some())
+    };
+    let mut seen: HashMap<&LabelSet, ()> = HashMap::new();
+    let index = head.index();
+    let taken = |set: &LabelSet| {
+        index
+            .find_in(strip.id, strip.common.hash() + set.hash())
+            .is_some()
+    };
+    !sets
+        .iter()
+        .any(|set| seen.insert(set, ()).is_some() || overlaps(set) || taken(set))
 }
 
 fn put_loose(state: &mut StripState, sample: &LooseRecord<'_>) -> Result<(), &'static str> {
@@ -345,15 +429,11 @@ fn full_words(columns: usize) -> impl Iterator<Item = u64> {
     })
 }
 
-fn find(strips: &mut BTreeMap<u32, Replaying>, strip: u32) -> Result<&mut Replaying, &'static str> {
-    strips
-        .get_mut(&strip)
-        .filter(|known| known.in_file)
-        .ok_or("a strip that this file has not introduced")
-}
+const UNKNOWN: &str = "a strip that this file has not introduced";
 
 impl ReplayTo for HeadReplay<'_> {
     fn begin_file(&mut self) {
+        self.lossy = false;
         self.marks.clear();
         for known in self.strips.values_mut() {
             known.in_file = false;
@@ -362,6 +442,7 @@ impl ReplayTo for HeadReplay<'_> {
     }
 
     fn lost(&mut self, batches: u32) {
+        self.lossy = true;
         // A batch has one row of a strip at most: with fewer lost than row numbers can tell apart, they tell.
         if batches >= 256 {
             self.strips.values_mut().for_each(|known| known.gap = true);
@@ -374,8 +455,8 @@ impl ReplayTo for HeadReplay<'_> {
                 self.head.learn_families(&[family]);
                 Ok(())
             }
-            Record::Strip { head, common } => self.strip(head, &common),
-            Record::Grow { strip, from, sets } => self.grow(strip, from, &sets),
+            Record::Strip { head, common } => self.strip(head, common),
+            Record::Grow { strip, from, sets } => self.grow(strip, from, sets),
             Record::Row { strip, head, pages } => self.row(strip, head, pages),
             Record::Loose {
                 strip,
@@ -389,7 +470,9 @@ impl ReplayTo for HeadReplay<'_> {
                 time_ms,
                 exemplar,
             } => {
-                let known = find(&mut self.strips, strip)?;
+                let Some(known) = self.find(strip) else {
+                    return self.lossy_or(UNKNOWN);
+                };
                 let state = known.strip.lock();
                 if column as usize >= state.schema.len() {
                     return Err("an exemplar of a column that does not exist");
@@ -412,10 +495,11 @@ impl ReplayTo for HeadReplay<'_> {
         }
     }
 
-    fn end_file(&mut self) -> FileMarks {
-        FileMarks {
+    fn end_file(&mut self) -> (FileMarks, u64) {
+        let marks = FileMarks {
             strips: std::mem::take(&mut self.marks),
             len_bytes: 0,
-        }
+        };
+        (marks, std::mem::take(&mut self.dropped))
     }
 }

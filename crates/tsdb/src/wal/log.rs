@@ -472,6 +472,7 @@ impl Ticket<'_> {
         };
         if batch.is_empty() {
             batch.resize(BATCH_HEADER_BYTES, 0);
+            current.symbols.begin_batch();
         }
         write(&mut RecordWriter {
             symbols: &mut current.symbols,

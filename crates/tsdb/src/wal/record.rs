@@ -22,6 +22,7 @@ pub(crate) mod tag {
     pub(crate) const EXEMPLAR: u8 = 8;
     pub(crate) const KEY_ROW: u8 = 9;
     pub(crate) const WIDE_ROW: u8 = 10;
+    pub(crate) const SYMBOLS: u8 = 11;
 }
 
 mod kind {
@@ -69,13 +70,16 @@ pub(crate) enum RowHead {
 pub(crate) enum Record<'a> {
     /// A family is known.
     Family(Family),
-    /// A strip is used in this file, without columns yet.
-    Strip { head: StripHead, common: LabelSet },
-    /// A strip has more columns, from this one on.
+    /// A strip is used in this file, without columns yet; `None`: its labels were lost.
+    Strip {
+        head: StripHead,
+        common: Option<LabelSet>,
+    },
+    /// A strip has more columns, from this one on; `None`: what labels one has was lost.
     Grow {
         strip: u32,
         from: u64,
-        sets: Vec<LabelSet>,
+        sets: Vec<Option<LabelSet>>,
     },
     /// A strip has one more row.
     Row {
@@ -290,6 +294,10 @@ impl RecordReader {
                     self.symbols.define(reader)?;
                     continue;
                 }
+                tag::SYMBOLS => {
+                    self.symbols.count(reader)?;
+                    continue;
+                }
                 tag::FAMILY => Record::Family(family(reader)?),
                 tag::STRIP => self.strip(reader)?,
                 tag::GROW => self.grow(reader)?,
@@ -306,8 +314,7 @@ impl RecordReader {
     fn strip<'a>(&self, reader: &mut Reader<'a>) -> Result<Record<'a>, Malformed> {
         let strip = reader.varint_u32("strip number")?;
         let (rows, loose) = (reader.varint()?, reader.varint()?);
-        let unknown = reader.malformed("set number");
-        let common = self.symbols.set(reader.varint()?).ok_or(unknown)?.clone();
+        let common = self.symbols.set(reader.varint()?).cloned();
         Ok(Record::Strip {
             head: StripHead { strip, rows, loose },
             common,
@@ -320,10 +327,12 @@ impl RecordReader {
         let mut sets = Vec::new();
         let mut expected = 0i64;
         for _ in 0..count {
-            let unknown = reader.malformed("set number");
-            let id = expected.wrapping_add(reader.signed()?);
-            let set = u64::try_from(id).ok().and_then(|id| self.symbols.set(id));
-            sets.push(set.ok_or(unknown)?.clone());
+            let bad = reader.malformed("set number");
+            let id = expected
+                .checked_add(reader.signed()?)
+                .filter(|id| (0..i64::MAX).contains(id))
+                .ok_or(bad)?;
+            sets.push(self.symbols.set(id.unsigned_abs()).cloned());
             expected = id + 1;
         }
         Ok(Record::Grow { strip, from, sets })

@@ -28,8 +28,9 @@ pub(crate) trait ReplayTo {
     /// Something happened; a reason when it cannot have happened.
     fn record(&mut self, record: Record<'_>) -> Result<(), &'static str>;
 
-    /// A file ends; returns how far the strips in it have come.
-    fn end_file(&mut self) -> FileMarks;
+    /// A file ends; returns how far the strips in it have come, and how many rows and samples of it could not be
+    /// placed.
+    fn end_file(&mut self) -> (FileMarks, u64);
 }
 
 /// What replaying left.
@@ -77,10 +78,17 @@ pub(crate) fn replay(
             }
             other => other?,
         };
-        let marks = FileMarks {
-            len_bytes,
-            ..to.end_file()
-        };
+        let (marks, dropped) = to.end_file();
+        if let Some(last) = replayed
+            .damage
+            .last_mut()
+            .filter(|last| dropped > 0 && last.path == path)
+        {
+            last.detail.push_str(&format!(
+                "; {dropped} rows and samples behind it could not be placed"
+            ));
+        }
+        let marks = FileMarks { len_bytes, ..marks };
         replayed.files.insert(*number, marks);
     }
     Ok(replayed)

@@ -1,7 +1,10 @@
 //! Label sets by number, each log file for itself.
 //!
+//! Definitions are numbered from 0 in order; a batch that has any says first how far the numbers had come, so that a
+//! reader who lost a batch takes no definition for another.
+//!
 //! **Invariant:** a file defines every name, label and set before it refers to it, so that it can be read without
-//! any other file; numbers count from 0 in order of definition.
+//! any other file.
 
 use super::record::{self, tag};
 use crate::bytes::{Malformed, Reader, put_bytes, put_varint};
@@ -14,13 +17,27 @@ pub(crate) struct SymbolWriter {
     names: HashMap<Box<str>, u32>,
     labels: HashMap<Label, u32, foldhash::fast::RandomState>,
     sets: HashMap<LabelSet, u32, foldhash::fast::RandomState>,
+    /// The batch under construction has said how far the numbers had come.
+    counted: bool,
 }
 
 impl SymbolWriter {
+    /// Another batch begins.
+    pub(crate) fn begin_batch(&mut self) {
+        self.counted = false;
+    }
+
     /// Returns the number of `set`, defining it in `out` first where the file does not know it.
     pub(crate) fn set(&mut self, set: &LabelSet, out: &mut Vec<u8>) -> u32 {
         if let Some(id) = self.sets.get(set) {
             return *id;
+        }
+        if !self.counted {
+            self.counted = true;
+            out.push(tag::SYMBOLS);
+            for count in [self.names.len(), self.labels.len(), self.sets.len()] {
+                put_varint(out, count as u64);
+            }
         }
         out.push(tag::SET);
         put_varint(out, set.len() as u64);
@@ -56,51 +73,94 @@ impl SymbolWriter {
 /// What the file being read has defined so far.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolReader {
-    names: Vec<Box<str>>,
-    labels: Vec<Label>,
-    sets: Vec<LabelSet>,
+    names: Table<Box<str>>,
+    labels: Table<Label>,
+    sets: Table<LabelSet>,
+}
+
+/// Definitions by number; some may be lost.
+#[derive(Debug)]
+struct Table<T> {
+    known: HashMap<u64, T, foldhash::fast::RandomState>,
+    next: u64,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self {
+            known: HashMap::default(),
+            next: 0,
+        }
+    }
+}
+
+impl<T> Table<T> {
+    /// Takes in the next definition, `None` for one that refers to something lost.
+    fn define(&mut self, value: Option<T>) {
+        self.known.extend(value.map(|value| (self.next, value)));
+        self.next += 1;
+    }
 }
 
 impl SymbolReader {
+    /// Reads how far the numbers have come, behind its tag.
+    pub(crate) fn count(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
+        let backwards = reader.malformed("count of symbols");
+        let counts = [reader.varint()?, reader.varint()?, reader.varint()?];
+        let known = [
+            &mut self.names.next,
+            &mut self.labels.next,
+            &mut self.sets.next,
+        ];
+        for (known, count) in known.into_iter().zip(counts) {
+            if count < *known || count > u64::from(u32::MAX) {
+                return Err(backwards);
+            }
+            *known = count;
+        }
+        Ok(())
+    }
+
     /// Reads the definition of a set, behind its tag.
     pub(crate) fn define(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         let len = reader.varint()?;
         let mut labels = Vec::new();
+        let mut whole = true;
         for _ in 0..len {
-            labels.push(self.label(reader)?);
+            match self.label(reader)? {
+                Some(label) => labels.push(label),
+                None => whole = false,
+            }
         }
         if !labels.is_sorted_by(|a, b| a.name() < b.name()) {
             return Err(reader.malformed("label order"));
         }
-        self.sets.push(LabelSet::from_labels(labels).intern());
+        self.sets
+            .define(whole.then(|| LabelSet::from_labels(labels).intern()));
         Ok(())
     }
 
-    fn label(&mut self, reader: &mut Reader<'_>) -> Result<Label, Malformed> {
-        let unknown = reader.malformed("label number");
-        match reader.varint()? {
-            0 => {}
-            id => return self.labels.get(index(id)).cloned().ok_or(unknown),
+    fn label(&mut self, reader: &mut Reader<'_>) -> Result<Option<Label>, Malformed> {
+        let id = reader.varint()?;
+        if id > 0 {
+            return Ok(self.labels.known.get(&(id - 1)).cloned());
         }
-        let unknown = reader.malformed("name number");
         let name = match reader.varint()? {
             0 => {
-                self.names.push(reader.text()?.into());
-                self.names.last().expect("a name was pushed")
+                let id = self.names.next;
+                self.names.define(Some(reader.text()?.into()));
+                self.names.known.get(&id)
             }
-            id => self.names.get(index(id)).ok_or(unknown)?,
+            id => self.names.known.get(&(id - 1)),
         };
-        let label = Label::new(name, reader.text()?);
-        self.labels.push(label.clone());
+        let value = reader.text()?;
+        let label = name.map(|name| Label::new(name, value));
+        self.labels.define(label.clone());
         Ok(label)
     }
 
-    /// Returns the set numbered `id`.
+    /// Returns the set numbered `id`, where its definition was read.
     pub(crate) fn set(&self, id: u64) -> Option<&LabelSet> {
-        self.sets.get(usize::try_from(id).ok()?)
+        self.sets.known.get(&id)
     }
-}
-
-fn index(id: u64) -> usize {
-    usize::try_from(id - 1).unwrap_or(usize::MAX)
 }

@@ -2,5 +2,6 @@
 
 mod conformance;
 mod crash;
+mod damage;
 mod support;
 mod workload;

@@ -65,6 +65,23 @@ const PICK_RATIO: usize = 12;
 /// Rows between looks at the stop.
 const STOP_ROWS: usize = 64;
 
+impl OfPage {
+    fn filtered(&self, keep: impl Fn(u32) -> bool) -> Self {
+        let kept = self
+            .columns
+            .iter()
+            .zip(&self.series)
+            .filter(|(column, _)| keep(**column));
+        let (columns, series) = kept.map(|(column, series)| (*column, *series)).unzip();
+        Self {
+            page: self.page,
+            columns,
+            series,
+            run: false,
+        }
+    }
+}
+
 impl Picks {
     /// Sorts `columns` by page; the tile's series are their places in the list.
     pub(super) fn new(columns: &[u32]) -> Self {
@@ -115,6 +132,22 @@ pub(super) fn decode(
         };
         let from = rows.start.max(page.first);
         if from >= rows.end {
+            continue;
+        }
+        // A column that this segment never saw may be another one's place in it, told in a part of the log that was lost.
+        let first = (of.page * PAGE_COLUMNS) as u32;
+        let filtered;
+        let of = if of
+            .columns
+            .iter()
+            .all(|column| segment.has_seen(first + column))
+        {
+            of
+        } else {
+            filtered = of.filtered(|column| segment.has_seen(first + column));
+            &filtered
+        };
+        if of.columns.is_empty() {
             continue;
         }
         let mut out = Writer {

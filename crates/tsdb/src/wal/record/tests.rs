@@ -114,11 +114,11 @@ fn records_round_trip() {
     );
     assert_eq!(
         shown[2],
-        r#"Grow { strip: 300, from: 0, sets: [up, req{code="200"}] }"#
+        r#"Grow { strip: 300, from: 0, sets: [Some(up), Some(req{code="200"})] }"#
     );
     assert_eq!(
         shown[3],
-        r#"Grow { strip: 300, from: 2, sets: [up, req{code="200"}, req{code="500"}] }"#
+        r#"Grow { strip: 300, from: 2, sets: [Some(up), Some(req{code="200"}), Some(req{code="500"})] }"#
     );
     let pages = format!("{:?}", [&b"page one"[..], b"", b"p3"]);
     assert_eq!(
@@ -183,6 +183,54 @@ fn a_set_is_defined_once_a_file() {
         1
     );
     assert_eq!(shown(&bytes).len(), 2);
+}
+
+#[test]
+fn a_lost_batch_never_gives_a_set_other_labels() {
+    let sets: Vec<LabelSet> = (0..6)
+        .map(|i| LabelSet::new([("__name__", "m"), ("i", i.to_string().as_str())]))
+        .collect();
+    let mut symbols = SymbolWriter::default();
+    let mut batches: Vec<Vec<u8>> = Vec::new();
+    for pair in sets.chunks(2) {
+        let mut out = Vec::new();
+        symbols.begin_batch();
+        let mut writer = RecordWriter {
+            symbols: &mut symbols,
+            out: &mut out,
+        };
+        writer.grow(1, 0, pair.iter());
+        writer.grow(2, 0, sets[..2].iter());
+        batches.push(out);
+    }
+    for lost in 0..3 {
+        let mut records = RecordReader::default();
+        for (at, batch) in batches.iter().enumerate().filter(|(at, _)| *at != lost) {
+            let mut reader = Reader::new(batch);
+            while let Some(record) = records.next(&mut reader).unwrap() {
+                let Record::Grow {
+                    strip, sets: found, ..
+                } = record
+                else {
+                    panic!("{record:?}")
+                };
+                let expected = if strip == 1 {
+                    &sets[at * 2..at * 2 + 2]
+                } else {
+                    &sets[..2]
+                };
+                for (found, expected) in found.iter().zip(expected) {
+                    assert!(
+                        found.as_ref().is_none_or(|found| found == expected),
+                        "{found:?} for {expected}"
+                    );
+                    // What was lost is its own definition, or that of the metric name in the first batch.
+                    let whole = lost != 0 && (strip == 1 || lost != 0);
+                    assert_eq!(found.is_some(), whole, "{lost} lost, {expected}");
+                }
+            }
+        }
+    }
 }
 
 #[test]
