@@ -160,7 +160,7 @@ fn put_side(spans: &[Span], buckets: &[f64], varints: bool, out: &mut Vec<u8>) {
 }
 
 fn get_side(r: &mut Reader<'_>, varints: bool) -> Result<(Vec<Span>, Vec<f64>), ChunkError> {
-    // A span takes two bytes at least, a bucket one: counts beyond the bytes left are refused before allocating.
+    // A span takes two bytes at least, a bucket one: counts beyond the bytes left are refused.
     let count = r.count(r.rest().len() / 2, "span count")?;
     let mut spans = Vec::with_capacity(count);
     let mut slots = 0;
@@ -172,12 +172,6 @@ fn get_side(r: &mut Reader<'_>, varints: bool) -> Result<(Vec<Span>, Vec<f64>), 
         spans.push(Span {
             offset,
             length: length as u32,
-        });
-    }
-    if slots > r.rest().len() {
-        return Err(ChunkError::Truncated {
-            offset: r.offset(),
-            needed: slots - r.rest().len(),
         });
     }
     let mut before = 0;

@@ -346,6 +346,18 @@ mod tests {
     }
 
     #[test]
+    fn a_value_cannot_share_more_than_there_is() {
+        let pairs = [Label::new("a", "xy"), Label::new("a", "xz")];
+        let mut bytes = encode(&pairs);
+        let shared = bytes.len() - 3;
+        assert_eq!(bytes[shared..], [1, 1, b'z']);
+        bytes[shared] = 3;
+        let dictionary = Dictionary::new(&bytes).unwrap();
+        assert!(dictionary.label(0).is_ok());
+        assert!(dictionary.label(1).is_err());
+    }
+
+    #[test]
     fn an_empty_dictionary_is_one() {
         let bytes = encode(&[]);
         let dictionary = Dictionary::new(&bytes).unwrap();

@@ -204,6 +204,14 @@ mod tests {
                 .is_err()
         );
         assert!(postings.add_to(2, 500, &mut RoaringBitmap::new()).is_err());
+        // Short lists of sets that do not exist, as runs and as gaps.
+        let few: Vec<u32> = (0..40).map(|i| i * 9).collect();
+        let bytes_of_few = encode(&[vec![1, 2, 3, 9_999], few]);
+        let few = Postings::new(&bytes_of_few).unwrap();
+        for pair in 0..2 {
+            let refused = few.add_to(pair, 100, &mut RoaringBitmap::new());
+            assert!(refused.is_err(), "list {pair}");
+        }
         // A run of a thousand sets takes a few bytes.
         assert!(encode(&lists[2..3]).len() < 16);
         for len in 0..bytes.len() {

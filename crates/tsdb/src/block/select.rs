@@ -260,15 +260,17 @@ impl<'b> Resolver<'b> {
             });
         }
         let (mut columns, mut sets) = (Vec::new(), Vec::new());
-        let all = runs.iter().flat_map(|(first, len)| *first..first + len);
-        for (column, set) in (0u32..).zip(all) {
-            if satisfying
-                .as_ref()
-                .is_none_or(|satisfying| satisfying.contains(set))
-            {
-                columns.push(column);
+        let mut before = 0;
+        for &(first, len) in runs {
+            let mut choose = |set: u32| {
+                columns.push(before + (set - first));
                 sets.push(set);
+            };
+            match &satisfying {
+                Some(satisfying) => satisfying.range(first..first + len).for_each(&mut choose),
+                None => (first..first + len).for_each(&mut choose),
             }
+            before += len;
         }
         lease.grow((columns.len() * COLUMN_BYTES + runs.len() * 8) as u64)?;
         let hashes = self.hashes(&sets)?;

@@ -346,11 +346,15 @@ impl BlockWriter {
 
     /// Returns the sections of the index.
     fn index(&mut self) -> [(SectionKind, Vec<u8>); 5] {
-        let mut pairs: Vec<Label> = self.sets.iter().flatten().cloned().collect();
+        let mut ids: HashMap<&Label, u32, foldhash::fast::RandomState> = HashMap::default();
+        self.sets.iter().flatten().for_each(|label| {
+            ids.insert(label, 0);
+        });
+        let mut pairs: Vec<Label> = ids.keys().map(|label| Label::clone(label)).collect();
         pairs.sort_unstable();
-        pairs.dedup();
-        let ids: HashMap<&Label, u32, foldhash::fast::RandomState> =
-            pairs.iter().zip(0u32..).collect();
+        for (pair, id) in pairs.iter().zip(0u32..) {
+            ids.insert(pair, id);
+        }
         let of_set = |set: &LabelSet| -> Vec<u32> { set.iter().map(|label| ids[label]).collect() };
         let set_pairs: Vec<Vec<u32>> = self.sets.iter().map(of_set).collect();
         let mut lists: Vec<Vec<u32>> = vec![Vec::new(); pairs.len()];

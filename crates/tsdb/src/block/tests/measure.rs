@@ -130,6 +130,105 @@ fn the_fleet() {
     read_back(&io, &dir.path().join(meta.file_name()));
 }
 
+/// One target of 500,000 series whose labels are all local, mostly constant values, as kube-state-metrics gives them.
+#[test]
+#[ignore = "measures: run it in release, alone"]
+fn one_large_target() {
+    const SERIES: usize = 500_000;
+    const KUBE_ROWS: usize = 60;
+    let dir = TempDir::new("block-measure");
+    let io: Arc<dyn Io> = Arc::new(RealIo);
+    let mut writer = BlockWriter::new(Arc::clone(&io), dir.path(), BlockId(2), 0, vec![]).unwrap();
+    let times_ms: Vec<i64> = (0..KUBE_ROWS as i64)
+        .map(|r| 1_700_000_000_000 + r * 15_000)
+        .collect();
+    let common = LabelSet::new([("instance", "kube:8080"), ("job", "kube-state-metrics")]);
+    let mut rng = SplitMix64::new(9);
+    let mut cells = vec![0.0; KUBE_ROWS];
+    let begin = Instant::now();
+    writer.begin_strip(&common, &times_ms);
+    for i in 0..SERIES {
+        // Thirty series a pod, metric by metric, as the page lists them.
+        let (metric, pod) = (i * 30 / SERIES, i % (SERIES / 30));
+        let set = LabelSet::new([
+            ("__name__", &*format!("kube_pod_status_{metric:02}")),
+            ("namespace", &*format!("ns-{:02}", pod % 40)),
+            (
+                "pod",
+                &*format!(
+                    "svc-{:03}-{:08x}-{:05x}",
+                    pod % 400,
+                    pod * 2_654_435_761 % 0xffff_ffff,
+                    pod * 31
+                ),
+            ),
+            (
+                "uid",
+                &*format!("{:016x}-{:08x}", pod as u64 * 0x9e37_79b9_7f4a_7c15, pod),
+            ),
+            ("node", &*format!("node-{:03}", pod % 97)),
+            ("phase", ["Running", "Pending", "Failed"][metric % 3]),
+        ]);
+        cells.fill((i % 2) as f64);
+        if metric % 10 == 0 {
+            cells
+                .iter_mut()
+                .for_each(|c| *c = rng.below(100_000) as f64);
+        }
+        writer
+            .add_column(
+                ColumnInput {
+                    set: &set,
+                    family: None,
+                    start_times: &[],
+                },
+                &cells,
+                &[],
+            )
+            .unwrap();
+    }
+    writer.end_strip().unwrap();
+    let (added, pages) = (begin.elapsed(), writer.bytes());
+    let begin = Instant::now();
+    let meta = writer.finish().unwrap();
+    println!(
+        "{SERIES} series x {KUBE_ROWS}: {:.3} B a sample in all, index {:.2} B a series, labels and write {added:?}, finish {:?}",
+        meta.bytes as f64 / meta.samples as f64,
+        (meta.bytes - pages) as f64 / meta.series as f64,
+        begin.elapsed(),
+    );
+    let cache = Arc::new(BlockCache::new(256 << 20));
+    let block = Arc::new(Block::open(&*io, &dir.path().join(meta.file_name()), &cache).unwrap());
+    let ctx = Context::unlimited();
+    let pod = format!(
+        "svc-{:03}-{:08x}-{:05x}",
+        7,
+        7usize * 2_654_435_761 % 0xffff_ffff,
+        7 * 31
+    );
+    let regex = |name, value| Matcher::new(narthex_model::MatchOp::Regex, name, value).unwrap();
+    let queries = [
+        ("one pod", vec![Matcher::equal("pod", &pod)]),
+        (
+            "one metric",
+            vec![Matcher::equal("__name__", "kube_pod_status_03")],
+        ),
+        ("a regex on pods", vec![regex("pod", "svc-00[1-3]-.*")]),
+        ("everything", vec![]),
+    ];
+    for (what, matchers) in queries {
+        for round in ["first", "again"] {
+            let begin = Instant::now();
+            let selection = block.select(&matchers, TimeRange::ALL, &ctx).unwrap();
+            println!(
+                "{what}, {round}: {} series, select {:?}",
+                selection.estimate().series,
+                begin.elapsed()
+            );
+        }
+    }
+}
+
 fn read_back(io: &Arc<dyn Io>, path: &Path) {
     let cache = Arc::new(BlockCache::new(256 << 20));
     let block = Arc::new(Block::open(&**io, path, &cache).unwrap());
