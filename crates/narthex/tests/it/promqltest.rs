@@ -1,0 +1,123 @@
+//! Prometheus' own `.test` files over the storage engine: once from the head, once from blocks.
+//!
+//! The query engine's own suite runs them over the store in memory. Here a difference is a fault of storage.
+
+use narthex_model::{
+    Schema,
+    storage::{
+        Binding, Outcome, SeriesSample, Sink, StorageError, Store, SyncToken, TimeRange, View,
+    },
+};
+use narthex_promql::{
+    Engine,
+    testing::{self, TestStore},
+};
+use narthex_testkit::{TempDir, corpora};
+use narthex_tsdb::{Db, DbOptions, ManualClock, RealIo};
+use std::sync::Arc;
+
+/// Far enough behind every sample of the files that everything has reached its age.
+const LATER_MS: i64 = 400 * 24 * 3_600_000;
+
+/// A database that lives as long as its directory.
+struct Stored {
+    db: Db,
+    /// Whether samples are moved to blocks before they are read.
+    flushed: bool,
+    dir: TempDir,
+}
+
+impl Stored {
+    fn open(flushed: bool) -> Self {
+        let dir = TempDir::new("promqltest");
+        let mut options = DbOptions::new(dir.path());
+        options.retention_ms = None;
+        let db =
+            Db::open(Arc::new(RealIo), options, Arc::new(ManualClock::new(0))).expect("a database");
+        Self { db, flushed, dir }
+    }
+}
+
+impl Store for Stored {
+    fn view(&self, range: TimeRange) -> Result<Arc<dyn View>, StorageError> {
+        if self.flushed {
+            self.db.maintain(LATER_MS).expect("flushed");
+            let blocks =
+                std::fs::read_dir(self.dir.path().join("blocks")).map_or(0, Iterator::count);
+            assert!(
+                blocks > 0 || self.db.time_range().is_none(),
+                "samples are in blocks"
+            );
+        }
+        self.db.view(range)
+    }
+
+    fn time_range(&self) -> Option<TimeRange> {
+        self.db.time_range()
+    }
+}
+
+impl Sink for Stored {
+    fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError> {
+        self.db.bind(schema)
+    }
+
+    fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
+        self.db.append_samples(samples)
+    }
+
+    fn sync(&self, token: SyncToken) -> Result<(), StorageError> {
+        self.db.sync(token)
+    }
+}
+
+fn run(flushed: bool) {
+    let suite = if flushed {
+        "promqltest over blocks"
+    } else {
+        "promqltest over the head"
+    };
+    let Some(dir) = corpora::promqltest() else {
+        return corpora::report(suite, 0, 2_214);
+    };
+    let engine = Engine::new(testing::reference_options());
+    let (mut passed, mut total) = (0, 0);
+    let mut failures = Vec::new();
+    for path in corpora::files(&dir, ".test") {
+        let script = std::fs::read_to_string(&path).expect("a readable file");
+        let open = || Box::new(Stored::open(flushed)) as Box<dyn TestStore>;
+        let report = testing::run(&script, &engine, &open)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        passed += report.passed;
+        total += report.total;
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        failures.extend(
+            report
+                .failures
+                .into_iter()
+                .map(|failure| (name.clone(), failure)),
+        );
+    }
+    corpora::report(suite, total, 2_214);
+    for (name, failure) in failures.iter().take(20) {
+        println!(
+            "{name}:{} {}\n    {}",
+            failure.line, failure.query, failure.reason
+        );
+    }
+    assert_eq!(passed, total, "{suite}");
+}
+
+#[test]
+fn reference_files_pass_over_the_head() {
+    run(false);
+}
+
+#[test]
+fn reference_files_pass_over_blocks() {
+    run(true);
+}
