@@ -350,7 +350,7 @@ impl BlockWriter {
         self.sets.iter().flatten().for_each(|label| {
             ids.insert(label, 0);
         });
-        let mut pairs: Vec<Label> = ids.keys().map(|label| Label::clone(label)).collect();
+        let mut pairs: Vec<Label> = ids.keys().copied().cloned().collect();
         pairs.sort_unstable();
         for (pair, id) in pairs.iter().zip(0u32..) {
             ids.insert(pair, id);
