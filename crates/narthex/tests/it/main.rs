@@ -1,0 +1,15 @@
+//! The real binary from outside: started, scraped, queried, killed, damaged, and compared with the real Prometheus.
+//!
+//! **Invariant:** no fixed ports, no sleeps for timing, nothing left behind: a wait polls until its deadline, and a
+//! peer that is not installed fails its tests with the command that installs it.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test's helpers panic like the test itself"
+)]
+
+mod client;
+mod kill9;
+mod promqltest;
+mod support;
+mod target;

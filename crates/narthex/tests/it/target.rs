@@ -1,0 +1,140 @@
+//! A target whose every page is known: a small HTTP server inside the test.
+//!
+//! **Invariant:** page `n` is what `page(n)` returns, `n` rises by one with every scrape from 1, and when each was
+//! asked for is remembered.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// A page by its number.
+pub(crate) type Page = dyn Fn(u64) -> String + Send + Sync;
+
+/// A running target. It ends, with all its connections, when it is dropped.
+pub(crate) struct Target {
+    /// `127.0.0.1:port`.
+    pub(crate) address: String,
+    shared: Arc<Shared>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    page: Box<Page>,
+    /// When each page was asked for, in milliseconds since the epoch.
+    asked_ms: Mutex<Vec<i64>>,
+    connections: Mutex<Vec<TcpStream>>,
+    stop: AtomicBool,
+}
+
+impl Target {
+    /// Starts a target on a free port.
+    pub(crate) fn start(page: impl Fn(u64) -> String + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let shared = Arc::new(Shared {
+            page: Box::new(page),
+            asked_ms: Mutex::default(),
+            connections: Mutex::default(),
+            stop: AtomicBool::new(false),
+        });
+        let of_thread = Arc::clone(&shared);
+        let accepting = thread::spawn(move || of_thread.accept(&listener));
+        Self {
+            address,
+            shared,
+            accepting: Some(accepting),
+        }
+    }
+
+    /// Returns when page `n` was asked for, in milliseconds since the epoch, if it was.
+    pub(crate) fn asked_ms(&self, n: u64) -> Option<i64> {
+        let index = usize::try_from(n).ok()?.checked_sub(1)?;
+        self.shared.asked().get(index).copied()
+    }
+
+    /// Returns how many pages were asked for.
+    pub(crate) fn count(&self) -> u64 {
+        self.shared.asked().len() as u64
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        // Wakes the thread that accepts; when that fails it has ended already.
+        drop(TcpStream::connect(&self.address));
+        if let Some(accepting) = self.accepting.take() {
+            let _ = accepting.join();
+        }
+        for connection in self.shared.connections().iter() {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Shared {
+    fn asked(&self) -> std::sync::MutexGuard<'_, Vec<i64>> {
+        self.asked_ms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connections(&self) -> std::sync::MutexGuard<'_, Vec<TcpStream>> {
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn accept(self: Arc<Self>, listener: &TcpListener) {
+        for stream in listener.incoming().map_while(Result::ok) {
+            if self.stop.load(Ordering::Acquire) {
+                return;
+            }
+            let Ok(copy) = stream.try_clone() else { return };
+            self.connections().push(copy);
+            let shared = Arc::clone(&self);
+            thread::spawn(move || shared.answer_all(&stream));
+        }
+    }
+
+    /// Answers the requests of a connection until it ends.
+    fn answer_all(&self, stream: &TcpStream) {
+        let mut lines = BufReader::new(stream).lines();
+        loop {
+            let head: Vec<String> = lines
+                .by_ref()
+                .map_while(Result::ok)
+                .take_while(|line| !line.is_empty())
+                .collect();
+            if head.is_empty() {
+                return;
+            }
+            let number = {
+                let mut asked = self.asked();
+                asked.push(now_ms());
+                asked.len() as u64
+            };
+            let body = (self.page)(number);
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            if (&mut &*stream).write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Returns the milliseconds since the epoch.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("it is after 1970");
+    i64::try_from(since.as_millis()).expect("milliseconds of this century")
+}
