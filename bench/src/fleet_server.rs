@@ -2,7 +2,7 @@
 //!
 //! A target moves on by one round with every scrape, so values move however often it is scraped. What each scrape
 //! cost and when it happened is kept, as the outside view of a server's schedule.
-//! **Invariant:** listens on 127.1.0.0/16 only; a body never changes while it is being sent.
+//! **Invariant:** listens on 127.1.0.0/16 only; an answer is one round, whole.
 
 use crate::{body::Body, error::BenchError};
 use libdeflater::{CompressionLvl, Compressor};
@@ -20,7 +20,7 @@ use std::{
         atomic::{AtomicBool, AtomicI32, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// Most targets: two bytes of an address.
@@ -202,18 +202,13 @@ struct Loop {
     config: FleetConfig,
     epoll: rustix::fd::OwnedFd,
     listeners: Vec<TcpListener>,
-    targets: Vec<TargetState>,
+    targets: Vec<Body>,
     connections: Vec<Option<Connection>>,
     compressor: Compressor,
-    shared: Arc<Shared>,
-}
-
-struct TargetState {
-    body: Body,
-    /// The body, compressed, when that is asked for.
+    /// The text of the answer that is being made, in the processor's cache because it is always the same memory.
+    text: Vec<u8>,
     packed: Vec<u8>,
-    /// A connection is sending it.
-    is_busy: bool,
+    shared: Arc<Shared>,
 }
 
 struct Connection {
@@ -223,9 +218,9 @@ struct Connection {
     sending: Option<Sending>,
 }
 
+/// What the socket had no room for.
 struct Sending {
-    head: Vec<u8>,
-    is_packed: bool,
+    rest: Vec<u8>,
     sent: usize,
     /// None for an answer that is no scrape.
     answer: Option<Answer>,
@@ -251,18 +246,15 @@ impl Loop {
             let token = epoll::EventData::new_u64(index as u64);
             epoll::add(&epoll, listener, token, epoll::EventFlags::IN)?;
         }
-        let target = |index| TargetState {
-            body: Body::new(index, config.seed, config.series),
-            packed: Vec::new(),
-            is_busy: false,
-        };
         Ok(Self {
             config,
             epoll,
             listeners,
-            targets: (0..config.targets).map(target).collect(),
+            targets: Body::fleet(config.targets, config.seed, config.series),
             connections: Vec::new(),
             compressor: Compressor::new(CompressionLvl::fastest()),
+            text: Vec::new(),
+            packed: Vec::new(),
             shared,
         })
     }
@@ -331,17 +323,9 @@ impl Loop {
         let Some(mut connection) = self.connections[slot].take() else {
             return;
         };
-        match self.go_on(&mut connection, woke) {
-            Ok(Next::Wait) => self.connections[slot] = Some(connection),
-            // A server that was killed resets its connections: nothing to report.
-            Ok(Next::Close) | Err(_) => {
-                if connection
-                    .sending
-                    .is_some_and(|sending| sending.answer.is_some())
-                {
-                    self.targets[connection.target].is_busy = false;
-                }
-            }
+        // A server that was killed resets its connections: nothing to report.
+        if matches!(self.go_on(&mut connection, woke), Ok(Next::Wait)) {
+            self.connections[slot] = Some(connection);
         }
     }
 
@@ -349,18 +333,10 @@ impl Loop {
     fn go_on(&mut self, connection: &mut Connection, woke: Instant) -> io::Result<Next> {
         loop {
             if let Some(sending) = &mut connection.sending {
-                let target = &mut self.targets[connection.target];
-                if !sending.write(&mut connection.stream, target)? {
+                if !sending.go_on(&mut connection.stream)? {
                     return Ok(Next::Wait);
                 }
-                if let Some(answer) = sending.answer {
-                    target.is_busy = false;
-                    self.shared
-                        .answers
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push(answer);
-                }
+                self.done(sending.answer);
                 connection.sending = None;
             }
             let end = find(&connection.input, b"\r\n\r\n").map(|at| at + 4);
@@ -375,80 +351,83 @@ impl Loop {
                 }
                 continue;
             };
-            let sending = self.answer(&connection.input[..end], connection.target, woke);
-            connection.sending = Some(sending);
+            let request = &connection.input[..end];
+            connection.sending =
+                self.answer(request, connection.target, &mut connection.stream, woke)?;
             connection.input.drain(..end);
         }
     }
 
-    fn answer(&mut self, request: &[u8], index: usize, woke: Instant) -> Sending {
-        let target = &mut self.targets[index];
-        let status = if !request.starts_with(b"GET /metrics ") {
-            Some("404 Not Found")
-        } else if target.is_busy {
-            Some("503 Service Unavailable")
-        } else {
-            None
-        };
-        if let Some(status) = status {
-            return Sending {
-                head: format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").into_bytes(),
-                is_packed: false,
+    /// Notes an answer that was sent to its last byte.
+    fn done(&self, answer: Option<Answer>) {
+        let mut answers = self
+            .shared
+            .answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        answers.extend(answer);
+    }
+
+    /// Answers one request; returns what is left to send.
+    fn answer(
+        &mut self,
+        request: &[u8],
+        index: usize,
+        stream: &mut TcpStream,
+        woke: Instant,
+    ) -> io::Result<Option<Sending>> {
+        if !request.starts_with(b"GET /metrics ") {
+            return Ok(Some(Sending {
+                rest: b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(),
                 sent: 0,
                 answer: None,
-            };
+            }));
         }
-        target.is_busy = true;
-        target.body.step();
+        let target = &mut self.targets[index];
+        target.next(&mut self.text);
         let is_packed = self.config.gzip && find(request, b"gzip").is_some();
-        if is_packed {
-            pack(&mut self.compressor, target.body.text(), &mut target.packed);
-        }
-        let bytes = target.content(is_packed).len();
-        let encoding = if is_packed {
-            "Content-Encoding: gzip\r\n"
+        let (content, encoding) = if is_packed {
+            pack(&mut self.compressor, &self.text, &mut self.packed);
+            (&self.packed, "Content-Encoding: gzip\r\n")
         } else {
-            ""
+            (&self.text, "")
         };
-        Sending {
-            head: format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n{encoding}Content-Length: {bytes}\r\n\r\n"
-            )
-            .into_bytes(),
-            is_packed,
-            sent: 0,
-            answer: Some(Answer {
-                target: index as u32,
-                at_ms: now_ms(),
-                lag_us: u32::try_from(woke.elapsed().as_micros()).unwrap_or(u32::MAX),
-                bytes: bytes as u32,
-                first_value: target.body.values()[0],
-            }),
+        let bytes = content.len();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n{encoding}Content-Length: {bytes}\r\n\r\n"
+        );
+        let answer = Answer {
+            target: index as u32,
+            at_ms: now_ms(),
+            lag_us: u32::try_from(woke.elapsed().as_micros()).unwrap_or(u32::MAX),
+            bytes: bytes as u32,
+            first_value: target.values()[0],
+        };
+        let sent =
+            match stream.write_vectored(&[IoSlice::new(head.as_bytes()), IoSlice::new(content)]) {
+                Ok(sent) => sent,
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
+                Err(e) => return Err(e),
+            };
+        if sent == head.len() + bytes {
+            self.done(Some(answer));
+            return Ok(None);
         }
-    }
-}
-
-impl TargetState {
-    fn content(&self, is_packed: bool) -> &[u8] {
-        if is_packed {
-            &self.packed
-        } else {
-            self.body.text()
-        }
+        let mut rest = head.into_bytes();
+        rest.extend_from_slice(content);
+        Ok(Some(Sending {
+            rest,
+            sent,
+            answer: Some(answer),
+        }))
     }
 }
 
 impl Sending {
     /// Writes what the socket takes; returns whether that was all.
-    fn write(&mut self, stream: &mut TcpStream, target: &TargetState) -> io::Result<bool> {
-        let body = match self.answer {
-            Some(_) => target.content(self.is_packed),
-            None => &[],
-        };
-        while self.sent < self.head.len() + body.len() {
-            let head = self.head.get(self.sent..).unwrap_or_default();
-            let body = &body[self.sent.saturating_sub(self.head.len())..];
-            match stream.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]) {
+    fn go_on(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
+        while self.sent < self.rest.len() {
+            match stream.write(&self.rest[self.sent..]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(n) => self.sent += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
@@ -468,64 +447,6 @@ fn pack(compressor: &mut Compressor, text: &[u8], packed: &mut Vec<u8>) {
 
 fn find(text: &[u8], what: &[u8]) -> Option<usize> {
     text.windows(what.len()).position(|window| window == what)
-}
-
-/// How well a server kept its schedule, seen from the targets.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Schedule {
-    /// Scrapes that ended in the window.
-    pub(crate) answered: u64,
-    pub(crate) missed: u64,
-    /// Scrapes more than a tenth of the interval off.
-    pub(crate) late: u64,
-    /// How far the time between two scrapes of a target is from the interval.
-    pub(crate) off_p99_ms: f64,
-    pub(crate) off_max_ms: f64,
-}
-
-impl Schedule {
-    /// Reads the schedule within `from_ms..to_ms` from the answers of `targets` targets.
-    pub(crate) fn of(
-        answers: &[Answer],
-        targets: usize,
-        interval: Duration,
-        from_ms: i64,
-        to_ms: i64,
-    ) -> Self {
-        let interval = interval.as_secs_f64() * 1e3;
-        let mut schedule = Self::default();
-        let mut last = vec![from_ms as f64; targets];
-        let mut was_seen = vec![false; targets];
-        let mut off = Vec::new();
-        for answer in answers.iter().filter(|answer| answer.at_ms < to_ms) {
-            let target = answer.target as usize;
-            let at = answer.at_ms as f64;
-            if answer.at_ms >= from_ms {
-                schedule.answered += 1;
-                let gap = at - last[target];
-                if was_seen[target] {
-                    off.push((gap - interval).abs());
-                }
-                schedule.missed += missed(gap, interval);
-            }
-            was_seen[target] = true;
-            last[target] = at;
-        }
-        for (last, was_seen) in last.into_iter().zip(was_seen) {
-            // A target that never came has no scrape at either side of the gap.
-            schedule.missed += missed(to_ms as f64 - last, interval) + u64::from(!was_seen);
-        }
-        off.sort_by(f64::total_cmp);
-        schedule.late = off.iter().filter(|off| **off > interval / 10.0).count() as u64;
-        schedule.off_p99_ms = crate::measure::quantile(&off, 0.99);
-        schedule.off_max_ms = off.last().copied().unwrap_or(0.0);
-        schedule
-    }
-}
-
-/// Returns how many scrapes are missing in a gap between two.
-fn missed(gap_ms: f64, interval_ms: f64) -> u64 {
-    ((gap_ms / interval_ms).round() - 1.0).max(0.0) as u64
 }
 
 #[cfg(test)]

@@ -11,10 +11,13 @@ mod error;
 mod fleet_server;
 mod machine;
 mod measure;
+mod outcome;
 mod progress;
 mod query;
 mod report;
+mod run;
 mod scenario;
+mod schedule;
 mod self_test;
 mod server;
 

@@ -3,11 +3,7 @@
 //! **Invariant:** the table and the record come from the same list of figures; the record names programs and
 //! commands, never paths of the machine.
 
-use crate::{
-    error::BenchError,
-    machine,
-    scenario::{Outcome, Scenario},
-};
+use crate::{error::BenchError, machine, outcome::Outcome, scenario::Scenario};
 use serde_json::{Map, Value, json};
 use std::{
     fs,

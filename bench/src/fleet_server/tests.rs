@@ -1,7 +1,8 @@
-//! The fleet, scraped over real sockets, and the schedule read from its answers.
+//! The fleet, scraped over real sockets.
 
 use super::*;
 use narthex_testkit::{fleet::Target, http};
+use std::time::Duration;
 
 const SMALL: FleetConfig = FleetConfig {
     targets: 3,
@@ -85,37 +86,4 @@ fn requests_in_one_packet_are_answered_in_turn() {
         assert_eq!(http::read_response(&mut reader, true).unwrap().status, 200);
     }
     wait_answers(&fleet, 3);
-}
-
-#[test]
-fn the_schedule_counts_what_is_missing_and_what_is_late() {
-    let at = |target, at_ms| Answer {
-        target,
-        at_ms,
-        lag_us: 0,
-        bytes: 1,
-        first_value: 0.0,
-    };
-    let interval = Duration::from_secs(1);
-    let steady: Vec<Answer> = (0..20)
-        .flat_map(|n| [at(0, n * 1000 + 100), at(1, n * 1000 + 600)])
-        .collect();
-    let schedule = Schedule::of(&steady, 2, interval, 5_000, 15_000);
-    assert_eq!(
-        schedule,
-        Schedule {
-            answered: 20,
-            ..Schedule::default()
-        }
-    );
-    // Target 2 never comes; target 1 misses two and is 300 ms off once.
-    let mut gaps: Vec<Answer> = steady;
-    gaps.retain(|answer| answer.target == 0 || !(7_000..9_000).contains(&answer.at_ms));
-    gaps.iter_mut()
-        .filter(|answer| answer.at_ms == 12_600)
-        .for_each(|answer| answer.at_ms += 300);
-    let schedule = Schedule::of(&gaps, 3, interval, 5_000, 15_000);
-    assert_eq!((schedule.answered, schedule.missed), (18, 2 + 10));
-    // The gap itself and both sides of the one that is off.
-    assert_eq!((schedule.late, schedule.off_max_ms), (3, 2_000.0));
 }

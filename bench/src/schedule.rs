@@ -1,0 +1,102 @@
+//! How well a server kept its schedule, read from the answers its targets gave.
+//!
+//! **Invariant:** knows nothing but times: what the server says of itself plays no part.
+
+use crate::{fleet_server::Answer, measure::quantile};
+use std::time::Duration;
+
+/// How well a server kept its schedule, seen from the targets.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Schedule {
+    /// Scrapes that ended in the window.
+    pub(crate) answered: u64,
+    pub(crate) missed: u64,
+    /// Scrapes more than a tenth of the interval off.
+    pub(crate) late: u64,
+    /// How far the time between two scrapes of a target is from the interval.
+    pub(crate) off_p99_ms: f64,
+    pub(crate) off_max_ms: f64,
+}
+
+impl Schedule {
+    /// Reads the schedule within `from_ms..to_ms` from the answers of `targets` targets.
+    pub(crate) fn of(
+        answers: &[Answer],
+        targets: usize,
+        interval: Duration,
+        from_ms: i64,
+        to_ms: i64,
+    ) -> Self {
+        let interval = interval.as_secs_f64() * 1e3;
+        let mut schedule = Self::default();
+        let mut last = vec![from_ms as f64; targets];
+        let mut was_seen = vec![false; targets];
+        let mut off = Vec::new();
+        for answer in answers.iter().filter(|answer| answer.at_ms < to_ms) {
+            let target = answer.target as usize;
+            let at = answer.at_ms as f64;
+            if answer.at_ms >= from_ms {
+                schedule.answered += 1;
+                let gap = at - last[target];
+                if was_seen[target] {
+                    off.push((gap - interval).abs());
+                }
+                schedule.missed += missed(gap, interval);
+            }
+            was_seen[target] = true;
+            last[target] = at;
+        }
+        for (last, was_seen) in last.into_iter().zip(was_seen) {
+            // A target that never came has no scrape at either side of the gap.
+            schedule.missed += missed(to_ms as f64 - last, interval) + u64::from(!was_seen);
+        }
+        off.sort_by(f64::total_cmp);
+        schedule.late = off.iter().filter(|off| **off > interval / 10.0).count() as u64;
+        schedule.off_p99_ms = quantile(&off, 0.99);
+        schedule.off_max_ms = off.last().copied().unwrap_or(0.0);
+        schedule
+    }
+}
+
+/// Returns how many scrapes are missing in a gap between two.
+fn missed(gap_ms: f64, interval_ms: f64) -> u64 {
+    ((gap_ms / interval_ms).round() - 1.0).max(0.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schedule_counts_what_is_missing_and_what_is_late() {
+        let at = |target, at_ms| Answer {
+            target,
+            at_ms,
+            lag_us: 0,
+            bytes: 1,
+            first_value: 0.0,
+        };
+        let interval = Duration::from_secs(1);
+        let steady: Vec<Answer> = (0..20)
+            .flat_map(|n| [at(0, n * 1000 + 100), at(1, n * 1000 + 600)])
+            .collect();
+        let schedule = Schedule::of(&steady, 2, interval, 5_000, 15_000);
+        assert_eq!(
+            schedule,
+            Schedule {
+                answered: 20,
+                ..Schedule::default()
+            }
+        );
+        // Target 2 never comes; target 1 misses two and is 300 ms off once.
+        let mut gaps: Vec<Answer> = steady;
+        gaps.retain(|answer| answer.target == 0 || !(7_000..9_000).contains(&answer.at_ms));
+        gaps.iter_mut()
+            .filter(|answer| answer.at_ms == 12_600)
+            .for_each(|answer| answer.at_ms += 300);
+        let schedule = Schedule::of(&gaps, 3, interval, 5_000, 15_000);
+        assert_eq!((schedule.answered, schedule.missed), (18, 2 + 10));
+        // The gap itself and both sides of the one that is off.
+        assert_eq!((schedule.late, schedule.off_max_ms), (3, 2_000.0));
+    }
+}
