@@ -73,6 +73,8 @@ pub(crate) struct Scratch {
     stale: Vec<u32>,
     histograms: Vec<(u32, std::ops::Range<usize>)>,
     histogram_bytes: Vec<u8>,
+    /// Columns that are stale or have a histogram in this row: looked at for every sample.
+    taken: Vec<u64>,
     loose: Vec<LooseSample>,
 }
 
@@ -393,11 +395,16 @@ impl Scratch {
         self.stale.clear();
         self.histograms.clear();
         self.histogram_bytes.clear();
+        self.taken.clear();
+        self.taken.resize(columns.div_ceil(64), 0);
         self.loose.clear();
     }
 
     fn join(&mut self, column: u32, value: Value) {
         let at = column as usize;
+        if !matches!(value, Value::Cell(value) if !cell::is_stale(value)) {
+            self.taken[at / 64] |= 1 << (at % 64);
+        }
         match value {
             Value::Histogram(histogram) => {
                 let from = self.histogram_bytes.len();
@@ -426,6 +433,9 @@ impl Scratch {
         let at = column as usize;
         if self.present[at / 64] >> (at % 64) & 1 == 1 {
             return Some(Value::Cell(self.values[at]));
+        }
+        if self.taken[at / 64] >> (at % 64) & 1 == 0 {
+            return None;
         }
         if self.stale.contains(&column) {
             return Some(Value::Cell(cell::STALE));
