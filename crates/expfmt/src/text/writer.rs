@@ -1,11 +1,13 @@
 //! Frames rendered as text from prefixes made once.
 //!
-//! **Invariant:** a column's prefix (`name{labels} ` with its escapes) is rendered when the schema is bound and
-//! copied afterwards; families come in order of their names, columns of a family in slot order, and a family
+//! **Invariant:** a column's prefix (`name{labels` with its escapes) and the ending all columns share (the common
+//! labels, `} `) are rendered when the schema is bound and copied afterwards; families come in order of their names, columns of a family in slot order, and a family
 //! without samples is not shown.
 
 use narthex_client::write_number;
-use narthex_model::{ColumnId, Family, Frame, LabelSet, METRIC_NAME, MetricType, Schema, labels};
+use narthex_model::{
+    ColumnId, Family, Frame, Label, LabelSet, METRIC_NAME, MetricType, Schema, labels,
+};
 
 /// Renders the frames of one schema.
 #[derive(Debug)]
@@ -14,6 +16,7 @@ pub struct TextWriter {
     families: Vec<Rendered>,
     columns: Vec<Prefix>,
     text: Vec<u8>,
+    endings: [Vec<u8>; 2],
 }
 
 /// HELP and TYPE lines of a family, and its columns.
@@ -27,6 +30,16 @@ struct Rendered {
 struct Prefix {
     column: ColumnId,
     end: usize,
+    ending: Ending,
+}
+
+/// What follows a prefix, before the blank.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    /// The prefix is a bare name.
+    AfterName = 0,
+    /// The prefix has a brace and at least one entry.
+    AfterLabels = 1,
 }
 
 impl TextWriter {
@@ -38,6 +51,7 @@ impl TextWriter {
             families: Vec::new(),
             columns: Vec::new(),
             text: Vec::new(),
+            endings: [Vec::new(), Vec::new()],
         };
         writer.bind();
         writer
@@ -70,6 +84,7 @@ impl TextWriter {
                         shown = true;
                     }
                     out.extend_from_slice(&self.text[from..prefix.end]);
+                    out.extend_from_slice(&self.endings[prefix.ending as usize]);
                     write_number(out, values[at]);
                     if let Some(time_ms) = times_ms.get(at) {
                         out.push(b' ');
@@ -87,6 +102,14 @@ impl TextWriter {
         self.families.clear();
         self.columns.clear();
         self.text.clear();
+        for (ending, from) in self
+            .endings
+            .iter_mut()
+            .zip([Ending::AfterName, Ending::AfterLabels])
+        {
+            ending.clear();
+            write_ending(ending, self.schema.common(), from);
+        }
         let schema = self.schema.clone();
         let mut order: Vec<ColumnId> = schema
             .columns()
@@ -107,10 +130,11 @@ impl TextWriter {
             write_head(&mut self.text, family);
             let head_end = self.text.len();
             for id in of_family {
-                write_series(&mut self.text, schema.common(), &schema.column(*id).set);
+                let ending = write_series(&mut self.text, &schema.column(*id).set);
                 self.columns.push(Prefix {
                     column: *id,
                     end: self.text.len(),
+                    ending,
                 });
             }
             self.families.push(Rendered {
@@ -151,34 +175,47 @@ fn write_head(out: &mut Vec<u8>, family: &Family) {
     out.push(b'\n');
 }
 
-/// Writes `name{labels} `, common labels behind local ones.
-fn write_series(out: &mut Vec<u8>, common: &LabelSet, local: &LabelSet) {
+/// Writes `name{labels`, or the bare name of a series without local labels.
+fn write_series(out: &mut Vec<u8>, local: &LabelSet) -> Ending {
     let name = local.metric_name();
     let bare = labels::is_legacy_metric_name(name);
-    let mut separator = b"{".as_slice();
+    let mut ending = Ending::AfterName;
     if bare {
         out.extend_from_slice(name.as_bytes());
     } else {
         out.push(b'{');
         write_name(out, name, false);
-        separator = b",";
+        ending = Ending::AfterLabels;
     }
-    for label in local
-        .iter()
-        .chain(common)
-        .filter(|label| label.name() != METRIC_NAME)
-    {
-        out.extend_from_slice(separator);
-        write_name(out, label.name(), labels::is_legacy_name(label.name()));
-        out.extend_from_slice(b"=\"");
-        escape(out, label.value(), true);
-        out.push(b'"');
-        separator = b",";
+    for label in local.iter().filter(|label| label.name() != METRIC_NAME) {
+        write_label(out, label, ending);
+        ending = Ending::AfterLabels;
     }
-    if separator == b"," {
+    ending
+}
+
+/// Writes what follows the prefixes of all series: the common labels, the brace, the blank.
+fn write_ending(out: &mut Vec<u8>, common: &LabelSet, from: Ending) {
+    let mut before = from;
+    for label in common {
+        write_label(out, label, before);
+        before = Ending::AfterLabels;
+    }
+    if matches!(before, Ending::AfterLabels) {
         out.push(b'}');
     }
     out.push(b' ');
+}
+
+fn write_label(out: &mut Vec<u8>, label: &Label, before: Ending) {
+    out.push(match before {
+        Ending::AfterName => b'{',
+        Ending::AfterLabels => b',',
+    });
+    write_name(out, label.name(), labels::is_legacy_name(label.name()));
+    out.extend_from_slice(b"=\"");
+    escape(out, label.value(), true);
+    out.push(b'"');
 }
 
 fn write_name(out: &mut Vec<u8>, name: &str, bare: bool) {
