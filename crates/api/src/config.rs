@@ -3,6 +3,7 @@
 //! **Invariant:** a query holds one of `max_concurrency` permits while it runs; waiting for one counts towards its
 //! timeout.
 
+use crate::metrics;
 use narthex_model::storage::{Budget, Context, Stop, StopReason, Store};
 use narthex_promql::Engine;
 use std::{
@@ -62,6 +63,8 @@ impl Api {
         now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     ) -> Self {
         let permits = Arc::new(Semaphore::new(config.max_concurrency.max(1)));
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+        metrics::QUERIES_MAX.set(config.max_concurrency.max(1) as f64);
         Self {
             store,
             engine,

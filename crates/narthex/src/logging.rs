@@ -18,17 +18,16 @@ use tracing_subscriber::{
 /// Starts logging for the whole process.
 ///
 /// # Errors
-/// Fails when the level or the format is unknown.
-pub(crate) fn start(level: &str, format: &str) -> Result<(), String> {
+/// Fails when the level or the format is unknown: with the flag, and why.
+pub(crate) fn start(level: &str, format: &str) -> Result<(), (&'static str, String)> {
     let level = match level {
         "debug" => LevelFilter::DEBUG,
         "info" => LevelFilter::INFO,
         "warn" => LevelFilter::WARN,
         "error" => LevelFilter::ERROR,
         other => {
-            return Err(format!(
-                "unrecognized log level {other:?}: one of debug, info, warn, error"
-            ));
+            let reason = format!("unrecognized {other:?}: one of debug, info, warn, error");
+            return Err(("log.level", reason));
         }
     };
     let builder = tracing_subscriber::fmt()
@@ -38,9 +37,8 @@ pub(crate) fn start(level: &str, format: &str) -> Result<(), String> {
         "logfmt" => builder.event_format(Logfmt).try_init(),
         "json" => builder.json().flatten_event(true).try_init(),
         other => {
-            return Err(format!(
-                "unrecognized log format {other:?}: one of logfmt, json"
-            ));
+            let reason = format!("unrecognized {other:?}: one of logfmt, json");
+            return Err(("log.format", reason));
         }
     };
     // A second start in one process (tests) keeps the first one's settings.

@@ -19,6 +19,27 @@ pub(super) fn parse<T: DeserializeOwned + Default>(text: &str) -> Result<T, Conf
         return Ok(T::default());
     }
     serde_saphyr::from_str(text).map_err(|error| ConfigError::Yaml {
-        message: error.to_string(),
+        message: one_line(&error),
     })
+}
+
+/// Says in one line what is wrong, behind where it is.
+fn one_line(error: &serde_saphyr::Error) -> String {
+    let text = error.without_snippet().to_string();
+    let text = text.lines().next().unwrap_or_default();
+    let Some(place) = error.location() else {
+        return text.to_owned();
+    };
+    let (line, column) = (place.line(), place.column());
+    let text = text
+        .strip_suffix(&format!(" at line {line}, column {column}"))
+        .unwrap_or(text);
+    // The list of all fields there are drowns the one that is wrong.
+    let end = text
+        .find(", expected one of")
+        .filter(|_| text.starts_with("unknown field"));
+    format!(
+        "line {line}, column {column}: {}",
+        &text[..end.unwrap_or(text.len())]
+    )
 }

@@ -93,11 +93,8 @@ impl Error for ServerError {
 /// # Errors
 /// Fails when it cannot start, and when it could not end cleanly.
 pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
-    let log = |reason| ServerError::Flag {
-        flag: "log",
-        reason,
-    };
-    logging::start(&options.log_level, &options.log_format).map_err(log)?;
+    logging::start(&options.log_level, &options.log_format)
+        .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
     let resources = Resources::detect();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(resources.threads())
@@ -121,7 +118,14 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
         regex::Regex::new(&format!("^(?:{})$", options.cors_origin)).map_err(|error| {
             ServerError::Flag {
                 flag: "web.cors.origin",
-                reason: error.to_string(),
+                // The lines before the last draw the pattern: an error is one line.
+                reason: error
+                    .to_string()
+                    .lines()
+                    .last()
+                    .unwrap_or_default()
+                    .trim_start_matches("error: ")
+                    .to_owned(),
             }
         })?;
     let registry = narthex_client::global();
