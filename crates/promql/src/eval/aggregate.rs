@@ -146,6 +146,14 @@ impl Eval<'_> {
             groups.add_floats(group, block.row(row));
             return;
         }
+        if block.histograms.is_empty() {
+            for (step, x) in block.row(row).iter().enumerate() {
+                if cell::is_float(*x) {
+                    groups.add_float(group, step, *x);
+                }
+            }
+            return;
+        }
         for step in 0..block.steps {
             match block.sample(row, step) {
                 Sample::Absent => {}
@@ -277,6 +285,8 @@ struct Accumulators {
     /// Compensation of a sum, or sum of squares of a variance.
     seconds: Vec<f64>,
     counts: Vec<f64>,
+    /// How many rows without gaps each group has, where they are not among `counts`.
+    whole_rows: Vec<f64>,
     means: Vec<Option<Mean>>,
     lists: Vec<Vec<f64>>,
     histograms: HashMap<(usize, usize), HistogramGroup>,
@@ -307,6 +317,7 @@ impl Accumulators {
             values: Vec::new(),
             seconds: Vec::new(),
             counts: Vec::new(),
+            whole_rows: Vec::new(),
             means: Vec::new(),
             lists: Vec::new(),
             histograms: HashMap::new(),
@@ -325,6 +336,7 @@ impl Accumulators {
             self.leased += more;
         }
         self.counts.resize(size, 0.0);
+        self.whole_rows.push(0.0);
         match self.op {
             // −0 is what leaves every first value as it is.
             AggregateOp::Sum => {
@@ -344,29 +356,47 @@ impl Accumulators {
     }
 
     fn seen(&self, group: usize, step: usize) -> bool {
-        self.counts[group * self.steps + step] > 0.0
+        self.whole_rows[group] > 0.0 || self.counts[group * self.steps + step] > 0.0
     }
 
     /// Adds a row without gaps.
     fn add_floats(&mut self, group: usize, row: &[f64]) {
-        let begin = group * self.steps;
-        if self.op == AggregateOp::Sum {
-            let end = begin + self.steps;
-            let (sums, lost) = (&mut self.values[begin..end], &mut self.seconds[begin..end]);
-            for (((sum, lost), count), x) in sums
-                .iter_mut()
-                .zip(lost)
-                .zip(&mut self.counts[begin..end])
-                .zip(row)
-            {
-                (*sum, *lost) = kahan_add(*x, *sum, *lost);
-                *count += 1.0;
+        let cells = group * self.steps..(group + 1) * self.steps;
+        match self.op {
+            AggregateOp::Sum => {
+                add_row(
+                    &mut self.values[cells.clone()],
+                    &mut self.seconds[cells],
+                    row,
+                );
             }
-            return;
+            AggregateOp::Min => {
+                for (least, x) in self.values[cells].iter_mut().zip(row) {
+                    *least = if *x < *least || least.is_nan() {
+                        *x
+                    } else {
+                        *least
+                    };
+                }
+            }
+            AggregateOp::Max => {
+                for (most, x) in self.values[cells].iter_mut().zip(row) {
+                    *most = if *x > *most || most.is_nan() {
+                        *x
+                    } else {
+                        *most
+                    };
+                }
+            }
+            AggregateOp::Count | AggregateOp::Group => {}
+            _ => {
+                for (step, x) in row.iter().enumerate() {
+                    self.add_float(group, step, *x);
+                }
+                return;
+            }
         }
-        for (step, x) in row.iter().enumerate() {
-            self.add_float(group, step, *x);
-        }
+        self.whole_rows[group] += 1.0;
     }
 
     fn add_float(&mut self, group: usize, step: usize, x: f64) {
@@ -407,7 +437,7 @@ impl Accumulators {
         match self.op {
             AggregateOp::Sum => self.values[at] + self.seconds[at],
             AggregateOp::Avg => self.means[at].map_or(ABSENT, Mean::finish),
-            AggregateOp::Count => self.counts[at],
+            AggregateOp::Count => self.counts[at] + self.whole_rows[group],
             AggregateOp::Group => 1.0,
             AggregateOp::Quantile => quantile(q, &mut self.lists[at]),
             AggregateOp::Stdvar => self.seconds[at] / self.counts[at],
@@ -417,7 +447,28 @@ impl Accumulators {
     }
 }
 
+/// Adds a row to compensated sums.
+///
+/// The error of each addition is found without comparing (Knuth's TwoSum): the same bits as `kahan_add`, in a loop
+/// that runs on vectors.
+fn add_row(sums: &mut [f64], lost: &mut [f64], row: &[f64]) {
+    for ((sum, lost), x) in sums.iter_mut().zip(lost).zip(row) {
+        let total = *sum + *x;
+        let added = total - *sum;
+        let error = (*sum - (total - added)) + (*x - added);
+        *lost = if total.is_infinite() {
+            0.0
+        } else {
+            *lost + error
+        };
+        *sum = total;
+    }
+}
+
 /// Turns an unexpected missing parameter into an error.
 pub(super) fn missing_parameter() -> QueryError {
     QueryError::Execution("an aggregation lacks its parameter".to_owned())
 }
+
+#[cfg(test)]
+mod tests;

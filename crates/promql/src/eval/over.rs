@@ -8,7 +8,7 @@ use crate::{
     ast::Extension,
     functions::{
         FunctionId,
-        over::{OverCall, Samples, apply},
+        over::{OverCall, Row, Samples, apply},
         rate,
     },
     notes::Note,
@@ -213,6 +213,7 @@ impl Eval<'_> {
             range_ms,
             range_seconds,
             extension,
+            one_name: matches!(&over.source, Source::Window(w) if w.select.one_name),
             span: over.source_span,
             first_span: over.first_span,
         }
@@ -235,43 +236,54 @@ impl Eval<'_> {
         let delayed = self.rules.delayed_name_removal;
         let mut block = Block::new(steps.count);
         block.cells.reserve(series.len() * steps.count);
-        let plain = input.all_floats
-            && input.start_times_ms.is_empty()
-            && call.extension == Extension::None;
-        let axis = if plain {
+        let plain = input.all_floats && input.start_times_ms.is_empty();
+        let axis = if plain && call.extension == Extension::None {
             rate::Axis::new(call, input.times_ms, &windows.rows, &windows.ends_ms)
         } else {
             None
         };
         let row_count = input.times_ms.len();
         let mut samples = Samples::default();
+        let mut noted = false;
         for (at, mut series) in series.into_iter().enumerate() {
             let begin = block.cells.len();
             let cells = &input.cells[at * row_count..(at + 1) * row_count];
             if let Some(axis) = &axis {
                 axis.row(cells, &mut block.cells);
+            } else if plain {
+                let row = Row::Floats {
+                    times_ms: input.times_ms,
+                    cells,
+                };
+                self.general_row(call, row, &series, windows, args, steps, &mut block)?;
             } else {
                 let starts = input
                     .start_times_ms
                     .get(at * row_count..(at + 1) * row_count)
                     .unwrap_or_default();
                 gather(input, cells, starts, &mut samples);
-                self.general_row(call, &samples, &series, windows, args, steps, &mut block)?;
+                let row = Row::Mixed(&samples);
+                self.general_row(call, row, &series, windows, args, steps, &mut block)?;
             }
             let row = &block.cells[begin..];
             if row.iter().all(|x| cell::is_absent(*x)) {
                 block.cells.truncate(begin);
                 continue;
             }
-            if matches!(call.function, FunctionId::Rate | FunctionId::Increase) {
-                self.note_non_counter(call, &series, row);
+            if !noted && matches!(call.function, FunctionId::Rate | FunctionId::Increase) {
+                let looked = self.note_non_counter(call, &series, row);
+                noted = looked && call.one_name && !self.rules.type_and_unit_labels;
             }
             if !keeps_name || series.drop_name {
                 series.forget_name(delayed);
             }
             block.series.push(series);
         }
-        block.dense = plain && axis.is_some() && block.cells.iter().all(|x| cell::is_float(*x));
+        block.dense = block.histograms.is_empty()
+            && block
+                .cells
+                .iter()
+                .fold(true, |all, x| all & cell::is_float(*x));
         Ok(block)
     }
 
@@ -282,7 +294,7 @@ impl Eval<'_> {
     fn general_row(
         &self,
         call: &OverCall,
-        samples: &Samples,
+        samples: Row<'_>,
         series: &Series,
         windows: &Windows,
         args: &[Vec<f64>],
@@ -316,14 +328,14 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Hints that a rate of what may be no counter makes little sense.
-    fn note_non_counter(&self, call: &OverCall, series: &Series, row: &[f64]) {
+    /// Hints that a rate of what may be no counter makes little sense; reports whether there was something to judge.
+    fn note_non_counter(&self, call: &OverCall, series: &Series, row: &[f64]) -> bool {
         if !row.iter().any(|x| cell::is_float(*x)) {
-            return;
+            return false;
         }
         let name = series.metric_name();
         if name.is_empty() {
-            return;
+            return false;
         }
         if self.rules.type_and_unit_labels {
             let labels = series.labels();
@@ -339,6 +351,7 @@ impl Eval<'_> {
             self.notes()
                 .add(Note::possible_non_counter(&name, call.span));
         }
+        true
     }
 
     fn absent_over_time(&self, over: &Over, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {

@@ -20,6 +20,8 @@ pub(crate) struct OverCall {
     pub(crate) range_ms: i64,
     pub(crate) range_seconds: f64,
     pub(crate) extension: Extension,
+    /// Whether all series have the same metric name.
+    pub(crate) one_name: bool,
     /// Where the range stands.
     pub(crate) span: Span,
     /// Where the first argument stands.
@@ -130,6 +132,44 @@ impl<'a, T> View<'a, T> {
             times_ms: &self.times_ms[at..],
             values: &self.values[at..],
             starts_ms: self.starts_ms.get(at..).unwrap_or_default(),
+        }
+    }
+}
+
+impl<T> Default for View<'_, T> {
+    fn default() -> Self {
+        View {
+            times_ms: &[],
+            values: &[],
+            starts_ms: &[],
+        }
+    }
+}
+
+/// Where the windows of one series come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Row<'a> {
+    /// A float in every row.
+    Floats {
+        times_ms: &'a [i64],
+        cells: &'a [f64],
+    },
+    /// Anything else.
+    Mixed(&'a Samples),
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn window(self, rows: &Range<usize>) -> Window<'a> {
+        match self {
+            Self::Mixed(samples) => samples.window(rows),
+            Self::Floats { times_ms, cells } => Window {
+                floats: View {
+                    times_ms: &times_ms[rows.clone()],
+                    values: &cells[rows.clone()],
+                    starts_ms: &[],
+                },
+                histograms: View::default(),
+            },
         }
     }
 }

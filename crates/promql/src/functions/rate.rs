@@ -366,6 +366,10 @@ struct AxisWindow {
     to_start: f64,
     to_end: f64,
     sampled: f64,
+    /// What an increase becomes where the extrapolation does not end at zero.
+    factor: f64,
+    /// A counter that starts above its increase times this would not have been zero within the window.
+    zero_limit: f64,
 }
 
 impl Axis {
@@ -381,6 +385,11 @@ impl Axis {
             FunctionId::Delta => Kernel::Gauge,
             _ => return None,
         };
+        let divide_by = if call.is_per_second() {
+            call.range_seconds
+        } else {
+            1.0
+        };
         let window = |(rows, end_ms): (&Range<usize>, &i64)| {
             if rows.len() < 2 {
                 return None;
@@ -394,33 +403,56 @@ impl Axis {
                     distance
                 }
             };
+            let (to_start, to_end) = (edge(stretch.to_start), edge(stretch.to_end));
+            let sampled = stretch.sampled;
             Some(AxisWindow {
                 first: rows.start,
                 last: rows.end - 1,
-                to_start: edge(stretch.to_start),
-                to_end: edge(stretch.to_end),
-                sampled: stretch.sampled,
+                to_start,
+                to_end,
+                sampled,
+                factor: (sampled + to_start + to_end) / sampled / divide_by,
+                // Rounded up: in doubt the exact comparison decides.
+                zero_limit: to_start / sampled * (1.0 + 1e-9),
             })
         };
         let windows = rows.iter().zip(ends_ms).map(window).collect();
         Some(Self {
             windows,
             kernel,
-            divide_by: if call.is_per_second() {
-                call.range_seconds
-            } else {
-                1.0
-            },
+            divide_by,
         })
     }
 
     /// Appends the values of one series.
     pub(crate) fn row(&self, cells: &[f64], out: &mut Vec<f64>) {
-        let resets =
-            self.kernel == Kernel::Counter && cells.windows(2).any(|pair| pair[1] < pair[0]);
-        for window in &self.windows {
-            out.push(window.map_or(ABSENT, |w| self.value(&w, cells, resets)));
+        let counter = self.kernel == Kernel::Counter;
+        let resets = counter
+            && cells
+                .windows(2)
+                .fold(false, |any, pair| any | (pair[1] < pair[0]));
+        let begin = out.len();
+        if !resets {
+            let mut near_zero = false;
+            out.extend(self.windows.iter().map(|window| {
+                let Some(w) = window else { return ABSENT };
+                let first = cells[w.first];
+                let increase = cells[w.last] - first;
+                let above = first > increase * w.zero_limit;
+                near_zero |= increase > 0.0 && first >= 0.0 && !above;
+                cell::canonical(increase * w.factor)
+            }));
+            if !(counter && near_zero) {
+                return;
+            }
+            out.truncate(begin);
         }
+        let value = |w: &AxisWindow| self.value(w, cells, resets);
+        out.extend(
+            self.windows
+                .iter()
+                .map(|w| w.as_ref().map_or(ABSENT, value)),
+        );
     }
 
     #[inline]
