@@ -21,7 +21,7 @@ run: ## build and start the server on 127.0.0.1:9090, its data in ./data
 
 test: ## run every check and test, as CI does
 	@.ci/need test
-	@cargo xtask ci
+	@cargo run -q --locked -p xtask -- ci
 
 soak: ## run the tests with many more iterations (SCALE=50)
 	@.ci/need test
