@@ -3,7 +3,7 @@
 //! **Invariant:** input is consumed as it streams in; what is kept is one accumulator a group and step. Groups come
 //! out in the order in which they were first seen.
 
-use super::{Block, Eval, Memory, Outcome, Sample, Series, Value, memory::Hold};
+use super::{Block, Eval, GroupKeys, Memory, Outcome, Sample, Series, Value, memory::Hold};
 use crate::{
     error::QueryError,
     functions::{over_histograms::HistogramMean, over_time::Mean, quantile::quantile},
@@ -23,29 +23,34 @@ use std::{collections::HashMap, sync::Arc};
 
 /// Numbers groups by their labels.
 pub(super) struct GroupIndex {
-    grouping: Grouping,
+    names: Vec<Box<str>>,
+    without: bool,
+    keys: GroupKeys,
     numbers: HashMap<LabelHash, usize, foldhash::fast::RandomState>,
 }
 
 impl GroupIndex {
     pub(super) fn new(aggregate: &Aggregate) -> Self {
-        let grouping = Grouping {
-            without: aggregate.without,
-            names: aggregate.grouping.clone(),
-        };
+        let (without, names) = (aggregate.without, aggregate.grouping.clone());
+        let keys = GroupKeys::new(Grouping {
+            without,
+            names: names.clone(),
+        });
         Self {
-            grouping,
+            names,
+            without,
+            keys,
             numbers: HashMap::default(),
         }
     }
 
     /// Returns the group of a series, and whether it is new.
     pub(super) fn group(&mut self, series: &Series) -> (usize, bool) {
-        let everything = !self.grouping.without && self.grouping.names.is_empty();
+        let everything = !self.without && self.names.is_empty();
         let key = if everything {
             LabelHash::EMPTY
         } else {
-            series.group_key(&self.grouping)
+            series.group_key(&self.keys)
         };
         let next = self.numbers.len();
         let group = *self.numbers.entry(key).or_insert(next);
@@ -54,8 +59,8 @@ impl GroupIndex {
 
     /// Returns the labels of the group a series belongs to.
     pub(super) fn labels(&self, series: &Series) -> LabelSet {
-        let mut names: Vec<&str> = self.grouping.names.iter().map(|name| &**name).collect();
-        if self.grouping.without {
+        let mut names: Vec<&str> = self.names.iter().map(|name| &**name).collect();
+        if self.without {
             names.push(METRIC_NAME);
             return series.labels().without(&names);
         }

@@ -242,7 +242,7 @@ impl Eval<'_> {
             }
             Ok(block)
         };
-        if delayed || !drops_name {
+        if !drops_name || self.stays_distinct(vector) {
             return self.stream(vector, steps, &mut |block| sink(work(block)?));
         }
         let whole = work(self.collect(vector, steps)?)?;

@@ -68,15 +68,14 @@ impl Series {
         }
     }
 
-    /// Returns the hash of the labels that `grouping` keeps.
-    pub(crate) fn group_key(&self, grouping: &Grouping) -> LabelHash {
+    /// Returns the hash of the labels that a grouping keeps.
+    pub(crate) fn group_key(&self, keys: &GroupKeys) -> LabelHash {
         match &self.identity {
-            Identity::Stored {
-                batch,
-                index,
-                bare: false,
-            } => batch.group_key(*index as usize, grouping),
-            _ => narthex_model::storage::group_key_of(&self.labels(), grouping),
+            Identity::Stored { batch, index, bare } => {
+                let grouping = if *bare { &keys.bare } else { &keys.whole };
+                batch.group_key(*index as usize, grouping)
+            }
+            Identity::Owned(labels) => narthex_model::storage::group_key_of(labels, &keys.whole),
         }
     }
 
@@ -90,6 +89,32 @@ impl Series {
             Identity::Stored { bare, .. } => *bare = true,
             Identity::Owned(labels) => *labels = labels.without(&META_LABELS),
         }
+    }
+}
+
+/// A grouping, of series as they are stored and of those that lost their names.
+#[derive(Debug)]
+pub(crate) struct GroupKeys {
+    whole: Grouping,
+    /// Keeps no label that says what a series measures.
+    bare: Grouping,
+}
+
+impl GroupKeys {
+    pub(crate) fn new(whole: Grouping) -> Self {
+        let mut names = whole.names.clone();
+        if whole.without {
+            names.extend(META_LABELS.map(Box::from));
+            names.sort_unstable();
+            names.dedup();
+        } else {
+            names.retain(|name| !META_LABELS.contains(&&**name));
+        }
+        let bare = Grouping {
+            without: whole.without,
+            names,
+        };
+        Self { whole, bare }
     }
 }
 

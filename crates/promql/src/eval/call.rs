@@ -158,7 +158,7 @@ impl Eval<'_> {
             block.series.iter_mut().for_each(|s| s.forget_name(delayed));
             block
         };
-        if delayed {
+        if self.stays_distinct(vector) {
             return self.stream(vector, steps, &mut |block| sink(map(block)));
         }
         let whole = map(self.collect(vector, steps)?);

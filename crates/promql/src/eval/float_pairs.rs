@@ -39,6 +39,11 @@ pub(super) fn run(
         let Some(partner) = one_of[*group] else {
             continue;
         };
+        if operation.keeps_labels() {
+            // Groups are what is left of the labels without the name, so no two results are the same.
+            pairs.push((row, partner, operation.kept(&many.series[row])));
+            continue;
+        }
         let series = operation.result(&many.series[row].labels(), &one.series[partner].labels());
         if !labels.insert(series.labels().hash()) {
             return Ok(None);

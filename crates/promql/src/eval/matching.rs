@@ -3,7 +3,9 @@
 //! **Invariant:** partners have equal hashes of the labels to match; on the "one" side a match group has at most one
 //! series at a step; results with equal labels at one step are an error.
 
-use super::{Block, Eval, META_LABELS, Outcome, Series, float_pairs, pairing::Pairing, sets};
+use super::{
+    Block, Eval, GroupKeys, META_LABELS, Outcome, Series, float_pairs, pairing::Pairing, sets,
+};
 use crate::{
     ast::{BinaryOp, Cardinality, VectorMatching},
     error::QueryError,
@@ -77,15 +79,15 @@ impl<'a> Operation<'a> {
         }
         names.sort_unstable();
         names.dedup();
-        let grouping = Grouping {
+        let keys = GroupKeys::new(Grouping {
             without: !self.matching.on,
             names,
-        };
+        });
         let mut numbers: HashMap<LabelHash, usize> =
             HashMap::with_capacity(lhs.len().max(rhs.len()));
         let mut number = |series: &Series| {
             let next = numbers.len();
-            *numbers.entry(series.group_key(&grouping)).or_insert(next)
+            *numbers.entry(series.group_key(&keys)).or_insert(next)
         };
         let left: Vec<usize> = lhs.series.iter().map(&mut number).collect();
         let right: Vec<usize> = rhs.series.iter().map(&mut number).collect();
@@ -106,11 +108,33 @@ impl<'a> Operation<'a> {
         labels.without(&names)
     }
 
+    /// Reports whether a pair's result has the labels of its left side, but for what says what that measures.
+    pub(super) fn keeps_labels(&self) -> bool {
+        let m = self.matching;
+        m.cardinality == Cardinality::OneToOne
+            && !m.on
+            && m.labels.is_empty()
+            && m.include.is_empty()
+    }
+
+    /// Returns the result of a pair whose labels are kept.
+    pub(super) fn kept(&self, many: &Series) -> Series {
+        let mut series = many.clone();
+        if self.drops_name_now() {
+            series.forget_name(false);
+        }
+        series.drop_name = self.return_bool;
+        series
+    }
+
+    fn drops_name_now(&self) -> bool {
+        (self.return_bool && !self.eval.rules.delayed_name_removal) || self.op.changes_meaning()
+    }
+
     /// Returns the labels of the result of a pair.
     pub(super) fn result(&self, many: &LabelSet, one: &LabelSet) -> Series {
-        let drops_now = self.return_bool && !self.eval.rules.delayed_name_removal;
         let mut labels = many.clone();
-        if drops_now || self.op.changes_meaning() {
+        if self.drops_name_now() {
             labels = labels.without(&META_LABELS);
         }
         if self.matching.cardinality == Cardinality::OneToOne {

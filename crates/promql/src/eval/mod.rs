@@ -24,14 +24,14 @@ mod sets;
 mod smooth;
 
 pub(crate) use binary::scalar_operation;
-pub(crate) use block::{Block, META_LABELS, Sample, Series, Value};
+pub(crate) use block::{Block, GroupKeys, META_LABELS, Sample, Series, Value};
 pub(crate) use memory::Memory;
 pub(crate) use rows::merge_equal;
 
 use crate::{
     error::QueryError,
     notes::{Note, Notes},
-    plan::{Kind, Node, Plan, Steps},
+    plan::{self, Kind, Node, Plan, Steps},
 };
 use narthex_model::storage::{Context, Prepared, View};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -109,6 +109,13 @@ impl<'a> Eval<'a> {
         }
     }
 
+    /// Reports whether the series of `node` can lose their names one block at a time.
+    fn stays_distinct(&self, node: &Node) -> bool {
+        // Types and units go with the names, and may be all that differs.
+        self.rules.delayed_name_removal
+            || (!self.rules.type_and_unit_labels && plan::distinct_without_names(node))
+    }
+
     /// Evaluates an instant vector as a whole.
     pub(crate) fn collect(&self, node: &Node, steps: Steps) -> Outcome<Block> {
         let mut whole = Block::new(steps.count);
@@ -142,7 +149,7 @@ impl<'a> Eval<'a> {
             block.series.iter_mut().for_each(|s| s.forget_name(delayed));
             block
         };
-        if delayed {
+        if self.stays_distinct(inner) {
             return self.stream(inner, steps, &mut |block| sink(negated(block)));
         }
         let block = negated(self.collect(inner, steps)?);

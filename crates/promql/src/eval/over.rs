@@ -59,7 +59,12 @@ impl Eval<'_> {
         );
         let unique = delayed
             || keeps_name
-            || matches!(&over.source, Source::Window(Window { select, .. }) if select.one_name);
+            || match &over.source {
+                Source::Window(window) => {
+                    window.select.one_name && !self.rules.type_and_unit_labels
+                }
+                Source::Subquery(subquery) => self.stays_distinct(&subquery.inner),
+            };
         if unique {
             return self.windows_of(over, steps, sink);
         }

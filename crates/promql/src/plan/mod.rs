@@ -6,10 +6,12 @@
 mod build;
 mod explain;
 mod fold;
+mod names;
 mod share;
 mod steady;
 
 pub(crate) use build::build;
+pub(crate) use names::distinct_without_names;
 pub(crate) use steady::depends_on_time;
 
 use crate::{

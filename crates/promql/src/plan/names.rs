@@ -1,0 +1,44 @@
+//! Whether series stay apart without their names.
+//!
+//! **Invariant:** `true` means that no two series of the node's vector are equal once what they measure is left out;
+//! in doubt it is `false`.
+
+use super::{Kind, Node, Source};
+use crate::{
+    ast::{AggregateOp, ValueType},
+    functions::FunctionId,
+};
+
+/// Reports whether no two series of `node` differ by their metric names alone.
+pub(crate) fn distinct_without_names(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Select(select) => select.one_name,
+        Kind::Over(over) => {
+            // All others have dropped the names.
+            !matches!(
+                over.function,
+                FunctionId::LastOverTime | FunctionId::FirstOverTime
+            ) || matches!(&over.source, Source::Window(w) if w.select.one_name)
+        }
+        Kind::Aggregate(a) => match a.op {
+            AggregateOp::Topk
+            | AggregateOp::Bottomk
+            | AggregateOp::Limitk
+            | AggregateOp::LimitRatio => distinct_without_names(&a.input),
+            AggregateOp::CountValues => false,
+            _ => !a.without && !a.grouping.iter().any(|name| name.starts_with("__")),
+        },
+        Kind::Negate(_) => true,
+        Kind::Steady(inner) => distinct_without_names(inner),
+        Kind::Binary(b) => {
+            let vector = match (b.lhs.value_type, b.rhs.value_type) {
+                // Pairs of vectors may keep more than one name.
+                (ValueType::Vector, ValueType::Vector) => return false,
+                (ValueType::Vector, _) => &b.lhs,
+                _ => &b.rhs,
+            };
+            b.op.changes_meaning() || b.return_bool || distinct_without_names(vector)
+        }
+        _ => false,
+    }
+}
