@@ -4,23 +4,24 @@
 //! cost and when it happened is kept, as the outside view of a server's schedule.
 //! **Invariant:** listens on 127.1.0.0/16 only; an answer is one round, whole.
 
-use crate::{body::Body, error::BenchError};
+use crate::{body::Body, error::BenchError, measure::cpu_time};
 use libdeflater::{CompressionLvl, Compressor};
 use rustix::{
     buffer::spare_capacity,
     event::{Timespec, epoll},
     net::sockopt,
     process::{Resource, getrlimit, setrlimit},
+    time::ClockId,
 };
 use std::{
     io::{self, ErrorKind, IoSlice, Read, Write},
     net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicI32, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// Most targets: two bytes of an address.
@@ -64,6 +65,7 @@ pub(crate) struct FleetServer {
 struct Shared {
     stop: AtomicBool,
     thread_id: AtomicI32,
+    making_ns: AtomicU64,
     answers: Mutex<Vec<Answer>>,
 }
 
@@ -107,6 +109,11 @@ impl FleetServer {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner),
         )
+    }
+
+    /// Returns the CPU time that making texts took, without sending them.
+    pub(crate) fn making(&self) -> Duration {
+        Duration::from_nanos(self.shared.making_ns.load(Relaxed))
     }
 
     /// Returns the thread's id, for measuring it.
@@ -384,6 +391,7 @@ impl Loop {
             }));
         }
         let target = &mut self.targets[index];
+        let start = cpu_time(ClockId::ThreadCPUTime);
         target.next(&mut self.text);
         let is_packed = self.config.gzip && find(request, b"gzip").is_some();
         let (content, encoding) = if is_packed {
@@ -392,6 +400,10 @@ impl Loop {
         } else {
             (&self.text, "")
         };
+        let making = cpu_time(ClockId::ThreadCPUTime).saturating_sub(start);
+        self.shared
+            .making_ns
+            .fetch_add(making.as_nanos() as u64, Relaxed);
         let bytes = content.len();
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n{encoding}Content-Length: {bytes}\r\n\r\n"

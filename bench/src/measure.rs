@@ -4,6 +4,7 @@
 //! ends while the tree is being read is left out: its parent's figures take it over once it is waited for.
 
 use crate::error::BenchError;
+use rustix::time::{ClockId, clock_gettime};
 use std::{
     fs, io,
     os::unix::fs::MetadataExt,
@@ -132,6 +133,12 @@ impl ThreadTime {
             waited: next("wait time")?,
         })
     }
+}
+
+/// Returns one of the clocks of this process or thread.
+pub(crate) fn cpu_time(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// Returns the time all CPUs of the machine were busy since it started.

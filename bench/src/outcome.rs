@@ -19,6 +19,8 @@ const BUSIEST_FLEET: f64 = 0.5;
 #[derive(Debug)]
 pub(crate) struct Meta {
     pub(crate) fleet_ns_a_sample: f64,
+    /// Of that, making the text; the rest is the kernel's sending, which includes the server's half of loopback TCP.
+    pub(crate) making_ns_a_sample: f64,
     pub(crate) bytes_a_sample: f64,
     pub(crate) fleet_cores: f64,
     /// From the wake-up to the first byte.
@@ -102,6 +104,7 @@ mod tests {
     fn a_slow_or_late_fleet_is_a_reason_to_refuse() {
         let interval = Duration::from_secs(5);
         let meta = |fleet_cores, lag_p99_ms, waited_ms| Meta {
+            making_ns_a_sample: 20.0,
             fleet_ns_a_sample: 50.0,
             bytes_a_sample: 185.0,
             fleet_cores,

@@ -125,7 +125,7 @@ fn figures(scenario: &Scenario, outcome: &Outcome) -> Vec<Figure> {
             ms(recovery.first_scrape),
         ),
         fact(
-            "until every target was scraped",
+            "after kill -9 until all were scraped",
             "ms",
             ms(recovery.all_scraped),
         ),
@@ -201,9 +201,10 @@ fn meta_line(outcome: &Outcome) -> String {
         ""
     };
     format!(
-        "the fleet took {:.1} ns a sample of {:.0} B{over}, {:.3} cores, first byte after {:.2} ms (p99); others {:.2} cores{noise}",
+        "the fleet took {:.1} ns a sample of {:.0} B{over}, {:.1} without sending, {:.3} cores, first byte after {:.2} ms (p99); others {:.2} cores{noise}",
         meta.fleet_ns_a_sample,
         meta.bytes_a_sample,
+        meta.making_ns_a_sample,
         meta.fleet_cores,
         meta.lag_p99_ms,
         meta.other_cores
@@ -301,6 +302,7 @@ fn server(scenario: &Scenario, outcome: &Outcome) -> Value {
         "threads": outcome.to.threads,
         "before_the_crash": { "scrapes_answered": outcome.recovery.answered, "scrapes_stored": outcome.recovery.stored },
         "meta": {
+            "fleet_making_ns_a_sample": rounded(meta.making_ns_a_sample),
             "fleet_ns_a_sample": rounded(meta.fleet_ns_a_sample),
             "body_bytes_a_sample": rounded(meta.bytes_a_sample),
             "fleet_cores": rounded(meta.fleet_cores),

@@ -7,7 +7,7 @@ use crate::{
     error::BenchError,
     fleet_server::{Answer, FleetServer, now_ms},
     machine,
-    measure::{Resident, ThreadTime, Usage, directory_bytes, machine_busy, quantile},
+    measure::{Resident, ThreadTime, Usage, cpu_time, directory_bytes, machine_busy, quantile},
     outcome::{Meta, Outcome, Recovery, Tick},
     progress::Progress,
     query,
@@ -201,6 +201,7 @@ impl<'a> Run<'a> {
         let busy = to.busy.saturating_sub(from.busy);
         let others = busy.saturating_sub(used(to).saturating_sub(used(from)));
         Meta {
+            making_ns_a_sample: (to.making - from.making).as_nanos() as f64 / samples,
             fleet_ns_a_sample: ran.as_nanos() as f64 / samples,
             bytes_a_sample: bytes / (inside.len() * self.scenario.fleet.series).max(1) as f64,
             fleet_cores: ran.as_secs_f64() / window.as_secs_f64(),
@@ -301,6 +302,7 @@ struct Point {
     at_ms: i64,
     usage: Usage,
     own_cpu: Duration,
+    making: Duration,
     busy: Duration,
     thread: ThreadTime,
     answered: u64,
@@ -308,12 +310,12 @@ struct Point {
 
 impl Point {
     fn of(run: &Run<'_>) -> Result<Self, BenchError> {
-        let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         Ok(Self {
             at: Instant::now(),
             at_ms: now_ms(),
             usage: Usage::of_tree(run.server.pid())?,
-            own_cpu: Duration::new(own.tv_sec.unsigned_abs(), own.tv_nsec as u32),
+            own_cpu: cpu_time(rustix::time::ClockId::ProcessCPUTime),
+            making: run.fleet.making(),
             busy: machine_busy()?,
             thread: ThreadTime::of(run.fleet.thread_id())?,
             answered: run.fleet.with_answers(<[_]>::len) as u64,

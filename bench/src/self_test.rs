@@ -8,10 +8,10 @@ use crate::{
     cli::{Values, usage},
     error::BenchError,
     machine::is_in_memory,
-    measure::Usage,
+    measure::{Usage, cpu_time},
     report::say,
 };
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Write},
@@ -119,16 +119,11 @@ pub(crate) fn burn(values: &Values) -> Result<(), BenchError> {
         write().map_err(BenchError::io("write the known bytes"))?;
     }
     let until = values.time("cpu")?;
-    while used() < until {
+    while cpu_time(ClockId::ProcessCPUTime) < until {
         std::hint::spin_loop();
     }
     say("burnt");
     // Its figures can only be read while it lives.
     let _ = std::io::stdin().read(&mut [0]);
     Ok(())
-}
-
-fn used() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }

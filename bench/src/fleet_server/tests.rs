@@ -2,7 +2,6 @@
 
 use super::*;
 use narthex_testkit::{fleet::Target, http};
-use std::time::Duration;
 
 const SMALL: FleetConfig = FleetConfig {
     targets: 3,
