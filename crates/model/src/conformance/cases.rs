@@ -10,7 +10,7 @@ use crate::{
     schema::{ColumnId, Schema},
     storage::{
         Budget, Context, Selector, SeriesQuery, SeriesSample, Stop, StopReason, StorageError,
-        Store, TimeRange,
+        Store, TimeRange, View,
     },
 };
 use std::sync::Arc;
@@ -193,6 +193,34 @@ fn absence_and_staleness_are_not_values(subject: &mut dyn Subject) {
     assert_eq!(only(subject, &schema.labels(column(3))), []);
 }
 
+/// Conditions of every kind, alone and together.
+const EXPRESSIONS: [&[(MatchOp, &str, &str)]; 14] = [
+    &[],
+    &[(MatchOp::Equal, METRIC_NAME, "up")],
+    &[(MatchOp::Equal, "job", "a")],
+    &[(MatchOp::Equal, "pod", "")],
+    &[(MatchOp::NotEqual, "pod", "")],
+    &[
+        (MatchOp::NotEqual, "zone", "z1"),
+        (MatchOp::Equal, METRIC_NAME, "req"),
+    ],
+    &[(MatchOp::Regex, "code", "2..|4..")],
+    &[(MatchOp::Regex, "code", "200|500")],
+    &[(MatchOp::Regex, "code", "")],
+    &[(MatchOp::Regex, "code", "(2..)?")],
+    &[(MatchOp::NotRegex, "code", "5..|")],
+    &[
+        (MatchOp::Regex, "pod", ".+"),
+        (MatchOp::NotRegex, "zone", "z1"),
+    ],
+    &[(MatchOp::Equal, "nope", "x")],
+    &[
+        (MatchOp::Regex, "zone", ".*"),
+        (MatchOp::NotEqual, "job", "b"),
+        (MatchOp::Regex, METRIC_NAME, "u.*|req"),
+    ],
+];
+
 fn matchers_select_as_prometheus_does(subject: &mut dyn Subject) {
     let first = schema(
         &[("job", "a"), ("zone", "z1")],
@@ -213,37 +241,11 @@ fn matchers_select_as_prometheus_does(subject: &mut dyn Subject) {
             .expect("appended");
     }
     subject.settle();
-    let expressions: [&[(MatchOp, &str, &str)]; 14] = [
-        &[],
-        &[(MatchOp::Equal, METRIC_NAME, "up")],
-        &[(MatchOp::Equal, "job", "a")],
-        &[(MatchOp::Equal, "pod", "")],
-        &[(MatchOp::NotEqual, "pod", "")],
-        &[
-            (MatchOp::NotEqual, "zone", "z1"),
-            (MatchOp::Equal, METRIC_NAME, "req"),
-        ],
-        &[(MatchOp::Regex, "code", "2..|4..")],
-        &[(MatchOp::Regex, "code", "200|500")],
-        &[(MatchOp::Regex, "code", "")],
-        &[(MatchOp::Regex, "code", "(2..)?")],
-        &[(MatchOp::NotRegex, "code", "5..|")],
-        &[
-            (MatchOp::Regex, "pod", ".+"),
-            (MatchOp::NotRegex, "zone", "z1"),
-        ],
-        &[(MatchOp::Equal, "nope", "x")],
-        &[
-            (MatchOp::Regex, "zone", ".*"),
-            (MatchOp::NotEqual, "job", "b"),
-            (MatchOp::Regex, METRIC_NAME, "u.*|req"),
-        ],
-    ];
     let all: Vec<LabelSet> = [&first, &second]
         .iter()
         .flat_map(|schema| schema.columns().map(|(id, _)| schema.labels(id)))
         .collect();
-    for expression in expressions {
+    for expression in EXPRESSIONS {
         let matchers: Vec<Matcher> = expression
             .iter()
             .map(|(op, name, value)| Matcher::new(*op, name, value).expect("a matcher"))
@@ -586,7 +588,13 @@ fn listings_are_sorted_distinct_and_limited(subject: &mut dyn Subject) {
         ["1", "2"]
     );
     assert_eq!(view.series(&of_b, &ctx).expect("series").items.len(), 3);
-    let cardinality = view.cardinality(2, &ctx).expect("cardinality");
+    cardinality_is_counted(&*view);
+}
+
+fn cardinality_is_counted(view: &dyn View) {
+    let cardinality = view
+        .cardinality(2, &Context::unlimited())
+        .expect("cardinality");
     assert_eq!(cardinality.series, 4);
     assert_eq!(
         cardinality.by_metric,
@@ -669,10 +677,10 @@ fn a_view_is_consistent(subject: &mut dyn Subject) {
     );
 }
 
-struct Pinned(Arc<dyn crate::storage::View>);
+struct Pinned(Arc<dyn View>);
 
 impl Store for Pinned {
-    fn view(&self, _: TimeRange) -> Result<Arc<dyn crate::storage::View>, StorageError> {
+    fn view(&self, _: TimeRange) -> Result<Arc<dyn View>, StorageError> {
         Ok(Arc::clone(&self.0))
     }
 

@@ -1,3 +1,5 @@
+//! Bounds, arithmetic, resets and layouts of native histograms.
+
 use super::*;
 
 fn exponential(histogram_schema: i32, offset: i32, buckets: &[f64]) -> Histogram {

@@ -67,7 +67,8 @@ impl LabelSet {
     /// Reports whether the two sets have a label name in common.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
-        self.iter().any(|mine| other.iter().any(|theirs| mine.same_name(theirs)))
+        self.iter()
+            .any(|mine| other.iter().any(|theirs| mine.same_name(theirs)))
     }
 
     /// Returns the metric name, or the empty string.

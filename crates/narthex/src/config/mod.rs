@@ -150,7 +150,13 @@ fn job(
         .extra_scrape_metrics
         .or(global.extra_scrape_metrics)
         .unwrap_or(false);
-    job.limits = Limits {
+    job.limits = limits(section, global);
+    job.static_configs = static_groups(section)?;
+    Ok(job)
+}
+
+fn limits(section: &ScrapeSection, global: &GlobalSection) -> Limits {
+    Limits {
         body_size_bytes: size_of_limit(section.body_size_limit.or(global.body_size_limit)),
         samples: section.sample_limit.or(global.sample_limit).unwrap_or(0),
         labels: section.label_limit.or(global.label_limit).unwrap_or(0),
@@ -162,7 +168,11 @@ fn job(
             .label_value_length_limit
             .or(global.label_value_length_limit)
             .unwrap_or(0),
-    };
+    }
+}
+
+fn static_groups(section: &ScrapeSection) -> Result<Vec<StaticGroup>, ConfigError> {
+    let mut groups = Vec::new();
     for group in &section.static_configs {
         let labels: Vec<(String, String)> = group
             .labels
@@ -177,12 +187,12 @@ fn job(
                 )));
             }
         }
-        job.static_configs.push(StaticGroup {
+        groups.push(StaticGroup {
             targets: group.targets.clone(),
             labels,
         });
     }
-    Ok(job)
+    Ok(groups)
 }
 
 fn size_of_limit(size: Option<Bytes>) -> usize {

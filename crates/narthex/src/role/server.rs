@@ -165,27 +165,52 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
 
     stop.stopped().await;
 
-    // Stop, in reverse: requests, scraping, maintenance, storage, port.
-    let waiting_for = Arc::new(Mutex::new("requests"));
-    let now_waiting_for = |what| *waiting_for.lock().unwrap_or_else(PoisonError::into_inner) = what;
-    lifecycle::force_after_deadline({
-        let waiting_for = Arc::clone(&waiting_for);
-        move || *waiting_for.lock().unwrap_or_else(PoisonError::into_inner)
-    });
-    gate.close();
-    let cut = web.join().await;
-    now_waiting_for("scrape loops");
-    scrape_stopper.stop();
-    manager.join().await;
-    now_waiting_for("storage maintenance");
-    maintenance.join();
-    now_waiting_for("storage");
-    db.close().map_err(ServerError::Storage)?;
-    tracing::info!("Ended cleanly.");
-    if cut > 0 {
-        Err(ServerError::Cut { requests: cut })
-    } else {
-        Ok(())
+    let running = Running {
+        gate,
+        web,
+        scrape_stopper,
+        manager,
+        maintenance,
+        db,
+    };
+    running.end().await
+}
+
+/// What has been started, in that order.
+struct Running {
+    gate: Arc<Gate>,
+    web: Web,
+    db: Db,
+    maintenance: Maintenance,
+    manager: Arc<Manager>,
+    scrape_stopper: Stopper,
+}
+
+impl Running {
+    /// Stops everything in reverse: requests, scraping, maintenance, storage.
+    async fn end(self) -> Result<(), ServerError> {
+        let waiting_for = Arc::new(Mutex::new("requests"));
+        let now_waiting_for =
+            |what| *waiting_for.lock().unwrap_or_else(PoisonError::into_inner) = what;
+        lifecycle::force_after_deadline({
+            let waiting_for = Arc::clone(&waiting_for);
+            move || *waiting_for.lock().unwrap_or_else(PoisonError::into_inner)
+        });
+        self.gate.close();
+        let cut = self.web.join().await;
+        now_waiting_for("scrape loops");
+        self.scrape_stopper.stop();
+        self.manager.join().await;
+        now_waiting_for("storage maintenance");
+        self.maintenance.join();
+        now_waiting_for("storage");
+        self.db.close().map_err(ServerError::Storage)?;
+        tracing::info!("Ended cleanly.");
+        if cut > 0 {
+            Err(ServerError::Cut { requests: cut })
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -1,3 +1,5 @@
+//! Numbers and strings as Go writes them.
+
 use super::*;
 
 #[test]

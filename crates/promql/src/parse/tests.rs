@@ -1,3 +1,5 @@
+//! Queries that parse, what they print as, and the errors of those that do not.
+
 use super::*;
 use crate::ast::ValueType;
 
