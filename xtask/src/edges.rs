@@ -46,7 +46,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "narthex-ui",
         ],
     ),
-    ("narthex-bench", &["narthex-net", "narthex-expfmt"]),
+    ("narthex-bench", &["narthex-net", "narthex-expfmt", "narthex-testkit"]),
     ("narthex-testkit", &[]),
     ("xtask", &["narthex-testkit"]),
 ];
