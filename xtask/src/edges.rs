@@ -46,8 +46,11 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "narthex-ui",
         ],
     ),
-    ("narthex-bench", &["narthex-net", "narthex-expfmt", "narthex-testkit"]),
     ("narthex-testkit", &[]),
+    (
+        "narthex-bench",
+        &["narthex-net", "narthex-expfmt", "narthex-testkit"],
+    ),
     ("xtask", &["narthex-testkit"]),
 ];
 
