@@ -13,7 +13,7 @@ use crate::{
 use narthex_model::storage::Sink;
 use narthex_net::{Client, ClientConfig, StopToken};
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
 use tokio::task::JoinSet;
@@ -43,6 +43,7 @@ impl Manager {
             sink: config.sink,
             buffers: Buffers::default(),
             now_ms: config.now_ms,
+            storage_fails: AtomicBool::new(false),
         };
         Self {
             shared: Arc::new(shared),

@@ -21,7 +21,10 @@ use narthex_model::{
 };
 use narthex_net::{Client, NetError, Request, StopToken};
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -38,6 +41,26 @@ pub(crate) struct Shared {
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) buffers: Buffers,
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    /// Whether the last round of any loop could not be stored: the log tells of changes, not of every round.
+    pub(crate) storage_fails: AtomicBool,
+}
+
+impl Shared {
+    fn storage_failed(&self, error: &StorageError) {
+        metrics::FAILED.with(&["storage"]).inc();
+        if !self.storage_fails.swap(true, Ordering::Relaxed) {
+            tracing::error!(%error, "Samples cannot be stored; what is stored is still served.");
+        }
+    }
+
+    fn storage_works(&self) {
+        // Read first: every round of every loop comes here.
+        if self.storage_fails.load(Ordering::Relaxed)
+            && self.storage_fails.swap(false, Ordering::Relaxed)
+        {
+            tracing::info!("Samples are stored again.");
+        }
+    }
 }
 
 /// Where a loop's rounds come from.
@@ -229,11 +252,12 @@ impl ScrapeLoop {
         };
         let (error, report) = match result {
             Ok((outcome, scraped)) => {
+                self.shared.storage_works();
                 count(outcome);
                 (scraped.error, scraped.report)
             }
             Err(error) => {
-                metrics::FAILED.with(&["storage"]).inc();
+                self.shared.storage_failed(&error);
                 (Some(error.to_string()), Report::default())
             }
         };
