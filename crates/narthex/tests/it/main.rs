@@ -9,7 +9,9 @@
 )]
 
 mod client;
+mod disk;
 mod kill9;
 mod promqltest;
+mod startup;
 mod support;
 mod target;

@@ -1,0 +1,483 @@
+//! Starting and ending: every refusal is one clear line and a non-zero exit, every clean end is a zero.
+
+use crate::{
+    client,
+    disk::Tmpfs,
+    support::{self, Job, PATIENCE, Running},
+    target::Target,
+};
+use narthex_testkit::{
+    TempDir,
+    process::{Exit, Finished, SIGTERM, Spawn},
+};
+use std::{
+    fmt::Write as _,
+    fs,
+    net::TcpListener,
+    os::unix::fs::symlink,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Fails unless the program said exactly one line beside its log, and ended with `code`; returns what it said.
+fn refusal(finished: &Finished, code: i32) -> String {
+    let text = &finished.stderr;
+    let said: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with("time="))
+        .collect();
+    assert_eq!(finished.exit.code, Some(code), "{text}");
+    assert_eq!(finished.stdout, "", "errors belong on standard error");
+    let [line] = said.as_slice() else {
+        panic!("one line, not {}: {text}", said.len());
+    };
+    let reason = line.strip_prefix("narthex: error: ");
+    reason.unwrap_or_else(|| panic!("{line}")).to_owned()
+}
+
+/// Runs a server that has to refuse to start, and returns why.
+fn refused(dir: &Path, arguments: &[&str], code: i32) -> String {
+    refusal(&support::server_in(dir).args(arguments).run(PATIENCE), code)
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let dir = TempDir::new("port");
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let data = dir.join("data");
+    let spawn = support::narthex().args(["server", &support::path_flag(&data)]);
+    let finished = spawn
+        .arg(format!("--web.listen-address={address}"))
+        .run(PATIENCE);
+    let line = refusal(&finished, 1);
+    assert!(line.contains(&address) && line.contains("in use"), "{line}");
+    assert!(!data.exists(), "the port comes before the data");
+    let line = refused(&data, &["--web.listen-address=nowhere"], 1);
+    assert!(
+        line.contains("\"nowhere\": missing port in address"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_bad_configuration_is_named_with_its_place() {
+    let dir = TempDir::new("config");
+    let data = dir.join("data");
+    let missing = dir.join("missing.yml").display().to_string();
+    let line = refused(&data, &["--config.file", &missing], 1);
+    assert_eq!(
+        line,
+        format!("open {missing}: No such file or directory (os error 2)")
+    );
+    // As root every file can be read, a directory cannot.
+    let folder = dir.path().display().to_string();
+    let line = refused(&data, &["--config.file", &folder], 1);
+    assert_eq!(line, format!("open {folder}: Is a directory (os error 21)"));
+
+    let cases = [
+        (
+            "global:\n  scrape_interval: 5s\nscrape_configs:\n- job_name: x\n  static_configs: [\n",
+            "line 5, column 19: unclosed bracket '['",
+        ),
+        (
+            "scrape_configs:\n- job_name: x\n  bogus: 1\n",
+            "line 3, column 3: unknown field `bogus`",
+        ),
+        (
+            "global:\n  scrape_interval: 5x\n",
+            "line 2, column 20: not a valid duration string: \"5x\"",
+        ),
+        ("global:\n\tscrape_interval: 5s\n", "line 2, column "),
+        (
+            "remote_write:\n- url: http://x/\n",
+            "line 2, column 3: remote_write is not supported by this version",
+        ),
+        (
+            "scrape_configs:\n- job_name: a\n  relabel_configs:\n  - action: drop\n",
+            "line 4, column 5: relabel_configs of job \"a\" is not supported by this version",
+        ),
+        (
+            "scrape_configs:\n- job_name: a\n  kubernetes_sd_configs: [{role: pod}]\n",
+            "line 3, column 26: kubernetes_sd_configs of job \"a\" is not supported by this version",
+        ),
+        (
+            "scrape_configs:\n- job_name: a\n  scrape_interval: 1s\n  scrape_timeout: 2s\n",
+            "scrape timeout greater than scrape interval for scrape config with job name \"a\"",
+        ),
+        (
+            "scrape_configs:\n- job_name: a\n- job_name: a\n",
+            "found multiple scrape configs with job name \"a\"",
+        ),
+    ];
+    for (text, reason) in cases {
+        let file = dir.write("bad.yml", text).display().to_string();
+        let line = refused(&data, &["--config.file", &file], 1);
+        let start = format!("parsing YAML file {file}: {reason}");
+        assert!(
+            line.starts_with(&start),
+            "{line}\nshould start with\n{start}"
+        );
+    }
+    assert!(!data.exists(), "the configuration comes before the data");
+}
+
+#[test]
+fn a_bad_argument_is_named() {
+    let dir = TempDir::new("flags");
+    let cases: [(&[&str], i32, &str); 10] = [
+        (
+            &["--storage.tsdb.pth=x"],
+            2,
+            "unknown long flag '--storage.tsdb.pth'; did you mean '--storage.tsdb.path'?",
+        ),
+        (
+            &["--no-such-thing"],
+            2,
+            "unknown long flag '--no-such-thing', try --help",
+        ),
+        (
+            &["--query.timeout=5x"],
+            2,
+            "flag '--query.timeout': not a valid duration string: \"5x\"",
+        ),
+        (
+            &["--query.max-samples=-1"],
+            2,
+            "flag '--query.max-samples': not a whole number",
+        ),
+        (
+            &["--web.external-url=http://x/"],
+            2,
+            "flag '--web.external-url' is not supported: ",
+        ),
+        (
+            &["--query.timeout=1s", "--query.timeout=2s"],
+            2,
+            "flag '--query.timeout' cannot be repeated",
+        ),
+        (
+            &["--query.timeout"],
+            2,
+            "expected argument for flag '--query.timeout'",
+        ),
+        (&["stray"], 2, "unexpected \"stray\""),
+        (
+            &["--log.level=loud"],
+            1,
+            "--log.level: unrecognized \"loud\"",
+        ),
+        (
+            &["--web.cors.origin=("],
+            1,
+            "--web.cors.origin: unclosed group",
+        ),
+    ];
+    for (arguments, code, reason) in cases {
+        let line = refused(dir.path(), arguments, code);
+        assert!(line.starts_with(reason), "{arguments:?}: {line}");
+    }
+    let line = refusal(&support::narthex().arg("serve").run(PATIENCE), 2);
+    assert!(line.starts_with("unknown command \"serve\""), "{line}");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_used_is_named() {
+    let dir = TempDir::new("data-dir");
+    let data = dir.join("data");
+    let first = Running::of(support::server_in(&data));
+    let line = refused(&data, &[], 1);
+    assert_eq!(
+        line,
+        format!(
+            "data directory {} is in use by another process",
+            data.display()
+        )
+    );
+    first.stop();
+    // Its owner is gone, and so is the lock.
+    Running::of(support::server_in(&data)).stop();
+
+    let file = dir.write("a-file", "");
+    let line = refused(&file, &[], 1);
+    assert!(line.contains(&file.display().to_string()), "{line}");
+
+    let mount = Tmpfs::mount(dir.join("read-only"), "ro");
+    for below in [mount.path().to_owned(), mount.path().join("data")] {
+        let line = refused(&below, &[], 1);
+        let path = mount.path().display().to_string();
+        assert!(
+            line.contains(&path) && line.contains("Read-only file system"),
+            "{line}"
+        );
+    }
+
+    let mount = Tmpfs::mount(dir.join("full"), "size=64k");
+    fs::write(mount.path().join("ballast"), vec![1; 1 << 20]).unwrap_err();
+    let line = refused(&mount.path().join("data"), &[], 1);
+    let path = mount.path().display().to_string();
+    assert!(
+        line.contains(&path) && line.contains("No space left on device"),
+        "{line}"
+    );
+}
+
+/// A page of `width` series whose values do not compress.
+fn noise(n: u64, width: u64) -> String {
+    let mut rng = narthex_testkit::rng::SplitMix64::new(n);
+    let mut text = format!("page {n}\n");
+    for series in 0..width {
+        let _ = writeln!(text, "noise{{series=\"{series}\"}} {:?}", rng.unit_f64());
+    }
+    text
+}
+
+#[test]
+fn a_disk_that_fills_up_stops_writing_but_not_reading_and_recovers() {
+    let dir = TempDir::new("full");
+    let mount = Tmpfs::mount(dir.join("disk"), "size=4m");
+    let ballast = mount.path().join("ballast");
+    fs::write(&ballast, vec![1; 3 << 20]).unwrap();
+    let target = Target::start(|n| noise(n, 3000));
+    let job = Job {
+        name: "noise",
+        targets: vec![&target.address],
+        more: "",
+    };
+    let config = support::config(&dir, "100ms", &[job]);
+    let data = mount.path().join("data");
+    let mut server = Running::start(&data, &config);
+
+    let told = server
+        .process
+        .wait_for("Samples cannot be stored", PATIENCE);
+    let path = data.display().to_string();
+    assert!(
+        told.contains("level=ERROR")
+            && told.contains(&path)
+            && told.contains("No space left on device"),
+        "{told}"
+    );
+    let target_of = || server.data("/api/v1/targets", &[])["activeTargets"][0].take();
+    support::until("the target says why", || {
+        let shown = target_of();
+        (shown["health"] == "down" && shown["lastError"].as_str()?.contains(&path)).then_some(())
+    });
+    let pages = || {
+        client::matrix(&server.url, "page[1d]")
+            .into_values()
+            .next()
+            .unwrap_or_default()
+    };
+    let before = pages();
+    assert!(before.len() > 3, "{before:?}");
+    let last = *before.last_key_value().unwrap().0;
+    let all = client::vector(
+        &server.url,
+        "count(noise)",
+        Some(&format!("{}.{:03}", last / 1000, last % 1000)),
+    );
+    assert_eq!(all["{}"].1, 3000.0);
+    // Nothing is stored now, whatever is scraped.
+    let scraped = target.count();
+    support::until("scrapes go on", || {
+        (target.count() > scraped + 5).then_some(())
+    });
+    assert_eq!(client::get(&format!("{}/-/ready", server.url)).status, 200);
+
+    fs::remove_file(&ballast).unwrap();
+    let after = support::until("samples are stored again", || {
+        let pages = pages();
+        (pages.len() > before.len() + 3).then_some(pages)
+    });
+    let kept: Vec<_> = after.iter().take(before.len()).collect();
+    assert_eq!(kept, before.iter().collect::<Vec<_>>());
+    server
+        .process
+        .wait_for("Samples are stored again", PATIENCE);
+    let log = server.stop();
+    let errors = log.lines().filter(|line| line.contains("cannot be stored"));
+    assert_eq!(errors.count(), 1, "{log}");
+
+    let server = Running::start(&data, &support::config(&dir, "1s", &[]));
+    let again = client::matrix(&server.url, "page[1d]")
+        .into_values()
+        .next()
+        .unwrap();
+    let kept: Vec<_> = again.iter().take(after.len()).collect();
+    assert_eq!(kept, after.iter().collect::<Vec<_>>());
+    server.stop();
+}
+
+/// Returns a query that takes about `seconds` on this machine.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a few minutes"
+)]
+fn slow_query(server: &Running, seconds: f64) -> String {
+    // A query may hold fifty million samples: what takes longer is a sum of such.
+    const LONGEST: u64 = 400;
+    let term = |minutes: u64, n: u64| format!("count_over_time(vector({n})[{minutes}m:1ms])");
+    let mut minutes = 1;
+    loop {
+        let start = Instant::now();
+        client::vector(&server.url, &term(minutes, 0), None);
+        let took = start.elapsed().as_secs_f64();
+        if took > 0.1 || minutes > LONGEST {
+            let wanted = (minutes as f64 * seconds / took).ceil() as u64;
+            let terms: Vec<String> = (0..wanted.div_ceil(LONGEST))
+                .map(|n| term(wanted.min(LONGEST), n))
+                .collect();
+            return terms.join(" + ");
+        }
+        minutes *= 2;
+    }
+}
+
+/// Waits until the server works on a query.
+fn wait_for_query(server: &Running) {
+    support::until("a query runs", || {
+        (server.metric("prometheus_engine_queries") == Some(1.0)).then_some(())
+    });
+}
+
+#[test]
+fn a_stop_waits_for_the_answer_under_way() {
+    let dir = TempDir::new("drain");
+    let mut server = Running::of(support::server_in(&dir.join("data")));
+    let query = slow_query(&server, 1.5);
+    let base = server.url.clone();
+    let asking =
+        thread::spawn(move || client::try_call(&base, "/api/v1/query", &[("query", &query)]));
+    wait_for_query(&server);
+    server.process.signal(SIGTERM);
+    server
+        .process
+        .wait_for("Received a signal: ending.", PATIENCE);
+    // Connections are refused, or answered with "not ready", while the answer is under way.
+    let ready = narthex_testkit::http::get(&format!("{}/-/ready", server.url));
+    let running = !asking.is_finished();
+    assert!(ready.is_err() || ready.is_ok_and(|answer| answer.status == 503));
+    let answer = asking.join().unwrap().unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(running, "the query was over before the stop");
+    let exit = server.process.wait_exit(PATIENCE);
+    assert_eq!(
+        exit,
+        Exit {
+            code: Some(0),
+            signal: None
+        },
+        "{}",
+        server.process.stderr()
+    );
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let dir = TempDir::new("second");
+    let mut server = Running::of(support::server_in(&dir.join("data")));
+    let query = slow_query(&server, 20.0);
+    let base = server.url.clone();
+    let asking =
+        thread::spawn(move || client::try_call(&base, "/api/v1/query", &[("query", &query)]));
+    wait_for_query(&server);
+    server.process.signal(SIGTERM);
+    server
+        .process
+        .wait_for("Received a signal: ending.", PATIENCE);
+    let start = Instant::now();
+    server.process.signal(SIGTERM);
+    let exit = server.process.wait_exit(PATIENCE);
+    assert!(exit.code.is_some_and(|code| code != 0), "{exit:?}");
+    let log = server.process.stderr();
+    assert!(log.contains("second signal"), "{log}");
+    asking.join().unwrap().unwrap_err();
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn without_arguments_to_run_it_prints_and_ends_well() {
+    let printed = |arguments: &[&str]| {
+        let finished = support::narthex().args(arguments).run(PATIENCE);
+        assert_eq!(
+            (finished.exit.code, finished.stderr.as_str()),
+            (Some(0), ""),
+            "{arguments:?}"
+        );
+        finished.stdout
+    };
+    assert!(printed(&["--version"]).starts_with("narthex, version "));
+    assert!(printed(&["server", "--version"]).starts_with("narthex, version "));
+    assert!(printed(&["--help"]).contains("narthex <command>"));
+    let help = printed(&["server", "--help"]);
+    for flag in [
+        "--config.file",
+        "--storage.tsdb.path",
+        "--web.listen-address",
+        "--query.timeout",
+    ] {
+        assert!(help.contains(flag), "{flag} in {help}");
+    }
+    let licences = printed(&["--licenses"]);
+    assert!(
+        licences.contains("Apache") && licences.contains("tokio"),
+        "{licences}"
+    );
+}
+
+#[test]
+fn called_prometheus_it_is_the_server() {
+    let dir = TempDir::new("argv0");
+    let link = dir.join("prometheus");
+    symlink(env!("CARGO_BIN_EXE_narthex"), &link).unwrap();
+    let config = support::config(&dir, "1s", &[]);
+    // As a unit file of Prometheus calls it, with flags that mean nothing here.
+    let spawn = Spawn::new(&link).args([
+        "--web.listen-address=127.0.0.1:0",
+        "--storage.tsdb.no-lockfile",
+        "--web.console.templates=/etc/prometheus/consoles",
+        "--enable-feature=exemplar-storage",
+    ]);
+    let spawn = spawn
+        .arg(support::path_flag(&dir.join("data")))
+        .arg("--config.file")
+        .arg(&config);
+    let log = Running::of(spawn).stop();
+    for warned in [
+        "storage.tsdb.no-lockfile",
+        "web.console.templates",
+        "exemplar-storage",
+    ] {
+        let line = log
+            .lines()
+            .find(|line| line.contains(warned) && line.contains("level=WARN"));
+        assert!(line.is_some(), "{warned}: {log}");
+    }
+    let finished = Spawn::new(&link)
+        .arg("--storage.tsdb.paths=x")
+        .run(PATIENCE);
+    assert!(refusal(&finished, 2).contains("did you mean '--storage.tsdb.path'"));
+}
+
+#[test]
+fn the_time_of_a_cold_start_is_told() {
+    let dir = TempDir::new("cold");
+    let start = Instant::now();
+    let server = Running::of(support::server_in(&dir.join("data")));
+    let took = start.elapsed();
+    let series = server.wait_vector("count({__name__=~\".+\"})", |found| {
+        found.get("{}").is_some_and(|(_, count)| *count > 100.0)
+    });
+    println!(
+        "empty directory: ready after {took:?}, first series {series:?} after {:?}",
+        start.elapsed()
+    );
+    server.stop();
+}
