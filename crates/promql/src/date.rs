@@ -1,7 +1,7 @@
 //! Calendar dates in UTC.
 //!
 //! **Invariant:** the proleptic Gregorian calendar, as in Go's `time` package, for every `i64` of seconds that
-//! names a year within ±292 million; beyond, values are clamped.
+//! stands for an instant of Go's, beyond whose ends time wraps around.
 
 /// A day and the seconds into it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -15,11 +15,31 @@ pub(crate) struct Date {
     second_of_day: i64,
 }
 
+/// 2^63.
+const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// Seconds from Go's year zero, 292,277,022,400 years before March 1 of year 0, to the epoch.
+const ZERO_TO_EPOCH: i64 = 292_277_022_400 / 400 * 146_097 * 86_400 + 719_468 * 86_400;
+
 impl Date {
+    /// Returns the date `x` seconds after the epoch; what is no `i64` counts as the least one, as on Go's main platform.
+    pub(crate) fn of_float(x: f64) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
+        Self::of(if (-TWO_63..TWO_63).contains(&x) {
+            x as i64
+        } else {
+            i64::MIN
+        })
+    }
+
     /// Returns the date `seconds` after the epoch.
     pub(crate) fn of(seconds: i64) -> Self {
-        let seconds = seconds.clamp(-(1 << 53), 1 << 53);
-        let days = seconds.div_euclid(86_400);
+        // Go counts from the start of a year far back, in 64 bits without a sign.
+        let since_zero = seconds.wrapping_add(ZERO_TO_EPOCH);
+        let wrapped = i128::from(since_zero.cast_unsigned()) - i128::from(ZERO_TO_EPOCH);
+        let (days, second_of_day) = (wrapped.div_euclid(86_400), wrapped.rem_euclid(86_400));
+        let days = i64::try_from(days).expect("2^65 seconds have fewer than 2^63 days");
+        let second_of_day = i64::try_from(second_of_day).expect("it is below 86,400");
         // Count days from 0000-03-01, so that leap days end their year; 400 years have 146,097 days.
         let shifted = days + 719_468;
         let era = shifted.div_euclid(146_097);
@@ -40,7 +60,7 @@ impl Date {
             month,
             day,
             days,
-            second_of_day: seconds.rem_euclid(86_400),
+            second_of_day,
         }
     }
 

@@ -89,7 +89,6 @@ impl Eval<'_> {
         let mut params = Vec::new();
         if let Some(param) = &a.param {
             params = self.scalar(param, steps)?;
-            self.note_quantiles(&params, param.span);
         }
         let span = a.input.span;
         let mut index = GroupIndex::new(a);
@@ -111,6 +110,10 @@ impl Eval<'_> {
             }
             Ok(())
         })?;
+        if let Some(param) = &a.param {
+            // After the input's: of equal notes the last one's place is told.
+            self.note_quantiles(&params, param.span);
+        }
         let mut result = Block::new(steps.count);
         for (group, series) in series.into_iter().enumerate() {
             let row = result.add_row(series);
@@ -126,7 +129,9 @@ impl Eval<'_> {
     }
 
     fn note_quantiles(&self, params: &[f64], span: Span) {
-        let (lowest, highest) = extremes(params);
+        // NaN among them hides the extremes.
+        let highest = params.iter().copied().fold(f64::MIN, crate::math::max);
+        let lowest = params.iter().copied().fold(f64::MAX, crate::math::min);
         if params.iter().any(|q| q.is_nan()) {
             self.notes().add(Note::invalid_quantile(f64::NAN, span));
         }

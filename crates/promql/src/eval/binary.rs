@@ -233,6 +233,7 @@ impl Eval<'_> {
                 dense_with_scalar(b, &mut block, scalars, swapped);
             } else {
                 self.mixed_with_scalar(b, &mut block, scalars, swapped, span);
+                block.dense = false;
             }
             if !block.dense {
                 block.drop_empty_rows();
@@ -257,6 +258,8 @@ impl Eval<'_> {
         swapped: bool,
         span: Span,
     ) {
+        // As between vectors, only the last note of a step is told.
+        let mut last_notes: Vec<Option<Note>> = scalars.iter().map(|_| None).collect();
         for row in 0..block.len() {
             for (step, scalar) in scalars.iter().enumerate() {
                 let sample = block.sample(row, step);
@@ -271,7 +274,7 @@ impl Eval<'_> {
                 };
                 let combined = combine(b.op, l, r, span);
                 if let Some(note) = combined.info.filter(|_| combined.value.is_none()) {
-                    self.notes().add(note);
+                    last_notes[step] = Some(note);
                     block.row_mut(row)[step] = ABSENT;
                     continue;
                 }
@@ -291,6 +294,11 @@ impl Eval<'_> {
                 }
             }
         }
+        let mut notes = self.notes();
+        last_notes
+            .into_iter()
+            .flatten()
+            .for_each(|note| notes.add(note));
     }
 }
 

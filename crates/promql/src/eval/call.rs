@@ -2,7 +2,10 @@
 //!
 //! **Invariant:** functions that look at one sample at a time stream; those that need all series of a step collect.
 
-use super::{Block, Eval, Outcome, Series, Sink, rows, select::Wanted};
+use super::{
+    Block, Eval, Outcome, Series, Sink, rows,
+    select::{Look, Wanted},
+};
 use crate::{
     error::QueryError,
     functions::{FunctionId, classic, dates, histograms, labels, math, sort},
@@ -43,10 +46,10 @@ impl Eval<'_> {
                 self.stream_floats(vector, steps, sink, |x, step| math::round(x, to[step]))
             }
             (F::Sort | F::SortDesc | F::SortByLabel | F::SortByLabelDesc, Some(vector)) => {
+                let block = self.collect(vector, steps)?;
                 if steps.count > 1 {
                     self.notes().add(Note::sort_in_range_query(node.span));
                 }
-                let block = self.collect(vector, steps)?;
                 sink(sort::sort(call.function, block, &texts(&call.args)))
             }
             (F::LabelReplace | F::LabelJoin, Some(vector)) => {
@@ -64,7 +67,8 @@ impl Eval<'_> {
             (F::Info, Some(base)) => sink(self.info(call, base, steps)?),
             (id, None) => match dates::part(id) {
                 Some(part) => {
-                    let of = |time_ms: i64| part(time_ms.div_euclid(1000));
+                    #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
+                    let of = |time_ms: i64| part(time_ms as f64 / 1000.0);
                     sink(one_row(
                         LabelSet::empty(),
                         steps.times_ms().map(of).collect(),
@@ -74,11 +78,7 @@ impl Eval<'_> {
             },
             (id, Some(vector)) => {
                 if let Some(part) = dates::part(id) {
-                    #[expect(
-                        clippy::cast_possible_truncation,
-                        reason = "the cast saturates, as Go's does in effect"
-                    )]
-                    return self.stream_floats(vector, steps, sink, |x, _| part(x as i64));
+                    return self.stream_floats(vector, steps, sink, |x, _| part(x));
                 }
                 if let Some(f) = math::function(id) {
                     return self.stream_floats(vector, steps, sink, |x, _| f(x));
@@ -178,10 +178,12 @@ impl Eval<'_> {
         }
         let delayed = self.rules.delayed_name_removal;
         if let Kind::Select(select) = &arg.kind {
-            // A pinned time is taken as it is: Prometheus leaves out the offset here.
+            // Prometheus takes a pinned time as it is here, but still reads only what the offset leaves of the past.
             let mut select = select.clone();
+            let mut lookback_ms = self.rules.lookback_ms;
             if select.at_ms.is_some() {
-                select.offset_ms = 0;
+                select.offset_ms = select.offset_ms.max(0);
+                lookback_ms = lookback_ms.saturating_sub(select.offset_ms);
             }
             let batches = self.prepared.batches(select.selector, self.ctx)?;
             let wanted = if start_time {
@@ -189,7 +191,11 @@ impl Eval<'_> {
             } else {
                 Wanted::Time
             };
-            return self.select_from(&select, &batches, steps, wanted, &mut |mut block| {
+            let look = Look {
+                wanted,
+                lookback_ms,
+            };
+            return self.select_from(&select, &batches, steps, look, &mut |mut block| {
                 block.series.iter_mut().for_each(|s| s.forget_name(delayed));
                 sink(block)
             });

@@ -4,7 +4,10 @@
 //! time are an error. Info series themselves are passed through.
 
 use super::{
-    Block, Eval, Outcome, Sample, Series, Value, matching::braces, rows::Rows, select::Wanted,
+    Block, Eval, Outcome, Sample, Series, Value,
+    matching::braces,
+    rows::Rows,
+    select::{Look, Wanted},
 };
 use crate::{
     ast::Extension,
@@ -95,7 +98,11 @@ impl Eval<'_> {
             self.ctx,
         )?;
         let batches = prepared.batches(0, self.ctx)?;
-        self.select_from(&select, &batches, steps, Wanted::TimeMs, &mut |block| {
+        let look = Look {
+            wanted: Wanted::TimeMs,
+            lookback_ms: self.rules.lookback_ms,
+        };
+        self.select_from(&select, &batches, steps, look, &mut |block| {
             if !block.histograms.is_empty() {
                 let is_histogram = |row: &usize| {
                     block

@@ -26,7 +26,7 @@ mod smooth;
 pub(crate) use binary::scalar_operation;
 pub(crate) use block::{Block, GroupKeys, META_LABELS, Sample, Series, Value};
 pub(crate) use memory::Memory;
-pub(crate) use rows::merge_equal;
+pub(crate) use rows::{merge_equal, same_labels};
 
 use crate::{
     error::QueryError,

@@ -27,8 +27,6 @@ pub(super) struct Pairing<'a> {
     results: HashMap<(Option<usize>, Option<usize>), Paired>,
     /// The row of the "one" side in each group, at the current step.
     one_of: Vec<Option<usize>>,
-    /// Groups with a row of the "many" side at the current step.
-    has_many: Vec<bool>,
     matched: Vec<bool>,
     seen: HashSet<(usize, LabelHash)>,
     last_note: Option<Note>,
@@ -57,7 +55,6 @@ impl<'a> Pairing<'a> {
             rows: Rows::new(many.steps, &operation.eval.memory),
             results: HashMap::new(),
             one_of: vec![None; groups.count],
-            has_many: vec![false; groups.count],
             matched: vec![false; groups.count],
             seen: HashSet::new(),
             last_note: None,
@@ -77,8 +74,19 @@ impl<'a> Pairing<'a> {
     }
 
     fn step(&mut self, step: usize) -> Outcome<()> {
+        // Prometheus fills by position after the sides have been swapped: `group_right` does not turn these round.
+        let matching = self.operation.matching;
+        let (fill_many, fill_one) = (matching.fill_left, matching.fill_right);
+        if fill_many.is_none() && fill_one.is_none() {
+            let is_empty = |block: &Block| {
+                (0..block.len()).all(|row| matches!(block.sample(row, step), Sample::Absent))
+            };
+            // Nothing matches, and Prometheus does not look for duplicates either.
+            if is_empty(self.many) || is_empty(self.one) {
+                return Ok(());
+            }
+        }
         self.one_of.fill(None);
-        self.has_many.fill(false);
         self.matched.fill(false);
         self.seen.clear();
         let groups = self.groups;
@@ -92,16 +100,10 @@ impl<'a> Pairing<'a> {
             }
             self.one_of[*group] = Some(row);
         }
-        // Prometheus fills by position after the sides have been swapped: `group_right` does not turn these round.
-        let (fill_many, fill_one) = (
-            self.operation.matching.fill_left,
-            self.operation.matching.fill_right,
-        );
         for (row, group) in groups.lhs.iter().enumerate() {
             if matches!(self.many.sample(row, step), Sample::Absent) {
                 continue;
             }
-            self.has_many[*group] = true;
             let partner = self.one_of[*group];
             if partner.is_some() || fill_one.is_some() {
                 self.pair(Some(row), partner, *group, step)?;
@@ -110,7 +112,8 @@ impl<'a> Pairing<'a> {
         if fill_many.is_some() {
             for (row, group) in groups.rhs.iter().enumerate() {
                 let present = self.one_of[*group] == Some(row);
-                if present && !self.has_many[*group] {
+                // A partner that could not be combined with is none.
+                if present && !self.matched[*group] {
                     self.pair(None, Some(row), *group, step)?;
                 }
             }

@@ -61,7 +61,7 @@ impl Rows {
     }
 }
 
-pub(super) fn same_labels() -> QueryError {
+pub(crate) fn same_labels() -> QueryError {
     QueryError::Execution("vector cannot contain metrics with the same labelset".to_owned())
 }
 

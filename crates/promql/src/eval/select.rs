@@ -28,6 +28,13 @@ pub(super) enum Wanted {
     TimeMs,
 }
 
+/// How to look for a sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) wanted: Wanted,
+    pub(super) lookback_ms: i64,
+}
+
 /// How many cells a tile should have: it stays in the second-level cache.
 const TILE_CELLS: usize = 64 << 10;
 
@@ -43,7 +50,11 @@ impl Eval<'_> {
         if select.extension == Extension::Smoothed {
             return self.stream_smoothed(select, span, &batches, steps, sink);
         }
-        self.select_from(select, &batches, steps, Wanted::Value, sink)
+        let look = Look {
+            wanted: Wanted::Value,
+            lookback_ms: self.rules.lookback_ms,
+        };
+        self.select_from(select, &batches, steps, look, sink)
     }
 
     /// Looks into `batches` as `select` says.
@@ -52,10 +63,13 @@ impl Eval<'_> {
         select: &Select,
         batches: &[Arc<dyn Batch>],
         steps: Steps,
-        wanted: Wanted,
+        look: Look,
         sink: &mut Sink<'_>,
     ) -> Outcome<()> {
-        let lookback_ms = self.rules.lookback_ms;
+        let Look {
+            wanted,
+            lookback_ms,
+        } = look;
         let references: Vec<i64> = steps.times_ms().map(|t| select.reference_ms(t)).collect();
         let (Some(first), Some(last)) = (references.first(), references.last()) else {
             return Ok(());

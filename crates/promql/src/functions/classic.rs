@@ -15,7 +15,7 @@ use crate::{
     plan::{Call, Kind, Node, Steps},
     span::Span,
 };
-use narthex_model::{LabelHash, LabelSet};
+use narthex_model::{LabelHash, LabelSet, cell};
 use std::collections::HashMap;
 
 /// The arguments of a call by their role.
@@ -84,6 +84,7 @@ pub(crate) fn evaluate(
     let mut result = Block::new(steps.count);
     let mut rows: HashMap<(usize, u64), usize> = HashMap::new();
     let mut list: Vec<Bucket> = Vec::new();
+    let mut clash = false;
     for step in 0..steps.count {
         let time_ms = steps.time_ms(step);
         let values: Vec<f64> = scalars.iter().map(|(values, _)| values[step]).collect();
@@ -135,6 +136,8 @@ pub(crate) fn evaluate(
                     series.forget_name(delayed);
                     result.add_row(series)
                 });
+                // The same quantile asked for twice.
+                clash |= !cell::is_absent(result.row(row)[step]);
                 result.set(row, step, Value::Float(value));
             };
             let note_name = group.name.as_str();
@@ -182,6 +185,9 @@ pub(crate) fn evaluate(
                 }
             }
         }
+    }
+    if clash {
+        return Err(crate::eval::same_labels());
     }
     crate::eval::merge_equal(result)
 }

@@ -6,17 +6,17 @@ use super::FunctionId;
 use crate::date::Date;
 
 /// Returns the function of seconds since the epoch that `id` names.
-pub(crate) fn part(id: FunctionId) -> Option<fn(i64) -> f64> {
+pub(crate) fn part(id: FunctionId) -> Option<fn(f64) -> f64> {
     use FunctionId as F;
     Some(match id {
-        F::DaysInMonth => |s| number(Date::of(s).days_in_month()),
-        F::DayOfMonth => |s| number(Date::of(s).day),
-        F::DayOfWeek => |s| number(Date::of(s).weekday()),
-        F::DayOfYear => |s| number(Date::of(s).day_of_year()),
-        F::Hour => |s| number(Date::of(s).clock().0),
-        F::Minute => |s| number(Date::of(s).clock().1),
-        F::Month => |s| number(Date::of(s).month),
-        F::Year => |s| number(Date::of(s).year),
+        F::DaysInMonth => |s| number(Date::of_float(s).days_in_month()),
+        F::DayOfMonth => |s| number(Date::of_float(s).day),
+        F::DayOfWeek => |s| number(Date::of_float(s).weekday()),
+        F::DayOfYear => |s| number(Date::of_float(s).day_of_year()),
+        F::Hour => |s| number(Date::of_float(s).clock().0),
+        F::Minute => |s| number(Date::of_float(s).clock().1),
+        F::Month => |s| number(Date::of_float(s).month),
+        F::Year => |s| number(Date::of_float(s).year),
         _ => return None,
     })
 }

@@ -144,6 +144,11 @@ impl Builder {
             }
             Expr::Binary(b) => {
                 let trims = matches!(b.op, BinaryOp::TrimUpper | BinaryOp::TrimLower);
+                if trims && expr.value_type() == ValueType::Scalar {
+                    let op = crate::fmt::quote(b.op.as_str());
+                    let text = format!("operator {op} not allowed for Scalar operations");
+                    return Err(QueryError::Execution(text));
+                }
                 let inner = Context {
                     function: None,
                     grouping: None,

@@ -201,3 +201,51 @@ binary >
 "
     );
 }
+
+#[test]
+fn odd_cases_are_as_in_prometheus() {
+    let engine = engine(|_| {});
+    let answer = |query: &str| match ask(&engine, query) {
+        Ok(result) => text(&result),
+        Err(error) => format!("error: {error}"),
+    };
+    // A pinned time is taken as it is, but an offset still hides what comes after it.
+    assert_eq!(
+        answer("timestamp(down offset 2m @ 600)"),
+        "{job=\"a\"} Float(480.0)\n"
+    );
+    assert_eq!(
+        answer("timestamp(down offset -2m @ 300)"),
+        "{job=\"a\"} Float(300.0)\n"
+    );
+    // Seconds beyond 64 bits wrap around.
+    assert_eq!(
+        answer("year(down / 0)"),
+        "{job=\"a\"} Float(292277026596.0)\n"
+    );
+    assert_eq!(answer("month(down / 0)"), "{job=\"a\"} Float(12.0)\n");
+    assert_eq!(
+        answer("time() </ 1"),
+        "error: operator \"</\" not allowed for Scalar operations"
+    );
+    // Nothing to match on one side: duplicates on the other do not matter.
+    assert_eq!(answer("gone + on () up"), "");
+    // Floats cannot be trimmed, also where all of them are there.
+    assert_eq!(answer("1 </ up"), "");
+    assert_eq!(
+        answer("histogram_quantiles(label_replace(up, 'le', '+Inf', '', ''), 'q', 0.5, 0.5)"),
+        "error: vector cannot contain metrics with the same labelset"
+    );
+    // Of equal notes the outermost one's place is told.
+    let notes = ask(
+        &engine,
+        "quantile(scalar(gone), up) + quantile(-3, quantile(-3, up))",
+    )
+    .unwrap();
+    assert_eq!(notes.warnings.len(), 2);
+    assert!(
+        notes.warnings[1].ends_with("got -3 (1:39)"),
+        "{:?}",
+        notes.warnings
+    );
+}
