@@ -217,6 +217,7 @@ mod tests {
         assert_eq!(result(body).unwrap()[0]["value"][1], "2");
         for body in [
             &br#"{"status":"error","errorType":"bad_data","error":"x"}"#[..],
+            br#"{"status":"error","data":{"resultType":"vector","result":[]}}"#,
             br#"{"status":"success","data":{}}"#,
             b"404 page not found",
         ] {

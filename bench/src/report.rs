@@ -130,7 +130,7 @@ fn figures(scenario: &Scenario, outcome: &Outcome) -> Vec<Figure> {
             ms(recovery.all_scraped),
         ),
         fact(
-            "scrapes lost before the crash",
+            "scrapes answered and not stored at kill -9",
             "",
             recovery.answered.saturating_sub(recovery.stored) as f64,
         ),

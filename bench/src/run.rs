@@ -24,6 +24,8 @@ use std::{
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// Time between two readings of the figures.
 const TICK: Duration = Duration::from_secs(1);
+/// Time for the fleet to finish with a server that was killed.
+const SETTLE: Duration = Duration::from_millis(200);
 /// What the restart is judged by: all targets, a sum that is exact because its terms are whole numbers.
 const PAST: &str = "sum(http_server_requests_00_total)";
 /// One server's run.
@@ -251,8 +253,11 @@ impl<'a> Run<'a> {
         let expected = query::number(&self.server, PAST, Some(past_ms))?
             .ok_or_else(|| query::wrong(&self.server, PAST, "with nothing"))?;
         let crash_ms = now_ms();
-        self.server.crash_and_restart()?;
-        let started = Instant::now();
+        self.server.crash();
+        // What it had asked for is still being answered.
+        thread::sleep(SETTLE);
+        let (started, start_ms) = (Instant::now(), now_ms());
+        self.server.restart()?;
         self.server.wait_ready(START_LIMIT)?;
         let ready = started.elapsed();
         let correct = self
@@ -268,11 +273,11 @@ impl<'a> Run<'a> {
         let fleet = &self.fleet;
         let limit = START_LIMIT + interval * 2;
         let all_ms = self.server.wait("scrape every target", limit, |_| {
-            fleet.with_answers(|answers| nth_target_ms(answers, targets, crash_ms, targets))
+            fleet.with_answers(|answers| nth_target_ms(answers, targets, start_ms, targets))
         })?;
-        let first_ms = fleet.with_answers(|answers| nth_target_ms(answers, targets, crash_ms, 1));
+        let first_ms = fleet.with_answers(|answers| nth_target_ms(answers, targets, start_ms, 1));
         let first_ms = first_ms.unwrap_or(all_ms);
-        let since = |at_ms: i64| Duration::from_millis((at_ms - crash_ms).unsigned_abs());
+        let since = |at_ms: i64| Duration::from_millis((at_ms - start_ms).unsigned_abs());
         let in_time =
             |answer: &&Answer| answer.at_ms > crash_ms - counted && answer.at_ms <= crash_ms;
         let answered = fleet.with_answers(|answers| answers.iter().filter(in_time).count() as u64);

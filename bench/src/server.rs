@@ -190,13 +190,17 @@ impl RunningServer {
         })
     }
 
-    /// Kills it with `kill -9` and starts it again on the same data and port.
+    /// Kills it with `kill -9`.
+    pub(crate) fn crash(&mut self) {
+        self.group.kill();
+    }
+
+    /// Starts it again on the same data and port.
     ///
     /// # Errors
     ///
     /// When it cannot be started.
-    pub(crate) fn crash_and_restart(&mut self) -> Result<(), BenchError> {
-        self.group.kill();
+    pub(crate) fn restart(&mut self) -> Result<(), BenchError> {
         self.group = launch(&self.spec, self.dir.path(), self.address)?;
         Ok(())
     }

@@ -83,6 +83,7 @@ fn five_seconds_of_prometheus_give_a_table_and_a_record() {
     assert!(
         figure("after kill -9 until the past is answered") >= figure("after kill -9 until ready")
     );
+    assert!(figure("after kill -9 until the first scrape") >= figure("after kill -9 until ready"));
     let before = &server["before_the_crash"];
     let (answered, stored) = (&before["scrapes_answered"], &before["scrapes_stored"]);
     let off = answered.as_f64().expect("a number") - stored.as_f64().expect("a number");
