@@ -3,6 +3,8 @@
 //! `cargo bench -p narthex-promql --bench query`: 850 targets of 360 counters, sampled every 15 s. Reading a tile is a
 //! copy. Each figure is the best of five, in nanoseconds a series and step.
 
+#![allow(missing_docs, clippy::print_stdout)]
+
 use narthex_model::{
     LabelHash, LabelSet, METRIC_NAME,
     metadata::Family,

@@ -286,19 +286,15 @@ impl Eval<'_> {
             scalars.push((self.scalar(node, steps)?, node.span));
         }
         let input = self.collect(request.vector, steps)?;
-        let delayed = self.rules.delayed_name_removal;
+        let classic = classic::Classic {
+            function: call.function,
+            label: request.label,
+            scalars: &scalars,
+            span: request.vector.span,
+            delayed: self.rules.delayed_name_removal,
+        };
         let mut notes = |note: Note, time_ms: i64| self.notes().add_at(note, time_ms);
-        let block = classic::evaluate(
-            call.function,
-            request.label,
-            &scalars,
-            &input,
-            request.vector.span,
-            steps,
-            delayed,
-            &mut notes,
-        )?;
-        sink(self.charge(block)?)
+        sink(self.charge(classic.evaluate(&input, steps, &mut notes)?)?)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
 use narthex_model::{
     Histogram,
     cell::{self, ABSENT, Cell},
-    storage::{Batch, Layout, Tile, TimeRange},
+    storage::{Batch, LastCell, Layout, Tile, TimeRange},
 };
 use std::{ops::Range, sync::Arc};
 
@@ -76,6 +76,10 @@ impl Eval<'_> {
         };
         // Open to the left: a sample exactly the lookback ago is too old.
         let range = TimeRange::new(first.saturating_sub(lookback_ms).saturating_add(1), *last);
+        // Without its buckets, a histogram depends on the one before it.
+        if steps.count == 1 && !select.stats_only {
+            return self.newest_of(batches, range, wanted, sink);
+        }
         let mut tile = Tile::default();
         for batch in batches {
             self.for_chunks(batch, range, steps.count, |eval, chunk| {
@@ -96,6 +100,44 @@ impl Eval<'_> {
                     );
                 }
                 block.drop_empty_rows();
+                if block.len() == 0 {
+                    Ok(())
+                } else {
+                    sink(eval.charge(block)?)
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Looks at one instant: a store finds the newest cells faster than it decodes all.
+    fn newest_of(
+        &self,
+        batches: &[Arc<dyn Batch>],
+        range: TimeRange,
+        wanted: Wanted,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
+        let mut found: Vec<Option<LastCell>> = Vec::new();
+        for batch in batches {
+            self.for_chunks(batch, range, 1, |eval, chunk| {
+                let count = chunk.len() as u64;
+                let bytes = count * size_of::<Option<LastCell>>() as u64;
+                let _hold = eval.memory.take(count, bytes)?;
+                found.clear();
+                batch.last(chunk, range, &mut found, eval.ctx)?;
+                eval.memory.count_read(count);
+                let mut block = Block::new(1);
+                block.dense = true;
+                for (series, last) in stored(batch, chunk).into_iter().zip(&found) {
+                    let Some(last) = last.as_ref().filter(|last| !cell::is_stale(last.cell)) else {
+                        continue;
+                    };
+                    let value = one_cell(last, wanted, &mut block);
+                    block.dense &= cell::is_float(value);
+                    block.cells.push(value);
+                    block.series.push(series);
+                }
                 if block.len() == 0 {
                     Ok(())
                 } else {
@@ -171,6 +213,21 @@ pub(super) fn windows(times_ms: &[i64], references: &[i64], width_ms: i64) -> Ve
         from..to.max(from)
     };
     references.iter().map(window).collect()
+}
+
+/// Returns what is wanted of a sample.
+fn one_cell(last: &LastCell, wanted: Wanted, block: &mut Block) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
+    let float = |ms: i64| ms as f64;
+    match (wanted, &last.histogram) {
+        (Wanted::Value | Wanted::TimeMs, Some(histogram)) => {
+            block.add_histogram(Arc::clone(histogram))
+        }
+        (Wanted::Value, None) => last.cell,
+        (Wanted::Time, _) => float(last.time_ms) / 1000.0,
+        (Wanted::TimeMs, None) => float(last.time_ms),
+        (Wanted::StartTime, _) => float(last.start_time_ms) / 1000.0,
+    }
 }
 
 /// Appends one row: for each window the newest sample in it.

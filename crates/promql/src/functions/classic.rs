@@ -65,131 +65,146 @@ struct Group {
     native: Option<usize>,
 }
 
-/// Evaluates the function for all steps.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the call's parts and the usual surroundings"
-)]
-pub(crate) fn evaluate(
-    id: FunctionId,
-    label: Option<&str>,
-    scalars: &[(Vec<f64>, Span)],
-    input: &Block,
-    span: Span,
-    steps: Steps,
-    delayed: bool,
-    note: &mut dyn FnMut(Note, i64),
-) -> Result<Block, QueryError> {
-    let (groups, bad_labels) = groups(input, delayed);
-    let mut result = Block::new(steps.count);
-    let mut rows: HashMap<(usize, u64), usize> = HashMap::new();
-    let mut list: Vec<Bucket> = Vec::new();
-    let mut clash = false;
-    for step in 0..steps.count {
-        let time_ms = steps.time_ms(step);
-        let values: Vec<f64> = scalars.iter().map(|(values, _)| values[step]).collect();
-        if id != FunctionId::HistogramFraction {
-            for (q, (_, span)) in values.iter().zip(scalars) {
-                if !(0.0..=1.0).contains(q) {
-                    note(Note::invalid_quantile(*q, *span), time_ms);
-                }
-            }
-        }
-        for (row, text) in &bad_labels {
-            if matches!(input.sample(*row, step), Sample::Float(_)) {
-                let name = if delayed {
-                    input.series[*row].metric_name()
-                } else {
-                    String::new()
-                };
-                note(Note::bad_bucket_label(&name, text, span), time_ms);
-            }
-        }
-        for (at, group) in groups.iter().enumerate() {
-            list.clear();
-            list.extend(group.rows.iter().filter_map(
-                |(row, upper)| match input.sample(*row, step) {
-                    Sample::Float(count) => Some(Bucket {
-                        upper: *upper,
-                        count,
-                    }),
-                    _ => None,
-                },
-            ));
-            let native = group.native.and_then(|row| match input.sample(row, step) {
-                Sample::Histogram(h) => Some(h),
-                _ => None,
-            });
-            if native.is_some() && !list.is_empty() {
-                note(
-                    Note::mixed_classic_native(if delayed { &group.name } else { "" }, span),
-                    time_ms,
-                );
-                continue;
-            }
-            let mut emit = |q: f64, value: f64| {
-                let row = *rows.entry((at, q.to_bits())).or_insert_with(|| {
-                    let mut series = group.series.clone();
-                    if let (FunctionId::HistogramQuantiles, Some(label)) = (id, label) {
-                        series = Series::new(series.labels().with(label, &open_metrics_float(q)));
-                    }
-                    series.forget_name(delayed);
-                    result.add_row(series)
-                });
-                // The same quantile asked for twice.
-                clash |= !cell::is_absent(result.row(row)[step]);
-                result.set(row, step, Value::Float(value));
-            };
-            let note_name = group.name.as_str();
+/// One of the three functions, called.
+pub(crate) struct Classic<'a> {
+    pub(crate) function: FunctionId,
+    pub(crate) label: Option<&'a str>,
+    /// The scalar arguments at all steps, and where they stand.
+    pub(crate) scalars: &'a [(Vec<f64>, Span)],
+    /// Where the vector stands.
+    pub(crate) span: Span,
+    /// Whether names are dropped at the end of the query only.
+    pub(crate) delayed: bool,
+}
+
+/// Takes notes and the times they are about.
+type TimedNotes<'n> = dyn FnMut(Note, i64) + 'n;
+
+impl Classic<'_> {
+    /// Evaluates the function for all steps.
+    pub(crate) fn evaluate(
+        &self,
+        input: &Block,
+        steps: Steps,
+        note: &mut TimedNotes<'_>,
+    ) -> Result<Block, QueryError> {
+        let (groups, bad_labels) = groups(input, self.delayed);
+        let mut result = Block::new(steps.count);
+        let mut rows: HashMap<(usize, u64), usize> = HashMap::new();
+        let mut found: Vec<(f64, f64)> = Vec::new();
+        for step in 0..steps.count {
+            let time_ms = steps.time_ms(step);
             let mut note = |n: Note| note(n, time_ms);
-            match (id, values.as_slice()) {
-                (FunctionId::HistogramFraction, [lower, upper, ..]) => {
-                    if let Some(h) = native {
-                        emit(
-                            0.0,
-                            native::fraction(*lower, *upper, h, note_name, span, &mut note),
-                        );
-                    } else if !list.is_empty() {
-                        emit(0.0, buckets::fraction(*lower, *upper, &mut list));
-                    }
+            let args: Vec<f64> = self
+                .scalars
+                .iter()
+                .map(|(values, _)| values[step])
+                .collect();
+            self.note_quantiles(&args, &mut note);
+            for (row, text) in &bad_labels {
+                if matches!(input.sample(*row, step), Sample::Float(_)) {
+                    let name = input.series[*row].metric_name();
+                    note(Note::bad_bucket_label(self.told(&name), text, self.span));
                 }
-                (FunctionId::HistogramFraction, _) => {}
-                (_, quantiles) => {
-                    for q in quantiles {
-                        if let Some(h) = native {
-                            emit(
-                                if quantiles.len() > 1 || label.is_some() {
-                                    *q
-                                } else {
-                                    0.0
-                                },
-                                native::quantile(*q, h, note_name, span, &mut note),
-                            );
-                        } else if !list.is_empty() {
-                            let mut list = list.clone();
-                            let (value, bent) = buckets::quantile(*q, &mut list);
-                            if let Some(bent) = bent {
-                                let name = if delayed { note_name } else { "" };
-                                note(Note::forced_monotonicity(name, bent, span));
-                            }
-                            emit(
-                                if quantiles.len() > 1 || label.is_some() {
-                                    *q
-                                } else {
-                                    0.0
-                                },
-                                value,
-                            );
-                        }
+            }
+            for (at, group) in groups.iter().enumerate() {
+                found.clear();
+                self.values(group, input, step, &args, &mut note, &mut found);
+                for (key, value) in &found {
+                    let row = *rows
+                        .entry((at, key.to_bits()))
+                        .or_insert_with(|| result.add_row(self.series(group, *key)));
+                    if !cell::is_absent(result.row(row)[step]) {
+                        // The same quantile asked for twice.
+                        return Err(crate::eval::same_labels());
                     }
+                    result.set(row, step, Value::Float(*value));
                 }
             }
         }
+        crate::eval::merge_equal(result)
     }
-    if clash {
-        return Err(crate::eval::same_labels());
+
+    /// Without delay, names are gone by the time notes are made.
+    fn told<'n>(&self, name: &'n str) -> &'n str {
+        if self.delayed { name } else { "" }
     }
-    crate::eval::merge_equal(result)
+
+    fn note_quantiles(&self, args: &[f64], note: &mut dyn FnMut(Note)) {
+        if self.function == FunctionId::HistogramFraction {
+            return;
+        }
+        for (q, (_, span)) in args.iter().zip(self.scalars) {
+            if !(0.0..=1.0).contains(q) {
+                note(Note::invalid_quantile(*q, *span));
+            }
+        }
+    }
+
+    /// Returns the series of a group's result; `q` is the quantile if it is to be named.
+    fn series(&self, group: &Group, q: f64) -> Series {
+        let mut series = group.series.clone();
+        if let (FunctionId::HistogramQuantiles, Some(label)) = (self.function, self.label) {
+            series = Series::new(series.labels().with(label, &open_metrics_float(q)));
+        }
+        series.forget_name(self.delayed);
+        series
+    }
+
+    /// Appends a group's results at a step, each with the quantile that tells it from the others.
+    fn values(
+        &self,
+        group: &Group,
+        input: &Block,
+        step: usize,
+        args: &[f64],
+        note: &mut dyn FnMut(Note),
+        out: &mut Vec<(f64, f64)>,
+    ) {
+        let bucket = |(row, upper): &(usize, f64)| match input.sample(*row, step) {
+            Sample::Float(count) => Some(Bucket {
+                upper: *upper,
+                count,
+            }),
+            _ => None,
+        };
+        let mut list: Vec<Bucket> = group.rows.iter().filter_map(bucket).collect();
+        let native = group.native.and_then(|row| match input.sample(row, step) {
+            Sample::Histogram(h) => Some(h),
+            _ => None,
+        });
+        let name = group.name.as_str();
+        if native.is_some() && !list.is_empty() {
+            note(Note::mixed_classic_native(self.told(name), self.span));
+            return;
+        }
+        if native.is_none() && list.is_empty() {
+            return;
+        }
+        if self.function == FunctionId::HistogramFraction {
+            let [lower, upper, ..] = args else { return };
+            let value = match native {
+                Some(h) => native::fraction(*lower, *upper, h, name, self.span, note),
+                None => buckets::fraction(*lower, *upper, &mut list),
+            };
+            out.push((0.0, value));
+            return;
+        }
+        for q in args {
+            let value = match native {
+                Some(h) => native::quantile(*q, h, name, self.span, note),
+                None => {
+                    let (value, bent) = buckets::quantile(*q, &mut list.clone());
+                    if let Some(bent) = bent {
+                        note(Note::forced_monotonicity(self.told(name), bent, self.span));
+                    }
+                    value
+                }
+            };
+            let key = if self.label.is_some() { *q } else { 0.0 };
+            out.push((key, value));
+        }
+    }
 }
 
 /// Sorts rows into groups; rows whose `le` is no number come back with its text.

@@ -33,25 +33,7 @@ pub(super) fn quantile(
     if !forward {
         buckets.reverse();
     }
-    let nothing = Bucket {
-        lower: 0.0,
-        upper: 0.0,
-        lower_inclusive: false,
-        upper_inclusive: false,
-        count: 0.0,
-    };
-    let (mut bucket, mut count, mut used) = (nothing, 0.0, 0);
-    for b in &buckets {
-        used += 1;
-        bucket = *b;
-        if b.count == 0.0 {
-            continue;
-        }
-        count += b.count;
-        if count >= rank {
-            break;
-        }
-    }
+    let (mut bucket, mut count, used) = reach(&buckets, rank);
     let custom = h.uses_custom_buckets();
     if custom {
         if bucket.lower == f64::NEG_INFINITY {
@@ -90,10 +72,39 @@ pub(super) fn quantile(
             note(Note::quantile_skewed_by_nan(name, span));
         }
     }
-    let fraction = rank / bucket.count;
-    if custom || (bucket.lower <= 0.0 && bucket.upper >= 0.0) {
+    interpolate(bucket, rank / bucket.count, custom)
+}
+
+/// Counts buckets until `rank` observations are reached: the last one, the count, and how many buckets it took.
+fn reach(buckets: &[Bucket], rank: f64) -> (Bucket, f64, usize) {
+    let nothing = Bucket {
+        lower: 0.0,
+        upper: 0.0,
+        lower_inclusive: false,
+        upper_inclusive: false,
+        count: 0.0,
+    };
+    let (mut bucket, mut count, mut used) = (nothing, 0.0, 0);
+    for b in buckets {
+        used += 1;
+        bucket = *b;
+        if b.count == 0.0 {
+            continue;
+        }
+        count += b.count;
+        if count >= rank {
+            break;
+        }
+    }
+    (bucket, count, used)
+}
+
+/// Returns the value below which a fraction of a bucket's observations is taken to be.
+fn interpolate(bucket: Bucket, fraction: f64, linear: bool) -> f64 {
+    if linear || (bucket.lower <= 0.0 && bucket.upper >= 0.0) {
         return bucket.lower + (bucket.upper - bucket.lower) * fraction;
     }
+    // Within an exponential bucket observations are taken to be spread evenly over the exponents.
     let (lower, upper) = (bucket.lower.abs().log2(), bucket.upper.abs().log2());
     if bucket.lower > 0.0 {
         (lower + (upper - lower) * fraction).exp2()

@@ -6,7 +6,8 @@
 use super::ParseError;
 use crate::{
     ast::{
-        AggregateExpr, AggregateOp, BinaryExpr, Call, Cardinality, Expr, ValueType, VectorSelector,
+        AggregateExpr, AggregateOp, BinaryExpr, BinaryOp, Call, Cardinality, Expr, ValueType,
+        VectorMatching, VectorSelector,
     },
     fmt::quote,
     functions::FunctionId,
@@ -133,38 +134,43 @@ impl Checker<'_> {
                 );
             }
         }
-        let fills = matching.fill_left.is_some() || matching.fill_right.is_some();
-        if lt != ValueType::Vector || rt != ValueType::Vector {
+        if lt == ValueType::Vector && rt == ValueType::Vector {
+            self.set_matching(op, &matching, span);
+            e.matching = Some(matching);
+        } else {
             if !matching.labels.is_empty() {
                 self.error(span, "vector matching only allowed between instant vectors");
             }
-            if fills {
+            if matching.fill_left.is_some() || matching.fill_right.is_some() {
                 self.error(
                     span,
                     "filling in missing series only allowed between instant vectors",
                 );
             }
-        } else {
-            if op.is_set() {
-                if matching.cardinality != Cardinality::ManyToMany {
-                    let op = quote(op.as_str());
-                    self.error(span, &format!("no grouping allowed for {op} operation"));
-                    self.error(span, "set operations must always be many-to-many");
-                }
-                if fills {
-                    self.error(
-                        span,
-                        "filling in missing series not allowed for set operators",
-                    );
-                }
-            }
-            e.matching = Some(matching);
         }
         if op.is_set() && (lt == ValueType::Scalar || rt == ValueType::Scalar) {
             let op = quote(op.as_str());
             self.error(
                 span,
                 &format!("set operator {op} not allowed in binary scalar expression"),
+            );
+        }
+    }
+
+    /// Checks what set operators do not allow.
+    fn set_matching(&mut self, op: BinaryOp, matching: &VectorMatching, span: Span) {
+        if !op.is_set() {
+            return;
+        }
+        if matching.cardinality != Cardinality::ManyToMany {
+            let op = quote(op.as_str());
+            self.error(span, &format!("no grouping allowed for {op} operation"));
+            self.error(span, "set operations must always be many-to-many");
+        }
+        if matching.fill_left.is_some() || matching.fill_right.is_some() {
+            self.error(
+                span,
+                "filling in missing series not allowed for set operators",
             );
         }
     }

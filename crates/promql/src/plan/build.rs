@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{
     ast::{
-        At, DurationExpr, Expr, Extension, MatrixSelector, SubqueryExpr, ValueType, VectorSelector,
+        AggregateExpr, At, BinaryExpr, DurationExpr, Expr, Extension, MatrixSelector, SubqueryExpr,
+        ValueType, VectorSelector,
     },
     error::QueryError,
     fmt::quote_bytes,
@@ -107,41 +108,7 @@ impl Builder {
             Expr::Vector(v) => Kind::Select(self.select(v, context)?),
             Expr::Matrix(m) => Kind::Window(self.window(m, context)?),
             Expr::Subquery(s) => Kind::Subquery(self.subquery(s, context)?),
-            Expr::Aggregate(a) => {
-                let mut grouping: Vec<Box<str>> =
-                    a.grouping.iter().map(|name| name.as_str().into()).collect();
-                grouping.sort_unstable();
-                grouping.dedup();
-                let hint = Grouping {
-                    without: a.without,
-                    names: grouping.clone(),
-                };
-                let inner = Context {
-                    function: Some(a.op.as_str()),
-                    grouping: Some(hint),
-                    ..context.clone()
-                };
-                let input = self.node(&a.expr, &inner)?;
-                let param = a
-                    .param
-                    .as_ref()
-                    .map(|param| self.node(param, context))
-                    .transpose()?;
-                let (op, without, span) = (a.op, a.without, a.span);
-                if op == AggregateOp::CountValues {
-                    check_label(a.param.as_ref(), |quoted| {
-                        format!("invalid label name {quoted}")
-                    })?;
-                }
-                Kind::Aggregate(Box::new(Aggregate {
-                    op,
-                    input,
-                    param,
-                    without,
-                    grouping,
-                    span,
-                }))
-            }
+            Expr::Aggregate(a) => Kind::Aggregate(Box::new(self.aggregate(a, context)?)),
             Expr::Binary(b) => {
                 let trims = matches!(b.op, BinaryOp::TrimUpper | BinaryOp::TrimLower);
                 if trims && expr.value_type() == ValueType::Scalar {
@@ -149,22 +116,7 @@ impl Builder {
                     let text = format!("operator {op} not allowed for Scalar operations");
                     return Err(QueryError::Execution(text));
                 }
-                let inner = Context {
-                    function: None,
-                    grouping: None,
-                    needs_buckets: context.needs_buckets || trims,
-                    ..context.clone()
-                };
-                let (lhs, rhs) = (self.node(&b.lhs, &inner)?, self.node(&b.rhs, &inner)?);
-                let (op, return_bool) = (b.op, b.return_bool);
-                let matching = b.matching.clone().unwrap_or_default();
-                Kind::Binary(Box::new(Binary {
-                    op,
-                    lhs,
-                    rhs,
-                    matching,
-                    return_bool,
-                }))
+                Kind::Binary(Box::new(self.binary(b, trims, context)?))
             }
             Expr::Call(c) => return self.call(expr, c, context),
         };
@@ -175,6 +127,77 @@ impl Builder {
         })
     }
 
+    fn aggregate(&mut self, a: &AggregateExpr, context: &Context) -> Result<Aggregate, QueryError> {
+        let mut grouping: Vec<Box<str>> =
+            a.grouping.iter().map(|name| name.as_str().into()).collect();
+        grouping.sort_unstable();
+        grouping.dedup();
+        let hint = Grouping {
+            without: a.without,
+            names: grouping.clone(),
+        };
+        let inner = Context {
+            function: Some(a.op.as_str()),
+            grouping: Some(hint),
+            ..context.clone()
+        };
+        let input = self.node(&a.expr, &inner)?;
+        let param = a
+            .param
+            .as_ref()
+            .map(|param| self.node(param, context))
+            .transpose()?;
+        if a.op == AggregateOp::CountValues {
+            check_label(a.param.as_ref(), |quoted| {
+                format!("invalid label name {quoted}")
+            })?;
+        }
+        Ok(Aggregate {
+            op: a.op,
+            input,
+            param,
+            without: a.without,
+            grouping,
+            span: a.span,
+        })
+    }
+
+    fn binary(
+        &mut self,
+        b: &BinaryExpr,
+        trims: bool,
+        context: &Context,
+    ) -> Result<Binary, QueryError> {
+        let inner = Context {
+            function: None,
+            grouping: None,
+            needs_buckets: context.needs_buckets || trims,
+            ..context.clone()
+        };
+        Ok(Binary {
+            op: b.op,
+            lhs: self.node(&b.lhs, &inner)?,
+            rhs: self.node(&b.rhs, &inner)?,
+            matching: b.matching.clone().unwrap_or_default(),
+            return_bool: b.return_bool,
+        })
+    }
+
+    /// Returns the value of a call that the times of the query alone decide.
+    fn constant(&self, function: FunctionId) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
+        let seconds = |ms: i64| Some(ms as f64 / 1000.0);
+        match function {
+            FunctionId::Start => seconds(self.start_ms),
+            FunctionId::End => seconds(self.end_ms),
+            FunctionId::Range => seconds(self.end_ms.saturating_sub(self.start_ms)),
+            FunctionId::Step if self.start_ms == self.end_ms => Some(0.0),
+            FunctionId::Step => seconds(self.step_ms),
+            FunctionId::Pi => Some(std::f64::consts::PI),
+            _ => None,
+        }
+    }
+
     fn call(
         &mut self,
         expr: &Expr,
@@ -182,19 +205,8 @@ impl Builder {
         context: &Context,
     ) -> Result<Node, QueryError> {
         let function = call.function.id;
-        #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
-        let seconds = |ms: i64| ms as f64 / 1000.0;
-        let constant = match function {
-            FunctionId::Start => Some(seconds(self.start_ms)),
-            FunctionId::End => Some(seconds(self.end_ms)),
-            FunctionId::Range => Some(seconds(self.end_ms - self.start_ms)),
-            FunctionId::Step if self.start_ms == self.end_ms => Some(0.0),
-            FunctionId::Step => Some(seconds(self.step_ms)),
-            FunctionId::Pi => Some(std::f64::consts::PI),
-            _ => None,
-        };
         let (span, value_type) = (expr.span(), expr.value_type());
-        if let Some(value) = constant {
+        if let Some(value) = self.constant(function) {
             return Ok(Node {
                 kind: Kind::Number(value),
                 span,

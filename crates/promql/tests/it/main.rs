@@ -1,5 +1,7 @@
 //! Integration tests of the query engine.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
 mod engine;
 mod fuzz;
 mod generate;
