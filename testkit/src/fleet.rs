@@ -38,7 +38,7 @@ impl Target {
         let mut rng = SplitMix64::new((index as u64) << 32 | generation as u64);
         let service = index % 50;
         let pod = format!("{:08x}-{index:05}", rng.next_u64() as u32);
-        let node = format!("node-{:03}", index % 97);
+        let node = format!("n{:03}", index % 97);
         let common = format!(
             "cluster=\"prod\",namespace=\"team-{:02}\",service=\"svc-{service:02}\",pod=\"{pod}\",node=\"{node}\"",
             service % 12
@@ -122,7 +122,7 @@ fn prefix(at: usize, kind: Kind, common: &str) -> String {
     };
     match kind {
         Kind::Counter => {
-            let name = format!("http_requests_{:02}_total", at / 14);
+            let name = format!("http_server_requests_{:02}_total", at / 14);
             let head = if at.is_multiple_of(14) {
                 head(&name, "counter")
             } else {
@@ -131,7 +131,7 @@ fn prefix(at: usize, kind: Kind, common: &str) -> String {
             let route = at % 14;
             let code = [200, 201, 404, 500][route % 4];
             format!(
-                "{head}{name}{{{common},method=\"GET\",route=\"/v1/r{route:02}\",code=\"{code}\",version=\"1.4.2\"}} "
+                "{head}{name}{{{common},method=\"GET\",route=\"/api/v1/r{route:02}\",code=\"{code}\",version=\"1.4.2\"}} "
             )
         }
         Kind::Bucket { first } => {
