@@ -8,6 +8,8 @@ SHELL := /bin/bash
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ADDRESS ?= 127.0.0.1:9090
 DATA ?= ./data
+# What `make bench` passes on; nothing means a short comparison with whatever peers are installed.
+ARGS ?=
 # How many times the usual iterations a soak runs.
 SCALE ?= 50
 
@@ -27,8 +29,9 @@ soak: ## run the tests with many more iterations (SCALE=50)
 	@.ci/need test
 	NARTHEX_TEST_SCALE=$(SCALE) cargo test --workspace --locked --profile iterate --no-fail-fast
 
-bench: ## run a short benchmark and write its report
-	cargo run --release --locked -p narthex-bench --
+bench: ## run a short benchmark and write its report (ARGS="--help" for more)
+	cargo build --release --locked -p narthex -p narthex-bench
+	$(TARGET)/release/narthex-bench $(ARGS)
 
 fmt: ## format the sources
 	cargo fmt --all
