@@ -156,7 +156,8 @@ pub(super) fn time_of_last(window: &Window<'_>) -> Option<Value> {
     last.into_iter()
         .flatten()
         .max()
-        .map(|ms| Value::Float(seconds(*ms)))
+        // As in Prometheus, the epoch where samples are older.
+        .map(|ms| Value::Float(seconds((*ms).max(0))))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]

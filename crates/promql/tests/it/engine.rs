@@ -228,6 +228,10 @@ fn odd_cases_are_as_in_prometheus() {
         answer("time() </ 1"),
         "error: operator \"</\" not allowed for Scalar operations"
     );
+    assert_eq!(
+        answer("ts_of_last_over_time(vector(1)[1m:30s] @ -60)"),
+        "{} Float(0.0)\n"
+    );
     // Nothing to match on one side: duplicates on the other do not matter.
     assert_eq!(answer("gone + on () up"), "");
     // Floats cannot be trimmed, also where all of them are there.
