@@ -145,35 +145,6 @@ impl Inner {
             }
         }
     }
-
-    /// Sets the gauges.
-    fn show_state(&self) {
-        let index = self.head.index();
-        let (series, strips) = (index.series(), index.strips());
-        drop(index);
-        let mut bytes = 0;
-        let mut range: Option<TimeRange> = None;
-        for strip in &strips {
-            let state = strip.lock();
-            bytes += state.heap_bytes();
-            range = hull(range, state.time_range());
-        }
-        self.metrics.head_series.set(series as f64);
-        self.metrics.head_strips.set(strips.len() as f64);
-        self.metrics.head_bytes.set(bytes as f64);
-        if let Some(range) = range {
-            self.metrics.head_min_time.set(range.min_ms as f64);
-            self.metrics.head_max_time.set(range.max_ms as f64);
-        }
-        let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
-        self.metrics.blocks_loaded.set(blocks.all().len() as f64);
-        self.metrics.blocks_bytes.set(blocks.bytes() as f64);
-        drop(blocks);
-        self.metrics.wal_bytes.set(self.wal.len_bytes() as f64);
-        self.metrics
-            .poisoned
-            .set(f64::from(u8::from(self.wal.poisoned().is_some())));
-    }
 }
 
 fn hull(a: Option<TimeRange>, b: Option<TimeRange>) -> Option<TimeRange> {

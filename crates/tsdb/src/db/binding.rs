@@ -56,7 +56,7 @@ impl Binding for DbBinding {
             .bound
             .as_mut()
             .expect("a binding is bound between calls");
-        let ticket = inner.wal.ticket(|| inner.head.families())?;
+        let ticket = inner.wal.ticket(&inner.head)?;
         let sharing = bound.strip.has_shared().then(|| inner.head.sharing());
         let mut others = if sharing.is_some() {
             values_of_others(bound, frame)
@@ -83,6 +83,7 @@ impl Binding for DbBinding {
         drop(sharing);
         bound.new_families.clear();
         keep_exemplars(inner, &self.schema, frame);
+        inner.metrics.rows_appended.inc();
         inner.count(outcome);
         Ok(outcome)
     }

@@ -179,17 +179,19 @@ impl FlushJob {
         };
         let mut axes: HashMap<Axis, Vec<LooseColumn>> = HashMap::new();
         for column in state.loose.columns() {
-            let Some(series) = state.loose.series(column) else {
-                continue;
-            };
             let mut by_window: BTreeMap<i64, LooseColumn> = BTreeMap::new();
-            series.visit(flushed.loose, mark.loose, |time_ms, value, start_ms| {
-                let window = time_ms.div_euclid(self.window_ms);
-                by_window
-                    .entry(window)
-                    .or_insert_with(|| LooseColumn::new(column))
-                    .push(time_ms, value, start_ms);
-            });
+            state.loose.visit(
+                column,
+                flushed.loose,
+                mark.loose,
+                |time_ms, value, start_ms| {
+                    let window = time_ms.div_euclid(self.window_ms);
+                    by_window
+                        .entry(window)
+                        .or_insert_with(|| LooseColumn::new(column))
+                        .push(time_ms, value, start_ms);
+                },
+            );
             for (window, mut column) in by_window {
                 let times_ms = std::mem::take(&mut column.times_ms);
                 axes.entry(Axis { window, times_ms })

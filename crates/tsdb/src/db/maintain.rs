@@ -11,7 +11,7 @@ use super::{
 use crate::{
     block::{Block, BlockMeta},
     error::{TsdbError, io_error},
-    head::strip::Strip,
+    head::strip::{Strip, StripState},
     wal::StripMark,
 };
 use narthex_model::storage::TimeRange;
@@ -33,64 +33,112 @@ const WORK: Duration = Duration::from_millis(100);
 /// Loose samples of a strip that are due whatever their age.
 const LOOSE_DUE: usize = 1 << 20;
 
+/// Time between looks at all strips.
+const SCAN_MS: i64 = 10_000;
+
 /// What one call of `maintain` leaves to the next.
 #[derive(Default)]
 pub(super) struct Upkeep {
     job: Option<FlushJob>,
+    /// When strips were looked at, and when a job began.
+    last_scan_ms: Option<i64>,
     last_flush_ms: i64,
+    /// Encoded bytes that were due at the last look.
+    due_bytes: usize,
     /// Memory to be given back once no view before the moment lives.
     to_drop: Vec<(u64, Arc<Strip>, StripMark)>,
     /// Strips to be taken out of the index once no view before the moment lives.
     to_remove: Vec<(u64, Arc<Strip>)>,
     unique: u128,
-    calls: u64,
 }
 
 impl Inner {
     pub(super) fn maintain(&self, now_ms: i64) -> Result<(), TsdbError> {
         let mut upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
-        upkeep.calls += 1;
-        if upkeep.calls % 5 == 1 {
-            self.show_state();
-        }
         self.give_back(&mut upkeep);
-        if upkeep.job.is_none() {
-            upkeep.job = self.due_job(&mut upkeep, now_ms, false);
-        }
-        self.work(&mut upkeep, now_ms, WORK)?;
-        self.retire_idle(&mut upkeep, now_ms);
-        if upkeep.calls.is_multiple_of(10) {
+        // A clock that was set back must not stop the looks.
+        let looked = upkeep
+            .last_scan_ms
+            .is_some_and(|last_ms| (last_ms..last_ms + SCAN_MS).contains(&now_ms));
+        if !looked {
+            upkeep.last_scan_ms = Some(now_ms);
+            let due = self.scan(&mut upkeep, now_ms, false);
+            if upkeep.job.is_none() {
+                upkeep.job = self.begin_job(&mut upkeep, now_ms, due, false);
+            }
+            self.retire_idle(&mut upkeep, now_ms);
             self.keep_retention(now_ms)?;
         }
-        Ok(())
+        let budget = WORK * u32::try_from(1 + 4 * upkeep.due_bytes / DUE_BYTES).unwrap_or(u32::MAX);
+        self.work(&mut upkeep, now_ms, budget)
     }
 
     /// Writes everything held in memory into blocks, and gives the memory back.
     pub(super) fn flush_all(&self, now_ms: i64) -> Result<(), TsdbError> {
         let mut upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         self.work(&mut upkeep, now_ms, Duration::MAX)?;
-        upkeep.job = self.due_job(&mut upkeep, now_ms, true);
+        let due = self.scan(&mut upkeep, now_ms, true);
+        upkeep.job = self.begin_job(&mut upkeep, now_ms, due, true);
         self.work(&mut upkeep, now_ms, Duration::MAX)?;
         self.give_back(&mut upkeep);
-        self.show_state();
         Ok(())
     }
 
-    /// Begins a job for what is due, `None` when that can wait.
-    fn due_job(&self, upkeep: &mut Upkeep, now_ms: i64, everything: bool) -> Option<FlushJob> {
-        let options = &self.ground.options;
-        let mut strips = Vec::new();
-        let mut due_bytes = 0;
-        for strip in self.head.index().strips() {
-            let due = self.seal_due(&strip, now_ms, everything);
-            if due > 0 {
-                due_bytes += due;
-                strips.push(strip);
+    /// Looks at all strips: seals what is due, sets the gauges; returns the strips that are to be flushed.
+    fn scan(&self, upkeep: &mut Upkeep, now_ms: i64, everything: bool) -> Vec<Arc<Strip>> {
+        let index = self.head.index();
+        let (series, strips) = (index.series(), index.strips());
+        drop(index);
+        let mut due = Vec::new();
+        upkeep.due_bytes = 0;
+        let mut held = 0;
+        let mut range: Option<TimeRange> = None;
+        for strip in strips.iter() {
+            let mut state = strip.lock();
+            let bytes = self.seal_due(strip, &mut state, now_ms, everything);
+            held += state.heap_bytes();
+            range = super::hull(range, state.time_range());
+            drop(state);
+            if bytes > 0 {
+                upkeep.due_bytes += bytes;
+                due.push(Arc::clone(strip));
             }
         }
+        self.metrics.head_series.set(series as f64);
+        self.metrics.head_strips.set(strips.len() as f64);
+        self.metrics.head_bytes.set(held as f64);
+        if let Some(range) = range {
+            self.metrics.head_min_time.set(range.min_ms as f64);
+            self.metrics.head_max_time.set(range.max_ms as f64);
+        }
+        self.show_disk();
+        due
+    }
+
+    /// Sets the gauges of what is on disk.
+    pub(super) fn show_disk(&self) {
+        let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        self.metrics.blocks_loaded.set(blocks.all().len() as f64);
+        self.metrics.blocks_bytes.set(blocks.bytes() as f64);
+        drop(blocks);
+        self.metrics.wal_bytes.set(self.wal.len_bytes() as f64);
+        self.metrics
+            .poisoned
+            .set(f64::from(u8::from(self.wal.poisoned().is_some())));
+    }
+
+    /// Begins a job for strips that are due, unless that can wait.
+    fn begin_job(
+        &self,
+        upkeep: &mut Upkeep,
+        now_ms: i64,
+        due: Vec<Arc<Strip>>,
+        at_once: bool,
+    ) -> Option<FlushJob> {
+        let options = &self.ground.options;
         let waited =
             now_ms.saturating_sub(upkeep.last_flush_ms) >= options.flush_age_ms / FLUSHES_PER_AGE;
-        if strips.is_empty() || !(everything || waited || due_bytes >= DUE_BYTES) {
+        if due.is_empty() || !(at_once || waited || upkeep.due_bytes >= DUE_BYTES) {
             return None;
         }
         upkeep.last_flush_ms = now_ms;
@@ -105,18 +153,23 @@ impl Inner {
             &options.path,
             options.block_window_ms,
             now_ms,
-            strips,
+            due,
             upkeep.unique,
         ))
     }
 
     /// Seals what is due of a strip; returns the encoded bytes that are, 0 for nothing.
-    fn seal_due(&self, strip: &Strip, now_ms: i64, everything: bool) -> usize {
+    fn seal_due(
+        &self,
+        strip: &Strip,
+        state: &mut StripState,
+        now_ms: i64,
+        everything: bool,
+    ) -> usize {
         let options = &self.ground.options;
         let idle = !strip.is_bound() && now_ms.saturating_sub(strip.touched_ms()) >= IDLE_MS;
         let all = everything || idle;
         let flushed = strip.flushed();
-        let mut state = strip.lock();
         let window = |time_ms: i64| time_ms.div_euclid(options.block_window_ms);
         let is_old = |time_ms: i64| now_ms.saturating_sub(time_ms) >= options.flush_age_ms;
         if let Some((first_ms, last_ms)) = state.open.published().time_range()
@@ -151,7 +204,7 @@ impl Inner {
             && (all
                 || held >= LOOSE_DUE
                 || now_ms.saturating_sub(state.loose.since_ms(now_ms)) >= options.flush_age_ms);
-        let rows_due = rows > 0 && (all || old || rows >= options.flush_rows);
+        let rows_due = rows > 0 && (all || old || rows * 4 >= options.flush_rows);
         if rows_due || loose_due {
             (bytes + held * 16).max(1)
         } else {
@@ -266,7 +319,7 @@ impl Inner {
 
     fn truncate_log(&self) -> Result<(), TsdbError> {
         if self.wal.current_bytes() >= self.ground.options.wal_file_bytes / 8 {
-            self.wal.cut(&self.head.families())?;
+            self.wal.cut(&self.head)?;
         }
         let marks = self
             .marks
@@ -307,6 +360,9 @@ impl Inner {
         upkeep.to_remove = waiting;
         if !ready.is_empty() {
             let ready: Vec<Arc<Strip>> = ready.into_iter().map(|(_, strip)| strip).collect();
+            // Before they leave: whoever reads the marks must find them in one of the two places.
+            self.wal
+                .note_gone(ready.iter().map(|strip| (strip.id, strip.flushed())));
             self.head.remove_strips(&ready);
             self.head
                 .index()
@@ -324,10 +380,10 @@ impl Inner {
                 && now_ms.saturating_sub(strip.touched_ms()) >= IDLE_MS
         };
         let strips = self.head.index().strips();
-        let retired: Vec<Arc<Strip>> = strips
-            .into_iter()
-            .filter(|strip| idle(strip) && strip.try_retire())
-            .collect();
+        let retired = strips
+            .iter()
+            .filter(|strip| idle(strip) && strip.try_retire());
+        let retired: Vec<Arc<Strip>> = retired.cloned().collect();
         if !retired.is_empty() {
             let moment = self.moments.advance();
             upkeep

@@ -94,7 +94,7 @@ impl Db {
             damage: Mutex::new(damage),
             lock: Mutex::new(Some(lock)),
         };
-        inner.show_state();
+        inner.show_disk();
         Ok(Self(Arc::new(inner)))
     }
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     error::TsdbError,
     wal::{
-        StripMark, Ticket,
+        Ticket,
         record::{LooseRecord, RecordWriter, RowHead, StripHead},
     },
 };
@@ -163,9 +163,14 @@ impl FrameAppend<'_> {
         if nothing && self.families.is_empty() {
             return Ok(outcome);
         }
+        let loose_first = state.loose.arrived();
+        for sample in loose {
+            state.loose.insert(sample.clone());
+        }
         let row = Staged {
             parts,
             loose,
+            loose_first,
             starts,
             exemplars: self.exemplars(),
             families: self.families,
@@ -328,6 +333,17 @@ impl FrameAppend<'_> {
 }
 
 impl Limits {
+    /// Returns how many rows the segment of a strip that begins with row `first` may have.
+    ///
+    /// First segments differ in length, so that strips that began together are not flushed together for ever.
+    fn rows_of(self, strip: u32, first: u64) -> usize {
+        if first > 0 {
+            return self.segment_rows;
+        }
+        let scattered = (strip.wrapping_mul(0x9e37_79b9) >> 16) as usize;
+        (self.segment_rows / 4).max(1) + scattered * self.segment_rows * 3 / 4 / (1 << 16)
+    }
+
     /// Reports whether a loose sample is not too far behind, counting it when it is.
     pub(crate) fn admits(
         self,
@@ -360,10 +376,7 @@ impl Limits {
 impl StripState {
     /// Returns a time that no sample of the column is after, and that is not after the newest row.
     fn newest_ms(&self, column: u32) -> i64 {
-        let loose_ms = self
-            .loose
-            .series(column)
-            .and_then(super::loose::LooseSeries::newest_ms);
+        let loose_ms = self.loose.newest_ms(column);
         let in_rows = self.open.published().has_seen(column)
             || self.sealed.iter().any(|s| s.has_seen(column));
         let row_ms = if in_rows { self.last_row_ms } else { i64::MIN };
@@ -465,23 +478,30 @@ impl Scratch {
 /// What goes into the log and the strip together.
 struct Staged<'a> {
     parts: Option<RowParts<'a>>,
+    /// Samples that the lane has taken in, unseen, from this place on.
     loose: &'a [LooseSample],
+    loose_first: u64,
     starts: Vec<(u32, i64)>,
     exemplars: Vec<(u32, i64, &'a Exemplar)>,
     families: &'a [Family],
 }
 
-/// Stores loose samples of a strip, each known to have a time of its own.
-pub(crate) fn append_loose(
+/// Logs loose samples that the lane has taken in from place `first` on, and makes them visible.
+///
+/// # Errors
+/// Fails when the log cannot be written; the lane is as before they came then.
+pub(crate) fn log_loose(
     strip: &Strip,
     state: &mut StripState,
     loose: &[LooseSample],
+    first: u64,
     limits: Limits,
     ticket: Ticket<'_>,
 ) -> Result<u64, TsdbError> {
     let staged = Staged {
         parts: None,
         loose,
+        loose_first: first,
         starts: Vec::new(),
         exemplars: Vec::new(),
         families: &[],
@@ -498,23 +518,18 @@ fn append_staged(
 ) -> Result<u64, TsdbError> {
     let file = ticket.file();
     if let Some(parts) = staged.parts {
-        state.begin_row(parts.time_ms, file, limits);
+        state.begin_row(strip.id, parts.time_ms, file, limits);
         if let Err(error) = state.stage_row(parts) {
             state.open.unstage();
             state.seal();
+            state.loose.undo_to(staged.loose_first);
             return Err(TsdbError::Poisoned {
                 cause: format!("a row could not be encoded: {error}"),
             });
         }
     }
     let rows = state.open.published().end_row();
-    let mark = StripMark {
-        rows: rows + u64::from(staged.parts.is_some()),
-        loose: state.loose.arrived() + staged.loose.len() as u64,
-    };
-    let written = ticket.append(&[(strip.id, mark)], |out| {
-        state.log(strip, staged, file, rows, out);
-    });
+    let written = ticket.append(|out| state.log(strip, staged, file, rows, out));
     let number = match written {
         Ok(number) => number,
         Err(error) => {
@@ -522,8 +537,7 @@ fn append_staged(
                 state.open.unstage();
                 state.seal();
             }
-            // What of the strip the next file knows is to be said again.
-            state.logged = (0, 0);
+            state.loose.undo_to(staged.loose_first);
             return Err(error);
         }
     };
@@ -534,11 +548,11 @@ fn append_staged(
         state.starts.apply(rows, &staged.starts);
         max_ms = parts.time_ms;
     }
-    for sample in staged.loose {
-        max_ms = max_ms.max(sample.time_ms);
-        state.loose.insert(sample.clone());
-    }
     if !staged.loose.is_empty() {
+        max_ms = staged
+            .loose
+            .iter()
+            .fold(max_ms, |max_ms, sample| max_ms.max(sample.time_ms));
         state.loose.note_arrival(limits.now_ms);
     }
     strip.publish(state, max_ms, limits.now_ms);
@@ -547,14 +561,14 @@ fn append_staged(
 
 impl StripState {
     /// Ends the open segment where the row at `time_ms` must not join it.
-    fn begin_row(&mut self, time_ms: i64, file: u32, limits: Limits) {
+    fn begin_row(&mut self, strip: u32, time_ms: i64, file: u32, limits: Limits) {
         let open = self.open.published();
         let Some((first_ms, _)) = open.time_range() else {
             return;
         };
         let window = |time_ms: i64| time_ms.div_euclid(limits.window_ms);
         let ends = self.logged.0 != file
-            || open.rows() >= limits.segment_rows
+            || open.rows() >= limits.rows_of(strip, open.first_row)
             || window(first_ms) != window(time_ms)
             || !self.open.takes_time(time_ms);
         if ends {
@@ -657,7 +671,7 @@ impl StripState {
             let head = StripHead {
                 strip: strip.id,
                 rows,
-                loose: self.loose.arrived(),
+                loose: staged.loose_first,
             };
             out.strip(head, &strip.common);
         }
@@ -688,7 +702,7 @@ impl StripState {
         }
         if !staged.loose.is_empty() {
             let records: Vec<LooseRecord<'_>> = staged.loose.iter().map(loose_record).collect();
-            out.loose(strip.id, self.loose.arrived(), &records);
+            out.loose(strip.id, staged.loose_first, &records);
         }
         for (column, time_ms, exemplar) in &staged.exemplars {
             out.exemplar(strip.id, *column, *time_ms, exemplar);

@@ -1,7 +1,10 @@
 //! The loose lane: samples that share a row with nobody.
 //!
-//! **Invariant:** a series' samples are sorted by time and have at most one sample at one time, the first that came;
-//! each remembers its place in the order of arrival, so that a view sees what came before it and nothing after.
+//! A sample takes sixteen bytes: its time counts from the beginning of an era of 2^32 ms (50 days), its place in the
+//! order of arrival from the oldest sample held. A series has one buffer for each era it has samples in.
+//!
+//! **Invariant:** a buffer is sorted by time and has at most one sample at one time, the first that came; places of
+//! arrival never change, so that a view sees what came before it and nothing after.
 
 use narthex_model::{Histogram, cell};
 use std::{
@@ -39,9 +42,13 @@ pub(crate) struct LooseSample {
 /// The loose samples of one strip.
 #[derive(Debug)]
 pub(crate) struct LooseLane {
-    series: HashMap<u32, LooseSeries, foldhash::fast::RandomState>,
+    buffers: HashMap<Key, Buffer, foldhash::fast::RandomState>,
+    /// Eras that any buffer is of, ascending.
+    eras: Vec<i32>,
     /// Samples that ever arrived; the place of the next one.
     arrived: u64,
+    /// The place from which samples count theirs.
+    first_place: u64,
     held: usize,
     min_ms: i64,
     max_ms: i64,
@@ -49,11 +56,43 @@ pub(crate) struct LooseLane {
     since_ms: Option<i64>,
 }
 
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+struct Key {
+    column: u32,
+    era: i32,
+}
+
+/// The loose samples of one series in one era.
+#[derive(Debug, Default)]
+struct Buffer {
+    /// The last sample's offset: most samples are newer, and then nothing else needs a look.
+    newest: u32,
+    samples: Vec<Timed>,
+    extra: Option<Box<Extra>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    cell: f64,
+    /// Milliseconds from the era's beginning.
+    offset: u32,
+    place: u32,
+}
+
+/// What few series have.
+#[derive(Debug, Default)]
+struct Extra {
+    histograms: Vec<Arc<Histogram>>,
+    starts_ms: BTreeMap<u32, i64>,
+}
+
 impl Default for LooseLane {
     fn default() -> Self {
         Self {
-            series: HashMap::default(),
+            buffers: HashMap::default(),
+            eras: Vec::new(),
             arrived: 0,
+            first_place: 0,
             held: 0,
             min_ms: i64::MAX,
             max_ms: i64::MIN,
@@ -62,30 +101,18 @@ impl Default for LooseLane {
     }
 }
 
-/// The loose samples of one series.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LooseSeries {
-    samples: Vec<Timed>,
-    histograms: Vec<Arc<Histogram>>,
-    starts_ms: BTreeMap<i64, i64>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Timed {
-    time_ms: i64,
-    cell: f64,
-    arrival: u64,
-}
-
 impl LooseLane {
     /// Returns the place of the next sample to arrive.
     pub(crate) fn arrived(&self) -> u64 {
         self.arrived
     }
 
-    /// Says how many samples arrived before the first one that is known.
+    /// Says how many samples arrived before the next one.
     pub(crate) fn start_at(&mut self, arrived: u64) {
         self.arrived = self.arrived.max(arrived);
+        if self.held == 0 {
+            self.first_place = self.arrived;
+        }
     }
 
     /// Returns the number of samples held.
@@ -98,32 +125,64 @@ impl LooseLane {
         (self.held > 0).then_some((self.min_ms, self.max_ms))
     }
 
-    /// Returns the columns that have samples.
-    pub(crate) fn columns(&self) -> impl Iterator<Item = u32> + '_ {
-        self.series.keys().copied()
+    /// Returns the columns that have samples, ascending.
+    pub(crate) fn columns(&self) -> Vec<u32> {
+        let mut columns: Vec<u32> = self.buffers.keys().map(|key| key.column).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
     }
 
-    /// Returns the samples of one column.
-    pub(crate) fn series(&self, column: u32) -> Option<&LooseSeries> {
-        self.series.get(&column)
+    /// Reports whether a column has samples.
+    pub(crate) fn has(&self, column: u32) -> bool {
+        self.eras
+            .iter()
+            .any(|era| self.buffers.contains_key(&Key { column, era: *era }))
+    }
+
+    /// Returns the time of the newest sample of a column.
+    pub(crate) fn newest_ms(&self, column: u32) -> Option<i64> {
+        let newest = |era: &i32| {
+            let buffer = self.buffers.get(&Key { column, era: *era })?;
+            Some(time_of(*era, buffer.newest))
+        };
+        self.eras.iter().rev().find_map(newest)
     }
 
     /// Returns what a column has at a time.
     pub(crate) fn value_at(&self, column: u32, time_ms: i64) -> Option<Value> {
-        self.series.get(&column)?.value_at(time_ms)
+        if self.held == 0 || !(self.min_ms..=self.max_ms).contains(&time_ms) {
+            return None;
+        }
+        let (era, offset) = split(time_ms);
+        self.buffers.get(&Key { column, era })?.value_at(offset)
     }
 
-    /// Stores a sample whose time the column does not have yet.
-    pub(crate) fn insert(&mut self, sample: LooseSample) {
-        let arrival = self.arrived;
+    /// Stores a sample, unless the column has one at its time: that one is returned then.
+    pub(crate) fn insert(&mut self, sample: LooseSample) -> Option<Value> {
+        let (era, offset) = split(sample.time_ms);
+        if !self.eras.contains(&era) {
+            self.eras.push(era);
+            self.eras.sort_unstable();
+        }
+        let buffer = self
+            .buffers
+            .entry(Key {
+                column: sample.column,
+                era,
+            })
+            .or_default();
+        if let Some(stored) = buffer.value_at(offset) {
+            return Some(stored);
+        }
+        let place = u32::try_from(self.arrived - self.first_place)
+            .expect("a lane holds fewer than 2^32 samples");
         self.arrived += 1;
         self.held += 1;
         self.min_ms = self.min_ms.min(sample.time_ms);
         self.max_ms = self.max_ms.max(sample.time_ms);
-        self.series
-            .entry(sample.column)
-            .or_default()
-            .insert(sample, arrival);
+        buffer.insert(offset, place, sample.value, sample.start_time_ms);
+        None
     }
 
     /// Notes when samples arrived.
@@ -136,140 +195,176 @@ impl LooseLane {
         self.since_ms.unwrap_or(now_ms)
     }
 
+    /// Visits the samples of a column that arrived from `from` up to before `to`, ascending in time: time, value,
+    /// start time.
+    pub(crate) fn visit(
+        &self,
+        column: u32,
+        from: u64,
+        to: u64,
+        mut visit: impl FnMut(i64, Value, i64),
+    ) {
+        for era in &self.eras {
+            let Some(buffer) = self.buffers.get(&Key { column, era: *era }) else {
+                continue;
+            };
+            for sample in &buffer.samples {
+                if (from..to).contains(&(self.first_place + u64::from(sample.place))) {
+                    visit(
+                        time_of(*era, sample.offset),
+                        buffer.value_of(sample),
+                        buffer.start_ms(sample.offset),
+                    );
+                }
+            }
+        }
+    }
+
     /// Drops the samples that arrived before `end`.
     pub(crate) fn drop_before(&mut self, end: u64) {
-        self.series.retain(|_, series| {
-            series.drop_before(end);
-            !series.samples.is_empty()
-        });
-        if self.series.len() * 4 < self.series.capacity() {
-            self.series.shrink_to_fit();
+        let shift = u32::try_from(end.saturating_sub(self.first_place)).unwrap_or(u32::MAX);
+        self.retain(|sample| sample.place >= shift);
+        for buffer in self.buffers.values_mut() {
+            buffer
+                .samples
+                .iter_mut()
+                .for_each(|sample| sample.place -= shift);
         }
+        self.first_place += u64::from(shift);
         self.since_ms = None;
+    }
+
+    /// Takes back the samples that arrived from `end` on.
+    pub(crate) fn undo_to(&mut self, end: u64) {
+        let first = u32::try_from(end - self.first_place).unwrap_or(u32::MAX);
+        self.retain(|sample| sample.place < first);
+        self.arrived = end;
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Timed) -> bool) {
+        self.buffers.retain(|_, buffer| {
+            buffer.retain(&keep);
+            !buffer.samples.is_empty()
+        });
+        if self.buffers.len() * 4 < self.buffers.capacity() {
+            self.buffers.shrink_to_fit();
+        }
         self.held = self
-            .series
+            .buffers
             .values()
-            .map(|series| series.samples.len())
+            .map(|buffer| buffer.samples.len())
             .sum();
-        let firsts = self
-            .series
-            .values()
-            .filter_map(|series| series.samples.first());
-        self.min_ms = firsts
-            .map(|sample| sample.time_ms)
-            .min()
-            .unwrap_or(i64::MAX);
-        let lasts = self
-            .series
-            .values()
-            .filter_map(|series| series.samples.last());
-        self.max_ms = lasts.map(|sample| sample.time_ms).max().unwrap_or(i64::MIN);
+        self.eras = self.buffers.keys().map(|key| key.era).collect();
+        self.eras.sort_unstable();
+        self.eras.dedup();
+        let times = self.buffers.iter().map(|(key, buffer)| {
+            let first = buffer.samples.first().map_or(0, |sample| sample.offset);
+            (time_of(key.era, first), time_of(key.era, buffer.newest))
+        });
+        (self.min_ms, self.max_ms) = times
+            .fold((i64::MAX, i64::MIN), |(min, max), (first, last)| {
+                (min.min(first), max.max(last))
+            });
     }
 
     /// Returns the heap bytes held.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.held * size_of::<Timed>() + self.series.capacity() * (size_of::<LooseSeries>() + 8)
+        self.held * size_of::<Timed>()
+            + self.buffers.capacity() * (size_of::<Buffer>() + size_of::<Key>() + 1)
     }
 }
 
-impl LooseSeries {
-    fn insert(&mut self, sample: LooseSample, arrival: u64) {
-        let LooseSample {
-            time_ms,
-            value,
-            start_time_ms,
-            ..
-        } = sample;
+impl Buffer {
+    fn insert(&mut self, offset: u32, place: u32, value: Value, start_ms: i64) {
         let cell = match value {
             Value::Cell(cell) => cell,
             Value::Histogram(histogram) => {
-                self.histograms.push(histogram);
+                let histograms = &mut self.extra.get_or_insert_default().histograms;
+                histograms.push(histogram);
                 cell::histogram(
-                    u32::try_from(self.histograms.len() - 1).expect("fewer than 2^32 histograms"),
+                    u32::try_from(histograms.len() - 1).expect("fewer than 2^32 histograms"),
                 )
             }
         };
-        let at = self
-            .samples
-            .partition_point(|other| other.time_ms < time_ms);
-        self.samples.insert(
-            at,
-            Timed {
-                time_ms,
-                cell,
-                arrival,
-            },
-        );
-        if start_time_ms != 0 {
-            self.starts_ms.insert(time_ms, start_time_ms);
+        if start_ms != 0 {
+            self.extra
+                .get_or_insert_default()
+                .starts_ms
+                .insert(offset, start_ms);
+        }
+        let sample = Timed {
+            cell,
+            offset,
+            place,
+        };
+        if self.samples.is_empty() || offset > self.newest {
+            self.newest = offset;
+            if self.samples.len() == self.samples.capacity() {
+                // Doubling would leave a third of all memory for samples empty.
+                self.samples.reserve_exact(self.samples.len() / 4 + 4);
+            }
+            self.samples.push(sample);
+        } else {
+            let at = self.samples.partition_point(|other| other.offset < offset);
+            self.samples.insert(at, sample);
         }
     }
 
-    /// Returns the time of the newest sample.
-    pub(crate) fn newest_ms(&self) -> Option<i64> {
-        self.samples.last().map(|sample| sample.time_ms)
-    }
-
-    fn value_at(&self, time_ms: i64) -> Option<Value> {
+    fn value_at(&self, offset: u32) -> Option<Value> {
+        if self.samples.is_empty() || offset > self.newest {
+            return None;
+        }
         let at = self
             .samples
-            .binary_search_by_key(&time_ms, |sample| sample.time_ms)
+            .binary_search_by_key(&offset, |sample| sample.offset)
             .ok()?;
         Some(self.value_of(&self.samples[at]))
     }
 
     fn value_of(&self, sample: &Timed) -> Value {
+        let histograms = self
+            .extra
+            .as_ref()
+            .map_or(&[][..], |extra| &extra.histograms);
         match cell::Cell::of(sample.cell) {
             cell::Cell::Histogram(index) => {
-                Value::Histogram(Arc::clone(&self.histograms[index as usize]))
+                Value::Histogram(Arc::clone(&histograms[index as usize]))
             }
             _ => Value::Cell(sample.cell),
         }
     }
 
-    /// Visits the samples that arrived from `from` up to before `to`, ascending in time.
-    pub(crate) fn visit(&self, from: u64, to: u64, mut visit: impl FnMut(i64, Value, i64)) {
-        for sample in &self.samples {
-            if (from..to).contains(&sample.arrival) {
-                let start_ms = self
-                    .starts_ms
-                    .get(&sample.time_ms)
-                    .copied()
-                    .unwrap_or_default();
-                visit(sample.time_ms, self.value_of(sample), start_ms);
-            }
-        }
+    fn start_ms(&self, offset: u32) -> i64 {
+        let starts = self.extra.as_ref().map(|extra| &extra.starts_ms);
+        starts
+            .and_then(|starts| starts.get(&offset))
+            .copied()
+            .unwrap_or_default()
     }
 
-    fn drop_before(&mut self, end: u64) {
-        if self.samples.iter().all(|sample| sample.arrival >= end) {
+    fn retain(&mut self, keep: &impl Fn(&Timed) -> bool) {
+        if self.samples.iter().all(keep) {
             return;
         }
-        let mut kept = Self::default();
-        let mut order: Vec<(LooseSample, u64)> = Vec::new();
-        for sample in self.samples.iter().filter(|sample| sample.arrival >= end) {
-            let start_time_ms = self
-                .starts_ms
-                .get(&sample.time_ms)
-                .copied()
-                .unwrap_or_default();
-            let value = self.value_of(sample);
-            order.push((
-                LooseSample {
-                    column: 0,
-                    time_ms: sample.time_ms,
-                    value,
-                    start_time_ms,
-                },
-                sample.arrival,
-            ));
+        let old = std::mem::take(self);
+        for sample in old.samples.iter().filter(|sample| keep(sample)) {
+            self.insert(
+                sample.offset,
+                sample.place,
+                old.value_of(sample),
+                old.start_ms(sample.offset),
+            );
         }
-        order
-            .into_iter()
-            .for_each(|(sample, arrival)| kept.insert(sample, arrival));
-        kept.samples.shrink_to_fit();
-        *self = kept;
+        self.samples.shrink_to_fit();
     }
+}
+
+fn split(time_ms: i64) -> (i32, u32) {
+    ((time_ms >> 32) as i32, time_ms as u32)
+}
+
+fn time_of(era: i32, offset: u32) -> i64 {
+    i64::from(era) << 32 | i64::from(offset)
 }
 
 #[cfg(test)]
@@ -287,40 +382,87 @@ mod tests {
 
     fn seen(lane: &LooseLane, column: u32, from: u64, to: u64) -> Vec<(i64, i64)> {
         let mut seen = Vec::new();
-        if let Some(series) = lane.series(column) {
-            series.visit(from, to, |time_ms, _, start_ms| {
-                seen.push((time_ms, start_ms));
-            });
-        }
+        lane.visit(column, from, to, |time_ms, _, start_ms| {
+            seen.push((time_ms, start_ms))
+        });
         seen
     }
 
     #[test]
     fn samples_are_sorted_and_views_bounded_by_arrival() {
         let mut lane = LooseLane::default();
+        lane.start_at(1000);
         for (at, time_ms) in [50, 10, 30, 20, 40].into_iter().enumerate() {
-            lane.insert(sample(1 + at as u32 % 2, time_ms, at as f64));
+            assert_eq!(
+                lane.insert(sample(1 + at as u32 % 2, time_ms, at as f64)),
+                None
+            );
         }
         let histogram = Arc::new(Histogram {
             count: 3.0,
             ..Histogram::default()
         });
         let value = Value::Histogram(Arc::clone(&histogram));
-        lane.insert(LooseSample {
+        let of_histogram = LooseSample {
             column: 1,
             time_ms: 35,
             value: value.clone(),
             start_time_ms: 0,
-        });
-        assert_eq!(seen(&lane, 1, 0, 9), [(30, 3), (35, 0), (40, 4), (50, 5)]);
-        assert_eq!(seen(&lane, 1, 0, 3), [(30, 3), (50, 5)]);
+        };
+        assert_eq!(lane.insert(of_histogram.clone()), None);
+        assert_eq!(
+            lane.insert(LooseSample {
+                value: Value::Cell(1.0),
+                ..of_histogram
+            }),
+            Some(value.clone())
+        );
+        assert_eq!(
+            seen(&lane, 1, 0, 1009),
+            [(30, 3), (35, 0), (40, 4), (50, 5)]
+        );
+        assert_eq!(seen(&lane, 1, 0, 1003), [(30, 3), (50, 5)]);
         assert_eq!(lane.value_at(1, 35), Some(value.clone()));
         assert_eq!(lane.value_at(2, 35), None);
-        assert_eq!((lane.arrived(), lane.time_range()), (6, Some((10, 50))));
-        lane.drop_before(4);
-        assert_eq!(seen(&lane, 1, 0, 9), [(35, 0), (40, 4)]);
-        assert!(lane.series(2).is_none());
+        assert_eq!(
+            (lane.arrived(), lane.time_range(), lane.newest_ms(1)),
+            (1006, Some((10, 50)), Some(50))
+        );
+        lane.drop_before(1004);
+        assert_eq!(seen(&lane, 1, 0, 1009), [(35, 0), (40, 4)]);
+        assert!(lane.has(1) && !lane.has(2));
         assert_eq!((lane.held(), lane.time_range()), (2, Some((35, 40))));
         assert_eq!(lane.value_at(1, 35), Some(value));
+        lane.undo_to(1005);
+        assert_eq!(seen(&lane, 1, 0, 1009), [(40, 4)]);
+        lane.insert(sample(1, 41, 1.0));
+        assert_eq!(seen(&lane, 1, 1005, 1006), [(41, 4)]);
+    }
+
+    #[test]
+    fn times_of_all_eras_are_kept() {
+        let times = [
+            i64::MIN,
+            -(1 << 40),
+            -1,
+            0,
+            1,
+            1_767_225_600_000,
+            1 << 62,
+            i64::MAX,
+        ];
+        let mut lane = LooseLane::default();
+        for time_ms in times.iter().rev() {
+            lane.insert(sample(9, *time_ms, 1.0));
+        }
+        let found: Vec<i64> = seen(&lane, 9, 0, 100)
+            .into_iter()
+            .map(|seen| seen.0)
+            .collect();
+        assert_eq!(found, times);
+        assert_eq!(lane.columns(), [9]);
+        assert_eq!(lane.newest_ms(9), Some(i64::MAX));
+        lane.drop_before(4);
+        assert_eq!(lane.time_range(), Some((i64::MIN, 0)));
     }
 }

@@ -14,10 +14,13 @@ pub(crate) mod segment;
 pub(crate) mod starts;
 pub(crate) mod strip;
 
-use crate::{metrics::Metrics, wal::StripMark};
+use crate::{
+    metrics::Metrics,
+    wal::{Content, StripMark},
+};
 use append::{NOWHERE, SlotMap};
 use exemplars::ExemplarRing;
-use index::Index;
+use index::{Index, Owners, Resolved};
 use narthex_model::{ColumnId, LabelSet, Schema, metadata::Family};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -195,54 +198,54 @@ impl Head {
         known: Option<(SlotMap, usize)>,
     ) -> SlotMap {
         let (mut map, from) = known.unwrap_or((SlotMap::Same, 0));
-        let before = strip.lock().schema.len();
         let mut fresh: Vec<LabelSet> = Vec::new();
-        let mut fresh_at: HashMap<LabelSet, u32, foldhash::fast::RandomState> = HashMap::default();
+        let mut shared = Vec::new();
+        index.reserve(strip.id, schema.len() - from);
         for (id, column) in schema.columns().skip(from) {
-            let found = index
-                .find_in(strip.id, schema.identity(id))
-                .or_else(|| fresh_at.get(&column.set).copied());
-            let at = match found {
-                Some(at) => at,
-                None if schema.is_retired(id) => NOWHERE,
-                None => {
-                    let at = u32::try_from(before + fresh.len()).expect("fewer than 2^32 columns");
-                    fresh_at.insert(column.set.clone(), at);
+            let at = match index.resolve(strip.id, &column.set, !schema.is_retired(id), &mut shared)
+            {
+                Some(Resolved::Known(at)) => at,
+                Some(Resolved::Fresh(at)) => {
                     fresh.push(column.set.clone());
                     at
                 }
+                None => NOWHERE,
             };
             map.push(id.index(), at);
         }
         map.check_distinct();
-        self.append_columns(index, strip, &fresh, Some(schema).filter(|_| map.is_same()));
+        self.extend(strip, &fresh, Some(schema).filter(|_| map.is_same()));
+        share(strip, shared);
         map
     }
 
-    /// Appends columns that the strip does not have; takes `schema` as its own where it says exactly the same.
-    fn append_columns(
-        &self,
-        index: &mut Index,
-        strip: &Arc<Strip>,
-        sets: &[LabelSet],
-        schema: Option<&Schema>,
-    ) {
+    /// Appends columns that the strip does not have.
+    fn append_columns(&self, index: &mut Index, strip: &Arc<Strip>, sets: &[LabelSet]) {
+        let mut shared = Vec::new();
+        index.reserve(strip.id, sets.len());
+        for set in sets {
+            let resolved = index.resolve(strip.id, set, true, &mut shared);
+            debug_assert!(
+                matches!(resolved, Some(Resolved::Fresh(_))),
+                "{set} is a column already"
+            );
+        }
+        self.extend(strip, sets, None);
+        share(strip, shared);
+    }
+
+    /// Gives the strip the columns that the index has given it; `schema` may say exactly the same.
+    fn extend(&self, strip: &Strip, fresh: &[LabelSet], schema: Option<&Schema>) {
         let mut state = strip.lock();
-        let len = state.schema.len() + sets.len();
+        let len = state.schema.len() + fresh.len();
         state.schema = match schema {
             // Sharing the origin's schema saves holding the columns twice.
             Some(schema) if schema.len() == len => schema.clone(),
-            _ if sets.is_empty() => return,
-            _ => extended(&state.schema, sets),
+            _ if fresh.is_empty() => return,
+            _ => extended(&state.schema, fresh),
         };
         drop(state);
-        self.metrics.series_created.inc_by(sets.len() as u64);
-        for (column, owners) in index.add_columns(strip.id, sets) {
-            for (other, other_column) in owners {
-                strip.share(column, &other, other_column);
-                other.share(other_column, strip, column);
-            }
-        }
+        self.metrics.series_created.inc_by(fresh.len() as u64);
     }
 
     /// Takes in families; returns those that were not known.
@@ -289,11 +292,35 @@ impl Head {
     }
 }
 
+impl Content for Head {
+    fn families(&self) -> Vec<Family> {
+        Self::families(self)
+    }
+
+    fn marks(&self, number: u32) -> HashMap<u32, StripMark> {
+        let strips = self.index().strips();
+        let in_file = strips
+            .iter()
+            .filter(|strip| strip.lock().logged.0 == number);
+        in_file.map(|strip| (strip.id, strip.mark())).collect()
+    }
+}
+
 /// A strip with fewer columns is not worth replacing.
 const PAGE_SLACK: usize = 64;
 
 fn order_of(family: &Family) -> (&'static str, &str, &str) {
     (family.metric_type.as_str(), &family.unit, &family.help)
+}
+
+/// Tells strips which of their series others have, too.
+pub(crate) fn share(strip: &Arc<Strip>, shared: Vec<(u32, Owners)>) {
+    for (column, owners) in shared {
+        for (other, other_column) in owners {
+            strip.share(column, &other, other_column);
+            other.share(other_column, strip, column);
+        }
+    }
 }
 
 /// Returns the schema with further columns.

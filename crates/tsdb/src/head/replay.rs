@@ -7,8 +7,10 @@ use super::{
     Head,
     exemplars::Entry,
     extended,
+    index::Resolved,
     loose::{LooseSample, Value},
     segment::pages_of,
+    share,
     strip::{Strip, StripState},
 };
 use crate::wal::{
@@ -196,18 +198,32 @@ impl<'h> HeadReplay<'h> {
         if fresh.is_empty() {
             return Ok(());
         }
-        if !are_new(head, &known.strip, &fresh) {
+        let overlaps = |set: &LabelSet| {
+            set.iter()
+                .any(|label| known.strip.common.label(label.name()).is_some())
+        };
+        let mut index = head.index_mut();
+        index.reserve(strip, fresh.len());
+        let mut shared = Vec::new();
+        let mut new = 0;
+        for set in &fresh {
+            let resolved = if overlaps(set) {
+                None
+            } else {
+                index.resolve(strip, set, true, &mut shared)
+            };
+            if !matches!(resolved, Some(Resolved::Fresh(_))) {
+                break;
+            }
+            new += 1;
+        }
+        drop(index);
+        state.schema = extended(&state.schema, &fresh[..new]);
+        drop(state);
+        share(&known.strip, shared);
+        if new < fresh.len() {
             known.told = None;
             return Err("a column that exists");
-        }
-        state.schema = extended(&state.schema, &fresh);
-        drop(state);
-        let shared = head.index_mut().add_columns(strip, &fresh);
-        for (column, owners) in shared {
-            for (other, other_column) in owners {
-                known.strip.share(column, &other, other_column);
-                other.share(other_column, &known.strip, column);
-            }
         }
         Ok(())
     }
@@ -348,6 +364,7 @@ impl Replaying {
                 return Err("a sample of a column that does not exist");
             }
             let flushed = end < self.flushed.loose;
+            state.loose.start_at(end);
             end += 1;
             if flushed {
                 continue;
@@ -375,24 +392,6 @@ impl StripState {
     }
 }
 
-/// Reports whether `sets` can become columns of `strip`.
-fn are_new(head: &Head, strip: &Strip, sets: &[LabelSet]) -> bool {
-    let overlaps = |set: &LabelSet| {
-        set.iter()
-            .any(|label| strip.common.label(label.name()).is_some())
-    };
-    let mut seen: HashMap<&LabelSet, ()> = HashMap::new();
-    let index = head.index();
-    let taken = |set: &LabelSet| {
-        index
-            .find_in(strip.id, strip.common.hash() + set.hash())
-            .is_some()
-    };
-    !sets
-        .iter()
-        .any(|set| seen.insert(set, ()).is_some() || overlaps(set) || taken(set))
-}
-
 fn put_loose(state: &mut StripState, sample: &LooseRecord<'_>) -> Result<(), &'static str> {
     let value = match &sample.histogram {
         None => Value::Cell(sample.cell),
@@ -400,26 +399,23 @@ fn put_loose(state: &mut StripState, sample: &LooseRecord<'_>) -> Result<(), &'s
             decode_histogram(bytes).map_err(|_| "a histogram")?,
         )),
     };
-    if state
-        .loose
-        .value_at(sample.column, sample.time_ms)
-        .is_some()
-    {
-        return Err("a second sample at one time");
-    }
     let LooseRecord {
         column,
         time_ms,
         start_time_ms,
         ..
     } = *sample;
-    state.loose.insert(LooseSample {
+    let stored = state.loose.insert(LooseSample {
         column,
         time_ms,
         value,
         start_time_ms,
     });
-    Ok(())
+    if stored.is_some() {
+        Err("a second sample at one time")
+    } else {
+        Ok(())
+    }
 }
 
 fn full_words(columns: usize) -> impl Iterator<Item = u64> {

@@ -4,18 +4,18 @@
 
 use super::{
     Head, SCATTERED_COLUMNS,
-    append::{CountAgain, Limits, append_loose},
+    append::{CountAgain, Limits, log_loose},
     index::Index,
     loose::{LooseSample, Value},
     strip::Strip,
 };
 use crate::{error::TsdbError, wal::Wal};
 use narthex_model::{
-    LabelSet,
+    LabelHash, LabelSet,
     storage::{Outcome, SeriesSample, SyncToken},
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Arc, PoisonError},
 };
 
@@ -56,13 +56,15 @@ impl Head {
 
     /// Sorts samples by the strip that has their series, making columns for those nobody has.
     fn group<'a>(&self, samples: &[&'a SeriesSample]) -> Vec<OfStrip<'a>> {
-        let mut of_strip: BTreeMap<u32, OfStrip<'a>> = BTreeMap::new();
+        let mut groups = Groups::default();
         let mut unknown = Vec::new();
+        // Step by step over all samples: what one step waits for from memory, the others' steps hide.
+        let hashes: Vec<LabelHash> = samples.iter().map(|sample| sample.labels.hash()).collect();
         let index = self.index();
-        for &sample in samples {
-            match index.find_first(sample.labels.hash()) {
-                Some((strip, column)) => put(&mut of_strip, strip, column, sample),
-                None => unknown.push(sample),
+        for (sample, hash) in samples.iter().zip(&hashes) {
+            match index.find_first(*hash) {
+                Some((strip, column)) => groups.put(strip, column, sample),
+                None => unknown.push(*sample),
             }
         }
         drop(index);
@@ -73,10 +75,10 @@ impl Head {
                 let (strip, column) = index
                     .find_first(sample.labels.hash())
                     .expect("a column was made");
-                put(&mut of_strip, strip, column, sample);
+                groups.put(strip, column, sample);
             }
         }
-        of_strip.into_values().collect()
+        groups.of_strip
     }
 
     fn make_columns(&self, index: &mut Index, unknown: &[&SeriesSample]) {
@@ -92,7 +94,7 @@ impl Head {
         }
         for chunk in fresh.chunks(SCATTERED_COLUMNS) {
             let strip = self.scattered_strip(index, chunk.len());
-            self.append_columns(index, &strip, chunk, None);
+            self.append_columns(index, &strip, chunk);
         }
     }
 
@@ -122,7 +124,7 @@ impl Head {
         limits: Limits,
         in_blocks: &InBlocks<'_>,
     ) -> Result<Option<Outcome>, TsdbError> {
-        let ticket = wal.ticket(|| self.families())?;
+        let ticket = wal.ticket(self)?;
         let sharing = strip.has_shared().then(|| self.sharing());
         let mut others: HashMap<(u32, i64), Value> = HashMap::new();
         if sharing.is_some() {
@@ -141,47 +143,70 @@ impl Head {
         }
         strip.revive();
         let mut outcome = Outcome::default();
-        let mut loose: Vec<LooseSample> = Vec::with_capacity(samples.len());
+        let mut taken: Vec<LooseSample> = Vec::with_capacity(samples.len());
+        let first = state.loose.arrived();
         for (column, sample) in samples {
+            let (column, time_ms) = (*column, sample.time_ms);
             let value = match &sample.histogram {
                 Some(histogram) => Value::Histogram(Arc::clone(histogram)),
                 None => Value::Cell(sample.cell),
             };
-            let key = (*column, sample.time_ms);
-            let stored = others
-                .get(&key)
-                .cloned()
-                .or_else(|| state.value_at(*column, sample.time_ms));
+            let elsewhere = if others.is_empty() {
+                None
+            } else {
+                others.get(&(column, time_ms)).cloned()
+            };
+            let stored = elsewhere.or_else(|| state.row_value_at(column, time_ms));
             if let Some(stored) = stored {
                 outcome.count_again(stored == value);
-            } else if limits.admits(&state, *column, sample.time_ms, &mut outcome) {
-                outcome.accepted += 1;
-                others.insert(key, value.clone());
-                let start_time_ms = sample.start_time_ms;
-                loose.push(LooseSample {
-                    column: *column,
-                    time_ms: sample.time_ms,
-                    value,
-                    start_time_ms,
-                });
+                continue;
+            }
+            if !limits.admits(&state, column, time_ms, &mut outcome) {
+                continue;
+            }
+            let loose = LooseSample {
+                column,
+                time_ms,
+                value,
+                start_time_ms: sample.start_time_ms,
+            };
+            match state.loose.insert(loose.clone()) {
+                Some(stored) => outcome.count_again(stored == loose.value),
+                None => {
+                    outcome.accepted += 1;
+                    taken.push(loose);
+                }
             }
         }
-        if !loose.is_empty() {
-            outcome.token = SyncToken(append_loose(strip, &mut state, &loose, limits, ticket)?);
+        if !taken.is_empty() {
+            // Within one write the order is free, and neighbours take fewer bytes.
+            taken.sort_unstable_by_key(|sample| (sample.column, sample.time_ms));
+            outcome.token = SyncToken(log_loose(strip, &mut state, &taken, first, limits, ticket)?);
         }
-        self.metrics.loose_appended.inc_by(loose.len() as u64);
+        self.metrics.loose_appended.inc_by(taken.len() as u64);
         Ok(Some(outcome))
     }
 }
 
-fn put<'a>(
-    of_strip: &mut BTreeMap<u32, OfStrip<'a>>,
-    strip: &Arc<Strip>,
-    column: u32,
-    sample: &'a SeriesSample,
-) {
-    let entry = of_strip
-        .entry(strip.id)
-        .or_insert_with(|| (Arc::clone(strip), Vec::new()));
-    entry.1.push((column, sample));
+/// Samples by strip, strips in order of first appearance.
+#[derive(Default)]
+struct Groups<'a> {
+    of_strip: Vec<OfStrip<'a>>,
+    by_number: HashMap<u32, usize, foldhash::fast::RandomState>,
+    /// Where the sample before went: most often the next one goes there, too.
+    last: Option<(u32, usize)>,
+}
+
+impl<'a> Groups<'a> {
+    fn put(&mut self, strip: &Arc<Strip>, column: u32, sample: &'a SeriesSample) {
+        let at = match self.last {
+            Some((number, at)) if number == strip.id => at,
+            _ => *self.by_number.entry(strip.id).or_insert_with(|| {
+                self.of_strip.push((Arc::clone(strip), Vec::new()));
+                self.of_strip.len() - 1
+            }),
+        };
+        self.last = Some((strip.id, at));
+        self.of_strip[at].1.push((column, sample));
+    }
 }

@@ -138,6 +138,15 @@ impl Strip {
         }
     }
 
+    /// Returns how far the strip has come.
+    pub(crate) fn mark(&self) -> StripMark {
+        let pin = self.pin();
+        StripMark {
+            rows: pin.rows.1,
+            loose: pin.loose.1,
+        }
+    }
+
     /// Returns what of the strip is in blocks.
     pub(crate) fn flushed(&self) -> StripMark {
         let pin = self.pin();
@@ -306,7 +315,10 @@ impl StripState {
             .or_else(|| self.row_value_at(column, time_ms))
     }
 
-    fn row_value_at(&self, column: u32, time_ms: i64) -> Option<Value> {
+    pub(crate) fn row_value_at(&self, column: u32, time_ms: i64) -> Option<Value> {
+        if time_ms > self.last_row_ms {
+            return None;
+        }
         let covers = |segment: &Segment| {
             let row = segment.row_at(time_ms);
             (row < segment.rows() && segment.time_ms(row) == time_ms && segment.has_seen(column))

@@ -7,20 +7,15 @@
 //! and the file is never continued, because what it defined is unknown to readers. After a failed fsync, or a write
 //! that failed for another reason than a full disk, nothing is written any more.
 
-use super::{
-    batch::{self, BATCH_HEADER_BYTES},
-    path_of,
-    record::RecordWriter,
-    symbols::SymbolWriter,
-};
+use super::{batch::BATCH_HEADER_BYTES, path_of, record::RecordWriter, symbols::SymbolWriter};
 use crate::{
     error::{TsdbError, io_error},
-    io::{AppendFile, Io, is_full},
+    io::{AppendFile, Io},
     metrics::Metrics,
 };
 use narthex_model::metadata::Family;
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     io,
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
@@ -83,6 +78,8 @@ struct State {
     /// Files that were left behind and not synced since, oldest first.
     unsynced: Vec<Arc<dyn AppendFile>>,
     closed_files: BTreeMap<u32, FileMarks>,
+    /// A file that a write to failed; it is closed when another was created.
+    abandoned: Option<Current>,
     health: Health,
     sync_wanted: bool,
     stop: bool,
@@ -94,7 +91,8 @@ struct Current {
     len_bytes: u64,
     counter: u16,
     symbols: SymbolWriter,
-    strips: HashMap<u32, StripMark>,
+    /// Strips that are gone from the head though the file mentions them.
+    gone: HashMap<u32, StripMark>,
 }
 
 /// How far each strip had come at the end of a file.
@@ -120,6 +118,15 @@ enum Health {
 struct Failure {
     kind: io::ErrorKind,
     text: String,
+}
+
+/// What the log is about, asked when it moves on to another file.
+pub(crate) trait Content {
+    /// Lists what every file begins with.
+    fn families(&self) -> Vec<Family>;
+
+    /// Tells how far the strips that were written to file `number` have come.
+    fn marks(&self, number: u32) -> HashMap<u32, StripMark>;
 }
 
 /// The right to append one batch's worth of records to the file numbered `file`.
@@ -180,10 +187,7 @@ impl Wal {
     ///
     /// # Errors
     /// Fails when the log is poisoned or the disk is full.
-    pub(crate) fn ticket(
-        &self,
-        families: impl Fn() -> Vec<Family>,
-    ) -> Result<Ticket<'_>, TsdbError> {
+    pub(crate) fn ticket(&self, content: &dyn Content) -> Result<Ticket<'_>, TsdbError> {
         loop {
             let file = self
                 .shared
@@ -192,6 +196,7 @@ impl Wal {
                 .unwrap_or_else(PoisonError::into_inner);
             let state = self.shared.lock();
             match &state.health {
+                Health::Good => {}
                 Health::Poisoned { cause } => {
                     return Err(TsdbError::Poisoned {
                         cause: cause.clone(),
@@ -200,7 +205,7 @@ impl Wal {
                 Health::Full { since } if since.elapsed() < FULL_RETRY => {
                     return Err(self.shared.full_error());
                 }
-                _ => {}
+                Health::Full { .. } => {}
             }
             let due = state
                 .file
@@ -211,7 +216,7 @@ impl Wal {
                 return Ok(Ticket { wal: self, file });
             }
             drop(file);
-            self.rotate(&families())?;
+            self.rotate(content)?;
         }
     }
 
@@ -250,94 +255,14 @@ impl Wal {
     /// Returns the bytes of all files.
     pub(crate) fn len_bytes(&self) -> u64 {
         let state = self.shared.lock();
-        let current = state.file.as_ref().map_or(0, |file| file.len_bytes);
+        let open = state.file.iter().chain(&state.abandoned);
+        let current: u64 = open.map(|file| file.len_bytes).sum();
         state
             .closed_files
             .values()
             .map(|file| file.len_bytes)
             .sum::<u64>()
             + current
-    }
-
-    /// Returns the strips that any file mentions.
-    pub(crate) fn strips(&self) -> HashSet<u32> {
-        let state = self.shared.lock();
-        let closed = state
-            .closed_files
-            .values()
-            .flat_map(|file| file.strips.keys());
-        let current = state.file.iter().flat_map(|file| file.strips.keys());
-        closed.chain(current).copied().collect()
-    }
-
-    /// Returns the bytes of the file being written.
-    pub(crate) fn current_bytes(&self) -> u64 {
-        self.shared
-            .lock()
-            .file
-            .as_ref()
-            .map_or(0, |file| file.len_bytes)
-    }
-
-    /// Removes closed files, oldest first, as long as `is_flushed` holds of each strip in them.
-    ///
-    /// # Errors
-    /// Fails when a file cannot be removed.
-    pub(crate) fn truncate(
-        &self,
-        is_flushed: impl Fn(u32, StripMark) -> bool,
-    ) -> Result<usize, TsdbError> {
-        let mut removed = 0;
-        loop {
-            let mut state = self.shared.lock();
-            let Some(oldest) = state.closed_files.first_entry() else {
-                break;
-            };
-            if !oldest
-                .get()
-                .strips
-                .iter()
-                .all(|(strip, mark)| is_flushed(*strip, *mark))
-            {
-                break;
-            }
-            let number = *oldest.key();
-            oldest.remove();
-            drop(state);
-            let path = path_of(&self.shared.dir, number);
-            match self.shared.io.remove(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(io_error(path, "remove")(error));
-                }
-                _ => removed += 1,
-            }
-        }
-        if removed > 0 {
-            self.shared.metrics.wal_truncations.inc();
-            self.shared
-                .io
-                .sync_dir(&self.shared.dir)
-                .map_err(io_error(&self.shared.dir, "fsync"))?;
-        }
-        Ok(removed)
-    }
-
-    /// Moves on to the next file though the current one is not full, unless it holds nothing.
-    ///
-    /// # Errors
-    /// As `ticket`.
-    pub(crate) fn cut(&self, families: &[Family]) -> Result<(), TsdbError> {
-        let empty = self
-            .shared
-            .lock()
-            .file
-            .as_ref()
-            .is_some_and(|file| file.strips.is_empty());
-        if empty {
-            Ok(())
-        } else {
-            self.move_on(families, |_| true)
-        }
     }
 
     /// Ends the thread after a last fsync; nothing is written from then on.
@@ -370,70 +295,6 @@ impl Wal {
             let _ = thread.join();
         }
     }
-
-    fn rotate(&self, families: &[Family]) -> Result<(), TsdbError> {
-        let limit = self.shared.options.file_bytes;
-        self.move_on(families, |file| {
-            file.is_none_or(|file| file.len_bytes >= limit)
-        })
-    }
-
-    fn move_on(
-        &self,
-        families: &[Family],
-        still_due: impl Fn(Option<&Current>) -> bool,
-    ) -> Result<(), TsdbError> {
-        // With the lock taken for writing no writer holds a ticket: no batch is under construction or being written.
-        let mut number = self
-            .shared
-            .file_number
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.shared.lock();
-        if !still_due(state.file.as_ref()) {
-            return Ok(());
-        }
-        if matches!(state.health, Health::Full { .. }) {
-            let free = self
-                .shared
-                .io
-                .free_bytes(&self.shared.dir)
-                .unwrap_or(u64::MAX);
-            if free < FULL_RESERVE_BYTES {
-                state.health = Health::Full {
-                    since: Instant::now(),
-                };
-                return Err(self.shared.full_error());
-            }
-        }
-        let next = *number + 1;
-        match self.shared.create(next, families) {
-            Ok(current) => {
-                if let Some(old) = state.file.replace(current) {
-                    let marks = FileMarks {
-                        strips: old.strips,
-                        len_bytes: old.len_bytes,
-                    };
-                    state.closed_files.insert(*number, marks);
-                    state.unsynced.push(old.handle);
-                }
-                state.health = Health::Good;
-                *number = next;
-                Ok(())
-            }
-            Err(error) => {
-                let path = path_of(&self.shared.dir, next);
-                // A name without a file's beginning must not be in the way of the next try.
-                let _ = self.shared.io.remove(&path);
-                if is_full(&error) {
-                    state.health = Health::Full {
-                        since: Instant::now(),
-                    };
-                }
-                Err(io_error(path, "create")(error))
-            }
-        }
-    }
 }
 
 impl Drop for Wal {
@@ -450,13 +311,10 @@ impl Ticket<'_> {
 
     /// Appends records and returns when the kernel has them: the batch's number, for `Wal::sync`.
     ///
-    /// `marks` says how far the strips in them have come with them.
-    ///
     /// # Errors
-    /// Fails when they could not be written; none of them will ever be read then.
+    /// Fails when they could not be written; none of them will ever be read then, unless only the fsync failed.
     pub(crate) fn append(
         self,
-        marks: &[(u32, StripMark)],
         write: impl FnOnce(&mut RecordWriter<'_>),
     ) -> Result<u64, TsdbError> {
         let shared = &*self.wal.shared;
@@ -478,9 +336,6 @@ impl Ticket<'_> {
             symbols: &mut current.symbols,
             out: batch,
         });
-        for (strip, mark) in marks {
-            current.strips.insert(*strip, *mark);
-        }
         let mine = state.building;
         let number = shared.write_until(state, mine)?;
         if shared.options.fsync_interval.is_zero() {
@@ -504,162 +359,6 @@ impl Shared {
     fn full_error(&self) -> TsdbError {
         io_error(&self.dir, "write")(io::ErrorKind::StorageFull.into())
     }
-
-    /// Creates a file with its header and what every file begins with.
-    fn create(&self, number: u32, families: &[Family]) -> io::Result<Current> {
-        self.io.create_dir_all(&self.dir)?;
-        let handle = self.io.create(&path_of(&self.dir, number))?;
-        let mut current = Current {
-            number,
-            handle,
-            len_bytes: 0,
-            counter: 0,
-            symbols: SymbolWriter::default(),
-            strips: HashMap::new(),
-        };
-        let mut bytes = batch::file_header(number).to_vec();
-        if !families.is_empty() {
-            let mut first = vec![0; BATCH_HEADER_BYTES];
-            let mut writer = RecordWriter {
-                symbols: &mut current.symbols,
-                out: &mut first,
-            };
-            families.iter().for_each(|family| writer.family(family));
-            batch::seal(&mut first, 0);
-            current.counter = 1;
-            bytes.extend(first);
-        }
-        current.handle.append(&bytes)?;
-        current.len_bytes = bytes.len() as u64;
-        // Before anything in it is acknowledged, so that its name is not what a loss of power takes.
-        current.handle.sync()?;
-        self.io.sync_dir(&self.dir)?;
-        Ok(current)
-    }
-
-    /// Returns when batch `mine` was written, writing it where nobody else does.
-    fn write_until<'s>(
-        &'s self,
-        mut state: MutexGuard<'s, State>,
-        mine: u64,
-    ) -> Result<u64, TsdbError> {
-        loop {
-            if state.written >= mine {
-                return self.outcome(&state, mine);
-            }
-            if state.writing {
-                state.waiters += 1;
-                state = self
-                    .written
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-                state.waiters -= 1;
-                continue;
-            }
-            state = self.write(state);
-        }
-    }
-
-    /// Writes the batch under construction.
-    fn write<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        let number = state.building;
-        let spare = std::mem::take(&mut state.spare);
-        let mut bytes = std::mem::replace(&mut state.batch, spare);
-        state.building += 1;
-        state.writing = true;
-        let target = state.file.as_mut().map(|file| {
-            file.counter = file.counter.wrapping_add(1);
-            (
-                Arc::clone(&file.handle),
-                file.counter.wrapping_sub(1),
-                file.len_bytes,
-            )
-        });
-        drop(state);
-        let result = match &target {
-            Some((handle, counter, _)) => {
-                batch::seal(&mut bytes, *counter);
-                handle.append(&bytes)
-            }
-            None => Err(io::ErrorKind::StorageFull.into()),
-        };
-        let mut state = self.lock();
-        match result {
-            Ok(()) => {
-                self.metrics.wal_written_bytes.inc_by(bytes.len() as u64);
-                if let Some(file) = &mut state.file {
-                    file.len_bytes += bytes.len() as u64;
-                }
-            }
-            Err(error) => self.give_up(
-                &mut state,
-                number,
-                target.as_ref().map(|(file, _, len)| (file, *len)),
-                error,
-            ),
-        }
-        state.written = number;
-        state.writing = false;
-        bytes.clear();
-        if bytes.capacity() <= 1 << 20 {
-            state.spare = bytes;
-        }
-        if state.waiters > 0 {
-            self.written.notify_all();
-        }
-        state
-    }
-
-    /// Leaves a file behind to which a batch could not be written.
-    fn give_up(
-        &self,
-        state: &mut State,
-        number: u64,
-        file: Option<(&Arc<dyn AppendFile>, u64)>,
-        error: io::Error,
-    ) {
-        let (kind, text) = (error.kind(), error.to_string());
-        if let Some((file, len_bytes)) = file {
-            self.metrics.wal_write_failures.inc();
-            let cut = file.truncate(len_bytes);
-            state.health = match cut {
-                Ok(()) if is_full(&error) => Health::Full {
-                    since: Instant::now(),
-                },
-                Ok(()) => Health::Poisoned {
-                    cause: format!("write to the log failed: {error}"),
-                },
-                Err(again) => Health::Poisoned {
-                    cause: format!(
-                        "write to the log failed ({error}) and could not be undone: {again}"
-                    ),
-                },
-            };
-            if let Some(old) = state.file.take() {
-                let marks = FileMarks {
-                    strips: old.strips,
-                    len_bytes: old.len_bytes,
-                };
-                state.closed_files.insert(old.number, marks);
-                state.unsynced.push(old.handle);
-            }
-        }
-        // Batches after it were built on what it defined; whoever comes next finds no file.
-        state.failed.insert(number, Failure { kind, text });
-        while state.failed.len() > 64 {
-            state.failed.pop_first();
-        }
-        self.work.notify_one();
-        self.synced.notify_all();
-    }
-
-    fn outcome(&self, state: &State, number: u64) -> Result<u64, TsdbError> {
-        let Some(failure) = state.failed.get(&number) else {
-            return Ok(number);
-        };
-        let error = io::Error::new(failure.kind, failure.text.clone());
-        Err(io_error(&self.dir, "write")(error))
-    }
 }
 
 impl State {
@@ -676,6 +375,7 @@ impl State {
             waiters: 0,
             unsynced: Vec::new(),
             closed_files,
+            abandoned: None,
             health: Health::Good,
             sync_wanted: false,
             stop: false,
@@ -683,7 +383,9 @@ impl State {
     }
 }
 
+mod files;
 mod syncer;
+mod write;
 
 #[cfg(test)]
 mod tests;

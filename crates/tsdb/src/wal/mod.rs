@@ -10,7 +10,7 @@ pub(crate) mod record;
 mod replay;
 mod symbols;
 
-pub(crate) use log::{FileMarks, StripMark, Ticket, Wal, WalOptions};
+pub(crate) use log::{Content, FileMarks, StripMark, Ticket, Wal, WalOptions};
 pub(crate) use replay::{ReplayTo, replay};
 
 use std::path::{Path, PathBuf};

@@ -13,15 +13,18 @@ use std::collections::BTreeMap;
 /// Acknowledged samples: by series and time, the bits.
 pub(crate) type Acknowledged = BTreeMap<LabelSet, BTreeMap<i64, u64>>;
 
+/// A series, a time, a float's bits.
+pub(crate) type Written = (LabelSet, i64, u64);
+
 /// Several origins and some scattered samples, round after round.
 pub(crate) struct Workload {
     random: SplitMix64,
     origins: Vec<Origin>,
     round: i64,
     /// What was acknowledged, in order: the token and the samples.
-    pub(crate) log: Vec<(SyncToken, Vec<(LabelSet, i64, u64)>)>,
+    pub(crate) log: Vec<(SyncToken, Vec<Written>)>,
     /// What may have been stored although the append failed or never returned.
-    pub(crate) uncertain: Vec<(LabelSet, i64, u64)>,
+    pub(crate) uncertain: Vec<Written>,
 }
 
 struct Origin {
@@ -161,7 +164,7 @@ impl Workload {
     }
 }
 
-fn collect<'a>(samples: impl Iterator<Item = &'a (LabelSet, i64, u64)>) -> Acknowledged {
+fn collect<'a>(samples: impl Iterator<Item = &'a Written>) -> Acknowledged {
     let mut all = Acknowledged::new();
     for (labels, time_ms, bits) in samples {
         all.entry(labels.clone())

@@ -13,7 +13,10 @@ pub(crate) use postings::{SetIds, SetTable};
 use super::strip::Strip;
 use hashbrown::HashTable;
 use narthex_model::{LabelHash, LabelSet, Matcher};
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 /// The place of a series: an entry of the index and a column of its strip.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,6 +34,8 @@ pub(crate) struct Index {
     by_strip: HashMap<u32, u32, foldhash::fast::RandomState>,
     by_common: HashMap<LabelSet, Vec<u32>, foldhash::fast::RandomState>,
     identities: HashTable<Place>,
+    /// All strips by number, made when somebody asks.
+    ordered: Mutex<Option<Arc<[Arc<Strip>]>>>,
 }
 
 #[derive(Debug)]
@@ -43,6 +48,15 @@ struct Entry {
 
 /// Strips that have a series, each with its column.
 pub(crate) type Owners = Vec<(Arc<Strip>, u32)>;
+
+/// Where a series is in a strip.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Resolved {
+    /// In a column that the strip has.
+    Known(u32),
+    /// In a column that was appended.
+    Fresh(u32),
+}
 
 /// The chosen columns of one strip, ascending.
 #[derive(Clone, Debug)]
@@ -70,55 +84,66 @@ impl Index {
             }
         };
         self.by_strip.insert(strip.id, at);
+        self.forget_order();
         self.by_common
             .entry(strip.common.clone())
             .or_default()
             .push(at);
     }
 
-    /// Appends columns to a strip; the caller has made sure that the strip has none of them yet.
+    /// Finds the column of a strip with this local set, or appends one where `create` says so.
     ///
-    /// Returns, for each that other strips have too, the new column and the others.
-    pub(crate) fn add_columns<'s>(
+    /// A fresh one that other strips have, too, is noted in `shared` with them, oldest first.
+    pub(crate) fn resolve(
         &mut self,
         strip: u32,
-        sets: impl IntoIterator<Item = &'s LabelSet>,
-    ) -> Vec<(u32, Owners)> {
-        let Some(&at) = self.by_strip.get(&strip) else {
-            return Vec::new();
-        };
-        let mut shared = Vec::new();
-        for set in sets {
-            let id = self.sets.acquire(set);
-            let Some(entry) = &mut self.entries[at as usize] else {
-                break;
-            };
-            let identity = entry.common + set.hash();
-            let column = u32::try_from(entry.sets.len()).expect("fewer than 2^32 columns");
-            entry.sets.push(id);
-            let others = self.find(identity);
-            if !others.is_empty() {
-                shared.push((column, others));
+        set: &LabelSet,
+        create: bool,
+        shared: &mut Vec<(u32, Owners)>,
+    ) -> Option<Resolved> {
+        let at = *self.by_strip.get(&strip)?;
+        let identity = self.entries[at as usize].as_ref()?.common + set.hash();
+        let mut others: Vec<Place> = Vec::new();
+        for place in self.identities.iter_hash(identity.low()) {
+            if hash_at(&self.entries, &self.sets, *place) == Some(identity) {
+                if place.entry == at {
+                    return Some(Resolved::Known(place.column));
+                }
+                others.push(*place);
             }
-            let (entries, sets) = (&self.entries, &self.sets);
-            let hash_of = |place: &Place| hash_at(entries, sets, *place).map_or(0, LabelHash::low);
-            self.identities
-                .insert_unique(identity.low(), Place { entry: at, column }, hash_of);
         }
-        shared
+        if !create {
+            return None;
+        }
+        let id = self.sets.acquire(set);
+        let columns = &mut self.entries[at as usize].as_mut()?.sets;
+        let column = u32::try_from(columns.len()).expect("fewer than 2^32 columns");
+        columns.push(id);
+        let (entries, sets) = (&self.entries, &self.sets);
+        let hash_of = |place: &Place| hash_at(entries, sets, *place).map_or(0, LabelHash::low);
+        self.identities
+            .insert_unique(identity.low(), Place { entry: at, column }, hash_of);
+        if !others.is_empty() {
+            shared.push((column, self.owners(others)));
+        }
+        Some(Resolved::Fresh(column))
     }
 
-    /// Returns every (strip, column) with this identity, oldest first.
-    pub(crate) fn find(&self, identity: LabelHash) -> Owners {
-        let mut places: Vec<Place> = self
-            .identities
-            .iter_hash(identity.low())
-            .filter(|place| hash_at(&self.entries, &self.sets, **place) == Some(identity))
-            .copied()
-            .collect();
-        if places.len() > 1 {
-            places.sort_by_key(|place| self.strip_at(*place).map(|strip| strip.id));
+    /// Makes room for so many more columns of a strip.
+    pub(crate) fn reserve(&mut self, strip: u32, columns: usize) {
+        let Some(&at) = self.by_strip.get(&strip) else {
+            return;
+        };
+        if let Some(entry) = &mut self.entries[at as usize] {
+            entry.sets.reserve_exact(columns);
         }
+        let (entries, sets) = (&self.entries, &self.sets);
+        let hash_of = |place: &Place| hash_at(entries, sets, *place).map_or(0, LabelHash::low);
+        self.identities.reserve(columns, hash_of);
+    }
+
+    fn owners(&self, mut places: Vec<Place>) -> Owners {
+        places.sort_by_key(|place| self.strip_at(*place).map(|strip| strip.id));
         let owner = |place: Place| Some((Arc::clone(self.strip_at(place)?), place.column));
         places.into_iter().filter_map(owner).collect()
     }
@@ -162,7 +187,7 @@ impl Index {
             return 0;
         };
         for (column, set) in (0u32..).zip(&entry.sets) {
-            let identity = entry.common + self.sets.get(*set).hash();
+            let identity = entry.common + self.sets.hash(*set);
             let place = Place { entry: at, column };
             if let Ok(found) = self
                 .identities
@@ -182,6 +207,7 @@ impl Index {
             }
         }
         self.free.push(at);
+        self.forget_order();
         if self.identities.len() * 4 < self.identities.capacity() {
             let (entries, sets) = (&self.entries, &self.sets);
             self.identities.shrink_to(0, |place| {
@@ -192,15 +218,26 @@ impl Index {
     }
 
     /// Returns all strips, oldest first.
-    pub(crate) fn strips(&self) -> Vec<Arc<Strip>> {
-        let mut strips: Vec<Arc<Strip>> = self
-            .entries
-            .iter()
-            .flatten()
-            .map(|entry| Arc::clone(&entry.strip))
-            .collect();
-        strips.sort_by_key(|strip| strip.id);
-        strips
+    pub(crate) fn strips(&self) -> Arc<[Arc<Strip>]> {
+        let mut ordered = self.ordered.lock().unwrap_or_else(PoisonError::into_inner);
+        let ordered = ordered.get_or_insert_with(|| {
+            let strips = self
+                .entries
+                .iter()
+                .flatten()
+                .map(|entry| Arc::clone(&entry.strip));
+            let mut strips: Vec<Arc<Strip>> = strips.collect();
+            strips.sort_by_key(|strip| strip.id);
+            strips.into()
+        });
+        Arc::clone(ordered)
+    }
+
+    fn forget_order(&mut self) {
+        *self
+            .ordered
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Returns the strips with this common set, oldest first.
@@ -266,7 +303,7 @@ impl Index {
             let Some(&at) = self.by_strip.get(&entry.strip.id) else {
                 return Vec::new();
             };
-            let column = |id| self.find_at(at, entry.common + self.sets.get(id).hash());
+            let column = |id| self.find_at(at, entry.common + self.sets.hash(id));
             let mut columns: Vec<u32> = ids.iter().filter_map(column).collect();
             columns.sort_unstable();
             return columns;
@@ -281,7 +318,7 @@ impl Index {
 
 fn hash_at(entries: &[Option<Entry>], sets: &SetTable, place: Place) -> Option<LabelHash> {
     let entry = entries[place.entry as usize].as_ref()?;
-    Some(entry.common + sets.get(entry.sets[place.column as usize]).hash())
+    Some(entry.common + sets.hash(entry.sets[place.column as usize]))
 }
 
 /// Lists the matchers that local sets decide, or `None` when the common set fails one.

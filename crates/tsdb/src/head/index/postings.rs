@@ -5,7 +5,7 @@
 //! **Invariant:** a set's number is in the posting of each of its labels, and in `all`, exactly while it is counted
 //! by at least one strip.
 
-use narthex_model::{Label, LabelSet, MatchOp, Matcher};
+use narthex_model::{Label, LabelHash, LabelSet, MatchOp, Matcher};
 use roaring::RoaringBitmap;
 use std::collections::HashMap;
 
@@ -25,6 +25,8 @@ pub(crate) struct SetTable {
 #[derive(Debug)]
 struct Slot {
     set: LabelSet,
+    /// The set's, so that looking for a series need not touch the set.
+    hash: LabelHash,
     users: u32,
 }
 
@@ -49,6 +51,7 @@ impl SetTable {
         }
         let slot = Slot {
             set: set.clone(),
+            hash: set.hash(),
             users: 1,
         };
         let id = match self.free.pop() {
@@ -105,9 +108,9 @@ impl SetTable {
         self.free.push(id);
     }
 
-    /// Returns a set by its number.
-    pub(crate) fn get(&self, id: u32) -> &LabelSet {
-        &self.sets[id as usize].set
+    /// Returns a set's hash by its number.
+    pub(crate) fn hash(&self, id: u32) -> LabelHash {
+        self.sets[id as usize].hash
     }
 
     /// Returns the sets whose label (missing: the empty value) satisfies `matcher`.

@@ -39,13 +39,14 @@ impl LooseBatch {
 
     fn visit(&self, range: TimeRange, mut visit: impl FnMut(i64, Value, i64)) {
         let state = self.strip.lock();
-        if let Some(series) = state.loose.series(self.column) {
-            series.visit(self.pin.0, self.pin.1, |time_ms, value, start_ms| {
+        let (from, to) = self.pin;
+        state
+            .loose
+            .visit(self.column, from, to, |time_ms, value, start_ms| {
                 if range.contains(time_ms) {
                     visit(time_ms, value, start_ms);
                 }
             });
-        }
     }
 }
 

@@ -134,7 +134,7 @@ impl Visible {
         };
         for column in columns {
             let in_rows = segments.iter().any(|segment| segment.has_seen(column));
-            let in_loose = loose_overlaps && state.loose.series(column).is_some();
+            let in_loose = loose_overlaps && state.loose.has(column);
             let shared = state.shared.contains_key(&column);
             let mixed = shared || (in_rows && in_loose);
             if in_rows {

@@ -36,7 +36,8 @@ impl Shared {
             }
             let mut handles = state.unsynced.clone();
             let left_behind = handles.len();
-            handles.extend(state.file.as_ref().map(|file| Arc::clone(&file.handle)));
+            let open = state.file.as_ref().or(state.abandoned.as_ref());
+            handles.extend(open.map(|file| Arc::clone(&file.handle)));
             drop(state);
             let started = Instant::now();
             let result = handles.iter().try_for_each(|handle| handle.sync());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    io::{FaultyIo, PowerLoss},
+    io::{FaultyIo, PowerLoss, is_full},
     wal::{
         batch::{Scanned, Scanner},
         record::{Record, RecordReader, RowHead},
@@ -42,13 +42,38 @@ fn start(disk: &FaultyIo, interval_ms: u64) -> Wal {
     .unwrap()
 }
 
+struct Marks(HashMap<u32, StripMark>);
+
+impl Content for Marks {
+    fn families(&self) -> Vec<Family> {
+        Vec::new()
+    }
+
+    fn marks(&self, _: u32) -> HashMap<u32, StripMark> {
+        self.0.clone()
+    }
+}
+
 fn put(wal: &Wal, strip: u32, sequence: u8) -> Result<u64, TsdbError> {
-    let ticket = wal.ticket(Vec::new)?;
-    let mark = StripMark {
-        rows: u64::from(sequence) + 1,
-        loose: 0,
+    // Strips are written one after the other, a hundred rows each.
+    let rows = |other: u32| {
+        if other < strip {
+            100
+        } else {
+            u64::from(sequence)
+        }
     };
-    ticket.append(&[(strip, mark)], |out| {
+    let marks = (0..=strip).map(|other| {
+        (
+            other,
+            StripMark {
+                rows: rows(other),
+                loose: 0,
+            },
+        )
+    });
+    let ticket = wal.ticket(&Marks(marks.collect()))?;
+    ticket.append(|out| {
         out.row(
             strip,
             RowHead::Next {

@@ -1,0 +1,368 @@
+//! What it costs to store samples: append with the log at one fsync a second, flushes, memory, bytes, replay.
+//!
+//! `cargo bench -p narthex-tsdb --bench append [-- shape…]`; shapes: fleet, tiny, wide, flapping, loose, late. Values
+//! are made outside the measured calls. NARTHEX_BENCH_DIR says where the data goes.
+
+use narthex_model::{
+    ColumnId, Frame, LabelSet, METRIC_NAME, Matcher, Schema,
+    metadata::Family,
+    storage::{Binding, Context, Layout, Selector, SeriesSample, Sink, Store, Tile, TimeRange},
+};
+use narthex_testkit::{TempDir, rng::SplitMix64};
+use narthex_tsdb::{Db, DbOptions, ManualClock, RealIo};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+const STEP_MS: i64 = 5_000;
+const START_MS: i64 = 1_767_225_600_000;
+
+fn main() {
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with('-'))
+        .collect();
+    let chosen = |name: &str| wanted.is_empty() || wanted.iter().any(|other| other == name);
+    let mut out = String::from(
+        "| shape | series | rounds | append ns/sample | p99 frame us | maintain ns/sample | RSS B/series | log B/sample | blocks B/sample | replay s | scan ns/sample |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for (name, shape) in SHAPES {
+        if chosen(name) {
+            out.push_str(&run(name, &shape));
+        }
+    }
+    std::io::Write::write_all(&mut std::io::stdout(), out.as_bytes())
+        .expect("standard output is writable");
+}
+
+struct Shape {
+    strips: usize,
+    columns: usize,
+    rounds: usize,
+    flapping: bool,
+    /// Samples go through `append_samples`, shuffled.
+    loose: bool,
+}
+
+const SHAPES: [(&str, Shape); 6] = [
+    (
+        "fleet",
+        Shape {
+            strips: 850,
+            columns: 588,
+            rounds: 300,
+            flapping: false,
+            loose: false,
+        },
+    ),
+    (
+        "tiny",
+        Shape {
+            strips: 7_500,
+            columns: 5,
+            rounds: 300,
+            flapping: false,
+            loose: false,
+        },
+    ),
+    (
+        "wide",
+        Shape {
+            strips: 1,
+            columns: 500_000,
+            rounds: 60,
+            flapping: false,
+            loose: false,
+        },
+    ),
+    (
+        "flapping",
+        Shape {
+            strips: 200,
+            columns: 588,
+            rounds: 300,
+            flapping: true,
+            loose: false,
+        },
+    ),
+    (
+        "loose",
+        Shape {
+            strips: 100,
+            columns: 588,
+            rounds: 60,
+            flapping: false,
+            loose: true,
+        },
+    ),
+    (
+        "medium",
+        Shape {
+            strips: 2_000,
+            columns: 100,
+            rounds: 300,
+            flapping: false,
+            loose: false,
+        },
+    ),
+];
+
+struct Origin {
+    schema: Schema,
+    frame: Frame,
+    binding: Option<Box<dyn Binding>>,
+    values: Vec<f64>,
+    labels: Vec<LabelSet>,
+}
+
+fn run(name: &str, shape: &Shape) -> String {
+    let dir = TempDir::new("bench-append");
+    let base =
+        std::env::var_os("NARTHEX_BENCH_DIR").map_or_else(|| dir.path().to_owned(), PathBuf::from);
+    let root = base.join(name);
+    let _ = std::fs::remove_dir_all(&root);
+    let clock = ManualClock::new(START_MS);
+    let db = open(&root, &clock);
+    let mut random = SplitMix64::new(42);
+    let mut origins: Vec<Origin> = (0..shape.strips).map(|at| origin(at, shape)).collect();
+    let before = resident_bytes();
+    let mut took = Took::default();
+    for round in 0..shape.rounds {
+        let time_ms = START_MS + round as i64 * STEP_MS;
+        clock.set(time_ms);
+        for origin in &mut origins {
+            next_values(origin, &mut random);
+        }
+        if shape.loose {
+            append_loose(&db, &origins, time_ms, &mut random, &mut took);
+        } else {
+            let started = cpu();
+            for (at, origin) in origins.iter_mut().enumerate() {
+                append(
+                    &db,
+                    origin,
+                    time_ms + (at % 50) as i64 * 97,
+                    shape,
+                    &mut random,
+                    &mut took,
+                );
+            }
+            took.append += cpu() - started;
+        }
+        let started = cpu();
+        for second in 0..STEP_MS / 1000 {
+            db.maintain(time_ms + second * 1000).expect("maintained");
+        }
+        took.maintain += cpu() - started;
+    }
+    let rss = resident_bytes().saturating_sub(before);
+    let series = shape.strips * shape.columns;
+    let samples = took.samples.max(1) as f64;
+    let scan = scan(&db);
+    let (log, blocks) = (
+        size_of_dir(&root.join("wal")),
+        size_of_dir(&root.join("blocks")),
+    );
+    took.frames.sort_unstable();
+    let p99 = took
+        .frames
+        .get(took.frames.len() * 99 / 100)
+        .copied()
+        .unwrap_or_default();
+    origins.iter_mut().for_each(|origin| origin.binding = None);
+    db.close().expect("closed");
+    drop(db);
+    let started = Instant::now();
+    let db = open(&root, &clock);
+    let replay = started.elapsed();
+    assert_eq!(db.damage(), []);
+    drop(db);
+    let _ = std::fs::remove_dir_all(&root);
+    format!(
+        "| {name} | {series} | {} | {:.1} | {:.0} | {:.1} | {:.0} | {:.2} | {:.2} | {:.2} | {:.1} |\n",
+        shape.rounds,
+        took.append.as_nanos() as f64 / samples,
+        p99.as_nanos() as f64 / 1000.0,
+        took.maintain.as_nanos() as f64 / samples,
+        rss as f64 / series as f64,
+        log as f64 / samples,
+        blocks as f64 / samples,
+        replay.as_secs_f64(),
+        scan,
+    )
+}
+
+#[derive(Default)]
+struct Took {
+    append: Duration,
+    maintain: Duration,
+    frames: Vec<Duration>,
+    samples: u64,
+}
+
+fn open(root: &Path, clock: &ManualClock) -> Db {
+    Db::open(
+        Arc::new(RealIo),
+        DbOptions::new(root),
+        Arc::new(clock.clone()),
+    )
+    .expect("a database")
+}
+
+fn origin(at: usize, shape: &Shape) -> Origin {
+    let instance = format!("host-{at}:9100");
+    let common = LabelSet::new([
+        ("job", "fleet"),
+        ("instance", instance.as_str()),
+        ("zone", "eu-1"),
+        ("team", "a"),
+    ]);
+    let mut edit = Schema::new(common).edit();
+    for column in 0..shape.columns {
+        let name = format!("metric_{}_total", column % 97);
+        let family = edit.family(Family {
+            name: name.as_str().into(),
+            ..Family::default()
+        });
+        let (code, pod) = (format!("{}", column / 97), format!("pod-{}", column / 30));
+        let set = LabelSet::new([
+            (METRIC_NAME, name.as_str()),
+            ("code", &code),
+            ("pod", &pod),
+            ("path", "/api/v1"),
+        ]);
+        edit.push(&set, family);
+    }
+    let schema = edit.finish();
+    let labels = if shape.loose {
+        schema.columns().map(|(id, _)| schema.labels(id)).collect()
+    } else {
+        Vec::new()
+    };
+    Origin {
+        frame: Frame::new(schema.clone(), 0),
+        values: vec![0.0; shape.columns],
+        schema,
+        binding: None,
+        labels,
+    }
+}
+
+/// Half counters, a quarter bucket counters, a quarter gauges with three decimals.
+fn next_values(origin: &mut Origin, random: &mut SplitMix64) {
+    let mut bucket = 0.0;
+    for (column, value) in origin.values.iter_mut().enumerate() {
+        match column % 4 {
+            0 | 1 => *value += random.below(16) as f64,
+            2 => {
+                bucket += random.below(4) as f64;
+                *value += bucket;
+                bucket = if column % 40 == 38 { 0.0 } else { bucket };
+            }
+            _ => *value = random.below(100_000) as f64 / 1000.0,
+        }
+    }
+}
+
+fn append(
+    db: &Db,
+    origin: &mut Origin,
+    time_ms: i64,
+    shape: &Shape,
+    random: &mut SplitMix64,
+    took: &mut Took,
+) {
+    origin.frame.restart(&origin.schema, time_ms);
+    let (cells, present) = origin.frame.cells_mut();
+    cells.copy_from_slice(&origin.values);
+    present.fill();
+    if shape.flapping {
+        for _ in 0..shape.columns / 10 {
+            let column = random.index(shape.columns);
+            origin.frame.mark_stale(ColumnId(column as u32));
+        }
+    }
+    let started = Instant::now();
+    let binding = origin
+        .binding
+        .get_or_insert_with(|| db.bind(&origin.schema).expect("a binding"));
+    let outcome = binding.append(&origin.frame).expect("appended");
+    took.frames.push(started.elapsed());
+    took.samples += outcome.accepted;
+}
+
+/// Returns this thread's CPU time: other work on the machine does not count.
+fn cpu() -> Duration {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(spent.tv_sec.unsigned_abs(), spent.tv_nsec as u32)
+}
+
+fn append_loose(
+    db: &Db,
+    origins: &[Origin],
+    time_ms: i64,
+    random: &mut SplitMix64,
+    took: &mut Took,
+) {
+    let mut samples: Vec<SeriesSample> = Vec::new();
+    for origin in origins {
+        for (labels, value) in origin.labels.iter().zip(&origin.values) {
+            let jitter = random.below(4000) as i64;
+            samples.push(SeriesSample::float(
+                labels.clone(),
+                time_ms + jitter,
+                *value,
+            ));
+        }
+    }
+    random.shuffle(&mut samples);
+    for chunk in samples.chunks(2000) {
+        let (started, before) = (Instant::now(), cpu());
+        let outcome = db.append_samples(chunk).expect("appended");
+        took.append += cpu() - before;
+        took.frames.push(started.elapsed());
+        took.samples += outcome.accepted;
+    }
+}
+
+/// Reads every sample of one metric in a hundred; returns nanoseconds a sample.
+fn scan(db: &Db) -> f64 {
+    let ctx = Context::unlimited();
+    let started = cpu();
+    let view = db.view(TimeRange::ALL).expect("a view");
+    let selector = Selector::new(
+        vec![Matcher::equal(METRIC_NAME, "metric_7_total")],
+        TimeRange::ALL,
+    );
+    let prepared = view.prepare(&[selector], &ctx).expect("prepared");
+    let mut tile = Tile::default();
+    let mut cells = 0;
+    for batch in prepared.batches(0, &ctx).expect("batches") {
+        let series: Vec<u32> = (0..batch.len() as u32).collect();
+        batch
+            .read(&series, TimeRange::ALL, Layout::TimeMajor, &mut tile, &ctx)
+            .expect("read");
+        cells += tile.cells.len();
+    }
+    (cpu() - started).as_nanos() as f64 / cells.max(1) as f64
+}
+
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm
+        .split_whitespace()
+        .nth(1)
+        .and_then(|field| field.parse().ok())
+        .unwrap_or_default();
+    pages * 4096
+}
+
+fn size_of_dir(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
+}

@@ -1,0 +1,214 @@
+//! Moving on from file to file, and removing those that nobody needs.
+//!
+//! **Invariant:** a file is closed with what its strips had come to, and removed only when blocks hold all of that.
+
+use super::{Content, Current, FULL_RESERVE_BYTES, FileMarks, Health, Shared, StripMark, Wal};
+use crate::{
+    error::{TsdbError, io_error},
+    io::is_full,
+    wal::{
+        batch::{self, BATCH_HEADER_BYTES},
+        path_of,
+        record::RecordWriter,
+        symbols::SymbolWriter,
+    },
+};
+use narthex_model::metadata::Family;
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    sync::PoisonError,
+    time::Instant,
+};
+
+impl Wal {
+    /// Returns the strips that files other than the one being written mention, and those gone that it mentions.
+    pub(crate) fn strips(&self) -> HashSet<u32> {
+        let state = self.shared.lock();
+        let closed = state
+            .closed_files
+            .values()
+            .flat_map(|file| file.strips.keys());
+        let open = state
+            .file
+            .iter()
+            .chain(&state.abandoned)
+            .flat_map(|file| file.gone.keys());
+        closed.chain(open).copied().collect()
+    }
+
+    /// Notes strips that leave the head, and how far they had come.
+    pub(crate) fn note_gone(&self, strips: impl Iterator<Item = (u32, StripMark)>) {
+        let mut state = self.shared.lock();
+        let state = &mut *state;
+        let open = state.file.as_mut().or(state.abandoned.as_mut());
+        if let Some(open) = open {
+            open.gone.extend(strips);
+        }
+    }
+
+    /// Returns the bytes of the file being written.
+    pub(crate) fn current_bytes(&self) -> u64 {
+        self.shared
+            .lock()
+            .file
+            .as_ref()
+            .map_or(0, |file| file.len_bytes)
+    }
+
+    /// Removes closed files, oldest first, as long as `is_flushed` holds of each strip in them.
+    ///
+    /// # Errors
+    /// Fails when a file cannot be removed.
+    pub(crate) fn truncate(
+        &self,
+        is_flushed: impl Fn(u32, StripMark) -> bool,
+    ) -> Result<usize, TsdbError> {
+        let mut removed = 0;
+        loop {
+            let mut state = self.shared.lock();
+            let Some(oldest) = state.closed_files.first_entry() else {
+                break;
+            };
+            if !oldest
+                .get()
+                .strips
+                .iter()
+                .all(|(strip, mark)| is_flushed(*strip, *mark))
+            {
+                break;
+            }
+            let number = *oldest.key();
+            oldest.remove();
+            drop(state);
+            let path = path_of(&self.shared.dir, number);
+            match self.shared.io.remove(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(io_error(path, "remove")(error));
+                }
+                _ => removed += 1,
+            }
+        }
+        if removed > 0 {
+            self.shared.metrics.wal_truncations.inc();
+            self.shared
+                .io
+                .sync_dir(&self.shared.dir)
+                .map_err(io_error(&self.shared.dir, "fsync"))?;
+        }
+        Ok(removed)
+    }
+
+    /// Moves on to the next file though the current one is not full.
+    ///
+    /// # Errors
+    /// As `ticket`.
+    pub(crate) fn cut(&self, content: &dyn Content) -> Result<(), TsdbError> {
+        self.move_on(content, |_| true)
+    }
+
+    pub(super) fn rotate(&self, content: &dyn Content) -> Result<(), TsdbError> {
+        let limit = self.shared.options.file_bytes;
+        self.move_on(content, |file| {
+            file.is_none_or(|file| file.len_bytes >= limit)
+        })
+    }
+
+    fn move_on(
+        &self,
+        content: &dyn Content,
+        still_due: impl Fn(Option<&Current>) -> bool,
+    ) -> Result<(), TsdbError> {
+        // With the lock taken for writing no writer holds a ticket: no batch is under construction or being written.
+        let mut number = self
+            .shared
+            .file_number
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if !still_due(self.shared.lock().file.as_ref()) {
+            return Ok(());
+        }
+        let (families, marks) = (content.families(), content.marks(*number));
+        let mut state = self.shared.lock();
+        if matches!(state.health, Health::Full { .. }) {
+            let free = self
+                .shared
+                .io
+                .free_bytes(&self.shared.dir)
+                .unwrap_or(u64::MAX);
+            if free < FULL_RESERVE_BYTES {
+                state.health = Health::Full {
+                    since: Instant::now(),
+                };
+                return Err(self.shared.full_error());
+            }
+        }
+        let next = *number + 1;
+        match self.shared.create(next, &families) {
+            Ok(current) => {
+                let old = state
+                    .file
+                    .replace(current)
+                    .or_else(|| state.abandoned.take());
+                if let Some(old) = old {
+                    let mut strips = old.gone;
+                    strips.extend(marks);
+                    let closed = FileMarks {
+                        strips,
+                        len_bytes: old.len_bytes,
+                    };
+                    state.closed_files.insert(old.number, closed);
+                    state.unsynced.push(old.handle);
+                }
+                state.health = Health::Good;
+                *number = next;
+                Ok(())
+            }
+            Err(error) => {
+                let path = path_of(&self.shared.dir, next);
+                // A name without a file's beginning must not be in the way of the next try.
+                let _ = self.shared.io.remove(&path);
+                if is_full(&error) {
+                    state.health = Health::Full {
+                        since: Instant::now(),
+                    };
+                }
+                Err(io_error(path, "create")(error))
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Creates a file with its header and what every file begins with.
+    pub(super) fn create(&self, number: u32, families: &[Family]) -> io::Result<Current> {
+        self.io.create_dir_all(&self.dir)?;
+        let handle = self.io.create(&path_of(&self.dir, number))?;
+        let mut current = Current {
+            number,
+            handle,
+            len_bytes: 0,
+            counter: 0,
+            symbols: SymbolWriter::default(),
+            gone: HashMap::new(),
+        };
+        let mut bytes = batch::file_header(number).to_vec();
+        if !families.is_empty() {
+            let mut first = vec![0; BATCH_HEADER_BYTES];
+            let mut writer = RecordWriter {
+                symbols: &mut current.symbols,
+                out: &mut first,
+            };
+            families.iter().for_each(|family| writer.family(family));
+            batch::seal(&mut first, 0);
+            current.counter = 1;
+            bytes.extend(first);
+        }
+        current.handle.append(&bytes)?;
+        current.len_bytes = bytes.len() as u64;
+        // Before anything in it is acknowledged, so that its name is not what a loss of power takes.
+        current.handle.sync()?;
+        self.io.sync_dir(&self.dir)?;
+        Ok(current)
+    }
+}

@@ -1,0 +1,134 @@
+//! Writing batches: one writer for all who wait.
+//!
+//! **Invariant:** a batch is written as a whole or cut off again; after a cut the file is never continued.
+
+use super::{Failure, Health, Shared, State};
+use crate::{
+    error::{TsdbError, io_error},
+    io::{AppendFile, is_full},
+    wal::batch,
+};
+use std::{
+    io,
+    sync::{Arc, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+impl Shared {
+    /// Returns when batch `mine` was written, writing it where nobody else does.
+    pub(super) fn write_until<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        mine: u64,
+    ) -> Result<u64, TsdbError> {
+        loop {
+            if state.written >= mine {
+                return self.outcome(&state, mine);
+            }
+            if state.writing {
+                state.waiters += 1;
+                state = self
+                    .written
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                state.waiters -= 1;
+                continue;
+            }
+            state = self.write(state);
+        }
+    }
+
+    /// Writes the batch under construction.
+    fn write<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        let number = state.building;
+        let spare = std::mem::take(&mut state.spare);
+        let mut bytes = std::mem::replace(&mut state.batch, spare);
+        state.building += 1;
+        state.writing = true;
+        let target = state.file.as_mut().map(|file| {
+            file.counter = file.counter.wrapping_add(1);
+            (
+                Arc::clone(&file.handle),
+                file.counter.wrapping_sub(1),
+                file.len_bytes,
+            )
+        });
+        drop(state);
+        let result = match &target {
+            Some((handle, counter, _)) => {
+                batch::seal(&mut bytes, *counter);
+                handle.append(&bytes)
+            }
+            None => Err(io::ErrorKind::StorageFull.into()),
+        };
+        let mut state = self.lock();
+        match result {
+            Ok(()) => {
+                self.metrics.wal_written_bytes.inc_by(bytes.len() as u64);
+                if let Some(file) = &mut state.file {
+                    file.len_bytes += bytes.len() as u64;
+                }
+            }
+            Err(error) => self.give_up(
+                &mut state,
+                number,
+                target.as_ref().map(|(file, _, len)| (file, *len)),
+                error,
+            ),
+        }
+        state.written = number;
+        state.writing = false;
+        bytes.clear();
+        if bytes.capacity() <= 1 << 20 {
+            state.spare = bytes;
+        }
+        if state.waiters > 0 {
+            self.written.notify_all();
+        }
+        state
+    }
+
+    /// Leaves a file behind to which a batch could not be written.
+    fn give_up(
+        &self,
+        state: &mut State,
+        number: u64,
+        file: Option<(&Arc<dyn AppendFile>, u64)>,
+        error: io::Error,
+    ) {
+        let (kind, text) = (error.kind(), error.to_string());
+        if let Some((file, len_bytes)) = file {
+            self.metrics.wal_write_failures.inc();
+            let cut = file.truncate(len_bytes);
+            state.health = match cut {
+                Ok(()) if is_full(&error) => Health::Full {
+                    since: Instant::now(),
+                },
+                Ok(()) => Health::Poisoned {
+                    cause: format!("write to the log failed: {error}"),
+                },
+                Err(again) => Health::Poisoned {
+                    cause: format!(
+                        "write to the log failed ({error}) and could not be undone: {again}"
+                    ),
+                },
+            };
+            state.abandoned = state.file.take();
+        }
+        // Batches after it were built on what it defined; whoever comes next finds no file.
+        state.failed.insert(number, Failure { kind, text });
+        while state.failed.len() > 64 {
+            state.failed.pop_first();
+        }
+        self.work.notify_one();
+        self.synced.notify_all();
+    }
+
+    fn outcome(&self, state: &State, number: u64) -> Result<u64, TsdbError> {
+        let Some(failure) = state.failed.get(&number) else {
+            return Ok(number);
+        };
+        let error = io::Error::new(failure.kind, failure.text.clone());
+        Err(io_error(&self.dir, "write")(error))
+    }
+}
