@@ -4,7 +4,10 @@
 
 use super::{
     Aggregate, Binary, Call, Kind, Node, Over, Plan, Select, Settings, Source, Steps, Subquery,
-    Window, fold, share::Selectors, steady::Steadiness,
+    Window, fold,
+    limits::{check_extension, check_label, check_label_function},
+    share::Selectors,
+    steady::Steadiness,
 };
 use crate::{
     ast::{
@@ -12,7 +15,6 @@ use crate::{
         ValueType, VectorSelector,
     },
     error::QueryError,
-    fmt::quote_bytes,
     functions::FunctionId,
     lex::{AggregateOp, BinaryOp},
     span::Span,
@@ -451,55 +453,6 @@ fn seconds_of(ns: i64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "at most 2^34 seconds")]
     let whole = (ns / 1_000_000_000) as f64;
     whole + fraction
-}
-
-fn check_extension(source: &Source, function: &str) -> Result<(), QueryError> {
-    let Source::Window(window) = source else {
-        return Ok(());
-    };
-    let (word, allowed): (_, &[&str]) = match window.select.extension {
-        Extension::None => return Ok(()),
-        Extension::Anchored => (
-            "anchored",
-            &["changes", "delta", "increase", "rate", "resets"],
-        ),
-        Extension::Smoothed => ("smoothed", &["delta", "increase", "rate"]),
-    };
-    if allowed.contains(&function) {
-        return Ok(());
-    }
-    let allowed = allowed.join(", ");
-    Err(QueryError::Execution(format!(
-        "{word} modifier can only be used with: {allowed} - not with {function}"
-    )))
-}
-
-/// Refuses a text argument that cannot be a label name; `say` gets it in quotes.
-fn check_label(arg: Option<&Expr>, say: impl Fn(String) -> String) -> Result<(), QueryError> {
-    match arg.map(Expr::without_parens) {
-        Some(Expr::String(s)) if s.value.is_empty() || std::str::from_utf8(&s.value).is_err() => {
-            Err(QueryError::Execution(say(quote_bytes(&s.value))))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Refuses label names that cannot be any in the label functions.
-fn check_label_function(call: &crate::ast::Call) -> Result<(), QueryError> {
-    let name = call.function.name;
-    let sources = if call.function.id == FunctionId::LabelJoin {
-        call.args.get(3..)
-    } else {
-        None
-    };
-    for source in sources.unwrap_or_default() {
-        check_label(Some(source), |quoted| {
-            format!("invalid source label name in {name}(): {quoted}")
-        })?;
-    }
-    check_label(call.args.get(1), |quoted| {
-        format!("invalid destination label name in {name}(): {quoted}")
-    })
 }
 
 /// Reports whether the node is one float a step.

@@ -6,6 +6,7 @@
 mod build;
 mod explain;
 mod fold;
+mod limits;
 mod names;
 mod share;
 mod steady;
