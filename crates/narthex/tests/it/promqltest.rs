@@ -103,13 +103,17 @@ fn run(flushed: bool) {
         );
     }
     corpora::report(suite, total, 2_214);
-    for (name, failure) in failures.iter().take(20) {
-        println!(
-            "{name}:{} {}\n    {}",
-            failure.line, failure.query, failure.reason
-        );
-    }
-    assert_eq!(passed, total, "{suite}");
+    let first: Vec<String> = failures
+        .iter()
+        .take(20)
+        .map(|(name, failure)| {
+            format!(
+                "{name}:{} {}\n    {}",
+                failure.line, failure.query, failure.reason
+            )
+        })
+        .collect();
+    assert_eq!(passed, total, "{suite}:\n{}", first.join("\n"));
 }
 
 #[test]
