@@ -79,7 +79,7 @@ impl From<QueryError> for ApiError {
             ErrorKind::Internal => Kind::Internal,
         };
         match error {
-            QueryError::Parse(error) => Self::parameter("query", error),
+            error if kind == Kind::BadData => Self::parameter("query", error),
             error => Self {
                 kind,
                 message: error.to_string(),

@@ -147,16 +147,18 @@ fn fraction(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// Go's `'e'` form with the exponent's padding taken off: `1e-7`, `1.5e+21`.
+/// Go's `'e'` form, whose exponent has a sign and at least two digits: `1e-07`, `1.5e+21`.
 fn exponent_form(value: f64) -> String {
     // Of several shortest digits Rust may pick others than Go: they read back as the same number.
     let text = format!("{value:e}");
-    match text.split_once('e') {
-        Some((mantissa, exponent)) if !exponent.starts_with('-') => {
-            format!("{mantissa}e+{exponent}")
-        }
-        _ => text,
-    }
+    let Some((mantissa, exponent)) = text.split_once('e') else {
+        return text;
+    };
+    let (sign, digits) = match exponent.strip_prefix('-') {
+        Some(digits) => ('-', digits),
+        None => ('+', exponent),
+    };
+    format!("{mantissa}e{sign}{digits:0>2}")
 }
 
 #[cfg(test)]
@@ -180,7 +182,8 @@ mod tests {
             (1e6, "1000000"),
             (1e20, "100000000000000000000"),
             (1e21, "1e+21"),
-            (1.5e-7, "1.5e-7"),
+            (1.5e-7, "1.5e-07"),
+            (-1e-123, "-1e-123"),
             (0.000001, "0.000001"),
             (f64::INFINITY, "+Inf"),
             (f64::NEG_INFINITY, "-Inf"),

@@ -9,7 +9,10 @@ use crate::{
     query::run,
 };
 use http::HeaderMap;
-use narthex_model::storage::{Context, Listing, SeriesQuery, StorageError, TimeRange, View};
+use narthex_model::{
+    MetricType,
+    storage::{Context, Listing, SeriesQuery, StorageError, TimeRange, View},
+};
 use narthex_net::axum::{
     extract::{Path, Request, State},
     response::Response,
@@ -81,14 +84,26 @@ async fn listed<T: 'static>(
     write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
 ) -> Result<Answer, ApiError> {
     let params = Params::of(request).await?;
-    let any_of = params.selectors()?;
-    if match_required && any_of.is_empty() {
+    if match_required && params.all("match[]").next().is_none() {
         return Err(ApiError::bad_data("no match[] parameter provided"));
+    }
+    let limit = params.limit()?;
+    let range = params.range()?;
+    let any_of = params.selectors().map_err(|reason| {
+        // Only `/series` names the parameter.
+        if match_required {
+            ApiError::parameter("match[]", reason)
+        } else {
+            ApiError::bad_data(reason)
+        }
+    })?;
+    if range.is_empty() {
+        return Ok(Answer::of(b"[]".to_vec()));
     }
     let query = SeriesQuery {
         any_of,
-        range: params.range()?,
-        limit: params.limit()?,
+        range,
+        limit,
     };
     let timeout = api.config.timeout;
     run(api, timeout, move |api, ctx| {
@@ -122,14 +137,24 @@ pub(crate) async fn metadata(
 async fn metadata_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
     let params = Params::of(request).await?;
     // Unlike elsewhere, 0 asks for nothing here.
-    let limit = params.count("limit")?.unwrap_or(usize::MAX);
-    let limit_per_metric = params.count("limit_per_metric")?.unwrap_or(usize::MAX);
+    let limit = params.metadata_limit("limit")?.unwrap_or(usize::MAX);
+    let limit_per_metric = params
+        .metadata_limit("limit_per_metric")?
+        .filter(|limit| *limit > 0)
+        .unwrap_or(usize::MAX);
     let metric = params.get("metric").to_owned();
     run(api, api.config.timeout, move |api, ctx| {
         let view = api.store.view(TimeRange::ALL)?;
         let metric = Some(metric.as_str()).filter(|metric| !metric.is_empty());
         let mut by_name = BTreeMap::<_, Vec<_>>::new();
         for family in view.metadata(metric, ctx)? {
+            // A page said nothing about it.
+            if family.metric_type == MetricType::Unknown
+                && family.help.is_empty()
+                && family.unit.is_empty()
+            {
+                continue;
+            }
             by_name
                 .entry(Arc::clone(&family.name))
                 .or_default()
@@ -144,7 +169,7 @@ async fn metadata_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiErro
             data.push(b':');
             json::list(
                 &mut data,
-                families.iter().take(limit_per_metric.max(1)),
+                families.iter().take(limit_per_metric),
                 |out, family| {
                     out.extend_from_slice(br#"{"type":""#);
                     out.extend_from_slice(family.metric_type.as_str().as_bytes());

@@ -65,24 +65,24 @@ impl Params {
     pub(crate) fn time_or(&self, name: &str, default_ms: i64) -> Result<i64, ApiError> {
         match self.get(name) {
             "" => Ok(default_ms),
-            text => time(name, text),
+            text => time(text).map_err(|unread| {
+                ApiError::parameter(
+                    name,
+                    format_args!("invalid time value for '{name}': {unread}"),
+                )
+            }),
         }
     }
 
     /// Reads a time that has to be there.
     pub(crate) fn time(&self, name: &str) -> Result<i64, ApiError> {
-        time(name, self.get(name))
+        time(self.get(name)).map_err(|unread| ApiError::parameter(name, unread))
     }
 
     /// Reads a duration that has to be there, in milliseconds.
     pub(crate) fn duration(&self, name: &str) -> Result<i64, ApiError> {
         let text = self.get(name);
-        parse_duration(text).ok_or_else(|| {
-            ApiError::parameter(
-                name,
-                format_args!("cannot parse {text:?} to a valid duration"),
-            )
-        })
+        parse_duration(text).map_err(|unread| ApiError::parameter(name, unread))
     }
 
     /// Reads `timeout`, `default` where it is missing.
@@ -119,38 +119,43 @@ impl Params {
         }
     }
 
-    /// Reads `start` and `end` of a listing, all of time where they are missing.
-    pub(crate) fn range(&self) -> Result<TimeRange, ApiError> {
-        let range = TimeRange::new(
-            self.time_or("start", MIN_TIME_MS)?,
-            self.time_or("end", MAX_TIME_MS)?,
-        );
-        if range.is_empty() {
-            return Err(ApiError::parameter(
-                "end",
-                "end timestamp must not be before start timestamp",
-            ));
+    /// Reads `limit` or its kin of `/metadata`, which have words of their own; negative means none.
+    pub(crate) fn metadata_limit(&self, name: &str) -> Result<Option<usize>, ApiError> {
+        let text = self.get(name);
+        if text.is_empty() {
+            return Ok(None);
         }
-        Ok(range)
+        let number: i64 = text
+            .parse()
+            .map_err(|_| ApiError::bad_data(format!("{name} must be a number")))?;
+        Ok(usize::try_from(number).ok())
     }
 
-    /// Reads the selectors of all `match[]`.
-    pub(crate) fn selectors(&self) -> Result<Vec<Vec<Matcher>>, ApiError> {
+    /// Reads `start` and `end` of a listing, all of time where they are missing; empty when they are the wrong way
+    /// round.
+    pub(crate) fn range(&self) -> Result<TimeRange, ApiError> {
+        Ok(TimeRange::new(
+            self.time_or("start", MIN_TIME_MS)?,
+            self.time_or("end", MAX_TIME_MS)?,
+        ))
+    }
+
+    /// Reads the selectors of all `match[]`; why not, if one does not parse or selects everything.
+    pub(crate) fn selectors(&self) -> Result<Vec<Vec<Matcher>>, String> {
         let parse = |text| {
-            narthex_promql::parse_selector(text)
-                .map_err(|error| ApiError::parameter("match[]", error))
+            let matchers =
+                narthex_promql::parse_selector(text).map_err(|error| error.to_string())?;
+            if matchers.iter().all(Matcher::matches_empty) {
+                return Err("match[] must contain at least one non-empty matcher".to_owned());
+            }
+            Ok(matchers)
         };
         self.all("match[]").map(parse).collect()
     }
 }
 
-fn time(name: &str, text: &str) -> Result<i64, ApiError> {
-    parse_time(text).ok_or_else(|| {
-        ApiError::parameter(
-            name,
-            format_args!("cannot parse {text:?} to a valid timestamp"),
-        )
-    })
+fn time(text: &str) -> Result<i64, String> {
+    parse_time(text).ok_or_else(|| format!("cannot parse {text:?} to a valid timestamp"))
 }
 
 /// Decodes `a=1&b=%20`; pairs with broken escapes are left out, as Go leaves them out.
@@ -214,7 +219,7 @@ mod tests {
         let text = |error: ApiError| error.message;
         assert_eq!(
             text(params.range().unwrap_err()),
-            "invalid parameter \"start\": cannot parse \"x\" to a valid timestamp"
+            "invalid parameter \"start\": invalid time value for 'start': cannot parse \"x\" to a valid timestamp"
         );
         assert_eq!(
             text(params.limit().unwrap_err()),

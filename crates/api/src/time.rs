@@ -17,11 +17,15 @@ pub(crate) fn parse_time(text: &str) -> Option<i64> {
     parse_rfc3339(text)
 }
 
-/// Reads a duration and returns milliseconds.
-pub(crate) fn parse_duration(text: &str) -> Option<i64> {
+/// Reads a duration and returns milliseconds; why not, in Prometheus' words, if it is none.
+pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
+    let unread = || format!("cannot parse {text:?} to a valid duration");
     match parse_seconds(text) {
-        Some(seconds) => to_ms(seconds).filter(|ms| ms.abs() <= i64::MAX / 1_000_000),
-        None => duration::parse(text).ok(),
+        // Prometheus counts nanoseconds.
+        Some(seconds) => to_ms(seconds)
+            .filter(|ms| ms.abs() <= i64::MAX / 1_000_000)
+            .ok_or_else(|| format!("{}. It overflows int64", unread())),
+        None => duration::parse(text).map_err(|_| unread()),
     }
 }
 
@@ -147,10 +151,16 @@ mod tests {
 
     #[test]
     fn durations_in_both_forms() {
-        assert_eq!(parse_duration("15"), Some(15_000));
-        assert_eq!(parse_duration("0.5"), Some(500));
-        assert_eq!(parse_duration("1m30s"), Some(90_000));
-        assert_eq!(parse_duration("x"), None);
-        assert_eq!(parse_duration("1e30"), None);
+        assert_eq!(parse_duration("15"), Ok(15_000));
+        assert_eq!(parse_duration("0.5"), Ok(500));
+        assert_eq!(parse_duration("1m30s"), Ok(90_000));
+        assert_eq!(
+            parse_duration("x").unwrap_err(),
+            "cannot parse \"x\" to a valid duration"
+        );
+        assert_eq!(
+            parse_duration("1e30").unwrap_err(),
+            "cannot parse \"1e30\" to a valid duration. It overflows int64"
+        );
     }
 }

@@ -9,7 +9,11 @@ use narthex_net::{
     respond_json,
 };
 use serde_json::{Map, Value, json};
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Returns the handlers of scraping.
 pub fn routes(manager: Arc<Manager>) -> Router {
@@ -23,12 +27,23 @@ pub fn routes(manager: Arc<Manager>) -> Router {
 fn targets(manager: &Manager, query: &HashMap<String, String>, headers: &HeaderMap) -> Response {
     let state = query.get("state").map(|state| state.to_ascii_lowercase());
     let pool = query.get("scrapePool").filter(|pool| !pool.is_empty());
-    let wants_active = !matches!(state.as_deref(), Some("dropped"));
+    let wants = |wanted| {
+        matches!(state.as_deref(), None | Some("" | "any")) || state.as_deref() == Some(wanted)
+    };
+    let wants_active = wants("active");
     let mut active = manager.active();
+    // Nothing drops targets: relabelling is not there.
+    let dropped: Option<BTreeMap<String, u64>> = wants("dropped").then(|| {
+        active
+            .iter()
+            .map(|target| (target.pool.clone(), 0))
+            .collect()
+    });
     active.retain(|target| wants_active && pool.is_none_or(|pool| *pool == target.pool));
     active.sort_by(|a, b| (&a.pool, &a.target.labels).cmp(&(&b.pool, &b.target.labels)));
     let active: Vec<Value> = active.iter().map(|target| shown(target)).collect();
-    let data = json!({ "activeTargets": active, "droppedTargets": [], "droppedTargetCounts": {} });
+    let data =
+        json!({ "activeTargets": active, "droppedTargets": [], "droppedTargetCounts": dropped });
     respond_json(
         json!({ "status": "success", "data": data }).to_string(),
         headers,
