@@ -24,6 +24,9 @@ use tokio::sync::Notify;
 
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// The pattern that `--web.cors.origin` has by default.
+const ANY_ORIGIN: &str = "^(?:.*)$";
+
 /// The part of the server that is there from the start, and what is mounted once storage is open.
 #[derive(Default)]
 pub(crate) struct Gate {
@@ -133,7 +136,7 @@ pub(crate) fn inner(parts: Parts) -> Router {
         .route("/-/quit", any(quit))
         .route("/", get(page))
         .route("/graph", get(|| async { Redirect::permanent("/") }))
-        .route("/{*path}", get(file));
+        .route("/{*path}", get(file).fallback(not_found));
     narthex_net::instrument(routes)
 }
 
@@ -150,6 +153,11 @@ async fn allow_origin(pattern: Arc<regex::Regex>, request: Request, next: Next) 
         origin.filter(|origin| origin.to_str().is_ok_and(|origin| pattern.is_match(origin)));
     if let Some(origin) = allowed {
         let headers = response.headers_mut();
+        let origin = if pattern.as_str() == ANY_ORIGIN {
+            HeaderValue::from_static("*")
+        } else {
+            origin
+        };
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(
             header::ACCESS_CONTROL_ALLOW_METHODS,
@@ -163,8 +171,10 @@ async fn allow_origin(pattern: Arc<regex::Regex>, request: Request, next: Next) 
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
             HeaderValue::from_static("Date"),
         );
-        headers.append(header::VARY, HeaderValue::from_static("Origin"));
     }
+    response
+        .headers_mut()
+        .append(header::VARY, HeaderValue::from_static("Origin"));
     response
 }
 
@@ -176,9 +186,17 @@ async fn file(Path(path): Path<String>, headers: HeaderMap) -> Response {
     asset(&format!("/{path}"), &headers)
 }
 
+async fn not_found() -> Response {
+    missing()
+}
+
+fn missing() -> Response {
+    (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
+}
+
 fn asset(path: &str, headers: &HeaderMap) -> Response {
     let Some(asset) = narthex_ui::asset(path) else {
-        return (StatusCode::NOT_FOUND, "404 page not found\n").into_response();
+        return missing();
     };
     let known = headers
         .get(header::IF_NONE_MATCH)
