@@ -5,12 +5,17 @@
 
 #![allow(
     clippy::unwrap_used,
-    reason = "a test's helpers panic like the test itself"
+    clippy::print_stdout,
+    reason = "a test's helpers panic and print like the test itself"
 )]
 
+mod api;
 mod client;
+mod differential;
 mod disk;
 mod kill9;
+mod pair;
+mod peers;
 mod promqltest;
 mod startup;
 mod support;

@@ -9,9 +9,7 @@ use narthex_testkit::{
 };
 use serde_json::Value;
 use std::{
-    ffi::OsStr,
     fmt::Write as _,
-    fs, io,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -60,11 +58,12 @@ impl Running {
     }
 
     /// Starts Debian's Prometheus with its data in `dir`.
-    pub(crate) fn prometheus(dir: &Path, config: &Path) -> Self {
+    pub(crate) fn prometheus(dir: &Path, config: &Path, flags: &[&str]) -> Self {
         let spawn = Spawn::new(tool("prometheus", "prometheus"))
             .arg("--web.listen-address=127.0.0.1:0")
             .arg(path_flag(dir))
-            .arg(config_flag(config));
+            .arg(config_flag(config))
+            .args(flags);
         Self::ready(spawn.start(), "/-/ready")
     }
 
@@ -125,7 +124,8 @@ impl Running {
     }
 }
 
-fn config_flag(config: &Path) -> String {
+/// Returns the flag that names the configuration.
+pub(crate) fn config_flag(config: &Path) -> String {
     format!("--config.file={}", config.display())
 }
 
@@ -172,26 +172,4 @@ pub(crate) fn config(dir: &TempDir, interval: &str, jobs: &[Job<'_>]) -> std::pa
     }
     let name = format!("{}.yml", jobs.first().map_or("idle", |job| job.name));
     dir.write(name, text)
-}
-
-/// Returns the files below `dir` whose path has `part` in it, sorted.
-pub(crate) fn files_below(dir: &Path, part: &str) -> Vec<std::path::PathBuf> {
-    let mut found = narthex_testkit::corpora::files(dir, "");
-    found.retain(|path| path.to_string_lossy().contains(part));
-    found
-}
-
-/// Copies a data directory, without the lock of its owner.
-pub(crate) fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_dir(&entry.path(), &target)?;
-        } else if entry.file_name() != OsStr::new("LOCK") {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }
