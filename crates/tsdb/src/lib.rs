@@ -23,6 +23,8 @@ mod bytes;
 mod clock;
 mod db;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod head;
 mod io;
 mod metrics;

@@ -115,6 +115,11 @@ impl LooseLane {
         }
     }
 
+    /// Reports whether samples up to before place `end` can be told apart from the oldest one held.
+    pub(crate) fn reaches(&self, end: u64) -> bool {
+        self.held == 0 || end.saturating_sub(self.first_place) <= u64::from(u32::MAX)
+    }
+
     /// Returns the number of samples held.
     pub(crate) fn held(&self) -> usize {
         self.held
@@ -383,7 +388,7 @@ mod tests {
     fn seen(lane: &LooseLane, column: u32, from: u64, to: u64) -> Vec<(i64, i64)> {
         let mut seen = Vec::new();
         lane.visit(column, from, to, |time_ms, _, start_ms| {
-            seen.push((time_ms, start_ms))
+            seen.push((time_ms, start_ms));
         });
         seen
     }

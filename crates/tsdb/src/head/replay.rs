@@ -98,6 +98,9 @@ impl<'h> HeadReplay<'h> {
             // Rows of a strip whose labels are lost may still be placed where an earlier file told them.
             return self.lossy_or("the number of a set that is not defined");
         };
+        if head.rows > MOST || head.loose > MOST {
+            return Err("a strip that nothing leads to");
+        }
         let flushed = self.flushed.get(&head.strip).copied().unwrap_or_default();
         if let Some(known) = self.strips.get_mut(&head.strip) {
             if known.strip.common != common {
@@ -293,6 +296,7 @@ impl Replaying {
     ) -> Result<Option<u64>, &'static str> {
         let mut state = self.strip.lock();
         let (key, time_ms) = match head {
+            RowHead::Key { row, .. } if row > MOST => return Err("a row that nothing leads to"),
             RowHead::Key { row, time_ms } => {
                 self.gap = false;
                 self.next_row = row;
@@ -357,6 +361,10 @@ impl Replaying {
             return Ok(None);
         };
         let mut state = self.strip.lock();
+        let end = first.saturating_add(samples.len() as u64);
+        if end > MOST || !state.loose.reaches(end) {
+            return Err("a place that nothing leads to");
+        }
         state.loose.start_at(first);
         let mut end = first;
         for sample in samples {
@@ -424,6 +432,9 @@ fn full_words(columns: usize) -> impl Iterator<Item = u64> {
         _ => u64::MAX,
     })
 }
+
+/// More rows or samples than any strip ever has.
+const MOST: u64 = 1 << 60;
 
 const UNKNOWN: &str = "a strip that this file has not introduced";
 

@@ -157,6 +157,15 @@ impl Head {
                 others.get(&(column, time_ms)).cloned()
             };
             let stored = elsewhere.or_else(|| state.row_value_at(column, time_ms));
+            // Asked before its order is: the same sample once more is no sample out of order.
+            let ordered = limits.out_of_order_window_ms.is_some();
+            let stored = stored.or_else(|| {
+                if ordered {
+                    state.loose.value_at(column, time_ms)
+                } else {
+                    None
+                }
+            });
             if let Some(stored) = stored {
                 outcome.count_again(stored == value);
                 continue;

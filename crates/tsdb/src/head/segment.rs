@@ -93,6 +93,10 @@ impl PageRows {
     pub(crate) fn row(&self, row: usize) -> &[u8] {
         let from = row.checked_sub(1).map_or(0, |before| self.ends[before]);
         let to = self.ends[row];
+        if from == to {
+            // No encoder writes an empty row, but a log from elsewhere may hold one.
+            return &[];
+        }
         let piece = self.piece_starts.partition_point(|start| *start <= from) - 1;
         let start = self.piece_starts[piece];
         &self.pieces[piece][(from - start) as usize..(to - start) as usize]

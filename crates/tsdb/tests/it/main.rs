@@ -3,5 +3,7 @@
 mod conformance;
 mod crash;
 mod damage;
+mod golden;
 mod support;
+mod upkeep;
 mod workload;

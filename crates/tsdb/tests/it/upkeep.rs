@@ -1,0 +1,398 @@
+//! What `maintain` does as time goes by: flushing, giving memory back, truncating the log, retention, churn.
+
+use crate::support::{ROOT, options};
+use narthex_model::{
+    ColumnId, Frame, LabelSet, METRIC_NAME, Matcher, Schema,
+    conformance::{BASE_MS, dump},
+    metadata::Family,
+    storage::{Binding, SeriesSample, Sink, Store, TimeRange},
+};
+use narthex_tsdb::{Db, DbOptions, FaultyIo, ManualClock};
+use std::{path::PathBuf, sync::Arc};
+
+const STEP_MS: i64 = 15_000;
+const MINUTE_MS: i64 = 60_000;
+
+struct Fixture {
+    disk: FaultyIo,
+    clock: ManualClock,
+    db: Db,
+    now_ms: i64,
+}
+
+impl Fixture {
+    fn new(options: DbOptions) -> Self {
+        let disk = FaultyIo::new();
+        let clock = ManualClock::new(BASE_MS);
+        let db =
+            Db::open(Arc::new(disk.clone()), options, Arc::new(clock.clone())).expect("a database");
+        Self {
+            disk,
+            clock,
+            db,
+            now_ms: BASE_MS,
+        }
+    }
+
+    /// Lets time pass with a call of `maintain` every second.
+    fn pass(&mut self, ms: i64) {
+        for _ in 0..ms / 1000 {
+            self.now_ms += 1000;
+            self.clock.set(self.now_ms);
+            self.db.maintain(self.now_ms).expect("maintained");
+        }
+    }
+
+    fn files(&self, dir: &str) -> Vec<PathBuf> {
+        let dir = PathBuf::from(ROOT).join(dir);
+        self.disk
+            .paths()
+            .into_iter()
+            .filter(|path| path.starts_with(&dir))
+            .collect()
+    }
+
+    fn metric(&self, registry: &narthex_client::Registry, name: &str) -> f64 {
+        let mut text = Vec::new();
+        registry.encode_text(&mut text);
+        let text = String::from_utf8(text).expect("text");
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("{name} ")))
+            .unwrap_or_default();
+        line.split(' ')
+            .nth(1)
+            .and_then(|value| value.parse().ok())
+            .unwrap_or(f64::NAN)
+    }
+}
+
+fn schema(instance: &str, columns: usize) -> Schema {
+    let mut edit = Schema::new(LabelSet::new([("job", "upkeep"), ("instance", instance)])).edit();
+    let family = edit.family(Family {
+        name: "m".into(),
+        ..Family::default()
+    });
+    for at in 0..columns {
+        edit.push(
+            &LabelSet::new([(METRIC_NAME, "m"), ("at", at.to_string().as_str())]),
+            family,
+        );
+    }
+    edit.finish()
+}
+
+fn append(binding: &mut Box<dyn Binding>, schema: &Schema, time_ms: i64) {
+    let mut frame = Frame::new(schema.clone(), time_ms);
+    for at in 0..schema.len() as u32 {
+        frame.set(
+            ColumnId(at),
+            f64::from(at) + (time_ms - BASE_MS) as f64 / 1000.0,
+        );
+    }
+    binding.append(&frame).expect("appended");
+}
+
+fn count(db: &Db) -> usize {
+    dump(db, &[], TimeRange::ALL).values().map(Vec::len).sum()
+}
+
+#[test]
+fn strips_flush_by_rows_memory_comes_back_and_the_log_is_cut() {
+    let options = DbOptions {
+        flush_rows: 40,
+        wal_file_bytes: 100_000,
+        ..options()
+    };
+    let mut fixture = Fixture::new(options.clone());
+    let registry = narthex_client::Registry::new();
+    fixture.db.register_metrics(&registry).expect("registered");
+    let schemas: Vec<Schema> = (0..5).map(|at| schema(&format!("i{at}"), 20)).collect();
+    let mut bindings: Vec<_> = schemas
+        .iter()
+        .map(|schema| fixture.db.bind(schema).expect("a binding"))
+        .collect();
+    let mut most_bytes: f64 = 0.0;
+    for _ in 0..400 {
+        for (binding, schema) in bindings.iter_mut().zip(&schemas) {
+            append(binding, schema, fixture.now_ms);
+        }
+        fixture.pass(STEP_MS);
+        most_bytes = most_bytes.max(fixture.metric(&registry, "narthex_tsdb_head_bytes"));
+    }
+    assert_eq!(count(&fixture.db), 400 * 100);
+    let blocks = fixture.files("blocks").len();
+    assert!(
+        (10..=40).contains(&blocks),
+        "{blocks} blocks in 100 minutes"
+    );
+    assert!(
+        fixture.files("wal").len() <= 3,
+        "{:?}",
+        fixture.files("wal")
+    );
+    assert!(
+        most_bytes < 120_000.0,
+        "{most_bytes} bytes held for {} a row",
+        100 * 8
+    );
+    assert_eq!(
+        fixture.metric(&registry, "prometheus_tsdb_head_series"),
+        100.0
+    );
+    assert_eq!(
+        fixture.metric(&registry, "prometheus_tsdb_head_samples_appended_total"),
+        40_000.0
+    );
+    assert_eq!(
+        fixture.metric(&registry, "prometheus_tsdb_blocks_loaded"),
+        blocks as f64
+    );
+    drop(bindings);
+    fixture.disk.kill();
+    let db = Db::open(
+        Arc::new(fixture.disk.clone()),
+        options,
+        Arc::new(fixture.clock.clone()),
+    )
+    .expect("a database");
+    assert_eq!(db.damage(), []);
+    assert_eq!(count(&db), 400 * 100);
+}
+
+#[test]
+fn no_block_crosses_a_window() {
+    let options = DbOptions {
+        flush_rows: 500,
+        block_window_ms: 10 * MINUTE_MS,
+        ..options()
+    };
+    let mut fixture = Fixture::new(options);
+    let schema = schema("i", 3);
+    let mut binding = fixture.db.bind(&schema).expect("a binding");
+    for round in 0..200 {
+        append(&mut binding, &schema, fixture.now_ms);
+        if round % 9 == 0 {
+            let late = LabelSet::new([(METRIC_NAME, "late")]);
+            let sample = SeriesSample::float(late, fixture.now_ms - 25 * MINUTE_MS, 1.0);
+            fixture.db.append_samples(&[sample]).expect("appended");
+        }
+        fixture.pass(STEP_MS);
+    }
+    fixture.db.flush().expect("flushed");
+    let cache = Arc::new(narthex_tsdb::BlockCache::new(1 << 20));
+    let paths = fixture.files("blocks");
+    assert!(paths.len() > 5, "{paths:?}");
+    for path in paths {
+        let block = narthex_tsdb::Block::open(&fixture.disk, &path, &cache).expect("a block");
+        let window = |time_ms: i64| time_ms.div_euclid(10 * MINUTE_MS);
+        let meta = block.meta();
+        assert_eq!(
+            window(meta.min_time_ms),
+            window(meta.max_time_ms),
+            "{meta:?}"
+        );
+    }
+    assert_eq!(count(&fixture.db), 600 + 23);
+}
+
+#[test]
+fn churn_costs_disk_not_memory() {
+    let mut fixture = Fixture::new(DbOptions {
+        flush_rows: 40,
+        ..options()
+    });
+    let registry = narthex_client::Registry::new();
+    fixture.db.register_metrics(&registry).expect("registered");
+    for generation in 0..12 {
+        let schema = schema(&format!("pod-{generation}"), 50);
+        let mut binding = fixture.db.bind(&schema).expect("a binding");
+        for _ in 0..12 {
+            append(&mut binding, &schema, fixture.now_ms);
+            fixture.pass(STEP_MS);
+        }
+    }
+    fixture.pass(20 * MINUTE_MS);
+    assert_eq!(
+        fixture.metric(&registry, "prometheus_tsdb_head_series"),
+        0.0,
+        "all are gone from the head"
+    );
+    assert_eq!(
+        fixture.metric(&registry, "prometheus_tsdb_head_series_removed_total"),
+        600.0
+    );
+    assert_eq!(count(&fixture.db), 12 * 12 * 50, "and served from blocks");
+    let one = [Matcher::equal("instance", "pod-3")];
+    assert_eq!(dump(&fixture.db, &one, TimeRange::ALL).len(), 50);
+    let schema = schema("pod-3", 50);
+    let mut binding = fixture.db.bind(&schema).expect("a binding");
+    append(&mut binding, &schema, fixture.now_ms);
+    assert_eq!(
+        count(&fixture.db),
+        12 * 12 * 50 + 50,
+        "one that comes back goes on"
+    );
+}
+
+#[test]
+fn a_view_keeps_what_is_flushed_and_dropped_under_it() {
+    let mut fixture = Fixture::new(DbOptions {
+        flush_rows: 20,
+        ..options()
+    });
+    let schema = schema("i", 5);
+    let mut binding = fixture.db.bind(&schema).expect("a binding");
+    for _ in 0..30 {
+        append(&mut binding, &schema, fixture.now_ms);
+        fixture.now_ms += STEP_MS;
+    }
+    let view = fixture.db.view(TimeRange::ALL).expect("a view");
+    drop(binding);
+    fixture.db.flush().expect("flushed");
+    fixture.pass(30 * MINUTE_MS);
+    struct Pinned(Arc<dyn narthex_model::storage::View>);
+    impl Store for Pinned {
+        fn view(
+            &self,
+            _: TimeRange,
+        ) -> Result<Arc<dyn narthex_model::storage::View>, narthex_model::storage::StorageError>
+        {
+            Ok(Arc::clone(&self.0))
+        }
+        fn time_range(&self) -> Option<TimeRange> {
+            None
+        }
+    }
+    let seen: usize = dump(&Pinned(view), &[], TimeRange::ALL)
+        .values()
+        .map(Vec::len)
+        .sum();
+    assert_eq!(seen, 150);
+    fixture.pass(MINUTE_MS);
+    assert_eq!(count(&fixture.db), 150);
+}
+
+#[test]
+fn retention_removes_what_is_too_old_and_refuses_it() {
+    let options = DbOptions {
+        flush_rows: 20,
+        retention_ms: Some(60 * MINUTE_MS),
+        ..options()
+    };
+    let mut fixture = Fixture::new(options);
+    let schema = schema("i", 5);
+    let mut binding = fixture.db.bind(&schema).expect("a binding");
+    for _ in 0..480 {
+        append(&mut binding, &schema, fixture.now_ms);
+        fixture.pass(STEP_MS);
+    }
+    let range = fixture.db.time_range().expect("samples");
+    let kept_ms = fixture.now_ms - range.min_ms;
+    assert!(
+        (60 * MINUTE_MS..75 * MINUTE_MS).contains(&kept_ms),
+        "{} minutes kept",
+        kept_ms / MINUTE_MS
+    );
+    let old = SeriesSample::float(
+        LabelSet::new([(METRIC_NAME, "old")]),
+        fixture.now_ms - 61 * MINUTE_MS,
+        1.0,
+    );
+    let outcome = fixture.db.append_samples(&[old]).expect("appended");
+    assert_eq!((outcome.accepted, outcome.too_old), (0, 1));
+    let mut frame = Frame::new(schema.clone(), fixture.now_ms - 61 * MINUTE_MS + 7);
+    frame.set(ColumnId(0), 1.0);
+    assert_eq!(binding.append(&frame).expect("appended").too_old, 1);
+}
+
+#[test]
+fn retention_by_size_removes_the_oldest() {
+    let options = DbOptions {
+        flush_rows: 20,
+        retention_bytes: Some(12_000),
+        wal_file_bytes: 20_000,
+        ..options()
+    };
+    let mut fixture = Fixture::new(options);
+    let schema = schema("i", 60);
+    let mut binding = fixture.db.bind(&schema).expect("a binding");
+    for _ in 0..400 {
+        append(&mut binding, &schema, fixture.now_ms);
+        fixture.pass(STEP_MS);
+    }
+    assert!(
+        fixture.disk.used_bytes() < 25_000,
+        "{} bytes on disk",
+        fixture.disk.used_bytes()
+    );
+    let range = fixture.db.time_range().expect("samples");
+    assert!(
+        range.max_ms >= fixture.now_ms - 2 * STEP_MS,
+        "the newest stay"
+    );
+    assert!(range.min_ms > BASE_MS, "the oldest are gone");
+}
+
+#[test]
+fn an_out_of_order_window_is_kept() {
+    let with = |window_ms| {
+        Fixture::new(DbOptions {
+            out_of_order_window_ms: Some(window_ms),
+            ..options()
+        })
+    };
+    let labels = LabelSet::new([(METRIC_NAME, "ordered")]);
+    let at = |time_ms: i64| {
+        [SeriesSample::float(
+            labels.clone(),
+            BASE_MS + time_ms,
+            time_ms as f64,
+        )]
+    };
+    let strict = with(0);
+    assert_eq!(
+        strict
+            .db
+            .append_samples(&at(10_000))
+            .expect("appended")
+            .accepted,
+        1
+    );
+    assert_eq!(
+        strict
+            .db
+            .append_samples(&at(9_000))
+            .expect("appended")
+            .out_of_order,
+        1
+    );
+    assert_eq!(
+        strict
+            .db
+            .append_samples(&at(10_000))
+            .expect("appended")
+            .accepted,
+        1,
+        "the same again"
+    );
+    let lax = with(5_000);
+    assert_eq!(
+        lax.db
+            .append_samples(&at(10_000))
+            .expect("appended")
+            .accepted,
+        1
+    );
+    assert_eq!(
+        lax.db
+            .append_samples(&at(5_000))
+            .expect("appended")
+            .accepted,
+        1
+    );
+    assert_eq!(
+        lax.db.append_samples(&at(4_999)).expect("appended").too_old,
+        1
+    );
+}
