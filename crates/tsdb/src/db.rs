@@ -133,6 +133,15 @@ impl Inner {
         }
     }
 
+    /// Remembers damage that was met while reading, once.
+    fn note_damage(&self, damage: Damage) {
+        let mut known = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.contains(&damage) {
+            self.metrics.block_corruptions.inc();
+            known.push(damage);
+        }
+    }
+
     fn count(&self, outcome: Outcome) {
         self.metrics.samples_appended.inc_by(outcome.accepted);
         for (counter, count) in [

@@ -59,6 +59,7 @@ metrics! {
     poisoned: Gauge, "narthex_tsdb_poisoned", "1 when a failure stopped all writing until a restart.";
     blocks_loaded: Gauge, "prometheus_tsdb_blocks_loaded", "Number of blocks that are served.";
     blocks_bytes: Gauge, "prometheus_tsdb_storage_blocks_bytes", "Bytes of all blocks.";
+    block_corruptions: Counter, "narthex_tsdb_block_corruptions_total", "Damaged places found in blocks.";
     flushes: Counter, "prometheus_tsdb_compactions_total", "Blocks written.";
     flush_failures: Counter, "prometheus_tsdb_compactions_failed_total", "Blocks that could not be written.";
     flush_seconds: Gauge, "narthex_tsdb_last_flush_seconds", "Time the last block took to write.";

@@ -4,6 +4,7 @@
 
 use super::{Inner, blocks::range_of, pins::Held};
 use crate::block::Block;
+use crate::error::Damage;
 use crate::head::read::{DistinctSets, HeadBatches, HeadPins, SeriesParts};
 use narthex_model::{
     LabelHash, LabelSet,
@@ -40,6 +41,31 @@ impl DbView {
             pins,
             blocks,
             _held: held,
+        }
+    }
+
+    /// Passes over a block whose index is damaged: everything else is served, with a warning.
+    fn or_warn<T>(
+        &self,
+        result: Result<T, StorageError>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<T>, StorageError> {
+        match result {
+            Err(StorageError::Corrupt {
+                path,
+                offset,
+                detail,
+            }) => {
+                let damage = Damage {
+                    path,
+                    offset,
+                    detail,
+                };
+                warnings.push(format!("a block was left out: {damage}"));
+                self.inner.note_damage(damage);
+                Ok(None)
+            }
+            other => other.map(Some),
         }
     }
 
@@ -108,9 +134,14 @@ impl View for DbView {
             prepared.count(estimate);
             let mut in_blocks = Vec::new();
             for block in self.blocks_within(*range) {
-                let selection = block.select(matchers, *range, ctx)?;
-                prepared.count(selection.estimate());
-                in_blocks.extend(selection.batches(hints)?);
+                let selected = block.select(matchers, *range, ctx).and_then(|selection| {
+                    let batches = selection.batches(hints)?;
+                    Ok((selection.estimate(), batches))
+                });
+                if let Some((estimate, batches)) = self.or_warn(selected, &mut prepared.warnings)? {
+                    prepared.count(estimate);
+                    in_blocks.extend(batches);
+                }
             }
             let batches = if in_blocks.is_empty() {
                 let mut batches = alone;
@@ -131,6 +162,7 @@ impl View for DbView {
         query: &SeriesQuery,
         ctx: &Context,
     ) -> Result<Listing<String>, StorageError> {
+        let mut warnings = Vec::new();
         let mut names = BTreeSet::new();
         self.visit_sets(query, ctx, &mut |set| {
             for label in set {
@@ -140,12 +172,13 @@ impl View for DbView {
             }
         })?;
         for block in self.blocks_within(query.range) {
-            block.label_names(query, ctx, &mut names)?;
+            self.or_warn(block.label_names(query, ctx, &mut names), &mut warnings)?;
         }
-        Ok(Listing::from_unsorted(
-            names.into_iter().collect(),
-            query.limit,
-        ))
+        let listing = Listing::from_unsorted(names.into_iter().collect(), query.limit);
+        Ok(Listing {
+            warnings,
+            ..listing
+        })
     }
 
     fn label_values(
@@ -154,6 +187,7 @@ impl View for DbView {
         query: &SeriesQuery,
         ctx: &Context,
     ) -> Result<Listing<String>, StorageError> {
+        let mut warnings = Vec::new();
         let mut values = BTreeSet::new();
         self.visit_sets(query, ctx, &mut |set| {
             if let Some(value) = set.get(name).filter(|value| !values.contains(*value)) {
@@ -161,12 +195,16 @@ impl View for DbView {
             }
         })?;
         for block in self.blocks_within(query.range) {
-            block.label_values(name, query, ctx, &mut values)?;
+            self.or_warn(
+                block.label_values(name, query, ctx, &mut values),
+                &mut warnings,
+            )?;
         }
-        Ok(Listing::from_unsorted(
-            values.into_iter().collect(),
-            query.limit,
-        ))
+        let listing = Listing::from_unsorted(values.into_iter().collect(), query.limit);
+        Ok(Listing {
+            warnings,
+            ..listing
+        })
     }
 
     fn series(
@@ -174,17 +212,19 @@ impl View for DbView {
         query: &SeriesQuery,
         ctx: &Context,
     ) -> Result<Listing<LabelSet>, StorageError> {
+        let mut warnings = Vec::new();
         let mut series = BTreeSet::new();
         self.visit(query, ctx, &mut |parts| {
             series.insert(parts.labels());
         })?;
         for block in self.blocks_within(query.range) {
-            block.series(query, ctx, &mut series)?;
+            self.or_warn(block.series(query, ctx, &mut series), &mut warnings)?;
         }
-        Ok(Listing::from_unsorted(
-            series.into_iter().collect(),
-            query.limit,
-        ))
+        let listing = Listing::from_unsorted(series.into_iter().collect(), query.limit);
+        Ok(Listing {
+            warnings,
+            ..listing
+        })
     }
 
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {
@@ -254,6 +294,7 @@ impl View for DbView {
 struct DbPrepared {
     batches: Vec<Vec<Arc<dyn Batch>>>,
     estimate: Estimate,
+    warnings: Vec<String>,
     leases: Vec<Lease>,
 }
 
@@ -266,6 +307,10 @@ impl DbPrepared {
 }
 
 impl Prepared for DbPrepared {
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+
     fn estimate(&self) -> Estimate {
         self.estimate
     }

@@ -150,3 +150,110 @@ fn foreign_and_empty_files_are_reported_or_ignored() {
         (Path::new("/data/wal/00000000"), 0)
     );
 }
+
+#[test]
+fn a_damaged_block_is_left_out_or_named_and_the_rest_is_served() {
+    let disk = FaultyIo::new();
+    let db = open(&disk, &small());
+    let mut workload = Workload::new(6, &[1, 6, 30]);
+    for round in 0..60 {
+        workload.round(&db).expect("appended");
+        if round % 20 == 19 {
+            db.flush().expect("flushed");
+        }
+    }
+    workload.unbind();
+    db.close().expect("closed");
+    let acknowledged = workload.acknowledged(workload.log.len());
+    let blocks: Vec<PathBuf> = disk
+        .paths()
+        .into_iter()
+        .filter(|path| path.starts_with("/data/blocks"))
+        .collect();
+    assert!(blocks.len() >= 3, "{blocks:?}");
+    let good = disk.bytes(&blocks[1]).expect("a block");
+    let mut random = SplitMix64::new(8);
+    let (mut left_out, mut named) = (0, 0);
+    for _ in 0..scaled(60) {
+        disk.kill();
+        let at = random.index(good.len());
+        let mut bytes = good.clone();
+        bytes[at] ^= 1 << random.below(8);
+        disk.put(&blocks[1], bytes);
+        let clock = std::sync::Arc::new(narthex_tsdb::ManualClock::new(crate::support::NOW_MS));
+        let io = std::sync::Arc::new(disk.clone());
+        let db = match narthex_tsdb::Db::open(io, small(), clock) {
+            Ok(db) => db,
+            Err(narthex_tsdb::TsdbError::Version { .. }) => continue,
+            Err(error) => panic!("flip at {at}: {error}"),
+        };
+        let (found, warnings, errors) = read_all(&db);
+        assert_eq!(
+            missing(&found, &acknowledged),
+            None,
+            "flip at {at}: nothing is made up"
+        );
+        for error in &errors {
+            assert!(error.contains(&*blocks[1].to_string_lossy()), "{error}");
+        }
+        let damage = db.damage();
+        let reported = damage.iter().any(|damage| damage.path == blocks[1]);
+        left_out += u32::from(!warnings.is_empty() || reported);
+        named += u32::from(!errors.is_empty());
+        let whole = missing(&acknowledged, &found).is_none();
+        assert!(
+            whole || reported || !errors.is_empty(),
+            "flip at {at}: what is missing is reported"
+        );
+        assert!(
+            count(&found) * 2 > count(&acknowledged),
+            "flip at {at}: the rest is served"
+        );
+    }
+    assert!(
+        left_out > 5 && named > 5,
+        "{left_out} left out, {named} named"
+    );
+}
+
+/// Reads batch by batch: what can be read, warnings, and errors.
+fn read_all(db: &narthex_tsdb::Db) -> (Acknowledged, Vec<String>, Vec<String>) {
+    use narthex_model::{
+        cell,
+        storage::{Context, Layout, Selector, Store, Tile, TimeRange},
+    };
+    let ctx = Context::unlimited();
+    let view = db.view(TimeRange::ALL).expect("a view");
+    let prepared = view
+        .prepare(&[Selector::new(Vec::new(), TimeRange::ALL)], &ctx)
+        .expect("prepared");
+    let (mut found, mut errors, mut tile) = (Acknowledged::new(), Vec::new(), Tile::default());
+    for batch in prepared.batches(0, &ctx).expect("batches") {
+        for series in 0..batch.len() as u32 {
+            let days = [
+                TimeRange::new(i64::MIN, crate::workload::SPLIT_MS),
+                TimeRange::new(crate::workload::SPLIT_MS + 1, i64::MAX),
+            ];
+            for range in days {
+                if let Err(error) =
+                    batch.read(&[series], range, Layout::SeriesMajor, &mut tile, &ctx)
+                {
+                    errors.push(error.to_string());
+                    continue;
+                }
+                for (time_ms, bits) in tile
+                    .times_ms
+                    .iter()
+                    .zip(&tile.cells)
+                    .filter(|(_, bits)| !cell::is_absent(**bits))
+                {
+                    found
+                        .entry(batch.labels(series as usize))
+                        .or_default()
+                        .insert(*time_ms, bits.to_bits());
+                }
+            }
+        }
+    }
+    (found, prepared.warnings(), errors)
+}

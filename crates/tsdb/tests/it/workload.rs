@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 /// Acknowledged samples: by series and time, the bits.
 pub(crate) type Acknowledged = BTreeMap<LabelSet, BTreeMap<i64, u64>>;
 
+/// An instant in the middle of forty rounds.
+pub(crate) const SPLIT_MS: i64 = BASE_MS + 40_500;
+
 /// A series, a time, a float's bits.
 pub(crate) type Written = (LabelSet, i64, u64);
 
