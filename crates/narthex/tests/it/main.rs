@@ -11,9 +11,11 @@
 
 mod api;
 mod client;
+mod corruption;
 mod differential;
 mod disk;
 mod kill9;
+mod known;
 mod pair;
 mod peers;
 mod promqltest;

@@ -9,7 +9,9 @@ use narthex_testkit::{
 };
 use serde_json::Value;
 use std::{
+    ffi::OsStr,
     fmt::Write as _,
+    fs, io,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -172,4 +174,26 @@ pub(crate) fn config(dir: &TempDir, interval: &str, jobs: &[Job<'_>]) -> std::pa
     }
     let name = format!("{}.yml", jobs.first().map_or("idle", |job| job.name));
     dir.write(name, text)
+}
+
+/// Returns the files below `dir` whose path has `part` in it, sorted.
+pub(crate) fn files_below(dir: &Path, part: &str) -> Vec<std::path::PathBuf> {
+    let mut found = narthex_testkit::corpora::files(dir, "");
+    found.retain(|path| path.to_string_lossy().contains(part));
+    found
+}
+
+/// Copies a data directory, without the lock of its owner.
+pub(crate) fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_dir(&entry.path(), &target)?;
+        } else if entry.file_name() != OsStr::new("LOCK") {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
 }

@@ -1,0 +1,543 @@
+//! Damaged files: the server starts, says which file is damaged and where, and serves everything else.
+//!
+//! **Invariant:** whatever is done to a file, what comes back is what was there before: nothing is changed, nothing
+//! is made up.
+
+use crate::{
+    client::{self, Matrix},
+    known::{self, assert_true, stored},
+    support::{self, PATIENCE, Running},
+    target::{Target, now_ms},
+};
+use narthex_testkit::{TempDir, process::SIGKILL, scaled};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// How often the server ran: each run has a log file of its own.
+const RUNS: usize = 3;
+
+/// A data directory with a block and three log files, and what is in it.
+struct Scene {
+    dir: TempDir,
+    data: PathBuf,
+    targets: Vec<Target>,
+    /// Scrapes nothing.
+    idle: PathBuf,
+    scraping: PathBuf,
+    whole: Matrix,
+    /// When each run was over.
+    ends_ms: Vec<i64>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let dir = TempDir::new("corruption");
+        let targets = known::targets(2);
+        let scraping = support::config(&dir, "20ms", &[known::job(&targets)]);
+        let idle = support::config(&dir, "1s", &[]);
+        let data = dir.join("data");
+        let mut scene = Self {
+            dir,
+            data,
+            targets,
+            idle,
+            scraping,
+            whole: Matrix::new(),
+            ends_ms: Vec::new(),
+        };
+        for run in 0..RUNS {
+            let server = Running::start(&scene.data, &scene.scraping);
+            if run == 0 {
+                support::until("a block", || {
+                    (server.metric("prometheus_tsdb_blocks_loaded") >= Some(1.0)).then_some(())
+                });
+            }
+            scene.wait_scrapes(15);
+            server.process.signal(SIGKILL);
+            drop(server);
+            scene.ends_ms.push(now_ms());
+        }
+        let server = scene.copy("pristine", &scene.idle, |_| ());
+        scene.whole = stored(&server.url, "1d");
+        assert!(assert_true(&scene.whole, &scene.targets) > 100);
+        assert!(!server.stop().contains("damaged"));
+        scene
+    }
+
+    /// Waits until every target was scraped `count` times more.
+    fn wait_scrapes(&self, count: u64) {
+        let before = self.targets.iter().map(Target::count).max().unwrap();
+        support::until("more scrapes", || {
+            self.targets
+                .iter()
+                .all(|target| target.count() > before + count)
+                .then_some(())
+        });
+    }
+
+    /// Starts a server on a copy of the data that `change` was done to.
+    fn copy(&self, name: &str, config: &Path, change: impl FnOnce(&Path)) -> Running {
+        let copy = self.dir.join(name);
+        support::copy_dir(&self.data, &copy).unwrap();
+        change(&copy);
+        Running::start(&copy, config)
+    }
+
+    fn log_file(&self, run: usize) -> PathBuf {
+        support::files_below(&self.data, "/wal/")[run]
+            .strip_prefix(&self.data)
+            .unwrap()
+            .to_owned()
+    }
+
+    fn block(&self) -> PathBuf {
+        support::files_below(&self.data, ".block")[0]
+            .strip_prefix(&self.data)
+            .unwrap()
+            .to_owned()
+    }
+
+    /// Returns what of the whole is not in `seen`, after making sure that `seen` is nothing but a part of it.
+    fn lost(&self, seen: &Matrix, what: &str) -> Lost {
+        assert_true(seen, &self.targets);
+        let mut lost = Lost::default();
+        for (series, samples) in &self.whole {
+            let empty = BTreeMap::new();
+            let kept = seen.get(series).unwrap_or(&empty);
+            for (time_ms, bits) in samples {
+                match kept.get(time_ms) {
+                    Some(found) => assert_eq!(found, bits, "{what}: {series} at {time_ms} changed"),
+                    None => lost.add(
+                        series,
+                        *time_ms,
+                        self.ends_ms.iter().filter(|end| *end < time_ms).count(),
+                    ),
+                }
+            }
+        }
+        let count = |matrix: &Matrix| matrix.values().map(BTreeMap::len).sum::<usize>();
+        assert_eq!(
+            count(&self.whole),
+            count(seen) + lost.samples,
+            "{what}: samples that never were"
+        );
+        lost
+    }
+}
+
+/// What is missing.
+#[derive(Debug, Default)]
+struct Lost {
+    samples: usize,
+    runs: BTreeSet<usize>,
+    /// By target, the times at which something is missing.
+    times: BTreeMap<String, BTreeSet<i64>>,
+}
+
+impl Lost {
+    fn add(&mut self, series: &str, time_ms: i64, run: usize) {
+        self.samples += 1;
+        self.runs.insert(run);
+        let target = series
+            .split("instance=\"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
+        self.times
+            .entry(target.to_owned())
+            .or_default()
+            .insert(time_ms);
+    }
+}
+
+/// How much may be missing.
+#[derive(Debug)]
+enum Loss {
+    Nothing,
+    /// Of one target, from one scrape on to the end of what was encoded after it.
+    OneTarget {
+        run: usize,
+    },
+    /// Of this run.
+    Run {
+        run: usize,
+    },
+    /// The last scrape of one target.
+    LastScrape,
+}
+
+impl Loss {
+    fn check(&self, lost: &Lost, scene: &Scene, what: &str) {
+        let of_run = |run: usize| lost.samples > 0 && lost.runs.iter().all(|one| *one == run);
+        let fits = match self {
+            Self::Nothing => lost.samples == 0,
+            Self::OneTarget { run } => {
+                of_run(*run)
+                    && lost.times.len() == 1
+                    && lost.times.values().all(|times| scene.is_stretch(times))
+            }
+            Self::Run { run } => of_run(*run),
+            Self::LastScrape => {
+                of_run(RUNS - 1)
+                    && lost.times.len() == 1
+                    && lost.times.values().all(|times| times.len() == 1)
+            }
+        };
+        assert!(
+            fits,
+            "{what}: may lose {self:?}, lost {} of runs {:?}: {:?}",
+            lost.samples, lost.runs, lost.times
+        );
+    }
+}
+
+impl Scene {
+    /// Reports whether nothing was scraped between these times that is not among them.
+    fn is_stretch(&self, times: &BTreeSet<i64>) -> bool {
+        let (Some(first), Some(last)) = (times.first(), times.last()) else {
+            return true;
+        };
+        self.whole
+            .iter()
+            .filter(|(series, _)| series.starts_with("up{"))
+            .filter(|(_, samples)| samples.contains_key(first))
+            .any(|(_, samples)| {
+                samples
+                    .range(first..=last)
+                    .all(|(time_ms, _)| times.contains(time_ms))
+            })
+    }
+}
+
+/// Where in a damaged file the log says the damage is.
+fn reported_offset(log: &str, file: &Path) -> Option<u64> {
+    let needle = format!("{} is damaged at byte ", file.display());
+    let line = log.lines().find(|line| line.contains(&needle))?;
+    assert!(line.contains("level=ERROR"), "{line}");
+    line.split(&needle).nth(1)?.split(':').next()?.parse().ok()
+}
+
+/// What is done to a file's bytes.
+type Change = Box<dyn Fn(&mut Vec<u8>)>;
+
+/// One way to damage a file, and what may come of it.
+struct Damage {
+    what: &'static str,
+    file: PathBuf,
+    change: Change,
+    loss: Loss,
+    /// Where the damage is; `None` for what is not reported.
+    at: Option<std::ops::Range<u64>>,
+}
+
+fn flip(at: usize) -> Change {
+    Box::new(move |bytes| bytes[at] ^= 0x10)
+}
+
+/// Around a byte, as far as a batch may begin before it.
+fn around(at: usize) -> Option<std::ops::Range<u64>> {
+    Some((at as u64).saturating_sub(2000)..at as u64 + 1)
+}
+
+fn log_damages(scene: &Scene) -> Vec<Damage> {
+    let len = |run: usize| {
+        usize::try_from(
+            fs::metadata(scene.data.join(scene.log_file(run)))
+                .unwrap()
+                .len(),
+        )
+        .unwrap()
+    };
+    let (first, second, third) = (len(0), len(1), len(2));
+    let damage = |what, run, change: Change, loss, at| Damage {
+        what,
+        file: scene.log_file(run),
+        change,
+        loss,
+        at,
+    };
+    vec![
+        // Rows of the first run's middle are in the block, those of its end are not.
+        damage(
+            "flip in the first log",
+            0,
+            flip(first - 500),
+            Loss::OneTarget { run: 0 },
+            around(first - 500),
+        ),
+        damage(
+            "flip in the middle log",
+            1,
+            flip(second / 2),
+            Loss::OneTarget { run: 1 },
+            around(second / 2),
+        ),
+        damage(
+            "flip in the last log",
+            2,
+            flip(third / 2),
+            Loss::OneTarget { run: 2 },
+            around(third / 2),
+        ),
+        damage(
+            "flip of the magic",
+            1,
+            flip(3),
+            Loss::Run { run: 1 },
+            Some(0..1),
+        ),
+        damage(
+            "cut in the middle log",
+            1,
+            Box::new(move |bytes| bytes.truncate(second / 2)),
+            Loss::Run { run: 1 },
+            around(second / 2),
+        ),
+        damage(
+            "zeros in the middle log",
+            1,
+            Box::new(move |bytes| bytes[second / 2..][..1000].fill(0)),
+            Loss::Run { run: 1 },
+            around(second / 2),
+        ),
+        damage(
+            "garbage in the middle log",
+            1,
+            Box::new(move |bytes| {
+                bytes.splice(second / 2..second / 2, (0..999).map(|n| (n * 7) as u8));
+            }),
+            Loss::OneTarget { run: 1 },
+            around(second / 2),
+        ),
+        damage(
+            "garbage behind the last log",
+            2,
+            Box::new(|bytes| bytes.extend([0xa5; 300])),
+            Loss::Nothing,
+            Some(third as u64..third as u64 + 1),
+        ),
+        // What the kernel had not yet been given when the power failed: an end like any other, cut off in silence.
+        damage(
+            "cut at the end of the last log",
+            2,
+            Box::new(|bytes| bytes.truncate(bytes.len() - 20)),
+            Loss::LastScrape,
+            None,
+        ),
+        damage(
+            "zeros behind the last log",
+            2,
+            Box::new(|bytes| bytes.extend([0; 5000])),
+            Loss::Nothing,
+            None,
+        ),
+        damage(
+            "nothing but a name",
+            2,
+            Box::new(Vec::clear),
+            Loss::Run { run: 2 },
+            None,
+        ),
+    ]
+}
+
+fn other_damages(scene: &Scene) -> Vec<Damage> {
+    let block = scene.block();
+    let len = fs::metadata(scene.data.join(&block)).unwrap().len();
+    let middle = usize::try_from(len / 2).unwrap();
+    let damage = |what, change: Change, at| Damage {
+        what,
+        file: block.clone(),
+        change,
+        loss: Loss::Run { run: 0 },
+        at: Some(at),
+    };
+    vec![
+        damage("flip of a block's magic", flip(2), 0..1),
+        damage(
+            "flip in a block's footer",
+            flip(2 * middle - 30),
+            len - 1000..len,
+        ),
+        damage(
+            "a block cut off",
+            Box::new(move |bytes| bytes.truncate(middle)),
+            0..len / 2 + 1,
+        ),
+        damage(
+            "a byte behind a block",
+            Box::new(|bytes| bytes.push(1)),
+            0..len + 1,
+        ),
+        Damage {
+            what: "flip in the manifest",
+            file: "MANIFEST".into(),
+            change: flip(30),
+            loss: Loss::Nothing,
+            at: Some(0..100),
+        },
+    ]
+}
+
+/// Damages a file in a copy of the scene and checks what becomes of it.
+fn check(scene: &Scene, number: usize, damage: &Damage) {
+    let what = damage.what;
+    let name = format!("case-{number}");
+    let file = scene.dir.join(&name).join(&damage.file);
+    let server = scene.copy(&name, &scene.idle, |_| {
+        let mut bytes = fs::read(&file).unwrap();
+        let before = bytes.clone();
+        (damage.change)(&mut bytes);
+        assert_ne!(bytes, before, "{what}");
+        fs::write(&file, bytes).unwrap();
+    });
+    let seen = stored(&server.url, "1d");
+    damage.loss.check(&scene.lost(&seen, what), scene, what);
+    let counted = server.metric("prometheus_tsdb_wal_corruptions_total");
+    let log = server.stop();
+    let offset = reported_offset(&log, &file);
+    match &damage.at {
+        Some(at) => {
+            assert!(
+                offset.is_some_and(|offset| at.contains(&offset)),
+                "{what}: reported at {offset:?}, is at {at:?}: {log}"
+            );
+            assert_eq!(counted, Some(1.0), "{what}");
+        }
+        None => assert_eq!((offset, counted), (None, Some(0.0)), "{what}: {log}"),
+    }
+    fs::remove_dir_all(scene.dir.join(name)).unwrap();
+}
+
+/// A damaged page fails what is in it, by name, and nothing else.
+fn a_damaged_page_fails_alone(scene: &Scene) {
+    let block = scene.dir.join("page").join(scene.block());
+    let server = scene.copy("page", &scene.idle, |_| {
+        let mut bytes = fs::read(&block).unwrap();
+        bytes[100] ^= 1;
+        fs::write(&block, bytes).unwrap();
+    });
+    let mut failed = 0;
+    for (series, samples) in &scene.whole {
+        let query = format!("{series}[1d]");
+        let answer = client::try_call(&server.url, "/api/v1/query", &[("query", &query)]).unwrap();
+        if answer.status == 200 {
+            let found = client::matrix_of(&client::data_of(&answer, series), series);
+            assert_eq!(&found[series], samples);
+        } else {
+            failed += 1;
+            let text = answer.text();
+            let named = format!(
+                "{} is corrupt at byte 16: checksum of page",
+                block.display()
+            );
+            assert!(
+                answer.status == 500 && text.contains("\"internal\"") && text.contains(&named),
+                "{text}"
+            );
+        }
+    }
+    assert!(
+        failed > 0 && failed < scene.whole.len(),
+        "{failed} of {} series failed",
+        scene.whole.len()
+    );
+    server.stop();
+}
+
+/// A file of a later release is not guessed at.
+fn a_newer_version_is_refused(scene: &Scene) {
+    let copy = scene.dir.join("newer");
+    support::copy_dir(&scene.data, &copy).unwrap();
+    let file = copy.join(scene.log_file(1));
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[8] = 9;
+    fs::write(&file, bytes).unwrap();
+    let finished = support::server_in(&copy).run(PATIENCE);
+    let line = finished.stderr.lines().last().unwrap();
+    assert_eq!(finished.exit.code, Some(1), "{}", finished.stderr);
+    let expected = format!("narthex: error: {} has format version 9", file.display());
+    assert!(line.starts_with(&expected), "{line}");
+}
+
+/// A damaged store goes on: what it stores from then on survives too.
+fn a_damaged_store_goes_on(scene: &Scene) {
+    let copy = scene.dir.join("goes-on");
+    let server = scene.copy("goes-on", &scene.scraping, |_| {
+        let file = copy.join(scene.log_file(2));
+        let mut bytes = fs::read(&file).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+        fs::write(&file, bytes).unwrap();
+    });
+    scene.wait_scrapes(10);
+    let seen = stored(&server.url, "1d");
+    let newest = |matrix: &Matrix| *matrix.values().flat_map(BTreeMap::keys).max().unwrap();
+    assert!(newest(&seen) > newest(&scene.whole));
+    server.process.signal(SIGKILL);
+    drop(server);
+    let server = Running::start(&copy, &scene.idle);
+    let again = stored(&server.url, "1d");
+    assert_true(&again, &scene.targets);
+    for (series, samples) in &seen {
+        for (time_ms, bits) in samples {
+            assert_eq!(
+                again[series].get(time_ms),
+                Some(bits),
+                "{series} at {time_ms}"
+            );
+        }
+    }
+    server.stop();
+}
+
+/// A flip anywhere in a log costs at most its run.
+fn a_flip_anywhere_costs_its_run_at_most(scene: &Scene, number: usize) {
+    let mut rng = support::rng(0xf11b + number as u64);
+    let run = rng.index(RUNS);
+    let name = format!("flip-{number}");
+    let file = scene.dir.join(&name).join(scene.log_file(run));
+    let mut what = String::new();
+    let server = scene.copy(&name, &scene.idle, |_| {
+        let mut bytes = fs::read(&file).unwrap();
+        // The header's version is refused, see above.
+        let at = 16 + rng.index(bytes.len() - 16);
+        let bit = rng.below(8);
+        bytes[at] ^= 1 << bit;
+        what = format!("bit {bit} of byte {at} of {}", file.display());
+        fs::write(&file, bytes).unwrap();
+    });
+    let lost = scene.lost(&stored(&server.url, "1d"), &what);
+    assert!(
+        lost.runs.iter().all(|lost| *lost == run),
+        "{what}: {lost:?}"
+    );
+    let log = server.stop();
+    // The last batch with a length beyond the file's end looks like the end of what the kernel was given.
+    let torn = run == RUNS - 1 && lost.times.values().map(BTreeSet::len).sum::<usize>() <= 1;
+    assert!(
+        reported_offset(&log, &file).is_some() || torn,
+        "{what}: {log}"
+    );
+    fs::remove_dir_all(scene.dir.join(name)).unwrap();
+}
+
+#[test]
+fn damage_is_told_and_everything_else_served() {
+    let scene = Scene::new();
+    let damages = log_damages(&scene).into_iter().chain(other_damages(&scene));
+    for (number, damage) in damages.enumerate() {
+        check(&scene, number, &damage);
+    }
+    a_damaged_page_fails_alone(&scene);
+    a_newer_version_is_refused(&scene);
+    a_damaged_store_goes_on(&scene);
+    for number in 0..usize::try_from(scaled(10)).unwrap() {
+        a_flip_anywhere_costs_its_run_at_most(&scene, number);
+    }
+}
