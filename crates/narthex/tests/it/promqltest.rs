@@ -16,9 +16,6 @@ use narthex_testkit::{TempDir, corpora};
 use narthex_tsdb::{Db, DbOptions, ManualClock, RealIo};
 use std::sync::Arc;
 
-/// Far enough behind every sample of the files that everything has reached its age.
-const LATER_MS: i64 = 400 * 24 * 3_600_000;
-
 /// A database that lives as long as its directory.
 struct Stored {
     db: Db,
@@ -41,7 +38,7 @@ impl Stored {
 impl Store for Stored {
     fn view(&self, range: TimeRange) -> Result<Arc<dyn View>, StorageError> {
         if self.flushed {
-            self.db.maintain(LATER_MS).expect("flushed");
+            self.db.flush().expect("flushed");
             let blocks =
                 std::fs::read_dir(self.dir.path().join("blocks")).map_or(0, Iterator::count);
             assert!(
