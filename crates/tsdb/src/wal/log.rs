@@ -279,6 +279,9 @@ impl Wal {
                 cause: "the database is closed".to_owned(),
             };
         }
+        drop(state);
+        // Whoever came in between would wait for a thread that is gone.
+        self.shared.synced.notify_all();
         synced
     }
 

@@ -176,9 +176,9 @@ fn the_committed_damage_is_found_where_it_is() {
 fn mutated_logs_never_panic() {
     let good = written();
     Mutator::new(21).run(&[&good], 2_000, |bytes| {
-        narthex_tsdb::fuzz::fuzz_wal(bytes, false)
+        narthex_tsdb::fuzz::fuzz_wal(bytes, false);
     });
     Mutator::new(22).run(&[&good], 8_000, |bytes| {
-        narthex_tsdb::fuzz::fuzz_wal(bytes, true)
+        narthex_tsdb::fuzz::fuzz_wal(bytes, true);
     });
 }

@@ -1,0 +1,135 @@
+//! One frame's samples in the strip's columns, in memory that is used again for the next.
+//!
+//! **Invariant:** a column is present, stale or a histogram, or none of them; loose samples are in none.
+
+use crate::head::loose::{LooseSample, Value};
+use narthex_chunks::histogram::{decode_histogram, encode_histogram};
+use narthex_model::{ColumnId, bits::BitSet, cell};
+use std::{ops::Range, sync::Arc};
+
+/// Memory that one binding reuses for every frame.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    pub(super) values: Vec<f64>,
+    pub(super) present: Vec<u64>,
+    pub(super) stale: Vec<u32>,
+    pub(super) histograms: Vec<(u32, Range<usize>)>,
+    histogram_bytes: Vec<u8>,
+    /// Columns that are stale or have a histogram in this row: looked at for every sample.
+    taken: Vec<u64>,
+    pub(super) loose: Vec<LooseSample>,
+}
+
+/// One row in the strip's columns.
+#[derive(Clone, Copy)]
+pub(super) struct RowParts<'a> {
+    pub(super) time_ms: i64,
+    pub(super) values: &'a [f64],
+    /// `None`: all.
+    pub(super) present: Option<&'a [u64]>,
+    pub(super) stale: &'a [u32],
+    pub(super) histograms: &'a [(u32, Range<usize>)],
+    pub(super) histogram_bytes: &'a [u8],
+}
+
+impl<'a> RowParts<'a> {
+    /// Returns a row of floats and ends only.
+    pub(super) fn plain(
+        time_ms: i64,
+        values: &'a [f64],
+        present: Option<&'a [u64]>,
+        stale: &'a [u32],
+    ) -> Self {
+        Self {
+            time_ms,
+            values,
+            present,
+            stale,
+            histograms: &[],
+            histogram_bytes: &[],
+        }
+    }
+}
+
+impl Scratch {
+    /// Takes in stale columns; reports whether all are absent, so that they can stand beside a row as they are.
+    pub(super) fn take_stale(&mut self, stale: &[ColumnId], present: &BitSet) -> bool {
+        self.stale.clear();
+        self.stale.extend(stale.iter().map(|column| column.0));
+        self.stale.sort_unstable();
+        self.stale.dedup();
+        !stale.iter().any(|column| present.contains(column.index()))
+    }
+
+    pub(super) fn restart(&mut self, columns: usize) {
+        self.values.clear();
+        self.values.resize(columns, 0.0);
+        self.present.clear();
+        self.present.resize(columns.div_ceil(64), 0);
+        self.stale.clear();
+        self.histograms.clear();
+        self.histogram_bytes.clear();
+        self.taken.clear();
+        self.taken.resize(columns.div_ceil(64), 0);
+        self.loose.clear();
+    }
+
+    pub(super) fn join(&mut self, column: u32, value: Value) {
+        let at = column as usize;
+        if !matches!(value, Value::Cell(value) if !cell::is_stale(value)) {
+            self.taken[at / 64] |= 1 << (at % 64);
+        }
+        match value {
+            Value::Histogram(histogram) => {
+                let from = self.histogram_bytes.len();
+                encode_histogram(&histogram, &mut self.histogram_bytes);
+                self.histograms
+                    .push((column, from..self.histogram_bytes.len()));
+            }
+            Value::Cell(value) if cell::is_stale(value) => self.stale.push(column),
+            Value::Cell(value) => {
+                self.values[at] = value;
+                self.present[at / 64] |= 1 << (at % 64);
+            }
+        }
+    }
+
+    /// Returns what the frame itself already gave for a column and time.
+    pub(super) fn value_at(&self, column: u32, time_ms: i64, joins: bool) -> Option<Value> {
+        if !joins {
+            let same = |sample: &&LooseSample| sample.column == column && sample.time_ms == time_ms;
+            return self
+                .loose
+                .iter()
+                .find(same)
+                .map(|sample| sample.value.clone());
+        }
+        let at = column as usize;
+        if self.present[at / 64] >> (at % 64) & 1 == 1 {
+            return Some(Value::Cell(self.values[at]));
+        }
+        if self.taken[at / 64] >> (at % 64) & 1 == 0 {
+            return None;
+        }
+        if self.stale.contains(&column) {
+            return Some(Value::Cell(cell::STALE));
+        }
+        let (_, range) = self.histograms.iter().find(|(other, _)| *other == column)?;
+        let decoded = decode_histogram(&self.histogram_bytes[range.clone()]).ok()?;
+        Some(Value::Histogram(Arc::new(decoded)))
+    }
+
+    pub(super) fn row(&self, time_ms: i64) -> Option<RowParts<'_>> {
+        let empty = self.stale.is_empty()
+            && self.histograms.is_empty()
+            && self.present.iter().all(|word| *word == 0);
+        (!empty).then_some(RowParts {
+            time_ms,
+            values: &self.values,
+            present: Some(&self.present),
+            stale: &self.stale,
+            histograms: &self.histograms,
+            histogram_bytes: &self.histogram_bytes,
+        })
+    }
+}
