@@ -98,3 +98,22 @@ fn storage(values: &Values, arguments: &[String]) -> Result<(), BenchError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use server::ServerSpec;
+
+    #[test]
+    fn the_command_that_runs_without_one_is_a_right_one() {
+        assert_eq!(SHORT[0], "storage");
+        let values = SHORT[1..].iter().map(|argument| (*argument).to_owned());
+        let scenario =
+            Values::parse(cli::STORAGE, values).and_then(|values| Scenario::from_values(&values));
+        // Without any server installed it says so.
+        assert!(
+            scenario.is_ok_and(|scenario| scenario.all_series() == 50_000)
+                || ServerSpec::installed().0.is_empty()
+        );
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** an answer that is not a success in the API's envelope is an error, never an empty result.
 
-use crate::{error::BenchError, measure::quantile, server::RunningServer};
+use crate::{error::BenchError, measure::quantile, report::rounded, server::RunningServer};
 use narthex_testkit::http;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ impl Latency {
 
     /// Returns all of it for the record.
     pub(crate) fn json(&self) -> Value {
-        json!({ "p50_ms": self.p50_ms(), "p100_ms": quantile(&self.sorted_ms, 1.0), "times": self.sorted_ms.len() })
+        json!({ "p50_ms": rounded(self.p50_ms()), "p100_ms": rounded(quantile(&self.sorted_ms, 1.0)), "times": self.sorted_ms.len() })
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
         };
         assert_eq!(
             latency.json(),
-            json!({"p50_ms": 2.0, "p100_ms": 9.0, "times": 3})
+            json!({"p50_ms": 2, "p100_ms": 9, "times": 3})
         );
     }
 }

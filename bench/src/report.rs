@@ -33,80 +33,92 @@ struct Figure {
     is_cost: bool,
 }
 
-/// Returns the figures of one server; every server has the same ones in the same order.
-fn figures(scenario: &Scenario, outcome: &Outcome) -> Vec<Figure> {
-    let cost = |key, unit, value| Figure {
+fn cost(key: &'static str, unit: &'static str, value: f64) -> Figure {
+    Figure {
         key,
         unit,
         value,
         is_cost: true,
-    };
-    let fact = |key, unit, value| Figure {
+    }
+}
+
+fn fact(key: &'static str, unit: &'static str, value: f64) -> Figure {
+    Figure {
         is_cost: false,
         ..cost(key, unit, value)
-    };
-    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    }
+}
+
+/// Returns the figures of one server; every server has the same ones in the same order.
+fn figures(scenario: &Scenario, outcome: &Outcome) -> Vec<Figure> {
+    let mut figures = resources(scenario, outcome);
+    figures.extend(schedule(outcome));
+    let latency = |latency: &crate::query::Latency| cost(latency.key, "ms", latency.p50_ms());
+    figures.extend(outcome.latencies.iter().map(latency));
+    figures.extend(starts(outcome));
+    figures
+}
+
+fn resources(scenario: &Scenario, outcome: &Outcome) -> Vec<Figure> {
     let samples = outcome.samples.max(1) as f64;
+    let stored = outcome.stored_samples.max(1) as f64;
     let series = scenario.all_series() as f64;
     let cpu = outcome
         .to
         .cpu
         .saturating_sub(outcome.from.cpu)
         .as_secs_f64();
+    let first = outcome.first_round_cpu.as_secs_f64();
+    let rss = outcome.resident.rss_bytes as f64;
+    let anonymous = outcome.resident.anonymous_bytes as f64;
     let written = outcome
         .to
         .write_bytes
-        .saturating_sub(outcome.from.write_bytes);
-    let recovery = &outcome.recovery;
-    let mut figures = vec![
+        .saturating_sub(outcome.from.write_bytes) as f64;
+    let disk = outcome.disk_bytes as f64;
+    vec![
         cost("CPU a sample", "µs", cpu * 1e6 / samples),
         cost("CPU", "cores", cpu / outcome.window.as_secs_f64()),
         cost(
             "CPU until all were scraped once",
             "µs a series",
-            outcome.first_round_cpu.as_secs_f64() * 1e6 / series,
+            first * 1e6 / series,
         ),
-        cost(
-            "RSS at the end",
-            "MB",
-            outcome.resident.rss_bytes as f64 / 1e6,
-        ),
-        cost(
-            "RSS a series",
-            "B",
-            outcome.resident.rss_bytes as f64 / series,
-        ),
-        cost(
-            "anonymous memory a series",
-            "B",
-            outcome.resident.anonymous_bytes as f64 / series,
-        ),
+        cost("RSS at the end", "MB", rss / 1e6),
+        cost("RSS a series", "B", rss / series),
+        cost("anonymous memory a series", "B", anonymous / series),
         cost("RSS peak", "MB", outcome.to.peak_rss_bytes as f64 / 1e6),
         cost(
             "RSS peak with queries",
             "MB",
             outcome.peak_with_queries_bytes as f64 / 1e6,
         ),
-        cost("written to disk a sample", "B", written as f64 / samples),
-        cost(
-            "data directory a sample",
-            "B",
-            outcome.disk_bytes as f64 / outcome.stored_samples.max(1) as f64,
-        ),
-        cost("data directory", "MB", outcome.disk_bytes as f64 / 1e6),
+        cost("written to disk a sample", "B", written / samples),
+        cost("data directory a sample", "B", disk / stored),
+        cost("data directory", "MB", disk / 1e6),
         fact(
             "samples",
             "a second",
             samples / outcome.window.as_secs_f64(),
         ),
-        fact("scrapes", "", outcome.schedule.answered as f64),
-        fact("missed scrapes", "", outcome.schedule.missed as f64),
-        fact("late scrapes", "", outcome.schedule.late as f64),
-        cost("off schedule p99", "ms", outcome.schedule.off_p99_ms),
-    ];
-    let latency = |latency: &crate::query::Latency| cost(latency.key, "ms", latency.p50_ms());
-    figures.extend(outcome.latencies.iter().map(latency));
-    figures.extend([
+    ]
+}
+
+fn schedule(outcome: &Outcome) -> [Figure; 4] {
+    let schedule = &outcome.schedule;
+    [
+        fact("scrapes", "", schedule.answered as f64),
+        fact("missed scrapes", "", schedule.missed as f64),
+        fact("late scrapes", "", schedule.late as f64),
+        cost("off schedule p99", "ms", schedule.off_p99_ms),
+    ]
+}
+
+fn starts(outcome: &Outcome) -> [Figure; 7] {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let recovery = &outcome.recovery;
+    let unstored = recovery.answered.saturating_sub(recovery.stored);
+    [
         cost("first start until ready", "ms", ms(outcome.ready)),
         cost(
             "first start until the first scrape",
@@ -132,10 +144,9 @@ fn figures(scenario: &Scenario, outcome: &Outcome) -> Vec<Figure> {
         fact(
             "scrapes answered and not stored at kill -9",
             "",
-            recovery.answered.saturating_sub(recovery.stored) as f64,
+            unstored as f64,
         ),
-    ]);
-    figures
+    ]
 }
 
 /// Prints the table.
@@ -338,8 +349,8 @@ fn command(arguments: &[String]) -> String {
     all.join(" ")
 }
 
-/// Four significant digits are more than a measurement has.
-fn rounded(value: f64) -> Value {
+/// Returns a number for the record: four significant digits are more than a measurement has.
+pub(crate) fn rounded(value: f64) -> Value {
     if value == 0.0 || !value.is_finite() {
         return json!(0);
     }
