@@ -321,9 +321,6 @@ fn open_storage(
         .map_err(ServerError::Storage)?;
     db.register_metrics(registry)
         .map_err(ServerError::Metrics)?;
-    for damage in db.damage() {
-        tracing::error!(%damage, "Storage is damaged; everything else is served.");
-    }
     let maintenance = Maintenance::start(db.clone())?;
     Ok((db, maintenance))
 }
@@ -341,6 +338,8 @@ struct Maintenance {
 impl Maintenance {
     fn start(db: Db) -> Result<Self, ServerError> {
         let (stop, stopped) = std::sync::mpsc::channel();
+        // What the start found is told before anything is served.
+        let mut told = tell_damage(&db, 0);
         let work = move || {
             let mut failing = false;
             while stopped.recv_timeout(MAINTENANCE_INTERVAL)
@@ -356,6 +355,7 @@ impl Maintenance {
                         tracing::error!(%error, "Maintaining storage failed; it will be tried again.");
                     }
                 }
+                told = tell_damage(&db, told);
             }
         };
         let thread = std::thread::Builder::new()
@@ -372,6 +372,15 @@ impl Maintenance {
             tracing::error!("Maintaining storage ended with a panic.");
         }
     }
+}
+
+/// Logs the damage behind the first `told` places, which are known; returns how many are known then.
+fn tell_damage(db: &Db, told: usize) -> usize {
+    let found = db.damage();
+    for damage in found.iter().skip(told) {
+        tracing::error!(%damage, "Storage is damaged; everything else is served.");
+    }
+    found.len()
 }
 
 fn start_scraping(
