@@ -81,8 +81,7 @@ fn main() {
         .map(|frame| TextWriter::new(frame.schema()))
         .collect();
     // A page of the last scrape is there to be written over: growing a buffer is not part of a steady scrape.
-    let mut page = Vec::with_capacity(bodies.iter().map(String::len).sum::<usize>() * 2);
-    page.resize(page.capacity(), 0);
+    let mut page = vec![0; bodies.iter().map(String::len).sum::<usize>() * 2];
     report("render", &bodies, ROUNDS, || {
         page.clear();
         for (writer, frame) in writers.iter_mut().zip(&frames) {

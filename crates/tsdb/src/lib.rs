@@ -33,7 +33,10 @@ mod wal;
 
 #[doc(hidden)]
 pub use block::fuzz_block;
-pub use block::{Block, BlockCache, BlockId, BlockMeta, BlockWriter, ColumnInput, Selection, StripData, StripInput};
+pub use block::{
+    Block, BlockCache, BlockId, BlockMeta, BlockWriter, ColumnInput, Selection, StripData,
+    StripInput,
+};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use db::Db;
 pub use error::{Damage, TsdbError};

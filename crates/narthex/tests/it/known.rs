@@ -124,7 +124,8 @@ pub(crate) fn assert_true(all: &Matrix, targets: &[Target]) -> usize {
             );
             let asked_ms = target.asked_ms(n);
             let asked_ms = asked_ms.unwrap_or_else(|| panic!("page {n} was never served"));
-            let earliest_ms = target.asked_ms(n - 1).unwrap_or(0);
+            // Not the page before: a scrape may have given up before the target saw its request.
+            let earliest_ms = target.asked_ms(last).unwrap_or(0);
             assert!(
                 (earliest_ms - ROUNDING_MS..=asked_ms + ROUNDING_MS).contains(time_ms),
                 "page {n} was asked for at {asked_ms}, after {earliest_ms}, and is stored at {time_ms}"
