@@ -61,7 +61,10 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            eprintln!("{}", text.trim_end());
+            // `ci` has said all on its last line of output.
+            if !text.is_empty() {
+                eprintln!("{}", text.trim_end());
+            }
             ExitCode::FAILURE
         }
     }
