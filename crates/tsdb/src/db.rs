@@ -56,6 +56,7 @@ pub(crate) struct Inner {
     moments: Moments,
     upkeep: Mutex<Upkeep>,
     damage: Mutex<Vec<Damage>>,
+    torn: Option<Damage>,
     lock: Mutex<Option<Box<dyn Lock>>>,
 }
 
@@ -74,6 +75,12 @@ impl Db {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Tells where the log ended in the middle of a write, as it may after a crash; nothing acknowledged was there.
+    #[must_use]
+    pub fn torn_end(&self) -> Option<&Damage> {
+        self.0.torn.as_ref()
     }
 
     /// Returns why nothing can be written until a restart, if so.

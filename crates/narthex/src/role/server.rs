@@ -321,6 +321,14 @@ fn open_storage(
         .map_err(ServerError::Storage)?;
     db.register_metrics(registry)
         .map_err(ServerError::Metrics)?;
+    if let Some(torn) = db.torn_end() {
+        tracing::warn!(
+            file = torn.path.display().to_string(),
+            offset = torn.offset,
+            detail = torn.detail,
+            "The log ended in the middle of a write, as it may after a crash.",
+        );
+    }
     let maintenance = Maintenance::start(db.clone())?;
     Ok((db, maintenance))
 }

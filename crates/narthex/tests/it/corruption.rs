@@ -231,7 +231,7 @@ struct Damage {
     file: PathBuf,
     change: Change,
     loss: Loss,
-    /// Where the damage is; `None` for what is not reported.
+    /// Where the damage is; `None` for a torn end, which is told apart.
     at: Option<std::ops::Range<u64>>,
 }
 
@@ -321,7 +321,7 @@ fn log_damages(scene: &Scene) -> Vec<Damage> {
             Loss::Nothing,
             Some(third as u64..third as u64 + 1),
         ),
-        // What the kernel had not yet been given when the power failed: an end like any other, cut off in silence.
+        // What the kernel had not yet been given when the power failed: an end like any other, cut off with a line about it.
         damage(
             "cut at the end of the last log",
             2,
@@ -409,7 +409,14 @@ fn check(scene: &Scene, number: usize, damage: &Damage) {
             );
             assert_eq!(counted, Some(1.0), "{what}");
         }
-        None => assert_eq!((offset, counted), (None, Some(0.0)), "{what}: {log}"),
+        None => {
+            assert_eq!((offset, counted), (None, Some(0.0)), "{what}: {log}");
+            let told = |line: &str| {
+                line.contains("ended in the middle of a write")
+                    && line.contains(&format!("file={} offset=", file.display()))
+            };
+            assert!(log.lines().any(told), "{what}: {log}");
+        }
     }
     fs::remove_dir_all(scene.dir.join(name)).unwrap();
 }

@@ -92,6 +92,7 @@ impl Db {
             moments: Moments::default(),
             upkeep: Mutex::new(Upkeep::default()),
             damage: Mutex::new(damage),
+            torn: replayed.torn,
             lock: Mutex::new(Some(lock)),
         };
         inner.show_disk();

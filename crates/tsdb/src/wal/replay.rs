@@ -1,7 +1,7 @@
 //! Reading the log back, file by file.
 //!
 //! **Invariant:** what is intact is handed on in the order it was written; every damaged stretch is reported once with
-//! its file and offset; a torn end of the last file is cut off and is no damage.
+//! its file and offset; a torn end of the last file is reported apart, since a crash leaves one, and cut off.
 
 use super::{
     DIR,
@@ -38,6 +38,8 @@ pub(crate) trait ReplayTo {
 pub(crate) struct Replayed {
     pub(crate) files: BTreeMap<u32, FileMarks>,
     pub(crate) damage: Vec<Damage>,
+    /// Where the last file ended in the middle of a batch.
+    pub(crate) torn: Option<Damage>,
     /// The number the next file gets.
     pub(crate) next_file: u32,
 }
@@ -62,7 +64,7 @@ pub(crate) fn replay(
         let path = path_of(&dir, *number);
         let last = Some(number) == numbers.last();
         to.begin_file();
-        let len_bytes = match replay_file(io, &path, last, to, &mut replayed.damage) {
+        let len_bytes = match replay_file(io, &path, last, to, &mut replayed) {
             // A file that is none of ours, or a name whose content never reached the disk.
             Err(TsdbError::Corrupt {
                 path,
@@ -99,8 +101,9 @@ fn replay_file(
     path: &Path,
     last: bool,
     to: &mut dyn ReplayTo,
-    damage: &mut Vec<Damage>,
+    replayed: &mut Replayed,
 ) -> Result<u64, TsdbError> {
+    let damage = &mut replayed.damage;
     let file = io.open(path).map_err(io_error(path, "open"))?;
     let mut scanner = Scanner::open(&*file, path)?;
     let mut records = RecordReader::default();
@@ -130,6 +133,14 @@ fn replay_file(
             }
             Scanned::Torn { offset } => {
                 if last {
+                    let bytes = scanner.file_len().saturating_sub(offset);
+                    replayed.torn = Some(Damage {
+                        path: path.to_owned(),
+                        offset,
+                        detail: format!(
+                            "the last {bytes} bytes are no whole batch and are cut off"
+                        ),
+                    });
                     io.truncate(path, offset)
                         .map_err(io_error(path, "truncate"))?;
                     return Ok(offset);
@@ -142,7 +153,17 @@ fn replay_file(
                     detail,
                 });
             }
-            Scanned::End => return Ok(scanner.file_len()),
+            Scanned::End => {
+                if last && scanner.file_len() == 0 {
+                    let detail = "the file is empty".to_owned();
+                    replayed.torn = Some(Damage {
+                        path: path.to_owned(),
+                        offset: 0,
+                        detail,
+                    });
+                }
+                return Ok(scanner.file_len());
+            }
         }
     }
 }
