@@ -6,7 +6,9 @@
 use narthex_model::{
     ColumnId, Frame, LabelSet, METRIC_NAME, Matcher, Schema,
     metadata::Family,
-    storage::{Binding, Context, Layout, Selector, SeriesSample, Sink, Store, Tile, TimeRange},
+    storage::{
+        Batch, Binding, Context, Layout, Selector, SeriesSample, Sink, Store, Tile, TimeRange,
+    },
 };
 use narthex_testkit::{TempDir, rng::SplitMix64};
 use narthex_tsdb::{Db, DbOptions, ManualClock, RealIo};
@@ -26,7 +28,7 @@ fn main() {
         .collect();
     let chosen = |name: &str| wanted.is_empty() || wanted.iter().any(|other| other == name);
     let mut out = String::from(
-        "| shape | series | rounds | append ns/sample | p99 frame us | maintain ns/sample | RSS B/series | log B/sample | blocks B/sample | replay s | scan ns/sample |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
+        "| shape | series | rounds | append ns/sample | p99 frame us | maintain ns/sample | RSS B/series | log B/sample | blocks B/sample | replay s | select ns/series | last ns/series | scan ns/sample |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for (name, shape) in SHAPES {
         if chosen(name) {
@@ -160,7 +162,7 @@ fn run(name: &str, shape: &Shape) -> String {
     let rss = resident_bytes().saturating_sub(before);
     let series = shape.strips * shape.columns;
     let samples = took.samples.max(1) as f64;
-    let scan = scan(&db);
+    let queries = query(&db);
     let (log, blocks) = (
         size_of_dir(&root.join("wal")),
         size_of_dir(&root.join("blocks")),
@@ -181,7 +183,7 @@ fn run(name: &str, shape: &Shape) -> String {
     drop(db);
     let _ = std::fs::remove_dir_all(&root);
     format!(
-        "| {name} | {series} | {} | {:.1} | {:.0} | {:.1} | {:.0} | {:.2} | {:.2} | {:.2} | {:.1} |\n",
+        "| {name} | {series} | {} | {:.1} | {:.0} | {:.1} | {:.0} | {:.2} | {:.2} | {:.2} | {:.0} | {:.0} | {:.1} |\n",
         shape.rounds,
         took.append.as_nanos() as f64 / samples,
         p99.as_nanos() as f64 / 1000.0,
@@ -190,7 +192,9 @@ fn run(name: &str, shape: &Shape) -> String {
         log as f64 / samples,
         blocks as f64 / samples,
         replay.as_secs_f64(),
-        scan,
+        queries.select,
+        queries.last,
+        queries.scan,
     )
 }
 
@@ -327,26 +331,64 @@ fn append_loose(
     }
 }
 
-/// Reads every sample of one metric in a hundred; returns nanoseconds a sample.
-fn scan(db: &Db) -> f64 {
+/// CPU nanoseconds of reading.
+struct Queries {
+    /// Choosing every series, a series.
+    select: f64,
+    /// The newest cell of every series within the last minutes, a series.
+    last: f64,
+    /// All samples of about one series in a hundred, a sample.
+    scan: f64,
+}
+
+fn query(db: &Db) -> Queries {
     let ctx = Context::unlimited();
+    let newest_ms = db.time_range().expect("samples").max_ms;
     let started = cpu();
-    let view = db.view(TimeRange::ALL).expect("a view");
-    let selector = Selector::new(
-        vec![Matcher::equal(METRIC_NAME, "metric_7_total")],
-        TimeRange::ALL,
-    );
-    let prepared = view.prepare(&[selector], &ctx).expect("prepared");
+    let all = batches(db, Vec::new(), TimeRange::ALL);
+    let select = (cpu() - started).as_nanos() as f64;
+    let series: usize = all.iter().map(|batch| batch.len()).sum();
+    drop(all);
+    let recent = TimeRange::new(newest_ms - 300_000, newest_ms);
+    let started = cpu();
+    let mut found = Vec::new();
+    for batch in batches(db, Vec::new(), recent) {
+        found.clear();
+        let all: Vec<u32> = (0..batch.len() as u32).collect();
+        batch
+            .last(&all, recent, &mut found, &ctx)
+            .expect("last cells");
+    }
+    let last = (cpu() - started).as_nanos() as f64;
+    let started = cpu();
     let mut tile = Tile::default();
     let mut cells = 0;
-    for batch in prepared.batches(0, &ctx).expect("batches") {
-        let series: Vec<u32> = (0..batch.len() as u32).collect();
+    for batch in batches(
+        db,
+        vec![Matcher::equal(METRIC_NAME, "metric_3_total")],
+        TimeRange::ALL,
+    ) {
+        let all: Vec<u32> = (0..batch.len() as u32).collect();
         batch
-            .read(&series, TimeRange::ALL, Layout::TimeMajor, &mut tile, &ctx)
+            .read(&all, TimeRange::ALL, Layout::TimeMajor, &mut tile, &ctx)
             .expect("read");
         cells += tile.cells.len();
     }
-    (cpu() - started).as_nanos() as f64 / cells.max(1) as f64
+    let scan = (cpu() - started).as_nanos() as f64;
+    Queries {
+        select: select / series as f64,
+        last: last / series as f64,
+        scan: scan / cells.max(1) as f64,
+    }
+}
+
+fn batches(db: &Db, matchers: Vec<Matcher>, range: TimeRange) -> Vec<Arc<dyn Batch>> {
+    let ctx = Context::unlimited();
+    let view = db.view(range).expect("a view");
+    let prepared = view
+        .prepare(&[Selector::new(matchers, range)], &ctx)
+        .expect("prepared");
+    prepared.batches(0, &ctx).expect("batches")
 }
 
 fn resident_bytes() -> u64 {

@@ -11,6 +11,7 @@ mod maintain;
 mod manifest;
 mod open;
 mod pins;
+mod stack;
 mod view;
 
 use crate::{

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** strips are pinned by numbers taken at one moment; nothing written later is seen through a view.
 
-use super::{Inner, blocks::range_of, pins::Held};
+use super::{Inner, blocks::range_of, pins::Held, stack::stack};
 use crate::block::Block;
 use crate::error::Damage;
 use crate::head::read::{DistinctSets, HeadBatches, HeadPins, SeriesParts};
@@ -150,7 +150,7 @@ impl View for DbView {
             } else {
                 in_blocks.extend(alone);
                 in_blocks.extend(mixed);
-                unify(in_blocks)
+                stack(in_blocks)
             };
             prepared.batches.push(batches);
         }
