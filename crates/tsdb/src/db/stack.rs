@@ -312,10 +312,12 @@ impl Batch for StackedBatch {
     ) -> Result<(), StorageError> {
         let start = out.len();
         out.resize(start + series.len(), None);
-        let mut newest_first: Vec<&Source> = self.overlapping(range).collect();
-        newest_first.sort_by_key(|source| std::cmp::Reverse(source.batch.time_range().max_ms));
+        // Visited newest first, so that most series need one source; of equal times the earlier source's counts.
+        let mut newest_first: Vec<(usize, &Source)> = self.overlapping(range).enumerate().collect();
+        newest_first.sort_by_key(|(_, source)| std::cmp::Reverse(source.batch.time_range().max_ms));
+        let mut ranks = vec![usize::MAX; series.len()];
         let mut found = Vec::new();
-        for source in newest_first {
+        for (rank, source) in newest_first {
             let max_ms = source.batch.time_range().max_ms;
             let open = |at: &usize| {
                 out[start + at]
@@ -331,14 +333,16 @@ impl Batch for StackedBatch {
             found.clear();
             source.batch.last(&own, range, &mut found, ctx)?;
             for (at, found) in found.drain(..).enumerate() {
-                let at = to.as_ref().map_or(at, |to| to[at] as usize);
-                let best = &mut out[start + left[at]];
-                if let Some(found) = found
-                    && best
-                        .as_ref()
-                        .is_none_or(|best| best.time_ms < found.time_ms)
-                {
+                let at = left[to.as_ref().map_or(at, |to| to[at] as usize)];
+                let Some(found) = found else { continue };
+                let best = &mut out[start + at];
+                let wins = best.as_ref().is_none_or(|best| {
+                    best.time_ms < found.time_ms
+                        || (best.time_ms == found.time_ms && rank < ranks[at])
+                });
+                if wins {
                     *best = Some(found);
+                    ranks[at] = rank;
                 }
             }
         }
@@ -418,19 +422,25 @@ mod tests {
 
     type Samples = BTreeMap<LabelSet, BTreeMap<i64, u64>>;
 
-    /// Returns the batches of a store with some of the series, most of them on a common axis.
+    /// Returns the batches of a store: one with most of the series, in order, as strips come from head and blocks,
+    /// and now and then lone ones with times of their own.
     fn batches(random: &mut SplitMix64, base_ms: i64) -> Vec<Arc<dyn Batch>> {
         let store = MemStore::new();
-        let skipped = random.below(4);
+        let (gaps, lone) = (random.one_in(3), random.one_in(10));
         for series in 0..24u64 {
-            if random.below(8) < skipped {
+            if gaps && random.one_in(6) {
                 continue;
             }
             let labels = LabelSet::new([("__name__", "m"), ("i", series.to_string().as_str())]);
-            let own_axis = random.one_in(10);
+            let own_axis = lone && random.one_in(12);
             for row in 0..6 {
-                let time_ms =
-                    base_ms + row * 10 + if own_axis { random.below(10) as i64 } else { 0 };
+                let time_ms = base_ms
+                    + row * 10
+                    + if own_axis {
+                        1 + random.below(9) as i64
+                    } else {
+                        0
+                    };
                 let sample =
                     SeriesSample::float(labels.clone(), time_ms, random.below(1000) as f64);
                 store.append_samples(&[sample]).unwrap();
@@ -438,10 +448,31 @@ mod tests {
         }
         let ctx = Context::unlimited();
         let view = store.view(TimeRange::ALL).unwrap();
-        view.prepare(&[Selector::new(Vec::new(), TimeRange::ALL)], &ctx)
+        let all = Selector::new(Vec::new(), TimeRange::ALL);
+        view.prepare(&[all], &ctx)
             .unwrap()
             .batches(0, &ctx)
             .unwrap()
+    }
+
+    /// Counts the stacks of several batches: those that are the same, those with gaps; and the batches that fit nowhere.
+    fn shapes(batches: &[Arc<dyn Batch>]) -> (usize, usize, usize) {
+        let mut stacks = Stacks::default();
+        let mut by_len: Vec<usize> = (0..batches.len()).collect();
+        by_len.sort_by_key(|at| std::cmp::Reverse(batches[*at].len()));
+        by_len
+            .into_iter()
+            .for_each(|at| stacks.add(at, &batches[at]));
+        let several = || {
+            stacks
+                .all
+                .iter()
+                .filter(|stack| !stack.tangled && stack.members.len() > 1)
+        };
+        let gaps = several()
+            .filter(|stack| stack.members.iter().any(|member| member.1.is_some()))
+            .count();
+        (several().count() - gaps, gaps, stacks.tangled.len())
     }
 
     fn read(batches: &[Arc<dyn Batch>], range: TimeRange, layout: Layout) -> Samples {
@@ -479,12 +510,15 @@ mod tests {
 
     #[test]
     fn stacking_is_merging() {
+        let mut seen = (0, 0, 0);
         for seed in 1..=60 {
             let mut random = SplitMix64::new(seed);
             let parts = 2 + random.index(4) as i64;
             let all: Vec<Arc<dyn Batch>> = (0..parts)
                 .flat_map(|part| batches(&mut random, part * 30))
                 .collect();
+            let (same, gaps, tangled) = shapes(&all);
+            seen = (seen.0 + same, seen.1 + gaps, seen.2 + tangled);
             for (range, layout) in [
                 (TimeRange::ALL, Layout::TimeMajor),
                 (TimeRange::new(25, 75), Layout::SeriesMajor),
@@ -498,5 +532,9 @@ mod tests {
                 );
             }
         }
+        assert!(
+            seen.0 > 5 && seen.1 > 5 && seen.2 > 5,
+            "every way is taken: {seen:?}"
+        );
     }
 }
