@@ -40,7 +40,7 @@ fn books(pool: &Pool) -> (usize, usize, usize) {
 
 #[test]
 fn every_call_is_pending_or_late_until_it_is_answered() {
-    const SHORT: Duration = Duration::from_millis(20);
+    const SHORT: Duration = Duration::from_millis(300);
     const LONG: Duration = Duration::from_secs(10);
     let gate = Arc::new(Gate::default());
     let mut pool = Pool::new(Box::new(Gated(gate.clone())), 2);
@@ -50,7 +50,9 @@ fn every_call_is_pending_or_late_until_it_is_answered() {
     let hang = |path: &str| lock(&gate.hanging).insert(CString::new(path).expect("no zero byte"));
 
     round(&mut pool, &mounts, LONG);
-    assert_eq!((books(&pool), pool.threads), ((0, 0, 0), 1));
+    assert_eq!(books(&pool), (0, 0, 0));
+    // A second worker starts when the first is slow to take the calls.
+    assert!((1..=2).contains(&pool.threads), "{}", pool.threads);
 
     // One after the other stops answering; what hung before is not counted again.
     for (hung, path) in ["/a", "/b", "/c"].into_iter().enumerate() {
@@ -65,8 +67,9 @@ fn every_call_is_pending_or_late_until_it_is_answered() {
             .count();
         assert_eq!(fresh, 3 - hung);
     }
-    // Three that hang and one that works.
-    assert_eq!(pool.threads, 4);
+    // Three that hang and one or two that work.
+    assert!((4..=5).contains(&pool.threads), "{}", pool.threads);
+    let threads = pool.threads;
 
     lock(&gate.hanging).clear();
     gate.opened.notify_all();
@@ -76,5 +79,5 @@ fn every_call_is_pending_or_late_until_it_is_answered() {
         thread::yield_now();
     }
     round(&mut pool, &mounts, LONG);
-    assert_eq!((books(&pool), pool.threads), ((0, 0, 0), 4));
+    assert_eq!((books(&pool), pool.threads), ((0, 0, 0), threads));
 }
