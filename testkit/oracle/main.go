@@ -8,6 +8,10 @@
 //	{"expr": "…", "load": "…", "start_ms": 0, "end_ms": 60000, "step_ms": 15000}
 //	    -> {"ok": true, "type": "…", "result": …, "warnings": […], "infos": […]} or {"ok": false, "error": "…"}
 //
+//	{"regexp": {"pattern": "a(.*)", "form": "anchored", "texts": ["ab"], "template": "$1"}}
+//	{"relabel": {"rules": "- action: …", "labels": {"a": "b"}}}
+//	    -> {"ok": true, "result": …} or {"ok": false, "error": "…"}
+//
 // "load" is one load command of the .test files of Prometheus; the result has the shape of the HTTP API's.
 // The answer carries the request's "id" when there is one.
 package main
@@ -40,6 +44,8 @@ type request struct {
 	StartMs int64           `json:"start_ms"`
 	EndMs   int64           `json:"end_ms"`
 	StepMs  int64           `json:"step_ms"`
+	Regexp  *regexpRequest  `json:"regexp"`
+	Relabel *relabelRequest `json:"relabel"`
 }
 
 type answer struct {
@@ -116,6 +122,12 @@ func (o *oracle) close() {
 }
 
 func (o *oracle) answer(req request) answer {
+	switch {
+	case req.Regexp != nil:
+		return direct(req.Regexp.answer())
+	case req.Relabel != nil:
+		return direct(req.Relabel.answer())
+	}
 	if req.Load == nil {
 		return o.parse(req.Expr)
 	}
@@ -124,6 +136,14 @@ func (o *oracle) answer(req request) answer {
 		return answer{Error: err.Error()}
 	}
 	return ans
+}
+
+// direct answers with a result that needs no series.
+func direct(result any, err error) answer {
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	return answer{OK: true, Result: result}
 }
 
 func (o *oracle) parse(text string) answer {

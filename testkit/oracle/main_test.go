@@ -31,6 +31,18 @@ func TestAnswers(t *testing.T) {
 				`[60,"0.06666666666666665"],[75,"0.06666666666666665"],[90,"0.06666666666666665"]]}],` +
 				`"infos":["PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket: \"a\" (1:6)"]}`,
 		},
+		{
+			"regexp", `{"regexp": {"pattern": "a(.*)", "form": "anchored", "texts": ["ab", "b"], "template": "$1"}}`,
+			`{"ok":true,"result":{"matches":[true,false],"expanded":["b",null]}}`,
+		},
+		{
+			"matcher", `{"regexp": {"pattern": "a(", "form": "matcher"}}`,
+			`{"ok":false,"error":"error parsing regexp: missing closing ): ` + "`a(`" + `"}`,
+		},
+		{
+			"relabel", `{"relabel": {"rules": "- action: labelmap\n  regex: (.)_.*", "labels": {"a_b": "c"}}}`,
+			`{"ok":true,"result":{"keep":true,"labels":{"a":"c","a_b":"c"}}}`,
+		},
 		{"bad load", `{"expr": "a", "load": "load x"}`, `"ok":false,"error":`},
 		{"bad request", `{`, `"error":"bad request: `},
 	} {

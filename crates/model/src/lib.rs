@@ -15,6 +15,8 @@ pub mod labels;
 pub mod matcher;
 mod mem;
 pub mod metadata;
+pub mod pattern;
+pub mod relabel;
 mod schema;
 pub mod storage;
 
@@ -23,8 +25,9 @@ pub mod conformance;
 
 pub use frame::{Exemplar, Frame};
 pub use histogram::Histogram;
-pub use labels::{Label, LabelHash, LabelSet, LabelSetBuilder, METRIC_NAME};
+pub use labels::{Label, LabelHash, LabelSet, LabelSetBuilder, METRIC_NAME, NameScheme};
 pub use matcher::{MatchOp, Matcher};
 pub use mem::MemStore;
 pub use metadata::{Family, MetricType};
+pub use pattern::{Pattern, PatternError, Template};
 pub use schema::{Column, ColumnId, FamilyId, Schema, SchemaDiff, SchemaEdit};

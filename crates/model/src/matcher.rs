@@ -3,7 +3,10 @@
 //! **Invariant:** a regular expression matches the whole value and `.` matches newlines, as Prometheus anchors
 //! its patterns `^(?s:…)$`. A missing label matches as the empty string.
 
-use std::{error::Error, fmt, sync::Arc};
+pub use crate::pattern::PatternError;
+
+use crate::pattern::Pattern;
+use std::{fmt, sync::Arc};
 
 /// How a matcher compares.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -43,47 +46,15 @@ pub struct Matcher {
     pattern: Option<Arc<Pattern>>,
 }
 
-/// A compiled, anchored pattern with what an index can use of it.
-#[derive(Debug)]
-struct Pattern {
-    regex: regex::Regex,
-    literals: Option<Vec<String>>,
-}
-
-/// A pattern that does not compile.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct PatternError {
-    /// The pattern as written.
-    pub pattern: String,
-    /// What is wrong with it.
-    pub reason: String,
-}
-
-impl fmt::Display for PatternError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "error parsing regexp: {}: `{}`",
-            self.reason, self.pattern
-        )
-    }
-}
-
-impl Error for PatternError {}
-
-/// The largest compiled form of one pattern; a bound, since patterns come from outside.
-const PATTERN_LIMIT_BYTES: usize = 10 << 20;
-
 impl Matcher {
     /// Builds a matcher, compiling the pattern of `=~` and `!~`.
     ///
     /// # Errors
-    /// Fails when the pattern is not a regular expression or compiles to more than 10 MiB.
+    /// Fails when the pattern is not a regular expression as Go reads them, or is beyond a bound of [`Pattern`].
     pub fn new(op: MatchOp, name: &str, value: &str) -> Result<Self, PatternError> {
         let pattern = match op {
             MatchOp::Equal | MatchOp::NotEqual => None,
-            MatchOp::Regex | MatchOp::NotRegex => Some(Arc::new(Pattern::compile(value)?)),
+            MatchOp::Regex | MatchOp::NotRegex => Some(Arc::new(Pattern::matcher(value)?)),
         };
         Ok(Self {
             name: name.into(),
@@ -110,8 +81,8 @@ impl Matcher {
         match (self.op, &self.pattern) {
             (MatchOp::Equal, _) => value == &*self.value,
             (MatchOp::NotEqual, _) => value != &*self.value,
-            (MatchOp::Regex, Some(pattern)) => pattern.matches(value),
-            (MatchOp::NotRegex, Some(pattern)) => !pattern.matches(value),
+            (MatchOp::Regex, Some(pattern)) => pattern.is_match(value),
+            (MatchOp::NotRegex, Some(pattern)) => !pattern.is_match(value),
             (MatchOp::Regex | MatchOp::NotRegex, None) => {
                 unreachable!("a pattern operator has its pattern")
             }
@@ -132,46 +103,11 @@ impl Matcher {
         match (self.op, &self.pattern) {
             (MatchOp::Equal, _) => Some(vec![&*self.value]),
             (MatchOp::Regex, Some(pattern)) => pattern
-                .literals
-                .as_ref()
+                .exact()
                 .map(|all| all.iter().map(String::as_str).collect()),
             _ => None,
         }
     }
-}
-
-impl Pattern {
-    fn compile(pattern: &str) -> Result<Self, PatternError> {
-        let literals = literal_alternatives(pattern);
-        let regex = regex::RegexBuilder::new(&format!("^(?s:{pattern})$"))
-            .size_limit(PATTERN_LIMIT_BYTES)
-            .build()
-            .map_err(|error| PatternError {
-                pattern: pattern.to_owned(),
-                reason: last_line(&error.to_string()),
-            })?;
-        Ok(Self { regex, literals })
-    }
-
-    fn matches(&self, value: &str) -> bool {
-        match &self.literals {
-            Some(literals) => literals.iter().any(|literal| literal == value),
-            None => self.regex.is_match(value),
-        }
-    }
-}
-
-/// Splits `a|b|c` into its words when no character of it has a meaning beyond itself.
-fn literal_alternatives(pattern: &str) -> Option<Vec<String>> {
-    let plain = !pattern.contains([
-        '\\', '.', '+', '*', '?', '(', ')', '[', ']', '{', '}', '^', '$',
-    ]);
-    plain.then(|| pattern.split('|').map(str::to_owned).collect())
-}
-
-fn last_line(text: &str) -> String {
-    let line = text.lines().last().unwrap_or_default();
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
 impl PartialEq for Matcher {
@@ -243,7 +179,7 @@ mod tests {
         let error = Matcher::new(MatchOp::Regex, "l", "a(").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "error parsing regexp: unclosed group: `a(`"
+            "error parsing regexp: missing closing ): `a(`"
         );
     }
 }

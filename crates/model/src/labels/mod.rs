@@ -6,12 +6,14 @@
 
 mod hash;
 mod intern;
+mod scheme;
 mod set;
 #[cfg(test)]
 mod tests;
 
 pub use hash::LabelHash;
 pub use intern::{InternerStats, stats, sweep};
+pub use scheme::NameScheme;
 pub use set::{LabelSet, LabelSetBuilder};
 
 use intern::Name;

@@ -1,0 +1,123 @@
+//! Replacements: `$1`, `${1}`, `$name`, `${name}` and `$$`, as Go's `Regexp.Expand` reads them.
+//!
+//! **Invariant:** a group that does not exist or did not take part is empty; a malformed reference is text.
+
+use regex::Captures;
+use std::sync::OnceLock;
+
+/// A replacement, taken apart.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Template(Vec<Piece>);
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Piece {
+    Text(Box<str>),
+    Number(usize),
+    Name(Box<str>),
+}
+
+impl Template {
+    /// Takes a replacement apart; every text is one.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut pieces = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('$') {
+            literal.push_str(before);
+            rest = after;
+            if let Some(after) = rest.strip_prefix('$') {
+                literal.push('$');
+                rest = after;
+                continue;
+            }
+            let Some((name, after)) = reference(rest) else {
+                literal.push('$');
+                continue;
+            };
+            rest = after;
+            if !literal.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut literal).into()));
+            }
+            pieces.push(piece(name));
+        }
+        literal.push_str(rest);
+        if !literal.is_empty() {
+            pieces.push(Piece::Text(literal.into()));
+        }
+        Self(pieces)
+    }
+
+    /// Returns the text of a template that refers to no group.
+    #[must_use]
+    pub fn constant(&self) -> Option<&str> {
+        match &*self.0 {
+            [] => Some(""),
+            [Piece::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn fill(&self, names: &[Option<Box<str>>], captures: &Captures<'_>) -> String {
+        let mut text = String::new();
+        for piece in &self.0 {
+            let group = match piece {
+                Piece::Text(literal) => {
+                    text.push_str(literal);
+                    continue;
+                }
+                Piece::Number(number) => Some(*number),
+                Piece::Name(name) => named(names, captures, name),
+            };
+            let matched = group.and_then(|group| captures.get(group));
+            text.push_str(matched.map_or("", |matched| matched.as_str()));
+        }
+        text
+    }
+}
+
+/// Returns the first group of this name that took part.
+fn named(names: &[Option<Box<str>>], captures: &Captures<'_>, name: &str) -> Option<usize> {
+    (0..names.len())
+        .filter(|&group| names.get(group).and_then(Option::as_deref) == Some(name))
+        .find(|&group| captures.get(group).is_some())
+}
+
+/// Splits a reference, whose dollar sign is gone, from what follows it.
+fn reference(text: &str) -> Option<(&str, &str)> {
+    let (braced, text) = match text.strip_prefix('{') {
+        Some(inner) => (true, inner),
+        None => (false, text),
+    };
+    let rest = text.trim_start_matches(is_word);
+    let name = &text[..text.len() - rest.len()];
+    if name.is_empty() {
+        return None;
+    }
+    match braced {
+        true => rest.strip_prefix('}').map(|rest| (name, rest)),
+        false => Some((name, rest)),
+    }
+}
+
+/// Reports whether `c` may stand in a reference's name: a letter or decimal digit of any script, or `_`.
+fn is_word(c: char) -> bool {
+    static BEYOND_ASCII: OnceLock<regex::Regex> = OnceLock::new();
+    if c.is_ascii() {
+        return c.is_ascii_alphanumeric() || c == '_';
+    }
+    let class = BEYOND_ASCII.get_or_init(|| {
+        regex::Regex::new(r"[\p{gc=L}\p{gc=Nd}]").expect("a class of known categories")
+    });
+    class.is_match(c.encode_utf8(&mut [0; 4]))
+}
+
+fn piece(name: &str) -> Piece {
+    let number = name.bytes().all(|byte| byte.is_ascii_digit())
+        && (name.len() == 1 || !name.starts_with('0'));
+    match name.parse() {
+        // Go counts up to 10^8 and takes what is beyond for a name.
+        Ok(group) if number && name.len() <= 9 => Piece::Number(group),
+        _ => Piece::Name(name.into()),
+    }
+}

@@ -1,0 +1,265 @@
+//! One relabelling rule as a configuration file says it, and what Prometheus refuses about it.
+
+use crate::{Pattern, PatternError, labels::NameScheme};
+use std::{error::Error, fmt, str::FromStr, sync::LazyLock};
+
+/// What a rule does.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Action {
+    /// Sets a label to a replacement, when the source matches.
+    Replace,
+    /// Drops what does not match.
+    Keep,
+    /// Drops what matches.
+    Drop,
+    /// Drops what does not have the source in the target label.
+    KeepEqual,
+    /// Drops what has the source in the target label.
+    DropEqual,
+    /// Sets a label to the source's hash modulo a number.
+    HashMod,
+    /// Copies labels to names made from theirs.
+    LabelMap,
+    /// Removes labels whose name matches.
+    LabelDrop,
+    /// Removes labels whose name does not match.
+    LabelKeep,
+    /// Sets a label to the source in lower case.
+    Lowercase,
+    /// Sets a label to the source in upper case.
+    Uppercase,
+}
+
+impl Action {
+    const ALL: [Self; 11] = [
+        Self::Replace,
+        Self::Keep,
+        Self::Drop,
+        Self::KeepEqual,
+        Self::DropEqual,
+        Self::HashMod,
+        Self::LabelMap,
+        Self::LabelDrop,
+        Self::LabelKeep,
+        Self::Lowercase,
+        Self::Uppercase,
+    ];
+
+    /// Returns the action's name in configuration files.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Replace => "replace",
+            Self::Keep => "keep",
+            Self::Drop => "drop",
+            Self::KeepEqual => "keepequal",
+            Self::DropEqual => "dropequal",
+            Self::HashMod => "hashmod",
+            Self::LabelMap => "labelmap",
+            Self::LabelDrop => "labeldrop",
+            Self::LabelKeep => "labelkeep",
+            Self::Lowercase => "lowercase",
+            Self::Uppercase => "uppercase",
+        }
+    }
+}
+
+impl FromStr for Action {
+    type Err = RelabelError;
+
+    /// Reads an action's name in any case.
+    fn from_str(text: &str) -> Result<Self, RelabelError> {
+        let lower = text.to_lowercase();
+        Self::ALL
+            .into_iter()
+            .find(|action| action.as_str() == lower)
+            .ok_or_else(|| RelabelError::UnknownAction(text.to_owned()))
+    }
+}
+
+/// A rule as written; what is not written has Prometheus' default.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RelabelConfig {
+    /// Labels whose values are put together.
+    pub source_labels: Vec<String>,
+    /// What stands between them.
+    pub separator: String,
+    /// What they are compared with; `None` is the default, `(.*)`, which an explicit `(.*)` is not the same as.
+    pub regex: Option<String>,
+    /// What `hashmod` divides by.
+    pub modulus: u64,
+    /// The label to set.
+    pub target_label: String,
+    /// What to set it to.
+    pub replacement: String,
+    /// What to do; `None` is an action that is written and empty.
+    pub action: Option<Action>,
+}
+
+impl Default for RelabelConfig {
+    fn default() -> Self {
+        Self {
+            source_labels: Vec::new(),
+            separator: SEPARATOR.to_owned(),
+            regex: None,
+            modulus: 0,
+            target_label: String::new(),
+            replacement: REPLACEMENT.to_owned(),
+            action: Some(Action::Replace),
+        }
+    }
+}
+
+/// The default separator.
+const SEPARATOR: &str = ";";
+/// The default replacement.
+const REPLACEMENT: &str = "$1";
+/// The default pattern.
+pub(super) const REGEX: &str = "(.*)";
+
+/// What a target label under the old names' scheme looks like when it refers to groups.
+static LEGACY_TARGET: LazyLock<Pattern> = LazyLock::new(|| {
+    Pattern::new(r"^(?:(?:[a-zA-Z_]|\$(?:\{\w+\}|\w+))+\w*)+$").expect("a pattern of our own")
+});
+
+impl RelabelConfig {
+    /// Returns the action after checking everything but the pattern.
+    ///
+    /// # Errors
+    /// Fails, in Prometheus' words, when the fields do not go together.
+    pub(super) fn check(&self, scheme: NameScheme) -> Result<Action, RelabelError> {
+        use Action::*;
+        let action = self.action.ok_or(RelabelError::NoAction)?;
+        if action == HashMod && self.modulus == 0 {
+            return Err(RelabelError::NoModulus);
+        }
+        let has_target = matches!(
+            action,
+            Replace | HashMod | Lowercase | Uppercase | KeepEqual | DropEqual
+        );
+        let target = &self.target_label;
+        if has_target && target.is_empty() {
+            return Err(RelabelError::NoTarget(action));
+        }
+        let legal = match action {
+            Replace if target.contains('$') => allows_template(scheme, target),
+            _ => !has_target || scheme.allows_label(target),
+        };
+        if !legal {
+            return Err(RelabelError::Target(target.clone(), action));
+        }
+        let replaces = self.replacement != REPLACEMENT;
+        let only_target = matches!(action, Lowercase | Uppercase | KeepEqual | DropEqual);
+        if only_target && replaces {
+            return Err(RelabelError::HasReplacement(action));
+        }
+        if action == LabelMap && !allows_template(scheme, &self.replacement) {
+            return Err(RelabelError::Replacement(self.replacement.clone(), action));
+        }
+        let altered = self.modulus != 0 || self.separator != SEPARATOR || replaces;
+        if matches!(action, DropEqual | KeepEqual) && (altered || self.regex.is_some()) {
+            return Err(RelabelError::OnlyLabels(action));
+        }
+        let labels = !self.source_labels.is_empty() || !target.is_empty();
+        if matches!(action, LabelDrop | LabelKeep) && (altered || labels) {
+            return Err(RelabelError::OnlyRegex(action));
+        }
+        Ok(action)
+    }
+
+    /// Returns the pattern's text.
+    pub(super) fn regex_text(&self) -> &str {
+        self.regex.as_deref().unwrap_or(REGEX)
+    }
+}
+
+/// Reports whether `template` can become a label's name.
+fn allows_template(scheme: NameScheme, template: &str) -> bool {
+    match scheme {
+        NameScheme::Utf8 => scheme.allows_label(template),
+        NameScheme::Legacy => LEGACY_TARGET.is_match(template),
+    }
+}
+
+/// A rule that cannot be used.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum RelabelError {
+    /// An action that is none.
+    UnknownAction(String),
+    /// The action is written and empty.
+    NoAction,
+    /// `hashmod` without a number to divide by.
+    NoModulus,
+    /// An action that sets a label, without one.
+    NoTarget(Action),
+    /// A target that cannot be a label's name.
+    Target(String, Action),
+    /// A replacement where there is nothing to replace.
+    HasReplacement(Action),
+    /// A replacement that cannot be a label's name.
+    Replacement(String, Action),
+    /// Fields that comparing labels has no use for.
+    OnlyLabels(Action),
+    /// Fields that choosing labels by name has no use for.
+    OnlyRegex(Action),
+    /// The pattern is none.
+    Pattern(PatternError),
+}
+
+impl fmt::Display for RelabelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |f: &mut fmt::Formatter<'_>, text: &str| crate::labels::write_quoted(f, text);
+        match self {
+            Self::UnknownAction(text) => {
+                f.write_str("unknown relabel action ")?;
+                quoted(f, text)
+            }
+            Self::NoAction => f.write_str("relabel action cannot be empty"),
+            Self::NoModulus => {
+                f.write_str("relabel configuration for hashmod requires non-zero modulus")
+            }
+            Self::NoTarget(action) => write!(
+                f,
+                "relabel configuration for {} action requires 'target_label' value",
+                action.as_str()
+            ),
+            Self::Target(text, action) => {
+                quoted(f, text)?;
+                write!(
+                    f,
+                    " is invalid 'target_label' for {} action",
+                    action.as_str()
+                )
+            }
+            Self::HasReplacement(action) => {
+                write!(
+                    f,
+                    "'replacement' can not be set for {} action",
+                    action.as_str()
+                )
+            }
+            Self::Replacement(text, action) => {
+                quoted(f, text)?;
+                write!(
+                    f,
+                    " is invalid 'replacement' for {} action",
+                    action.as_str()
+                )
+            }
+            Self::OnlyLabels(action) => write!(
+                f,
+                "{} action requires only 'source_labels' and `target_label`, and no other fields",
+                action.as_str()
+            ),
+            Self::OnlyRegex(action) => write!(
+                f,
+                "{} action requires only 'regex', and no other fields",
+                action.as_str()
+            ),
+            Self::Pattern(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for RelabelError {}

@@ -1,0 +1,128 @@
+//! Relabelling: rules that change label sets or drop what carries them.
+//!
+//! **Invariant:** results are those of Prometheus, down to the order in which `labelmap` meets labels. A set that no
+//! rule changes comes back as the same allocation, and labels that only live between two rules are never interned.
+
+mod case;
+mod config;
+mod md5;
+#[cfg(test)]
+mod tests;
+mod working;
+
+pub use config::{Action, RelabelConfig, RelabelError};
+
+use crate::{LabelSet, Pattern, Template, labels::NameScheme};
+use std::sync::Arc;
+use working::Working;
+
+/// A rule that is checked and ready.
+#[derive(Clone, Debug)]
+pub struct Rule(Arc<Ready>);
+
+#[derive(Debug)]
+struct Ready {
+    config: RelabelConfig,
+    scheme: NameScheme,
+    action: Action,
+    regex: Pattern,
+    target: Template,
+    replacement: Template,
+}
+
+impl Rule {
+    /// Checks a rule; `scheme` says which names its labels may have.
+    ///
+    /// # Errors
+    /// Fails, in Prometheus' words, when the fields do not go together or the pattern is none.
+    pub fn new(config: RelabelConfig, scheme: NameScheme) -> Result<Self, RelabelError> {
+        let regex = Pattern::anchored(config.regex_text()).map_err(RelabelError::Pattern)?;
+        let action = config.check(scheme)?;
+        Ok(Self(Arc::new(Ready {
+            action,
+            scheme,
+            regex,
+            target: Template::parse(&config.target_label),
+            replacement: Template::parse(&config.replacement),
+            config,
+        })))
+    }
+
+    /// Returns the rule as written.
+    #[must_use]
+    pub fn config(&self) -> &RelabelConfig {
+        &self.0.config
+    }
+
+    /// Applies the rule; false when it drops what carries the labels.
+    fn apply(&self, labels: &mut Working<'_>) -> bool {
+        let rule = &*self.0;
+        let source = labels.join(&rule.config.source_labels, &rule.config.separator);
+        let target = rule.config.target_label.as_str();
+        match rule.action {
+            Action::Keep => return rule.regex.is_match(&source),
+            Action::Drop => return !rule.regex.is_match(&source),
+            Action::KeepEqual => return labels.get(target) == source,
+            Action::DropEqual => return labels.get(target) != source,
+            Action::Replace => rule.replace(&source, labels),
+            Action::HashMod => labels.set(target, &remainder(&source, rule.config.modulus)),
+            Action::Lowercase => labels.set(target, &case::lower(&source)),
+            Action::Uppercase => labels.set(target, &case::upper(&source)),
+            Action::LabelMap => {
+                for (name, value) in labels.list() {
+                    if rule.regex.is_match(&name) {
+                        labels.set(&rule.regex.replace_all(&name, &rule.replacement), &value);
+                    }
+                }
+            }
+            Action::LabelDrop => labels.retain(|name| !rule.regex.is_match(name)),
+            Action::LabelKeep => labels.retain(|name| rule.regex.is_match(name)),
+        }
+        true
+    }
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        let (left, right) = (&self.0, &other.0);
+        Arc::ptr_eq(left, right) || (left.config == right.config && left.scheme == right.scheme)
+    }
+}
+
+impl Eq for Rule {}
+
+impl Ready {
+    fn replace(&self, source: &str, labels: &mut Working<'_>) {
+        // Rules that only set a label are most of what there is.
+        let constants = self.target.constant().zip(self.replacement.constant());
+        if let Some((target, replacement)) = constants {
+            let matches = self.config.regex.is_none() || self.regex.is_match(source);
+            if matches && self.scheme.allows_label(target) {
+                labels.set(target, replacement);
+            }
+            return;
+        }
+        let templates = [&self.target, &self.replacement];
+        if let Some([target, replacement]) = self.regex.expand_all(source, templates)
+            && self.scheme.allows_label(&target)
+        {
+            labels.set(&target, &replacement);
+        }
+    }
+}
+
+/// Applies `rules` in order; `None` when one of them drops what carries the labels.
+#[must_use]
+pub fn process(labels: &LabelSet, rules: &[Rule]) -> Option<LabelSet> {
+    let mut working = Working::new(labels);
+    rules
+        .iter()
+        .all(|rule| rule.apply(&mut working))
+        .then(|| working.finish())
+}
+
+/// Returns the last eight bytes of the source's MD5 modulo `modulus`.
+fn remainder(source: &str, modulus: u64) -> String {
+    let [.., a, b, c, d, e, f, g, h] = md5::digest(source.as_bytes());
+    (u64::from_be_bytes([a, b, c, d, e, f, g, h]) % modulus).to_string()
+}
