@@ -14,13 +14,19 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("narthex-chunks", &["narthex-model"]),
     ("narthex-promql", &["narthex-model"]),
     ("narthex-tsdb", &["narthex-model", "narthex-chunks"]),
+    ("narthex-discovery", &["narthex-net"]),
     (
         "narthex-host",
         &["narthex-model", "narthex-expfmt", "narthex-net"],
     ),
     (
         "narthex-scrape",
-        &["narthex-model", "narthex-expfmt", "narthex-net"],
+        &[
+            "narthex-model",
+            "narthex-expfmt",
+            "narthex-net",
+            "narthex-discovery",
+        ],
     ),
     (
         "narthex-api",
@@ -31,6 +37,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "narthex-net",
         ],
     ),
+    ("narthex-remote", &["narthex-model", "narthex-net"]),
     (
         "narthex",
         &[
@@ -40,9 +47,11 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "narthex-tsdb",
             "narthex-promql",
             "narthex-net",
+            "narthex-discovery",
             "narthex-host",
             "narthex-scrape",
             "narthex-api",
+            "narthex-remote",
             "narthex-ui",
         ],
     ),
@@ -103,7 +112,9 @@ pub(crate) const ONLY: &[Only] = &[
         crates: &[
             "narthex-net",
             "narthex-api",
+            "narthex-discovery",
             "narthex-scrape",
+            "narthex-remote",
             "narthex",
             "narthex-bench",
         ],
@@ -116,8 +127,8 @@ pub(crate) const ONLY: &[Only] = &[
     },
     Only {
         name: "serde-saphyr",
-        crates: &["narthex"],
-        why: "the YAML parser is hidden behind one module",
+        crates: &["narthex", "narthex-net", "narthex-discovery"],
+        why: "only crates with YAML documents of their own, each behind one function",
     },
 ];
 

@@ -4,9 +4,11 @@
 //! decompressed, and credentials never follow a redirect to another host.
 
 mod chunked;
+pub(crate) mod config;
 mod exchange;
 mod head;
 mod pool;
+pub(crate) mod proxy;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,6 +19,9 @@ use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, COOKIE, HOST, USER_AGENT};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
+
+use config::HttpClientConfig;
+use proxy::ProxyEnvironment;
 
 use crate::blocking;
 use crate::encoding::Encoding;
@@ -42,6 +47,8 @@ pub struct ClientConfig {
     pub max_idle_per_host: usize,
     /// The `User-Agent` of requests that don't set one. `Narthex/<version>`.
     pub user_agent: String,
+    /// What `proxy_from_environment` refers to. Nothing.
+    pub environment: ProxyEnvironment,
 }
 
 impl Default for ClientConfig {
@@ -51,6 +58,7 @@ impl Default for ClientConfig {
             idle_timeout: Duration::from_mins(5),
             max_idle_per_host: 4,
             user_agent: concat!("Narthex/", env!("CARGO_PKG_VERSION")).to_owned(),
+            environment: ProxyEnvironment::default(),
         }
     }
 }
@@ -194,6 +202,19 @@ impl Client {
                 reused_total: AtomicU64::new(0),
             }),
         }
+    }
+
+    /// Builds a client that authenticates, encrypts and travels as `http` says.
+    ///
+    /// # Errors
+    /// [`NetError::Config`] for settings that contradict each other, and what reading certificates
+    /// and keys fails with.
+    pub fn with_http(config: ClientConfig, mut http: HttpClientConfig) -> Result<Self, NetError> {
+        http.validate()?;
+        if http != HttpClientConfig::default() {
+            return Err(config::invalid("not supported by this version"));
+        }
+        Ok(Self::new(config))
     }
 
     /// Gets a URL; `body` is replaced by the decoded body, reusing its allocation.

@@ -7,6 +7,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -115,6 +116,40 @@ pub enum NetError {
         /// The header's value.
         encoding: String,
     },
+    /// Settings that cannot be used, in Prometheus' words.
+    Config {
+        /// What is wrong with them.
+        message: String,
+    },
+    /// A file with a certificate, a key or credentials that could not be read.
+    ReadFile {
+        /// What it holds.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A handshake that failed, or certificates and keys that cannot be used for one.
+    Tls {
+        /// What is wrong, in Go's words where there are such.
+        message: String,
+    },
+    /// A proxy that refused to connect.
+    Proxy {
+        /// Its status code.
+        code: u16,
+    },
+    /// An OAuth 2 token that could not be had.
+    Token {
+        /// What happened.
+        source: Box<NetError>,
+    },
+    /// An answer of a token's URL that holds no token.
+    TokenAnswer {
+        /// What is wrong with it; no part of a token.
+        reason: String,
+    },
 }
 
 impl NetError {
@@ -189,11 +224,7 @@ impl fmt::Display for NetError {
             }
             Self::Response { reason } => write!(f, "malformed HTTP response: {reason}"),
             Self::Status { code } => {
-                let text = StatusCode::from_u16(*code)
-                    .ok()
-                    .and_then(|s| s.canonical_reason());
-                write!(f, "server returned HTTP status {code}")?;
-                text.map_or(Ok(()), |text| write!(f, " {text}"))
+                write!(f, "server returned HTTP status {}", status_text(*code))
             }
             Self::Redirects { limit } => write!(f, "stopped after {limit} redirects"),
             Self::BodyTooLarge { limit_bytes } => {
@@ -203,6 +234,17 @@ impl fmt::Display for NetError {
             Self::UnknownEncoding { encoding } => {
                 write!(f, "unsupported content encoding {encoding:?}")
             }
+            Self::Config { message } => f.write_str(message),
+            Self::ReadFile { what, path, source } => {
+                let (path, reason) = (path.display(), io_text(source));
+                write!(f, "unable to read {what}: open {path}: {reason}")
+            }
+            Self::Tls { message } => write!(f, "tls: {message}"),
+            Self::Proxy { code } => {
+                write!(f, "the proxy answered CONNECT with {}", status_text(*code))
+            }
+            Self::Token { source } => write!(f, "oauth2: cannot fetch token: {source}"),
+            Self::TokenAnswer { reason } => f.write_str(reason),
         }
     }
 }
@@ -211,12 +253,22 @@ impl Error for NetError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Bind { source, .. }
+            | Self::ReadFile { source, .. }
             | Self::Lookup { source, .. }
             | Self::Connect { source, .. }
             | Self::Io { source, .. } => Some(source),
-            Self::Request { source, .. } => Some(source.as_ref()),
+            Self::Request { source, .. } | Self::Token { source } => Some(source.as_ref()),
             _ => None,
         }
+    }
+}
+
+/// Returns a status as Go prints it: `404 Not Found`.
+pub(crate) fn status_text(code: u16) -> String {
+    let status = StatusCode::from_u16(code).ok();
+    match status.and_then(|status| status.canonical_reason()) {
+        Some(text) => format!("{code} {text}"),
+        None => code.to_string(),
     }
 }
 

@@ -44,6 +44,7 @@ pub mod fuzz;
 mod inflate;
 mod metrics;
 mod respond;
+mod secret;
 mod server;
 mod stop;
 mod url;
@@ -52,6 +53,11 @@ pub use axum;
 pub use axum::Router;
 
 pub use body::{read_body, read_wire_body};
+pub use client::config::{
+    Authorization, BasicAuth, HeaderSources, HttpClientConfig, OAuth2, ProxyConfig, TlsConfig,
+    TlsVersion,
+};
+pub use client::proxy::{ProxyEnvironment, ProxyUrl};
 pub use client::{Client, ClientConfig, ClientStats, Request, ResponseHead};
 pub use encoding::{Encoding, accepts_gzip};
 pub use error::NetError;
@@ -60,6 +66,7 @@ pub use metrics::{instrument, register_metrics};
 pub use respond::{
     BodySender, ClientGone, body_channel, gzip, respond, respond_json, respond_text,
 };
+pub use secret::Secret;
 pub use server::{ServeReport, Server, ServerConfig};
 pub use stop::{StopToken, Stopper};
 pub use url::Url;

@@ -1,4 +1,4 @@
-//! The `http` URLs that the client requests, parsed once per target.
+//! The `http` and `https` URLs that the client requests, parsed once per target.
 //!
 //! Invariant: what a `Url` puts on the wire is printable ASCII without spaces, so no input can add a
 //! header line or a second request.
@@ -14,24 +14,25 @@ const MAX_BYTES: usize = 64 << 10;
 /// An absolute URL, without its fragment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Url {
-    /// `http://host[:port]/path?query`, as given, escaped.
+    /// `http://host[:port]/path?query` or with `https`, as given, escaped.
     text: String,
     /// The host without brackets, in lower case.
     host: String,
     port: u16,
+    https: bool,
     /// Where the authority begins and ends in `text`.
     authority: (usize, usize),
 }
 
 impl Url {
-    /// Parses an absolute `http` URL; characters outside ASCII in path and query are escaped.
+    /// Parses an absolute `http` or `https` URL; characters outside ASCII in path and query are escaped.
     ///
     /// # Errors
     /// Names the text and what is wrong with it: another scheme, credentials, a bad host or port,
     /// control characters.
     pub fn parse(text: &str) -> Result<Self, NetError> {
         Self::parse_inner(text).map_err(|reason| NetError::Url {
-            url: shorten(text),
+            url: shown(text),
             reason,
         })
     }
@@ -42,10 +43,22 @@ impl Url {
         &self.host
     }
 
-    /// Returns the port, 80 when none is written.
+    /// Returns the port; 80 or 443 when none is written.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Returns whether the connection is encrypted.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.https
+    }
+
+    /// Returns scheme and authority, `http://host[:port]`: what a connection can be kept for.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        self.text.get(..self.authority.1).unwrap_or_default()
     }
 
     /// Returns `host[:port]` as written, which is what a `Host` header carries.
@@ -81,7 +94,7 @@ impl Url {
         let base_path = base.split('?').next().unwrap_or(base);
         let without_fragment = reference.split('#').next().unwrap_or_default();
         let target = if let Some(rest) = without_fragment.strip_prefix("//") {
-            return Self::parse(&format!("http://{rest}"));
+            return Self::parse(&format!("{}://{rest}", self.scheme()));
         } else if without_fragment.is_empty() {
             base.to_owned()
         } else if without_fragment.starts_with('?') {
@@ -96,12 +109,16 @@ impl Url {
             Some((path, query)) => (path, Some(query)),
             None => (target.as_str(), None),
         };
-        let mut url = format!("http://{}{}", self.authority(), remove_dots(path));
+        let mut url = format!("{}{}", self.origin(), remove_dots(path));
         if let Some(query) = query {
             url.push('?');
             url.push_str(query);
         }
         Self::parse(&url)
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.https { "https" } else { "http" }
     }
 
     fn parse_inner(text: &str) -> Result<Self, &'static str> {
@@ -114,11 +131,9 @@ impl Url {
         let (scheme, rest) = text
             .split_once("://")
             .ok_or("no scheme (want http://host/path)")?;
-        if scheme.eq_ignore_ascii_case("https") {
-            return Err("https is not supported: this build has no TLS");
-        }
-        if !scheme.eq_ignore_ascii_case("http") {
-            return Err("unsupported scheme (want http)");
+        let https = scheme.eq_ignore_ascii_case("https");
+        if !https && !scheme.eq_ignore_ascii_case("http") {
+            return Err("unsupported scheme (want http or https)");
         }
         let rest = rest.split('#').next().unwrap_or(rest);
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -126,10 +141,10 @@ impl Url {
         if authority.contains('@') {
             return Err("credentials in a URL are not supported");
         }
-        let (host, port) = split_authority(authority)?;
+        let (host, port) = split_authority(authority, if https { 443 } else { 80 })?;
 
         let mut out = String::with_capacity(text.len() + 1);
-        out.push_str("http://");
+        out.push_str(if https { "https://" } else { "http://" });
         let start = out.len();
         out.push_str(&authority.to_ascii_lowercase());
         let authority = (start, out.len());
@@ -141,6 +156,7 @@ impl Url {
             text: out,
             host,
             port,
+            https,
             authority,
         })
     }
@@ -152,7 +168,7 @@ impl fmt::Display for Url {
     }
 }
 
-fn split_authority(authority: &str) -> Result<(String, u16), &'static str> {
+fn split_authority(authority: &str, default_port: u16) -> Result<(String, u16), &'static str> {
     let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
         let (host, port) = rest.split_once(']').ok_or("missing ']' in host")?;
         host.parse::<Ipv6Addr>()
@@ -165,7 +181,7 @@ fn split_authority(authority: &str) -> Result<(String, u16), &'static str> {
         (host, port)
     };
     let port = match port {
-        "" | ":" => 80,
+        "" | ":" => default_port,
         port => {
             let digits = port.strip_prefix(':').ok_or("text after the host")?;
             parse_port(digits)
@@ -239,9 +255,15 @@ fn remove_dots(path: &str) -> String {
     format!("/{}", kept.join("/"))
 }
 
-/// Error texts must stay one readable line.
-fn shorten(text: &str) -> String {
-    text.chars().take(200).collect()
+/// Error texts must stay one readable line, and credentials must not get into them.
+fn shown(text: &str) -> String {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let hidden = match rest.get(..end).and_then(|authority| authority.rfind('@')) {
+        Some(at) => format!("{scheme}://xxxxx{}", rest.get(at..).unwrap_or_default()),
+        None => text.to_owned(),
+    };
+    hidden.chars().take(200).collect()
 }
 
 #[cfg(test)]

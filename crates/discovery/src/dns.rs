@@ -1,0 +1,186 @@
+//! `dns_sd_configs`: the records of names, asked for at every interval.
+//!
+//! Invariant: a name that does not exist has no targets; a name nobody could answer for keeps those
+//! it had.
+
+pub(crate) mod message;
+pub(crate) mod resolver;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use narthex_net::StopToken;
+use tokio::task::JoinSet;
+
+use crate::config::{DnsSdConfig, invalid};
+use crate::error::DiscoveryError;
+use crate::group::{ADDRESS_LABEL, LabelMap, TargetGroup};
+use crate::manager::{Discoverer, Options, Run, Updates};
+use crate::metrics;
+use crate::refresh::Refresh;
+use message::Record;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RecordType {
+    /// `A`
+    A,
+    /// `AAAA`
+    Aaaa,
+    /// `SRV`
+    Srv,
+    /// `MX`
+    Mx,
+    /// `NS`
+    Ns,
+}
+
+impl RecordType {
+    /// Returns the type a configuration names, in any case.
+    ///
+    /// # Errors
+    /// [`DiscoveryError::Config`] for any other text.
+    pub fn parse(text: &str) -> Result<Self, DiscoveryError> {
+        match text.to_ascii_uppercase().as_str() {
+            "A" => Ok(Self::A),
+            "AAAA" => Ok(Self::Aaaa),
+            "SRV" => Ok(Self::Srv),
+            "MX" => Ok(Self::Mx),
+            "NS" => Ok(Self::Ns),
+            _ => Err(invalid(format!("invalid DNS-SD records type {text}"))),
+        }
+    }
+
+    /// Returns the type's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::Aaaa => "AAAA",
+            Self::Srv => "SRV",
+            Self::Mx => "MX",
+            Self::Ns => "NS",
+        }
+    }
+
+    pub(crate) fn code(self) -> u16 {
+        match self {
+            Self::A => 1,
+            Self::Ns => 2,
+            Self::Mx => 15,
+            Self::Aaaa => 28,
+            Self::Srv => 33,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct DnsDiscovery {
+    config: Arc<DnsSdConfig>,
+    resolv_conf: PathBuf,
+    refresh: Refresh,
+}
+
+impl DnsDiscovery {
+    pub(crate) fn new(config: &DnsSdConfig, job: &str, options: &Options) -> Self {
+        Self {
+            config: Arc::new(config.clone()),
+            resolv_conf: options.resolv_conf.clone(),
+            refresh: Refresh {
+                mechanism: "dns",
+                job: job.to_owned(),
+                interval: config.refresh_interval,
+            },
+        }
+    }
+
+    /// Asks for every name at once. One that fails is missing from the answer.
+    async fn round(&self) -> Vec<TargetGroup> {
+        let mut lookups = JoinSet::new();
+        for name in self.config.names.clone() {
+            let (config, resolv_conf) = (Arc::clone(&self.config), self.resolv_conf.clone());
+            lookups.spawn(async move {
+                metrics::DNS_LOOKUPS.inc();
+                let answer = resolver::lookup(&name, config.record_type, &resolv_conf).await;
+                match answer {
+                    Ok(records) => Some(group(&name, &records, config.port)),
+                    Err(error) => {
+                        metrics::DNS_FAILURES.inc();
+                        tracing::error!(%error, name, "Error refreshing DNS targets.");
+                        None
+                    }
+                }
+            });
+        }
+        let mut groups = Vec::new();
+        while let Some(done) = lookups.join_next().await {
+            groups.extend(done.ok().flatten());
+        }
+        groups
+    }
+}
+
+impl Discoverer for DnsDiscovery {
+    fn run(self: Box<Self>, updates: Updates, stop: StopToken) -> Run {
+        Box::pin(async move {
+            let round = async || Ok(self.round().await);
+            self.refresh.run(&updates, &stop, round).await;
+        })
+    }
+}
+
+/// Returns a name's targets, each with every label there is: those of other types are empty.
+pub(crate) fn group(name: &str, records: &[Record], port: u16) -> TargetGroup {
+    let mut group = TargetGroup::gone(name);
+    for record in records {
+        let unrooted = |host: &str| host.trim_end_matches('.').to_owned();
+        let (mut srv, mut srv_port, mut mx, mut ns) = Default::default();
+        let address = match record {
+            Record::A(ip) => join_host_port(&ip.to_string(), port),
+            Record::Aaaa(ip) => join_host_port(&ip.to_string(), port),
+            Record::Srv { target, port } => {
+                srv = target.clone();
+                srv_port = port.to_string();
+                join_host_port(&unrooted(target), *port)
+            }
+            Record::Mx(host) => {
+                mx = host.clone();
+                join_host_port(&unrooted(host), port)
+            }
+            Record::Ns(host) => {
+                ns = host.clone();
+                join_host_port(&unrooted(host), port)
+            }
+            // Aliases on the way to the addresses.
+            Record::Cname => continue,
+            Record::Other(kind) => {
+                tracing::warn!(name, kind, "Invalid record.");
+                continue;
+            }
+        };
+        group.targets.push(LabelMap::from(
+            [
+                (ADDRESS_LABEL, address),
+                ("__meta_dns_name", name.to_owned()),
+                ("__meta_dns_srv_record_target", srv),
+                ("__meta_dns_srv_record_port", srv_port),
+                ("__meta_dns_mx_record_target", mx),
+                ("__meta_dns_ns_record_target", ns),
+            ]
+            .map(|(label, value): (&str, String)| (label.to_owned(), value)),
+        ));
+    }
+    group
+}
+
+/// Joins as Go does: brackets around what holds a colon or a percent sign.
+pub(crate) fn join_host_port(host: &str, port: impl std::fmt::Display) -> String {
+    if host.contains([':', '%']) {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

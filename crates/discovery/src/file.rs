@@ -1,0 +1,215 @@
+//! `file_sd_configs`: groups in JSON and YAML files, read when they change and now and then.
+//!
+//! Invariant: a file that cannot be read or understood keeps the groups it had; one that is gone
+//! loses them.
+
+pub(crate) mod glob;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use narthex_net::StopToken;
+use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::Notify;
+
+use crate::config::FileSdConfig;
+use crate::error::DiscoveryError;
+use crate::group::{Notation, TargetGroup, read_groups, source};
+use crate::manager::{Discoverer, Run, Updates};
+use crate::metrics;
+
+/// Longest file read.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+const FILEPATH_LABEL: &str = "__meta_filepath";
+
+#[derive(Debug)]
+pub(crate) struct FileDiscovery {
+    scan: Scan,
+    interval: Duration,
+}
+
+impl FileDiscovery {
+    pub(crate) fn new(config: &FileSdConfig) -> Self {
+        Self {
+            scan: Scan {
+                patterns: config.files.clone(),
+                known: BTreeMap::new(),
+            },
+            interval: config.refresh_interval.max(Duration::from_millis(1)),
+        }
+    }
+
+    async fn watch(self, updates: Updates, stop: StopToken) {
+        let changed = Arc::new(Notify::new());
+        let mut watcher = watcher(Arc::clone(&changed));
+        let mut scan = self.scan;
+        loop {
+            // Watched before reading: a change in between is seen by one or the other.
+            if let Some(watcher) = &mut watcher {
+                watch_directories(watcher, &scan.patterns);
+            }
+            let scanning = tokio::task::spawn_blocking(move || {
+                let groups = scan.round();
+                (scan, groups)
+            });
+            let Ok((scanned, groups)) = scanning.await else {
+                return;
+            };
+            scan = scanned;
+            if stop.is_stopped() {
+                break;
+            }
+            updates.send(groups);
+            tokio::select! {
+                () = stop.stopped() => break,
+                () = changed.notified() => {}
+                () = tokio::time::sleep(self.interval) => {}
+            }
+        }
+        scan.forget();
+    }
+}
+
+impl Discoverer for FileDiscovery {
+    fn run(self: Box<Self>, updates: Updates, stop: StopToken) -> Run {
+        Box::pin(self.watch(updates, stop))
+    }
+}
+
+/// What the last round read.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    patterns: Vec<String>,
+    /// The number of groups of each file there was.
+    known: BTreeMap<String, usize>,
+}
+
+impl Scan {
+    /// Reads every file; returns what is there, and an empty group for each one that is gone.
+    fn round(&mut self) -> Vec<TargetGroup> {
+        let start = Instant::now();
+        let mut found = BTreeMap::new();
+        let mut groups = Vec::new();
+        for path in self.files() {
+            match read_file(&path) {
+                Ok(read) => {
+                    found.insert(path, read.len());
+                    groups.extend(read);
+                }
+                Err(error) => {
+                    metrics::FILE_READ_ERRORS.inc();
+                    tracing::error!(%error, path, "Error reading file.");
+                    let kept = self.known.get(&path).copied().unwrap_or(0);
+                    found.insert(path, kept);
+                }
+            }
+        }
+        for (path, before) in std::mem::take(&mut self.known) {
+            if !found.contains_key(&path) {
+                metrics::FILE_MTIME.remove(&[&path]);
+            }
+            let now = found.get(&path).copied().unwrap_or(0);
+            groups.extend((now..before).map(|at| TargetGroup::gone(source(&path, at))));
+        }
+        self.known = found;
+        metrics::FILE_SCAN_DURATION.observe(start.elapsed().as_secs_f64());
+        groups
+    }
+
+    fn files(&self) -> BTreeSet<String> {
+        let mut files = BTreeSet::new();
+        for pattern in &self.patterns {
+            match glob::glob(pattern) {
+                Ok(found) => files.extend(found),
+                Err(error) => tracing::error!(error, pattern, "Error expanding glob."),
+            }
+        }
+        files
+    }
+
+    fn forget(&self) {
+        for path in self.known.keys() {
+            metrics::FILE_MTIME.remove(&[path]);
+        }
+    }
+}
+
+fn read_file(path: &str) -> Result<Vec<TargetGroup>, DiscoveryError> {
+    let failed = |source| DiscoveryError::Read {
+        path: PathBuf::from(path),
+        source,
+    };
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let modified = file.metadata().and_then(|m| m.modified()).map_err(failed)?;
+    let mut bytes = Vec::new();
+    let mut limited = file.take(MAX_FILE_BYTES + 1);
+    limited.read_to_end(&mut bytes).map_err(failed)?;
+    let parse = |message: String| DiscoveryError::Parse {
+        what: path.to_owned(),
+        message,
+    };
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(parse(format!("longer than {MAX_FILE_BYTES} bytes")));
+    }
+    let json = path.to_ascii_lowercase().ends_with(".json");
+    let notation = if json { Notation::Json } else { Notation::Yaml };
+    let groups = read_groups(&bytes, notation, FILEPATH_LABEL, path).map_err(parse)?;
+    let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+    metrics::FILE_MTIME.update(&[path], |gauge| gauge.set(since.as_secs() as f64));
+    Ok(groups)
+}
+
+/// Without a watcher files are still read at every interval.
+fn watcher(changed: Arc<Notify>) -> Option<RecommendedWatcher> {
+    let seen = move |event: notify::Result<notify::Event>| match event {
+        Ok(event) if is_change(&event.kind) => changed.notify_one(),
+        Ok(_reading) => {}
+        Err(error) => {
+            metrics::FILE_WATCHER_ERRORS.inc();
+            tracing::error!(%error, "Error watching files.");
+        }
+    };
+    match notify::recommended_watcher(seen) {
+        Ok(watcher) => Some(watcher),
+        Err(error) => {
+            metrics::FILE_WATCHER_ERRORS.inc();
+            tracing::error!(%error, "Error adding file watcher, files are only polled.");
+            None
+        }
+    }
+}
+
+/// Reading a file and changing its mode are none.
+fn is_change(kind: &EventKind) -> bool {
+    !matches!(kind, EventKind::Modify(ModifyKind::Metadata(_)))
+        && (!matches!(kind, EventKind::Access(_))
+            || matches!(
+                kind,
+                EventKind::Access(AccessKind::Close(AccessMode::Write))
+            ))
+}
+
+/// Directories, not files: a file that is replaced by renaming is another file.
+fn watch_directories(watcher: &mut RecommendedWatcher, patterns: &[String]) {
+    let directories: BTreeSet<&Path> = patterns
+        .iter()
+        .map(|pattern| match Path::new(pattern).parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        })
+        .collect();
+    for directory in directories {
+        // Repeated each round, because a directory may have been removed and made again.
+        if let Err(error) = watcher.watch(directory, RecursiveMode::NonRecursive) {
+            let directory = directory.display();
+            tracing::error!(%error, %directory, "Error adding file watch.");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

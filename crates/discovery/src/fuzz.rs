@@ -1,0 +1,52 @@
+//! Fuzz targets for everything that reads bytes from outside.
+//!
+//! Invariant: none panics, hangs, or lets memory grow past the limit it is given, on any input.
+
+use crate::dns::RecordType;
+use crate::dns::message;
+use crate::dns::resolver::ResolvConf;
+use crate::file::glob;
+use crate::group::{Notation, read_groups};
+
+/// Target groups in both notations.
+pub fn fuzz_groups(data: &[u8]) {
+    for notation in [Notation::Json, Notation::Yaml] {
+        match read_groups(data, notation, "__meta_x", "x") {
+            Ok(groups) => {
+                for (at, group) in groups.iter().enumerate() {
+                    assert_eq!(group.source, format!("x:{at}"));
+                    assert_eq!(group.labels["__meta_x"], "x");
+                }
+            }
+            Err(error) => assert!(!error.contains('\n'), "{error}"),
+        }
+    }
+}
+
+/// Answers of DNS servers.
+pub fn fuzz_dns_answer(data: &[u8]) {
+    let id = data.get(..2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
+    let question = message::question(id, "a.example.", RecordType::Srv, true).expect("a name");
+    if let Some(answer) = message::answer(data, &question) {
+        assert!(answer.records.len() <= data.len() / 11);
+    }
+}
+
+/// The resolver's configuration and the names tried with it.
+pub fn fuzz_resolv_conf(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let conf = ResolvConf::parse(&text);
+    for name in conf.candidates("web") {
+        assert!(name.ends_with('.') && name.starts_with("web"), "{name}");
+    }
+}
+
+/// Path patterns: whatever matches nothing but itself does match itself.
+pub fn fuzz_glob(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (pattern, name) = text.split_once('\n').unwrap_or((&text, "a.json"));
+    let _matched = glob::matches(name, pattern);
+    if !pattern.contains(['*', '?', '[', '\\']) {
+        assert_eq!(glob::matches(pattern, pattern), Ok(true));
+    }
+}

@@ -1,0 +1,128 @@
+//! Target groups: what every mechanism finds, and what the manager hands on.
+//!
+//! Invariant: a group replaces the one with the same source; one without targets removes it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// Label names and values; empty values are kept, relabelling drops them.
+pub type LabelMap = BTreeMap<String, String>;
+
+/// The label with a target's host and port.
+pub const ADDRESS_LABEL: &str = "__address__";
+
+/// Targets with labels in common.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TargetGroup {
+    /// Tells groups of one mechanism apart: a file and a number, a Kubernetes object.
+    pub source: String,
+    /// Labels of all targets.
+    pub labels: LabelMap,
+    /// Labels of each target, [`ADDRESS_LABEL`] among them; they go before the group's.
+    pub targets: Vec<LabelMap>,
+}
+
+impl TargetGroup {
+    /// Returns a group of plain addresses, as `static_configs` has them.
+    #[must_use]
+    pub fn of_addresses(
+        source: impl Into<String>,
+        addresses: impl IntoIterator<Item = String>,
+        labels: LabelMap,
+    ) -> Self {
+        let target = |address| LabelMap::from([(ADDRESS_LABEL.to_owned(), address)]);
+        Self {
+            source: source.into(),
+            labels,
+            targets: addresses.into_iter().map(target).collect(),
+        }
+    }
+
+    /// Returns the group that removes the one of this source.
+    #[must_use]
+    pub fn gone(source: impl Into<String>) -> Self {
+        Self {
+            source: source.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// A group as files and HTTP answers write it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenGroup {
+    // Go's JSON reader takes names in any case; these are the ones people write.
+    #[serde(alias = "Targets")]
+    targets: Option<Vec<Option<String>>>,
+    #[serde(alias = "Labels")]
+    labels: Option<BTreeMap<String, Option<String>>>,
+}
+
+/// Which notation a document is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notation {
+    Json,
+    Yaml,
+}
+
+/// Reads a list of groups; the n-th gets the source `prefix:n`, and each `label` with `prefix`.
+///
+/// On failure says what is wrong, behind line and column.
+pub(crate) fn read_groups(
+    bytes: &[u8],
+    notation: Notation,
+    label: &str,
+    prefix: &str,
+) -> Result<Vec<TargetGroup>, String> {
+    let written: Option<Vec<Option<WrittenGroup>>> = match notation {
+        Notation::Json => serde_json::from_slice(bytes).map_err(|error| error.to_string())?,
+        Notation::Yaml => {
+            let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+            read_yaml(text)?
+        }
+    };
+    let mut groups = Vec::new();
+    for (at, group) in written.unwrap_or_default().into_iter().enumerate() {
+        let group = group.ok_or("nil target group item found")?;
+        let mut labels = LabelMap::new();
+        for (name, value) in group.labels.unwrap_or_default() {
+            if name.is_empty() {
+                return Err("\"\" is not a valid label name".to_owned());
+            }
+            labels.insert(name, value.unwrap_or_default());
+        }
+        labels.insert(label.to_owned(), prefix.to_owned());
+        let targets = group.targets.unwrap_or_default().into_iter();
+        groups.push(TargetGroup::of_addresses(
+            source(prefix, at),
+            targets.map(Option::unwrap_or_default),
+            labels,
+        ));
+    }
+    Ok(groups)
+}
+
+/// Returns the source of the n-th group of a document.
+pub(crate) fn source(prefix: &str, at: usize) -> String {
+    format!("{prefix}:{at}")
+}
+
+/// Reads a YAML document; an empty one is nothing.
+pub(crate) fn read_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<Option<T>, String> {
+    let blank = text.lines().all(|line| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with('#') || line == "---"
+    });
+    if blank {
+        return Ok(None);
+    }
+    serde_saphyr::from_str(text).map(Some).map_err(|error| {
+        let message = error.without_snippet().to_string();
+        message.lines().next().unwrap_or_default().to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests;

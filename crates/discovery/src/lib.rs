@@ -1,0 +1,52 @@
+//! Finds scrape targets and keeps the list of them current: static lists, files, HTTP, DNS,
+//! Kubernetes.
+//!
+//! **Is**: the settings of each mechanism ([`SdConfig`]), a [`Manager`] that runs one [`Discoverer`]
+//! for each distinct setting and hands out what all of them found ([`Targets`]), and the metrics
+//! Prometheus keeps about it ([`register_metrics`]).
+//!
+//! **Is not**: relabelling, scraping, or the reading of the configuration file.
+//!
+//! **Limits**: documents of files and HTTP answers have at most 64 MiB, answers of a Kubernetes API
+//! 256 MiB; every request has a deadline.
+//!
+//! ```no_run
+//! use narthex_discovery::{Manager, Options, SdConfig, FileSdConfig};
+//! use narthex_net::Stopper;
+//! use std::collections::BTreeMap;
+//!
+//! # async fn example() {
+//! let (_stopper, stop) = Stopper::new();
+//! let (manager, mut targets) = Manager::new("scrape", Options::default(), stop);
+//! let files = FileSdConfig { files: vec!["targets/*.json".into()], ..FileSdConfig::default() };
+//! manager.apply(BTreeMap::from([("nodes".to_owned(), vec![SdConfig::File(files)])]));
+//! while let Some(sets) = targets.next().await {
+//!     for group in &sets["nodes"] {
+//!         println!("{}: {} targets", group.source, group.targets.len());
+//!     }
+//! }
+//! # }
+//! ```
+
+mod config;
+mod dns;
+mod error;
+mod file;
+#[doc(hidden)]
+pub mod fuzz;
+mod group;
+mod http_sd;
+mod kubernetes;
+mod manager;
+mod metrics;
+mod refresh;
+
+pub use config::{
+    AttachMetadata, DnsSdConfig, FileSdConfig, HttpSdConfig, KubernetesSdConfig, Namespaces, Role,
+    SdConfig, Selector,
+};
+pub use dns::RecordType;
+pub use error::DiscoveryError;
+pub use group::{ADDRESS_LABEL, LabelMap, TargetGroup};
+pub use manager::{Discoverer, Manager, Options, Run, TargetSets, Targets, Updates};
+pub use metrics::register_metrics;

@@ -1,0 +1,400 @@
+//! Runs a discoverer for each distinct setting and hands out what all of them found.
+//!
+//! Invariant: a job's targets are the union of what its settings' discoverers last reported. What a
+//! stopped discoverer reports late reaches nobody, and each publication is complete.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use narthex_net::{ClientConfig, StopToken, Stopper};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::config::SdConfig;
+use crate::dns::DnsDiscovery;
+use crate::error::DiscoveryError;
+use crate::file::FileDiscovery;
+use crate::group::TargetGroup;
+use crate::http_sd::HttpDiscovery;
+use crate::kubernetes::KubernetesDiscovery;
+use crate::metrics;
+
+/// Between two publications while updates keep coming; Prometheus' figure.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// After the first publication, and while discoverers report for the first time.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Every job's groups. A job without targets is there, with an empty list.
+pub type TargetSets = BTreeMap<String, Vec<Arc<TargetGroup>>>;
+
+/// A running discoverer.
+pub type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A mechanism with its settings, ready to run.
+pub trait Discoverer: Send {
+    /// Reports groups until stopped. Groups of one source replace each other.
+    fn run(self: Box<Self>, updates: Updates, stop: StopToken) -> Run;
+}
+
+/// Takes what a discoverer finds. Cheap to clone.
+#[derive(Clone)]
+pub struct Updates(Arc<dyn Fn(Vec<TargetGroup>) + Send + Sync>);
+
+impl Updates {
+    /// Returns updates that are handed to a function.
+    #[must_use]
+    pub fn to(sink: impl Fn(Vec<TargetGroup>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(sink))
+    }
+
+    /// Reports groups that appeared or changed; one without targets is forgotten.
+    pub fn send(&self, groups: Vec<TargetGroup>) {
+        (self.0)(groups);
+    }
+}
+
+impl std::fmt::Debug for Updates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Updates")
+    }
+}
+
+/// What discoverers need to know of the process they run in.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// For the clients of HTTP and Kubernetes discovery.
+    pub client: ClientConfig,
+    /// Where DNS servers and search domains stand. `/etc/resolv.conf`.
+    pub resolv_conf: PathBuf,
+    /// The pod's service account. `/var/run/secrets/kubernetes.io/serviceaccount`.
+    pub service_account: PathBuf,
+    /// `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT` of the environment.
+    pub kubernetes_service: Option<(String, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            client: ClientConfig::default(),
+            resolv_conf: PathBuf::from("/etc/resolv.conf"),
+            service_account: PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount"),
+            kubernetes_service: None,
+        }
+    }
+}
+
+/// Runs discoverers. Dropping it stops none of them; its stop token does.
+#[derive(Debug)]
+pub struct Manager {
+    shared: Arc<Shared>,
+}
+
+/// The jobs' targets, newest state only.
+#[derive(Debug, Clone)]
+pub struct Targets {
+    receiver: watch::Receiver<Arc<TargetSets>>,
+}
+
+impl Targets {
+    /// Waits for the next publication; none when the manager has been stopped. Cancel safe.
+    pub async fn next(&mut self) -> Option<Arc<TargetSets>> {
+        self.receiver.changed().await.ok()?;
+        Some(Arc::clone(&self.receiver.borrow_and_update()))
+    }
+
+    /// Returns the newest publication; empty before the first.
+    #[must_use]
+    pub fn current(&self) -> Arc<TargetSets> {
+        Arc::clone(&self.receiver.borrow())
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Tells managers of one process apart in metrics.
+    name: &'static str,
+    options: Options,
+    stop: StopToken,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    providers: Vec<Provider>,
+    tasks: JoinSet<()>,
+    last_id: u64,
+    pending: Pending,
+}
+
+/// Why the next publication is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+enum Pending {
+    #[default]
+    Nothing,
+    /// A discoverer reported again.
+    Update,
+    /// A discoverer reported for the first time.
+    First,
+    /// The configuration was applied: consumers wait for the jobs it names.
+    Applied,
+}
+
+#[derive(Debug)]
+struct Provider {
+    id: u64,
+    config: SdConfig,
+    jobs: BTreeSet<String>,
+    groups: BTreeMap<String, Arc<TargetGroup>>,
+    reported: bool,
+    stopper: Stopper,
+}
+
+impl Manager {
+    /// Starts without jobs; `name` is the `name` label of its metrics.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn new(name: &'static str, options: Options, stop: StopToken) -> (Self, Targets) {
+        let (sender, receiver) = watch::channel(Arc::default());
+        let shared = Arc::new(Shared {
+            name,
+            options,
+            stop,
+            state: Mutex::default(),
+            changed: Notify::new(),
+        });
+        let publishing = publish(Arc::clone(&shared), sender);
+        shared.lock().tasks.spawn(publishing);
+        (Self { shared }, Targets { receiver })
+    }
+
+    /// Makes these the jobs. A setting that was there before keeps its discoverer and its targets.
+    ///
+    /// Settings that cannot be used are logged and counted; the job's others run.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn apply(&self, jobs: BTreeMap<String, Vec<SdConfig>>) {
+        let shared = &self.shared;
+        let mut state = shared.lock();
+        let mut before = std::mem::take(&mut state.providers);
+        let old_jobs: BTreeSet<_> = before.iter().flat_map(|p| p.jobs.clone()).collect();
+        let mut after: Vec<Provider> = Vec::new();
+        let mut failed = 0;
+        for (job, configs) in &jobs {
+            let empty = [SdConfig::Static(Vec::new())];
+            let configs = if configs.is_empty() { &empty } else { &configs[..] };
+            for config in configs {
+                if let Some(same) = after.iter_mut().find(|p| p.config == *config) {
+                    same.jobs.insert(job.clone());
+                    continue;
+                }
+                let kept = before.iter().position(|p| p.config == *config);
+                let mut provider = match kept {
+                    Some(at) => before.swap_remove(at),
+                    None => match shared.start(&mut state, config, job) {
+                        Ok(provider) => provider,
+                        Err(error) => {
+                            failed += 1;
+                            let kind = config.name();
+                            tracing::error!(%error, kind, job, "Cannot create service discovery.");
+                            shared.start_empty(&mut state)
+                        }
+                    },
+                };
+                provider.jobs = BTreeSet::from([job.clone()]);
+                after.push(provider);
+            }
+        }
+        for obsolete in &before {
+            obsolete.stopper.stop();
+        }
+        state.providers = after;
+        metrics::FAILED_CONFIGS.update(&[shared.name], |g| g.set(f64::from(failed)));
+        for gone in old_jobs.iter().filter(|job| !jobs.contains_key(*job)) {
+            metrics::DISCOVERED_TARGETS.remove(&[gone, shared.name]);
+            metrics::LAST_UPDATE.remove(&[gone, shared.name]);
+        }
+        for obsolete in &before {
+            for job in &obsolete.jobs {
+                metrics::REFRESH_FAILURES.remove(&[job, obsolete.config.name()]);
+                metrics::REFRESH_DURATION.remove(&[job, obsolete.config.name()]);
+            }
+        }
+        while state.tasks.try_join_next().is_some() {}
+        shared.due(&mut state, Pending::Applied);
+    }
+
+    /// Waits for every discoverer to end, after the stop.
+    pub async fn join(&self) {
+        self.shared.stop.stopped().await;
+        let mut tasks = std::mem::take(&mut self.shared.lock().tasks);
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn due(&self, state: &mut State, why: Pending) {
+        state.pending = state.pending.max(why);
+        self.changed.notify_one();
+    }
+
+    fn start(
+        self: &Arc<Self>,
+        state: &mut State,
+        config: &SdConfig,
+        job: &str,
+    ) -> Result<Provider, DiscoveryError> {
+        let options = &self.options;
+        let discoverer: Box<dyn Discoverer> = match config {
+            SdConfig::Static(groups) => return Ok(self.start_static(state, groups)),
+            SdConfig::File(config) => Box::new(FileDiscovery::new(config)),
+            SdConfig::Http(config) => Box::new(HttpDiscovery::new(config, job, options)?),
+            SdConfig::Dns(config) => Box::new(DnsDiscovery::new(config, job, options)),
+            SdConfig::Kubernetes(config) => Box::new(KubernetesDiscovery::new(config, options)?),
+        };
+        let (stopper, stop) = self.stop.child();
+        state.last_id += 1;
+        let id = state.last_id;
+        let shared: Weak<Self> = Arc::downgrade(self);
+        let updates = Updates::to(move |groups| {
+            if let Some(shared) = shared.upgrade() {
+                shared.take(id, groups);
+            }
+        });
+        state.tasks.spawn(discoverer.run(updates, stop));
+        Ok(Provider {
+            id,
+            config: config.clone(),
+            jobs: BTreeSet::new(),
+            groups: BTreeMap::new(),
+            reported: false,
+            stopper,
+        })
+    }
+
+    /// Static targets need no task: they are there with the first publication.
+    fn start_static(&self, state: &mut State, groups: &[TargetGroup]) -> Provider {
+        state.last_id += 1;
+        let (stopper, _stop) = self.stop.child();
+        let named = groups.iter().enumerate().map(|(at, group)| {
+            let source = at.to_string();
+            let group = TargetGroup {
+                source: source.clone(),
+                ..group.clone()
+            };
+            (source, Arc::new(group))
+        });
+        Provider {
+            id: state.last_id,
+            config: SdConfig::Static(groups.to_vec()),
+            jobs: BTreeSet::new(),
+            groups: named.filter(|(_, g)| !g.targets.is_empty()).collect(),
+            reported: true,
+            stopper,
+        }
+    }
+
+    fn start_empty(&self, state: &mut State) -> Provider {
+        self.start_static(state, &[])
+    }
+
+    /// Takes a discoverer's report, unless it has been stopped.
+    fn take(&self, id: u64, groups: Vec<TargetGroup>) {
+        metrics::RECEIVED_UPDATES.update(&[self.name], |c| c.inc());
+        let mut state = self.lock();
+        let Some(provider) = state.providers.iter_mut().find(|p| p.id == id) else {
+            return;
+        };
+        for group in groups {
+            if group.targets.is_empty() {
+                provider.groups.remove(&group.source);
+            } else {
+                let source = group.source.clone();
+                provider.groups.insert(source, Arc::new(group));
+            }
+        }
+        let first = !std::mem::replace(&mut provider.reported, true);
+        let why = if first { Pending::First } else { Pending::Update };
+        self.due(&mut state, why);
+    }
+
+    /// Collects what is to be published.
+    fn collect(&self) -> TargetSets {
+        let mut state = self.lock();
+        state.pending = Pending::Nothing;
+        let mut sets = TargetSets::new();
+        for provider in &state.providers {
+            for job in &provider.jobs {
+                let set = sets.entry(job.clone()).or_default();
+                set.extend(provider.groups.values().map(Arc::clone));
+            }
+        }
+        drop(state);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_seconds = now.map_or(0.0, |since| since.as_secs_f64());
+        for (job, set) in &sets {
+            let targets: usize = set.iter().map(|group| group.targets.len()).sum();
+            metrics::DISCOVERED_TARGETS.update(&[job, self.name], |g| g.set(targets as f64));
+            metrics::LAST_UPDATE.update(&[job, self.name], |g| g.set(now_seconds));
+        }
+        metrics::SENT_UPDATES.update(&[self.name], |c| c.inc());
+        sets
+    }
+}
+
+/// Publishes at once what follows a quiet time, then ever less often while updates keep coming.
+async fn publish(shared: Arc<Shared>, sender: watch::Sender<Arc<TargetSets>>) {
+    let mut pause = SHORTEST_PAUSE;
+    let mut last: Option<Instant> = None;
+    loop {
+        if shared.stop.run(shared.changed.notified()).await.is_none() {
+            return;
+        }
+        if let Some(last) = last {
+            if last.elapsed() > LONGEST_PAUSE {
+                pause = SHORTEST_PAUSE;
+            }
+            let mut delayed = false;
+            loop {
+                let wait = match shared.lock().pending {
+                    Pending::Applied => Duration::ZERO,
+                    Pending::First => SHORTEST_PAUSE,
+                    Pending::Update | Pending::Nothing => pause,
+                };
+                let due = last + wait;
+                if Instant::now() >= due {
+                    break;
+                }
+                if !delayed {
+                    delayed = true;
+                    metrics::DELAYED_UPDATES.update(&[shared.name], |c| c.inc());
+                }
+                // A more urgent reason may come while waiting.
+                tokio::select! {
+                    () = shared.stop.stopped() => return,
+                    () = tokio::time::sleep_until(due) => {}
+                    () = shared.changed.notified() => {}
+                }
+            }
+            pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        }
+        last = Some(Instant::now());
+        sender.send_replace(Arc::new(shared.collect()));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Mechanisms that ask again and again.
+//!
+//! Invariant: a failed round reports nothing, so the targets found before it stay.
+
+use std::time::Duration;
+
+use narthex_net::StopToken;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::error::DiscoveryError;
+use crate::group::TargetGroup;
+use crate::manager::Updates;
+use crate::metrics;
+
+/// How often, and under which labels in metrics.
+#[derive(Debug, Clone)]
+pub(crate) struct Refresh {
+    pub(crate) mechanism: &'static str,
+    pub(crate) job: String,
+    pub(crate) interval: Duration,
+}
+
+impl Refresh {
+    /// Calls `round` at once and then at every interval until stopped.
+    pub(crate) async fn run(
+        &self,
+        updates: &Updates,
+        stop: &StopToken,
+        mut round: impl AsyncFnMut() -> Result<Vec<TargetGroup>, DiscoveryError>,
+    ) {
+        let mut ticks = tokio::time::interval(self.interval.max(Duration::from_millis(1)));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            if stop.run(ticks.tick()).await.is_none() {
+                return;
+            }
+            let start = Instant::now();
+            let Some(found) = stop.run(round()).await else {
+                return;
+            };
+            let seconds = start.elapsed().as_secs_f64();
+            let (job, mechanism) = (self.job.as_str(), self.mechanism);
+            metrics::REFRESH_DURATION.update(&[job, mechanism], |s| s.observe(seconds));
+            metrics::REFRESH_HISTOGRAM.update(&[mechanism], |h| h.observe(seconds));
+            match found {
+                Ok(groups) => updates.send(groups),
+                Err(error) => {
+                    metrics::REFRESH_FAILURES.update(&[job, mechanism], |c| c.inc());
+                    tracing::error!(%error, mechanism, job, "Unable to refresh target groups.");
+                }
+            }
+        }
+    }
+}

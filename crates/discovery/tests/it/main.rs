@@ -1,0 +1,8 @@
+//! Discovery against real files, servers and clocks.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test's helpers panic like the test itself"
+)]
+
+mod fuzz;

@@ -1,0 +1,518 @@
+//! The HTTP client block that scrapes, service discovery and remote ends share, as plain data.
+//!
+//! Names, defaults and refusals are those of Prometheus' common configuration. Reading YAML is the
+//! caller's business; [`HttpClientConfig::validate`] says what the combination of keys forbids.
+//!
+//! Invariant: `Debug` shows no secret, a proxy's password included.
+
+use std::path::{Path, PathBuf};
+
+use super::proxy::ProxyUrl;
+use crate::error::NetError;
+use crate::secret::Secret;
+
+/// How requests authenticate, encrypt and travel (Prometheus' `<http_config>`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct HttpClientConfig {
+    /// `basic_auth`.
+    pub basic_auth: Option<BasicAuth>,
+    /// `authorization`.
+    pub authorization: Option<Authorization>,
+    /// `oauth2`.
+    pub oauth2: Option<Box<OAuth2>>,
+    /// `bearer_token`, the older form of `authorization.credentials`.
+    pub bearer_token: Secret,
+    /// `bearer_token_file`, the older form of `authorization.credentials_file`.
+    pub bearer_token_file: Option<PathBuf>,
+    /// `tls_config`.
+    pub tls: TlsConfig,
+    /// `follow_redirects`. Yes.
+    pub follow_redirects: bool,
+    /// `enable_http2`: accepted, requests are HTTP/1.1 either way. Yes.
+    pub enable_http2: bool,
+    /// `proxy_url` and its kin.
+    pub proxy: ProxyConfig,
+    /// `http_headers`: names and what they are set to, in the order they are sent.
+    pub headers: Vec<(String, HeaderSources)>,
+}
+
+impl Default for HttpClientConfig {
+    fn default() -> Self {
+        Self {
+            basic_auth: None,
+            authorization: None,
+            oauth2: None,
+            bearer_token: Secret::default(),
+            bearer_token_file: None,
+            tls: TlsConfig::default(),
+            follow_redirects: true,
+            enable_http2: true,
+            proxy: ProxyConfig::default(),
+            headers: Vec::new(),
+        }
+    }
+}
+
+/// A user and a password, each written out or in a file that is read again when it changes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BasicAuth {
+    /// `username`.
+    pub username: String,
+    /// `username_file`.
+    pub username_file: Option<PathBuf>,
+    /// `password`.
+    pub password: Secret,
+    /// `password_file`.
+    pub password_file: Option<PathBuf>,
+}
+
+/// What the `Authorization` header says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Authorization {
+    /// `type`; empty means `Bearer`.
+    pub kind: String,
+    /// `credentials`.
+    pub credentials: Secret,
+    /// `credentials_file`.
+    pub credentials_file: Option<PathBuf>,
+}
+
+/// How to get a token (`client_credentials`, or an assertion as RFC 7523 has it).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OAuth2 {
+    /// `client_id`.
+    pub client_id: String,
+    /// `client_secret`.
+    pub client_secret: Secret,
+    /// `client_secret_file`.
+    pub client_secret_file: Option<PathBuf>,
+    /// `client_certificate_key_id`, the assertion's `kid`.
+    pub client_certificate_key_id: String,
+    /// `client_certificate_key`, an RSA key in PEM.
+    pub client_certificate_key: Secret,
+    /// `client_certificate_key_file`.
+    pub client_certificate_key_file: Option<PathBuf>,
+    /// `grant_type`; empty means `client_credentials`.
+    pub grant_type: String,
+    /// `signature_algorithm`: `RS256`, `RS384`, `RS512`; empty means `RS256`.
+    pub signature_algorithm: String,
+    /// `iss`; empty means the client's id.
+    pub iss: String,
+    /// `audience`; empty means the token's URL.
+    pub audience: String,
+    /// `claims` added to the assertion.
+    pub claims: serde_json::Map<String, serde_json::Value>,
+    /// `scopes`.
+    pub scopes: Vec<String>,
+    /// `token_url`.
+    pub token_url: String,
+    /// `endpoint_params`.
+    pub endpoint_params: Vec<(String, String)>,
+    /// `tls_config` of the connection to the token's URL.
+    pub tls: TlsConfig,
+    /// `proxy_url` and its kin, for the token's URL.
+    pub proxy: ProxyConfig,
+}
+
+/// The grant that sends a signed assertion instead of a client's secret.
+pub(super) const GRANT_JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
+/// Whom to trust and as whom to appear.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TlsConfig {
+    /// `ca`: certificates in PEM.
+    pub ca: String,
+    /// `ca_file`.
+    pub ca_file: Option<PathBuf>,
+    /// `cert`: the client's certificate in PEM.
+    pub cert: String,
+    /// `cert_file`.
+    pub cert_file: Option<PathBuf>,
+    /// `key`: the client's private key in PEM.
+    pub key: Secret,
+    /// `key_file`.
+    pub key_file: Option<PathBuf>,
+    /// `server_name`; empty means the URL's host.
+    pub server_name: String,
+    /// `insecure_skip_verify`.
+    pub insecure_skip_verify: bool,
+    /// `min_version`.
+    pub min_version: Option<TlsVersion>,
+    /// `max_version`.
+    pub max_version: Option<TlsVersion>,
+}
+
+/// A version of TLS; only 1.2 and 1.3 are ever spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TlsVersion {
+    /// `TLS10`
+    Tls10,
+    /// `TLS11`
+    Tls11,
+    /// `TLS12`
+    Tls12,
+    /// `TLS13`
+    Tls13,
+}
+
+impl TlsVersion {
+    /// Returns the version a configuration names.
+    ///
+    /// # Errors
+    /// For any text but `TLS10`, `TLS11`, `TLS12`, `TLS13`.
+    pub fn parse(text: &str) -> Result<Self, NetError> {
+        match text {
+            "TLS10" => Ok(Self::Tls10),
+            "TLS11" => Ok(Self::Tls11),
+            "TLS12" => Ok(Self::Tls12),
+            "TLS13" => Ok(Self::Tls13),
+            _ => Err(invalid(format!("unknown TLS version: {text}"))),
+        }
+    }
+
+    /// Returns the name a configuration uses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tls10 => "TLS10",
+            Self::Tls11 => "TLS11",
+            Self::Tls12 => "TLS12",
+            Self::Tls13 => "TLS13",
+        }
+    }
+}
+
+/// Which proxy requests go through.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProxyConfig {
+    /// `proxy_url`.
+    pub url: Option<ProxyUrl>,
+    /// `no_proxy`: hosts, domains, addresses and networks that are reached directly.
+    pub no_proxy: String,
+    /// `proxy_from_environment`.
+    pub from_environment: bool,
+    /// `proxy_connect_header`: sent with `CONNECT`.
+    pub connect_headers: Vec<(String, Vec<Secret>)>,
+}
+
+/// What a header of `http_headers` is set to; one line for each entry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeaderSources {
+    /// `values`.
+    pub values: Vec<String>,
+    /// `secrets`. Not sent to a host that a redirect leads to.
+    pub secrets: Vec<Secret>,
+    /// `files`. Not sent to a host that a redirect leads to.
+    pub files: Vec<PathBuf>,
+}
+
+/// Headers that the client sets itself, or that change the connection.
+const RESERVED: [&str; 18] = [
+    "authorization",
+    "host",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "user-agent",
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "www-authenticate",
+    "accept-encoding",
+    "x-prometheus-remote-write-version",
+    "x-prometheus-remote-read-version",
+    "x-prometheus-scrape-timeout-seconds",
+    "x-amz-date",
+    "x-amz-security-token",
+    "x-amz-content-sha256",
+];
+
+impl HttpClientConfig {
+    /// Checks the combination of keys and turns the older `bearer_token` into `authorization`.
+    ///
+    /// # Errors
+    /// [`NetError::Config`] in Prometheus' words.
+    pub fn validate(&mut self) -> Result<(), NetError> {
+        self.check_bearer()?;
+        if let Some(basic) = &self.basic_auth {
+            at_most_one(
+                [!basic.username.is_empty(), basic.username_file.is_some()],
+                "at most one of basic_auth username, username_file & username_ref must be configured",
+            )?;
+            at_most_one(
+                [!basic.password.is_empty(), basic.password_file.is_some()],
+                "at most one of basic_auth password, password_file & password_ref must be configured",
+            )?;
+        }
+        self.settle_authorization()?;
+        if let Some(oauth2) = &self.oauth2 {
+            if self.basic_auth.is_some() {
+                return Err(invalid(ONE_KIND));
+            }
+            oauth2.validate()?;
+        }
+        self.tls.validate()?;
+        self.proxy.validate()?;
+        for (name, sources) in &self.headers {
+            check_header(name, sources)?;
+        }
+        Ok(())
+    }
+
+    /// Makes relative paths relative to `directory`.
+    pub fn set_directory(&mut self, directory: &Path) {
+        join(directory, &mut self.bearer_token_file);
+        self.tls.set_directory(directory);
+        if let Some(basic) = &mut self.basic_auth {
+            join(directory, &mut basic.username_file);
+            join(directory, &mut basic.password_file);
+        }
+        if let Some(authorization) = &mut self.authorization {
+            join(directory, &mut authorization.credentials_file);
+        }
+        if let Some(oauth2) = &mut self.oauth2 {
+            join(directory, &mut oauth2.client_secret_file);
+            join(directory, &mut oauth2.client_certificate_key_file);
+            oauth2.tls.set_directory(directory);
+        }
+        for (_name, sources) in &mut self.headers {
+            for file in &mut sources.files {
+                *file = directory.join(&file);
+            }
+        }
+    }
+
+    fn check_bearer(&self) -> Result<(), NetError> {
+        let token = !self.bearer_token.is_empty();
+        let file = self.bearer_token_file.is_some();
+        at_most_one(
+            [token, file],
+            "at most one of bearer_token & bearer_token_file must be configured",
+        )?;
+        if (self.basic_auth.is_some() || self.oauth2.is_some()) && (token || file) {
+            return Err(invalid(
+                "at most one of basic_auth, oauth2, bearer_token & bearer_token_file must be configured",
+            ));
+        }
+        if self.authorization.is_some() && (token || file) {
+            return Err(invalid(
+                "authorization is not compatible with bearer_token & bearer_token_file",
+            ));
+        }
+        Ok(())
+    }
+
+    fn settle_authorization(&mut self) -> Result<(), NetError> {
+        let Some(authorization) = &mut self.authorization else {
+            let credentials = std::mem::take(&mut self.bearer_token);
+            let credentials_file = self.bearer_token_file.take();
+            if !credentials.is_empty() || credentials_file.is_some() {
+                self.authorization = Some(Authorization {
+                    kind: "Bearer".to_owned(),
+                    credentials,
+                    credentials_file,
+                });
+            }
+            return Ok(());
+        };
+        at_most_one(
+            [
+                !authorization.credentials.is_empty(),
+                authorization.credentials_file.is_some(),
+            ],
+            "at most one of authorization credentials & credentials_file must be configured",
+        )?;
+        let kind = authorization.kind.trim();
+        if kind.eq_ignore_ascii_case("basic") {
+            return Err(invalid(
+                "authorization type cannot be set to \"basic\", use \"basic_auth\" instead",
+            ));
+        }
+        authorization.kind = if kind.is_empty() { "Bearer" } else { kind }.to_owned();
+        if self.basic_auth.is_some() || self.oauth2.is_some() {
+            return Err(invalid(ONE_KIND));
+        }
+        Ok(())
+    }
+}
+
+const ONE_KIND: &str = "at most one of basic_auth, oauth2 & authorization must be configured";
+
+impl OAuth2 {
+    fn validate(&self) -> Result<(), NetError> {
+        if self.client_id.is_empty() {
+            return Err(invalid("oauth2 client_id must be configured"));
+        }
+        if self.token_url.is_empty() {
+            return Err(invalid("oauth2 token_url must be configured"));
+        }
+        if self.grant_type == GRANT_JWT_BEARER {
+            at_most_one(
+                [
+                    !self.client_certificate_key.is_empty(),
+                    self.client_certificate_key_file.is_some(),
+                ],
+                "at most one of oauth2 client_certificate_key, client_certificate_key_file & client_certificate_key_ref must be configured using grant-type=urn:ietf:params:oauth:grant-type:jwt-bearer",
+            )?;
+            if !matches!(
+                self.signature_algorithm.as_str(),
+                "" | "RS256" | "RS384" | "RS512"
+            ) {
+                return Err(invalid(
+                    "valid signature algorithms are RS256, RS384 and RS512",
+                ));
+            }
+        } else {
+            at_most_one(
+                [
+                    !self.client_secret.is_empty(),
+                    self.client_secret_file.is_some(),
+                ],
+                "at most one of oauth2 client_secret, client_secret_file & client_secret_ref must be configured using grant-type=client_credentials",
+            )?;
+        }
+        self.tls.validate()?;
+        self.proxy.validate()
+    }
+}
+
+impl TlsConfig {
+    /// Checks the combination of keys.
+    ///
+    /// # Errors
+    /// [`NetError::Config`] in Prometheus' words.
+    pub fn validate(&self) -> Result<(), NetError> {
+        at_most_one(
+            [!self.ca.is_empty(), self.ca_file.is_some()],
+            "at most one of ca, ca_file & ca_ref must be configured",
+        )?;
+        at_most_one(
+            [!self.cert.is_empty(), self.cert_file.is_some()],
+            "at most one of cert, cert_file & cert_ref must be configured",
+        )?;
+        at_most_one(
+            [!self.key.is_empty(), self.key_file.is_some()],
+            "at most one of key and key_file must be configured",
+        )?;
+        let cert = !self.cert.is_empty() || self.cert_file.is_some();
+        let key = !self.key.is_empty() || self.key_file.is_some();
+        if cert && !key {
+            return Err(invalid(
+                "exactly one of key or key_file must be configured when a client certificate is configured",
+            ));
+        }
+        if key && !cert {
+            return Err(invalid(
+                "exactly one of cert or cert_file must be configured when a client key is configured",
+            ));
+        }
+        if let (Some(min), Some(max)) = (self.min_version, self.max_version)
+            && max < min
+        {
+            return Err(invalid(
+                "tls_config.max_version must be greater than or equal to tls_config.min_version if both are specified",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Makes relative paths relative to `directory`.
+    pub fn set_directory(&mut self, directory: &Path) {
+        for file in [&mut self.ca_file, &mut self.cert_file, &mut self.key_file] {
+            join(directory, file);
+        }
+    }
+}
+
+impl ProxyConfig {
+    /// Checks the combination of keys.
+    ///
+    /// # Errors
+    /// [`NetError::Config`] in Prometheus' words.
+    pub fn validate(&self) -> Result<(), NetError> {
+        if !self.connect_headers.is_empty() && !self.from_environment && self.url.is_none() {
+            return Err(invalid(
+                "if proxy_connect_header is configured, proxy_url or proxy_from_environment must also be configured",
+            ));
+        }
+        if self.from_environment && self.url.is_some() {
+            return Err(invalid(
+                "if proxy_from_environment is configured, proxy_url must not be configured",
+            ));
+        }
+        if self.from_environment && !self.no_proxy.is_empty() {
+            return Err(invalid(
+                "if proxy_from_environment is configured, no_proxy must not be configured",
+            ));
+        }
+        if self.url.is_none() && !self.no_proxy.is_empty() {
+            return Err(invalid(
+                "if no_proxy is configured, proxy_url must also be configured",
+            ));
+        }
+        for (name, values) in &self.connect_headers {
+            http::HeaderName::try_from(name.as_str())
+                .map_err(|_invalid| invalid(format!("invalid header name {name:?}")))?;
+            for value in values {
+                check_header_value(name, value.expose())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_header(name: &str, sources: &HeaderSources) -> Result<(), NetError> {
+    let parsed = http::HeaderName::try_from(name)
+        .map_err(|_invalid| invalid(format!("invalid header name {name:?}")))?;
+    if RESERVED.contains(&parsed.as_str()) {
+        let shown = canonical_name(parsed.as_str());
+        return Err(invalid(format!("setting header {shown:?} is not allowed")));
+    }
+    for value in &sources.values {
+        check_header_value(name, value)?;
+    }
+    for secret in &sources.secrets {
+        check_header_value(name, secret.expose())?;
+    }
+    Ok(())
+}
+
+fn check_header_value(name: &str, value: &str) -> Result<(), NetError> {
+    http::HeaderValue::try_from(value)
+        .map(drop)
+        .map_err(|_invalid| invalid(format!("invalid value of header {name:?}")))
+}
+
+/// Writes a header's name as Go shows it.
+fn canonical_name(name: &str) -> String {
+    let word = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map_or_else(String::new, |first| {
+            first.to_ascii_uppercase().to_string() + letters.as_str()
+        })
+    };
+    name.split('-').map(word).collect::<Vec<_>>().join("-")
+}
+
+fn join(directory: &Path, file: &mut Option<PathBuf>) {
+    if let Some(file) = file {
+        *file = directory.join(&file);
+    }
+}
+
+fn at_most_one(given: [bool; 2], message: &str) -> Result<(), NetError> {
+    if given == [true, true] {
+        return Err(invalid(message));
+    }
+    Ok(())
+}
+
+pub(super) fn invalid(message: impl Into<String>) -> NetError {
+    NetError::Config {
+        message: message.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Secrets and certificates that may lie in files, read again when the file changes.
+//!
+//! Invariant: what is handed out is the file's content of this moment, up to one `stat` ago. A file
+//! that was written less than two seconds before it was read is not trusted to keep its timestamp.
+
+use std::fs::Metadata;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::NetError;
+
+/// Longest file read: certificates of every authority there is take a quarter of it.
+const MAX_BYTES: u64 = 1 << 20;
+/// How coarse a file system's clock may be.
+const COARSE_SECONDS: i64 = 2;
+
+/// A text that stands in the configuration or in a file. `Debug` does not show it.
+pub(crate) enum Text {
+    Inline(Arc<str>),
+    File(FreshFile),
+}
+
+impl Text {
+    /// Returns none when neither is configured.
+    pub(crate) fn of(inline: &str, file: Option<&Path>, what: &'static str) -> Option<Self> {
+        if !inline.is_empty() {
+            return Some(Self::Inline(inline.into()));
+        }
+        file.map(|path| Self::File(FreshFile::new(path, what)))
+    }
+
+    /// Returns the text, without surrounding white space if it comes from a file.
+    pub(crate) fn get(&self) -> Result<Arc<str>, NetError> {
+        match self {
+            Self::Inline(text) => Ok(Arc::clone(text)),
+            Self::File(file) => file.get(),
+        }
+    }
+
+    /// Returns `inline`, or `file` and its path, as Go names a secret's origin.
+    pub(crate) fn description(&self) -> String {
+        match self {
+            Self::Inline(_) => "inline".to_owned(),
+            Self::File(file) => format!("file {}", file.path.display()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.description())
+    }
+}
+
+/// A file whose content is kept as long as it looks untouched.
+pub(crate) struct FreshFile {
+    path: PathBuf,
+    /// What it holds, for errors.
+    what: &'static str,
+    kept: Mutex<Option<Kept>>,
+}
+
+struct Kept {
+    stamp: Stamp,
+    settled: bool,
+    text: Arc<str>,
+}
+
+/// What changes when a file is written, replaced, or its link points elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FreshFile {
+    pub(crate) fn new(path: &Path, what: &'static str) -> Self {
+        Self {
+            path: path.to_owned(),
+            what,
+            kept: Mutex::new(None),
+        }
+    }
+
+    /// Returns the content; the same allocation as before while it is unchanged.
+    pub(crate) fn get(&self) -> Result<Arc<str>, NetError> {
+        self.read().map_err(|source| NetError::ReadFile {
+            what: self.what,
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    fn read(&self) -> io::Result<Arc<str>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = kept.as_ref()
+            && kept.settled
+            && Stamp::of(&std::fs::metadata(&self.path)?) == kept.stamp
+        {
+            return Ok(Arc::clone(&kept.text));
+        }
+        let file = std::fs::File::open(&self.path)?;
+        let stamp = Stamp::of(&file.metadata()?);
+        let mut text = String::new();
+        file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(io::Error::other("longer than 1 MiB"));
+        }
+        let text: Arc<str> = match kept.as_ref() {
+            Some(kept) if *kept.text == *text.trim() => Arc::clone(&kept.text),
+            _ => text.trim().into(),
+        };
+        *kept = Some(Kept {
+            stamp,
+            settled: stamp.is_settled(),
+            text: Arc::clone(&text),
+        });
+        Ok(text)
+    }
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// A later write could otherwise leave the same timestamp.
+    fn is_settled(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_seconds = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+        now_seconds.saturating_sub(self.changed.0.max(self.modified.0)) > COARSE_SECONDS
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! A client's side of TLS: settings and files into a configuration, made again when a file changes.
+//!
+//! Invariant: a connection is made with what the files hold when it is made.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rustls::ClientConfig;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::CertificateDer;
+
+use super::verify::{Anyone, Verifier};
+use super::{certificates, private_key, provider, tls_error, versions};
+use crate::client::config::TlsConfig;
+use crate::error::NetError;
+use crate::fresh::Text;
+
+/// Settings, and the configuration made of them last.
+#[derive(Debug)]
+pub(crate) struct ClientTls {
+    config: TlsConfig,
+    ca: Option<Text>,
+    cert: Option<Text>,
+    key: Option<Text>,
+    made: Mutex<Option<Made>>,
+}
+
+struct Made {
+    config: Arc<ClientConfig>,
+    ca: Option<Arc<str>>,
+    cert: Option<Arc<str>>,
+    key: Option<Arc<str>>,
+}
+
+impl std::fmt::Debug for Made {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Made")
+    }
+}
+
+/// A configuration, and whether it is another one than last time.
+pub(crate) struct Current {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) changed: bool,
+}
+
+impl ClientTls {
+    /// Checks the settings and reads the files once.
+    pub(crate) fn new(config: &TlsConfig) -> Result<Self, NetError> {
+        config.validate()?;
+        let tls = Self {
+            ca: Text::of(&config.ca, config.ca_file.as_deref(), "CA cert"),
+            cert: Text::of(
+                &config.cert,
+                config.cert_file.as_deref(),
+                "specified client cert",
+            ),
+            key: Text::of(
+                config.key.expose(),
+                config.key_file.as_deref(),
+                "specified client key",
+            ),
+            config: config.clone(),
+            made: Mutex::new(None),
+        };
+        versions(config.min_version, config.max_version)?;
+        // The system's authorities are read with the first connection: most clients need none.
+        if tls.ca.is_some() || tls.cert.is_some() {
+            tls.current()?;
+        }
+        Ok(tls)
+    }
+
+    /// Returns the name servers are checked against instead of the URL's host.
+    pub(crate) fn server_name(&self) -> Option<&str> {
+        Some(self.config.server_name.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// Returns the configuration for a connection to be made or used now.
+    pub(crate) fn current(&self) -> Result<Current, NetError> {
+        let read = |text: &Option<Text>| text.as_ref().map(Text::get).transpose();
+        let (ca, cert, key) = (read(&self.ca)?, read(&self.cert)?, read(&self.key)?);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = made.as_ref()
+            && (&made.ca, &made.cert, &made.key) == (&ca, &cert, &key)
+        {
+            return Ok(Current {
+                config: Arc::clone(&made.config),
+                changed: false,
+            });
+        }
+        let config = Arc::new(self.make(ca.as_deref(), cert.as_deref().zip(key.as_deref()))?);
+        let changed = made.is_some();
+        *made = Some(Made {
+            config: Arc::clone(&config),
+            ca,
+            cert,
+            key,
+        });
+        Ok(Current { config, changed })
+    }
+
+    fn make(
+        &self,
+        ca: Option<&str>,
+        identity: Option<(&str, &str)>,
+    ) -> Result<ClientConfig, NetError> {
+        let versions = versions(self.config.min_version, self.config.max_version)?;
+        let verifier: Arc<dyn ServerCertVerifier> = match ca {
+            _ if self.config.insecure_skip_verify && ca.is_none() => Arc::new(Anyone),
+            Some(pem) => {
+                let verifier = Verifier::new(certificates(pem))?;
+                let usable = verifier.ok_or_else(|| {
+                    let origin = self.ca.as_ref().map(Text::description).unwrap_or_default();
+                    tls_error(format!("unable to use specified CA cert {origin}"))
+                })?;
+                if self.config.insecure_skip_verify {
+                    Arc::new(Anyone)
+                } else {
+                    Arc::new(usable)
+                }
+            }
+            None => system_verifier()?,
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::clone(provider()))
+            .with_protocol_versions(&versions)
+            .map_err(|error| tls_error(error.to_string()))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let mut config = match identity {
+            Some((cert, key)) => {
+                let unusable = |reason: String| {
+                    let of = |text: &Option<Text>| {
+                        text.as_ref().map(Text::description).unwrap_or_default()
+                    };
+                    let (cert, key) = (of(&self.cert), of(&self.key));
+                    tls_error(format!(
+                        "unable to use specified client cert ({cert}) & key ({key}): {reason}"
+                    ))
+                };
+                let chain = certificates(cert);
+                if chain.is_empty() {
+                    return Err(unusable("no certificate in PEM data".to_owned()));
+                }
+                let key = private_key(key).map_err(|error| unusable(error.to_string()))?;
+                builder
+                    .with_client_auth_cert(chain, key)
+                    .map_err(|error| unusable(error.to_string()))?
+            }
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+/// The system's authorities, read once per process.
+fn system_verifier() -> Result<Arc<Verifier>, NetError> {
+    static SYSTEM: OnceLock<Option<Arc<Verifier>>> = OnceLock::new();
+    let verifier = SYSTEM.get_or_init(|| {
+        let found = rustls_native_certs::load_native_certs();
+        for error in &found.errors {
+            tracing::warn!(%error, "Reading the system's certificates.");
+        }
+        let roots: Vec<CertificateDer<'static>> = found.certs;
+        Verifier::new(roots).ok().flatten().map(Arc::new)
+    });
+    verifier
+        .clone()
+        .ok_or_else(|| tls_error("the system has no certificates of authorities"))
+}
