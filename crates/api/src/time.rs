@@ -3,7 +3,7 @@
 //! **Invariant:** everything Prometheus accepts is accepted: seconds with a fraction, RFC 3339, and for durations
 //! also the units of `narthex_model::duration`.
 
-use narthex_model::duration;
+use narthex_model::{date::parse_rfc3339, duration};
 
 /// Earliest and latest time, in milliseconds, that a range without bounds means; far beyond any sample.
 pub(crate) const MIN_TIME_MS: i64 = i64::MIN / 1000;
@@ -44,79 +44,6 @@ fn to_ms(seconds: f64) -> Option<i64> {
         reason = "checked against the bounds"
     )]
     (ms.abs() < MAX_TIME_MS as f64).then_some(ms as i64)
-}
-
-/// Reads `2006-01-02T15:04:05.999Z` or with an offset `+01:00`.
-fn parse_rfc3339(text: &str) -> Option<i64> {
-    let number = |range: std::ops::Range<usize>| -> Option<i64> {
-        let digits = text.get(range)?;
-        digits
-            .bytes()
-            .all(|byte| byte.is_ascii_digit())
-            .then(|| digits.parse().ok())?
-    };
-    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-    let bytes = text.as_bytes();
-    if separators.iter().any(|(at, byte)| {
-        bytes
-            .get(*at)
-            .is_none_or(|found| !found.eq_ignore_ascii_case(byte))
-    }) {
-        return None;
-    }
-    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days_in_month = match month {
-        4 | 6 | 9 | 11 => 30,
-        2 => 28 + i64::from(leap),
-        1..=12 => 31,
-        _ => return None,
-    };
-    if !(1..=days_in_month).contains(&day) || hour > 23 || minute > 59 || second > 59 {
-        return None;
-    }
-    let rest = text.get(19..)?;
-    let fraction_len = match rest.strip_prefix('.') {
-        Some(fraction) => 1 + fraction.bytes().take_while(u8::is_ascii_digit).count(),
-        None => 0,
-    };
-    let fraction_ms = match fraction_len {
-        0 => 0,
-        1 => return None,
-        len => format!("{:0<3}", &rest[1..len])
-            .get(..3)?
-            .parse::<i64>()
-            .ok()?,
-    };
-    let offset_minutes = match rest.get(fraction_len..)? {
-        "Z" | "z" => 0,
-        zone => {
-            let sign = match zone.as_bytes().first()? {
-                b'+' => 1,
-                b'-' => -1,
-                _ => return None,
-            };
-            let from = 19 + fraction_len;
-            if zone.len() != 6 || zone.as_bytes().get(3) != Some(&b':') {
-                return None;
-            }
-            sign * (number(from + 1..from + 3)? * 60 + number(from + 4..from + 6)?)
-        }
-    };
-    let days = days_since_epoch(year, month, day);
-    let seconds = ((days * 24 + hour) * 60 + minute - offset_minutes) * 60 + second;
-    Some(seconds * 1000 + fraction_ms)
-}
-
-/// Days from 1970-01-01 (H. Hinnant, "chrono-compatible low-level date algorithms").
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
 }
 
 #[cfg(test)]

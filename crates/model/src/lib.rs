@@ -8,6 +8,7 @@
 
 pub mod bits;
 pub mod cell;
+pub mod date;
 pub mod duration;
 mod frame;
 pub mod histogram;

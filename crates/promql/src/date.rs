@@ -3,6 +3,8 @@
 //! **Invariant:** the proleptic Gregorian calendar, as in Go's `time` package, for every `i64` of seconds that
 //! stands for an instant of Go's, beyond whose ends time wraps around.
 
+use narthex_model::date::{civil_of, days_in};
+
 /// A day and the seconds into it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Date {
@@ -40,21 +42,7 @@ impl Date {
         let (days, second_of_day) = (wrapped.div_euclid(86_400), wrapped.rem_euclid(86_400));
         let days = i64::try_from(days).expect("2^65 seconds have fewer than 2^63 days");
         let second_of_day = i64::try_from(second_of_day).expect("it is below 86,400");
-        // Count days from 0000-03-01, so that leap days end their year; 400 years have 146,097 days.
-        let shifted = days + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let day_of_era = shifted.rem_euclid(146_097);
-        let year_of_era =
-            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let shifted_month = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-        let month = if shifted_month < 10 {
-            shifted_month + 3
-        } else {
-            shifted_month - 9
-        };
-        let year = year_of_era + era * 400 + i64::from(month <= 2);
+        let (year, month, day) = civil_of(days);
         Self {
             year,
             month,
@@ -89,15 +77,6 @@ impl Date {
     /// Returns the number of days the month has.
     pub(crate) fn days_in_month(self) -> i64 {
         days_in(self.year, self.month)
-    }
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    match month {
-        2 => 28 + i64::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
     }
 }
 

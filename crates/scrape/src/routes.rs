@@ -2,7 +2,7 @@
 
 use crate::{Manager, status::ActiveTarget};
 use http::HeaderMap;
-use narthex_model::{LabelSet, duration};
+use narthex_model::{LabelSet, date::rfc3339, duration};
 use narthex_net::{
     Router,
     axum::{extract::Query, response::Response, routing::get},
@@ -78,51 +78,4 @@ fn labels(set: &LabelSet) -> Value {
 
 fn period(duration: Duration) -> String {
     duration::format(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// Formats milliseconds since the epoch as RFC 3339 in UTC.
-fn rfc3339(time_ms: i64) -> String {
-    let (days, ms_of_day) = (
-        time_ms.div_euclid(86_400_000),
-        time_ms.rem_euclid(86_400_000),
-    );
-    let (year, month, day) = civil(days);
-    let (seconds, ms) = (ms_of_day / 1000, ms_of_day % 1000);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{ms:03}Z",
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
-}
-
-/// Returns year, month and day of a day since the epoch (H. Hinnant, "chrono-compatible low-level date algorithms").
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_rfc3339() {
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(rfc3339(1_709_164_799_123), "2024-02-28T23:59:59.123Z");
-        assert_eq!(rfc3339(1_709_164_800_000), "2024-02-29T00:00:00.000Z");
-        assert_eq!(rfc3339(-1), "1969-12-31T23:59:59.999Z");
-    }
 }
