@@ -64,7 +64,7 @@ pub use error::NetError;
 pub use inflate::decompress;
 pub use metrics::{instrument, register_metrics};
 pub use respond::{
-    BodySender, ClientGone, body_channel, gzip, respond, respond_json, respond_text,
+    BodySender, ClientGone, body_channel, body_of, gzip, respond, respond_json, respond_text,
 };
 pub use secret::Secret;
 pub use server::{ServeReport, Server, ServerConfig};

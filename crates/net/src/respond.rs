@@ -169,6 +169,32 @@ impl HttpBody for Streamed {
     }
 }
 
+/// Returns a body made piece by piece, each when the one before has left; it ends where `next` gives none.
+///
+/// A slow client holds what is left to make, not what was made.
+pub fn body_of(next: impl FnMut() -> Option<Bytes> + Send + 'static) -> Body {
+    Body::new(Made { next })
+}
+
+struct Made<F> {
+    next: F,
+}
+
+impl<F> Unpin for Made<F> {}
+
+impl<F: FnMut() -> Option<Bytes>> HttpBody for Made<F> {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let piece = (self.get_mut().next)();
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
 impl IntoResponse for NetError {
     /// A plain-text answer with the error's status and text.
     fn into_response(self) -> Response {
