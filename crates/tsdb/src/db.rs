@@ -5,6 +5,7 @@
 
 mod binding;
 mod blocks;
+mod early;
 mod flush;
 mod late;
 mod maintain;
@@ -25,6 +26,8 @@ use crate::{
 };
 use binding::DbBinding;
 use blocks::BlockSet;
+pub use early::EarlySink;
+pub use open::Opening;
 use maintain::Upkeep;
 use narthex_client::Registry;
 use narthex_model::{

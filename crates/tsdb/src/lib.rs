@@ -38,7 +38,7 @@ pub use block::{
     StripInput,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use db::Db;
+pub use db::{Db, EarlySink, Opening};
 pub use error::{Damage, TsdbError};
 pub use io::{AppendFile, FaultyIo, Io, Lock, PowerLoss, ReadFile, RealIo, is_full};
 pub use options::DbOptions;

@@ -17,7 +17,7 @@ use narthex_model::storage::Budget;
 use narthex_net::{NetError, Server, ServerConfig, StopToken, Stopper};
 use narthex_promql::{Engine, EngineOptions};
 use narthex_scrape::{Manager, ManagerConfig, ScrapeError, Target};
-use narthex_tsdb::{Clock, Db, DbOptions, RealIo, SystemClock, TsdbError};
+use narthex_tsdb::{Clock, Db, DbOptions, EarlySink, Opening, RealIo, SystemClock, TsdbError};
 use std::{
     error::Error,
     fmt,
@@ -131,20 +131,26 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
     let registry = narthex_client::global();
     register(registry).map_err(ServerError::Metrics)?;
 
-    // Start: port, storage, maintenance, scraping, requests.
+    // Start: port, the data directory's lock, scraping, storage, maintenance, requests. Scraping comes first because
+    // replaying the log may take seconds; what it brings waits in the sink.
     let (stopper, stop) = Stopper::new();
     lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
     let gate = Arc::new(Gate::default());
     let web = Web::start(&options, Arc::clone(&gate), &stop).await?;
-    let (db, maintenance) = open_storage(&options, config.as_ref(), registry)?;
+    let opening = begin_storage(&options, config.as_ref())?;
+    let sink = EarlySink::new(Budget::new(
+        "rounds during replay",
+        resources.memory_bytes / 8,
+    ));
     let now_ms: Arc<dyn Fn() -> i64 + Send + Sync> = Arc::new(|| SystemClock.now_ms());
     let (scrape_stopper, scrape_stop) = stop.child();
     let scraping = ManagerConfig {
-        sink: Arc::new(db.clone()),
+        sink: Arc::new(sink.clone()),
         now_ms: Arc::clone(&now_ms),
     };
     let manager = Arc::new(Manager::new(scraping, scrape_stop));
     start_scraping(&manager, config.as_ref(), registry, &web.address)?;
+    let (db, maintenance) = open_storage(opening, &sink, registry).await?;
     let budget = Budget::new("all queries", resources.memory_bytes / 2);
     let api = api(&options, &db, budget, now_ms);
     gate.open(web::inner(web::Parts {
@@ -300,11 +306,7 @@ fn shown_address(address: std::net::SocketAddr) -> String {
     }
 }
 
-fn open_storage(
-    options: &ServerOptions,
-    config: Option<&Config>,
-    registry: &Registry,
-) -> Result<(Db, Maintenance), ServerError> {
+fn begin_storage(options: &ServerOptions, config: Option<&Config>) -> Result<Opening, ServerError> {
     let mut settings = DbOptions::new(&options.storage_path);
     let retention = options
         .retention
@@ -317,7 +319,18 @@ fn open_storage(
         .or(config.and_then(|config| config.retention_bytes));
     settings.fsync_interval_ms = ms(options.fsync_interval).unsigned_abs();
     settings.out_of_order_window_ms = config.and_then(|config| config.out_of_order_window).map(ms);
-    let db = Db::open(Arc::new(RealIo), settings, Arc::new(SystemClock))
+    Opening::begin(Arc::new(RealIo), settings, Arc::new(SystemClock)).map_err(ServerError::Storage)
+}
+
+/// Replays the log, off the threads that scrape, and gives the database what has waited for it.
+async fn open_storage(
+    opening: Opening,
+    sink: &EarlySink,
+    registry: &Registry,
+) -> Result<(Db, Maintenance), ServerError> {
+    let db = tokio::task::spawn_blocking(|| opening.finish())
+        .await
+        .expect("replaying does not panic")
         .map_err(ServerError::Storage)?;
     db.register_metrics(registry)
         .map_err(ServerError::Metrics)?;
@@ -330,6 +343,9 @@ fn open_storage(
         );
     }
     let maintenance = Maintenance::start(db.clone())?;
+    if let Err(error) = sink.open(&db) {
+        tracing::error!(%error, "Some rounds that came during the replay could not be stored.");
+    }
     Ok((db, maintenance))
 }
 

@@ -8,7 +8,7 @@ use crate::{
     clock::Clock,
     error::{TsdbError, io_error},
     head::{Head, replay::HeadReplay},
-    io::Io,
+    io::{Io, Lock},
     metrics::Metrics,
     options::{DbOptions, Ground},
     wal::{self, Wal, WalOptions},
@@ -21,6 +21,17 @@ use std::{
 /// The file whose lock says that the directory is in use.
 const LOCK: &str = "LOCK";
 
+/// A data directory that is this process' own, before its log is replayed.
+///
+/// Between [`Opening::begin`], which takes microseconds, and [`Opening::finish`], which reads the whole log, sources
+/// may start with an [`EarlySink`](super::EarlySink).
+pub struct Opening {
+    io: Arc<dyn Io>,
+    options: DbOptions,
+    clock: Arc<dyn Clock>,
+    lock: Box<dyn Lock>,
+}
+
 impl Db {
     /// Opens the database at `options.path`, creating it where there is none, and replays its log.
     ///
@@ -32,12 +43,46 @@ impl Db {
         options: DbOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, TsdbError> {
-        let root = options.path.clone();
-        io.create_dir_all(&root)
-            .map_err(io_error(&root, "create"))?;
+        Opening::begin(io, options, clock)?.finish()
+    }
+}
+
+impl Opening {
+    /// Makes the directory at `options.path` this process' own, creating it where there is none.
+    ///
+    /// # Errors
+    /// Fails when another process has it or it cannot be written.
+    pub fn begin(
+        io: Arc<dyn Io>,
+        options: DbOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, TsdbError> {
+        let root = &options.path;
+        io.create_dir_all(root).map_err(io_error(root, "create"))?;
         let lock_path = root.join(LOCK);
         let lock = io.lock(&lock_path).map_err(io_error(&lock_path, "lock"))?;
         let lock = lock.ok_or_else(|| TsdbError::Locked { path: root.clone() })?;
+        Ok(Self {
+            io,
+            options,
+            clock,
+            lock,
+        })
+    }
+
+    /// Opens the blocks and replays the log.
+    ///
+    /// # Errors
+    /// Fails when the directory cannot be read and written, or a newer release wrote it. Damage is no error: see
+    /// [`Db::damage`].
+    pub fn finish(self) -> Result<Db, TsdbError> {
+        let Self {
+            io,
+            options,
+            clock,
+            lock,
+        } = self;
+        let root = options.path.clone();
         let metrics = Arc::<Metrics>::default();
         let mut damage = Vec::new();
         let manifest = match Manifest::read(&*io, &root)? {
@@ -96,6 +141,6 @@ impl Db {
             lock: Mutex::new(Some(lock)),
         };
         inner.show_disk();
-        Ok(Self(Arc::new(inner)))
+        Ok(Db(Arc::new(inner)))
     }
 }

@@ -3,6 +3,7 @@
 mod conformance;
 mod crash;
 mod damage;
+mod early;
 mod golden;
 mod support;
 mod upkeep;

@@ -1,0 +1,227 @@
+//! A sink that takes rounds while the log is still being replayed, and passes them on afterwards.
+//!
+//! **Invariant:** rounds of one origin reach the database in the order they came, each once. What waits is in memory
+//! alone, so nothing is acknowledged before the database has it: its outcome counts nothing as accepted.
+
+use super::Db;
+use narthex_model::{
+    Frame, Schema,
+    storage::{Binding, Budget, Lease, Outcome, SeriesSample, Sink, StorageError, SyncToken},
+};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+/// A sink for sources that start before the database is open.
+///
+/// Clones share it. Rounds wait within `memory`; one that finds no room there is refused. Once
+/// [`EarlySink::open`] has been called it is the database's own sink but for one uncontended lock a round.
+#[derive(Clone)]
+pub struct EarlySink(Arc<Waiting>);
+
+struct Waiting {
+    memory: Budget,
+    db: OnceLock<Db>,
+    origins: Mutex<Vec<Arc<Mutex<Origin>>>>,
+}
+
+/// One origin's rounds, and where they go.
+struct Origin {
+    binding: Option<Box<dyn Binding>>,
+    /// What its source bound last.
+    schema: Schema,
+    /// What waits for the database.
+    steps: Vec<Step>,
+    lease: Option<Lease>,
+    /// Whether its source still holds it.
+    gone: bool,
+}
+
+enum Step {
+    Schema(Schema),
+    Round(Box<Frame>),
+}
+
+struct EarlyBinding {
+    waiting: Arc<Waiting>,
+    origin: Arc<Mutex<Origin>>,
+}
+
+impl EarlySink {
+    /// Returns a sink whose rounds wait, within `memory`, for [`EarlySink::open`].
+    #[must_use]
+    pub fn new(memory: Budget) -> Self {
+        Self(Arc::new(Waiting {
+            memory,
+            db: OnceLock::new(),
+            origins: Mutex::default(),
+        }))
+    }
+
+    /// Gives the database everything that waits, and every later round directly.
+    ///
+    /// Returns what became of the samples that waited; later calls do nothing.
+    ///
+    /// # Errors
+    /// The first failure of the database. Other origins' rounds have been stored all the same.
+    pub fn open(&self, db: &Db) -> Result<Outcome, StorageError> {
+        let mut total = Outcome::default();
+        let mut failure = None;
+        if self.0.db.set(db.clone()).is_err() {
+            return Ok(total);
+        }
+        let origins = std::mem::take(&mut *lock(&self.0.origins));
+        for origin in origins {
+            match lock(&origin).settle(db) {
+                Ok(outcome) => total += outcome,
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(total), Err)
+    }
+}
+
+impl fmt::Debug for EarlySink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EarlySink")
+            .field("open", &self.0.db.get().is_some())
+            .field("waiting_bytes", &self.0.memory.used_bytes())
+            .finish()
+    }
+}
+
+impl Sink for EarlySink {
+    fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError> {
+        // Under this lock, so that `open` either sees the origin or has set the database before.
+        let mut origins = lock(&self.0.origins);
+        if let Some(db) = self.0.db.get() {
+            return db.bind(schema);
+        }
+        let origin = Arc::new(Mutex::new(Origin {
+            binding: None,
+            schema: schema.clone(),
+            steps: vec![Step::Schema(schema.clone())],
+            lease: None,
+            gone: false,
+        }));
+        origins.push(Arc::clone(&origin));
+        Ok(Box::new(EarlyBinding {
+            waiting: Arc::clone(&self.0),
+            origin,
+        }))
+    }
+
+    fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
+        match self.0.db.get() {
+            Some(db) => db.append_samples(samples),
+            None => Err(StorageError::Unsupported {
+                what: "writing samples while the log is being replayed",
+            }),
+        }
+    }
+
+    fn sync(&self, token: SyncToken) -> Result<(), StorageError> {
+        match self.0.db.get() {
+            Some(db) => db.sync(token),
+            None => Err(StorageError::Unsupported {
+                what: "an acknowledgement while the log is being replayed",
+            }),
+        }
+    }
+}
+
+impl Origin {
+    /// Passes on what waits; returns what became of it.
+    fn settle(&mut self, db: &Db) -> Result<Outcome, StorageError> {
+        let mut total = Outcome::default();
+        for step in std::mem::take(&mut self.steps) {
+            match (step, &mut self.binding) {
+                (Step::Schema(schema), None) => self.binding = Some(db.bind(&schema)?),
+                (Step::Schema(schema), Some(binding)) => binding.rebind(&schema)?,
+                (Step::Round(frame), Some(binding)) => total += binding.append(&frame)?,
+                (Step::Round(_), None) => unreachable!("an origin begins with its schema"),
+            }
+        }
+        self.lease = None;
+        if self.gone {
+            self.binding = None;
+        }
+        Ok(total)
+    }
+}
+
+impl EarlyBinding {
+    /// Calls `direct` on the database's binding if there is one, else `wait` on what waits for it.
+    fn either<T>(
+        &self,
+        direct: impl FnOnce(&mut dyn Binding) -> Result<T, StorageError>,
+        wait: impl FnOnce(&mut Origin, &Budget) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let mut origin = lock(&self.origin);
+        if let Some(db) = self.waiting.db.get()
+            && origin.binding.is_none()
+        {
+            // `open` has not come to this origin yet, or could not bind it.
+            if origin.steps.is_empty() {
+                let schema = origin.schema.clone();
+                origin.steps.push(Step::Schema(schema));
+            }
+            origin.settle(db)?;
+        }
+        match &mut origin.binding {
+            Some(binding) => direct(&mut **binding),
+            None => wait(&mut origin, &self.waiting.memory),
+        }
+    }
+}
+
+impl Binding for EarlyBinding {
+    fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError> {
+        self.either(
+            |binding| binding.rebind(schema),
+            |origin, _| {
+                origin.schema = schema.clone();
+                origin.steps.push(Step::Schema(schema.clone()));
+                Ok(())
+            },
+        )
+    }
+
+    fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
+        self.either(
+            |binding| binding.append(frame),
+            |origin, memory| {
+                let bytes = waiting_bytes(frame);
+                match &mut origin.lease {
+                    Some(lease) => lease.grow(bytes)?,
+                    empty => *empty = Some(memory.lease(bytes)?),
+                }
+                origin.steps.push(Step::Round(Box::new(frame.clone())));
+                Ok(Outcome::default())
+            },
+        )
+    }
+}
+
+impl Drop for EarlyBinding {
+    fn drop(&mut self) {
+        let mut origin = lock(&self.origin);
+        origin.gone = true;
+        if origin.steps.is_empty() {
+            origin.binding = None;
+        }
+    }
+}
+
+/// What a waiting round is counted as: its cells and, roughly, what hangs on them.
+fn waiting_bytes(frame: &Frame) -> u64 {
+    const CELL_BYTES: usize = 9;
+    const EXTRA_BYTES: usize = 256;
+    let extras = frame.histograms().len() + frame.exemplars().len();
+    (frame.values().len() * CELL_BYTES + (extras + 1) * EXTRA_BYTES) as u64
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
