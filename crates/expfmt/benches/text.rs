@@ -4,7 +4,7 @@
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
-use narthex_expfmt::{KeepLabels, ParseOptions, TextParser, TextWriter};
+use narthex_expfmt::{Format, KeepLabels, Negotiated, ParseOptions, Parser, Writer};
 use narthex_model::LabelSet;
 use narthex_testkit::fleet::Target;
 use std::{hint::black_box, time::Instant};
@@ -21,14 +21,14 @@ fn main() {
         let instance = format!("10.0.{}.{}:8080", index / 250, index % 250);
         LabelSet::new([("job", "fleet"), ("instance", instance.as_str())])
     };
-    let mut parsers: Vec<TextParser> = (0..TARGETS)
-        .map(|index| TextParser::new(common(index), ParseOptions::default()))
+    let mut parsers: Vec<Parser> = (0..TARGETS)
+        .map(|index| Parser::new(common(index), ParseOptions::default()))
         .collect();
     let mut bodies = render(&mut targets);
     report("first sight", &bodies, 1, || {
         for (parser, body) in parsers.iter_mut().zip(&bodies) {
             let round = parser
-                .parse(body.as_bytes(), 0, &mut KeepLabels)
+                .parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels)
                 .expect("the fleet parses");
             assert_eq!(round.stats.added, SERIES);
         }
@@ -39,7 +39,7 @@ fn main() {
         report("steady", &bodies, ROUNDS, || {
             for (parser, body) in parsers.iter_mut().zip(&bodies) {
                 let round = parser
-                    .parse(body.as_bytes(), 0, &mut KeepLabels)
+                    .parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels)
                     .expect("the fleet parses");
                 assert_eq!(round.stats.expected, SERIES);
                 black_box(round.frame.values());
@@ -50,7 +50,7 @@ fn main() {
     report("steady, lines in reverse of the hint", &turned, 1, || {
         for (parser, body) in parsers.iter_mut().zip(&turned) {
             let round = parser
-                .parse(body.as_bytes(), 0, &mut KeepLabels)
+                .parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels)
                 .expect("the fleet parses");
             assert_eq!((round.stats.found, round.stats.added), (SERIES, 0));
         }
@@ -60,7 +60,7 @@ fn main() {
             black_box(memchr::memchr_iter(b'\n', body.as_bytes()).count());
         }
     });
-    let held: usize = parsers.iter().map(TextParser::heap_bytes).sum();
+    let held: usize = parsers.iter().map(Parser::heap_bytes).sum();
     println!(
         "parser state {:.1} bytes/series",
         held as f64 / (TARGETS * SERIES) as f64
@@ -70,15 +70,15 @@ fn main() {
         .zip(&bodies)
         .map(|(parser, body)| {
             parser
-                .parse(body.as_bytes(), 0, &mut KeepLabels)
+                .parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels)
                 .expect("the fleet parses")
                 .frame
                 .clone()
         })
         .collect();
-    let mut writers: Vec<TextWriter> = frames
+    let mut writers: Vec<Writer> = frames
         .iter()
-        .map(|frame| TextWriter::new(frame.schema()))
+        .map(|frame| Writer::new(frame.schema(), Negotiated::default()))
         .collect();
     // A page of the last scrape is there to be written over: growing a buffer is not part of a steady scrape.
     let mut page = vec![0; bodies.iter().map(String::len).sum::<usize>() * 2];

@@ -32,7 +32,7 @@ pub enum ParseErrorKind {
         /// The text, shortened.
         text: String,
     },
-    /// Not a whole number of milliseconds.
+    /// Not a time as the format writes it.
     Timestamp {
         /// The text, shortened.
         text: String,
@@ -53,11 +53,38 @@ pub enum ParseErrorKind {
         /// Why.
         reason: String,
     },
-    /// More series than allowed.
-    TooManySeries {
-        /// The limit.
-        limit: usize,
+    /// A body that does not end with `# EOF`.
+    MissingEof,
+    /// Bytes behind `# EOF`.
+    BehindEof,
+    /// A type the format does not have.
+    MetricType {
+        /// The word, shortened.
+        word: String,
     },
+    /// A unit that its family's name does not end with.
+    Unit {
+        /// The unit.
+        unit: String,
+        /// The family's name.
+        family: String,
+    },
+    /// Not a message of the protobuf format.
+    Message {
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A native histogram or a conversion to one that contradicts itself.
+    Histogram {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// More samples than the origin may have.
+    SampleLimit,
+    /// A native histogram with more buckets than it may have.
+    BucketLimit,
 }
 
 impl ParseError {
@@ -76,11 +103,17 @@ impl ParseError {
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "line {}, column {}: {}",
-            self.line, self.column, self.kind
-        )
+        match &self.kind {
+            // About a whole series or body, in the words Prometheus uses.
+            ParseErrorKind::Refused { .. }
+            | ParseErrorKind::MissingEof
+            | ParseErrorKind::SampleLimit
+            | ParseErrorKind::BucketLimit => self.kind.fmt(f),
+            ParseErrorKind::Message { .. } | ParseErrorKind::Histogram { .. } => {
+                write!(f, "byte {}: {}", self.offset, self.kind)
+            }
+            kind => write!(f, "line {}, column {}: {kind}", self.line, self.column),
+        }
     }
 }
 
@@ -89,13 +122,22 @@ impl fmt::Display for ParseErrorKind {
         match self {
             Self::Expected { what, found } => write!(f, "expected {what}, got {found:?}"),
             Self::Number { text } => write!(f, "not a number: {text:?}"),
-            Self::Timestamp { text } => write!(f, "not a timestamp in milliseconds: {text:?}"),
+            Self::Timestamp { text } => write!(f, "not a timestamp: {text:?}"),
             Self::DuplicateLabel { name } => write!(f, "label {name:?} occurs twice"),
             Self::NotUtf8 => f.write_str("invalid UTF-8"),
             Self::NoMetricName => f.write_str("metric name not set"),
             Self::UnexpectedEnd => f.write_str("unexpected end of input"),
             Self::Refused { reason } => f.write_str(reason),
-            Self::TooManySeries { limit } => write!(f, "more than {limit} series"),
+            Self::MissingEof => f.write_str("data does not end with # EOF"),
+            Self::BehindEof => f.write_str("unexpected data after # EOF"),
+            Self::MetricType { word } => write!(f, "invalid metric type {word:?}"),
+            Self::Unit { unit, family } => {
+                write!(f, "unit {unit:?} not a suffix of metric {family:?}")
+            }
+            Self::Message { what } => f.write_str(what),
+            Self::Histogram { name, what } => write!(f, "histogram {name:?}: {what}"),
+            Self::SampleLimit => f.write_str("sample limit exceeded"),
+            Self::BucketLimit => f.write_str("histogram bucket limit exceeded"),
         }
     }
 }
@@ -108,35 +150,81 @@ mod tests {
 
     #[test]
     fn every_kind_reads_well() {
-        let kinds = [
-            ParseErrorKind::Expected {
-                what: "a value",
-                found: "}".into(),
-            },
-            ParseErrorKind::Number { text: "x".into() },
-            ParseErrorKind::Timestamp { text: "1.5".into() },
-            ParseErrorKind::DuplicateLabel { name: "a".into() },
-            ParseErrorKind::NotUtf8,
-            ParseErrorKind::NoMetricName,
-            ParseErrorKind::UnexpectedEnd,
-            ParseErrorKind::TooManySeries { limit: 3 },
-        ];
-        let shown: Vec<String> = kinds
-            .into_iter()
-            .map(|kind| ParseError::at(b"a 1\nb x\n", 6, kind).to_string())
-            .collect();
-        assert_eq!(
-            shown,
-            [
+        let text = |text: &str| text.to_owned();
+        let cases = [
+            (
+                ParseErrorKind::Expected {
+                    what: "a value",
+                    found: text("}"),
+                },
                 "line 2, column 3: expected a value, got \"}\"",
+            ),
+            (
+                ParseErrorKind::Number { text: text("x") },
                 "line 2, column 3: not a number: \"x\"",
-                "line 2, column 3: not a timestamp in milliseconds: \"1.5\"",
+            ),
+            (
+                ParseErrorKind::Timestamp { text: text("1.5") },
+                "line 2, column 3: not a timestamp: \"1.5\"",
+            ),
+            (
+                ParseErrorKind::DuplicateLabel { name: text("a") },
                 "line 2, column 3: label \"a\" occurs twice",
-                "line 2, column 3: invalid UTF-8",
+            ),
+            (ParseErrorKind::NotUtf8, "line 2, column 3: invalid UTF-8"),
+            (
+                ParseErrorKind::NoMetricName,
                 "line 2, column 3: metric name not set",
+            ),
+            (
+                ParseErrorKind::UnexpectedEnd,
                 "line 2, column 3: unexpected end of input",
-                "line 2, column 3: more than 3 series",
-            ]
-        );
+            ),
+            (
+                ParseErrorKind::BehindEof,
+                "line 2, column 3: unexpected data after # EOF",
+            ),
+            (
+                ParseErrorKind::MetricType {
+                    word: text("gouge"),
+                },
+                "line 2, column 3: invalid metric type \"gouge\"",
+            ),
+            (
+                ParseErrorKind::Unit {
+                    unit: text("s"),
+                    family: text("a"),
+                },
+                "line 2, column 3: unit \"s\" not a suffix of metric \"a\"",
+            ),
+            (
+                ParseErrorKind::Message {
+                    what: "a field ends behind its message",
+                },
+                "byte 6: a field ends behind its message",
+            ),
+            (
+                ParseErrorKind::Histogram {
+                    name: text("h"),
+                    what: text("negative count"),
+                },
+                "byte 6: histogram \"h\": negative count",
+            ),
+            (
+                ParseErrorKind::Refused {
+                    reason: text("label_limit exceeded"),
+                },
+                "label_limit exceeded",
+            ),
+            (ParseErrorKind::MissingEof, "data does not end with # EOF"),
+            (ParseErrorKind::SampleLimit, "sample limit exceeded"),
+            (
+                ParseErrorKind::BucketLimit,
+                "histogram bucket limit exceeded",
+            ),
+        ];
+        for (kind, shown) in cases {
+            assert_eq!(ParseError::at(b"a 1\nb x\n", 6, kind).to_string(), shown);
+        }
     }
 }

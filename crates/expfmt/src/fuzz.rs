@@ -1,42 +1,134 @@
 //! Fuzz targets: plain functions over bytes from outside.
 
-use crate::text::{KeepLabels, ParseOptions, TextParser, TextWriter};
-use narthex_model::LabelSet;
+use crate::{
+    escape::Escaping,
+    format::{Format, Negotiated},
+    parser::Parser,
+    resolve::KeepLabels,
+    round::ParseOptions,
+    writer::Writer,
+};
+use narthex_model::{Frame, LabelSet};
 
-/// Parses the bytes, then again along the hint, and checks that both rounds agree and that what is written reads
-/// back the same.
+/// Parses bytes as text 0.0.4, see [`body`].
 ///
 /// # Panics
-/// Panics when they do not: that is what fuzzing looks for.
+/// Panics when a promise is broken: that is what fuzzing looks for.
 pub fn text(data: &[u8]) {
-    let mut parser = TextParser::new(LabelSet::new([("job", "fuzz")]), ParseOptions::default());
-    let Ok(first) = parser.parse(data, 1_000, &mut KeepLabels) else {
+    body(Format::Text, data);
+}
+
+/// Parses bytes as OpenMetrics, see [`body`].
+///
+/// # Panics
+/// Panics when a promise is broken: that is what fuzzing looks for.
+pub fn openmetrics(data: &[u8]) {
+    body(Format::OpenMetrics, data);
+}
+
+/// Parses bytes as protobuf messages, see [`body`].
+///
+/// # Panics
+/// Panics when a promise is broken: that is what fuzzing looks for.
+pub fn protobuf(data: &[u8]) {
+    body(Format::Protobuf, data);
+}
+
+/// Reads a `Content-Type` and an `Accept` header, and guesses a format.
+///
+/// # Panics
+/// Panics when an answer cannot be read back.
+pub fn headers(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let _ = Format::of_content_type(&text);
+    let _ = Format::sniff(data);
+    let answer = Negotiated::from_accept(&text);
+    let format = Format::of_content_type(&answer.content_type());
+    assert_eq!(format, Ok(answer.format));
+    for escaping in [Escaping::Underscores, Escaping::Dots, Escaping::Values] {
+        let name = escaping.name(&text);
+        let legacy = narthex_model::labels::is_legacy_metric_name(&name);
+        assert!(text.is_empty() || legacy, "{name}");
+    }
+}
+
+/// Parses bytes with every combination of options, then again along the hint, and checks that both rounds agree and
+/// that what is written reads back the same.
+fn body(format: Format, data: &[u8]) {
+    let bits = |at: u8| data.len() >> at & 1 == 1;
+    let options = ParseOptions {
+        honor_timestamps: !bits(0),
+        native_histograms: bits(1),
+        classic_histograms: bits(2),
+        custom_buckets: bits(3),
+        start_times: bits(4),
+        bucket_limit: if bits(5) { 8 } else { 0 },
+        ..ParseOptions::default()
+    };
+    rounds_agree(format, data, ParseOptions::default());
+    rounds_agree(format, data, options);
+}
+
+fn rounds_agree(format: Format, data: &[u8], options: ParseOptions) {
+    let mut parser = Parser::new(LabelSet::new([("job", "fuzz")]), options);
+    let Ok(first) = parser.parse(format, data, 1_000, &mut KeepLabels) else {
         return;
     };
     let (stats, first) = (first.stats, first.frame.clone());
     let second = parser
-        .parse(data, 1_000, &mut KeepLabels)
+        .parse(format, data, 1_000, &mut KeepLabels)
         .expect("what parsed once parses again");
     assert_eq!(second.stats.added, 0, "no series is new the second time");
     assert_eq!(
-        (second.stats.lines, second.stats.repeated),
-        (stats.lines, stats.repeated)
+        (
+            second.stats.samples(),
+            second.stats.kept(),
+            second.stats.repeated
+        ),
+        (stats.samples(), stats.kept(), stats.repeated)
     );
-    let bits =
-        |values: &[f64]| -> Vec<u64> { values.iter().map(|value| value.to_bits()).collect() };
-    assert_eq!(bits(first.values()), bits(second.frame.values()));
-    assert_eq!(first.present(), second.frame.present());
-    assert_eq!(first.times_ms(), second.frame.times_ms());
-    let mut text = Vec::new();
-    TextWriter::new(first.schema()).write(&first, &mut text);
-    let mut reader = TextParser::new(LabelSet::empty(), ParseOptions::default());
-    let back = reader
-        .parse(&text, 1_000, &mut KeepLabels)
-        .expect("what is written can be read");
-    assert_eq!(
-        back.stats.lines,
-        first.present().count(),
-        "{}",
-        String::from_utf8_lossy(&text)
+    assert_eq!(shown(&first), shown(second.frame));
+    for style in ["text/plain", "application/openmetrics-text;version=1.0.0"] {
+        let style = Negotiated::from_accept(&format!("{style};escaping=allow-utf-8"));
+        let mut page = Vec::new();
+        Writer::new(first.schema(), style).write(&first, &mut page);
+        Writer::end(style, &mut page);
+        let floats = first.present().count() - first.histograms().len();
+        let mut reader = Parser::new(LabelSet::empty(), ParseOptions::default());
+        let back = reader
+            .parse(style.format, &page, 1_000, &mut KeepLabels)
+            .unwrap_or_else(|error| panic!("{error}\n{}", String::from_utf8_lossy(&page)));
+        assert_eq!(
+            back.stats.lines,
+            floats,
+            "{}",
+            String::from_utf8_lossy(&page)
+        );
+    }
+    let style = Negotiated::from_accept(
+        "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
     );
+    let mut page = Vec::new();
+    Writer::new(first.schema(), style).write(&first, &mut page);
+    // Parts of histograms need not agree with each other: they are read as they are.
+    let mut reader = Parser::new(LabelSet::empty(), ParseOptions::default());
+    reader
+        .parse(style.format, &page, 1_000, &mut KeepLabels)
+        .expect("written messages can be read");
+}
+
+/// Returns everything of a round that can be compared.
+fn shown(frame: &Frame) -> (Vec<(usize, u64)>, String) {
+    let values = frame
+        .present()
+        .iter()
+        .map(|at| (at, frame.values()[at].to_bits()))
+        .collect();
+    let rest = (
+        frame.times_ms(),
+        frame.histograms(),
+        frame.exemplars(),
+        frame.start_times_ms(),
+    );
+    (values, format!("{rest:?}"))
 }

@@ -1,29 +1,46 @@
 //! Exposition formats, parsed and written against a schema.
 //!
-//! It is: [`TextParser`], which turns one origin's bodies of text format 0.0.4 into frames and, round after round,
-//! compares each line with the expected one so that only values are parsed; and [`TextWriter`], which renders
-//! frames of a schema from prefixes made once. It is not: HTTP, scheduling or relabelling (a [`Resolver`] decides
-//! what a series is called).
+//! It is: [`Parser`], which turns one origin's bodies into frames and, round after round, compares each piece with
+//! the expected one so that only values are parsed; [`Writer`], which renders frames of a schema from pieces made
+//! once; and the negotiation of both sides. Formats are text 0.0.4, OpenMetrics 1.0 and delimited protobuf messages
+//! with native histograms. It is not: HTTP, scheduling or relabelling (a [`Resolver`] decides what a series is
+//! called).
 //!
 //! ```
-//! use narthex_expfmt::{KeepLabels, ParseOptions, TextParser};
+//! use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 //! use narthex_model::LabelSet;
 //!
 //! let common = LabelSet::new([("job", "api")]);
-//! let mut parser = TextParser::new(common, ParseOptions::default());
-//! let round = parser.parse(b"up 1\n", 1_000, &mut KeepLabels)?;
+//! let mut parser = Parser::new(common, ParseOptions::default());
+//! let round = parser.parse(Format::Text, b"up 1\n", 1_000, &mut KeepLabels)?;
 //! assert_eq!(round.frame.values(), [1.0]);
 //! # Ok::<(), narthex_expfmt::ParseError>(())
 //! ```
 
+mod buckets;
+mod cells;
 mod error;
+mod escape;
+mod exemplars;
+mod families;
+mod format;
 #[doc(hidden)]
 pub mod fuzz;
+mod groups;
+mod hash;
+mod intake;
 mod number;
+mod parser;
+mod proto;
+mod resolve;
+mod round;
 mod text;
+mod writer;
 
 pub use error::{ParseError, ParseErrorKind};
-pub use text::{
-    KeepLabels, ParseOptions, Resolver, Round, RoundStats, TEXT_CONTENT_TYPE, TextParser,
-    TextWriter, count_samples,
-};
+pub use escape::Escaping;
+pub use format::{Format, Negotiated, ScrapeProtocol, UnknownType, accept_header};
+pub use parser::Parser;
+pub use resolve::{KeepLabels, Resolver};
+pub use round::{MoreSample, ParseOptions, Round, RoundStats};
+pub use writer::Writer;

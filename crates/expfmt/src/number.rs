@@ -3,6 +3,7 @@
 //! **Invariant:** `read` accepts what Go's `ParseFloat` accepts without its newer forms (no underscores, no hex),
 //! gives the same bits, and turns every NaN into Go's.
 
+use narthex_client::write_number;
 use narthex_model::cell;
 
 /// Digits whose integer is exact in an `f64` whatever follows.
@@ -84,9 +85,86 @@ pub(crate) fn read_timestamp(text: &[u8]) -> Option<i64> {
     text.parse().ok()
 }
 
+/// Reads seconds with a fraction, as OpenMetrics writes times, in whole milliseconds cut towards zero.
+pub(crate) fn read_seconds(text: &[u8]) -> Option<i64> {
+    let seconds = read(text)?;
+    seconds.is_finite().then(|| to_ms(seconds))
+}
+
+/// Turns seconds into whole milliseconds, cut towards zero; what does not fit becomes the nearest that does.
+pub(crate) fn to_ms(seconds: f64) -> i64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the fraction of a millisecond is cut"
+    )]
+    let ms = (seconds * 1000.0) as i64;
+    ms
+}
+
+/// Appends a number as OpenMetrics prints it: as the text format, with `.0` behind what looks like a whole number.
+pub(crate) fn write_openmetrics(out: &mut Vec<u8>, value: f64) {
+    let from = out.len();
+    write_number(out, value);
+    let looks_whole =
+        value.is_finite() && !out[from..].iter().any(|byte| matches!(byte, b'.' | b'e'));
+    if looks_whole {
+        // Go prints a negative zero as "-0" and OpenMetrics' writer as "0.0".
+        if value == 0.0 {
+            out.truncate(from);
+            out.push(b'0');
+        }
+        out.extend_from_slice(b".0");
+    }
+}
+
+/// Returns the canonical text of an `le` or `quantile` label, or `None` when it is no number or canonical already.
+pub(crate) fn canonical_bound(text: &str) -> Option<String> {
+    let value = read(text.as_bytes())?;
+    let canonical = openmetrics(value);
+    (canonical != text).then_some(canonical)
+}
+
+/// Returns a number as OpenMetrics prints it.
+pub(crate) fn openmetrics(value: f64) -> String {
+    let mut out = Vec::new();
+    write_openmetrics(&mut out, value);
+    String::from_utf8(out).expect("numbers are ASCII")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_have_one_spelling() {
+        for (text, canonical) in [
+            ("1", "1.0"),
+            ("0.5", "0.5"),
+            ("-0", "0.0"),
+            ("1e5", "100000.0"),
+            ("1000000", "1e+06"),
+            ("+Inf", "+Inf"),
+            ("inf", "+Inf"),
+            ("-inf", "-Inf"),
+            (".25", "0.25"),
+            ("NaN", "NaN"),
+        ] {
+            let spelled = canonical_bound(text).unwrap_or_else(|| text.to_owned());
+            assert_eq!(spelled, canonical, "{text}");
+        }
+        assert_eq!(canonical_bound("big"), None);
+    }
+
+    #[test]
+    fn seconds_become_milliseconds() {
+        assert_eq!(read_seconds(b"1.5e3"), Some(1_500_000));
+        assert_eq!(read_seconds(b"000"), Some(0));
+        assert_eq!(read_seconds(b"-1.0019"), Some(-1001));
+        assert_eq!(read_seconds(b"1e300"), Some(i64::MAX));
+        for text in ["NaN", "Inf", "0x1p3", "1_2", ""] {
+            assert_eq!(read_seconds(text.as_bytes()), None, "{text}");
+        }
+    }
 
     fn plain(text: &str) -> Option<f64> {
         let line = format!("{text}\n");

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use narthex_expfmt::TextWriter;
+use narthex_expfmt::{Negotiated, Writer};
 use narthex_host::{CollectorKind, CollectorSet, HostConfig, HostSource};
 use narthex_model::Frame;
 use narthex_testkit::process::Spawn;
@@ -134,7 +134,7 @@ fn measure_each(options: &Options) {
 /// Text pages from frames.
 #[derive(Default)]
 struct Pages {
-    writer: Option<TextWriter>,
+    writer: Option<Writer>,
     page: Vec<u8>,
 }
 
@@ -142,7 +142,7 @@ impl Pages {
     fn write(&mut self, frame: &Frame) {
         let writer = self
             .writer
-            .get_or_insert_with(|| TextWriter::new(frame.schema()));
+            .get_or_insert_with(|| Writer::new(frame.schema(), Negotiated::default()));
         writer.rebind(frame.schema());
         self.page.clear();
         writer.write(frame, &mut self.page);

@@ -1,7 +1,7 @@
 //! Sources inside this process: its own metrics and the host's.
 
 use narthex_client::Registry;
-use narthex_expfmt::{KeepLabels, ParseOptions, TextParser};
+use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 use narthex_host::HostSource;
 use narthex_model::{Frame, LabelSet};
 use narthex_scrape::LocalSource;
@@ -10,7 +10,7 @@ use narthex_scrape::LocalSource;
 pub(crate) struct OwnMetrics {
     registry: &'static Registry,
     page: Vec<u8>,
-    parser: TextParser,
+    parser: Parser,
 }
 
 impl OwnMetrics {
@@ -18,7 +18,7 @@ impl OwnMetrics {
         Self {
             registry,
             page: Vec::new(),
-            parser: TextParser::new(labels, ParseOptions::default()),
+            parser: Parser::new(labels, ParseOptions::default()),
         }
     }
 }
@@ -29,7 +29,7 @@ impl LocalSource for OwnMetrics {
         self.registry.encode_text(&mut self.page);
         let round = self
             .parser
-            .parse(&self.page, now_ms, &mut KeepLabels)
+            .parse(Format::Text, &self.page, now_ms, &mut KeepLabels)
             .map_err(|error| error.to_string())?;
         Ok(round.frame)
     }

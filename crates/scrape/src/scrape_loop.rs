@@ -14,7 +14,7 @@ use crate::{
     status::{ActiveTarget, Health, TargetStatus},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
-use narthex_expfmt::{ParseOptions, TextParser};
+use narthex_expfmt::{Format, ParseOptions, Parser};
 use narthex_model::{
     Frame, LabelSet, Schema,
     storage::{Binding, Outcome, Sink, StorageError},
@@ -71,7 +71,7 @@ pub(crate) enum Origin {
 
 pub(crate) struct HttpOrigin {
     request: Request,
-    parser: TextParser,
+    parser: Parser,
     resolver: TargetResolver,
     extra: bool,
     sample_limit: usize,
@@ -115,6 +115,7 @@ impl HttpOrigin {
             (labels, None)
         };
         let mut options = ParseOptions::default();
+        options.sample_limit = job.limits.samples;
         options.honor_timestamps = job.honor_timestamps;
         options.track_timestamps_staleness = job.track_timestamps_staleness;
         let mut reserved = report::columns(job.extra_scrape_metrics);
@@ -125,7 +126,7 @@ impl HttpOrigin {
         }
         Some(Self {
             request,
-            parser: TextParser::with_reserved(common, options, &reserved),
+            parser: Parser::with_reserved(common, options, &reserved),
             resolver: TargetResolver {
                 honored,
                 limits: job.limits,
@@ -321,17 +322,9 @@ impl HttpOrigin {
     }
 
     fn parse(&mut self, time_ms: i64, body: &[u8]) -> Result<narthex_expfmt::RoundStats, String> {
-        if self.sample_limit > 0 {
-            let lines = narthex_expfmt::count_samples(body);
-            if lines > self.sample_limit {
-                metrics::FAILED.with(&["sample_limit"]).inc();
-                return Err(format!(
-                    "sample_limit exceeded: {lines} samples, limit {}",
-                    self.sample_limit
-                ));
-            }
-        }
-        match self.parser.parse(body, time_ms, &mut self.resolver) {
+        match self
+            .parser
+            .parse(Format::Text, body, time_ms, &mut self.resolver) {
             Ok(round) => Ok(round.stats),
             Err(error) => {
                 metrics::FAILED.with(&["parse"]).inc();

@@ -2,20 +2,18 @@
 //!
 //! An entry says how many bytes a line's series text shares with the one before and what follows them. While lines
 //! come as expected, everything that is compared is in the first-level cache: the line before and a short suffix.
-//! Comment lines between samples are compared by length and hash.
+//! Comment lines between samples are compared by length and hash. A line may carry a time or an exemplar: what stands
+//! behind its value is read, not expected.
 //!
 //! **Invariant:** an entry matches only directly behind the entry before it; `run` therefore starts at the first
 //! entry or behind a line that `series_hash` found.
 
-use crate::number;
-use narthex_model::{ColumnId, bits::BitSet};
-use std::{
-    hash::{BuildHasher, Hasher},
-    sync::OnceLock,
+use super::{Cursor, Dialect, Tail};
+use crate::{
+    cells::{Cells, SKIP},
+    hash::hash,
+    number,
 };
-
-/// Marks an entry whose line is parsed and skipped: its series was dropped.
-pub(super) const SKIP: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -34,7 +32,7 @@ struct Comments {
 #[derive(Debug, Default)]
 pub(super) struct Hint {
     entries: Vec<Entry>,
-    columns: Vec<u32>,
+    targets: Vec<u32>,
     suffixes: Vec<u8>,
     comments: Vec<Comments>,
     /// Comments behind the last sample.
@@ -49,30 +47,13 @@ pub(super) struct Place {
     comments: usize,
 }
 
-/// What a run reads into.
-pub(super) struct Cells<'a> {
-    pub(super) values: &'a mut [f64],
-    pub(super) present: &'a mut BitSet,
-    pub(super) skipped: usize,
-    pub(super) repeated: usize,
-}
-
-impl Cells<'_> {
-    #[inline]
-    pub(super) fn put(&mut self, column: u32, value: f64) -> bool {
-        if column == SKIP {
-            self.skipped += 1;
-            return false;
-        }
-        let at = column as usize;
-        if self.present.contains(at) {
-            self.repeated += 1;
-            return false;
-        }
-        self.present.insert(at);
-        self.values[at] = value;
-        true
-    }
+/// A line of a run with more than a value.
+#[derive(Debug)]
+pub(super) struct Rich {
+    pub(super) target: u32,
+    /// Whether its value is the first of its column.
+    pub(super) fresh: bool,
+    pub(super) tail: Tail,
 }
 
 /// Where a run ended.
@@ -92,7 +73,7 @@ impl Hint {
 
     pub(super) fn heap_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>()
-            + self.columns.capacity() * size_of::<u32>()
+            + self.targets.capacity() * size_of::<u32>()
             + self.suffixes.capacity()
             + self.comments.capacity() * size_of::<Comments>()
     }
@@ -107,10 +88,12 @@ impl Hint {
         mut at: usize,
         mut previous: usize,
         mut place: Place,
-        cells: &mut Cells<'_>,
+        cells: &mut Cells,
+        rich: &mut Vec<Rich>,
+        dialect: Dialect,
     ) -> Run {
-        while let (Some(entry), Some(column)) =
-            (self.entries.get(place.entry), self.columns.get(place.entry))
+        while let (Some(entry), Some(target)) =
+            (self.entries.get(place.entry), self.targets.get(place.entry))
         {
             let mut start = at;
             let mut comments = place.comments;
@@ -137,14 +120,17 @@ impl Hint {
             {
                 break;
             }
-            let Some((value, next)) =
-                number::read_plain_line(body, value_at).or_else(|| general(body, value_at))
-            else {
-                break;
-            };
-            cells.put(*column, value);
+            match number::read_plain_line(body, value_at) {
+                Some((value, next)) => {
+                    cells.put(*target, value);
+                    at = next;
+                }
+                None => match general(body, value_at, dialect, *target, cells, rich) {
+                    Some(next) => at = next,
+                    None => break,
+                },
+            }
             previous = start;
-            at = next;
             place = Place {
                 entry: place.entry + 1,
                 suffix: place.suffix + len,
@@ -186,21 +172,38 @@ impl Hint {
         all
     }
 
-    pub(super) fn column_before(&self, place: Place) -> u32 {
-        self.columns
+    /// Returns the target of the entry before a place.
+    pub(super) fn target_before(&self, place: Place) -> u32 {
+        self.targets
             .get(place.entry.wrapping_sub(1))
             .copied()
             .unwrap_or(SKIP)
     }
 }
 
-/// A value the plain form does not cover, up to the newline; `None` when the line has a timestamp or an error.
+/// Reads a value the plain form does not cover, and what follows it; `None` when the line has an error.
 #[cold]
-fn general(body: &[u8], from: usize) -> Option<(f64, usize)> {
-    let rest = body.get(from..)?;
-    let len = memchr::memchr(b'\n', rest)?;
-    let value = number::read(&rest[..len])?;
-    Some((value, from + len + 1))
+fn general(
+    body: &[u8],
+    from: usize,
+    dialect: Dialect,
+    target: u32,
+    cells: &mut Cells,
+    rich: &mut Vec<Rich>,
+) -> Option<usize> {
+    let mut cursor = Cursor::new(body, from, dialect);
+    // The text before holds the blank that the dialect demands before a value.
+    let tail = cursor.tail().ok()?;
+    let fresh = cells.put(target, tail.value);
+    let end = tail.end;
+    if tail.time_ms.is_some() || tail.exemplar.is_some() {
+        rich.push(Rich {
+            target,
+            fresh,
+            tail,
+        });
+    }
+    Some(end)
 }
 
 /// Builds the hint for the next round from the lines of this one.
@@ -215,7 +218,7 @@ impl Learner {
     pub(super) fn with_capacity(lines: usize) -> Self {
         let mut learner = Self::default();
         learner.hint.entries.reserve_exact(lines);
-        learner.hint.columns.reserve_exact(lines);
+        learner.hint.targets.reserve_exact(lines);
         learner
     }
 
@@ -229,7 +232,7 @@ impl Learner {
         start: usize,
         value_at: usize,
         next: usize,
-        column: ColumnIdOrSkip,
+        target: u32,
     ) -> bool {
         let series = &body[start..value_at];
         let before = &body[self.previous.0..self.previous.1];
@@ -251,7 +254,7 @@ impl Learner {
             suffix_len,
             has_comments: !block.is_empty(),
         });
-        self.hint.columns.push(column.0);
+        self.hint.targets.push(target);
         self.hint.suffixes.extend_from_slice(&series[shared..]);
         self.previous = (start, value_at);
         true
@@ -261,20 +264,10 @@ impl Learner {
         let rest = &body[self.behind..];
         self.hint.trailer = (!rest.is_empty()).then(|| comments(rest));
         self.hint.entries.shrink_to_fit();
-        self.hint.columns.shrink_to_fit();
+        self.hint.targets.shrink_to_fit();
         self.hint.suffixes.shrink_to_fit();
         self.hint.comments.shrink_to_fit();
         self.hint
-    }
-}
-
-/// A column, or `SKIP`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ColumnIdOrSkip(pub(super) u32);
-
-impl From<Option<ColumnId>> for ColumnIdOrSkip {
-    fn from(column: Option<ColumnId>) -> Self {
-        Self(column.map_or(SKIP, |column| column.0))
     }
 }
 
@@ -284,12 +277,4 @@ fn comments(block: &[u8]) -> Comments {
         len: u32::try_from(block.len()).unwrap_or(u32::MAX),
         hash: hash(block),
     }
-}
-
-/// Hashes bytes from outside with a seed of this process.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
-    static SEED: OnceLock<foldhash::quality::RandomState> = OnceLock::new();
-    let mut hasher = SEED.get_or_init(Default::default).build_hasher();
-    hasher.write(bytes);
-    hasher.finish()
 }

@@ -1,34 +1,50 @@
-//! One line of the text format, taken apart.
+//! One line of a line format, taken apart.
 //!
 //! ```text
-//! LINE    := COMMENT | SAMPLE
-//! COMMENT := '#' ( ' HELP ' NAME ' ' TEXT | ' TYPE ' NAME ' ' TYPE | TEXT ) '\n'
-//! SAMPLE  := SERIES BLANK VALUE ( BLANK TIMESTAMP )? '\n'
-//! SERIES  := NAME LABELS? | LABELS
-//! LABELS  := '{' ( LABEL ( ',' LABEL )* ','? )? '}'
-//! LABEL   := NAME '=' STRING | STRING '=' STRING | STRING      (a lone string is the metric name)
+//! LINE     := COMMENT | SAMPLE
+//! COMMENT  := '#' ( ' HELP ' NAME ' ' TEXT | ' TYPE ' NAME ' ' TYPE | TEXT ) '\n'
+//! SAMPLE   := SERIES BLANK VALUE ( BLANK TIMESTAMP )? '\n'
+//! SERIES   := NAME LABELS? | LABELS
+//! LABELS   := '{' ( LABEL ( ','? LABEL )* ','? )? '}'
+//! LABEL    := NAME '=' STRING | STRING '=' STRING | STRING      (a lone string is the metric name)
+//! ```
+//!
+//! OpenMetrics has one blank where a BLANK is and none elsewhere, no blank lines, commas between labels, and
+//!
+//! ```text
+//! COMMENT  := '# HELP ' NAME ' ' TEXT '\n' | '# TYPE ' NAME ' ' TYPE '\n' | '# UNIT ' NAME ' ' TEXT '\n'
+//! SAMPLE   := SERIES ' ' VALUE ( ' ' TIMESTAMP )? EXEMPLAR? '\n'
+//! EXEMPLAR := ' # ' LABELS ' ' VALUE ( ' ' TIMESTAMP )?
+//! END      := '# EOF' '\n'?
 //! ```
 //!
 //! **Invariant:** never reads outside the body; an error has the offset of the byte it is about.
 
+use super::Dialect;
 use crate::{
     error::{ParseError, ParseErrorKind},
     number,
 };
-use narthex_model::{Label, LabelSet, METRIC_NAME, MetricType};
+use narthex_model::{Exemplar, Label, LabelSet, METRIC_NAME, MetricType};
 use std::{borrow::Cow, ops::Range};
 
-/// A comment line that says something about a family.
+/// A comment line that says something.
 pub(crate) enum Comment<'a> {
     Help(Cow<'a, str>, String),
     Type(Cow<'a, str>, MetricType),
+    Unit(Cow<'a, str>, String),
+    /// The end mark, with nothing behind it.
+    Eof,
     Other,
 }
 
 /// What follows a series on its line.
+#[derive(Clone, Debug)]
 pub(crate) struct Tail {
     pub(crate) value: f64,
     pub(crate) time_ms: Option<i64>,
+    /// The exemplar's text, from its brace to the end of the line.
+    pub(crate) exemplar: Option<Range<usize>>,
     /// Offset after the line's newline.
     pub(crate) end: usize,
 }
@@ -63,15 +79,36 @@ impl Memo {
 pub(crate) struct Cursor<'a> {
     pub(crate) body: &'a [u8],
     pub(crate) at: usize,
+    dialect: Dialect,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(body: &'a [u8], at: usize) -> Self {
-        Self { body, at }
+    pub(crate) fn new(body: &'a [u8], at: usize, dialect: Dialect) -> Self {
+        Self { body, at, dialect }
+    }
+
+    pub(super) fn is_openmetrics(&self) -> bool {
+        self.dialect == Dialect::OpenMetrics
     }
 
     pub(crate) fn peek(&self) -> Option<u8> {
         self.body.get(self.at).copied()
+    }
+
+    /// Skips the blanks between a series and its value: all of them, or the one that OpenMetrics has.
+    pub(crate) fn skip_to_value(&mut self) {
+        if !self.is_openmetrics() {
+            self.skip_blanks();
+        } else if self.peek() == Some(b' ') {
+            self.at += 1;
+        }
+    }
+
+    /// Skips blanks where the dialect allows them.
+    fn skip_free_blanks(&mut self) {
+        if !self.is_openmetrics() {
+            self.skip_blanks();
+        }
     }
 
     pub(crate) fn skip_blanks(&mut self) {
@@ -84,7 +121,7 @@ impl<'a> Cursor<'a> {
         ParseError::at(self.body, self.at, kind)
     }
 
-    fn expected(&self, what: &'static str) -> ParseError {
+    pub(crate) fn expected(&self, what: &'static str) -> ParseError {
         if self.at >= self.body.len() {
             return self.error(ParseErrorKind::UnexpectedEnd);
         }
@@ -121,14 +158,14 @@ impl<'a> Cursor<'a> {
 
     /// Reads the rest of a comment line, from behind the `#` to behind the newline.
     pub(crate) fn comment(&mut self) -> Result<Comment<'a>, ParseError> {
+        if self.is_openmetrics() {
+            return self.strict_comment();
+        }
         let line = self.rest_of_line();
         let end = self.at + line.len();
         let next = end + usize::from(end < self.body.len());
         let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-        let mut words = Cursor {
-            body: &self.body[..end],
-            at: self.at,
-        };
+        let mut words = Cursor::new(&self.body[..end], self.at, self.dialect);
         words.skip_blanks();
         let keyword_from = words.at;
         while words.peek().is_some_and(|byte| !blank(&byte)) {
@@ -148,12 +185,65 @@ impl<'a> Cursor<'a> {
             Comment::Help(name, unescape_help(self.text(words.at, end)?))
         } else {
             let word = self.text(words.at, end)?.trim_end_matches([' ', '\t']);
-            let kind = MetricType::from_name(word)
-                .ok_or_else(|| words.expected("counter, gauge, histogram, summary or untyped"))?;
-            Comment::Type(name, kind)
+            let metric_type = match word {
+                "counter" | "gauge" | "histogram" | "summary" | "untyped" => {
+                    MetricType::from_name(word)
+                }
+                _ => None,
+            };
+            Comment::Type(name, metric_type.ok_or_else(|| words.bad_type(word))?)
         };
         self.at = next;
         Ok(comment)
+    }
+
+    /// Reads the rest of a comment line of OpenMetrics.
+    fn strict_comment(&mut self) -> Result<Comment<'a>, ParseError> {
+        let rest = self.body.get(self.at..).unwrap_or_default();
+        if let Some(behind) = rest.strip_prefix(b" EOF") {
+            let newline = usize::from(behind.first() == Some(&b'\n'));
+            self.at += 4 + newline;
+            if self.at < self.body.len() {
+                return Err(self.error(ParseErrorKind::BehindEof));
+            }
+            return Ok(Comment::Eof);
+        }
+        let keyword = match rest.get(..6) {
+            Some(keyword @ (b" HELP " | b" TYPE " | b" UNIT ")) => keyword,
+            _ => return Err(self.expected("\" HELP \", \" TYPE \", \" UNIT \" or \" EOF\"")),
+        };
+        self.at += keyword.len();
+        let name = self.family_name()?;
+        self.take(b' ', "a blank after the metric name")?;
+        let (from, end) = (self.at, self.at + self.rest_of_line().len());
+        if end >= self.body.len() {
+            return Err(ParseError::at(self.body, end, ParseErrorKind::MissingEof));
+        }
+        let text = self.text(from, end)?;
+        let comment = match keyword {
+            b" HELP " => Comment::Help(name, unescape(text)),
+            b" UNIT " => {
+                let fits = name
+                    .strip_suffix(text)
+                    .is_some_and(|before| before.ends_with('_'));
+                if !text.is_empty() && !fits {
+                    let (unit, family) = (text.to_owned(), name.into_owned());
+                    return Err(self.error(ParseErrorKind::Unit { unit, family }));
+                }
+                Comment::Unit(name, text.to_owned())
+            }
+            _ => {
+                let known = MetricType::from_name(text).filter(|_| text != "untyped");
+                Comment::Type(name, known.ok_or_else(|| self.bad_type(text))?)
+            }
+        };
+        self.at = end + 1;
+        Ok(comment)
+    }
+
+    fn bad_type(&self, word: &str) -> ParseError {
+        let word = excerpt(word.as_bytes());
+        self.error(ParseErrorKind::MetricType { word })
     }
 
     fn family_name(&mut self) -> Result<Cow<'a, str>, ParseError> {
@@ -164,7 +254,8 @@ impl<'a> Cursor<'a> {
         while self.peek().is_some_and(is_metric_byte) {
             self.at += 1;
         }
-        if from == self.at {
+        if from == self.at || self.body[from].is_ascii_digit() {
+            self.at = from;
             return Err(self.expected("a metric name"));
         }
         Ok(Cow::Borrowed(self.text(from, self.at)?))
@@ -193,10 +284,10 @@ impl<'a> Cursor<'a> {
             return Err(self.expected("a metric name"));
         }
         let after_name = self.at;
-        self.skip_blanks();
+        self.skip_free_blanks();
         if self.peek() == Some(b'{') {
             self.at += 1;
-            self.label_list(memo, &mut count)?;
+            self.label_list(memo, &mut count, true)?;
         } else {
             self.at = after_name;
         }
@@ -213,9 +304,14 @@ impl<'a> Cursor<'a> {
         ))
     }
 
-    fn label_list(&mut self, memo: &mut Memo, count: &mut usize) -> Result<(), ParseError> {
+    fn label_list(
+        &mut self,
+        memo: &mut Memo,
+        count: &mut usize,
+        may_name: bool,
+    ) -> Result<(), ParseError> {
         loop {
-            self.skip_blanks();
+            self.skip_free_blanks();
             if self.peek() == Some(b'}') {
                 self.at += 1;
                 return Ok(());
@@ -224,7 +320,7 @@ impl<'a> Cursor<'a> {
             match memo.same(*count, &self.body[from..], self.body) {
                 Some(len) => self.at += len,
                 None => {
-                    let label = self.label()?;
+                    let label = self.label(may_name)?;
                     memo.put(*count, label, from..self.at);
                 }
             }
@@ -238,20 +334,22 @@ impl<'a> Cursor<'a> {
                 return Err(self.error(ParseErrorKind::DuplicateLabel { name }));
             }
             *count += 1;
-            self.skip_blanks();
+            self.skip_free_blanks();
             match self.peek() {
                 Some(b',') => self.at += 1,
                 Some(b'}') => {}
+                // The text format gets along without commas.
+                Some(byte) if !self.is_openmetrics() && starts_label(byte) => {}
                 _ => return Err(self.expected("',' or '}' after a label")),
             }
         }
     }
 
-    fn label(&mut self) -> Result<Label, ParseError> {
+    fn label(&mut self, may_name: bool) -> Result<Label, ParseError> {
         let name = if self.peek() == Some(b'"') {
             let name = self.string()?;
-            self.skip_blanks();
-            if matches!(self.peek(), Some(b',' | b'}')) {
+            self.skip_free_blanks();
+            if may_name && matches!(self.peek(), Some(b',' | b'}')) {
                 return Ok(Label::new(METRIC_NAME, &name));
             }
             name
@@ -269,9 +367,9 @@ impl<'a> Cursor<'a> {
             }
             Cow::Borrowed(self.text(from, self.at)?)
         };
-        self.skip_blanks();
+        self.skip_free_blanks();
         self.take(b'=', "'=' after a label name")?;
-        self.skip_blanks();
+        self.skip_free_blanks();
         if self.peek() != Some(b'"') {
             return Err(self.expected("a quoted label value"));
         }
@@ -311,35 +409,21 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Reads the value, an optional timestamp and the newline behind a series.
+    /// Reads the value and what follows it behind a series, up to behind the newline.
+    ///
+    /// Blanks before the value have been skipped.
     pub(crate) fn tail(&mut self) -> Result<Tail, ParseError> {
+        if self.is_openmetrics() {
+            return self.strict_tail();
+        }
         self.skip_blanks();
-        let value_from = self.at;
-        let word = self.word();
-        let value = number::read(word).ok_or_else(|| {
-            let kind = ParseErrorKind::Number {
-                text: excerpt(word),
-            };
-            if word.is_empty() {
-                self.expected("a value")
-            } else {
-                ParseError::at(self.body, value_from, kind)
-            }
-        })?;
+        let value = self.value()?;
         self.skip_blanks();
         let time_from = self.at;
         let word = self.word();
         let time_ms = match word {
             [] => None,
-            _ => Some(number::read_timestamp(word).ok_or_else(|| {
-                ParseError::at(
-                    self.body,
-                    time_from,
-                    ParseErrorKind::Timestamp {
-                        text: excerpt(word),
-                    },
-                )
-            })?),
+            _ => Some(number::read_timestamp(word).ok_or_else(|| self.bad_time(time_from, word))?),
         };
         self.skip_blanks();
         // The last line may lack its newline.
@@ -349,8 +433,78 @@ impl<'a> Cursor<'a> {
         Ok(Tail {
             value,
             time_ms,
+            exemplar: None,
             end: self.at,
         })
+    }
+
+    fn strict_tail(&mut self) -> Result<Tail, ParseError> {
+        let blank_before = self.at > 0 && self.body.get(self.at - 1) == Some(&b' ');
+        if !blank_before {
+            return Err(self.expected("a blank before the value"));
+        }
+        let value = self.value()?;
+        let mut tail = Tail {
+            value,
+            time_ms: None,
+            exemplar: None,
+            end: 0,
+        };
+        if self.peek() == Some(b' ') && !self.rest_of_line().starts_with(b" # {") {
+            tail.time_ms = Some(self.seconds()?);
+        }
+        if self.rest_of_line().starts_with(b" # {") {
+            self.at += 3;
+            let end = self.at + self.rest_of_line().len();
+            tail.exemplar = Some(self.at..end);
+            self.at = end;
+        }
+        if self.at >= self.body.len() {
+            return Err(self.error(ParseErrorKind::MissingEof));
+        }
+        self.take(b'\n', "the end of the line")?;
+        tail.end = self.at;
+        Ok(tail)
+    }
+
+    /// Reads a blank and a time in seconds.
+    fn seconds(&mut self) -> Result<i64, ParseError> {
+        self.at += 1;
+        let from = self.at;
+        let word = self.strict_word();
+        number::read_seconds(word).ok_or_else(|| self.bad_time(from, word))
+    }
+
+    fn bad_time(&self, from: usize, word: &[u8]) -> ParseError {
+        let text = excerpt(word);
+        ParseError::at(self.body, from, ParseErrorKind::Timestamp { text })
+    }
+
+    fn value(&mut self) -> Result<f64, ParseError> {
+        let from = self.at;
+        let word = if self.is_openmetrics() {
+            self.strict_word()
+        } else {
+            self.word()
+        };
+        number::read(word).ok_or_else(|| {
+            if word.is_empty() {
+                return self.expected("a value");
+            }
+            let text = excerpt(word);
+            ParseError::at(self.body, from, ParseErrorKind::Number { text })
+        })
+    }
+
+    fn strict_word(&mut self) -> &'a [u8] {
+        let from = self.at;
+        while self
+            .peek()
+            .is_some_and(|byte| !matches!(byte, b' ' | b'\n'))
+        {
+            self.at += 1;
+        }
+        &self.body[from..self.at]
     }
 
     fn word(&mut self) -> &'a [u8] {
@@ -363,6 +517,35 @@ impl<'a> Cursor<'a> {
         }
         &self.body[from..self.at]
     }
+}
+
+/// Reads the exemplar whose text is `span` of a body in OpenMetrics.
+pub(crate) fn exemplar(body: &[u8], span: Range<usize>) -> Result<Exemplar, ParseError> {
+    let mut cursor = Cursor::new(&body[..span.end], span.start + 1, Dialect::OpenMetrics);
+    let mut memo = Memo::default();
+    let mut count = 0;
+    cursor.label_list(&mut memo, &mut count, false)?;
+    memo.labels.truncate(count);
+    cursor.take(b' ', "a blank before the exemplar's value")?;
+    let value = cursor.value()?;
+    let time_ms = match cursor.peek() {
+        None => None,
+        Some(b' ') => Some(cursor.seconds()?),
+        Some(_) => return Err(cursor.expected("a blank or the end of the line")),
+    };
+    if cursor.at < span.end {
+        return Err(cursor.expected("the end of the line"));
+    }
+    Ok(Exemplar {
+        labels: LabelSet::from_labels(memo.labels.into_iter().map(|(label, _)| label)),
+        value,
+        time_ms,
+    })
+}
+
+/// Reports whether a label can begin with this byte.
+fn starts_label(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'"')
 }
 
 fn is_metric_byte(byte: u8) -> bool {
@@ -407,7 +590,7 @@ fn unescape_help(text: &str) -> String {
 }
 
 /// Shortens what an error shows.
-fn excerpt(bytes: &[u8]) -> String {
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
     const LONGEST: usize = 40;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);
     if bytes.len() > LONGEST {

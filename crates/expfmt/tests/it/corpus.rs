@@ -1,6 +1,6 @@
 //! Reference bodies of Prometheus' own parser.
 
-use narthex_expfmt::{KeepLabels, ParseOptions, TextParser};
+use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 use narthex_model::LabelSet;
 use narthex_testkit::corpora;
 
@@ -15,9 +15,9 @@ fn reference_bodies_parse_and_run_along_the_hint() {
     ];
     for (name, _) in bodies {
         let body = std::fs::read(dir.join(name)).unwrap();
-        let mut parser = TextParser::new(LabelSet::empty(), ParseOptions::default());
+        let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());
         let first = parser
-            .parse(&body, 0, &mut KeepLabels)
+            .parse(Format::Text, &body, 0, &mut KeepLabels)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         let samples = body
             .split(|byte| *byte == b'\n')
@@ -25,7 +25,9 @@ fn reference_bodies_parse_and_run_along_the_hint() {
             .count();
         assert_eq!(first.stats.lines, samples, "{name}");
         assert_eq!(first.stats.added, samples, "{name}");
-        let second = parser.parse(&body, 1, &mut KeepLabels).unwrap();
+        let second = parser
+            .parse(Format::Text, &body, 1, &mut KeepLabels)
+            .unwrap();
         assert_eq!(second.stats.expected, samples, "{name}");
     }
     corpora::report("textparse (text 0.0.4)", bodies.len(), bodies.len());

@@ -2,4 +2,6 @@
 
 mod corpus;
 mod fuzz;
+mod messages;
+mod protobuf;
 mod random;

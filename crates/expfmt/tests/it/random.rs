@@ -1,6 +1,6 @@
 //! Random rounds of one origin, compared with a map.
 
-use narthex_expfmt::{KeepLabels, ParseOptions, TextParser};
+use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 use narthex_model::{ColumnId, LabelSet};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ proptest! {
 
     #[test]
     fn every_round_gives_exactly_what_it_says(rounds in prop::collection::vec(round(), 1..12)) {
-        let mut parser = TextParser::new(LabelSet::empty(), ParseOptions::default());
+        let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());
         for (sent, turn, values, heads) in rounds {
             let mut body = String::new();
             let mut expected = BTreeMap::new();
@@ -33,7 +33,7 @@ proptest! {
                 body.push_str(&format!("m{}{{i=\"{at}\"}} {value}\n", at / 10));
                 expected.insert(labels, value.to_bits());
             }
-            let frame = parser.parse(body.as_bytes(), 0, &mut KeepLabels).unwrap().frame;
+            let frame = parser.parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels).unwrap().frame;
             let found: BTreeMap<LabelSet, u64> = frame
                 .present()
                 .iter()

@@ -1,0 +1,131 @@
+//! Names that a reader without UTF-8 support can take.
+//!
+//! **Invariant:** with every scheme but `AllowUtf8` the result of [`Escaping::name`] is a legacy metric name.
+
+use narthex_model::labels::is_legacy_metric_name;
+use std::{borrow::Cow, fmt, fmt::Write as _};
+
+/// How names that are no legacy names are written.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Escaping {
+    /// As they are, in quotes.
+    AllowUtf8,
+    /// Each character a legacy name cannot have becomes `_`.
+    #[default]
+    Underscores,
+    /// `.` becomes `_dot_`, `_` becomes `__`, as does every other character a legacy name cannot have.
+    Dots,
+    /// `U__` and then each character a legacy name cannot have as `_` its code point in hexadecimal `_`.
+    Values,
+}
+
+impl Escaping {
+    /// Returns the scheme with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "allow-utf-8" => Self::AllowUtf8,
+            "underscores" => Self::Underscores,
+            "dots" => Self::Dots,
+            "values" => Self::Values,
+            _ => return None,
+        })
+    }
+
+    /// Returns the name that headers and configuration use.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AllowUtf8 => "allow-utf-8",
+            Self::Underscores => "underscores",
+            Self::Dots => "dots",
+            Self::Values => "values",
+        }
+    }
+
+    /// Returns `name`, of a metric or a label, as this scheme writes it; legacy names stay what they are.
+    #[must_use]
+    pub fn name(self, name: &str) -> Cow<'_, str> {
+        if self == Self::AllowUtf8 || name.is_empty() || is_legacy_metric_name(name) {
+            return Cow::Borrowed(name);
+        }
+        let mut escaped = String::with_capacity(name.len() + 8);
+        if self == Self::Values {
+            escaped.push_str("U__");
+        }
+        for (at, c) in name.chars().enumerate() {
+            let legacy =
+                c.is_ascii_alphabetic() || c == '_' || c == ':' || (c.is_ascii_digit() && at > 0);
+            match (self, c) {
+                (Self::Dots | Self::Values, '_') => escaped.push_str("__"),
+                (Self::Dots, '.') => escaped.push_str("_dot_"),
+                _ if legacy => escaped.push(c),
+                (Self::Dots, _) => escaped.push_str("__"),
+                (Self::Values, _) => {
+                    // Writing into a string cannot fail.
+                    let _ = write!(escaped, "_{:x}_", u32::from(c));
+                }
+                _ => escaped.push('_'),
+            }
+        }
+        Cow::Owned(escaped)
+    }
+}
+
+impl fmt::Display for Escaping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_as_clients_do() {
+        // Cases of prometheus/common's TestEscapeName.
+        let cases = [
+            (
+                "no:escaping_required",
+                "no:escaping_required",
+                "no:escaping_required",
+                "no:escaping_required",
+            ),
+            (
+                "mysystem.prod.west.cpu.load",
+                "mysystem_prod_west_cpu_load",
+                "mysystem_dot_prod_dot_west_dot_cpu_dot_load",
+                "U__mysystem_2e_prod_2e_west_2e_cpu_2e_load",
+            ),
+            (
+                "http.status:sum",
+                "http_status:sum",
+                "http_dot_status:sum",
+                "U__http_2e_status:sum",
+            ),
+            ("花火", "__", "____", "U___82b1__706b_"),
+            ("a.b_c", "a_b_c", "a_dot_b__c", "U__a_2e_b__c"),
+            ("9lives", "_lives", "__lives", "U___39_lives"),
+        ];
+        for (name, underscores, dots, values) in cases {
+            assert_eq!(Escaping::Underscores.name(name), underscores);
+            assert_eq!(Escaping::Dots.name(name), dots);
+            assert_eq!(Escaping::Values.name(name), values);
+            assert_eq!(Escaping::AllowUtf8.name(name), name);
+        }
+    }
+
+    #[test]
+    fn schemes_have_names() {
+        for scheme in [
+            Escaping::AllowUtf8,
+            Escaping::Underscores,
+            Escaping::Dots,
+            Escaping::Values,
+        ] {
+            assert_eq!(Escaping::from_name(scheme.as_str()), Some(scheme));
+        }
+        assert_eq!(Escaping::from_name("none"), None);
+    }
+}

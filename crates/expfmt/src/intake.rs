@@ -1,0 +1,400 @@
+//! What one walk over one body writes into, whatever the body's format.
+//!
+//! **Invariant:** nothing of the origin's schema changes before the walk has succeeded: new series are appended to an
+//! edit that is dropped when it fails.
+
+use crate::{
+    cells::{Cells, HIDDEN, OVER, SKIP},
+    error::{ParseError, ParseErrorKind},
+    exemplars::ExemplarCache,
+    families::{About, Families},
+    groups::{GroupId, Groups, Part},
+    number,
+    resolve::Resolver,
+    round::{MoreSample, ParseOptions, RoundStats},
+};
+use hashbrown::HashTable;
+use narthex_model::{
+    ColumnId, Exemplar, Histogram, LabelSet, METRIC_NAME, MetricType, Schema, SchemaEdit,
+};
+use std::{cell::Cell, sync::Arc};
+
+/// The parts of an origin that a walk needs, and what it collects.
+pub(crate) struct Intake<'a> {
+    pub(crate) options: ParseOptions,
+    resolver: &'a mut dyn Resolver,
+    pub(crate) schema: &'a Schema,
+    /// Columns by local set; made when first needed.
+    columns: &'a mut Option<HashTable<u32>>,
+    pub(crate) cells: &'a mut Cells,
+    pub(crate) groups: &'a mut Groups,
+    pub(crate) exemplar_cache: &'a mut ExemplarCache,
+    pub(crate) families: Families,
+    pub(crate) taken: Taken,
+    /// Columns appended in this walk, by local set.
+    appended: Vec<LabelSet>,
+    /// Where the unit of the next family probably is.
+    unit_place: Cell<usize>,
+    pub(crate) stats: RoundStats,
+}
+
+/// What a walk collected beside the cells.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) edit: Option<SchemaEdit>,
+    pub(crate) times_ms: Vec<(ColumnId, i64)>,
+    pub(crate) exemplars: Vec<(ColumnId, Exemplar)>,
+    pub(crate) starts: Vec<(ColumnId, i64)>,
+    pub(crate) histograms: Vec<(ColumnId, Arc<Histogram>)>,
+    pub(crate) more: Vec<MoreSample>,
+    pub(crate) too_many_buckets: bool,
+}
+
+impl<'a> Intake<'a> {
+    pub(crate) fn new(
+        options: ParseOptions,
+        schema: &'a Schema,
+        resolver: &'a mut dyn Resolver,
+        columns: &'a mut Option<HashTable<u32>>,
+        cells: &'a mut Cells,
+        groups: &'a mut Groups,
+        exemplar_cache: &'a mut ExemplarCache,
+    ) -> Self {
+        cells.restart(schema.len());
+        groups.changed = false;
+        Self {
+            options,
+            resolver,
+            schema,
+            columns,
+            cells,
+            groups,
+            exemplar_cache,
+            families: Families::default(),
+            taken: Taken::default(),
+            appended: Vec::new(),
+            unit_place: Cell::new(0),
+            stats: RoundStats::default(),
+        }
+    }
+
+    /// Takes note of what a line or message says about a family.
+    pub(crate) fn about(&mut self, name: &str, about: About) {
+        self.families
+            .about(name, about, self.schema, &mut self.taken.edit);
+    }
+
+    /// Puts a value that has a time of its own, if it is to be honoured.
+    pub(crate) fn put_at(&mut self, target: u32, value: f64, time_ms: Option<i64>) {
+        let fresh = self.cells.put(target, value);
+        self.at(target, value, fresh, time_ms);
+    }
+
+    /// Gives the sample just put a time of its own, if it is to be honoured.
+    pub(crate) fn at(&mut self, target: u32, value: f64, fresh: bool, time_ms: Option<i64>) {
+        let Some(time_ms) = time_ms.filter(|_| self.options.honor_timestamps) else {
+            return;
+        };
+        if let Some(column) = self.groups.histogram_of(target) {
+            self.taken.times_ms.push((column, time_ms));
+        }
+        if fresh {
+            self.taken.times_ms.push((ColumnId(target), time_ms));
+        } else if target < HIDDEN {
+            self.cells.counts.repeated -= 1;
+            self.taken.more.push(MoreSample {
+                column: ColumnId(target),
+                time_ms,
+                value,
+            });
+        }
+    }
+
+    /// Attaches an exemplar to the sample of a target, or to the histogram the line is part of.
+    pub(crate) fn exemplar(
+        &mut self,
+        target: u32,
+        bytes: &[u8],
+        read: impl FnOnce() -> Result<Exemplar, ParseError>,
+    ) -> Result<(), ParseError> {
+        if target == SKIP || target == OVER {
+            return read().map(|_| ());
+        }
+        let exemplar = self.exemplar_cache.get(u64::from(target), bytes, read)?;
+        match self.groups.histogram_of(target) {
+            // A native histogram's exemplars need times to be told apart.
+            Some(column) if exemplar.time_ms.is_some() => {
+                self.taken.exemplars.push((column, exemplar));
+            }
+            None if target < HIDDEN => self.taken.exemplars.push((ColumnId(target), exemplar)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Attaches an exemplar of a native histogram, unless it has no time: then it could not be told from others.
+    pub(crate) fn timed_exemplar(
+        &mut self,
+        target: u32,
+        slot: u16,
+        bytes: &[u8],
+        read: impl FnOnce() -> Result<Exemplar, ParseError>,
+    ) -> Result<(), ParseError> {
+        let key = u64::from(target) | (1 + u64::from(slot)) << 32;
+        let exemplar = self.exemplar_cache.get(key, bytes, read)?;
+        if target < HIDDEN && exemplar.time_ms.is_some() {
+            self.taken.exemplars.push((ColumnId(target), exemplar));
+        }
+        Ok(())
+    }
+
+    /// Takes note of a family's unit, if it is another than is known.
+    pub(crate) fn unit(&mut self, name: &str, unit: &str) {
+        let known = self.unit_of(name);
+        if known != Some(unit) {
+            self.about(name, About::Unit(unit.to_owned()));
+        }
+    }
+
+    fn unit_of(&self, name: &str) -> Option<&str> {
+        let families = self.schema.families();
+        // Families come in the order they came in before: the place after the last one is tried first.
+        let at = self.unit_place.get();
+        let found = families
+            .get(at)
+            .filter(|family| *family.name == *name)
+            .map(|family| (at, family))
+            .or_else(|| {
+                families
+                    .iter()
+                    .enumerate()
+                    .find(|(_, family)| *family.name == *name)
+            })?;
+        self.unit_place.set(found.0 + 1);
+        Some(&found.1.unit)
+    }
+
+    /// Sets a native histogram.
+    pub(crate) fn histogram(&mut self, target: u32, histogram: Histogram) -> bool {
+        let fresh = self.cells.put(target, 0.0);
+        if fresh {
+            self.taken
+                .histograms
+                .push((ColumnId(target), Arc::new(histogram)));
+        }
+        fresh
+    }
+
+    /// Returns the target of a series the body names, appending a column when it is new.
+    ///
+    /// # Errors
+    /// A reason for which the body is refused.
+    pub(crate) fn target_of(&mut self, parsed: &LabelSet) -> Result<u32, String> {
+        let metric = parsed.metric_name();
+        let special = self.options.custom_buckets || self.options.start_times;
+        let bounded = ["le", "quantile"].map(|name| parsed.get(name));
+        if !special && bounded == [None, None] {
+            return self.column(parsed);
+        }
+        let Some((family, metric_type)) = self.families.find(metric, self.schema) else {
+            return self.column(parsed);
+        };
+        let parsed = normalized(parsed, metric_type);
+        if !special {
+            return self.column(&parsed);
+        }
+        self.part_of_a_group(&parsed, &family, metric_type)
+    }
+
+    /// Returns the target of a series that may be part of a group.
+    fn part_of_a_group(
+        &mut self,
+        parsed: &LabelSet,
+        family: &str,
+        metric_type: MetricType,
+    ) -> Result<u32, String> {
+        let Some(suffix) = parsed.metric_name().strip_prefix(family) else {
+            return self.column(parsed);
+        };
+        let bound = parsed.get("le").and_then(|le| number::read(le.as_bytes()));
+        let part = match (metric_type, suffix, bound) {
+            (MetricType::Histogram, "_count", _) => Some(Part::Count),
+            (MetricType::Histogram, "_sum", _) => Some(Part::Sum),
+            (MetricType::Histogram, "_bucket", Some(bound)) if !bound.is_nan() => {
+                Some(Part::Bucket(bound))
+            }
+            _ => None,
+        };
+        let labels = group_labels(parsed, family, metric_type);
+        let starts = self.options.start_times
+            && matches!(
+                metric_type,
+                MetricType::Counter | MetricType::Histogram | MetricType::Summary
+            );
+        if starts && suffix == "_created" {
+            let (group, _) = self.groups.of(&labels);
+            return Ok(self.hidden_part(group, Part::Created));
+        }
+        let target = match part {
+            Some(part) if self.options.custom_buckets => {
+                self.histogram_part(&labels, parsed, part)?
+            }
+            _ => self.column(parsed)?,
+        };
+        if starts && target < HIDDEN {
+            let (group, _) = self.groups.of(&labels);
+            self.groups.add_member(group, ColumnId(target));
+        }
+        Ok(target)
+    }
+
+    /// Returns the target of a line that is part of a classic histogram to be converted.
+    fn histogram_part(
+        &mut self,
+        labels: &LabelSet,
+        parsed: &LabelSet,
+        part: Part,
+    ) -> Result<u32, String> {
+        let (group, _) = self.groups.of(labels);
+        let unmade = [Part::Count, Part::Sum]
+            .iter()
+            .all(|part| self.groups.target(group, *part).is_none());
+        if unmade && self.groups.has_no_buckets(group) {
+            let target = self.column(labels)?;
+            let column = (target < HIDDEN).then_some(ColumnId(target));
+            self.groups.set_histogram(group, column);
+        }
+        if !self.options.classic_histograms {
+            return Ok(self.hidden_part(group, part));
+        }
+        let target = self.column(parsed)?;
+        if target >= HIDDEN {
+            return Ok(self.hidden_part(group, part));
+        }
+        if self.groups.target(group, part).is_none() {
+            self.groups.set_target(group, part, target);
+        }
+        Ok(target)
+    }
+
+    fn hidden_part(&mut self, group: GroupId, part: Part) -> u32 {
+        if let Some(known) = self.groups.target(group, part) {
+            return known;
+        }
+        let target = self.cells.hide();
+        self.groups.set_target(group, part, target);
+        target
+    }
+
+    /// Returns the column of a series after resolving, appending one when it is new.
+    pub(crate) fn column(&mut self, parsed: &LabelSet) -> Result<u32, String> {
+        let Some(local) = self.resolver.resolve(parsed, self.schema.common())? else {
+            return Ok(SKIP);
+        };
+        let hash = local.hash().low();
+        let columns = self
+            .columns
+            .get_or_insert_with(|| column_table(self.schema));
+        let same = |at: &u32| *set_of(self.schema, &self.appended, *at) == local;
+        if let Some(found) = columns.find(hash, same) {
+            return Ok(*found);
+        }
+        let limit = self.options.sample_limit;
+        if limit > 0 && self.appended.len() >= limit {
+            return Ok(OVER);
+        }
+        let family =
+            self.families
+                .family_of(parsed.metric_name(), self.schema, &mut self.taken.edit);
+        let edit = self.taken.edit.get_or_insert_with(|| self.schema.edit());
+        let column = edit.push(&local, family);
+        self.appended.push(local);
+        let rehash = |at: &u32| set_of(self.schema, &self.appended, *at).hash().low();
+        columns.insert_unique(hash, column.0, rehash);
+        self.cells.grow(column.index() + 1);
+        self.stats.added += 1;
+        Ok(column.0)
+    }
+
+    /// Ends the walk: makes what the groups' lines become and compares with the limits.
+    ///
+    /// # Errors
+    /// Fails when a limit is exceeded.
+    pub(crate) fn finish(&mut self) -> Result<(), ParseErrorKind> {
+        if !self.groups.is_empty() {
+            let made = self.groups.make(self.cells, &self.options);
+            for (column, histogram) in made.histograms {
+                self.histogram(column.0, histogram);
+            }
+            self.taken.starts.extend(made.starts);
+            self.stats.converted = made.converted;
+            self.taken.too_many_buckets |= made.too_many_buckets;
+        }
+        self.count();
+        // Of one series they come in order of time.
+        self.taken
+            .exemplars
+            .sort_by_key(|(column, exemplar)| (*column, exemplar.time_ms));
+        let limit = self.options.sample_limit;
+        let kept = self.stats.kept() - self.stats.repeated;
+        if limit > 0 && kept > limit {
+            return Err(ParseErrorKind::SampleLimit);
+        }
+        if self.taken.too_many_buckets {
+            return Err(ParseErrorKind::BucketLimit);
+        }
+        Ok(())
+    }
+
+    /// Completes the counts, of a whole body or of what came before an error.
+    pub(crate) fn count(&mut self) {
+        let counts = self.cells.counts;
+        self.stats.dropped = counts.skipped;
+        self.stats.repeated = counts.repeated;
+        self.stats.consumed = counts.consumed;
+    }
+}
+
+/// Returns the labels with `le` and `quantile` spelled as every format spells them.
+fn normalized(parsed: &LabelSet, metric_type: MetricType) -> LabelSet {
+    let name = match metric_type {
+        MetricType::Histogram => "le",
+        MetricType::Summary => "quantile",
+        _ => return parsed.clone(),
+    };
+    match parsed.get(name).and_then(number::canonical_bound) {
+        Some(canonical) => parsed.with(name, &canonical),
+        None => parsed.clone(),
+    }
+}
+
+/// Returns the labels that all series of a group have in common, its family's name among them.
+fn group_labels(parsed: &LabelSet, family: &str, metric_type: MetricType) -> LabelSet {
+    let mut labels = parsed.to_builder();
+    labels.set(METRIC_NAME, family);
+    match metric_type {
+        MetricType::Histogram => labels.remove("le"),
+        MetricType::Summary => labels.remove("quantile"),
+        _ => &mut labels,
+    };
+    labels.finish()
+}
+
+/// Returns the local set of a column, of the schema or appended in this walk.
+fn set_of<'a>(schema: &'a Schema, appended: &'a [LabelSet], at: u32) -> &'a LabelSet {
+    match (at as usize).checked_sub(schema.len()) {
+        None => &schema.column(ColumnId(at)).set,
+        Some(at) => &appended[at],
+    }
+}
+
+fn column_table(schema: &Schema) -> HashTable<u32> {
+    let mut columns = HashTable::with_capacity(schema.len());
+    for (id, column) in schema.columns() {
+        if !schema.is_retired(id) {
+            let rehash = |at: &u32| schema.column(ColumnId(*at)).set.hash().low();
+            columns.insert_unique(column.set.hash().low(), id.0, rehash);
+        }
+    }
+    columns
+}

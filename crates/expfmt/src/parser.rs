@@ -1,0 +1,401 @@
+//! One origin's parser: bodies in, frames out.
+//!
+//! The first body is taken apart piece by piece; its series become columns of a schema and its order becomes a hint.
+//! Later bodies run along the hint, comparing bytes and reading values. A piece that is not the expected one is
+//! looked up by the hash of its bytes, then, if need be, taken apart; behind it the run goes on. Formats may change
+//! from body to body: the columns stay.
+//!
+//! **Invariant:** a body with an error changes nothing but counters: schema, hint and last frame stay as they were.
+
+use crate::{
+    cells::Cells,
+    error::ParseError,
+    exemplars::ExemplarCache,
+    format::Format,
+    groups::Groups,
+    intake::{Intake, Taken},
+    proto::{self, MessageMemory},
+    resolve::Resolver,
+    round::{MoreSample, ParseOptions, Round, RoundStats},
+    text::{self, Dialect, LineMemory},
+};
+use hashbrown::HashTable;
+use narthex_model::{ColumnId, Family, Frame, LabelSet, Schema, bits::BitSet, cell};
+
+/// Columns absent for this many rounds count as dead.
+const DEAD_ROUNDS: u8 = 20;
+/// A schema is started anew when dead columns outnumber the live ones and are at least this many.
+const DEAD_COLUMNS: usize = 64;
+
+/// Parses the bodies of one origin.
+#[derive(Debug)]
+pub struct Parser {
+    options: ParseOptions,
+    schema: Schema,
+    frame: Frame,
+    lines: LineMemory,
+    messages: MessageMemory,
+    /// Columns by local set, while bodies have series to look up.
+    columns: Option<HashTable<u32>>,
+    cells: Cells,
+    groups: Groups,
+    exemplars: ExemplarCache,
+    more: Vec<MoreSample>,
+    stats: RoundStats,
+    absent_rounds: Vec<u8>,
+    /// Rounds in which most hidden cells stayed empty.
+    sparse_rounds: u8,
+    /// Columns of the last successful round.
+    came: BitSet,
+    /// Columns that end when they do not come again.
+    reported: BitSet,
+    /// Columns at the front that belong to the caller.
+    reserved: usize,
+}
+
+impl Parser {
+    /// Returns a parser for an origin whose series all carry `common`.
+    #[must_use]
+    pub fn new(common: LabelSet, options: ParseOptions) -> Self {
+        Self::with_reserved(common, options, &[])
+    }
+
+    /// Returns a parser whose first columns belong to the caller, who sets them in every round's frame.
+    #[must_use]
+    pub fn with_reserved(
+        common: LabelSet,
+        options: ParseOptions,
+        reserved: &[(LabelSet, Family)],
+    ) -> Self {
+        let mut edit = Schema::new(common).edit();
+        for (set, family) in reserved {
+            let family = edit.family(family.clone());
+            edit.push(set, family);
+        }
+        let schema = edit.finish();
+        Self {
+            options,
+            frame: Frame::new(schema.clone(), 0),
+            schema,
+            lines: LineMemory::default(),
+            messages: MessageMemory::default(),
+            columns: None,
+            cells: Cells::default(),
+            groups: Groups::default(),
+            exemplars: ExemplarCache::default(),
+            more: Vec::new(),
+            stats: RoundStats::default(),
+            absent_rounds: Vec::new(),
+            sparse_rounds: 0,
+            came: BitSet::default(),
+            reported: BitSet::default(),
+            reserved: reserved.len(),
+        }
+    }
+
+    /// Returns the schema of everything seen so far.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Returns the frame of the last round.
+    pub fn frame_mut(&mut self) -> &mut Frame {
+        &mut self.frame
+    }
+
+    /// Returns the last round's further samples of series the frame has already.
+    #[must_use]
+    pub fn more(&self) -> &[MoreSample] {
+        &self.more
+    }
+
+    /// Returns the counts of the last body; of one that failed, up to the error.
+    #[must_use]
+    pub fn stats(&self) -> RoundStats {
+        self.stats
+    }
+
+    /// Returns the bytes this parser holds on the heap, without schema and frame.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.lines.heap_bytes()
+            + self.messages.heap_bytes()
+            + self.cells.values.capacity() * 8
+            + self.absent_rounds.capacity()
+    }
+
+    /// Forgets how series are resolved: every series of the next body is asked for anew.
+    ///
+    /// Series that resolve to the same labels keep their columns.
+    pub fn forget(&mut self) {
+        self.lines.clear();
+        self.messages.clear();
+        self.groups.clear();
+        self.exemplars.clear();
+        self.columns = None;
+        self.cells.hidden.clear();
+        self.cells.hidden_present.resize(0);
+    }
+
+    /// Changes how bodies are parsed from the next one on; forgets how series are resolved when that depends on it.
+    pub fn set_options(&mut self, options: ParseOptions) {
+        let shapes = |options: &ParseOptions| {
+            (
+                options.native_histograms,
+                options.classic_histograms,
+                options.custom_buckets,
+                options.start_times,
+            )
+        };
+        if shapes(&options) != shapes(&self.options) {
+            self.forget();
+        }
+        self.options = options;
+    }
+
+    /// Parses a body sampled at `time_ms`.
+    ///
+    /// # Errors
+    /// Fails with the position of the first offending byte; nothing of the body is kept then.
+    pub fn parse(
+        &mut self,
+        format: Format,
+        body: &[u8],
+        time_ms: i64,
+        resolver: &mut dyn Resolver,
+    ) -> Result<Round<'_>, ParseError> {
+        self.more.clear();
+        let mut intake = Intake::new(
+            self.options,
+            &self.schema,
+            resolver,
+            &mut self.columns,
+            &mut self.cells,
+            &mut self.groups,
+            &mut self.exemplars,
+        );
+        let walked = match format {
+            Format::Protobuf => {
+                proto::walk(&mut self.messages, body, &mut intake).map(Walked::Messages)
+            }
+            Format::Text | Format::OpenMetrics => {
+                self.lines.speak(match format {
+                    Format::OpenMetrics => Dialect::OpenMetrics,
+                    _ => Dialect::Text,
+                });
+                text::walk(&mut self.lines, body, &mut intake).map(Walked::Lines)
+            }
+        };
+        let outcome = walked.and_then(|walked| {
+            let limits = intake.finish();
+            limits.map_err(|kind| ParseError::at(body, body.len(), kind))?;
+            Ok(walked)
+        });
+        intake.count();
+        let (taken, families_changed) =
+            (std::mem::take(&mut intake.taken), intake.families.changed);
+        self.stats = intake.stats;
+        let walked = match outcome {
+            Ok(walked) => walked,
+            Err(error) => {
+                self.undo();
+                return Err(error);
+            }
+        };
+        self.take(time_ms, taken);
+        match walked {
+            Walked::Lines(walked) => {
+                self.lines
+                    .remember(body, self.stats, families_changed, walked)?;
+            }
+            Walked::Messages(walked) => self.messages.remember(walked),
+        }
+        if self.lines.is_calm() || self.messages.is_calm() {
+            self.columns = None;
+        }
+        self.age();
+        Ok(Round {
+            frame: &mut self.frame,
+            more: &self.more,
+            stats: self.stats,
+        })
+    }
+
+    /// Drops what a failed walk left behind.
+    fn undo(&mut self) {
+        // The table may name columns that were to be appended.
+        self.columns = None;
+        if self.groups.changed {
+            self.forget();
+        }
+    }
+
+    /// Moves what a successful walk collected into schema and frame.
+    fn take(&mut self, time_ms: i64, taken: Taken) {
+        if let Some(edit) = taken.edit {
+            self.schema = edit.finish();
+        }
+        self.more = taken.more;
+        self.frame.restart(&self.schema, time_ms);
+        let (values, present) = self.frame.cells_mut();
+        values.copy_from_slice(&self.cells.values);
+        present.clone_from(&self.cells.present);
+        for (column, histogram) in taken.histograms {
+            self.frame.set_histogram(column, histogram);
+        }
+        self.stats.appeared = self
+            .cells
+            .present
+            .iter()
+            .filter(|at| !self.came.contains(*at))
+            .count();
+        self.came.clone_from(&self.cells.present);
+        self.end_absent_series();
+        for (column, time_ms) in taken.times_ms {
+            self.frame.set_time(column, time_ms);
+            if !self.options.track_timestamps_staleness {
+                self.reported.remove(column.index());
+            }
+        }
+        for (column, exemplar) in taken.exemplars {
+            self.frame.push_exemplar(column, exemplar);
+        }
+        for (column, time_ms) in taken.starts {
+            self.frame.set_start_time(column, time_ms);
+        }
+    }
+
+    /// Returns the frame of a round without a body: every series of the round before ends.
+    pub fn no_body(&mut self, time_ms: i64) -> &mut Frame {
+        self.more.clear();
+        self.frame.restart(&self.schema, time_ms);
+        self.cells.restart(self.schema.len());
+        self.end_absent_series();
+        &mut self.frame
+    }
+
+    /// Marks what the last round reported and this one does not.
+    fn end_absent_series(&mut self) {
+        for at in self.reported.iter() {
+            if !self.cells.present.contains(at) {
+                self.frame.mark_stale(column_id(at));
+            }
+        }
+        self.reported.clone_from(&self.cells.present);
+    }
+
+    /// Counts absent rounds; starts a new schema without the dead columns when they prevail.
+    fn age(&mut self) {
+        let hidden = self.cells.hidden.len();
+        let sparse = hidden >= DEAD_COLUMNS && self.cells.hidden_present.count() * 2 < hidden;
+        self.sparse_rounds = if sparse { self.sparse_rounds + 1 } else { 0 };
+        if self.sparse_rounds >= DEAD_ROUNDS {
+            self.sparse_rounds = 0;
+            self.forget();
+        }
+        self.absent_rounds.resize(self.schema.len(), 0);
+        if self.cells.present.count() == self.schema.len() - self.reserved {
+            if self.absent_rounds.iter().any(|rounds| *rounds > 0) {
+                self.absent_rounds.fill(0);
+            }
+            return;
+        }
+        let mut dead = 0;
+        for (at, rounds) in self.absent_rounds.iter_mut().enumerate() {
+            *rounds = if self.cells.present.contains(at) || at < self.reserved {
+                0
+            } else {
+                rounds.saturating_add(1)
+            };
+            dead += usize::from(*rounds >= DEAD_ROUNDS);
+        }
+        if dead >= DEAD_COLUMNS && dead * 2 > self.schema.len() {
+            self.start_over();
+        }
+    }
+
+    /// Moves the live columns to a new lineage; the next body is learned afresh.
+    fn start_over(&mut self) {
+        let mut edit = Schema::new(self.schema.common().clone()).edit();
+        let mut moved: Vec<Option<ColumnId>> = vec![None; self.schema.len()];
+        for (id, column) in self.schema.columns() {
+            if self.absent_rounds[id.index()] < DEAD_ROUNDS {
+                let family = edit.family(self.schema.family(id).clone());
+                moved[id.index()] = Some(edit.push(&column.set, family));
+            }
+        }
+        let schema = edit.finish();
+        let pairs: Vec<(ColumnId, ColumnId)> = (0..moved.len())
+            .filter_map(|at| Some((column_id(at), moved[at]?)))
+            .collect();
+        self.frame = moved_frame(&self.frame, &schema, &pairs);
+        let kept = |bits: &BitSet| {
+            let mut kept = BitSet::new(schema.len());
+            for (old, new) in pairs.iter().filter(|(old, _)| bits.contains(old.index())) {
+                debug_assert!(new.0 <= old.0, "columns only move to the front");
+                kept.insert(new.index());
+            }
+            kept
+        };
+        self.came = kept(&self.came);
+        self.reported = kept(&self.reported);
+        self.absent_rounds = pairs
+            .iter()
+            .map(|(old, _)| self.absent_rounds[old.index()])
+            .collect();
+        for sample in &mut self.more {
+            let column = moved[sample.column.index()];
+            sample.column = column.expect("a column with a sample is not dead");
+        }
+        self.schema = schema;
+        self.forget();
+    }
+}
+
+/// What a successful walk found out about the body's order.
+enum Walked {
+    Lines(text::Walked),
+    Messages(proto::Walked),
+}
+
+/// Returns the round of `frame` in a schema to whose columns those of `pairs` moved.
+fn moved_frame(frame: &Frame, schema: &Schema, pairs: &[(ColumnId, ColumnId)]) -> Frame {
+    let mut moved = Frame::new(schema.clone(), frame.time_ms());
+    let to = |old: ColumnId| {
+        let at = pairs.binary_search_by_key(&old, |(old, _)| *old).ok()?;
+        Some(pairs[at].1)
+    };
+    for (old, new) in pairs {
+        if frame.present().contains(old.index()) {
+            let value = frame.values()[old.index()];
+            match cell::Cell::of(value) {
+                cell::Cell::Histogram(at) => {
+                    moved.set_histogram(*new, frame.histograms()[at as usize].clone());
+                }
+                _ => moved.set(*new, value),
+            }
+            if !frame.times_ms().is_empty() {
+                moved.set_time(*new, frame.time_of(*old));
+            }
+        }
+    }
+    for column in frame.stale().iter().filter_map(|old| to(*old)) {
+        moved.mark_stale(column);
+    }
+    for (old, exemplar) in frame.exemplars() {
+        if let Some(column) = to(*old) {
+            moved.push_exemplar(column, exemplar.clone());
+        }
+    }
+    for (old, time_ms) in frame.start_times_ms() {
+        if let Some(column) = to(*old) {
+            moved.set_start_time(column, *time_ms);
+        }
+    }
+    moved
+}
+
+fn column_id(at: usize) -> ColumnId {
+    ColumnId(u32::try_from(at).expect("a schema has fewer than 2^32 slots"))
+}

@@ -1,0 +1,498 @@
+//! One walk over one body of messages.
+//!
+//! **Invariant:** nothing of the memory but its look-up tables changes during a walk; a new order is built beside it,
+//! from the first thing on that was not expected.
+
+use super::{
+    memory::{Index, MessageMemory, Order, Shape},
+    message::{Kind, Message, Point, contradiction, read_exemplar, read_labels, reset_hint},
+    wire::Reader,
+};
+use crate::{
+    buckets::{self, Classic, Refusal},
+    cells::HIDDEN,
+    error::{ParseError, ParseErrorKind},
+    families::About,
+    hash::hash,
+    intake::Intake,
+    number,
+};
+use narthex_model::{ColumnId, Histogram, LabelSet, LabelSetBuilder, METRIC_NAME, cell};
+
+/// Metrics of a family that are looked at when the expected one did not come: others may be absent.
+const LOOK_AHEAD: usize = 4;
+
+/// What a walk found out about the body's order.
+#[derive(Debug, Default)]
+pub(crate) struct Walked {
+    /// The order of this body, if it differs from the expected one by more than absences.
+    pub(super) order: Option<Order>,
+    /// Metrics in the body.
+    pub(super) metrics: usize,
+}
+
+/// Walks a body from its first byte to its last.
+///
+/// # Errors
+/// Fails with the offset of the first offending byte.
+pub(crate) fn walk(
+    memory: &mut MessageMemory,
+    body: &[u8],
+    intake: &mut Intake<'_>,
+) -> Result<Walked, ParseError> {
+    let first = memory.order.entries.is_empty();
+    let mut pass = Pass {
+        body,
+        order: &memory.order,
+        index: &mut memory.index,
+        intake,
+        building: first.then(Order::default),
+        message: Message::default(),
+        bounds: Vec::new(),
+        targets: Vec::new(),
+        next_family: 0,
+        next_entry: 0,
+        metrics: 0,
+    };
+    let mut reader = Reader::new(body);
+    while !reader.is_empty() {
+        let family = reader.message()?;
+        pass.family(family)?;
+    }
+    Ok(Walked {
+        order: pass.building,
+        metrics: pass.metrics,
+    })
+}
+
+struct Pass<'a, 'b, 'i> {
+    body: &'b [u8],
+    order: &'a Order,
+    index: &'a mut Option<Index>,
+    intake: &'a mut Intake<'i>,
+    building: Option<Order>,
+    message: Message,
+    /// Bits of the message's quantiles or bucket bounds.
+    bounds: Vec<u64>,
+    /// Targets of the message's samples.
+    targets: Vec<u32>,
+    next_family: usize,
+    next_entry: usize,
+    metrics: usize,
+}
+
+/// The family whose metrics are being read.
+struct Current {
+    kind: Kind,
+    /// Hash of its name.
+    name: u64,
+    /// Entries that may come, in the known order.
+    entries_end: usize,
+}
+
+impl<'b> Pass<'_, 'b, '_> {
+    fn family(&mut self, reader: Reader<'b>) -> Result<(), ParseError> {
+        let current = match self.known_family(reader) {
+            Some(at) => {
+                let family = &self.order.families[at];
+                self.next_family = at + 1;
+                self.next_entry = family.entries.start as usize;
+                if let Some(building) = &mut self.building {
+                    building.push_family(self.order.head(family), family.name_hash(), family.kind);
+                }
+                Current {
+                    kind: family.kind,
+                    name: family.name_hash(),
+                    entries_end: family.entries.end as usize,
+                }
+            }
+            None => self.new_family(reader)?,
+        };
+        let mut fields = reader;
+        let mut unit = None;
+        while let Some((number, value)) = fields.field()? {
+            match number {
+                4 => self.metric(value.message(), reader, &current)?,
+                5 => unit = Some(value.message()),
+                _ => {}
+            }
+        }
+        // The unit stands behind the metrics; it is compared with what is known.
+        if let Some(unit) = unit {
+            let name = name_of(reader)?;
+            self.intake.unit(name, unit.text()?);
+        }
+        Ok(())
+    }
+
+    /// Returns the family whose head stands at the beginning of a message: the expected one, or one looked up.
+    fn known_family(&mut self, reader: Reader<'b>) -> Option<usize> {
+        let rest = reader.rest();
+        let begins = |at: usize| {
+            let family = self.order.families.get(at)?;
+            let behind = rest.strip_prefix(self.order.head(family))?;
+            matches!(behind.first(), None | Some(0x22)).then_some(at)
+        };
+        if let Some(at) = begins(self.next_family) {
+            return Some(at);
+        }
+        if self.order.families.is_empty() {
+            return None;
+        }
+        let head = head_of(reader)?;
+        let index = self.index.get_or_insert_with(|| Index::of(self.order));
+        let at = *index.families.get(&hash(head))? as usize;
+        begins(at)?;
+        self.build();
+        Some(at)
+    }
+
+    /// Takes a family apart that is not known, or not with this head.
+    fn new_family(&mut self, reader: Reader<'b>) -> Result<Current, ParseError> {
+        let (mut name, mut help, mut kind, mut metrics) = ("", "", Kind::default(), 0);
+        let mut fields = reader;
+        while let Some((number, value)) = fields.field()? {
+            match number {
+                1 => name = value.message().text()?,
+                2 => help = value.message().text()?,
+                3 => {
+                    kind = Kind::from_number(value.integer())
+                        .ok_or_else(|| reader.error("an unknown metric type"))?;
+                }
+                4 => metrics += 1,
+                _ => {}
+            }
+        }
+        let name_hash = hash(name.as_bytes());
+        let nothing = Current {
+            kind,
+            name: name_hash,
+            entries_end: 0,
+        };
+        self.next_entry = 0;
+        if metrics == 0 {
+            return Ok(nothing);
+        }
+        if name.is_empty() {
+            return Err(reader.error("a metric family without a name"));
+        }
+        self.intake.about(name, About::Type(kind.metric_type()));
+        self.intake.about(name, About::Help(help.to_owned()));
+        self.build();
+        if let (Some(building), Some(head)) = (&mut self.building, head_of(reader)) {
+            building.push_family(head, name_hash, kind);
+        }
+        Ok(nothing)
+    }
+
+    /// Starts to build this body's order: what came so far was expected.
+    fn build(&mut self) {
+        if self.building.is_none() {
+            self.building = Some(self.order.prefix(self.next_family, self.next_entry));
+        }
+    }
+
+    fn metric(
+        &mut self,
+        reader: Reader<'b>,
+        family: Reader<'b>,
+        current: &Current,
+    ) -> Result<(), ParseError> {
+        self.metrics += 1;
+        let kind = current.kind;
+        self.message.read(reader, kind)?;
+        let native = kind.is_histogram()
+            && self.intake.options.native_histograms
+            && self.message.is_native();
+        self.bounds.clear();
+        let bounds = self
+            .message
+            .points
+            .iter()
+            .map(|point| point.bound.to_bits());
+        self.bounds.extend(bounds);
+        let shape = Shape {
+            labels: &self.body[self.message.labels.clone()],
+            native,
+            bounds: &self.bounds,
+        };
+        let expected = (self.next_entry..current.entries_end)
+            .take(LOOK_AHEAD)
+            .find(|at| self.order.fits(&self.order.entries[*at], shape));
+        let mut known = expected.filter(|_| !self.message.scattered);
+        let mut found = false;
+        if known.is_none() && !self.order.entries.is_empty() && !self.message.scattered {
+            let index = self.index.get_or_insert_with(|| Index::of(self.order));
+            known = index
+                .metric(current.name, shape.labels)
+                .filter(|at| self.order.fits(&self.order.entries[*at], shape));
+            found = known.is_some();
+        }
+        match known {
+            Some(at) => {
+                if found {
+                    self.build();
+                }
+                self.targets.clear();
+                let entry = &self.order.entries[at];
+                self.targets.extend_from_slice(self.order.targets(entry));
+                if !found || at >= self.next_entry && at < current.entries_end {
+                    self.next_entry = at + 1;
+                }
+            }
+            None => {
+                self.build();
+                self.resolve(reader, family, kind, native)?;
+            }
+        }
+        if let (Some(building), false) = (&mut self.building, self.message.scattered) {
+            let shape = Shape {
+                labels: &self.body[self.message.labels.clone()],
+                native,
+                bounds: &self.bounds,
+            };
+            building.push_entry(shape, &self.targets);
+        }
+        let lines = self.put(reader, family, kind, native)?;
+        match (known, found) {
+            (Some(_), false) => self.intake.stats.expected += lines,
+            (Some(_), true) => self.intake.stats.found += lines,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Finds out where the samples of a metric go that is not known with this shape.
+    fn resolve(
+        &mut self,
+        reader: Reader<'b>,
+        family: Reader<'b>,
+        kind: Kind,
+        native: bool,
+    ) -> Result<(), ParseError> {
+        let name = name_of(family)?;
+        let base = LabelSet::from_labels(read_labels(reader)?).to_builder();
+        let named = |suffix: &str, bound: Option<(&str, f64)>| -> LabelSet {
+            let mut labels: LabelSetBuilder = base.clone();
+            if let Some((label, bound)) = bound {
+                labels.set(label, &number::openmetrics(bound));
+            }
+            labels.set(METRIC_NAME, &format!("{name}{suffix}"));
+            labels.finish()
+        };
+        let mut series = Vec::new();
+        let options = self.intake.options;
+        let converted = kind == Kind::Histogram || kind == Kind::GaugeHistogram;
+        let converted = converted && !native && options.custom_buckets;
+        if !kind.is_histogram() && kind != Kind::Summary || native || converted {
+            series.push(named("", None));
+        }
+        let classic = kind.is_histogram()
+            && (!(native || converted)
+                || options.classic_histograms && (converted || !self.message.points.is_empty()));
+        if kind == Kind::Summary || classic {
+            series.push(named("_count", None));
+            series.push(named("_sum", None));
+        }
+        let bounds = self.message.points.iter().map(|point| point.bound);
+        if kind == Kind::Summary {
+            series.extend(bounds.map(|bound| named("", Some(("quantile", bound)))));
+        } else if classic {
+            let open = self.message.lacks_infinity();
+            let bounds = bounds.chain(open.then_some(f64::INFINITY));
+            series.extend(bounds.map(|bound| named("_bucket", Some(("le", bound)))));
+        }
+        self.targets.clear();
+        for labels in series {
+            let target = self.intake.column(&labels).map_err(|reason| {
+                ParseError::at(self.body, reader.at, ParseErrorKind::Refused { reason })
+            })?;
+            self.targets.push(target);
+        }
+        Ok(())
+    }
+
+    /// Puts a metric's samples; returns how many there were.
+    fn put(
+        &mut self,
+        reader: Reader<'b>,
+        family: Reader<'b>,
+        kind: Kind,
+        native: bool,
+    ) -> Result<usize, ParseError> {
+        let targets = std::mem::take(&mut self.targets);
+        self.intake.stats.lines += targets.len();
+        let time_ms = (self.message.time_ms != 0).then_some(self.message.time_ms);
+        let converted = kind.is_histogram() && !native && self.intake.options.custom_buckets;
+        match targets.split_first() {
+            Some((target, classic)) if native || converted => {
+                self.put_native(*target, reader, family, kind, native)?;
+                self.put_points(classic, kind, time_ms)?;
+            }
+            Some((target, [])) if !kind.is_histogram() && kind != Kind::Summary => {
+                put_value(self.intake, *target, self.message.value, time_ms);
+                if let Some(span) = self.message.exemplar.clone() {
+                    exemplar(self.intake, self.body, *target, span)?;
+                }
+            }
+            _ => self.put_points(&targets, kind, time_ms)?,
+        }
+        if let (Some(start_ms), true) = (self.message.start_ms, self.intake.options.start_times) {
+            for target in targets.iter().filter(|target| **target < HIDDEN) {
+                if self.intake.cells.get(*target).is_some() {
+                    self.intake.taken.starts.push((ColumnId(*target), start_ms));
+                }
+            }
+        }
+        let lines = targets.len();
+        self.targets = targets;
+        Ok(lines)
+    }
+
+    /// Puts a native histogram, or a classic one as such.
+    fn put_native(
+        &mut self,
+        target: u32,
+        reader: Reader<'b>,
+        family: Reader<'b>,
+        kind: Kind,
+        native: bool,
+    ) -> Result<(), ParseError> {
+        let made = if native {
+            self.message.native(kind)
+        } else {
+            self.message.converted(kind)
+        };
+        let options = &self.intake.options;
+        let limits = (options.bucket_limit, options.max_histogram_schema);
+        match made.map(|made| buckets::checked(made, limits.0, limits.1)) {
+            Ok(Ok(histogram)) => {
+                let time_ms = (self.message.time_ms != 0).then_some(self.message.time_ms);
+                put_histogram(self.intake, target, histogram, time_ms);
+            }
+            Ok(Err(Refusal::TooManyBuckets)) => self.intake.taken.too_many_buckets = true,
+            Ok(Err(Refusal::Inconsistent(what))) | Err(what) => {
+                return Err(contradiction(self.body, reader.at, name_of(family)?, what));
+            }
+        }
+        self.exemplars_of_histogram(target)
+    }
+
+    /// Puts count, sum and points of a summary or a classic histogram.
+    fn put_points(
+        &mut self,
+        targets: &[u32],
+        kind: Kind,
+        time_ms: Option<i64>,
+    ) -> Result<(), ParseError> {
+        let [count, sum, points @ ..] = targets else {
+            return Ok(());
+        };
+        let message = &self.message;
+        put_value(self.intake, *count, message.count, time_ms);
+        put_value(self.intake, *sum, message.sum, time_ms);
+        for (target, point) in points.iter().zip(&message.points) {
+            put_value(self.intake, *target, point.value, time_ms);
+            if let (Some(span), true) = (point.exemplar.clone(), kind.is_histogram()) {
+                exemplar(self.intake, self.body, *target, span)?;
+            }
+        }
+        if let Some(target) = points.get(message.points.len()) {
+            put_value(self.intake, *target, message.count, time_ms);
+        }
+        Ok(())
+    }
+
+    /// Attaches a native histogram's exemplars: its own, or else those of its classic buckets.
+    fn exemplars_of_histogram(&mut self, target: u32) -> Result<(), ParseError> {
+        let own = &self.message.exemplars;
+        let of_buckets = self
+            .message
+            .points
+            .iter()
+            .filter_map(|point| point.exemplar.as_ref());
+        let spans: Vec<_> = if own.is_empty() {
+            of_buckets.cloned().collect()
+        } else {
+            own.clone()
+        };
+        for (slot, span) in (0u16..).zip(spans) {
+            let bytes = &self.body[span.clone()];
+            let read = || read_exemplar(self.body, span.clone());
+            self.intake.timed_exemplar(target, slot, bytes, read)?;
+        }
+        Ok(())
+    }
+}
+
+fn put_value(intake: &mut Intake<'_>, target: u32, value: f64, time_ms: Option<i64>) {
+    // A staleness marker on the wire is no sample: the series ends by not coming.
+    if !cell::is_stale(value) {
+        let value = if value.is_nan() { cell::NAN } else { value };
+        intake.put_at(target, value, time_ms);
+    }
+}
+
+fn put_histogram(intake: &mut Intake<'_>, target: u32, histogram: Histogram, time_ms: Option<i64>) {
+    let fresh = intake.histogram(target, histogram);
+    if fresh {
+        intake.at(target, 0.0, true, time_ms);
+    }
+}
+
+fn exemplar(
+    intake: &mut Intake<'_>,
+    body: &[u8],
+    target: u32,
+    span: std::ops::Range<usize>,
+) -> Result<(), ParseError> {
+    let bytes = &body[span.clone()];
+    intake.exemplar(target, bytes, || read_exemplar(body, span.clone()))
+}
+
+impl Message {
+    /// Reports whether the bucket that holds everything is left out.
+    fn lacks_infinity(&self) -> bool {
+        let last = self.points.last();
+        last.is_none_or(|point| point.bound != f64::INFINITY)
+    }
+
+    /// Returns the native histogram with custom buckets that the classic buckets make.
+    fn converted(&self, kind: Kind) -> Result<Histogram, String> {
+        let classic = Classic {
+            count: Some(self.count),
+            sum: self.sum,
+            buckets: self
+                .points
+                .iter()
+                .map(|Point { bound, value, .. }| (*bound, *value))
+                .collect(),
+        };
+        let mut histogram = classic.convert()?;
+        histogram.reset_hint = reset_hint(kind);
+        Ok(histogram)
+    }
+}
+
+/// Returns everything of a family before its first metric.
+fn head_of<'b>(family: Reader<'b>) -> Option<&'b [u8]> {
+    let mut fields = family;
+    loop {
+        let len = fields.at - family.at;
+        match fields.field() {
+            Ok(Some((4, _))) | Ok(None) => return family.rest().get(..len),
+            Ok(Some(_)) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+fn name_of<'b>(family: Reader<'b>) -> Result<&'b str, ParseError> {
+    let mut fields = family;
+    while let Some((number, value)) = fields.field()? {
+        if number == 1 {
+            return value.message().text();
+        }
+    }
+    Ok("")
+}

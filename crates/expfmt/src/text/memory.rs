@@ -1,0 +1,107 @@
+//! What is remembered of an origin's lines.
+//!
+//! **Invariant:** everything here is a hint: without it a body gives the same, only slower.
+
+use super::{
+    Dialect,
+    hint::{Hint, Learner},
+    lex::{Cursor, Memo},
+    pass::{Walked, skip_other},
+    tables::Tables,
+};
+use crate::{error::ParseError, hash::hash, round::RoundStats};
+
+/// Tables for unexpected lines are dropped after this many rounds without any.
+const CALM_ROUNDS: u8 = 8;
+
+/// The expected order of an origin's lines, and what finds lines out of order.
+#[derive(Debug, Default)]
+pub(crate) struct LineMemory {
+    pub(super) dialect: Dialect,
+    pub(super) hint: Hint,
+    pub(super) tables: Option<Tables>,
+    calm_rounds: u8,
+}
+
+impl LineMemory {
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Forgets lines that were learned in another dialect.
+    pub(crate) fn speak(&mut self, dialect: Dialect) {
+        if self.dialect != dialect {
+            self.clear();
+            self.dialect = dialect;
+        }
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.hint.heap_bytes()
+    }
+
+    /// Reports whether no line was unexpected for so long that look-up tables are not worth their memory.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm_rounds >= CALM_ROUNDS
+    }
+
+    /// Decides whether this body's order becomes the hint, and whether the tables are still worth their memory.
+    pub(crate) fn remember(
+        &mut self,
+        body: &[u8],
+        stats: RoundStats,
+        families_changed: bool,
+        walked: Walked,
+    ) -> Result<(), ParseError> {
+        let unexpected = stats.lines - stats.expected;
+        let relearn = families_changed || stats.added > 0 || unexpected * 10 > stats.lines;
+        if let Some(hint) = walked.learned {
+            self.hint = hint;
+            self.tables = None;
+        } else if relearn {
+            self.learn(body, walked.unknown)?;
+        }
+        self.calm_rounds = if unexpected > 0 {
+            0
+        } else {
+            self.calm_rounds.saturating_add(1)
+        };
+        if self.is_calm() {
+            self.tables = None;
+        }
+        Ok(())
+    }
+
+    /// Takes the body's order as the next hint; `unknown` are the lines of this body the tables do not know.
+    fn learn(&mut self, body: &[u8], mut unknown: Vec<(u64, u32)>) -> Result<(), ParseError> {
+        unknown.sort_unstable();
+        let tables = self.tables.take().unwrap_or_else(|| Tables::of(&self.hint));
+        let mut learner = Learner::with_capacity(self.hint.len());
+        let mut memo = Memo::default();
+        let mut cursor = Cursor::new(body, 0, self.dialect);
+        while let Some(byte) = cursor.peek() {
+            if skip_other(&mut cursor, byte)?.is_some() {
+                continue;
+            }
+            let start = cursor.at;
+            let (target, value_at) = match tables.look_up(body, start) {
+                Some((place, value_at)) => (Some(self.hint.target_before(place)), value_at),
+                None => {
+                    cursor.series(&mut memo)?;
+                    cursor.skip_to_value();
+                    let hash = hash(&body[start..cursor.at]);
+                    let at = unknown.binary_search_by_key(&hash, |(hash, _)| *hash).ok();
+                    (at.map(|at| unknown[at].1), cursor.at)
+                }
+            };
+            cursor.at = value_at;
+            let tail = cursor.tail()?;
+            if let Some(target) = target {
+                learner.line(body, start, value_at, tail.end, target);
+            }
+        }
+        self.hint = learner.finish(body);
+        Ok(())
+    }
+}

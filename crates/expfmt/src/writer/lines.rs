@@ -1,0 +1,301 @@
+//! Frames as lines: text 0.0.4 and OpenMetrics.
+//!
+//! **Invariant:** a column's prefix (`name{labels` with its escapes) and the ending all columns share (the common
+//! labels, `} `) are rendered when the schema is bound and copied afterwards.
+
+use super::families;
+use crate::{
+    escape::Escaping,
+    format::{Format, Negotiated},
+    number,
+};
+use narthex_client::write_number;
+use narthex_model::{
+    ColumnId, Exemplar, Family, Frame, Label, LabelSet, METRIC_NAME, MetricType, Schema, cell,
+    labels,
+};
+
+/// Renders the frames of one schema.
+#[derive(Debug)]
+pub(super) struct LineWriter {
+    style: Negotiated,
+    families: Vec<Rendered>,
+    columns: Vec<Prefix>,
+    text: Vec<u8>,
+    endings: [Vec<u8>; 2],
+}
+
+/// Comment lines of a family, and its columns.
+#[derive(Debug)]
+struct Rendered {
+    head_end: usize,
+    columns_end: usize,
+}
+
+#[derive(Debug)]
+struct Prefix {
+    column: ColumnId,
+    end: usize,
+    ending: Ending,
+}
+
+/// What follows a prefix, before the blank.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    /// The prefix is a bare name.
+    AfterName = 0,
+    /// The prefix has a brace and at least one entry.
+    AfterLabels = 1,
+}
+
+impl LineWriter {
+    pub(super) fn new(schema: &Schema, style: Negotiated) -> Self {
+        let mut writer = Self {
+            style,
+            families: Vec::new(),
+            columns: Vec::new(),
+            text: Vec::new(),
+            endings: [Vec::new(), Vec::new()],
+        };
+        for (ending, from) in writer
+            .endings
+            .iter_mut()
+            .zip([Ending::AfterName, Ending::AfterLabels])
+        {
+            write_ending(ending, schema.common(), from, style.escaping);
+        }
+        for columns in families(schema) {
+            writer.bind_family(schema, &columns);
+        }
+        writer.text.shrink_to_fit();
+        writer
+    }
+
+    fn bind_family(&mut self, schema: &Schema, columns: &[ColumnId]) {
+        let Some(first) = columns.first() else { return };
+        let set = |id: &ColumnId| &schema.column(*id).set;
+        write_head(
+            &mut self.text,
+            schema.family(*first),
+            set(first).metric_name(),
+            self.style,
+        );
+        let head_end = self.text.len();
+        let openmetrics = self.style.format == Format::OpenMetrics;
+        for id in columns {
+            let ending = write_series(&mut self.text, set(id), self.style.escaping, openmetrics);
+            self.columns.push(Prefix {
+                column: *id,
+                end: self.text.len(),
+                ending,
+            });
+        }
+        self.families.push(Rendered {
+            head_end,
+            columns_end: self.columns.len(),
+        });
+    }
+
+    pub(super) fn write(&self, frame: &Frame, out: &mut Vec<u8>) {
+        let (values, present, times_ms) = (frame.values(), frame.present(), frame.times_ms());
+        let openmetrics = self.style.format == Format::OpenMetrics;
+        let exemplars = if openmetrics { frame.exemplars() } else { &[] };
+        // Histograms take the place of floats in cells.
+        let floats_only = frame.histograms().is_empty();
+        let mut from = 0;
+        let mut columns = self.columns.iter();
+        let mut done = 0;
+        for family in &self.families {
+            let head = &self.text[from..family.head_end];
+            from = family.head_end;
+            let mut shown = false;
+            for prefix in columns.by_ref().take(family.columns_end - done) {
+                let at = prefix.column.index();
+                if present.contains(at) && (floats_only || cell::is_float(values[at])) {
+                    if !shown {
+                        out.extend_from_slice(head);
+                        shown = true;
+                    }
+                    out.extend_from_slice(&self.text[from..prefix.end]);
+                    out.extend_from_slice(&self.endings[prefix.ending as usize]);
+                    write_number(out, values[at]);
+                    if let Some(time_ms) = times_ms.get(at) {
+                        out.push(b' ');
+                        write_time(out, *time_ms, openmetrics);
+                    }
+                    if !exemplars.is_empty() {
+                        write_exemplar(out, exemplars, prefix.column, self.style.escaping);
+                    }
+                    out.push(b'\n');
+                }
+                from = prefix.end;
+            }
+            done = family.columns_end;
+        }
+    }
+}
+
+fn write_time(out: &mut Vec<u8>, time_ms: i64, openmetrics: bool) {
+    let mut buffer = itoa::Buffer::new();
+    if !openmetrics {
+        out.extend_from_slice(buffer.format(time_ms).as_bytes());
+        return;
+    }
+    if time_ms < 0 {
+        out.push(b'-');
+    }
+    let magnitude = time_ms.unsigned_abs();
+    out.extend_from_slice(buffer.format(magnitude / 1000).as_bytes());
+    out.push(b'.');
+    let ms = magnitude % 1000;
+    for digit in [ms / 100, ms / 10 % 10, ms % 10] {
+        out.extend_from_slice(buffer.format(digit).as_bytes());
+    }
+}
+
+fn write_exemplar(
+    out: &mut Vec<u8>,
+    exemplars: &[(ColumnId, Exemplar)],
+    column: ColumnId,
+    escaping: Escaping,
+) {
+    let at = exemplars.partition_point(|(other, _)| *other < column);
+    let Some((_, exemplar)) = exemplars.get(at).filter(|(other, _)| *other == column) else {
+        return;
+    };
+    out.extend_from_slice(b" # ");
+    if exemplar.labels.is_empty() {
+        out.push(b'{');
+    }
+    let mut before = Ending::AfterName;
+    for label in &exemplar.labels {
+        write_label(out, label, before, escaping);
+        before = Ending::AfterLabels;
+    }
+    out.extend_from_slice(b"} ");
+    write_number(out, exemplar.value);
+    if let Some(time_ms) = exemplar.time_ms {
+        out.push(b' ');
+        write_time(out, time_ms, true);
+    }
+}
+
+/// Writes the comment lines of a family whose first series is called `metric`.
+fn write_head(out: &mut Vec<u8>, family: &Family, metric: &str, style: Negotiated) {
+    let openmetrics = style.format == Format::OpenMetrics;
+    let name = head_name(family, metric, openmetrics);
+    let line = |out: &mut Vec<u8>, keyword: &[u8], text: &str, quotes: bool| {
+        out.extend_from_slice(keyword);
+        let name = style.escaping.name(name);
+        write_name(out, &name, labels::is_legacy_metric_name(&name));
+        out.push(b' ');
+        escape(out, text, quotes);
+        out.push(b'\n');
+    };
+    if !family.help.is_empty() {
+        line(out, b"# HELP ", &family.help, openmetrics);
+    }
+    let word = match (family.metric_type, openmetrics) {
+        // OpenMetrics knows no counter whose series has another suffix.
+        (MetricType::Counter, true) if !metric.ends_with("_total") => "unknown",
+        (MetricType::Counter | MetricType::Gauge, _)
+        | (MetricType::Histogram | MetricType::Summary, _)
+        | (_, true) => family.metric_type.as_str(),
+        (MetricType::Info | MetricType::StateSet, false) => "gauge",
+        (MetricType::Unknown | MetricType::GaugeHistogram, false) => "untyped",
+    };
+    line(out, b"# TYPE ", word, false);
+    let unit = &*family.unit;
+    let fits = name
+        .strip_suffix(unit)
+        .is_some_and(|rest| rest.ends_with('_'));
+    if openmetrics && !unit.is_empty() && fits {
+        line(out, b"# UNIT ", unit, false);
+    }
+}
+
+/// Returns the family's name as the format has it: in OpenMetrics without `_total`, in the text format with it.
+fn head_name<'a>(family: &'a Family, metric: &'a str, openmetrics: bool) -> &'a str {
+    let name = &*family.name;
+    match family.metric_type {
+        MetricType::Counter if openmetrics => name.strip_suffix("_total").unwrap_or(name),
+        MetricType::Counter if metric.strip_suffix("_total") == Some(name) => metric,
+        _ => name,
+    }
+}
+
+/// Writes `name{labels`, or the bare name of a series without local labels.
+fn write_series(
+    out: &mut Vec<u8>,
+    local: &LabelSet,
+    escaping: Escaping,
+    openmetrics: bool,
+) -> Ending {
+    let name = escaping.name(local.metric_name());
+    let bare = labels::is_legacy_metric_name(&name);
+    let mut ending = Ending::AfterName;
+    if bare {
+        out.extend_from_slice(name.as_bytes());
+    } else {
+        out.push(b'{');
+        write_name(out, &name, false);
+        ending = Ending::AfterLabels;
+    }
+    for label in local.iter().filter(|label| label.name() != METRIC_NAME) {
+        let bound = matches!(label.name(), "le" | "quantile")
+            .then(|| number::canonical_bound(label.value()))
+            .flatten();
+        match bound.filter(|_| openmetrics) {
+            Some(bound) => write_label(out, &Label::new(label.name(), &bound), ending, escaping),
+            None => write_label(out, label, ending, escaping),
+        }
+        ending = Ending::AfterLabels;
+    }
+    ending
+}
+
+/// Writes what follows the prefixes of all series: the common labels, the brace, the blank.
+fn write_ending(out: &mut Vec<u8>, common: &LabelSet, from: Ending, escaping: Escaping) {
+    let mut before = from;
+    for label in common {
+        write_label(out, label, before, escaping);
+        before = Ending::AfterLabels;
+    }
+    if matches!(before, Ending::AfterLabels) {
+        out.push(b'}');
+    }
+    out.push(b' ');
+}
+
+fn write_label(out: &mut Vec<u8>, label: &Label, before: Ending, escaping: Escaping) {
+    out.push(match before {
+        Ending::AfterName => b'{',
+        Ending::AfterLabels => b',',
+    });
+    let name = escaping.name(label.name());
+    write_name(out, &name, labels::is_legacy_name(&name));
+    out.extend_from_slice(b"=\"");
+    escape(out, label.value(), true);
+    out.push(b'"');
+}
+
+fn write_name(out: &mut Vec<u8>, name: &str, bare: bool) {
+    if bare {
+        out.extend_from_slice(name.as_bytes());
+    } else {
+        out.push(b'"');
+        escape(out, name, true);
+        out.push(b'"');
+    }
+}
+
+fn escape(out: &mut Vec<u8>, text: &str, quotes: bool) {
+    for byte in text.bytes() {
+        match byte {
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'"' if quotes => out.extend_from_slice(b"\\\""),
+            _ => out.push(byte),
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Frames as delimited messages `MetricFamily`.
+//!
+//! **Invariant:** a family's head and a metric's labels are encoded when the schema is bound and copied afterwards.
+
+use super::families;
+use crate::{escape::Escaping, number};
+use narthex_model::{
+    ColumnId, Exemplar, Frame, Histogram, LabelSet, METRIC_NAME, MetricType, Schema,
+    cell::{self, Cell},
+    histogram::Span,
+};
+
+/// Renders the frames of one schema.
+#[derive(Debug)]
+pub(super) struct MessageWriter {
+    families: Vec<FamilyPlan>,
+    /// The parts of the message being written, kept for their memory.
+    scratch: [Vec<u8>; 3],
+}
+
+#[derive(Debug)]
+struct FamilyPlan {
+    /// Name, help and type.
+    head: Vec<u8>,
+    unit: Vec<u8>,
+    metric_type: MetricType,
+    metrics: Vec<MetricPlan>,
+}
+
+/// One metric and the columns its parts are in.
+#[derive(Debug, Default)]
+struct MetricPlan {
+    labels: Vec<u8>,
+    /// The value of a metric with one series, or the native histogram.
+    value: Option<ColumnId>,
+    count: Option<ColumnId>,
+    sum: Option<ColumnId>,
+    /// Quantiles or bucket bounds.
+    points: Vec<(f64, ColumnId)>,
+}
+
+impl MessageWriter {
+    pub(super) fn new(schema: &Schema, escaping: Escaping) -> Self {
+        let plan = |columns: Vec<ColumnId>| FamilyPlan::new(schema, &columns, escaping);
+        Self {
+            families: families(schema).into_iter().filter_map(plan).collect(),
+            scratch: Default::default(),
+        }
+    }
+
+    pub(super) fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) {
+        let [family_bytes, metric_bytes, value_bytes] = &mut self.scratch;
+        for family in &self.families {
+            family_bytes.clear();
+            family_bytes.extend_from_slice(&family.head);
+            let empty = family_bytes.len();
+            for metric in &family.metrics {
+                metric_bytes.clear();
+                metric_bytes.extend_from_slice(&metric.labels);
+                value_bytes.clear();
+                if metric.write(frame, family.metric_type, metric_bytes, value_bytes) {
+                    put_bytes(family_bytes, 4, metric_bytes);
+                }
+            }
+            if family_bytes.len() > empty {
+                family_bytes.extend_from_slice(&family.unit);
+                put_varint(out, family_bytes.len() as u64);
+                out.extend_from_slice(family_bytes);
+            }
+        }
+    }
+}
+
+impl FamilyPlan {
+    fn new(schema: &Schema, columns: &[ColumnId], escaping: Escaping) -> Option<Self> {
+        let first = columns.first()?;
+        let family = schema.family(*first);
+        let metric_type = family.metric_type;
+        let metric = schema.column(*first).set.metric_name();
+        let name = match metric_type {
+            // Clients name the family of a counter as its series.
+            MetricType::Counter => metric,
+            _ => &*family.name,
+        };
+        let mut head = Vec::new();
+        put_bytes(&mut head, 1, escaping.name(name).as_bytes());
+        if !family.help.is_empty() {
+            put_bytes(&mut head, 2, family.help.as_bytes());
+        }
+        put_integer(&mut head, 3, type_number(metric_type));
+        let mut unit = Vec::new();
+        if !family.unit.is_empty() {
+            put_bytes(&mut unit, 5, family.unit.as_bytes());
+        }
+        let mut metrics: Vec<(LabelSet, MetricPlan)> = Vec::new();
+        for id in columns {
+            add_column(
+                &mut metrics,
+                schema,
+                *id,
+                &family.name,
+                metric_type,
+                escaping,
+            );
+        }
+        Some(Self {
+            head,
+            unit,
+            metric_type,
+            metrics: metrics.into_iter().map(|(_, plan)| plan).collect(),
+        })
+    }
+}
+
+/// Adds a column to the metric it is part of; the parts of one metric stand together.
+fn add_column(
+    metrics: &mut Vec<(LabelSet, MetricPlan)>,
+    schema: &Schema,
+    id: ColumnId,
+    family: &str,
+    metric_type: MetricType,
+    escaping: Escaping,
+) {
+    let set = &schema.column(id).set;
+    let part = super::part_label(metric_type);
+    let labels = set.without(&[METRIC_NAME, part.unwrap_or(METRIC_NAME)]);
+    let same = part.is_some() && metrics.last().is_some_and(|(last, _)| *last == labels);
+    if !same {
+        let mut plan = MetricPlan::default();
+        for label in schema.common().union(&labels).iter() {
+            let mut pair = Vec::new();
+            put_bytes(&mut pair, 1, escaping.name(label.name()).as_bytes());
+            put_bytes(&mut pair, 2, label.value().as_bytes());
+            put_bytes(&mut plan.labels, 1, &pair);
+        }
+        metrics.push((labels, plan));
+    }
+    let Some((_, plan)) = metrics.last_mut() else {
+        return;
+    };
+    let suffix = set.metric_name().strip_prefix(family).unwrap_or_default();
+    let bound = part.and_then(|label| number::read(set.get(label)?.as_bytes()));
+    match (part, suffix, bound) {
+        (Some(_), "_count" | "_gcount", None) => plan.count = Some(id),
+        (Some(_), "_sum" | "_gsum", None) => plan.sum = Some(id),
+        (Some("le"), "_bucket", Some(bound)) | (Some("quantile"), "", Some(bound)) => {
+            let at = plan.points.partition_point(|(other, _)| *other < bound);
+            plan.points.insert(at, (bound, id));
+        }
+        (None, ..) | (Some("le"), "", _) => plan.value = Some(id),
+        // A start time, or a series that is no part of what its family is.
+        _ => {}
+    }
+}
+
+fn type_number(metric_type: MetricType) -> u64 {
+    match metric_type {
+        MetricType::Counter => 0,
+        MetricType::Gauge | MetricType::Info | MetricType::StateSet => 1,
+        MetricType::Summary => 2,
+        MetricType::Unknown => 3,
+        MetricType::Histogram => 4,
+        MetricType::GaugeHistogram => 5,
+    }
+}
+
+impl MetricPlan {
+    /// Appends value and time to a metric's labels; reports whether the frame has any of it.
+    fn write(
+        &self,
+        frame: &Frame,
+        metric_type: MetricType,
+        metric: &mut Vec<u8>,
+        value: &mut Vec<u8>,
+    ) -> bool {
+        let field = match metric_type {
+            MetricType::Gauge | MetricType::Info | MetricType::StateSet => 2,
+            MetricType::Counter => 3,
+            MetricType::Summary => 4,
+            MetricType::Unknown => 5,
+            MetricType::Histogram | MetricType::GaugeHistogram => 7,
+        };
+        let shown = match field {
+            4 => self.write_summary(frame, value),
+            7 => self.write_histogram(frame, value),
+            _ => self.write_value(frame, metric_type, value),
+        };
+        let Some(shown) = shown else { return false };
+        put_bytes(metric, field, value);
+        if !frame.times_ms().is_empty() {
+            put_integer(metric, 6, frame.time_of(shown).cast_unsigned());
+        }
+        true
+    }
+
+    fn write_value(
+        &self,
+        frame: &Frame,
+        metric_type: MetricType,
+        out: &mut Vec<u8>,
+    ) -> Option<ColumnId> {
+        let column = self.value?;
+        put_double(out, 1, float(frame, column)?);
+        if metric_type == MetricType::Counter
+            && let Some(exemplar) = exemplars(frame, column).first()
+        {
+            put_exemplar(out, 2, &exemplar.1);
+        }
+        Some(column)
+    }
+
+    fn write_summary(&self, frame: &Frame, out: &mut Vec<u8>) -> Option<ColumnId> {
+        let mut shown = None;
+        let value = |column: Option<ColumnId>| Some((column?, float(frame, column?)?));
+        if let Some((column, count)) = value(self.count) {
+            put_integer(out, 1, whole(count));
+            shown = Some(column);
+        }
+        if let Some((column, sum)) = value(self.sum) {
+            put_double(out, 2, sum);
+            shown = Some(column);
+        }
+        for (quantile, column) in &self.points {
+            if let Some(value) = float(frame, *column) {
+                let mut point = Vec::with_capacity(18);
+                put_double(&mut point, 1, *quantile);
+                put_double(&mut point, 2, value);
+                put_bytes(out, 3, &point);
+                shown = Some(*column);
+            }
+        }
+        shown
+    }
+
+    fn write_histogram(&self, frame: &Frame, out: &mut Vec<u8>) -> Option<ColumnId> {
+        let native = self.value.and_then(|column| {
+            let value = *frame.values().get(column.index())?;
+            match Cell::of(value) {
+                Cell::Histogram(at) if frame.present().contains(column.index()) => {
+                    Some((column, frame.histograms().get(at as usize)?))
+                }
+                _ => None,
+            }
+        });
+        let mut shown = None;
+        if let Some((column, histogram)) = native {
+            put_native(out, histogram);
+            for (_, exemplar) in exemplars(frame, column) {
+                put_exemplar(out, 16, exemplar);
+            }
+            shown = Some(column);
+        } else {
+            for (column, field) in [(self.count, 1), (self.sum, 2)] {
+                let value = column.and_then(|column| float(frame, column));
+                match value {
+                    Some(sum) if field == 2 => put_double(out, 2, sum),
+                    Some(count) if count.fract() == 0.0 && count >= 0.0 => {
+                        put_integer(out, 1, whole(count));
+                    }
+                    Some(count) => put_double(out, 4, count),
+                    None => continue,
+                }
+                shown = column;
+            }
+        }
+        for (bound, column) in &self.points {
+            if let Some(count) = float(frame, *column) {
+                let mut bucket = Vec::with_capacity(24);
+                if count.fract() == 0.0 && count >= 0.0 {
+                    put_integer(&mut bucket, 1, whole(count));
+                } else {
+                    put_double(&mut bucket, 4, count);
+                }
+                put_double(&mut bucket, 2, *bound);
+                if let Some((_, exemplar)) = exemplars(frame, *column).first() {
+                    put_exemplar(&mut bucket, 3, exemplar);
+                }
+                put_bytes(out, 3, &bucket);
+                shown = Some(*column);
+            }
+        }
+        shown
+    }
+}
+
+/// Returns the float a column has in this round.
+fn float(frame: &Frame, column: ColumnId) -> Option<f64> {
+    let value = *frame.values().get(column.index())?;
+    (frame.present().contains(column.index()) && cell::is_float(value)).then_some(value)
+}
+
+fn exemplars(frame: &Frame, column: ColumnId) -> &[(ColumnId, Exemplar)] {
+    let all = frame.exemplars();
+    let from = all.partition_point(|(other, _)| *other < column);
+    let to = all.partition_point(|(other, _)| *other <= column);
+    all.get(from..to).unwrap_or_default()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the value is whole and not negative, or as near as a count comes"
+)]
+fn whole(count: f64) -> u64 {
+    count as u64
+}
+
+fn put_native(out: &mut Vec<u8>, histogram: &Histogram) {
+    if histogram.integer_counts {
+        put_integer(out, 1, whole(histogram.count));
+        put_integer(out, 7, whole(histogram.zero_count));
+    } else {
+        put_double(out, 4, histogram.count);
+        put_double(out, 8, histogram.zero_count);
+    }
+    put_double(out, 2, histogram.sum);
+    put_integer(out, 5, zigzag(i64::from(histogram.histogram_schema)));
+    put_double(out, 6, histogram.zero_threshold);
+    let sides = [
+        (9, &histogram.negative_spans, &histogram.negative_buckets),
+        (12, &histogram.positive_spans, &histogram.positive_buckets),
+    ];
+    for (field, spans, buckets) in sides {
+        for Span { offset, length } in spans {
+            let mut span = Vec::with_capacity(12);
+            put_integer(&mut span, 1, zigzag(i64::from(*offset)));
+            put_integer(&mut span, 2, u64::from(*length));
+            put_bytes(out, field, &span);
+        }
+        let mut packed = Vec::new();
+        let mut before = 0i64;
+        for count in buckets {
+            if histogram.integer_counts {
+                let count = whole(*count).cast_signed();
+                put_varint(&mut packed, zigzag(count - before));
+                before = count;
+            } else {
+                packed.extend_from_slice(&count.to_le_bytes());
+            }
+        }
+        if !packed.is_empty() {
+            let field = field + if histogram.integer_counts { 1 } else { 2 };
+            put_bytes(out, field, &packed);
+        }
+    }
+    // Without this span a native histogram that observed nothing could not be told from a classic one.
+    if histogram.positive_spans.is_empty() && histogram.negative_spans.is_empty() {
+        put_bytes(out, 12, &[]);
+    }
+}
+
+fn put_exemplar(out: &mut Vec<u8>, field: u64, exemplar: &Exemplar) {
+    let mut message = Vec::new();
+    for label in &exemplar.labels {
+        let mut pair = Vec::new();
+        put_bytes(&mut pair, 1, label.name().as_bytes());
+        put_bytes(&mut pair, 2, label.value().as_bytes());
+        put_bytes(&mut message, 1, &pair);
+    }
+    put_double(&mut message, 2, exemplar.value);
+    if let Some(time_ms) = exemplar.time_ms {
+        let mut time = Vec::new();
+        put_integer(&mut time, 1, time_ms.div_euclid(1000).cast_unsigned());
+        let nanos = time_ms.rem_euclid(1000) * 1_000_000;
+        put_integer(&mut time, 2, nanos.cast_unsigned());
+        put_bytes(&mut message, 3, &time);
+    }
+    put_bytes(out, field, &message);
+}
+
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)).cast_unsigned()
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn put_integer(out: &mut Vec<u8>, field: u64, value: u64) {
+    put_varint(out, field << 3);
+    put_varint(out, value);
+}
+
+fn put_double(out: &mut Vec<u8>, field: u64, value: f64) {
+    put_varint(out, field << 3 | 1);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
+    put_varint(out, field << 3 | 2);
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}

@@ -1,0 +1,110 @@
+//! Frames rendered in any format from pieces made once.
+//!
+//! **Invariant:** families come in order of their names, columns of a family in slot order (those of one histogram or
+//! summary together), and a family without samples is not shown.
+
+mod lines;
+mod messages;
+#[cfg(test)]
+mod tests;
+
+use crate::format::{Format, Negotiated};
+use lines::LineWriter;
+use messages::MessageWriter;
+use narthex_model::{ColumnId, Frame, LabelSet, MetricType, Schema};
+use std::collections::HashMap;
+
+/// Renders the frames of one schema.
+#[derive(Debug)]
+pub struct Writer {
+    schema: Schema,
+    style: Negotiated,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Lines(LineWriter),
+    Messages(MessageWriter),
+}
+
+impl Writer {
+    /// Prepares everything of a schema that does not change from frame to frame.
+    #[must_use]
+    pub fn new(schema: &Schema, style: Negotiated) -> Self {
+        Self {
+            schema: schema.clone(),
+            style,
+            kind: Kind::bind(schema, style),
+        }
+    }
+
+    /// Follows the schema to another version; nothing happens when it is the bound one.
+    pub fn rebind(&mut self, schema: &Schema) {
+        if !self.schema.same(schema) {
+            self.schema = schema.clone();
+            self.kind = Kind::bind(schema, self.style);
+        }
+    }
+
+    /// Appends the samples of `frame`, rebinding when its schema is another version.
+    ///
+    /// Native histograms and exemplars are shown in the formats that have them.
+    pub fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) {
+        self.rebind(frame.schema());
+        match &mut self.kind {
+            Kind::Lines(lines) => lines.write(frame, out),
+            Kind::Messages(messages) => messages.write(frame, out),
+        }
+    }
+
+    /// Appends what a body of this format ends with; frames may have come from several writers.
+    pub fn end(style: Negotiated, out: &mut Vec<u8>) {
+        if style.format == Format::OpenMetrics {
+            out.extend_from_slice(b"# EOF\n");
+        }
+    }
+}
+
+impl Kind {
+    fn bind(schema: &Schema, style: Negotiated) -> Self {
+        match style.format {
+            Format::Protobuf => Self::Messages(MessageWriter::new(schema, style.escaping)),
+            Format::Text | Format::OpenMetrics => Self::Lines(LineWriter::new(schema, style)),
+        }
+    }
+}
+
+/// Lists the columns of each family in the order they are written.
+fn families(schema: &Schema) -> Vec<Vec<ColumnId>> {
+    let mut order: Vec<ColumnId> = schema
+        .columns()
+        .map(|(id, _)| id)
+        .filter(|id| !schema.is_retired(*id))
+        .collect();
+    order.sort_by(|a, b| schema.family(*a).name.cmp(&schema.family(*b).name));
+    let same = |a: &ColumnId, b: &ColumnId| schema.family(*a).name == schema.family(*b).name;
+    let mut families: Vec<Vec<ColumnId>> = order.chunk_by(same).map(<[_]>::to_vec).collect();
+    for columns in &mut families {
+        let metric_type = columns.first().map(|id| schema.family(*id).metric_type);
+        if let Some(label) = metric_type.and_then(part_label) {
+            let mut places: HashMap<LabelSet, usize> = HashMap::new();
+            let mut place = |id: &ColumnId| {
+                let labels = schema.column(*id).set.without(&["__name__", label]);
+                let next = places.len();
+                *places.entry(labels).or_insert(next)
+            };
+            columns.sort_by_cached_key(|id| (place(id), *id));
+        }
+    }
+    families
+}
+
+/// Returns the label that tells the parts of one metric apart, for types whose metrics have several series.
+fn part_label(metric_type: MetricType) -> Option<&'static str> {
+    match metric_type {
+        MetricType::Histogram | MetricType::GaugeHistogram => Some("le"),
+        MetricType::Summary => Some("quantile"),
+        _ => None,
+    }
+}
