@@ -86,7 +86,8 @@ impl Sample {
     fn same(&self, other: &Self) -> bool {
         match (&self.histogram, &other.histogram) {
             (None, None) => self.cell.to_bits() == other.cell.to_bits(),
-            (mine, theirs) => mine == theirs,
+            (Some(mine), Some(theirs)) => mine.same_data(theirs),
+            _ => false,
         }
     }
 }

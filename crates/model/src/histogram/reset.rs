@@ -170,7 +170,8 @@ impl Histogram {
             && bits(self.count, other.count)
             && bits(self.sum, other.sum)
             && (!self.uses_custom_buckets() || self.custom_values == other.custom_values)
-            && self.zero_threshold == other.zero_threshold
+            && (bits(self.zero_threshold, other.zero_threshold)
+                || self.zero_threshold == other.zero_threshold)
             && bits(self.zero_count, other.zero_count)
             && all(&self.negative_buckets, &other.negative_buckets)
             && all(&self.positive_buckets, &other.positive_buckets)
