@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// For a malformed pattern. Directories that cannot be read match nothing.
-pub(crate) fn glob(pattern: &str) -> Result<Vec<String>, &'static str> {
+pub fn glob(pattern: &str) -> Result<Vec<String>, &'static str> {
     matches("", pattern)?;
     if !has_meta(pattern) {
         let exists = Path::new(pattern).symlink_metadata().is_ok();
