@@ -32,6 +32,7 @@ mod fs;
 pub mod http;
 pub mod mutate;
 pub mod process;
+pub mod remote_write;
 pub mod rng;
 mod tool;
 

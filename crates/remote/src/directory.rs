@@ -1,0 +1,425 @@
+//! Who is who: from the bytes a sender uses for a series to its column.
+//!
+//! Series of one job and instance that are met together form a *cohort*: they will come together again, so their
+//! samples fill a row. Few series of an origin, and those without job or instance, are *strays*: the store takes
+//! their samples one by one. A cohort is narrow enough that a sender's cut between two requests loosens few samples.
+//!
+//! **Invariant:** a series has one place, however many byte forms of its labels are known; what was not sent for
+//! `KEEP_EPOCHS` is forgotten, so that churn costs the size of what is being sent.
+
+use crate::{cohort::Cohort, error::RemoteError};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use narthex_model::{ColumnId, LabelHash, LabelSet, METRIC_NAME, storage::Sink};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+/// Most columns of a cohort.
+const COHORT_COLUMNS: usize = 256;
+/// Fewer series of an origin are not worth one.
+const COHORT_FROM: usize = 16;
+/// Length of an epoch.
+pub(crate) const EPOCH_MS: i64 = 300_000;
+/// Epochs that a series is remembered without being sent.
+const KEEP_EPOCHS: u32 = 6;
+
+/// Where the samples of a series go.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Place {
+    /// `STRAY`, `NOWHERE` or a cohort's number.
+    pub(crate) cohort: u32,
+    /// The column; of a stray its number among the known series.
+    pub(crate) column: u32,
+}
+
+/// Marks a series that belongs to no cohort.
+pub(crate) const STRAY: u32 = u32::MAX;
+/// Marks labels that are no series.
+const NOWHERE: u32 = u32::MAX - 1;
+
+impl Place {
+    /// The place of what is dropped.
+    pub(crate) const NOWHERE: Self = Self {
+        cohort: NOWHERE,
+        column: 0,
+    };
+
+    pub(crate) fn is_stray(self) -> bool {
+        self.cohort == STRAY
+    }
+
+    pub(crate) fn is_nowhere(self) -> bool {
+        self.cohort == NOWHERE
+    }
+}
+
+/// The bytes a sender uses for a series.
+#[derive(Debug)]
+struct Form {
+    key: u128,
+    place: Place,
+    series: u32,
+    seen: AtomicU32,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    hash: LabelHash,
+    place: Place,
+    /// Of strays only: a cohort's schema has the others'.
+    labels: Option<LabelSet>,
+}
+
+/// Everything known about senders' series.
+#[derive(Default)]
+pub(crate) struct Directory {
+    forms: HashTable<Form>,
+    series: Vec<Option<Known>>,
+    free: Vec<u32>,
+    by_labels: HashTable<u32>,
+    cohorts: Vec<Option<Arc<Cohort>>>,
+    /// Numbers of cohorts by the hash of job and instance.
+    origins: HashMap<LabelHash, Vec<u32>, RandomState>,
+}
+
+/// A series met for the first time.
+#[derive(Debug)]
+pub(crate) struct Fresh {
+    pub(crate) key: u128,
+    pub(crate) labels: LabelSet,
+}
+
+impl Directory {
+    /// Finds the place of a series by the bytes of its labels.
+    #[inline]
+    pub(crate) fn find(&self, key: u128, epoch: u32) -> Option<Place> {
+        let form = self.forms.find(key as u64, |form| form.key == key)?;
+        if form.seen.load(Ordering::Relaxed) != epoch {
+            form.seen.store(epoch, Ordering::Relaxed);
+        }
+        Some(form.place)
+    }
+
+    /// Returns the cohort of a place.
+    pub(crate) fn cohort(&self, number: u32) -> Option<&Arc<Cohort>> {
+        self.cohorts.get(number as usize)?.as_ref()
+    }
+
+    /// Returns the labels of a stray.
+    pub(crate) fn stray(&self, place: Place) -> Option<&LabelSet> {
+        self.series
+            .get(place.column as usize)?
+            .as_ref()?
+            .labels
+            .as_ref()
+    }
+
+    /// Returns the number of series known.
+    pub(crate) fn len(&self) -> usize {
+        self.by_labels.len()
+    }
+
+    /// Returns the number of cohorts.
+    pub(crate) fn cohorts(&self) -> usize {
+        self.cohorts.iter().flatten().count()
+    }
+
+    /// Gives places to series that were met together.
+    ///
+    /// # Errors
+    /// Fails when the sink takes no more origins.
+    pub(crate) fn add(
+        &mut self,
+        fresh: Vec<Fresh>,
+        epoch: u32,
+        sink: &dyn Sink,
+    ) -> Result<(), RemoteError> {
+        let mut by_origin: Vec<(LabelHash, Vec<Fresh>)> = Vec::new();
+        let mut numbers: HashMap<LabelHash, usize, RandomState> = HashMap::default();
+        let mut again: Vec<Fresh> = Vec::new();
+        let mut met: HashMap<LabelHash, (), RandomState> = HashMap::default();
+        for series in fresh {
+            // Another form of a known series, or of one that came a moment ago.
+            let hash = series.labels.hash();
+            if self.known(hash).is_some() || met.insert(hash, ()).is_some() {
+                again.push(series);
+                continue;
+            }
+            let Some(origin) = origin_of(&series.labels) else {
+                self.insert_stray(series, epoch);
+                continue;
+            };
+            let at = *numbers.entry(origin).or_insert_with(|| {
+                by_origin.push((origin, Vec::new()));
+                by_origin.len() - 1
+            });
+            by_origin[at].1.push(series);
+        }
+        for (origin, series) in by_origin {
+            self.add_of_origin(origin, series, epoch, sink)?;
+        }
+        for series in again {
+            if let Some((number, place)) = self.known(series.labels.hash()) {
+                self.insert_form(series.key, place, number, epoch);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_of_origin(
+        &mut self,
+        origin: LabelHash,
+        mut series: Vec<Fresh>,
+        epoch: u32,
+        sink: &dyn Sink,
+    ) -> Result<(), RemoteError> {
+        let numbers = self.origins.get(&origin).cloned().unwrap_or_default();
+        if series.len() < COHORT_FROM {
+            for number in &numbers {
+                series = self.extend(*number, series, epoch)?;
+                if series.is_empty() {
+                    return Ok(());
+                }
+            }
+            if numbers.is_empty() {
+                for series in series {
+                    self.insert_stray(series, epoch);
+                }
+                return Ok(());
+            }
+        }
+        let model = numbers
+            .first()
+            .and_then(|number| self.cohort(*number))
+            .map(|cohort| cohort.common());
+        let common = common_of(&series, model.as_ref());
+        let parts = series.len().div_ceil(COHORT_COLUMNS);
+        let each = series.len().div_ceil(parts.max(1)).max(1);
+        let mut series = series.into_iter().peekable();
+        while series.peek().is_some() {
+            let number = self.new_cohort(origin, &common, sink)?;
+            let part: Vec<Fresh> = series.by_ref().take(each).collect();
+            let left = self.extend(number, part, epoch)?;
+            debug_assert!(left.is_empty(), "a new cohort has room for its series");
+        }
+        Ok(())
+    }
+
+    /// Puts as many series into a cohort as fit; returns the others.
+    fn extend(
+        &mut self,
+        number: u32,
+        series: Vec<Fresh>,
+        epoch: u32,
+    ) -> Result<Vec<Fresh>, RemoteError> {
+        let Some(cohort) = self.cohort(number).cloned() else {
+            return Ok(series);
+        };
+        let common = cohort.common();
+        let room = COHORT_COLUMNS.saturating_sub(cohort.columns());
+        let (mut taken, mut left) = (Vec::new(), Vec::new());
+        for series in series {
+            if taken.len() < room && contains(&series.labels, &common) {
+                taken.push(series);
+            } else {
+                left.push(series);
+            }
+        }
+        if taken.is_empty() {
+            return Ok(left);
+        }
+        let names: Vec<&str> = common.iter().map(narthex_model::Label::name).collect();
+        let sets: Vec<LabelSet> = taken
+            .iter()
+            .map(|series| series.labels.without(&names))
+            .collect();
+        let first = cohort.extend(&sets)?;
+        for (at, series) in taken.into_iter().enumerate() {
+            let place = Place {
+                cohort: number,
+                column: first.0 + at as u32,
+            };
+            self.insert(series, place, None, epoch);
+        }
+        Ok(left)
+    }
+
+    fn new_cohort(
+        &mut self,
+        origin: LabelHash,
+        common: &LabelSet,
+        sink: &dyn Sink,
+    ) -> Result<u32, RemoteError> {
+        let cohort = Some(Arc::new(Cohort::new(origin, common.clone(), sink)?));
+        let number = match self.cohorts.iter().position(Option::is_none) {
+            Some(at) => {
+                self.cohorts[at] = cohort;
+                at
+            }
+            None => {
+                self.cohorts.push(cohort);
+                self.cohorts.len() - 1
+            }
+        };
+        let number = u32::try_from(number).expect("fewer than 2^32 cohorts");
+        self.origins.entry(origin).or_default().push(number);
+        Ok(number)
+    }
+
+    fn known(&self, hash: LabelHash) -> Option<(u32, Place)> {
+        let same = |number: &u32| {
+            let known = self.series[*number as usize].as_ref();
+            known.is_some_and(|known| known.hash == hash)
+        };
+        let number = *self.by_labels.find(hash.low(), same)?;
+        let place = self.series[number as usize].as_ref()?.place;
+        Some((number, place))
+    }
+
+    fn insert_stray(&mut self, series: Fresh, epoch: u32) {
+        let labels = Some(series.labels.intern());
+        let place = Place {
+            cohort: STRAY,
+            column: 0,
+        };
+        self.insert(series, place, labels, epoch);
+    }
+
+    fn insert(&mut self, fresh: Fresh, place: Place, labels: Option<LabelSet>, epoch: u32) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.series.push(None);
+            u32::try_from(self.series.len() - 1).expect("fewer than 2^32 series")
+        });
+        let column = if place.is_stray() {
+            number
+        } else {
+            place.column
+        };
+        let place = Place { column, ..place };
+        let hash = fresh.labels.hash();
+        self.series[number as usize] = Some(Known {
+            hash,
+            place,
+            labels,
+        });
+        let series = &self.series;
+        let low = |number: &u32| {
+            series[*number as usize]
+                .as_ref()
+                .map_or(0, |s| s.hash.low())
+        };
+        self.by_labels.insert_unique(hash.low(), number, low);
+        self.insert_form(fresh.key, place, number, epoch);
+    }
+
+    fn insert_form(&mut self, key: u128, place: Place, series: u32, epoch: u32) {
+        // One request may have the same bytes twice.
+        if self
+            .forms
+            .find(key as u64, |form| form.key == key)
+            .is_some()
+        {
+            return;
+        }
+        let form = Form {
+            key,
+            place,
+            series,
+            seen: AtomicU32::new(epoch),
+        };
+        self.forms
+            .insert_unique(key as u64, form, |form| form.key as u64);
+    }
+
+    /// Forgets what was not sent for long, and gives cohorts without series back to the sink.
+    ///
+    /// # Errors
+    /// Fails when the sink refuses a smaller schema; what was forgotten stays so.
+    pub(crate) fn sweep(&mut self, epoch: u32) -> Result<(), RemoteError> {
+        let mut used = vec![false; self.series.len()];
+        self.forms.retain(|form| {
+            let kept = epoch.saturating_sub(form.seen.load(Ordering::Relaxed)) < KEEP_EPOCHS;
+            used[form.series as usize] |= kept;
+            kept
+        });
+        let mut retired: HashMap<u32, Vec<ColumnId>, RandomState> = HashMap::default();
+        for (number, used) in used.into_iter().enumerate() {
+            if used {
+                continue;
+            }
+            let Some(known) = self.series[number].take() else {
+                continue;
+            };
+            let number = number as u32;
+            if let Ok(entry) = self
+                .by_labels
+                .find_entry(known.hash.low(), |other| *other == number)
+            {
+                entry.remove();
+            }
+            self.free.push(number);
+            if !known.place.is_stray() {
+                let columns = retired.entry(known.place.cohort).or_default();
+                columns.push(ColumnId(known.place.column));
+            }
+        }
+        for (number, columns) in retired {
+            self.retire(number, &columns)?;
+        }
+        Ok(())
+    }
+
+    fn retire(&mut self, number: u32, columns: &[ColumnId]) -> Result<(), RemoteError> {
+        let Some(cohort) = self.cohort(number).cloned() else {
+            return Ok(());
+        };
+        if cohort.retire(columns)? > 0 {
+            return Ok(());
+        }
+        self.cohorts[number as usize] = None;
+        if let Some(numbers) = self.origins.get_mut(&cohort.origin()) {
+            numbers.retain(|other| *other != number);
+            if numbers.is_empty() {
+                self.origins.remove(&cohort.origin());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns what names the origin of a series: its job and instance, if it has both.
+fn origin_of(labels: &LabelSet) -> Option<LabelHash> {
+    Some(labels.label("job")?.hash() + labels.label("instance")?.hash())
+}
+
+fn contains(labels: &LabelSet, common: &LabelSet) -> bool {
+    common
+        .iter()
+        .all(|label| labels.iter().any(|other| other == label))
+}
+
+/// Returns the labels that all of the series have, of which a few alone say little: those of `model` count then.
+fn common_of(series: &[Fresh], model: Option<&LabelSet>) -> LabelSet {
+    let Some(first) = series.first() else {
+        return LabelSet::empty();
+    };
+    let few = series.len() < COHORT_FROM;
+    let shared = first.labels.iter().filter(|label| {
+        let name = label.name();
+        let allowed = match model {
+            Some(model) if few => model.iter().any(|other| other == *label),
+            _ => !few || name == "job" || name == "instance",
+        };
+        allowed
+            && name != METRIC_NAME
+            && series
+                .iter()
+                .all(|series| series.labels.iter().any(|other| other == *label))
+    });
+    LabelSet::from_labels(shared.cloned())
+}

@@ -1,0 +1,146 @@
+//! Why a request was not stored, or not all of it.
+
+use http::StatusCode;
+use narthex_model::storage::StorageError;
+use std::{error::Error, fmt};
+
+/// A request that was refused as a whole or in parts; the text is what the sender is told.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// The media type or the message it names is not taken.
+    ContentType {
+        /// Why, in Prometheus' words.
+        detail: String,
+    },
+    /// The body is compressed in a way that is not taken.
+    Encoding {
+        /// What the header said.
+        encoding: String,
+    },
+    /// The body is longer than the limit.
+    TooLarge {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// The body would be longer than the limit once decompressed.
+    Expands {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// The body is not snappy.
+    Snappy,
+    /// The connection broke before the body's end.
+    Body {
+        /// What happened.
+        detail: String,
+    },
+    /// The decompressed body is not the message.
+    Malformed {
+        /// What is wrong.
+        detail: String,
+    },
+    /// Some samples were refused; the others are stored.
+    Refused {
+        /// Why, a line for each reason.
+        detail: String,
+    },
+    /// The store takes nothing.
+    Storage(StorageError),
+}
+
+impl RemoteError {
+    /// Returns the status that tells the sender whether to try again.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::ContentType { .. } | Self::Encoding { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Expands { .. }
+            | Self::Snappy
+            | Self::Body { .. }
+            | Self::Malformed { .. }
+            | Self::Refused { .. } => StatusCode::BAD_REQUEST,
+            Self::Storage(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ContentType { detail }
+            | Self::Body { detail }
+            | Self::Malformed { detail }
+            | Self::Refused { detail } => f.write_str(detail),
+            Self::Encoding { encoding } => write!(
+                f,
+                "{encoding} encoding (compression) is not accepted by this server; only snappy is acceptable"
+            ),
+            Self::TooLarge { limit_bytes } => {
+                write!(f, "request body exceeds the {limit_bytes} bytes limit")
+            }
+            Self::Expands { limit_bytes } => {
+                write!(f, "decoded size exceeds the {limit_bytes} bytes limit")
+            }
+            Self::Snappy => f.write_str("snappy: corrupt input"),
+            Self::Storage(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for RemoteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Storage(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<StorageError> for RemoteError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_and_statuses() {
+        let detail = || "why".to_owned();
+        let storage = StorageError::Unsupported { what: "that" };
+        let shown: Vec<String> = [
+            RemoteError::ContentType { detail: detail() },
+            RemoteError::Encoding {
+                encoding: "gzip".to_owned(),
+            },
+            RemoteError::TooLarge { limit_bytes: 7 },
+            RemoteError::Expands { limit_bytes: 8 },
+            RemoteError::Snappy,
+            RemoteError::Body { detail: detail() },
+            RemoteError::Malformed { detail: detail() },
+            RemoteError::Refused { detail: detail() },
+            RemoteError::Storage(storage),
+        ]
+        .iter()
+        .map(|error| format!("{} {error}", error.status().as_u16()))
+        .collect();
+        assert_eq!(
+            shown,
+            [
+                "415 why",
+                "415 gzip encoding (compression) is not accepted by this server; only snappy is acceptable",
+                "413 request body exceeds the 7 bytes limit",
+                "400 decoded size exceeds the 8 bytes limit",
+                "400 snappy: corrupt input",
+                "400 why",
+                "400 why",
+                "400 why",
+                "500 that is not supported by this store",
+            ]
+        );
+    }
+}

@@ -1,0 +1,341 @@
+//! `POST /api/v1/write`: headers, limits, statuses.
+//!
+//! **Invariant:** memory of all requests together is bounded: a body is read only once its length was granted, and
+//! at most `decoders` are decompressed at a time.
+
+use crate::{
+    error::RemoteError,
+    metrics,
+    receiver::{Message, Receiver, Written},
+    snappy,
+};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use narthex_net::{
+    NetError, Router,
+    axum::{
+        body::Body,
+        extract::{Request, State},
+        response::Response,
+        routing::post,
+    },
+    read_wire_body,
+};
+use std::{cell::RefCell, sync::Arc, time::Instant};
+use tokio::sync::Semaphore;
+
+/// How requests are taken.
+#[derive(Clone, Debug)]
+pub struct ReceiverConfig {
+    /// Messages that are taken, of `--web.remote-write-receiver.accepted-protobuf-messages`.
+    pub messages: Vec<Message>,
+    /// Longest body, compressed or not.
+    pub body_limit_bytes: usize,
+    /// Bytes of all bodies that are being read.
+    pub reading_limit_bytes: usize,
+    /// Requests decompressed and stored at once.
+    pub decoders: usize,
+}
+
+impl Default for ReceiverConfig {
+    /// Both messages, Prometheus' 32 MiB a request.
+    fn default() -> Self {
+        Self {
+            messages: vec![Message::V1, Message::V2],
+            body_limit_bytes: 32 << 20,
+            reading_limit_bytes: 256 << 20,
+            decoders: 4,
+        }
+    }
+}
+
+/// What the handler holds.
+struct Shared {
+    receiver: Receiver,
+    config: ReceiverConfig,
+    /// Permits of `GRANT_BYTES` each.
+    reading: Arc<Semaphore>,
+    decoding: Arc<Semaphore>,
+}
+
+const GRANT_BYTES: usize = 64 << 10;
+/// A thread keeps its buffer for the next request up to this size.
+const KEEP_BYTES: usize = 1 << 20;
+
+const WRITTEN: [HeaderName; 3] = [
+    HeaderName::from_static("x-prometheus-remote-write-samples-written"),
+    HeaderName::from_static("x-prometheus-remote-write-histograms-written"),
+    HeaderName::from_static("x-prometheus-remote-write-exemplars-written"),
+];
+
+/// Returns the route of a receiver.
+pub fn routes(receiver: Receiver, config: ReceiverConfig) -> Router {
+    let grants = (config.reading_limit_bytes / GRANT_BYTES).max(grants_of(config.body_limit_bytes));
+    let shared = Shared {
+        receiver,
+        reading: Arc::new(Semaphore::new(grants)),
+        decoding: Arc::new(Semaphore::new(config.decoders.max(1))),
+        config,
+    };
+    Router::new()
+        .route("/api/v1/write", post(write))
+        .with_state(Arc::new(shared))
+}
+
+/// Returns the route where receiving is switched off: it says how to switch it on.
+pub fn disabled_routes() -> Router {
+    let text = "remote write receiver needs to be enabled with --web.enable-remote-write-receiver";
+    Router::new().route(
+        "/api/v1/write",
+        post(move || async move { plain(StatusCode::NOT_FOUND, text) }),
+    )
+}
+
+async fn write(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let message = match message_of(request.headers(), &shared.config.messages) {
+        Ok(message) => message,
+        Err(error) => return failed("unknown", &error),
+    };
+    let outcome = store(&shared, message, request).await;
+    let (written, error) = match outcome {
+        Ok((written, error)) => (written, error),
+        Err(error) => (Written::default(), Some(error)),
+    };
+    let mut response = match &error {
+        None => {
+            metrics::REQUESTS.with(&[message.version(), "204"]).inc();
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response
+        }
+        Some(error) => failed(message.version(), error),
+    };
+    if message == Message::V2 {
+        let counts = [written.samples, written.histograms, written.exemplars];
+        for (name, count) in WRITTEN.into_iter().zip(counts) {
+            response
+                .headers_mut()
+                .insert(name, HeaderValue::from(count));
+        }
+    }
+    response
+}
+
+async fn store(
+    shared: &Arc<Shared>,
+    message: Message,
+    request: Request,
+) -> Result<(Written, Option<RemoteError>), RemoteError> {
+    check_encoding(request.headers())?;
+    let limit_bytes = shared.config.body_limit_bytes;
+    let announced = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok())
+        .unwrap_or(limit_bytes);
+    if announced > limit_bytes {
+        return Err(RemoteError::TooLarge { limit_bytes });
+    }
+    let reading = Arc::clone(&shared.reading);
+    let grant = reading.acquire_many_owned(grants_of(announced) as u32);
+    let grant = grant.await.map_err(|closed| interrupted(&closed))?;
+    let body = read_wire_body(request.into_body(), limit_bytes)
+        .await
+        .map_err(|error| match error {
+            NetError::BodyTooLarge { .. } => RemoteError::TooLarge { limit_bytes },
+            other => interrupted(&other),
+        })?;
+    let decoding = Arc::clone(&shared.decoding).acquire_owned();
+    let permit = decoding.await.map_err(|closed| interrupted(&closed))?;
+    let shared = Arc::clone(shared);
+    let task = tokio::task::spawn_blocking(move || {
+        let (_grant, _permit) = (grant, permit);
+        decode(&shared, message, &body)
+    });
+    task.await.map_err(|panic| interrupted(&panic))?
+}
+
+fn interrupted(error: &dyn std::fmt::Display) -> RemoteError {
+    RemoteError::Body {
+        detail: error.to_string(),
+    }
+}
+
+fn decode(
+    shared: &Shared,
+    message: Message,
+    body: &Bytes,
+) -> Result<(Written, Option<RemoteError>), RemoteError> {
+    thread_local! {
+        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    let start = Instant::now();
+    let outcome = BUFFER.with_borrow_mut(|buffer| {
+        let outcome =
+            snappy::decompress(body, shared.config.body_limit_bytes, buffer).and_then(|()| {
+                metrics::BYTES
+                    .with(&["compressed"])
+                    .inc_by(body.len() as u64);
+                metrics::BYTES.with(&["plain"]).inc_by(buffer.len() as u64);
+                shared.receiver.store(message, buffer)
+            });
+        if buffer.capacity() > KEEP_BYTES {
+            *buffer = Vec::new();
+        }
+        outcome
+    });
+    metrics::SECONDS
+        .with(&[message.version()])
+        .observe_duration(start.elapsed());
+    if let Ok((written, _)) = &outcome {
+        for (kind, count) in [
+            ("samples", written.samples),
+            ("histograms", written.histograms),
+            ("exemplars", written.exemplars),
+        ] {
+            metrics::SAMPLES.with(&[kind]).inc_by(count);
+        }
+    }
+    outcome
+}
+
+fn grants_of(bytes: usize) -> usize {
+    bytes.div_ceil(GRANT_BYTES).max(1)
+}
+
+fn check_encoding(headers: &HeaderMap) -> Result<(), RemoteError> {
+    match headers.get(header::CONTENT_ENCODING) {
+        Some(encoding) if !encoding.is_empty() && encoding != "snappy" => {
+            Err(RemoteError::Encoding {
+                encoding: String::from_utf8_lossy(encoding.as_bytes()).into_owned(),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Finds out which message a request claims to be.
+fn message_of(headers: &HeaderMap, accepted: &[Message]) -> Result<Message, RemoteError> {
+    const MEDIA_TYPE: &str = "application/x-protobuf";
+    let refused = |detail: String| Err(RemoteError::ContentType { detail });
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
+        .filter(|value| !value.is_empty())
+        .unwrap_or_else(|| MEDIA_TYPE.to_owned());
+    let mut parts = content_type.split(';');
+    if parts.next() != Some(MEDIA_TYPE) {
+        return refused(format!(
+            "expected {MEDIA_TYPE} as the first (media) part, got {content_type} content-type"
+        ));
+    }
+    let mut message = Message::V1;
+    for part in parts {
+        let pair: Vec<&str> = part.split('=').collect();
+        let [name, value] = pair[..] else {
+            return refused(format!(
+                "as per https://www.rfc-editor.org/rfc/rfc9110#parameter expected parameters to be key-values, got {part} in {content_type} content-type"
+            ));
+        };
+        if name == "proto" {
+            let known = [Message::V1, Message::V2];
+            let Some(named) = known.iter().find(|known| known.name() == value) else {
+                return refused(format!(
+                    "got {content_type} content type; unknown type for remote write protobuf message {value}, supported: {}",
+                    names(&known)
+                ));
+            };
+            message = *named;
+            break;
+        }
+    }
+    if !accepted.contains(&message) {
+        return refused(format!(
+            "{} protobuf message is not accepted by this server; only accepts {}",
+            message.name(),
+            names(accepted)
+        ));
+    }
+    Ok(message)
+}
+
+fn names(messages: &[Message]) -> String {
+    let names: Vec<&str> = messages.iter().map(|message| message.name()).collect();
+    names.join(", ")
+}
+
+fn failed(version: &str, error: &RemoteError) -> Response {
+    let status = error.status();
+    metrics::REQUESTS.with(&[version, status.as_str()]).inc();
+    if status.is_server_error() {
+        tracing::error!(%error, "Storing a remote write request failed.");
+    } else {
+        tracing::debug!(%error, "A remote write request was refused.");
+    }
+    plain(status, &error.to_string())
+}
+
+/// Returns an error the way Go's servers send them.
+fn plain(status: StatusCode, text: &str) -> Response {
+    let mut response = Response::new(Body::from(format!("{text}\n")));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(content_type: &str, accepted: &[Message]) -> String {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_str(content_type).unwrap(),
+        );
+        match message_of(&headers, accepted) {
+            Ok(message) => message.version().to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn media_types_are_judged_as_prometheus_does() {
+        let both = [Message::V1, Message::V2];
+        for (content_type, verdict) in [
+            ("", "1"),
+            ("application/x-protobuf", "1"),
+            ("application/x-protobuf;proto=prometheus.WriteRequest", "1"),
+            (
+                "application/x-protobuf;proto=io.prometheus.write.v2.Request",
+                "2",
+            ),
+            ("application/x-protobuf;charset=utf-8", "1"),
+            (
+                "text/plain",
+                "expected application/x-protobuf as the first (media) part, got text/plain content-type",
+            ),
+            (
+                "application/x-protobuf;proto=x",
+                "got application/x-protobuf;proto=x content type; unknown type for remote write protobuf message x, supported: prometheus.WriteRequest, io.prometheus.write.v2.Request",
+            ),
+        ] {
+            assert_eq!(judged(content_type, &both), verdict);
+        }
+        assert_eq!(
+            judged(
+                "application/x-protobuf;proto=io.prometheus.write.v2.Request",
+                &[Message::V1]
+            ),
+            "io.prometheus.write.v2.Request protobuf message is not accepted by this server; only accepts prometheus.WriteRequest"
+        );
+    }
+}

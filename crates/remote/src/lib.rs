@@ -1,0 +1,31 @@
+//! Prometheus remote write, received: `/api/v1/write`, versions 1.0 and 2.0.
+//!
+//! It is: decoders for both messages, the directory that turns a sender's byte-identical labels into columns, and
+//! the HTTP handler with Prometheus' statuses and texts. It is not: sending, relabelling, or remote read.
+//!
+//! **Limits**: 32 MiB a request, compressed or not; a bounded number of bytes being read and of requests being
+//! decoded, whatever the number of senders.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod cohort;
+mod directory;
+mod error;
+#[doc(hidden)]
+pub mod fuzz;
+mod handler;
+mod histogram;
+mod incoming;
+mod labels;
+mod metrics;
+mod receiver;
+mod schedule;
+mod snappy;
+mod v1;
+mod v2;
+mod wire;
+
+pub use error::RemoteError;
+pub use handler::{ReceiverConfig, disabled_routes, routes};
+pub use metrics::register_metrics;
+pub use receiver::{Message, Receiver, Written};

@@ -1,0 +1,479 @@
+//! From a decompressed request to the sink.
+//!
+//! **Invariant:** what is answered with success is in the sink's log. A request that cannot be decoded stores
+//! nothing; of a decoded one everything is stored that can be, and what was refused is told.
+
+use crate::{
+    cohort::Instant,
+    directory::{Directory, EPOCH_MS, Fresh, Place},
+    error::RemoteError,
+    incoming::{Incoming, KeyHasher},
+    labels, metrics,
+    schedule::Schedule,
+    v1, v2,
+};
+use narthex_model::{
+    ColumnId, Family, Frame, LabelSet, Schema,
+    storage::{Binding, Outcome, SeriesSample, Sink},
+};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
+};
+
+/// Samples further ahead of the clock are refused.
+const MAX_AHEAD_MS: i64 = 600_000;
+/// Objections told to a sender; the rest is counted.
+const MAX_OBJECTIONS: usize = 100;
+/// Families whose metadata is remembered.
+const MAX_FAMILIES: usize = 100_000;
+
+/// The message of a request.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Message {
+    /// `prometheus.WriteRequest`, remote write 1.0.
+    V1,
+    /// `io.prometheus.write.v2.Request`, remote write 2.0.
+    V2,
+}
+
+impl Message {
+    /// Returns the message's name in protobuf.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "prometheus.WriteRequest",
+            Self::V2 => "io.prometheus.write.v2.Request",
+        }
+    }
+
+    pub(crate) fn version(self) -> &'static str {
+        match self {
+            Self::V1 => "1",
+            Self::V2 => "2",
+        }
+    }
+}
+
+/// What of a request was stored.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Written {
+    /// Float samples.
+    pub samples: u64,
+    /// Native histograms.
+    pub histograms: u64,
+    /// Exemplars.
+    pub exemplars: u64,
+}
+
+/// Takes requests of any number of senders.
+pub struct Receiver {
+    sink: Arc<dyn Sink>,
+    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    hasher: KeyHasher,
+    directory: RwLock<Directory>,
+    swept: Mutex<u32>,
+    families: Mutex<Option<Families>>,
+}
+
+/// Metadata on its way into the sink.
+struct Families {
+    known: HashSet<Family>,
+    schema: Schema,
+    binding: Box<dyn Binding>,
+}
+
+impl Receiver {
+    /// Returns a receiver that stores into `sink`; `now_ms` is the clock that samples must not be far ahead of.
+    #[must_use]
+    pub fn new(sink: Arc<dyn Sink>, now_ms: Arc<dyn Fn() -> i64 + Send + Sync>) -> Self {
+        Self {
+            sink,
+            now_ms,
+            hasher: KeyHasher::default(),
+            directory: RwLock::default(),
+            swept: Mutex::new(0),
+            families: Mutex::new(None),
+        }
+    }
+
+    /// Stores a request, its body decompressed already.
+    ///
+    /// Returns what was stored, and why the rest was not.
+    ///
+    /// # Errors
+    /// Fails, having stored nothing, when the body is malformed, and in the middle when the sink takes nothing more.
+    pub fn store(
+        &self,
+        message: Message,
+        body: &[u8],
+    ) -> Result<(Written, Option<RemoteError>), RemoteError> {
+        let mut incoming = match message {
+            Message::V1 => v1::decode(body, &self.hasher)?,
+            Message::V2 => v2::decode(body, &self.hasher)?,
+        };
+        let now_ms = (self.now_ms)();
+        let epoch = u32::try_from(now_ms.max(0) / EPOCH_MS).unwrap_or(u32::MAX);
+        for (_, exemplar) in &mut incoming.exemplars {
+            exemplar.time_ms.get_or_insert(now_ms);
+        }
+        self.sweep(epoch)?;
+        self.store_families(&incoming.families)?;
+        let mut refusals = Refusals {
+            version: Some(message),
+            texts: std::mem::take(&mut incoming.objections),
+            ..Refusals::default()
+        };
+        let places = self.places(&incoming, epoch, &mut refusals)?;
+        let written = self.write(&incoming, &places, now_ms, &mut refusals)?;
+        Ok((written, refusals.finish()))
+    }
+
+    /// Returns the number of series that are known by the bytes a sender uses for them.
+    #[must_use]
+    pub fn series(&self) -> usize {
+        self.directory().len()
+    }
+
+    fn directory(&self) -> RwLockReadGuard<'_, Directory> {
+        self.directory
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sweep(&self, epoch: u32) -> Result<(), RemoteError> {
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        if *swept == epoch {
+            return Ok(());
+        }
+        let first = *swept == 0;
+        *swept = epoch;
+        drop(swept);
+        if first {
+            return Ok(());
+        }
+        let mut directory = self
+            .directory
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        directory.sweep(epoch)
+    }
+
+    /// Finds the place of every series, making places for those met for the first time.
+    fn places(
+        &self,
+        incoming: &Incoming<'_>,
+        epoch: u32,
+        refusals: &mut Refusals,
+    ) -> Result<Vec<Place>, RemoteError> {
+        let mut unknown = Vec::new();
+        let directory = self.directory();
+        let mut places: Vec<Place> = Vec::with_capacity(incoming.series.len());
+        for (at, series) in incoming.series.iter().enumerate() {
+            places.push(directory.find(series.key, epoch).unwrap_or_else(|| {
+                unknown.push(at);
+                Place::NOWHERE
+            }));
+        }
+        drop(directory);
+        if unknown.is_empty() {
+            return Ok(places);
+        }
+        let mut fresh = Vec::new();
+        let mut valid = Vec::new();
+        for at in unknown {
+            let series = &incoming.series[at];
+            match labels::resolve(&incoming.labels, &series.labels)? {
+                Ok(labels) => {
+                    let key = series.key;
+                    fresh.push(Fresh { key, labels });
+                    valid.push(at);
+                }
+                Err(objection) => refusals.invalid_labels(objection, series.samples),
+            }
+        }
+        let mut directory = self
+            .directory
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        directory.add(fresh, epoch, &*self.sink)?;
+        for at in valid {
+            let key = incoming.series[at].key;
+            places[at] = directory.find(key, epoch).unwrap_or(Place::NOWHERE);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+        {
+            metrics::SERIES.set(directory.len() as f64);
+            metrics::COHORTS.set(directory.cohorts() as f64);
+        }
+        Ok(places)
+    }
+
+    /// Hands all samples to the sink, instant by instant.
+    fn write(
+        &self,
+        incoming: &Incoming<'_>,
+        places: &[Place],
+        now_ms: i64,
+        refusals: &mut Refusals,
+    ) -> Result<Written, RemoteError> {
+        let max_ms = now_ms.saturating_add(MAX_AHEAD_MS);
+        let plan = Schedule::of(incoming, places, max_ms, refusals);
+        let directory = self.directory();
+        let mut written = Written::default();
+        for group in plan.groups() {
+            let Some(cohort) = directory.cohort(group.cohort) else {
+                continue;
+            };
+            let column = |series: u32| ColumnId(places[series as usize].column);
+            let floats = plan.floats(group).map(|at| {
+                let sample = &incoming.floats[at];
+                (column(sample.series), sample.value, sample.start_ms)
+            });
+            let histograms = plan.histograms(group).filter_map(|at| {
+                let sample = &incoming.histograms[at];
+                let histogram = sample.histogram.as_ref().ok()?;
+                Some((column(sample.series), histogram, sample.start_ms))
+            });
+            let exemplars: Vec<_> = plan
+                .exemplars(group)
+                .map(|at| {
+                    let (series, exemplar) = &incoming.exemplars[at];
+                    (column(*series), exemplar.clone())
+                })
+                .collect();
+            let outcome = cohort.append(Instant {
+                time_ms: group.time_ms,
+                count: group.count as usize,
+                floats,
+                histograms,
+                exemplars: &exemplars,
+            })?;
+            refusals.count(&outcome, None);
+            let histograms = u64::from(group.histograms).min(outcome.accepted);
+            written.histograms += histograms;
+            written.samples += outcome.accepted - histograms;
+            written.exemplars += exemplars.len() as u64;
+        }
+        self.write_strays(incoming, places, &plan, &directory, refusals, &mut written)?;
+        Ok(written)
+    }
+
+    /// Hands over the samples of series that belong to no cohort.
+    fn write_strays(
+        &self,
+        incoming: &Incoming<'_>,
+        places: &[Place],
+        plan: &Schedule,
+        directory: &Directory,
+        refusals: &mut Refusals,
+        written: &mut Written,
+    ) -> Result<(), RemoteError> {
+        let labels = |series: u32| directory.stray(places[series as usize]).cloned();
+        let mut samples = Vec::with_capacity(plan.stray_floats.len());
+        for at in &plan.stray_floats {
+            let sample = &incoming.floats[*at as usize];
+            let Some(labels) = labels(sample.series) else {
+                continue;
+            };
+            samples.push(SeriesSample {
+                start_time_ms: sample.start_ms,
+                ..SeriesSample::float(labels, sample.time_ms, sample.value)
+            });
+        }
+        if !samples.is_empty() {
+            metrics::STRAYS.inc_by(samples.len() as u64);
+            let outcome = self.sink.append_samples(&samples)?;
+            refusals.count(
+                &outcome,
+                samples
+                    .first()
+                    .map(|sample| &sample.labels)
+                    .filter(|_| samples.len() == 1),
+            );
+            written.samples += outcome.accepted;
+            samples.clear();
+        }
+        for at in &plan.stray_histograms {
+            let sample = &incoming.histograms[*at as usize];
+            if let (Some(labels), Ok(histogram)) = (labels(sample.series), &sample.histogram) {
+                samples.push(SeriesSample {
+                    start_time_ms: sample.start_ms,
+                    ..SeriesSample::histogram(labels, sample.time_ms, Arc::clone(histogram))
+                });
+            }
+        }
+        if !samples.is_empty() {
+            metrics::STRAYS.inc_by(samples.len() as u64);
+            let outcome = self.sink.append_samples(&samples)?;
+            refusals.count(&outcome, None);
+            written.histograms += outcome.accepted;
+        }
+        let exemplars = plan.stray_exemplars.iter().filter_map(|at| {
+            let (series, exemplar) = &incoming.exemplars[*at as usize];
+            Some((labels(*series)?, exemplar.clone()))
+        });
+        let exemplars: Vec<_> = exemplars.collect();
+        written.exemplars += exemplars.len() as u64;
+        self.write_stray_exemplars(&exemplars)
+    }
+
+    /// Hands over exemplars of strays: by a frame of their own, since samples that come one by one have none.
+    fn write_stray_exemplars(
+        &self,
+        exemplars: &[(LabelSet, narthex_model::Exemplar)],
+    ) -> Result<(), RemoteError> {
+        if exemplars.is_empty() {
+            return Ok(());
+        }
+        let mut edit = Schema::new(LabelSet::empty()).edit();
+        let family = edit.family(Family::default());
+        let mut sets: Vec<&LabelSet> = exemplars.iter().map(|(labels, _)| labels).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        for set in &sets {
+            edit.push(set, family);
+        }
+        let schema = edit.finish();
+        let mut frame = Frame::new(schema.clone(), i64::MIN);
+        for (labels, exemplar) in exemplars {
+            if let Ok(at) = sets.binary_search(&labels) {
+                frame.push_exemplar(ColumnId(at as u32), exemplar.clone());
+            }
+        }
+        self.sink.bind(&schema)?.append(&frame)?;
+        Ok(())
+    }
+
+    fn store_families(&self, families: &[Family]) -> Result<(), RemoteError> {
+        if families.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.families.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = match &mut *state {
+            Some(state) => state,
+            empty => {
+                let schema = Schema::new(LabelSet::empty());
+                empty.insert(Families {
+                    known: HashSet::new(),
+                    binding: self.sink.bind(&schema)?,
+                    schema,
+                })
+            }
+        };
+        if state.known.len() > MAX_FAMILIES {
+            state.known.clear();
+        }
+        let fresh: Vec<&Family> = families
+            .iter()
+            .filter(|family| !family.name.is_empty() && state.known.insert((*family).clone()))
+            .collect();
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        // A schema of its own for what is new: the sink remembers what it learnt.
+        let mut edit = Schema::new(LabelSet::empty()).edit();
+        for family in fresh {
+            edit.family(family.clone());
+        }
+        state.schema = edit.finish();
+        state.binding.rebind(&state.schema)?;
+        state
+            .binding
+            .append(&Frame::new(state.schema.clone(), i64::MIN))?;
+        Ok(())
+    }
+}
+
+/// Collects what was refused and why.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    version: Option<Message>,
+    texts: Vec<String>,
+    more: usize,
+}
+
+impl Refusals {
+    /// Notes a series whose labels are none; version 1 has always let such series go in silence.
+    fn invalid_labels(&mut self, objection: String, samples: u32) {
+        metrics::INVALID_LABELS.inc_by(u64::from(samples));
+        if self.version == Some(Message::V2) {
+            self.push(objection);
+        } else {
+            tracing::warn!(objection, "A series of a remote write request is left out.");
+        }
+    }
+
+    pub(crate) fn invalid_histogram(&mut self, reason: &str) {
+        metrics::REFUSED.with(&["invalid_histogram"]).inc();
+        self.push(reason.to_owned());
+    }
+
+    pub(crate) fn too_new(&mut self, samples: u64) {
+        if samples > 0 {
+            metrics::REFUSED.with(&["too_new"]).inc_by(samples);
+            self.push("out of bounds: timestamp is too far in the future".to_owned());
+        }
+    }
+
+    /// Takes in what the sink refused; `series` is told where it is known.
+    fn count(&mut self, outcome: &Outcome, series: Option<&LabelSet>) {
+        let reasons = [
+            (
+                outcome.duplicate,
+                "duplicate",
+                "duplicate sample for timestamp",
+            ),
+            (outcome.out_of_order, "out_of_order", "out of order sample"),
+            (outcome.too_old, "too_old", "too old sample"),
+            (
+                outcome.too_new + outcome.over_limit,
+                "out_of_bounds",
+                "out of bounds",
+            ),
+        ];
+        for (count, reason, text) in reasons {
+            if count > 0 {
+                metrics::REFUSED.with(&[reason]).inc_by(count);
+                match (self.version, series) {
+                    (Some(Message::V2), Some(series)) => {
+                        self.push(format!("{text} for series {series}"));
+                    }
+                    _ => self.push(text.to_owned()),
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, text: String) {
+        if self.texts.contains(&text) {
+            return;
+        }
+        if self.texts.len() < MAX_OBJECTIONS {
+            self.texts.push(text);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Returns what the sender is told: the first reason in version 1, all of them in version 2.
+    fn finish(mut self) -> Option<RemoteError> {
+        if self.texts.is_empty() {
+            return None;
+        }
+        if self.version != Some(Message::V2) {
+            self.texts.truncate(1);
+        } else if self.more > 0 {
+            self.texts.push(format!("and {} more", self.more));
+        }
+        Some(RemoteError::Refused {
+            detail: self.texts.join("\n"),
+        })
+    }
+}
+
+impl std::fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Receiver({} series)", self.series())
+    }
+}

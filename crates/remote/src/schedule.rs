@@ -1,0 +1,202 @@
+//! The order in which a request's samples are stored: by cohort, oldest instant first.
+//!
+//! **Invariant:** every sample with a place is in exactly one list; a cohort's instants ascend, so that each may
+//! become a row.
+
+use crate::{directory::Place, incoming::Incoming, receiver::Refusals};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+
+/// The samples of one cohort for one instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    pub(crate) cohort: u32,
+    pub(crate) time_ms: i64,
+    /// Samples, histograms included.
+    pub(crate) count: u32,
+    pub(crate) histograms: u32,
+    lists: [List; 3],
+}
+
+/// A chain through one of the request's lists.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+const END: u32 = u32::MAX;
+const FLOATS: usize = 0;
+const HISTOGRAMS: usize = 1;
+const EXEMPLARS: usize = 2;
+/// The instant of a group that has exemplars only.
+const NO_INSTANT: i64 = i64::MIN;
+
+/// A request's samples, ordered.
+#[derive(Debug, Default)]
+pub(crate) struct Schedule {
+    groups: Vec<Group>,
+    /// For each entry of floats, histograms and exemplars the next one of its group.
+    next: [Vec<u32>; 3],
+    pub(crate) stray_floats: Vec<u32>,
+    pub(crate) stray_histograms: Vec<u32>,
+    pub(crate) stray_exemplars: Vec<u32>,
+}
+
+impl Schedule {
+    /// Orders what `incoming` holds, leaving out what has no place or is later than `max_ms`.
+    pub(crate) fn of(
+        incoming: &Incoming<'_>,
+        places: &[Place],
+        max_ms: i64,
+        refusals: &mut Refusals,
+    ) -> Self {
+        let mut builder = Builder {
+            schedule: Self {
+                next: [
+                    vec![END; incoming.floats.len()],
+                    vec![END; incoming.histograms.len()],
+                    vec![END; incoming.exemplars.len()],
+                ],
+                ..Self::default()
+            },
+            numbers: HashTable::new(),
+            hasher: RandomState::default(),
+            last: None,
+        };
+        let mut too_new = 0;
+        for (at, sample) in incoming.floats.iter().enumerate() {
+            let place = places[sample.series as usize];
+            if sample.time_ms > max_ms {
+                too_new += u64::from(!place.is_nowhere());
+            } else {
+                builder.put(place, sample.time_ms, FLOATS, at);
+            }
+        }
+        for (at, sample) in incoming.histograms.iter().enumerate() {
+            let place = places[sample.series as usize];
+            if place.is_nowhere() {
+                continue;
+            }
+            match &sample.histogram {
+                Err(reason) => refusals.invalid_histogram(reason),
+                Ok(_) if sample.time_ms > max_ms => too_new += 1,
+                Ok(_) => builder.put(place, sample.time_ms, HISTOGRAMS, at),
+            }
+        }
+        for (at, (series, exemplar)) in incoming.exemplars.iter().enumerate() {
+            if exemplar.time_ms.is_none_or(|time_ms| time_ms <= max_ms) {
+                builder.put(places[*series as usize], NO_INSTANT, EXEMPLARS, at);
+            }
+        }
+        refusals.too_new(too_new);
+        let mut schedule = builder.schedule;
+        let order = |group: &Group| (group.cohort, group.time_ms);
+        if !schedule.groups.is_sorted_by_key(order) {
+            schedule.groups.sort_unstable_by_key(order);
+        }
+        schedule
+    }
+
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    pub(crate) fn floats(&self, group: &Group) -> impl Iterator<Item = usize> {
+        self.chain(group, FLOATS)
+    }
+
+    pub(crate) fn histograms(&self, group: &Group) -> impl Iterator<Item = usize> {
+        self.chain(group, HISTOGRAMS)
+    }
+
+    pub(crate) fn exemplars(&self, group: &Group) -> impl Iterator<Item = usize> {
+        self.chain(group, EXEMPLARS)
+    }
+
+    fn chain(&self, group: &Group, kind: usize) -> impl Iterator<Item = usize> {
+        let next = &self.next[kind];
+        let first = Some(group.lists[kind].first).filter(|first| *first != END);
+        std::iter::successors(first, |at| {
+            next.get(*at as usize).copied().filter(|next| *next != END)
+        })
+        .map(|at| at as usize)
+    }
+}
+
+struct Builder {
+    schedule: Schedule,
+    numbers: HashTable<u32>,
+    hasher: RandomState,
+    /// The group of the sample before: most often the next one joins it.
+    last: Option<u32>,
+}
+
+impl Builder {
+    #[inline]
+    fn put(&mut self, place: Place, time_ms: i64, kind: usize, at: usize) {
+        if place.is_nowhere() {
+            return;
+        }
+        let at = at as u32;
+        if place.is_stray() {
+            let strays = match kind {
+                FLOATS => &mut self.schedule.stray_floats,
+                HISTOGRAMS => &mut self.schedule.stray_histograms,
+                _ => &mut self.schedule.stray_exemplars,
+            };
+            strays.push(at);
+            return;
+        }
+        let number = self.group(place.cohort, time_ms);
+        self.last = Some(number);
+        let Schedule { groups, next, .. } = &mut self.schedule;
+        let group = &mut groups[number as usize];
+        group.count += u32::from(kind != EXEMPLARS);
+        group.histograms += u32::from(kind == HISTOGRAMS);
+        let list = &mut group.lists[kind];
+        if list.first == END {
+            list.first = at;
+        } else {
+            next[kind][list.last as usize] = at;
+        }
+        list.last = at;
+    }
+
+    #[inline]
+    fn group(&mut self, cohort: u32, time_ms: i64) -> u32 {
+        let groups = &mut self.schedule.groups;
+        let same = |number: u32| {
+            let group = &groups[number as usize];
+            group.cohort == cohort && group.time_ms == time_ms
+        };
+        if let Some(last) = self.last
+            && same(last)
+        {
+            return last;
+        }
+        let hasher = &self.hasher;
+        let hash = hasher.hash_one((cohort, time_ms));
+        if let Some(number) = self.numbers.find(hash, |number| same(*number)) {
+            return *number;
+        }
+        let number = groups.len() as u32;
+        let empty = List {
+            first: END,
+            last: END,
+        };
+        groups.push(Group {
+            cohort,
+            time_ms,
+            count: 0,
+            histograms: 0,
+            lists: [empty; 3],
+        });
+        self.numbers.insert_unique(hash, number, |number| {
+            let group = &groups[*number as usize];
+            hasher.hash_one((group.cohort, group.time_ms))
+        });
+        number
+    }
+}

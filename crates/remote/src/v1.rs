@@ -1,0 +1,224 @@
+//! Remote write 1.0: `prometheus.WriteRequest`.
+//!
+//! ```text
+//! WriteRequest = { 1: TimeSeries, 3: MetricMetadata }
+//! TimeSeries   = { 1: Label {1: name, 2: value}, 2: Sample {1: value, 2: timestamp}, 3: Exemplar, 4: Histogram }
+//! ```
+//! A sender encodes the labels of a series the same way every time, so the bytes of all its label messages together
+//! are a name for the series: they are hashed, not parsed.
+//!
+//! **Invariant:** the whole request is read before anything of it is stored.
+
+use crate::{
+    error::RemoteError,
+    histogram::{self, Version},
+    incoming::{BlockLabels, FloatSample, Incoming, IncomingSeries, KeyHasher, LabelSource},
+    wire::{Field, Reader, malformed},
+};
+use narthex_model::{Exemplar, LabelSet, MetricType, metadata::Family};
+use std::ops::Range;
+
+/// Decodes a request.
+///
+/// # Errors
+/// Fails when `body` is not one.
+pub(crate) fn decode<'a>(body: &'a [u8], hasher: &KeyHasher) -> Result<Incoming<'a>, RemoteError> {
+    let mut incoming = Incoming::of(body);
+    // A series of one sample takes about 100 bytes and more.
+    incoming.series.reserve(body.len() / 128);
+    incoming.floats.reserve(body.len() / 128);
+    let mut labels = BlockLabels {
+        body,
+        ..BlockLabels::default()
+    };
+    let mut reader = Reader::new(body);
+    while let Some((number, field)) = reader.next()? {
+        match (number, field) {
+            (1, field) => {
+                let message = field.bytes()?;
+                let at = body.len() - reader.rest().len() - message.len();
+                time_series(message, at, hasher, &mut labels, &mut incoming)?;
+            }
+            (3, field) => {
+                incoming.allowance.take(2 * size_of::<Family>())?;
+                incoming.families.push(metadata(field.bytes()?)?);
+            }
+            _ => {}
+        }
+    }
+    incoming.labels = LabelSource::Blocks(labels);
+    Ok(incoming)
+}
+
+/// Decodes one series whose message begins at byte `at` of the body.
+fn time_series(
+    message: &[u8],
+    at: usize,
+    hasher: &KeyHasher,
+    labels: &mut BlockLabels<'_>,
+    incoming: &mut Incoming<'_>,
+) -> Result<(), RemoteError> {
+    incoming.allowance.take(size_of::<IncomingSeries>())?;
+    let series = count(incoming.series.len())?;
+    let before = incoming.floats.len() + incoming.histograms.len();
+    let (mut block, mut scattered): (Range<usize>, Vec<u8>) = (0..0, Vec::new());
+    let mut reader = Reader::new(message);
+    loop {
+        let from = message.len() - reader.rest().len();
+        let Some((number, field)) = reader.next()? else {
+            break;
+        };
+        match number {
+            1 => {
+                check_label(field.bytes()?)?;
+                let to = message.len() - reader.rest().len();
+                if block.end == from && scattered.is_empty() {
+                    block.end = to;
+                } else {
+                    scattered.extend_from_slice(&message[std::mem::take(&mut block)]);
+                    scattered.extend_from_slice(&message[from..to]);
+                }
+            }
+            2 => {
+                let (value, time_ms) = sample(field.bytes()?)?;
+                incoming.push_float(FloatSample {
+                    series,
+                    time_ms,
+                    start_ms: 0,
+                    value,
+                })?;
+            }
+            3 => {
+                incoming.allowance.take(size_of::<(u32, Exemplar)>())?;
+                let exemplar = exemplar(field.bytes()?)?;
+                incoming.exemplars.push((series, exemplar));
+            }
+            4 => {
+                let decoded =
+                    histogram::decode(field.bytes()?, Version::V1, &mut incoming.allowance)?;
+                incoming.push_histogram(series, decoded);
+            }
+            _ => {}
+        }
+    }
+    let range = if scattered.is_empty() {
+        count(at + block.start)?..count(at + block.end)?
+    } else {
+        let from = labels.body.len() + labels.moved.len();
+        labels.moved.extend_from_slice(&scattered);
+        count(from)?..count(from + scattered.len())?
+    };
+    let samples = count(incoming.floats.len() + incoming.histograms.len() - before)?;
+    incoming.series.push(IncomingSeries {
+        key: hasher.key(labels.bytes(&range)),
+        labels: range,
+        samples,
+    });
+    Ok(())
+}
+
+/// Bodies are far below 4 GiB: the limit on their size says so.
+fn count(number: usize) -> Result<u32, RemoteError> {
+    u32::try_from(number).map_err(|_| malformed("too long"))
+}
+
+/// Reads over a label message, so that hashed bytes are known to be whole labels.
+fn check_label(message: &[u8]) -> Result<(), RemoteError> {
+    let mut reader = Reader::new(message);
+    while let Some((number, field)) = reader.next()? {
+        if number == 1 || number == 2 {
+            field.bytes()?;
+        }
+    }
+    Ok(())
+}
+
+/// Visits names and values of label messages with their tags.
+pub(crate) fn visit_labels(
+    block: &[u8],
+    mut visit: impl FnMut(&[u8], &[u8]),
+) -> Result<(), RemoteError> {
+    let mut reader = Reader::new(block);
+    while let Some((_, field)) = reader.next()? {
+        let (name, value) = label(field.bytes()?)?;
+        visit(name, value);
+    }
+    Ok(())
+}
+
+fn label(message: &[u8]) -> Result<(&[u8], &[u8]), RemoteError> {
+    let (mut name, mut value) = (&[][..], &[][..]);
+    let mut reader = Reader::new(message);
+    while let Some((number, field)) = reader.next()? {
+        match number {
+            1 => name = field.bytes()?,
+            2 => value = field.bytes()?,
+            _ => {}
+        }
+    }
+    Ok((name, value))
+}
+
+#[inline]
+fn sample(message: &[u8]) -> Result<(f64, i64), RemoteError> {
+    let (mut value, mut time_ms) = (0.0, 0);
+    let mut reader = Reader::new(message);
+    while let Some((number, field)) = reader.next()? {
+        match number {
+            1 => value = field.double()?,
+            2 => time_ms = field.int64()?,
+            _ => {}
+        }
+    }
+    Ok((value, time_ms))
+}
+
+fn exemplar(message: &[u8]) -> Result<Exemplar, RemoteError> {
+    let (mut pairs, mut value, mut time_ms) = (Vec::new(), 0.0, 0);
+    let mut reader = Reader::new(message);
+    while let Some((number, field)) = reader.next()? {
+        match number {
+            1 => {
+                let (name, value) = label(field.bytes()?)?;
+                pairs.push((Field::Bytes(name).text()?, Field::Bytes(value).text()?));
+            }
+            2 => value = field.double()?,
+            3 => time_ms = field.int64()?,
+            _ => {}
+        }
+    }
+    Ok(Exemplar {
+        labels: LabelSet::new(pairs),
+        value,
+        time_ms: Some(time_ms).filter(|time_ms| *time_ms != 0),
+    })
+}
+
+fn metadata(message: &[u8]) -> Result<Family, RemoteError> {
+    let mut family = Family::default();
+    let mut reader = Reader::new(message);
+    while let Some((number, field)) = reader.next()? {
+        match number {
+            1 => family.metric_type = metric_type(field.uint32()?),
+            2 => family.name = field.text()?.into(),
+            4 => family.help = field.text()?.into(),
+            5 => family.unit = field.text()?.into(),
+            _ => {}
+        }
+    }
+    Ok(family)
+}
+
+/// Returns the type both versions give this number.
+pub(crate) fn metric_type(number: u32) -> MetricType {
+    match number {
+        1 => MetricType::Counter,
+        2 => MetricType::Gauge,
+        3 => MetricType::Histogram,
+        4 => MetricType::GaugeHistogram,
+        5 => MetricType::Summary,
+        6 => MetricType::Info,
+        7 => MetricType::StateSet,
+        _ => MetricType::Unknown,
+    }
+}

@@ -1,0 +1,307 @@
+//! Remote write 2.0: `io.prometheus.write.v2.Request`.
+//!
+//! ```text
+//! Request    = { 4: symbol, 5: TimeSeries }
+//! TimeSeries = { 1: label refs, 2: Sample, 3: Histogram, 4: Exemplar, 5: Metadata }
+//! Sample     = { 1: value, 2: timestamp, 3: start timestamp }
+//! ```
+//! Symbols are hashed once a request, a series' name is made of its symbols' hashes.
+//!
+//! **Invariant:** a series with a number that names no symbol is refused, the others stand.
+
+use crate::{
+    error::RemoteError,
+    histogram::{self, Version},
+    incoming::{FloatSample, Incoming, IncomingSeries, KeyHasher, LabelSource},
+    v1::metric_type,
+    wire::{Field, Reader, malformed},
+};
+use narthex_model::{Exemplar, LabelSet, METRIC_NAME, metadata::Family};
+
+/// Symbols and what is known of them.
+struct Symbols<'a> {
+    texts: Vec<&'a [u8]>,
+    keys: Vec<u128>,
+}
+
+/// Decodes a request.
+///
+/// # Errors
+/// Fails when `body` is not one.
+pub(crate) fn decode<'a>(body: &'a [u8], hasher: &KeyHasher) -> Result<Incoming<'a>, RemoteError> {
+    let mut incoming = Incoming::of(body);
+    let mut symbols = Symbols {
+        texts: Vec::new(),
+        keys: Vec::new(),
+    };
+    let mut reader = Reader::new(body);
+    while let Some((number, field)) = reader.next()? {
+        if number == 4 {
+            let text = field.bytes()?;
+            incoming.allowance.take(size_of::<(&[u8], u128)>())?;
+            symbols.texts.push(text);
+            symbols.keys.push(hasher.key(text));
+        }
+    }
+    let mut refs = Vec::new();
+    let mut reader = Reader::new(body);
+    while let Some((number, field)) = reader.next()? {
+        if number == 5 {
+            time_series(field.bytes()?, &symbols, hasher, &mut refs, &mut incoming)?;
+        }
+    }
+    incoming.labels = LabelSource::Symbols {
+        symbols: symbols.texts,
+        refs,
+    };
+    Ok(incoming)
+}
+
+/// What one series' message holds beside samples.
+#[derive(Default)]
+struct Rest {
+    metric_type: u32,
+    help: u32,
+    unit: u32,
+    has_metadata: bool,
+    exemplars: Vec<(Vec<u32>, f64, i64)>,
+}
+
+fn time_series(
+    message: &[u8],
+    symbols: &Symbols<'_>,
+    hasher: &KeyHasher,
+    refs: &mut Vec<u32>,
+    incoming: &mut Incoming<'_>,
+) -> Result<(), RemoteError> {
+    let number = |length: usize| u32::try_from(length).map_err(|_| malformed("too long"));
+    incoming.allowance.take(size_of::<IncomingSeries>())?;
+    let series = number(incoming.series.len())?;
+    let (first_ref, floats, histograms) =
+        (refs.len(), incoming.floats.len(), incoming.histograms.len());
+    let mut rest = Rest::default();
+    let mut reader = Reader::new(message);
+    while let Some((number, field)) = reader.next()? {
+        match number {
+            1 => {
+                incoming
+                    .allowance
+                    .take(field.elements() * size_of::<u32>())?;
+                field.each_varint(|at| refs.push(u32::try_from(at).unwrap_or(u32::MAX)))?;
+            }
+            2 => {
+                let sample = sample(field.bytes()?, series)?;
+                incoming.push_float(sample)?;
+            }
+            3 => {
+                let decoded =
+                    histogram::decode(field.bytes()?, Version::V2, &mut incoming.allowance)?;
+                incoming.push_histogram(series, decoded);
+            }
+            4 => {
+                let message = field.bytes()?;
+                incoming
+                    .allowance
+                    .take(2 * size_of::<Exemplar>() + message.len() * 8)?;
+                rest.exemplars.push(exemplar(message)?);
+            }
+            5 => rest.metadata(field.bytes()?)?,
+            _ => {}
+        }
+    }
+    let own = &refs[first_ref..];
+    let samples = incoming.floats.len() - floats + incoming.histograms.len() - histograms;
+    if let Err(objection) = symbols.check(own).and_then(|()| rest.check(own, symbols)) {
+        incoming.objections.push(objection);
+        refs.truncate(first_ref);
+        incoming.floats.truncate(floats);
+        incoming.histograms.truncate(histograms);
+        return Ok(());
+    }
+    if samples == 0 {
+        incoming.objections.push(format!(
+            "TimeSeries must contain at least one sample or histogram for series {}",
+            symbols.set(own)
+        ));
+        refs.truncate(first_ref);
+        return Ok(());
+    }
+    rest.take_exemplars(series, symbols, own, incoming);
+    if rest.has_metadata {
+        rest.take_family(symbols, own, incoming);
+    }
+    let keys = own.iter().map(|at| symbols.keys[*at as usize]);
+    incoming.series.push(IncomingSeries {
+        key: hasher.fold(keys),
+        labels: number(first_ref)?..number(refs.len())?,
+        samples: number(samples)?,
+    });
+    Ok(())
+}
+
+impl Symbols<'_> {
+    /// Says what is wrong with a list of references, if anything is.
+    fn check(&self, refs: &[u32]) -> Result<(), String> {
+        let problem = if !refs.len().is_multiple_of(2) {
+            format!("invalid labelRefs length {}", refs.len())
+        } else if let Some(pair) = refs
+            .chunks_exact(2)
+            .find(|pair| pair.iter().any(|at| *at as usize >= self.texts.len()))
+        {
+            format!(
+                "labelRefs {} (name) = {} (value) outside of symbols table (size {})",
+                pair[0],
+                pair[1],
+                self.texts.len()
+            )
+        } else {
+            return Ok(());
+        };
+        let shown: Vec<String> = refs.iter().map(ToString::to_string).collect();
+        Err(format!(
+            "parsing labels for series [{}]: {problem}",
+            shown.join(" ")
+        ))
+    }
+
+    fn text(&self, at: u32) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(self.texts.get(at as usize).copied().unwrap_or_default())
+    }
+
+    fn set(&self, refs: &[u32]) -> LabelSet {
+        let pairs: Vec<_> = refs
+            .chunks_exact(2)
+            .map(|pair| (self.text(pair[0]), self.text(pair[1])))
+            .collect();
+        LabelSet::new(pairs.iter().map(|(name, value)| (&**name, &**value)))
+    }
+}
+
+impl Rest {
+    fn metadata(&mut self, message: &[u8]) -> Result<(), RemoteError> {
+        self.has_metadata = true;
+        let mut reader = Reader::new(message);
+        while let Some((number, field)) = reader.next()? {
+            match number {
+                1 => self.metric_type = field.uint32()?,
+                3 => self.help = field.uint32()?,
+                4 => self.unit = field.uint32()?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, refs: &[u32], symbols: &Symbols<'_>) -> Result<(), String> {
+        let size = symbols.texts.len();
+        for (what, at) in [("unit_ref", self.unit), ("help_ref", self.help)] {
+            if at as usize >= size {
+                let shown: Vec<String> = refs.iter().map(ToString::to_string).collect();
+                return Err(format!(
+                    "parsing metadata for series [{}]: metadata {what} {at} outside of symbols table (size {size})",
+                    shown.join(" ")
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn take_exemplars(
+        &mut self,
+        series: u32,
+        symbols: &Symbols<'_>,
+        own: &[u32],
+        incoming: &mut Incoming<'_>,
+    ) {
+        for (refs, value, time_ms) in self.exemplars.drain(..) {
+            match symbols.check(&refs) {
+                Ok(()) => incoming.exemplars.push((
+                    series,
+                    Exemplar {
+                        labels: symbols.set(&refs),
+                        value,
+                        time_ms: Some(time_ms).filter(|time_ms| *time_ms != 0),
+                    },
+                )),
+                Err(problem) => {
+                    let problem = problem.split_once("]: ").map_or("", |(_, problem)| problem);
+                    incoming.objections.push(format!(
+                        "parsing exemplar for series {}: {problem}",
+                        symbols.set(own)
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Notes the metadata, which belongs to the family of the series.
+    fn take_family(&self, symbols: &Symbols<'_>, own: &[u32], incoming: &mut Incoming<'_>) {
+        let name = own
+            .chunks_exact(2)
+            .find(|pair| symbols.texts[pair[0] as usize] == METRIC_NAME.as_bytes())
+            .map(|pair| symbols.text(pair[1]));
+        let Some(name) = name else { return };
+        let metric_type = metric_type(self.metric_type);
+        let family = Family {
+            name: family_name(&name, metric_type).into(),
+            metric_type,
+            unit: symbols.text(self.unit).into(),
+            help: symbols.text(self.help).into(),
+        };
+        // The series of a family follow each other.
+        if incoming.families.last() != Some(&family) {
+            incoming.families.push(family);
+        }
+    }
+}
+
+/// Returns the family's name: that of the series without what its type adds.
+fn family_name(name: &str, metric_type: narthex_model::MetricType) -> &str {
+    use narthex_model::MetricType as Type;
+    let suffixes: &[&str] = match metric_type {
+        Type::Histogram => &["_bucket", "_sum", "_count"],
+        Type::GaugeHistogram => &["_bucket", "_gsum", "_gcount"],
+        Type::Summary => &["_sum", "_count"],
+        _ => &[],
+    };
+    suffixes
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix))
+        .unwrap_or(name)
+}
+
+fn sample(message: &[u8], series: u32) -> Result<FloatSample, RemoteError> {
+    let mut sample = FloatSample {
+        series,
+        time_ms: 0,
+        start_ms: 0,
+        value: 0.0,
+    };
+    let mut reader = Reader::new(message);
+    while let Some((number, field)) = reader.next()? {
+        match number {
+            1 => sample.value = field.double()?,
+            2 => sample.time_ms = field.int64()?,
+            3 => sample.start_ms = field.int64()?,
+            _ => {}
+        }
+    }
+    Ok(sample)
+}
+
+fn exemplar(message: &[u8]) -> Result<(Vec<u32>, f64, i64), RemoteError> {
+    let (mut refs, mut value, mut time_ms) = (Vec::new(), 0.0, 0);
+    let mut reader = Reader::new(message);
+    while let Some((number, field)) = reader.next()? {
+        match (number, field) {
+            (1, field) => {
+                field.each_varint(|at| refs.push(u32::try_from(at).unwrap_or(u32::MAX)))?
+            }
+            (2, field) => value = field.double()?,
+            (3, Field::Varint(time)) => time_ms = time.cast_signed(),
+            (3, _) => return Err(malformed("wrong wireType")),
+            _ => {}
+        }
+    }
+    Ok((refs, value, time_ms))
+}

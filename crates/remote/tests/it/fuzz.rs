@@ -1,0 +1,66 @@
+//! Mutated requests: no panic, no memory beyond the limit, the same answer twice.
+
+use crate::support::NOW_MS;
+use narthex_remote::fuzz;
+use narthex_testkit::{
+    mutate::Mutator,
+    remote_write::{Exemplar, Histogram, Metadata, Request, Series, snappy},
+};
+
+fn request() -> Request {
+    let mut with_all = Series::new(
+        &[("__name__", "a_total"), ("instance", "i"), ("job", "j")],
+        &[
+            (NOW_MS, 1.5),
+            (NOW_MS + 1, f64::from_bits(0x7ff0_0000_0000_0002)),
+        ],
+    );
+    with_all.exemplars.push(Exemplar {
+        labels: vec![("trace_id".to_owned(), "x".to_owned())],
+        value: 2.0,
+        time_ms: NOW_MS,
+    });
+    with_all.metadata = Some(Metadata {
+        metric_type: 1,
+        help: "Help.".to_owned(),
+        ..Metadata::default()
+    });
+    let mut histogram = Series::new(&[("__name__", "h")], &[]);
+    histogram.histograms.push(Histogram {
+        time_ms: NOW_MS,
+        integer: true,
+        count: 6.0,
+        sum: 3.5,
+        schema: 1,
+        positive_spans: vec![(0, 2), (1, 1)],
+        positive: vec![1.0, 3.0, 2.0],
+        ..Histogram::default()
+    });
+    Request {
+        series: vec![with_all, histogram],
+        families: vec![Metadata {
+            family: "a".to_owned(),
+            metric_type: 1,
+            help: "Help.".to_owned(),
+            unit: "seconds".to_owned(),
+        }],
+    }
+}
+
+#[test]
+fn mutated_requests_of_version_1() {
+    Mutator::new(0x9e01).run(&[&request().v1()], 4_000, fuzz::fuzz_v1);
+}
+
+#[test]
+fn mutated_requests_of_version_2() {
+    Mutator::new(0x9e02).run(&[&request().v2()], 4_000, fuzz::fuzz_v2);
+}
+
+#[test]
+fn mutated_blocks() {
+    let body = snappy(&request().v1());
+    // A copy of earlier bytes: six literals, then twenty more of the same.
+    let copies = b"\x1a\x14abcabc\x4d\x03";
+    Mutator::new(0x9e03).run(&[&body, copies], 10_000, fuzz::fuzz_snappy);
+}

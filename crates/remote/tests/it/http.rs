@@ -1,0 +1,151 @@
+//! The handler over a real connection: headers, statuses, limits.
+
+use crate::support::NOW_MS;
+use narthex_model::MemStore;
+use narthex_net::{Server, ServerConfig, Stopper};
+use narthex_remote::{Message, Receiver, ReceiverConfig, disabled_routes, routes};
+use narthex_testkit::{
+    http::{self, Response},
+    remote_write::{self, Request, Series, snappy},
+};
+use std::sync::Arc;
+
+/// A server whose tasks end with it.
+struct Rig {
+    url: String,
+    _runtime: tokio::runtime::Runtime,
+    _stopper: Stopper,
+}
+
+impl Rig {
+    fn start(config: Option<ReceiverConfig>) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (stopper, stop) = Stopper::new();
+        let server = runtime
+            .block_on(Server::bind(&["127.0.0.1:0"], ServerConfig::default()))
+            .unwrap();
+        let url = format!("http://{}", server.local_addrs()[0]);
+        let router = match config {
+            Some(config) => {
+                let store = Arc::new(MemStore::new());
+                routes(Receiver::new(store, Arc::new(|| NOW_MS)), config)
+            }
+            None => disabled_routes(),
+        };
+        runtime.spawn(server.serve(router, stop));
+        Self {
+            url,
+            _runtime: runtime,
+            _stopper: stopper,
+        }
+    }
+
+    fn post(&self, headers: &[(&str, &str)], body: &[u8]) -> Response {
+        http::request("POST", &format!("{}/api/v1/write", self.url), headers, body).unwrap()
+    }
+}
+
+fn request() -> Request {
+    Request {
+        series: vec![Series::new(&[("__name__", "m")], &[(NOW_MS, 1.0)])],
+        ..Request::default()
+    }
+}
+
+const V2: &str = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
+
+#[test]
+fn both_versions_are_answered_as_prometheus_answers() {
+    let rig = Rig::start(Some(ReceiverConfig::default()));
+    let answer = request().send(&rig.url).unwrap();
+    assert_eq!((answer.status, answer.body.len()), (204, 0));
+    assert_eq!(
+        answer.header("x-prometheus-remote-write-samples-written"),
+        None
+    );
+    let answer = remote_write::send(&rig.url, V2, &snappy(&request().v2())).unwrap();
+    assert_eq!(answer.status, 204);
+    for (name, count) in [("samples", "1"), ("histograms", "0"), ("exemplars", "0")] {
+        let header = format!("x-prometheus-remote-write-{name}-written");
+        assert_eq!(answer.header(&header), Some(count), "{header}");
+    }
+    // A body without an encoding is snappy all the same.
+    assert_eq!(rig.post(&[], &snappy(&request().v1())).status, 204);
+    assert_eq!(
+        http::get(&format!("{}/api/v1/write", rig.url))
+            .unwrap()
+            .status,
+        405
+    );
+}
+
+#[test]
+fn refusals_have_their_status_and_text() {
+    let rig = Rig::start(Some(ReceiverConfig {
+        messages: vec![Message::V1],
+        body_limit_bytes: 1000,
+        ..ReceiverConfig::default()
+    }));
+    let told = |headers: &[(&str, &str)], body: &[u8]| {
+        let answer = rig.post(headers, body);
+        assert_eq!(
+            answer.header("content-type"),
+            Some("text/plain; charset=utf-8")
+        );
+        (answer.status, answer.text())
+    };
+    let text = |text: &str| format!("{text}\n");
+    assert_eq!(
+        told(&[("Content-Type", V2)], &snappy(&request().v2())),
+        (
+            415,
+            text(
+                "io.prometheus.write.v2.Request protobuf message is not accepted by this server; only accepts prometheus.WriteRequest"
+            )
+        )
+    );
+    assert_eq!(
+        told(&[("Content-Encoding", "gzip")], b"x"),
+        (
+            415,
+            text(
+                "gzip encoding (compression) is not accepted by this server; only snappy is acceptable"
+            )
+        )
+    );
+    assert_eq!(
+        told(&[], &[0; 1001]),
+        (413, text("request body exceeds the 1000 bytes limit"))
+    );
+    let long = [0xe9, 0x07, 0x00];
+    assert_eq!(
+        told(&[], &long),
+        (400, text("decoded size exceeds the 1000 bytes limit"))
+    );
+    assert_eq!(told(&[], b"nonsense"), (400, text("snappy: corrupt input")));
+    assert_eq!(
+        told(&[], &snappy(&[0x0a, 0x05])),
+        (400, text("unexpected EOF"))
+    );
+    let mut twice = request();
+    twice.series[0].samples = vec![(NOW_MS, 1.0), (NOW_MS, 2.0)];
+    assert_eq!(
+        told(&[], &snappy(&twice.v1())),
+        (400, text("duplicate sample for timestamp"))
+    );
+}
+
+#[test]
+fn without_the_flag_it_says_how_to_switch_it_on() {
+    let rig = Rig::start(None);
+    let answer = request().send(&rig.url).unwrap();
+    assert_eq!(answer.status, 404);
+    assert_eq!(
+        answer.text(),
+        "remote write receiver needs to be enabled with --web.enable-remote-write-receiver\n"
+    );
+}

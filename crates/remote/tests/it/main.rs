@@ -1,0 +1,12 @@
+//! Receiving, from outside: requests encoded by hand, stores that can be read back.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test's helpers panic like the test itself"
+)]
+
+mod fuzz;
+mod http;
+mod rows;
+mod store;
+mod support;
