@@ -1,0 +1,153 @@
+// A single Summary, and vectors of client_golang's own type filled with them.
+//
+// Invariant: what is written is a well-formed Summary of client_golang's data model, quantiles in ascending order.
+
+package summary
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"narthex.dev/go/internal/record"
+	"narthex.dev/go/switches"
+)
+
+// Summary is a prometheus.Summary. Make it with New or NewWithOptions.
+type Summary struct {
+	// Recorder comes first, so that Observe through an interface needs no adjustment.
+	record.Recorder
+	settings *settings
+	labels   []*dto.LabelPair
+	// created is in nanoseconds since 1970.
+	created int64
+}
+
+var _ prometheus.Summary = (*Summary)(nil)
+
+// New creates a Summary as prometheus.NewSummary does, with the same panics.
+func New(opts prometheus.SummaryOpts) prometheus.Summary {
+	return NewWithOptions(Options{SummaryOpts: opts})
+}
+
+// NewWithOptions creates a Summary with options of ours. With a Switch it is wrapped as switches.WrapSummary does.
+func NewWithOptions(opts Options) prometheus.Summary {
+	s := NewSummary(opts)
+	if opts.Switch != nil {
+		return switches.WrapSummary(opts.Switch, s)
+	}
+	return s
+}
+
+// NewSummary creates a Summary whose type has NativeHistogram; it leaves opts.Switch to the caller.
+func NewSummary(opts Options) *Summary {
+	desc, native := describe(opts, prometheus.UnconstrainedLabels(nil))
+	shared := prepare(desc, opts)
+	shared.native = native
+	return newChild(shared, nil)
+}
+
+// NewVec creates a vector of client_golang's type, as prometheus.NewSummaryVec does, with the same panics.
+func NewVec(opts prometheus.SummaryOpts, labelNames []string) *prometheus.SummaryVec {
+	return V2.NewVec(prometheus.SummaryVecOpts{
+		SummaryOpts:    opts,
+		VariableLabels: prometheus.UnconstrainedLabels(labelNames),
+	})
+}
+
+type v2 struct{}
+
+// V2 has constructors that take labels with constraints, like prometheus.V2.
+var V2 = v2{}
+
+// NewVec creates a vector of client_golang's type, as prometheus.V2.NewSummaryVec does.
+func (v2) NewVec(opts prometheus.SummaryVecOpts) *prometheus.SummaryVec {
+	names, _ := labelsOf(opts.VariableLabels)
+	refuseQuantile(names)
+	o := Options{SummaryOpts: opts.SummaryOpts}
+	desc, _ := describe(o, opts.VariableLabels)
+	// Options are checked when the first child is made, as client_golang does.
+	lazy := lazily(func() *settings { return prepare(desc, o) })
+	return &prometheus.SummaryVec{
+		MetricVec: prometheus.NewMetricVec(desc, func(values ...string) prometheus.Metric {
+			if len(values) != len(names) {
+				panic(fmt.Errorf("inconsistent label cardinality: %q has %d variable labels named %q but %d values %q were provided",
+					fqName(opts.SummaryOpts), len(names), names, len(values), values))
+			}
+			return newChild(lazy(), values)
+		}),
+	}
+}
+
+// lazily makes a value at its first use and again as long as that panics. The caller's lock protects it.
+func lazily(make func() *settings) func() *settings {
+	var made *settings
+	return func() *settings {
+		if made == nil {
+			made = make()
+		}
+		return made
+	}
+}
+
+func refuseQuantile(names []string) {
+	for _, name := range names {
+		if name == quantileLabel {
+			panic(errQuantileLabel)
+		}
+	}
+}
+
+func newChild(shared *settings, values []string) *Summary {
+	s := &Summary{settings: shared, labels: prometheus.MakeLabelPairs(shared.desc, values)}
+	s.created = shared.now().UnixNano()
+	s.Recorder.Init(&shared.record)
+	return s
+}
+
+// Desc returns the summary's descriptor.
+func (s *Summary) Desc() *prometheus.Desc { return s.settings.desc }
+
+// Describe implements prometheus.Collector.
+func (s *Summary) Describe(ch chan<- *prometheus.Desc) { ch <- s.settings.desc }
+
+// Collect implements prometheus.Collector.
+func (s *Summary) Collect(ch chan<- prometheus.Metric) { ch <- s }
+
+// Write implements prometheus.Metric.
+func (s *Summary) Write(out *dto.Metric) error {
+	qs := s.settings.objectives
+	values := make([]float64, len(qs))
+	totals := s.Read(qs, values)
+	quantiles := make([]*dto.Quantile, len(qs))
+	for i := range qs {
+		quantiles[i] = &dto.Quantile{Quantile: &qs[i], Value: &values[i]}
+	}
+	out.Summary = &dto.Summary{
+		SampleCount:      &totals.Count,
+		SampleSum:        &totals.Sum,
+		Quantile:         quantiles,
+		CreatedTimestamp: s.createdTimestamp(),
+	}
+	out.Label = s.labels
+	return nil
+}
+
+// Quantile returns the q-quantile of the observations that are young enough, whatever the objectives; NaN without
+// any, or when the summary was made without objectives.
+func (s *Summary) Quantile(q float64) float64 {
+	if s.settings.record.Windows == 0 {
+		return math.NaN()
+	}
+	var out [1]float64
+	s.Read([]float64{q}, out[:])
+	return out[0]
+}
+
+func (s *Summary) createdTimestamp() *timestamppb.Timestamp {
+	return timestamppb.New(time.Unix(0, s.created))
+}
