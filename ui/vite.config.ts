@@ -1,5 +1,6 @@
 // Builds the page into crates/ui/dist, or into $NARTHEX_UI_OUT; serves it in front of a running server while working on it.
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { defineConfig, type Plugin } from "vite";
 
@@ -13,14 +14,14 @@ function precompress(): Plugin {
     name: "precompress",
     enforce: "post",
     apply: "build",
-    generateBundle(_options, bundle) {
-      for (const [fileName, item] of Object.entries(bundle)) {
+    // Of the files as written: the bundler still changes code after every plugin has seen it.
+    writeBundle(options, bundle) {
+      for (const fileName of Object.keys(bundle)) {
         if (!/\.(js|css|html|svg)$/.test(fileName)) continue;
-        const source = Buffer.from(item.type === "chunk" ? item.code : item.source);
+        const path = join(options.dir ?? outDir, fileName);
+        const source = readFileSync(path);
         const packed = gzipSync(source, { level: 9 });
-        if (packed.length < source.length * 0.8) {
-          this.emitFile({ type: "asset", fileName: `${fileName}.gz`, source: packed });
-        }
+        if (packed.length < source.length * 0.8) writeFileSync(`${path}.gz`, packed);
       }
     },
   };

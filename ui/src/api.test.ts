@@ -25,7 +25,9 @@ describe("decode", () => {
     [503, "Service Unavailable", ["starting", "Service Unavailable", true]],
     [503, "", ["starting", "Service Unavailable", true]],
     [502, "<html>", ["unreachable", "a proxy answers 502", true]],
-    [404, "404 page not found\n", ["protocol", "unexpected answer (HTTP 404): 404 page not found", true]],
+    [404, "404 page not found\n", ["missing", "this server has no such endpoint", false]],
+    [404, '{"status":"error","errorType":"not_found","error":"no such pool"}', ["not_found", "no such pool", false]],
+    [405, "no", ["protocol", "unexpected answer (HTTP 405): no", true]],
     [200, "<html>", ["protocol", "unexpected answer (HTTP 200)", true]],
     [200, "null", ["protocol", "unexpected answer (HTTP 200)", true]],
   ])("%d %s", (status, text, expected) => expect(fault(status, text)).toEqual(expected));
@@ -36,7 +38,7 @@ describe("requests", () => {
   const fetched = vi.fn<(url: URL, init: RequestInit) => Promise<Response>>();
 
   beforeEach(() => {
-    vi.stubGlobal("document", { baseURI: "http://host:9090/prefix/#/query?expr=up" });
+    vi.stubGlobal("document", { baseURI: "http://host:9090/prefix/query?g0.expr=up" });
     vi.stubGlobal("fetch", fetched);
     fetched.mockReset();
     fetched.mockImplementation(async () => answer('{"status":"success","data":{}}'));
@@ -51,13 +53,17 @@ describe("requests", () => {
     return { url: call[0].href, init: call[1] };
   };
 
-  test("are relative to the page, without its hash", async () => {
+  test("are relative to the page, without its parameters", async () => {
     await query("up", 12.5);
     expect(last().url).toBe("http://host:9090/prefix/api/v1/query?query=up&time=12.500");
     await queryRange("a b", 0, 10, 5);
     expect(last().url).toBe("http://host:9090/prefix/api/v1/query_range?query=a+b&start=0.000&end=10.000&step=5");
     await labelValues("a/ü");
     expect(last().url).toBe("http://host:9090/prefix/api/v1/label/a%2F%C3%BC/values");
+    await labelValues("job", undefined, "up");
+    expect(last().url).toBe("http://host:9090/prefix/api/v1/label/job/values?match%5B%5D=up");
+    await query("up", undefined, undefined, true);
+    expect(last().url).toBe("http://host:9090/prefix/api/v1/query?query=up&stats=true");
   });
 
   test("go as a form when long", async () => {

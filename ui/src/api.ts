@@ -25,11 +25,18 @@ export interface RangeSeries {
   histograms?: readonly (readonly [number, Histogram])[];
 }
 
-export type QueryData =
+/** What an evaluation cost the server; times in seconds. A server may leave any of it out. */
+export interface QueryStats {
+  timings?: Readonly<Record<string, number>>;
+  samples?: Readonly<Record<string, number>>;
+}
+
+export type QueryData = { stats?: QueryStats } & (
   | { resultType: "vector"; result: readonly InstantSeries[] }
   | { resultType: "matrix"; result: readonly RangeSeries[] }
   | { resultType: "scalar"; result: Sample }
-  | { resultType: "string"; result: Sample };
+  | { resultType: "string"; result: Sample }
+);
 
 export interface Answer<T> {
   data: T;
@@ -41,20 +48,38 @@ export interface Answer<T> {
 }
 
 export interface Target {
+  /** Before relabelling. */
+  discoveredLabels?: Labels;
   labels: Labels;
   scrapePool: string;
   scrapeUrl: string;
+  /** The same with a host name that others can use. */
+  globalUrl?: string;
   health: "up" | "down" | "unknown";
   lastError: string;
   lastScrape: string;
   lastScrapeDuration: number;
+  /** The body, uncompressed, and its samples; Prometheus doesn't tell. */
+  lastScrapeBytes?: number;
+  lastScrapeSamples?: number;
   scrapeInterval?: string;
   scrapeTimeout?: string;
 }
 
+export interface DroppedTarget {
+  discoveredLabels: Labels;
+  scrapePool?: string;
+  /** Why it is not scraped; Prometheus doesn't tell. */
+  reason?: string;
+}
+
 export interface Targets {
   activeTargets: readonly Target[];
-  droppedTargets?: readonly unknown[];
+  droppedTargets?: readonly DroppedTarget[] | null;
+  /** By pool; the server may list fewer targets than it dropped. */
+  droppedTargetCounts?: Readonly<Record<string, number>> | null;
+  /** By pool, then by reason; Prometheus doesn't tell. */
+  droppedTargetReasons?: Readonly<Record<string, Readonly<Record<string, number>>>> | null;
 }
 
 export interface BuildInfo {
@@ -63,6 +88,36 @@ export interface BuildInfo {
   /** The server's own version, where it is not Prometheus. */
   applicationVersion?: string;
   revision?: string;
+  branch?: string;
+  buildUser?: string;
+  buildDate?: string;
+  goVersion?: string;
+  compiler?: string;
+}
+
+/** `/status/runtimeinfo`; a server that isn't written in Go leaves Go's settings empty or out. */
+export type RuntimeInfo = Readonly<Record<string, string | number | boolean | null>>;
+
+export interface Counted {
+  name: string;
+  value: number;
+}
+
+export interface TsdbStatus {
+  headStats?: { numSeries: number; numLabelPairs: number; chunkCount: number; minTime: number; maxTime: number };
+  seriesCountByMetricName?: readonly Counted[] | null;
+  labelValueCountByLabelName?: readonly Counted[] | null;
+  memoryInBytesByLabelName?: readonly Counted[] | null;
+  seriesCountByLabelValuePair?: readonly Counted[] | null;
+}
+
+export interface Block {
+  ulid: string;
+  /** Milliseconds since the epoch; `maxTime` is exclusive. */
+  minTime: number;
+  maxTime: number;
+  stats?: { numSamples?: number; numSeries?: number; numChunks?: number };
+  compaction?: { level?: number };
 }
 
 export interface Metadata {
@@ -76,6 +131,8 @@ export type Fault =
   | "unreachable"
   /** It answers, but not yet: 503 while the log is replayed. */
   | "starting"
+  /** The server has no such endpoint. */
+  | "missing"
   /** The answer isn't the API's. */
   | "protocol"
   /** The server's own error types (`bad_data`, `execution`, `timeout`, ...). */
@@ -97,7 +154,7 @@ export class ApiError extends Error {
   }
 }
 
-type Params = Readonly<Record<string, string | undefined>>;
+type Params = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 const TIMEOUT_MS = 30_000;
 /** Proxies commonly refuse request lines above 8 KiB; longer questions go as a form. */
@@ -121,7 +178,9 @@ function noteDate(header: string | null): void {
 async function request<T>(path: string, params: Params, signal?: AbortSignal): Promise<Answer<T>> {
   const began = performance.now();
   const form = new URLSearchParams();
-  for (const [key, value] of Object.entries(params)) if (value !== undefined) form.set(key, value);
+  for (const [key, value] of Object.entries(params)) {
+    for (const one of typeof value === "string" ? [value] : (value ?? [])) form.append(key, one);
+  }
   // Relative to the page: also right below a route prefix.
   const url = new URL(`api/v1/${path}`, document.baseURI);
   const query = form.toString();
@@ -172,12 +231,13 @@ export function decode<T>(status: number, text: string): Pick<Answer<T>, "data" 
   const said = String(envelope["error"] ?? text.trim()).slice(0, 200);
   if (status === 503) throw new ApiError("starting", said === "" ? "Service Unavailable" : said, status);
   if (status === 502 || status === 504) throw new ApiError("unreachable", `a proxy answers ${status}`, status);
+  if (status === 404 || status === 501) throw new ApiError("missing", "this server has no such endpoint", status);
   throw new ApiError("protocol", `unexpected answer (HTTP ${status})${status === 200 ? "" : `: ${said}`}`, status);
 }
 
 /** Evaluates at one time; without `time` at the server's own clock. */
-export function query(expr: string, time?: number, signal?: AbortSignal): Promise<Answer<QueryData>> {
-  return request("query", { query: expr, time: time?.toFixed(3) }, signal);
+export function query(expr: string, time?: number, signal?: AbortSignal, stats = false): Promise<Answer<QueryData>> {
+  return request("query", { query: expr, time: time?.toFixed(3), stats: stats ? "true" : undefined }, signal);
 }
 
 /** Evaluates at `start`, `start + step`, ... up to and including `end`. */
@@ -187,8 +247,15 @@ export function queryRange(
   end: number,
   step: number,
   signal?: AbortSignal,
+  stats = false,
 ): Promise<Answer<QueryData>> {
-  return request("query_range", { query: expr, start: start.toFixed(3), end: end.toFixed(3), step: String(step) }, signal);
+  const range = { start: start.toFixed(3), end: end.toFixed(3), step: String(step) };
+  return request("query_range", { query: expr, ...range, stats: stats ? "true" : undefined }, signal);
+}
+
+/** The expression as the server would write it. */
+export function formatQuery(expr: string, signal?: AbortSignal): Promise<Answer<string>> {
+  return request("format_query", { query: expr }, signal);
 }
 
 /** The instant vector of an expression known to give one. */
@@ -197,20 +264,42 @@ export async function vector(expr: string, signal?: AbortSignal): Promise<readon
   return data.resultType === "vector" ? data.result : [];
 }
 
-export function targets(signal?: AbortSignal): Promise<Answer<Targets>> {
-  return request("targets", { state: "active" }, signal);
+export function targets(signal?: AbortSignal, state: "active" | "any" = "active"): Promise<Answer<Targets>> {
+  return request("targets", { state }, signal);
 }
 
 export function buildInfo(signal?: AbortSignal): Promise<Answer<BuildInfo>> {
   return request("status/buildinfo", {}, signal);
 }
 
-export function labelNames(signal?: AbortSignal): Promise<Answer<readonly string[]>> {
-  return request("labels", {}, signal);
+export function config(signal?: AbortSignal): Promise<Answer<{ yaml: string }>> {
+  return request("status/config", {}, signal);
 }
 
-export function labelValues(name: string, signal?: AbortSignal): Promise<Answer<readonly string[]>> {
-  return request(`label/${encodeURIComponent(name)}/values`, {}, signal);
+export function flags(signal?: AbortSignal): Promise<Answer<Readonly<Record<string, string>>>> {
+  return request("status/flags", {}, signal);
+}
+
+export function runtimeInfo(signal?: AbortSignal): Promise<Answer<RuntimeInfo>> {
+  return request("status/runtimeinfo", {}, signal);
+}
+
+/** Head statistics, and the `limit` largest of each kind. */
+export function tsdbStatus(limit: number, signal?: AbortSignal): Promise<Answer<TsdbStatus>> {
+  return request("status/tsdb", { limit: String(limit) }, signal);
+}
+
+export function tsdbBlocks(signal?: AbortSignal): Promise<Answer<{ blocks: readonly Block[] | null }>> {
+  return request("status/tsdb/blocks", {}, signal);
+}
+
+/** Label names, of all series or of those that a selector matches. */
+export function labelNames(signal?: AbortSignal, selector?: string): Promise<Answer<readonly string[]>> {
+  return request("labels", { "match[]": selector }, signal);
+}
+
+export function labelValues(name: string, signal?: AbortSignal, selector?: string): Promise<Answer<readonly string[]>> {
+  return request(`label/${encodeURIComponent(name)}/values`, { "match[]": selector }, signal);
 }
 
 export function metadata(signal?: AbortSignal): Promise<Answer<Readonly<Record<string, readonly Metadata[]>>>> {

@@ -1,14 +1,16 @@
 // The frame around every page: name, navigation, connection, controls.
+import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { buildInfo } from "./api";
 import { Icon, Notice } from "./components/controls";
-import { formatHash } from "./lib/hash";
+import { formatAddress } from "./lib/address";
 import { connection, paused, usePoll } from "./lib/poll";
 import { go, route } from "./lib/router";
 import { useStore } from "./lib/store";
 import { theme, type Theme } from "./lib/theme";
 import { formatClock } from "./lib/time";
-import { VIEWS, viewAt } from "./views";
+import { EMPTY_PANEL, writePanels } from "./query/state";
+import { SECTIONS, VIEWS, viewAt, type View } from "./views";
 
 export function App() {
   const { path } = useStore(route);
@@ -32,16 +34,60 @@ export function App() {
         {view === null ? (
           <Notice tone="info" title="There is no such page">
             <p>
-              <a href={formatHash("/")}>Back to the overview</a>
+              <a href={formatAddress("/")}>Back to the overview</a>
             </p>
           </Notice>
         ) : (
-          <view.component key={view.path} />
+          <>
+            <Siblings view={view} />
+            <ViewOf key={view.path} view={view} />
+          </>
         )}
       </main>
       <Footer />
     </>
   );
+}
+
+/** The other views of the same section. */
+function Siblings({ view }: { view: View }) {
+  const all = VIEWS.filter(({ section }) => section === view.section);
+  if (all.length < 2) return null;
+  return (
+    <nav class="siblings" aria-label={view.section}>
+      {all.map((one) => (
+        <a key={one.path} href={formatAddress(one.path)} aria-current={one === view ? "page" : undefined}>
+          {one.title}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+/** Views that were fetched: coming back to one shows it at once. */
+const fetched = new Map<View, ComponentType>();
+
+function ViewOf({ view }: { view: View }) {
+  const [component, setComponent] = useState<{ is: ComponentType | null }>({ is: view.present ?? fetched.get(view) ?? null });
+  const [failed, setFailed] = useState<string | null>(null);
+  useEffect(() => {
+    if (component.is !== null) return;
+    view.fetch().then(
+      (module) => {
+        fetched.set(view, module.default);
+        setComponent({ is: module.default });
+      },
+      (error: unknown) => setFailed(error instanceof Error ? error.message : String(error)),
+    );
+  }, []);
+  if (failed !== null) {
+    return (
+      <Notice tone="error" title="This part of the page could not be loaded">
+        <p>{failed}. After an update of the server, loading the page again helps.</p>
+      </Notice>
+    );
+  }
+  return component.is === null ? null : <component.is />;
 }
 
 function Logo() {
@@ -56,14 +102,14 @@ function Logo() {
 function Header({ path }: { path: string }) {
   return (
     <header class="top">
-      <a class="brand" href={formatHash("/")} aria-label="Narthex, overview">
+      <a class="brand" href={formatAddress("/")} aria-label="Narthex, overview">
         <Logo />
         <span>Narthex</span>
       </a>
       <nav aria-label="Pages">
-        {VIEWS.map((view) => (
-          <a key={view.path} href={formatHash(view.path)} aria-current={view.path === path ? "page" : undefined}>
-            {view.title}
+        {SECTIONS.map((view) => (
+          <a key={view.path} href={formatAddress(view.path)} aria-current={view.section === viewAt(path)?.section ? "true" : undefined}>
+            {view.section}
           </a>
         ))}
       </nav>
@@ -84,6 +130,8 @@ function QuickQuery() {
     const onKey = (event: KeyboardEvent): void => {
       const at = event.target as HTMLElement;
       if (event.key !== "/" || event.ctrlKey || event.metaKey || /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName)) return;
+      // The editor lives in a shadow root, which keeps its own focus to itself.
+      if (at.shadowRoot !== null) return;
       event.preventDefault();
       input.current?.focus();
     };
@@ -96,7 +144,7 @@ function QuickQuery() {
       role="search"
       onSubmit={(event) => {
         event.preventDefault();
-        go("/query", { expr: expr.trim() });
+        go("/query", writePanels([{ ...EMPTY_PANEL, expr: expr.trim() }]));
       }}
     >
       <input

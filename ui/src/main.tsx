@@ -3,10 +3,11 @@ import { render } from "preact";
 import { App } from "./app";
 import { startRouter } from "./lib/router";
 import { startTheme } from "./lib/theme";
+import { viewAt } from "./views";
 import "./styles/page.css";
 
 startTheme();
-startRouter();
+startRouter((path) => viewAt(path) !== null);
 const root = document.getElementById("app");
 if (root === null) throw new Error("index.html has no #app");
 render(<App />, root);

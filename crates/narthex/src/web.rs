@@ -11,7 +11,7 @@ use narthex_net::{
         body::Body,
         extract::{Path, Request},
         middleware::{self, Next},
-        response::{IntoResponse, Redirect, Response},
+        response::{IntoResponse, Response},
         routing::{any, get},
     },
     respond, respond_text,
@@ -126,6 +126,9 @@ pub(crate) fn inner(parts: Parts) -> Router {
         respond_text("Requesting termination... Goodbye!\n", &headers)
     };
     let cors = Arc::new(cors_origin);
+    let pages = narthex_ui::PAGES
+        .iter()
+        .fold(Router::new(), |router, path| router.route(path, get(page)));
     let routes = Router::new()
         .merge(api)
         .merge(targets)
@@ -134,8 +137,7 @@ pub(crate) fn inner(parts: Parts) -> Router {
         }))
         .route("/metrics", get(metrics))
         .route("/-/quit", any(quit))
-        .route("/", get(page))
-        .route("/graph", get(|| async { Redirect::permanent("/") }))
+        .merge(pages)
         .route("/{*path}", get(file).fallback(not_found));
     narthex_net::instrument(routes)
 }

@@ -50,10 +50,27 @@ pub const SECURITY_HEADERS: [(&str, &str); 4] = [
     ("cross-origin-opener-policy", "same-origin"),
 ];
 
-/// The file at `path`: `/` is the page, other paths begin with a slash and are compared exactly.
+/// Paths that show the page; what it shows there is its own business. The same as Prometheus' where both have such a page.
+pub const PAGES: [&str; 9] = [
+    "/",
+    "/config",
+    "/flags",
+    "/graph",
+    "/query",
+    "/service-discovery",
+    "/status",
+    "/targets",
+    "/tsdb-status",
+];
+
+/// The file at `path`: [`PAGES`] are the page, other paths begin with a slash and are compared exactly.
 #[must_use]
 pub fn asset(path: &str) -> Option<Asset> {
-    let path = if path == "/" { "/index.html" } else { path };
+    let path = if PAGES.contains(&path) {
+        "/index.html"
+    } else {
+        path
+    };
     ASSETS.iter().find(|asset| asset.path == path).copied()
 }
 

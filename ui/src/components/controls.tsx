@@ -54,3 +54,12 @@ export function Notice(props: { tone: Tone; title: string; children?: ComponentC
     </div>
   );
 }
+
+/** A bar for a share of something that is also told in words. */
+export function Meter({ share }: { share: number }) {
+  return (
+    <span class="bar" aria-hidden="true">
+      <span style={{ width: `${share > 0 ? Math.min(100, Math.max(2, share * 100)) : 0}%` }} />
+    </span>
+  );
+}

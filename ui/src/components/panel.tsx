@@ -1,7 +1,7 @@
 // A plot with its title, its latest value and a legend that follows the cursor.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { formatHash } from "../lib/hash";
+import { queryLink } from "../query/state";
 import { latest } from "../lib/matrix";
 import { formatClock } from "../lib/time";
 import { formatValue, type Unit } from "../lib/units";
@@ -26,7 +26,8 @@ export interface PanelProps {
   empty: ComponentChildren;
   /** The expression behind it, to go on from. */
   expr: string;
-  range: string;
+  /** Seconds. */
+  range: number;
 }
 
 export const PLOT_HEIGHT = 168;
@@ -61,13 +62,12 @@ export function Panel(props: PanelProps) {
     return value === null ? "–" : formatValue(value, unit);
   };
   const summary = lines.map((line) => `${line.name} ${valueOf(line)}`).join(", ");
-  const stackable = mode === "stacked" ? "1" : undefined;
   return (
     <PanelFrame
       title={title}
       headline={props.headline}
       note={props.note}
-      link={formatHash("/query", { expr: props.expr, tab: "graph", range: props.range, stacked: stackable })}
+      link={queryLink(props.expr, { tab: "graph", range: props.range, stacked: mode === "stacked" })}
     >
       {lines.length === 0 ? (
         <div class="panel-empty" style={{ minHeight: `${PLOT_HEIGHT + 22}px` }}>

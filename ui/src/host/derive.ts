@@ -128,6 +128,48 @@ export function flow(
   };
 }
 
+/** Shares of time in which something waited, for each resource that the kernel tells. */
+export function pressureLines(frame: Frame): PlotLine[] {
+  const spec = [
+    { name: "CPU", what: "cpu", color: "--c-blue" },
+    { name: "I/O", what: "io", color: "--c-orange" },
+    { name: "memory", what: "memory", color: "--c-green" },
+  ];
+  return spec.flatMap(({ name, what, color }) => {
+    const values = byLabel(frame, "what", what);
+    return values === null ? [] : [{ name, color, values }];
+  });
+}
+
+/** Kinds of lost packets that happened at all in this window; sent ones below zero. */
+export function troubleLines(frame: Frame): PlotLine[] {
+  const spec = [
+    { name: "receive errors", color: "--c-red" },
+    { name: "receive drops", color: "--c-orange" },
+    { name: "transmit errors", color: "--c-purple", below: true },
+    { name: "transmit drops", color: "--c-blue", below: true },
+  ];
+  return spec.flatMap(({ name, color, below }) => {
+    const values = byLabel(frame, "what", name);
+    return values === null || !some(values, (value) => value > 0) ? [] : [{ name, color, values, below: below === true }];
+  });
+}
+
+/** Sockets by kind, both versions of IP together. */
+export function socketLines(frame: Frame): { lines: PlotLine[]; used: number | null } {
+  const get = (name: string): readonly Value[] | null => byLabel(frame, "__name__", `node_sockstat_${name}`);
+  const spec = [
+    { name: "TCP", color: "--c-blue", metrics: ["TCP_inuse", "TCP6_inuse"] },
+    { name: "TCP closing", color: "--c-orange", metrics: ["TCP_tw", "TCP_orphan"] },
+    { name: "UDP", color: "--c-green", metrics: ["UDP_inuse", "UDP6_inuse"] },
+  ];
+  const lines = spec.flatMap(({ name, color, metrics }) => {
+    const parts = metrics.map(get).filter((part) => part !== null);
+    return parts.length === 0 ? [] : [{ name, color, values: sum(parts, frame.times.length) }];
+  });
+  return { lines, used: get("sockets_used")?.findLast((value) => value !== null) ?? null };
+}
+
 export interface Filesystem {
   mountpoint: string;
   device: string;

@@ -1,7 +1,7 @@
 // A host's filesystems, fullest first.
 import { vector } from "../api";
 import { PLOT_HEIGHT, PanelFrame } from "../components/panel";
-import { formatHash } from "../lib/hash";
+import { queryLink } from "../query/state";
 import { usePoll } from "../lib/poll";
 import { formatValue } from "../lib/units";
 import { filesystems, type Filesystem } from "./derive";
@@ -23,7 +23,7 @@ export function Filesystems({ host }: { host: Host }) {
       title="Filesystems"
       headline={fullest === undefined ? undefined : formatValue(fullest.usedRatio, "ratio")}
       note={fullest === undefined ? undefined : `of ${fullest.mountpoint} used`}
-      link={formatHash("/query", { expr: filesystemQuery(host), tab: "table" })}
+      link={queryLink(filesystemQuery(host))}
     >
       {mounts.length === 0 ? (
         <div class="panel-empty" style={{ minHeight: `${PLOT_HEIGHT + 22}px` }}>

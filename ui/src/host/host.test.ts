@@ -2,7 +2,9 @@
 import { describe, expect, test } from "vitest";
 import type { InstantSeries, Labels, RangeSeries } from "../api";
 import { toFrame } from "../lib/matrix";
-import { cpuLines, diskDevices, filesystems, flow, loadLines, memoryLines, networkDevices } from "./derive";
+import {
+  cpuLines, diskDevices, filesystems, flow, loadLines, memoryLines, networkDevices, pressureLines, socketLines, troubleLines,
+} from "./derive";
 import { coresQuery, filesystemQuery, hostName, hostsOf, rangeQueries } from "./queries";
 
 const instant = (metric: Labels, value = "1"): InstantSeries => ({ metric, value: [0, value] });
@@ -26,12 +28,22 @@ describe("hosts", () => {
     expect(hostsOf([], "x")).toEqual([]);
   });
 
+  test("are asked only for what they tell", () => {
+    const more = [instant({ __name__: "node_pressure_cpu_waiting_seconds_total", job: "node", instance: "vm" })];
+    const [vm, b] = hostsOf([...series, ...more], "example.org");
+    if (vm === undefined || b === undefined) throw new Error("two hosts");
+    expect([vm.pressure, vm.sockets, b.pressure]).toEqual([true, false, false]);
+    expect(Object.keys(rangeQueries(vm, "20s"))).toContain("pressure");
+    expect(Object.keys(rangeQueries(b, "20s"))).not.toContain("pressure");
+    expect(Object.keys(rangeQueries(b, "20s"))).not.toContain("sockets");
+  });
+
   test("have their own name where known", () => {
     expect(hostsOf(series, "").map(hostName)).toEqual(["vm", "b:9100", "a:9100"]);
   });
 
   test("are asked for by escaped labels", () => {
-    const host = { job: 'j"', instance: "i\\", nodename: "" };
+    const host = { job: 'j"', instance: "i\\", nodename: "", pressure: true, sockets: true };
     const queries = rangeQueries(host, "20s");
     for (const query of [...Object.values(queries), coresQuery(host), filesystemQuery(host)]) {
       expect(query).toContain('job="j\\"",instance="i\\\\"');
@@ -113,6 +125,28 @@ describe("devices count once", () => {
       ["transmit", [3, 4], true],
     ]);
   });
+});
+
+test("pressure: what the kernel tells, always in the same colours", () => {
+  const lines = pressureLines(frame([{ what: "memory" }, [0]], [{ what: "cpu" }, [0.2]]));
+  expect(lines.map(({ name, values }) => [name, values[0]])).toEqual([["CPU", 0.2], ["memory", 0]]);
+});
+
+test("lost packets: only kinds that happened, sent ones below", () => {
+  const lines = troubleLines(
+    frame([{ what: "receive errors" }, [0, 0]], [{ what: "receive drops" }, [0, 2]], [{ what: "transmit drops" }, [1, 0]]),
+  );
+  expect(lines.map(({ name, below }) => [name, below])).toEqual([["receive drops", false], ["transmit drops", true]]);
+  expect(troubleLines(frame())).toEqual([]);
+});
+
+test("sockets: both versions of IP together", () => {
+  const name = (part: string): Labels => ({ __name__: `node_sockstat_${part}` });
+  const { lines, used } = socketLines(
+    frame([name("TCP_inuse"), [3]], [name("TCP6_inuse"), [4]], [name("TCP_tw"), [5]], [name("sockets_used"), [90]]),
+  );
+  expect(lines.map((line) => [line.name, line.values[0]])).toEqual([["TCP", 7], ["TCP closing", 5]]);
+  expect(used).toBe(90);
 });
 
 test("filesystems: fullest first, as df counts, one per device, inodes where there are", () => {

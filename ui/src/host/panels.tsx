@@ -5,15 +5,18 @@ import type { LiveData } from "../lib/live";
 import { latest, toFrame, type Frame } from "../lib/matrix";
 import { formatValue } from "../lib/units";
 import type { PlotLine } from "../plot";
-import { cpuLines, diskDevices, flow, loadLines, memoryLines, networkDevices, type Flow } from "./derive";
+import {
+  cpuLines, diskDevices, flow, loadLines, memoryLines, networkDevices, pressureLines, socketLines, troubleLines, type Flow,
+} from "./derive";
 import type { PlotName } from "./queries";
 
 export interface HostPanelsProps {
   /** Null until the first answer. */
   live: LiveData<PlotName> | null;
-  queries: Readonly<Record<PlotName, string>>;
-  /** For links: the range as a duration. */
-  range: string;
+  /** Of what this host has. */
+  queries: Readonly<Partial<Record<PlotName, string>>>;
+  /** For links, in seconds. */
+  range: number;
   /** NaN where unknown. */
   cores: number;
 }
@@ -28,7 +31,7 @@ function commonProps({ live, queries, range }: HostPanelsProps, name: PlotName, 
     times: frameOf(live, name).times,
     from: live?.from ?? 0,
     to: live?.to ?? 1,
-    expr: queries[name],
+    expr: queries[name] ?? "",
     range,
     empty: live === null ? "Loading…" : (live.errors[name] ?? awaited),
   };
@@ -45,6 +48,17 @@ export function HostPanels(props: HostPanelsProps) {
       <Load {...props} />
       <Disk {...props} />
       <Network {...props} />
+    </>
+  );
+}
+
+/** What follows when the machine tells it; known from the start, so that nothing moves when the answers come. */
+export function MorePanels(props: HostPanelsProps) {
+  return (
+    <>
+      {props.queries.pressure !== undefined && <Pressure {...props} />}
+      <NetworkTrouble {...props} />
+      {props.queries.sockets !== undefined && <Sockets {...props} />}
     </>
   );
 }
@@ -133,6 +147,52 @@ function Network(props: HostPanelsProps) {
       unit="bytes/s"
       mode="mirrored"
       {...commonProps(props, "netRx", net.lines, awaited)}
+    />
+  );
+}
+
+function Pressure(props: HostPanelsProps) {
+  const lines = useMemo(() => pressureLines(frameOf(props.live, "pressure")), [props.live]);
+  const worst = lines.reduce<PlotLine | undefined>((most, line) => (most === undefined || now(line) > now(most) ? line : most), undefined);
+  return (
+    <Panel
+      title="Pressure"
+      headline={worst === undefined ? undefined : formatValue(now(worst), "ratio")}
+      note={worst === undefined ? undefined : `waiting for ${worst.name}`}
+      unit="ratio"
+      mode="lines"
+      top={shareTop}
+      {...commonProps(props, "pressure", lines, "Waiting for two samples of node_pressure_cpu_waiting_seconds_total.")}
+    />
+  );
+}
+
+function NetworkTrouble(props: HostPanelsProps) {
+  const lines = useMemo(() => troubleLines(frameOf(props.live, "netErrors")), [props.live]);
+  const rate = lines.reduce((total, line) => total + now(line), 0);
+  const known = frameOf(props.live, "netErrors").lines.size > 0;
+  return (
+    <Panel
+      title="Lost packets"
+      headline={known ? formatValue(rate, "per second") : undefined}
+      note={known ? "errors and drops, in and out" : undefined}
+      unit="per second"
+      mode="mirrored"
+      {...commonProps(props, "netErrors", lines, known ? "None in this time: no errors, no drops." : "Waiting for two samples of node_network_receive_errs_total.")}
+    />
+  );
+}
+
+function Sockets(props: HostPanelsProps) {
+  const { lines, used } = useMemo(() => socketLines(frameOf(props.live, "sockets")), [props.live]);
+  return (
+    <Panel
+      title="Sockets"
+      headline={used === null ? undefined : formatValue(used)}
+      note={used === null ? undefined : "open, of all kinds"}
+      unit="number"
+      mode="lines"
+      {...commonProps(props, "sockets", lines, "Waiting for node_sockstat_TCP_inuse.")}
     />
   );
 }

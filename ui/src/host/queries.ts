@@ -7,10 +7,17 @@ export interface Host {
   instance: string;
   /** The machine's own name where node_uname_info tells it. */
   nodename: string;
+  /** What not every kernel or exporter tells. */
+  pressure: boolean;
+  sockets: boolean;
 }
 
-/** One to four series a machine, whichever collectors it runs. */
-export const DISCOVERY = '{__name__=~"node_uname_info|node_load1|node_boot_time_seconds|node_memory_MemTotal_bytes"}';
+const PRESSURE_SIGN = "node_pressure_cpu_waiting_seconds_total";
+const SOCKETS_SIGN = "node_sockstat_sockets_used";
+
+/** One to six series a machine, whichever collectors it runs. */
+export const DISCOVERY =
+  `{__name__=~"node_uname_info|node_load1|node_boot_time_seconds|node_memory_MemTotal_bytes|${PRESSURE_SIGN}|${SOCKETS_SIGN}"}`;
 
 /** The machines in an answer to DISCOVERY; the one most likely to be the server's own first. */
 export function hostsOf(series: readonly InstantSeries[], pageHost: string): Host[] {
@@ -19,8 +26,15 @@ export function hostsOf(series: readonly InstantSeries[], pageHost: string): Hos
     const job = metric["job"] ?? "";
     const instance = metric["instance"] ?? "";
     const key = JSON.stringify([job, instance]);
-    const nodename = metric["nodename"] ?? hosts.get(key)?.nodename ?? "";
-    hosts.set(key, { job, instance, nodename });
+    const known = hosts.get(key);
+    const name = metric["__name__"];
+    hosts.set(key, {
+      job,
+      instance,
+      nodename: metric["nodename"] ?? known?.nodename ?? "",
+      pressure: known?.pressure === true || name === PRESSURE_SIGN,
+      sockets: known?.sockets === true || name === SOCKETS_SIGN,
+    });
   }
   const rank = (host: Host): number => {
     const name = host.instance.replace(/:\d+$/, "");
@@ -48,10 +62,26 @@ const RAM_DISKS = matcher("device", "(loop|ram|zram|fd|sr)\\d+", "!~");
 const PSEUDO_FS = matcher("fstype", "tmpfs|ramfs|devtmpfs|squashfs|iso9660|rootfs|nsfs|fuse.lxcfs|efivarfs|autofs", "!~");
 const MEMORY = "MemTotal|MemAvailable|MemFree|Buffers|Cached|SReclaimable|SwapTotal|SwapFree";
 
-export type PlotName = "cpu" | "memory" | "load" | "diskRead" | "diskWrite" | "netRx" | "netTx";
+const SOCKETS = "sockets_used|TCP_inuse|TCP_tw|TCP_orphan|TCP6_inuse|UDP_inuse|UDP6_inuse";
 
-/** Range queries; `window` is a duration that holds at least two samples, e.g. `20s`. */
-export function rangeQueries(host: Host, window: string): Record<PlotName, string> {
+export type PlotName = "cpu" | "memory" | "load" | "diskRead" | "diskWrite" | "netRx" | "netTx" | "netErrors" | "pressure" | "sockets";
+
+/** Several rates in one answer: a rate loses its metric's name, so each gets a label instead. */
+const labelled = (parts: readonly (readonly [string, string])[]): string =>
+  parts.map(([what, expr]) => `label_replace(${expr}, "what", "${what}", "", "")`).join(" or ");
+
+const PRESSURE = ["cpu", "io", "memory"] as const;
+
+/** Packets that were damaged or thrown away, as the plots name them. */
+const NET_TROUBLE = [
+  ["receive errors", "node_network_receive_errs_total"],
+  ["receive drops", "node_network_receive_drop_total"],
+  ["transmit errors", "node_network_transmit_errs_total"],
+  ["transmit drops", "node_network_transmit_drop_total"],
+] as const;
+
+/** Range queries, of what this host has; `window` is a duration that holds at least two samples, e.g. `20s`. */
+export function rangeQueries(host: Host, window: string): Partial<Record<PlotName, string>> {
   const rate = (name: string, ...more: string[]): string => `rate(${name}{${selector(host, ...more)}}[${window}])`;
   return {
     cpu: `avg by (mode) (${rate("node_cpu_seconds_total")})`,
@@ -61,6 +91,9 @@ export function rangeQueries(host: Host, window: string): Record<PlotName, strin
     diskWrite: rate("node_disk_written_bytes_total", RAM_DISKS),
     netRx: rate("node_network_receive_bytes_total", CONTAINER_NICS),
     netTx: rate("node_network_transmit_bytes_total", CONTAINER_NICS),
+    netErrors: labelled(NET_TROUBLE.map(([what, name]) => [what, `sum(${rate(name, CONTAINER_NICS)})`])),
+    ...(host.pressure ? { pressure: labelled(PRESSURE.map((what) => [what, rate(`node_pressure_${what}_waiting_seconds_total`)])) } : {}),
+    ...(host.sockets ? { sockets: `{__name__=~"node_sockstat_(${SOCKETS})",${selector(host)}}` } : {}),
   };
 }
 

@@ -49,7 +49,7 @@ export function pollDelayMs(grid: Grid, time: number, every: number): number {
 }
 
 async function advance<K extends string>(
-  queries: Readonly<Record<K, string>>,
+  queries: Readonly<Partial<Record<K, string>>>,
   grid: Grid,
   signal: AbortSignal,
   last: LiveData<K> | null,
@@ -62,7 +62,7 @@ async function advance<K extends string>(
     const old = last?.frames[name];
     const start = old === undefined || last === null ? from : Math.max(from, last.to - OVERLAP_STEPS * step);
     try {
-      const { data } = await queryRange(queries[name], start, to, step, signal);
+      const { data } = await queryRange(queries[name] as string, start, to, step, signal);
       const tail = toFrame(data.resultType === "matrix" ? data.result : [], start, to, step);
       next.frames[name] = old === undefined || start === from ? tail : extend(old, tail, from);
     } catch (error) {
@@ -76,7 +76,7 @@ async function advance<K extends string>(
 
 export function useLive<K extends string>(
   key: string,
-  queries: Readonly<Record<K, string>>,
+  queries: Readonly<Partial<Record<K, string>>>,
   grid: Grid,
 ): Polled<LiveData<K>> {
   const every = Math.min(60, Math.max(REFRESH_MS / 1000, grid.step));

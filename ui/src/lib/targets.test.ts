@@ -1,7 +1,7 @@
 // Targets joined with what their scrapes cost.
 import { expect, test } from "vitest";
 import type { InstantSeries, Target } from "../api";
-import { joinTargets, matches, sumOf } from "./targets";
+import { joinTargets, matches, poolsOf, sumOf } from "./targets";
 
 const target = (job: string, instance: string, health: Target["health"], more: Partial<Target> = {}): Target => ({
   labels: { job, instance, zone: "Berlin" },
@@ -43,4 +43,24 @@ test("the filter wants every word, in any label", () => {
   expect(matches(row, "VM node")).toBe(true);
   expect(matches(row, "zone=berlin")).toBe(true);
   expect(matches(row, "vm missing")).toBe(false);
+});
+
+test("what the targets API tells itself counts before the synthetic series", () => {
+  const told = { lastScrapeBytes: 10, lastScrapeSamples: 3 };
+  const costs = [cost("scrape_samples_scraped", "a", "h:1", "507")];
+  expect(joinTargets([target("a", "h:1", "up", told)], costs)[0]).toMatchObject({ bytes: 10, series: 3 });
+  expect(joinTargets([target("a", "h:1", "down", { lastScrapeBytes: 0, lastScrapeSamples: 0 })], [])[0]).toMatchObject({ bytes: null, series: null });
+});
+
+test("pools: trouble first, costs per second", () => {
+  const each = { scrapeInterval: "10s", lastScrapeBytes: 1000, lastScrapeSamples: 50 };
+  const pools = poolsOf(joinTargets(
+    [target("a", "h1:1", "up", each), target("a", "h2:1", "unknown", { ...each, scrapeInterval: "1m" }), target("b", "h3:1", "down", { lastScrapeSamples: 5 })],
+    [],
+  ));
+  expect(pools.map(({ name, up, down, rows }) => [name, up, down, rows.length])).toEqual([["b", 0, 1, 1], ["a", 1, 0, 2]]);
+  expect(pools[1]?.rates.bytes).toBeCloseTo(100 + 1000 / 60, 9);
+  expect(pools[1]?.rates.seconds).toBeCloseTo(0.0017 + 0.017 / 60, 9);
+  // Without an interval there is no rate.
+  expect(pools[0]?.rates.series).toBeNull();
 });

@@ -1,6 +1,7 @@
 // Targets with what their scrapes cost: the targets API joined with the synthetic series of each scrape.
 import { targets, vector, type InstantSeries, type Target } from "../api";
 import { usePoll, type Polled } from "./poll";
+import { parseDuration } from "./time";
 
 export interface TargetRow {
   /** Unique among the rows. */
@@ -19,6 +20,9 @@ export interface TargetRow {
 const COSTS = '{__name__=~"scrape_samples_scraped|scrape_response_size_bytes|scrape_body_size_bytes|scrape_duration_seconds"}';
 
 const identity = (job: string | undefined, instance: string | undefined): string => JSON.stringify([job ?? "", instance ?? ""]);
+
+/** A failed scrape has no size worth showing. */
+const told = (value: number | undefined, scraped: boolean): number | null => (scraped && value !== undefined && value > 0 ? value : null);
 
 /** Joins by job and instance; troubled targets first, then by job and instance. */
 export function joinTargets(active: readonly Target[], costs: readonly InstantSeries[]): TargetRow[] {
@@ -44,8 +48,8 @@ export function joinTargets(active: readonly Target[], costs: readonly InstantSe
       target,
       lastScrape: scraped ? last : null,
       seconds: scraped ? target.lastScrapeDuration : (cost?.get("scrape_duration_seconds") ?? null),
-      bytes: cost?.get("scrape_response_size_bytes") ?? cost?.get("scrape_body_size_bytes") ?? null,
-      series: cost?.get("scrape_samples_scraped") ?? null,
+      bytes: told(target.lastScrapeBytes, scraped) ?? cost?.get("scrape_response_size_bytes") ?? cost?.get("scrape_body_size_bytes") ?? null,
+      series: told(target.lastScrapeSamples, scraped) ?? cost?.get("scrape_samples_scraped") ?? null,
     };
   });
   const trouble = (row: TargetRow): number => (row.target.health === "down" ? 0 : 1);
@@ -68,9 +72,50 @@ export function sumOf(rows: readonly TargetRow[], field: "seconds" | "bytes" | "
   return values.length === 0 ? null : values.reduce((a, b) => a + b, 0);
 }
 
-/** Every word must occur in the job, instance, URL or labels. */
+/** The targets of one scrape configuration. */
+export interface Pool {
+  name: string;
+  rows: TargetRow[];
+  up: number;
+  down: number;
+  /** What its scrapes cost per second; null where unknown. `seconds` is the time spent scraping. */
+  rates: { series: number | null; bytes: number | null; seconds: number | null };
+}
+
+/** Pools by name, those with trouble first; rows keep their order. */
+export function poolsOf(rows: readonly TargetRow[]): Pool[] {
+  const byName = new Map<string, TargetRow[]>();
+  for (const row of rows) {
+    const pool = byName.get(row.target.scrapePool);
+    if (pool === undefined) byName.set(row.target.scrapePool, [row]);
+    else pool.push(row);
+  }
+  const pools = [...byName].map(([name, own]): Pool => {
+    const count = (health: Target["health"]): number => own.filter((row) => row.target.health === health).length;
+    const rates = { series: rateOf(own, "series"), bytes: rateOf(own, "bytes"), seconds: rateOf(own, "seconds") };
+    return { name, rows: own, up: count("up"), down: count("down"), rates };
+  });
+  return pools.sort((a, b) => Number(b.down > 0) - Number(a.down > 0) || a.name.localeCompare(b.name, undefined, { numeric: true }));
+}
+
+/** Each target's last scrape spread over its interval, added up. */
+export function rateOf(rows: readonly TargetRow[], field: "seconds" | "bytes" | "series"): number | null {
+  let total: number | null = null;
+  for (const row of rows) {
+    const interval = parseDuration(row.target.scrapeInterval ?? "");
+    const value = row[field];
+    if (interval !== null && value !== null) total = (total ?? 0) + value / interval;
+  }
+  return total;
+}
+
+/** Every word must occur in the job, instance, URL, error or labels. */
 export function matches(row: TargetRow, text: string): boolean {
   const labels = Object.entries(row.target.labels).map(([name, value]) => `${name}=${value}`);
-  const hay = [row.job, row.instance, row.target.scrapeUrl, ...labels].join(" ").toLowerCase();
+  return hasWords([row.job, row.instance, row.target.scrapeUrl, row.target.lastError, ...labels], text);
+}
+
+export function hasWords(parts: readonly string[], text: string): boolean {
+  const hay = parts.join(" ").toLowerCase();
   return text.toLowerCase().split(/\s+/).every((word) => hay.includes(word));
 }

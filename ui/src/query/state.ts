@@ -1,16 +1,23 @@
-// The query page's state as it stands in the URL. Invariant: defaults are left out, so a plain query has a short link.
+// The query page's state in its address, in Prometheus' own parameters: `g0.expr`, `g0.tab`, `g0.range_input`, ... for the
+// first panel, `g1.` for the second. Links made for Prometheus work here, also those of its older pages, and links from
+// here work there. Invariant: defaults are left out, so a plain query has a short link.
+import { formatAddress } from "../lib/address";
 import { formatDuration, niceStep, parseDuration } from "../lib/time";
 import { UNITS, type Unit } from "../lib/units";
 
-export interface QueryState {
+export type Tab = "table" | "graph";
+export type Density = "low" | "medium" | "high";
+
+export interface PanelState {
   expr: string;
-  tab: "table" | "graph";
+  tab: Tab;
   /** Seconds. */
   range: number;
   /** Unix seconds; null follows the clock. */
   end: number | null;
-  /** Seconds; null chooses by range. */
+  /** Seconds; null chooses by range and density. */
   step: number | null;
+  density: Density;
   stacked: boolean;
   /** Null guesses from the expression. */
   unit: Unit | null;
@@ -19,63 +26,101 @@ export interface QueryState {
 }
 
 export const DEFAULT_RANGE = 3600;
-/** What the server refuses is 11,000; a screen shows a few hundred. */
-const POINTS = 250;
+/** Points of a graph; a screen shows a few hundred. */
+const POINTS: Readonly<Record<Density, number>> = { low: 100, medium: 250, high: 750 };
+/** What a server refuses to exceed. */
 const MAX_POINTS = 11_000;
+/** Nobody reads that many; an address made by a machine must not freeze the page. */
+const MAX_PANELS = 50;
+
+export const EMPTY_PANEL: PanelState = {
+  expr: "", tab: "table", range: DEFAULT_RANGE, end: null, step: null, density: "medium", stacked: false, unit: null, live: false,
+};
 
 type Params = Readonly<Record<string, string | undefined>>;
 
-export function readState(params: Params): QueryState {
-  const end = Number(params["end"] ?? NaN);
-  const unit = UNITS.find((one) => one === params["unit"]) ?? null;
+/** The panels of an address: as many as have an expression, from `g0` without gaps; always at least one. */
+export function readPanels(params: Params): PanelState[] {
+  const panels: PanelState[] = [];
+  for (let i = 0; i < MAX_PANELS && params[`g${i}.expr`] !== undefined; i++) panels.push(readPanel((name) => params[`g${i}.${name}`]));
+  return panels.length === 0 ? [EMPTY_PANEL] : panels;
+}
+
+function readPanel(get: (name: string) => string | undefined): PanelState {
+  const tab = get("tab");
+  const mode = get("display_mode");
   return {
-    expr: params["expr"] ?? "",
-    tab: params["tab"] === "graph" ? "graph" : "table",
-    range: parseDuration(params["range"] ?? "") ?? DEFAULT_RANGE,
-    end: Number.isFinite(end) && end > 0 ? end : null,
-    step: parseDuration(params["step"] ?? ""),
-    stacked: params["stacked"] === "1",
-    unit,
-    live: params["live"] === "1",
+    expr: get("expr") ?? "",
+    // Pages before Prometheus 3 wrote numbers.
+    tab: tab === "graph" || tab === "0" ? "graph" : "table",
+    range: parseDuration(get("range_input") ?? "") ?? DEFAULT_RANGE,
+    end: parseTime(get("moment_input") ?? "") ?? parseTime(get("end_input") ?? ""),
+    step: readStep(get),
+    density: readDensity(get),
+    stacked: mode === undefined ? get("stacked") === "1" : mode === "stacked",
+    unit: UNITS.find((one) => one === get("unit")) ?? null,
+    live: get("live") === "1",
   };
 }
 
-export function writeState(state: QueryState): Record<string, string | undefined> {
-  return {
-    expr: state.expr,
-    tab: state.tab === "table" ? undefined : state.tab,
-    range: state.range === DEFAULT_RANGE ? undefined : formatDuration(state.range),
-    end: state.end === null ? undefined : String(Math.round(state.end * 1000) / 1000),
-    step: state.step === null ? undefined : formatDuration(state.step),
-    stacked: state.stacked ? "1" : undefined,
-    unit: state.unit ?? undefined,
-    live: state.live ? "1" : undefined,
+function readStep(get: (name: string) => string | undefined): number | null {
+  const type = get("res_type");
+  if (type === "auto") return null;
+  const text = (type === "fixed" || type === "custom" ? get("res_step") : undefined) ?? get("step_input") ?? "";
+  return parseDuration(text);
+}
+
+function readDensity(get: (name: string) => string | undefined): Density {
+  const density = get("res_density");
+  return density === "low" || density === "high" ? density : "medium";
+}
+
+/** Parameters of all panels; the address of a page without any query has none. */
+export function writePanels(panels: readonly PanelState[]): Record<string, string | undefined> {
+  const only = panels[0];
+  if (panels.length === 1 && only !== undefined && JSON.stringify(only) === JSON.stringify(EMPTY_PANEL)) return {};
+  return Object.assign({}, ...panels.map((panel, i) => writePanel(panel, `g${i}.`))) as Record<string, string | undefined>;
+}
+
+function writePanel(panel: PanelState, prefix: string): Record<string, string | undefined> {
+  const end = panel.end === null ? undefined : formatUtc(panel.end);
+  const written: Record<string, string | undefined> = {
+    expr: panel.expr,
+    tab: panel.tab === "table" ? undefined : panel.tab,
+    range_input: panel.range === DEFAULT_RANGE ? undefined : formatDuration(panel.range),
+    end_input: end,
+    moment_input: end,
+    res_type: panel.step !== null ? "custom" : panel.density === "medium" ? undefined : "auto",
+    res_step: panel.step === null ? undefined : String(panel.step),
+    res_density: panel.step !== null || panel.density === "medium" ? undefined : panel.density,
+    display_mode: panel.stacked ? "stacked" : undefined,
+    unit: panel.unit ?? undefined,
+    live: panel.live ? "1" : undefined,
   };
+  return Object.fromEntries(Object.entries(written).map(([name, value]) => [prefix + name, value]));
+}
+
+/** The address of the query page with one panel. */
+export function queryLink(expr: string, more: Partial<PanelState> = {}): string {
+  return formatAddress("/query", writePanels([{ ...EMPTY_PANEL, ...more, expr }]));
+}
+
+/** Unix seconds of `2026-11-20 14:03:05` in UTC, of a time with a zone, or of a number; null for anything else. */
+export function parseTime(text: string): number | null {
+  const trimmed = text.trim();
+  if (/^\d+(\.\d+)?$/.test(trimmed)) return Number(trimmed) > 0 ? Number(trimmed) : null;
+  const plain = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)$/.exec(trimmed);
+  const ms = plain !== null ? Date.parse(`${plain[1]}T${plain[2]}Z`) : /^\d{4}-.*(?:Z|[+-]\d\d:\d\d)$/.test(trimmed) ? Date.parse(trimmed) : NaN;
+  return Number.isNaN(ms) ? null : ms / 1000;
+}
+
+/** `2026-11-20 14:03:05` in UTC, as Prometheus writes it; with a fraction only where there is one. */
+export function formatUtc(seconds: number): string {
+  return new Date(Math.round(seconds * 1000)).toISOString().replace("T", " ").replace(/(?:\.000)?Z$/, "");
 }
 
 /** The step in effect: the wanted one unless it asks for more points than a server gives. */
-export function stepOf(state: QueryState): number {
-  const step = state.step ?? niceStep(state.range, POINTS);
+export function stepOf(state: Pick<PanelState, "range" | "step" | "density">): number {
+  const step = state.step ?? niceStep(state.range, POINTS[state.density]);
   return state.range / step > MAX_POINTS - 1 ? niceStep(state.range, MAX_POINTS - 1) : step;
-}
-
-const HISTORY_KEY = "narthex.queries";
-const HISTORY_LENGTH = 12;
-
-export function recentQueries(): string[] {
-  try {
-    const stored: unknown = JSON.parse(localStorage.getItem(HISTORY_KEY) ?? "[]");
-    return Array.isArray(stored) ? stored.filter((one) => typeof one === "string").slice(0, HISTORY_LENGTH) : [];
-  } catch {
-    return [];
-  }
-}
-
-export function rememberQuery(expr: string): void {
-  const recent = [expr, ...recentQueries().filter((one) => one !== expr)].slice(0, HISTORY_LENGTH);
-  try {
-    localStorage.setItem(HISTORY_KEY, JSON.stringify(recent));
-  } catch {
-    // Without storage there is no history; nothing else depends on it.
-  }
 }

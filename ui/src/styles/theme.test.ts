@@ -72,6 +72,9 @@ describe.each([["light", light], ["dark", dark]] as const)("%s", (_name, scheme)
     for (const text of ["--accent", "--bad", "--good", "--warn"]) {
       for (const ground of ["--bg", "--surface"]) expect(contrast(at(text), at(ground)), `${text} on ${ground}`).toBeGreaterThanOrEqual(4.5);
     }
+    for (const name of Object.keys(light).filter((one) => one.startsWith("--syn-"))) {
+      expect(contrast(at(name), at("--surface")), name).toBeGreaterThanOrEqual(4.5);
+    }
     expect(contrast(at("--bad"), at("--bad-ground"))).toBeGreaterThanOrEqual(4.5);
     expect(contrast(at("--accent-text"), at("--accent"))).toBeGreaterThanOrEqual(4.5);
   });

@@ -2,11 +2,13 @@
 import { useMemo, useRef } from "preact/hooks";
 import { serverNow, vector } from "../api";
 import { Choice, Notice } from "../components/controls";
+import { ScrapeCost } from "../components/scrape_cost";
+import { TargetsSummary } from "../components/targets_summary";
 import { TargetsTable } from "../components/targets_table";
 import { Filesystems } from "../host/filesystems";
-import { HostPanels } from "../host/panels";
+import { HostPanels, MorePanels } from "../host/panels";
 import { DISCOVERY, coresQuery, factsQuery, find, hostKey, hostName, hostsOf, rangeQueries, type Host } from "../host/queries";
-import { formatHash } from "../lib/hash";
+import { formatAddress } from "../lib/address";
 import { gridFor, useLive } from "../lib/live";
 import { EAGER_MS, usePoll } from "../lib/poll";
 import { adjust, route } from "../lib/router";
@@ -14,7 +16,6 @@ import { useStore } from "../lib/store";
 import { useTargets, type TargetRow } from "../lib/targets";
 import { formatDuration, niceStep, parseDuration } from "../lib/time";
 import { formatSpan } from "../lib/units";
-import { TargetsSummary } from "./targets";
 
 const RANGES = ["5m", "15m", "1h", "6h", "24h"] as const;
 type Range = (typeof RANGES)[number];
@@ -56,18 +57,26 @@ export function HostView() {
 function TargetsSection({ rows }: { rows: readonly TargetRow[] | null }) {
   if (rows === null || rows.length === 0) return null;
   return (
-    <section class="section" aria-labelledby="targets-title">
-      <div class="view-head">
-        <h2 id="targets-title">Targets</h2>
-        <TargetsSummary rows={rows} />
-      </div>
-      <TargetsTable rows={rows} limit={TARGETS_SHOWN} />
-      {rows.length > TARGETS_SHOWN && (
-        <p class="more">
-          <a href={formatHash("/targets")}>All {rows.length} targets</a>
-        </p>
-      )}
-    </section>
+    <>
+      <section class="section" aria-labelledby="cost-title">
+        <div class="view-head">
+          <h2 id="cost-title">Scrape cost</h2>
+          <TargetsSummary rows={rows} />
+        </div>
+        <ScrapeCost rows={rows} limit={TARGETS_SHOWN} />
+      </section>
+      <section class="section" aria-labelledby="targets-title">
+        <div class="view-head">
+          <h2 id="targets-title">Targets</h2>
+        </div>
+        <TargetsTable rows={rows} limit={TARGETS_SHOWN} />
+        {rows.length > TARGETS_SHOWN && (
+          <p class="more">
+            <a href={formatAddress("/targets")}>All {rows.length} targets</a>
+          </p>
+        )}
+      </section>
+    </>
   );
 }
 
@@ -131,7 +140,7 @@ function HostPlots({ host, hosts, range, targets }: PlotsProps) {
   const step = niceStep(seconds, Math.min(POINTS, Math.floor(seconds / Math.min(interval, 60))));
   // Four scrapes, so that one missed leaves no gap; never less than what lies between two points.
   const window = formatDuration(Math.max(4 * interval, step + interval));
-  const queries = useMemo(() => rangeQueries(host, window), [host.job, host.instance, window]);
+  const queries = useMemo(() => rangeQueries(host, window), [host.job, host.instance, host.pressure, host.sockets, window]);
   const live = useLive(hostKey(host), queries, gridFor(seconds, step, lastScrape));
   const facts = usePoll(
     `facts ${hostKey(host)}`,
@@ -153,8 +162,9 @@ function HostPlots({ host, hosts, range, targets }: PlotsProps) {
         />
       </div>
       <div class="panels">
-        <HostPanels live={live.data} queries={queries} range={range} cores={cores} />
+        <HostPanels live={live.data} queries={queries} range={seconds} cores={cores} />
         <Filesystems host={host} />
+        <MorePanels live={live.data} queries={queries} range={seconds} cores={cores} />
       </div>
     </section>
   );

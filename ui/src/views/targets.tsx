@@ -1,80 +1,126 @@
-// All targets with health and scrape cost.
-import { Choice, Notice } from "../components/controls";
+// All targets, pool by pool, with health and what their scrapes cost.
+import { Choice } from "../components/controls";
+import { Loaded } from "../components/loaded";
+import { TargetsSummary } from "../components/targets_summary";
 import { TargetsTable } from "../components/targets_table";
-import { useStore } from "../lib/store";
+import { formatAddress } from "../lib/address";
+import { collapsed, setCollapsed } from "../lib/collapsed";
 import { adjust, route } from "../lib/router";
-import { matches, sumOf, useTargets, type TargetRow } from "../lib/targets";
+import { useStore } from "../lib/store";
+import { matches, poolsOf, useTargets, type Pool, type TargetRow } from "../lib/targets";
 import { formatCount, formatValue } from "../lib/units";
 
-/** What a round of all these targets is and costs, in one line. */
-export function TargetsSummary({ rows }: { rows: readonly TargetRow[] }) {
-  const down = rows.filter((row) => row.target.health === "down").length;
-  const up = rows.filter((row) => row.target.health === "up").length;
-  const series = sumOf(rows, "series");
-  const bytes = sumOf(rows, "bytes");
-  const seconds = sumOf(rows, "seconds");
-  const cost = [
-    series === null ? null : `${formatCount(series)} series`,
-    bytes === null ? null : formatValue(bytes, "bytes"),
-    seconds === null ? null : formatValue(seconds, "seconds"),
-  ].filter((part) => part !== null);
-  return (
-    <p class="summary">
-      <strong>{up}</strong> of {rows.length} up
-      {down > 0 && <span class="summary-down">, {down} down</span>}
-      {cost.length > 0 && <span class="muted"> · a round of all: {cost.join(", ")}</span>}
-    </p>
-  );
-}
+const PAGE = 100;
+const HEALTHS = ["all", "up", "down", "unknown"] as const;
+type HealthFilter = (typeof HEALTHS)[number];
+const HEALTH_NAMES: Readonly<Record<HealthFilter, string>> = { all: "All", up: "Up", down: "Down", unknown: "Unknown" };
 
-const PAGE = 200;
-
-export function TargetsView() {
+export default function TargetsView() {
   const { params } = useStore(route);
-  const { data, error } = useTargets();
-  const filter = params["filter"] ?? "";
-  const health = params["health"] ?? "all";
-  const limit = Number(params["limit"] ?? PAGE) || PAGE;
-
-  const rows = (data ?? []).filter((row) => matches(row, filter) && (health === "all" || row.target.health === health));
+  const polled = useTargets();
   return (
     <div class="view">
       <div class="view-head">
         <h1>Targets</h1>
-        {data !== null && <TargetsSummary rows={data} />}
+        {polled.data !== null && <TargetsSummary rows={polled.data} />}
       </div>
+      <Loaded polled={polled} what="the targets">
+        {(rows) =>
+          rows.length === 0 ? (
+            <p class="awaiting tall">
+              No targets. The configuration has none, or discovery hasn’t found any yet; see what it found under{" "}
+              <a href={formatAddress("/service-discovery")}>service discovery</a>.
+            </p>
+          ) : (
+            <Pools rows={rows} params={params} />
+          )
+        }
+      </Loaded>
+    </div>
+  );
+}
+
+function Pools({ rows, params }: { rows: readonly TargetRow[]; params: Readonly<Record<string, string>> }) {
+  const search = params["search"] ?? "";
+  const health: HealthFilter = HEALTHS.find((one) => one === params["health"]) ?? "all";
+  const pool = params["pool"] ?? "";
+  const limit = Number(params["limit"] ?? PAGE) || PAGE;
+  const closed = useStore(collapsed);
+  const all = poolsOf(rows);
+  const names = all.map(({ name }) => name).sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+  const kept = rows.filter(
+    (row) => matches(row, search) && (health === "all" || row.target.health === health) && (pool === "" || row.target.scrapePool === pool),
+  );
+  const shown = poolsOf(kept);
+  const count = (wanted: HealthFilter): number => rows.filter((row) => wanted === "all" || row.target.health === wanted).length;
+  const folded = shown.every(({ name }) => closed.has(name));
+
+  return (
+    <>
       <div class="toolbar">
         <input
           type="search"
           class="input grow"
-          placeholder="Filter by job, instance, label"
+          placeholder="Filter by instance, label or error"
           aria-label="Filter targets"
-          value={filter}
-          onInput={(event) => adjust({ filter: event.currentTarget.value, limit: undefined })}
+          value={search}
+          onInput={(event) => adjust({ search: event.currentTarget.value, limit: undefined })}
         />
+        {names.length > 1 && (
+          <select class="input" aria-label="Pool" value={pool} onChange={(event) => adjust({ pool: event.currentTarget.value })}>
+            <option value="">All {names.length} pools</option>
+            {names.map((name) => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
+          </select>
+        )}
         <Choice
           label="Health"
-          options={[["all", "All"], ["up", "Up"], ["down", "Down"], ["unknown", "Unknown"]]}
-          value={health as "all" | "up" | "down" | "unknown"}
+          options={HEALTHS.map((one) => [one, `${HEALTH_NAMES[one]} ${formatCount(count(one))}`] as const)}
+          value={health}
           onChange={(value) => adjust({ health: value === "all" ? undefined : value })}
         />
+        {shown.length > 1 && (
+          <button type="button" class="button quiet" onClick={() => setCollapsed(shown.map(({ name }) => name), !folded)}>
+            {folded ? "Unfold all" : "Fold all"}
+          </button>
+        )}
       </div>
-      {data === null && error === null && <p class="awaiting">Asking for the targets…</p>}
-      {data === null && error !== null && <Notice tone="error" title="The targets can’t be read">{String(error instanceof Error ? error.message : error)}</Notice>}
-      {data !== null && data.length === 0 && (
-        <Notice tone="info" title="No targets">
-          <p>The configuration has no scrape targets, or discovery hasn’t found any yet.</p>
-        </Notice>
-      )}
-      {data !== null && data.length > 0 && rows.length === 0 && <p class="awaiting">No target matches the filter.</p>}
-      {rows.length > 0 && <TargetsTable rows={rows} limit={limit} />}
-      {rows.length > limit && (
+      {kept.length === 0 && <p class="awaiting">No target matches the filter.</p>}
+      {shown.map((one) => (
+        <PoolSection key={one.name} pool={one} among={rows} whole={all.find(({ name }) => name === one.name) ?? one} open={!closed.has(one.name)} limit={limit} />
+      ))}
+    </>
+  );
+}
+
+/** `pool` is what the filter left of the `whole`. */
+function PoolSection({ pool, whole, among, open, limit }: { pool: Pool; whole: Pool; among: readonly TargetRow[]; open: boolean; limit: number }) {
+  const { series, bytes, seconds } = whole.rates;
+  const cost = [
+    series === null ? null : `${formatValue(series)} samples/s`,
+    bytes === null ? null : formatValue(bytes, "bytes/s"),
+    seconds === null ? null : `${formatValue(seconds, "ratio")} of the time`,
+  ].filter((part) => part !== null);
+  return (
+    <details class="pool" open={open} onToggle={(event) => setCollapsed([pool.name], !event.currentTarget.open)}>
+      <summary>
+        <h2>{pool.name}</h2>
+        <span class={whole.down > 0 ? "pool-health summary-down" : "pool-health"}>
+          {formatCount(whole.up)} of {formatCount(whole.rows.length)} up
+        </span>
+        <span class="pool-cost muted">{cost.join(" · ")}</span>
+      </summary>
+      <TargetsTable rows={pool.rows} limit={limit} among={among} inPool />
+      {pool.rows.length > limit && (
         <p class="more">
-          <button type="button" class="button" onClick={() => adjust({ limit: String(limit + PAGE) })}>
-            Show {Math.min(PAGE, rows.length - limit)} more of {rows.length}
+          <button type="button" class="button" onClick={() => adjust({ limit: String(limit * 4) })}>
+            Show {formatCount(Math.min(limit * 3, pool.rows.length - limit))} more of {formatCount(pool.rows.length)}
           </button>
         </p>
       )}
-    </div>
+    </details>
   );
 }

@@ -1,0 +1,30 @@
+// A dialog over the page: the browser's own, so that focus, Escape and what lies behind are its business.
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { Icon } from "./controls";
+
+export function Dialog(props: { title: string; onClose: () => void; children: ComponentChildren }) {
+  const element = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => element.current?.showModal(), []);
+  return (
+    <dialog
+      ref={element}
+      class="dialog"
+      aria-labelledby={id}
+      onClose={props.onClose}
+      // A click on the dialog itself, not on what it contains, is one on the backdrop.
+      onClick={(event) => event.target === event.currentTarget && element.current?.close()}
+    >
+      <div class="dialog-box">
+        <header class="dialog-head">
+          <h2 id={id}>{props.title}</h2>
+          <button type="button" class="button icon-button quiet" aria-label="Close" onClick={() => element.current?.close()}>
+            <Icon path="M4 4l8 8M12 4l-8 8" />
+          </button>
+        </header>
+        {props.children}
+      </div>
+    </dialog>
+  );
+}

@@ -1,0 +1,123 @@
+// When and how finely a panel asks, and how its graph is drawn.
+import { useEffect, useState } from "preact/hooks";
+import { serverNow } from "../api";
+import { Icon } from "../components/controls";
+import { formatDuration, fromInputTime, nextRange, parseDuration, toInputTime } from "../lib/time";
+import { UNITS, guessUnit, type Unit } from "../lib/units";
+import { stepOf, type PanelState } from "./state";
+
+export function TimeControls({ state, change }: { state: PanelState; change: (part: Partial<PanelState>) => void }) {
+  const graph = state.tab === "graph";
+  const end = state.end;
+  const shift = (direction: number): void => {
+    const to = (end ?? serverNow()) + (direction * state.range) / 2;
+    change(to >= serverNow() ? { end: null } : { end: Math.round(to), live: false });
+  };
+  return (
+    <div class="toolbar controls">
+      {graph && (
+        <div class="group" role="group" aria-label="Range">
+          <button type="button" class="button" aria-label="Shorter range" onClick={() => change({ range: nextRange(state.range, -1) })}>
+            <Icon path="M3.500 8h9" />
+          </button>
+          <DurationInput label="Range" value={state.range} onChange={(range) => change({ range: range ?? state.range })} />
+          <button type="button" class="button" aria-label="Longer range" onClick={() => change({ range: nextRange(state.range, 1) })}>
+            <Icon path="M3.500 8h9M8 3.500v9" />
+          </button>
+        </div>
+      )}
+      <div class="group" role="group" aria-label={graph ? "End time" : "Evaluation time"}>
+        {graph && (
+          <button type="button" class="button" aria-label="Earlier" onClick={() => shift(-1)}>
+            <Icon path="M10 3.500 5.500 8l4.500 4.500" />
+          </button>
+        )}
+        {end === null ? (
+          <button type="button" class="button" title="Choose a fixed time" onClick={() => change({ end: Math.floor(serverNow()), live: false })}>
+            {graph ? "until now" : "now"}
+          </button>
+        ) : (
+          <>
+            <input
+              class="input"
+              type="datetime-local"
+              step={1}
+              aria-label={graph ? "End time" : "Evaluation time"}
+              value={toInputTime(end)}
+              onChange={(event) => change({ end: fromInputTime(event.currentTarget.value) })}
+            />
+            <button type="button" class="button" aria-label="Back to now" onClick={() => change({ end: null })}>
+              <Icon path="M4.500 4.500l7 7M11.500 4.500l-7 7" />
+            </button>
+          </>
+        )}
+        {graph && (
+          <button type="button" class="button" aria-label="Later" disabled={end === null} onClick={() => shift(1)}>
+            <Icon path="M6 3.500 10.500 8 6 12.500" />
+          </button>
+        )}
+      </div>
+      {graph && <GraphControls state={state} change={change} />}
+      <label class="check">
+        <input type="checkbox" checked={state.live} disabled={end !== null} onChange={(event) => change({ live: event.currentTarget.checked })} />
+        refresh every 5 s
+      </label>
+    </div>
+  );
+}
+
+function GraphControls({ state, change }: { state: PanelState; change: (part: Partial<PanelState>) => void }) {
+  return (
+    <>
+      <label class="field">
+        step
+        <DurationInput
+          label="Step"
+          value={state.step}
+          placeholder={`auto ${formatDuration(stepOf({ ...state, step: null }))}`}
+          onChange={(step) => change({ step })}
+        />
+      </label>
+      <label class="field">
+        unit
+        <select class="input" value={state.unit ?? ""} onChange={(event) => change({ unit: (event.currentTarget.value || null) as Unit | null })}>
+          <option value="">auto ({guessUnit(state.expr)})</option>
+          {UNITS.map((unit) => (
+            <option key={unit} value={unit}>
+              {unit}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label class="check">
+        <input type="checkbox" checked={state.stacked} onChange={(event) => change({ stacked: event.currentTarget.checked })} />
+        stacked
+      </label>
+    </>
+  );
+}
+
+/** A duration as text; what isn't one is marked and not taken. */
+function DurationInput(props: { label: string; value: number | null; placeholder?: string; onChange: (seconds: number | null) => void }) {
+  const given = props.value === null ? "" : formatDuration(props.value);
+  const [text, setText] = useState(given);
+  useEffect(() => setText(given), [given]);
+  const wrong = text.trim() !== "" && parseDuration(text) === null;
+  return (
+    <input
+      class="input duration"
+      aria-label={props.label}
+      aria-invalid={wrong}
+      title="A duration such as 30s, 5m or 1h30m"
+      placeholder={props.placeholder ?? ""}
+      value={text}
+      onInput={(event) => setText(event.currentTarget.value)}
+      onChange={() => {
+        if (wrong || text === given) return;
+        props.onChange(text.trim() === "" ? null : parseDuration(text));
+        if (text.trim() === "") setText(given);
+      }}
+      onKeyDown={(event) => event.key === "Enter" && event.currentTarget.blur()}
+    />
+  );
+}

@@ -1,0 +1,141 @@
+// What service discovery found: labels before and after relabelling, and what was dropped and why.
+import { useMemo, useState } from "preact/hooks";
+import { targets } from "../api";
+import { Choice } from "../components/controls";
+import { LabelChips } from "../components/labels";
+import { Loaded } from "../components/loaded";
+import { collapsed, setCollapsed } from "../lib/collapsed";
+import { discoveredPools, foundMatches, hiddenInCommon, type DiscoveredPool, type Found } from "../lib/discovery";
+import { without } from "../lib/labels";
+import { usePoll } from "../lib/poll";
+import { adjust, route } from "../lib/router";
+import { useStore } from "../lib/store";
+import { formatCount } from "../lib/units";
+
+const REFRESH_MS = 15_000;
+const PAGE = 50;
+const STATES = ["all", "active", "dropped"] as const;
+type StateFilter = (typeof STATES)[number];
+
+export default function DiscoveryView() {
+  const polled = usePoll("discovery", async (signal) => discoveredPools((await targets(signal, "any")).data), REFRESH_MS);
+  return (
+    <div class="view">
+      <div class="view-head">
+        <h1>Service discovery</h1>
+        {polled.data !== null && <Summary pools={polled.data} />}
+      </div>
+      <Loaded polled={polled} what="the targets">
+        {(pools) => <Pools pools={pools} />}
+      </Loaded>
+    </div>
+  );
+}
+
+function Summary({ pools }: { pools: readonly DiscoveredPool[] }) {
+  const active = pools.reduce((sum, pool) => sum + pool.active, 0);
+  const dropped = pools.reduce((sum, pool) => sum + pool.dropped, 0);
+  return (
+    <p class="summary">
+      <strong>{formatCount(active)}</strong> scraped, <strong>{formatCount(dropped)}</strong> dropped
+    </p>
+  );
+}
+
+function Pools({ pools }: { pools: readonly DiscoveredPool[] }) {
+  const { params } = useStore(route);
+  const search = params["search"] ?? "";
+  const state: StateFilter = STATES.find((one) => one === params["state"]) ?? "all";
+  const wanted = (found: Found): boolean => state === "all" || (state === "active") === (found.labels !== null);
+  const shown = pools.map((pool) => ({ pool, found: pool.found.filter((one) => wanted(one) && foundMatches(one, search)) }));
+  const some = shown.filter(({ found, pool }) => found.length > 0 || (search === "" && pool.found.length === 0));
+  if (pools.length === 0) return <p class="awaiting tall">Discovery has found nothing: the configuration has no scrape targets.</p>;
+  return (
+    <>
+      <div class="toolbar">
+        <input
+          type="search"
+          class="input grow"
+          placeholder="Filter by any label or reason"
+          aria-label="Filter targets"
+          value={search}
+          onInput={(event) => adjust({ search: event.currentTarget.value })}
+        />
+        <Choice
+          label="State"
+          options={[["all", "All"], ["active", "Scraped"], ["dropped", "Dropped"]]}
+          value={state}
+          onChange={(value) => adjust({ state: value === "all" ? undefined : value })}
+        />
+      </div>
+      {some.length === 0 && <p class="awaiting">Nothing matches the filter.</p>}
+      {some.map(({ pool, found }) => (
+        <PoolSection key={pool.name} pool={pool} found={found} />
+      ))}
+    </>
+  );
+}
+
+function PoolSection({ pool, found }: { pool: DiscoveredPool; found: readonly Found[] }) {
+  const closed = useStore(collapsed);
+  // Folded here is not folded among the targets.
+  const key = `discovery ${pool.name}`;
+  const [limit, setLimit] = useState(PAGE);
+  const shared = useMemo(() => hiddenInCommon(pool.found), [pool]);
+  const listed = pool.found.filter((one) => one.labels === null).length;
+  return (
+    <details class="pool" open={!closed.has(key)} onToggle={(event) => setCollapsed([key], !event.currentTarget.open)}>
+      <summary>
+        <h2>{pool.name === "" ? "(pool not told)" : pool.name}</h2>
+        <span class="pool-health">
+          {formatCount(pool.active)} scraped, {formatCount(pool.dropped)} dropped
+        </span>
+        <span class="pool-cost muted">{pool.reasons.map(([reason, count]) => `${reason} ${formatCount(count)}`).join(" · ")}</span>
+      </summary>
+      {found.length > 0 && Object.keys(shared).length > 0 && (
+        <p class="pool-shared">
+          <span class="muted">all:</span> <LabelChips labels={shared} />
+        </p>
+      )}
+      {found.length > 0 && (
+        <table class="table discovered">
+          <thead>
+            <tr>
+              <th>Discovered labels</th>
+              <th>Target labels</th>
+            </tr>
+          </thead>
+          <tbody>
+            {found.slice(0, limit).map((one) => (
+              <tr key={one.key}>
+                <td data-title="Discovered labels">
+                  <LabelChips labels={without(one.discovered, shared)} empty="this server does not tell" />
+                </td>
+                <td data-title="Target labels">
+                  {one.labels === null ? (
+                    <span class="dropped">dropped{one.reason === "" ? "" : `: ${one.reason}`}</span>
+                  ) : (
+                    <LabelChips labels={one.labels} />
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {found.length > limit && (
+        <p class="more">
+          <button type="button" class="button" onClick={() => setLimit(limit * 4)}>
+            Show {formatCount(Math.min(limit * 3, found.length - limit))} more of {formatCount(found.length)}
+          </button>
+        </p>
+      )}
+      {pool.dropped > listed && (
+        <p class="more muted">
+          The server lists {formatCount(listed)} of {formatCount(pool.dropped)} dropped targets
+          {listed === 0 ? "" : "; keep_dropped_targets in the configuration limits the list"}.
+        </p>
+      )}
+    </details>
+  );
+}

@@ -1,0 +1,187 @@
+// Storage: what is in the head, what makes many series, and the blocks on disk.
+import { ApiError, tsdbBlocks, tsdbStatus, type Block, type Counted, type TsdbStatus } from "../api";
+import { Choice, Meter } from "../components/controls";
+import { Loaded } from "../components/loaded";
+import { usePoll } from "../lib/poll";
+import { adjust, route } from "../lib/router";
+import { useStore } from "../lib/store";
+import { blockRows, isTime, pairSelector } from "../lib/tsdb";
+import { formatDateTime } from "../lib/time";
+import { formatCount, formatSpan, formatValue } from "../lib/units";
+import { queryLink } from "../query/state";
+
+const REFRESH_MS = 30_000;
+const LIMITS = ["10", "25", "100"] as const;
+type Limit = (typeof LIMITS)[number];
+const BLOCKS_SHOWN = 50;
+
+export default function TsdbView() {
+  const { params } = useStore(route);
+  const limit: Limit = LIMITS.find((one) => one === params["limit"]) ?? "10";
+  const polled = usePoll(`tsdb ${limit}`, (signal) => tsdbStatus(Number(limit), signal), REFRESH_MS);
+  const blocks = usePoll(
+    "blocks",
+    (signal) =>
+      tsdbBlocks(signal).then(
+        ({ data }) => data.blocks ?? [],
+        (error: unknown) => {
+          // The head is worth showing without them.
+          if (error instanceof ApiError && error.fault === "missing") return null;
+          throw error;
+        },
+      ),
+    REFRESH_MS,
+  );
+  return (
+    <div class="view">
+      <div class="view-head host-head">
+        <h1>TSDB status</h1>
+        <Choice
+          label="Rows of each table"
+          options={LIMITS.map((one) => [one, `top ${one}`] as const)}
+          value={limit}
+          onChange={(value) => adjust({ limit: value === "10" ? undefined : value })}
+        />
+      </div>
+      <Loaded polled={polled} what="its storage">
+        {({ data }) => (
+          <>
+            <Head stats={data.headStats} />
+            <Tables data={data} />
+          </>
+        )}
+      </Loaded>
+      {blocks.data !== null && <Blocks blocks={blocks.data} />}
+    </div>
+  );
+}
+
+function Head({ stats }: { stats: TsdbStatus["headStats"] }) {
+  if (stats === undefined) return null;
+  const { minTime, maxTime } = stats;
+  const range = isTime(minTime) && isTime(maxTime) && maxTime >= minTime ? [minTime / 1000, maxTime / 1000] : null;
+  const tiles: readonly (readonly [string, string, string])[] = [
+    ["Series", formatCount(stats.numSeries), "in the head"],
+    ["Chunks", formatCount(stats.chunkCount), stats.numSeries > 0 ? `${formatValue(stats.chunkCount / stats.numSeries)} a series` : ""],
+    ["Label pairs", formatCount(stats.numLabelPairs), "different ones"],
+    ["Covers", range === null ? "–" : formatSpan((range[1] as number) - (range[0] as number)), range === null ? "no samples yet" : `since ${formatDateTime(range[0] as number)}`],
+  ];
+  return (
+    <dl class="tiles" aria-label="Head">
+      {tiles.map(([title, value, note]) => (
+        <div key={title} class="tile">
+          <dt>{title}</dt>
+          <dd>{value}</dd>
+          <dd class="tile-note">{note}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Tables({ data }: { data: TsdbStatus }) {
+  const total = data.headStats?.numSeries ?? 0;
+  return (
+    <div class="top-tables">
+      <Top
+        title="Metrics with most series"
+        column="Series"
+        rows={data.seriesCountByMetricName}
+        total={total}
+        link={(name) => queryLink(`count by (job, instance) ({${pairSelector(`__name__=${name}`)}})`)}
+      />
+      <Top
+        title="Label pairs with most series"
+        column="Series"
+        rows={data.seriesCountByLabelValuePair}
+        total={total}
+        link={(name) => queryLink(`count by (__name__) ({${pairSelector(name)}})`)}
+      />
+      <Top title="Labels with most values" column="Values" rows={data.labelValueCountByLabelName} />
+      <Top title="Labels that take most memory" column="Bytes" rows={data.memoryInBytesByLabelName} text={(value) => formatValue(value, "bytes")} />
+    </div>
+  );
+}
+
+function Top(props: {
+  title: string;
+  column: string;
+  rows: readonly Counted[] | null | undefined;
+  /** What 100 % is; the largest row where it isn't told. */
+  total?: number;
+  text?: (value: number) => string;
+  link?: (name: string) => string;
+}) {
+  const { title, column, link, text = formatCount } = props;
+  const rows = props.rows ?? [];
+  const most = props.total !== undefined && props.total > 0 ? props.total : (rows[0]?.value ?? 0);
+  return (
+    <section aria-label={title}>
+      <h2>{title}</h2>
+      {rows.length === 0 ? (
+        <p class="awaiting">Nothing yet.</p>
+      ) : (
+        <table class="table top-table">
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th class="num">{column}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ name, value }) => (
+              <tr key={name}>
+                <td class="mono">{link === undefined ? name : <a href={link(name)}>{name}</a>}</td>
+                <td class="num cost">
+                  {text(value)}
+                  <Meter share={most > 0 ? value / most : 0} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  );
+}
+
+function Blocks({ blocks }: { blocks: readonly Block[] }) {
+  const rows = blockRows(blocks);
+  return (
+    <section class="section" aria-label="Blocks">
+      <div class="view-head">
+        <h2>Blocks</h2>
+        <p class="summary">{rows.length === 0 ? "none on disk yet" : `${formatCount(rows.length)} on disk`}</p>
+      </div>
+      {rows.length > 0 && (
+        <div class="scroll-x">
+          <table class="table">
+            <thead>
+              <tr>
+                <th>Block</th>
+                <th>From</th>
+                <th class="num">Covers</th>
+                <th class="num">Level</th>
+                <th class="num">Series</th>
+                <th class="num">Samples</th>
+              </tr>
+            </thead>
+            <tbody>
+              {rows.slice(0, BLOCKS_SHOWN).map((block) => (
+                <tr key={block.ulid}>
+                  <td class="mono">{block.ulid}</td>
+                  <td>{formatDateTime(block.from)}</td>
+                  <td class="num">{formatSpan(block.seconds)}</td>
+                  <td class="num">{block.level ?? "–"}</td>
+                  <td class="num">{block.series === null ? "–" : formatCount(block.series)}</td>
+                  <td class="num">{block.samples === null ? "–" : formatCount(block.samples)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {rows.length > BLOCKS_SHOWN && <p class="more muted">The newest {BLOCKS_SHOWN} are shown.</p>}
+    </section>
+  );
+}
