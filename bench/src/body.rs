@@ -26,12 +26,15 @@ struct Layout {
 
 impl Body {
     /// Returns all targets of the fleet `seed`, with `series` series each, in their first round.
-    pub(crate) fn fleet(targets: usize, seed: u64, series: usize) -> Vec<Self> {
+    /// With `line_labels` every line has its target's labels; otherwise they are for the configuration to give, as
+    /// service discovery does.
+    pub(crate) fn fleet(targets: usize, seed: u64, series: usize, line_labels: bool) -> Vec<Self> {
         let generation = usize::try_from(seed).expect("the flag's range fits 32 bits");
         let mut bodies: Vec<Self> = Vec::with_capacity(targets);
         for index in 0..targets {
             let target = Target::new(index, generation, series);
             let (layout, common) = Layout::of(&target);
+            let common = if line_labels { common } else { "".into() };
             let shared = bodies.first().map(|first| &first.layout);
             let layout = match shared.filter(|shared| ***shared == layout) {
                 Some(shared) => Arc::clone(shared),
@@ -64,6 +67,12 @@ impl Body {
         }
         text.push(b'\n');
     }
+}
+
+/// Returns the labels that all lines of target `index` share, as `name="value"` with commas between and behind.
+pub(crate) fn target_labels(index: usize, seed: u64, series: usize) -> Box<str> {
+    let generation = usize::try_from(seed).expect("the flag's range fits 32 bits");
+    Layout::of(&Target::new(index, generation, series)).1
 }
 
 impl Layout {
@@ -161,7 +170,7 @@ mod tests {
 
     #[test]
     fn texts_are_the_fleets_over_many_rounds_and_share_their_layout() {
-        let mut bodies = Body::fleet(12, 3, 97);
+        let mut bodies = Body::fleet(12, 3, 97, true);
         assert!(
             bodies
                 .iter()
@@ -188,13 +197,29 @@ mod tests {
     }
 
     #[test]
+    fn labels_of_the_target_are_in_its_lines_or_in_its_configuration() {
+        let mut bodies = Body::fleet(2, 3, 97, false);
+        let (mut text, mut expected) = (Vec::new(), String::new());
+        let mut target = Target::new(1, 3, 97);
+        target.step();
+        target.render(&mut expected);
+        let labels = target_labels(1, 3, 97);
+        assert!(
+            labels.starts_with("cluster=\"prod\",") && labels.contains("pod="),
+            "{labels}"
+        );
+        bodies[1].next(&mut text);
+        assert_eq!(expected.replace(&*labels, "").as_bytes(), text);
+    }
+
+    #[test]
     fn lines_without_anything_in_common_still_have_their_text() {
         let mut text = Vec::new();
         let mut expected = String::new();
         let mut target = Target::new(0, 0, 1);
         target.step();
         target.render(&mut expected);
-        Body::fleet(1, 0, 1)[0].next(&mut text);
+        Body::fleet(1, 0, 1, true)[0].next(&mut text);
         assert!(text == expected.as_bytes());
     }
 }

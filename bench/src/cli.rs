@@ -64,6 +64,12 @@ pub(crate) static STORAGE: &[Flag] = &[
         help: "Compress the bodies.",
     },
     Flag {
+        name: "line-labels",
+        value: "",
+        default: "false",
+        help: "Write cluster, namespace, service, pod and node into every line, instead of giving them as target labels.",
+    },
+    Flag {
         name: "seed",
         value: "N",
         default: "1",

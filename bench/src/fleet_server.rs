@@ -4,7 +4,11 @@
 //! cost and when it happened is kept, as the outside view of a server's schedule.
 //! **Invariant:** listens on 127.1.0.0/16 only; an answer is one round, whole.
 
-use crate::{body::Body, error::BenchError, measure::cpu_time};
+use crate::{
+    body::{Body, target_labels},
+    error::BenchError,
+    measure::cpu_time,
+};
 use libdeflater::{CompressionLvl, Compressor};
 use rustix::{
     buffer::spare_capacity,
@@ -38,6 +42,22 @@ pub(crate) struct FleetConfig {
     pub(crate) series: usize,
     pub(crate) seed: u64,
     pub(crate) gzip: bool,
+    /// Whether lines have their target's labels, which otherwise the configuration gives.
+    pub(crate) line_labels: bool,
+}
+
+impl FleetConfig {
+    /// Returns the labels that the configuration gives a target: name and value, without quotes.
+    pub(crate) fn labels_of(&self, target: usize) -> Vec<(String, String)> {
+        if self.line_labels {
+            return Vec::new();
+        }
+        target_labels(target, self.seed, self.series)
+            .split_terminator(',')
+            .filter_map(|label| label.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.trim_matches('"').to_owned()))
+            .collect()
+    }
 }
 
 /// One scrape that was answered to its last byte.
@@ -257,7 +277,12 @@ impl Loop {
             config,
             epoll,
             listeners,
-            targets: Body::fleet(config.targets, config.seed, config.series),
+            targets: Body::fleet(
+                config.targets,
+                config.seed,
+                config.series,
+                config.line_labels,
+            ),
             connections: Vec::new(),
             compressor: Compressor::new(compression()),
             text: Vec::new(),

@@ -56,7 +56,9 @@ impl<'a> Run<'a> {
     ) -> Result<Self, BenchError> {
         progress.begin(&format!("{}: making the fleet", spec.label));
         let fleet = FleetServer::start(scenario.fleet)?;
-        let config = scrape_config(fleet.addresses(), scenario.interval);
+        let config = scrape_config(fleet.addresses(), scenario.interval, |target| {
+            scenario.fleet.labels_of(target)
+        });
         let started = Instant::now();
         let mut server = RunningServer::start(spec, &scenario.base, &config)?;
         server.wait_ready(START_LIMIT)?;

@@ -66,6 +66,7 @@ impl Scenario {
                 series: values.number("series", 4..=1_000_000)? as usize,
                 seed: values.number("seed", 0..=u64::from(u32::MAX))?,
                 gzip: values.switch("gzip")?,
+                line_labels: values.switch("line-labels")?,
             },
             interval: values.time("interval")?,
             warmup: values.time("warmup")?,

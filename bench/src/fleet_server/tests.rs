@@ -8,6 +8,7 @@ const SMALL: FleetConfig = FleetConfig {
     series: 40,
     seed: 5,
     gzip: false,
+    line_labels: true,
 };
 
 fn wait_answers(fleet: &FleetServer, count: usize) {
