@@ -15,21 +15,21 @@ use crate::{
     number,
 };
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Entry {
     shared: u8,
     suffix_len: u16,
     has_comments: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Comments {
     len: u32,
     hash: u64,
 }
 
 /// The lines an origin sent last time.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Hint {
     entries: Vec<Entry>,
     targets: Vec<u32>,
@@ -69,6 +69,13 @@ pub(super) struct Run {
 impl Hint {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Returns a hash of everything it holds, good within this process.
+    pub(super) fn hash(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        std::hash::Hash::hash(self, &mut hasher);
+        std::hash::Hasher::finish(&hasher)
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

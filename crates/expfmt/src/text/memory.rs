@@ -7,9 +7,11 @@ use super::{
     hint::{Hint, Learner},
     lex::{Cursor, Memo},
     pass::{Walked, skip_other},
+    pool,
     tables::Tables,
 };
 use crate::{error::ParseError, hash::hash, round::RoundStats};
+use std::sync::Arc;
 
 /// Tables for unexpected lines are dropped after this many rounds without any.
 const CALM_ROUNDS: u8 = 8;
@@ -18,7 +20,7 @@ const CALM_ROUNDS: u8 = 8;
 #[derive(Debug, Default)]
 pub(crate) struct LineMemory {
     pub(super) dialect: Dialect,
-    pub(super) hint: Hint,
+    pub(super) hint: Arc<Hint>,
     pub(super) tables: Option<Tables>,
     calm_rounds: u8,
 }
@@ -57,7 +59,7 @@ impl LineMemory {
         let unexpected = stats.lines - stats.expected;
         let relearn = families_changed || stats.added > 0 || unexpected * 10 > stats.lines;
         if let Some(hint) = walked.learned {
-            self.hint = hint;
+            self.hint = pool::shared(hint);
             self.tables = None;
         } else if relearn {
             self.learn(body, walked.unknown)?;
@@ -101,7 +103,7 @@ impl LineMemory {
                 learner.line(body, start, value_at, tail.end, target);
             }
         }
-        self.hint = learner.finish(body);
+        self.hint = pool::shared(learner.finish(body));
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ mod hint;
 mod lex;
 mod memory;
 mod pass;
+mod pool;
 mod tables;
 #[cfg(test)]
 mod tests;
