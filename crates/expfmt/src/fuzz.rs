@@ -34,6 +34,20 @@ pub fn protobuf(data: &[u8]) {
     body(Format::Protobuf, data);
 }
 
+/// Holds bytes against the specifications of the line formats.
+///
+/// # Panics
+/// Panics when a body without problems cannot be parsed.
+pub fn check(data: &[u8]) {
+    for format in [Format::Text, Format::OpenMetrics] {
+        let problems = crate::check(format, data);
+        let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());
+        let parsed = parser.parse(format, data, 0, &mut KeepLabels).is_ok();
+        assert!(parsed || !problems.is_empty());
+        assert_eq!(crate::lint(format, data).is_ok(), parsed);
+    }
+}
+
 /// Reads a `Content-Type` and an `Accept` header, and guesses a format.
 ///
 /// # Panics

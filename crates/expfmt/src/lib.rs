@@ -19,6 +19,7 @@
 
 mod buckets;
 mod cells;
+mod check;
 mod error;
 mod escape;
 mod exemplars;
@@ -37,6 +38,7 @@ mod round;
 mod text;
 mod writer;
 
+pub use check::{Lint, Problem, check, lint};
 pub use error::{ParseError, ParseErrorKind};
 pub use escape::Escaping;
 pub use format::{Format, Negotiated, ScrapeProtocol, UnknownType, accept_header};

@@ -9,7 +9,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use lex::{Cursor, Tail};
+pub(crate) use lex::{Comment, Cursor, Memo, Tail, exemplar};
 pub(crate) use memory::LineMemory;
 pub(crate) use pass::{Walked, walk};
 

@@ -3,5 +3,6 @@
 mod corpus;
 mod fuzz;
 mod messages;
+mod openmetrics;
 mod protobuf;
 mod random;
