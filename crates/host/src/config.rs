@@ -1,4 +1,4 @@
-//! What to collect, from where, and which devices: node_exporter's flags of the ten collectors as one value.
+//! What to collect, from where, and which devices: node_exporter's flags as one value.
 //!
 //! Invariant: the default value of every field is node_exporter 1.12's default for the flag its comment names.
 
@@ -8,6 +8,7 @@ use narthex_model::LabelSet;
 
 use crate::error::HostError;
 use crate::filter::Filter;
+use crate::kind::CollectorSet;
 
 /// Everything [`HostSource`](crate::HostSource) can be told.
 #[derive(Debug, Clone)]
@@ -34,8 +35,32 @@ pub struct HostConfig {
     pub diskstats: FilterConfig,
     /// The filesystem collector's flags.
     pub filesystem: FilesystemConfig,
+    /// `--collector.arp.device-include`, `-exclude`, and whether `net/arp` is read instead of the routing socket.
+    pub arp: ArpConfig,
+    /// Whether priorities of caches are reported (`--collector.bcache.priorityStats`, off).
+    pub bcache_priority: bool,
+    /// `--collector.hwmon.chip-include` and `-exclude`.
+    pub hwmon_chips: FilterConfig,
+    /// `--collector.hwmon.sensor-include` and `-exclude`, matched with `chip;sensor`.
+    pub hwmon_sensors: FilterConfig,
+    /// `--collector.infiniband.device-include` and `-exclude`.
+    pub infiniband: FilterConfig,
+    /// Labels of ipvs backends, comma-separated (`--collector.ipvs.backend-labels`, all).
+    pub ipvs_labels: String,
+    /// The netclass collector's flags.
+    pub netclass: NetclassConfig,
     /// The netdev collector's flags.
     pub netdev: NetdevConfig,
+    /// Which fields of `net/netstat`, `net/snmp` and `net/snmp6` are reported (`--collector.netstat.fields`).
+    pub netstat_fields: String,
+    /// Supplies that are left out (`--collector.powersupply.ignored-supplies`, `^$`).
+    pub powersupply_ignored: String,
+    /// Whether energy is one family with a label for the zone (`--collector.rapl.enable-zone-label`, off).
+    pub rapl_zone_label: bool,
+    /// Tape drives that are left out (`--collector.tapestats.ignored-devices`, `^$`).
+    pub tapestats_ignored: String,
+    /// Directories of `*.prom` files, globs allowed (`--collector.textfile.directory`, none).
+    pub textfile_directories: Vec<String>,
     /// Whether softirqs are reported per vector (`--collector.stat.softirq`, off).
     pub stat_softirq: bool,
     /// Which fields of `/proc/vmstat` are reported (`--collector.vmstat.fields`).
@@ -43,6 +68,11 @@ pub struct HostConfig {
     /// Age at which slowly changing facts (udev properties, clock sources, mount options, the host's name) are read
     /// again, in milliseconds. Devices, mounts and CPUs that come or go are seen at once, whatever this says.
     pub refresh_ms: i64,
+    /// How long one collection waits for collectors whose devices may hang. Who misses it is served from its last
+    /// good round and not waited for again until it has ended.
+    pub wait_ms: u32,
+    /// Age at which the last good round of a collector that hangs is no longer served, and it counts as failed.
+    pub max_age_ms: u32,
 }
 
 impl Default for HostConfig {
@@ -59,109 +89,25 @@ impl Default for HostConfig {
             cpu: CpuConfig::default(),
             diskstats: FilterConfig::default(),
             filesystem: FilesystemConfig::default(),
+            arp: ArpConfig::default(),
+            bcache_priority: false,
+            hwmon_chips: FilterConfig::default(),
+            hwmon_sensors: FilterConfig::default(),
+            infiniband: FilterConfig::default(),
+            ipvs_labels: IPVS_LABELS.join(","),
+            netclass: NetclassConfig::default(),
             netdev: NetdevConfig::default(),
+            netstat_fields: NETSTAT_FIELDS.into(),
+            powersupply_ignored: NOTHING.into(),
+            rapl_zone_label: false,
+            tapestats_ignored: NOTHING.into(),
+            textfile_directories: Vec::new(),
             stat_softirq: false,
-            vmstat_fields: "^(oom_kill|pgpg|pswp|pg.*fault).*".into(),
+            vmstat_fields: VMSTAT_FIELDS.into(),
             refresh_ms: 60_000,
+            wait_ms: 500,
+            max_age_ms: 30_000,
         }
-    }
-}
-
-/// One collector, named as in `--collector.<name>`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum CollectorKind {
-    /// Seconds per CPU and mode, throttling, isolation, information.
-    Cpu,
-    /// Block device counters and properties.
-    Diskstats,
-    /// Sizes of mounted file systems.
-    Filesystem,
-    /// Load averages.
-    Loadavg,
-    /// `/proc/meminfo`.
-    Meminfo,
-    /// Network device counters.
-    Netdev,
-    /// Interrupts, context switches, forks, boot time.
-    Stat,
-    /// System time, zone and clock sources.
-    Time,
-    /// Kernel and host names.
-    Uname,
-    /// Selected fields of `/proc/vmstat`.
-    Vmstat,
-}
-
-impl CollectorKind {
-    /// All collectors, in the order of their names.
-    pub const ALL: [Self; 10] = [
-        Self::Cpu,
-        Self::Diskstats,
-        Self::Filesystem,
-        Self::Loadavg,
-        Self::Meminfo,
-        Self::Netdev,
-        Self::Stat,
-        Self::Time,
-        Self::Uname,
-        Self::Vmstat,
-    ];
-
-    /// Returns the name used in flags and in the `collector` label.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Diskstats => "diskstats",
-            Self::Filesystem => "filesystem",
-            Self::Loadavg => "loadavg",
-            Self::Meminfo => "meminfo",
-            Self::Netdev => "netdev",
-            Self::Stat => "stat",
-            Self::Time => "time",
-            Self::Uname => "uname",
-            Self::Vmstat => "vmstat",
-        }
-    }
-
-    /// Returns the collector of that name, or `None`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
-
-/// A set of collectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CollectorSet(u16);
-
-impl CollectorSet {
-    /// Returns the set of every collector.
-    pub fn all() -> Self {
-        CollectorKind::ALL
-            .into_iter()
-            .fold(Self::none(), Self::with)
-    }
-
-    /// Returns the empty set.
-    pub fn none() -> Self {
-        Self(0)
-    }
-
-    /// Returns this set and `kind`.
-    #[must_use]
-    pub fn with(self, kind: CollectorKind) -> Self {
-        Self(self.0 | 1 << kind as u16)
-    }
-
-    /// Returns this set without `kind`.
-    #[must_use]
-    pub fn without(self, kind: CollectorKind) -> Self {
-        Self(self.0 & !(1 << kind as u16))
-    }
-
-    /// Tells whether `kind` is in the set.
-    pub fn contains(self, kind: CollectorKind) -> bool {
-        self.0 & (1 << kind as u16) != 0
     }
 }
 
@@ -253,6 +199,51 @@ pub(crate) const FS_TYPES: FilterFlags = FilterFlags {
                       tracefs)$",
 };
 
+/// The labels of ipvs backends, in node_exporter's order.
+pub(crate) const IPVS_LABELS: [&str; 6] = [
+    "local_address",
+    "local_port",
+    "remote_address",
+    "remote_port",
+    "proto",
+    "local_mark",
+];
+
+pub(crate) const NETSTAT_FIELDS: &str = "^(.*_(InErrors|InErrs)|Ip_Forwarding|Ip(6|Ext)_(InOctets|OutOctets)|\
+                                         Icmp6?_(InMsgs|OutMsgs)|TcpExt_(Listen.*|Syncookies.*|TCPSynRetrans|\
+                                         TCPTimeouts|TCPOFOQueue|TCPRcvQDrop)|Tcp_(ActiveOpens|InSegs|OutSegs|OutRsts|\
+                                         PassiveOpens|RetransSegs|CurrEstab)|Udp6?_(InDatagrams|OutDatagrams|NoPorts|\
+                                         RcvbufErrors|SndbufErrors))$";
+
+pub(crate) const VMSTAT_FIELDS: &str = "^(oom_kill|pgpg|pswp|pg.*fault).*";
+
+/// Matches the empty name alone.
+const NOTHING: &str = "^$";
+
+pub(crate) const ARP_DEVICE: FilterFlags = FilterFlags {
+    include: "collector.arp.device-include",
+    exclude: "collector.arp.device-exclude",
+    default_exclude: "",
+};
+
+pub(crate) const HWMON_CHIP: FilterFlags = FilterFlags {
+    include: "collector.hwmon.chip-include",
+    exclude: "collector.hwmon.chip-exclude",
+    default_exclude: "",
+};
+
+pub(crate) const HWMON_SENSOR: FilterFlags = FilterFlags {
+    include: "collector.hwmon.sensor-include",
+    exclude: "collector.hwmon.sensor-exclude",
+    default_exclude: "",
+};
+
+pub(crate) const INFINIBAND_DEVICE: FilterFlags = FilterFlags {
+    include: "collector.infiniband.device-include",
+    exclude: "collector.infiniband.device-exclude",
+    default_exclude: "",
+};
+
 pub(crate) const NETDEV_DEVICE: FilterFlags = FilterFlags {
     include: "collector.netdev.device-include",
     exclude: "collector.netdev.device-exclude",
@@ -342,4 +333,31 @@ pub struct NetdevConfig {
     pub label_ifalias: bool,
     /// Report addresses (`--collector.netdev.address-info`, off).
     pub address_info: bool,
+}
+
+/// Flags of the arp collector.
+#[derive(Debug, Clone, Default)]
+pub struct ArpConfig {
+    /// `--collector.arp.device-include` and `-exclude`.
+    pub device: FilterConfig,
+    /// Read `net/arp` below `procfs` (`--no-collector.arp.netlink`) instead of asking the routing socket.
+    pub proc_net_arp: bool,
+}
+
+/// Flags of the netclass collector.
+#[derive(Debug, Clone)]
+pub struct NetclassConfig {
+    /// Devices that are left out (`--collector.netclass.ignored-devices`, `^$`).
+    pub ignored_devices: String,
+    /// Leave the speed out where it is unknown (`--collector.netclass.ignore-invalid-speed`, off).
+    pub ignore_invalid_speed: bool,
+}
+
+impl Default for NetclassConfig {
+    fn default() -> Self {
+        Self {
+            ignored_devices: NOTHING.into(),
+            ignore_invalid_speed: false,
+        }
+    }
 }

@@ -63,11 +63,46 @@ pub enum HostError {
         /// What the system answered.
         source: std::io::Error,
     },
+    /// The kernel or the machine has nothing to report: no failure, but nothing to export either.
+    NoData {
+        /// What is missing.
+        path: PathBuf,
+    },
+    /// A collector has not ended for so long that its last round is no longer served.
+    Late {
+        /// How long it has run.
+        waited_ms: u64,
+    },
+    /// A flag's value is not one it takes.
+    Flag {
+        /// The flag, without dashes.
+        flag: String,
+        /// What is wrong with the value.
+        problem: String,
+    },
     /// A label that every series should carry is one that some of them have themselves.
     CommonLabel {
         /// The label's name.
         name: String,
     },
+}
+
+impl HostError {
+    /// Tells whether there is nothing to report here, which is no fault: what node_exporter calls "no data".
+    pub fn is_no_data(&self) -> bool {
+        matches!(self, Self::NoData { .. })
+    }
+
+    /// Turns "no such file" into "no data".
+    pub(crate) fn or_no_data(self) -> Self {
+        match self {
+            Self::Read {
+                path,
+                source: Errno::NOENT | Errno::NOTDIR,
+            } => Self::NoData { path },
+            other => other,
+        }
+    }
 }
 
 /// Position and kind of a malformed line.
@@ -101,7 +136,10 @@ impl fmt::Display for HostError {
             Self::Parse { path, .. } => write!(f, "{} is malformed", path.display()),
             Self::Netlink { action, .. } => write!(f, "netlink: can't {action}"),
             Self::NetlinkMessage { what } => write!(f, "netlink: malformed message: {what}"),
-            Self::Worker { .. } => write!(f, "can't start a thread for file system statistics"),
+            Self::Worker { .. } => write!(f, "can't start a thread for what may hang"),
+            Self::NoData { path } => write!(f, "nothing to report: no {}", path.display()),
+            Self::Late { waited_ms } => write!(f, "no answer for {waited_ms} ms"),
+            Self::Flag { flag, problem } => write!(f, "--{flag}: {problem}"),
             Self::CommonLabel { name } => {
                 write!(
                     f,
@@ -122,6 +160,9 @@ impl std::error::Error for HostError {
             Self::Exclusive { .. }
             | Self::TooLarge { .. }
             | Self::NetlinkMessage { .. }
+            | Self::NoData { .. }
+            | Self::Late { .. }
+            | Self::Flag { .. }
             | Self::CommonLabel { .. } => None,
         }
     }
@@ -169,6 +210,12 @@ mod tests {
             HostError::Worker {
                 source: std::io::Error::other("no threads"),
             },
+            HostError::NoData { path: path() },
+            HostError::Late { waited_ms: 30_000 },
+            HostError::Flag {
+                flag: "a".into(),
+                problem: "not a number".into(),
+            },
             HostError::CommonLabel {
                 name: "device".into(),
             },
@@ -185,7 +232,10 @@ mod tests {
             "/proc/x is malformed: line 3: expected a number",
             "netlink: can't dump: Operation not permitted (os error 1)",
             "netlink: malformed message: short",
-            "can't start a thread for file system statistics: no threads",
+            "can't start a thread for what may hang: no threads",
+            "nothing to report: no /proc/x",
+            "no answer for 30000 ms",
+            "--a: not a number",
             "the label \"device\" can't be given to all host metrics: some have it already",
         ];
         assert_eq!(shown, expected);

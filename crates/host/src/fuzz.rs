@@ -3,11 +3,15 @@
 //! Invariant: none of them panics, allocates more than a small multiple of its input, or runs longer than linear in
 //! its input's size.
 
-use crate::collector::{cpu, cpuinfo, diskstats, loadavg, meminfo, netdev, vmstat};
+use crate::collector::{
+    arp, bcache, conntrack, cpu, cpuinfo, diskstats, infiniband, ipvs, loadavg, mdadm, meminfo,
+    netdev, netstat, numbers, os, pressure, schedstat, selinux, sockstat, softnet, udp_queues,
+    vmstat, zfs,
+};
 use crate::procstat::{self, StatSnapshot};
 use crate::timezone::{Zone, parse_rule_text};
 use crate::udev::UdevInfo;
-use crate::{links, mountinfo, netlink};
+use crate::{board, glob, linkprops, links, mountinfo, netlink, scan};
 
 /// `/proc/stat`.
 pub fn fuzz_stat(data: &[u8]) {
@@ -58,6 +62,103 @@ pub fn fuzz_vmstat(data: &[u8]) {
     vmstat::learn_and_read(data);
 }
 
+/// `/proc/pressure/*`.
+pub fn fuzz_pressure(data: &[u8]) {
+    pressure::parse(data);
+}
+
+/// Files of a few numbers: `file-nr`, `entropy_avail`.
+pub fn fuzz_numbers(data: &[u8]) {
+    for place in 0..4 {
+        assert!(numbers::nth(data, place).is_none_or(|value| !value.is_nan()));
+    }
+}
+
+/// `/proc/net/netstat`, `snmp` and `snmp6`.
+pub fn fuzz_netstat(data: &[u8]) {
+    netstat::learn_and_read(data);
+}
+
+/// `/proc/net/sockstat`.
+pub fn fuzz_sockstat(data: &[u8]) {
+    let _ = sockstat::parse(data, |_, field, value| {
+        assert!(!field.is_empty() && !value.is_nan());
+    });
+}
+
+/// `/proc/net/softnet_stat` and `/proc/schedstat`.
+pub fn fuzz_per_cpu(data: &[u8]) {
+    let _ = softnet::parse(data, &mut |_, values| {
+        assert!(values.iter().all(|value| *value <= f64::from(u32::MAX)));
+    });
+    let _ = schedstat::parse(data, &mut |_, values| {
+        assert!(values.iter().all(|value| *value >= 0.0));
+    });
+}
+
+/// `/proc/net/stat/nf_conntrack`.
+pub fn fuzz_conntrack(data: &[u8]) {
+    let _ = conntrack::parse(data);
+}
+
+/// `/proc/net/udp` and `/proc/net/arp`.
+pub fn fuzz_sockets(data: &[u8]) {
+    let _ = udp_queues::parse(data);
+    let _ = arp::parse(data, |device| assert!(!device.is_empty()));
+}
+
+/// `/proc/net/ip_vs` and `ip_vs_stats`.
+pub fn fuzz_ipvs(data: &[u8]) {
+    ipvs::parse_totals(data);
+    let _ = ipvs::parse(data, |row| {
+        row.labels();
+        Ok(())
+    });
+}
+
+/// `/proc/mdstat`.
+pub fn fuzz_mdstat(data: &[u8]) {
+    let _ = mdadm::parse(data, |array| assert!(!array.name.is_empty()));
+}
+
+/// `/proc/spl/kstat/zfs/*`.
+pub fn fuzz_zfs(data: &[u8]) {
+    let _ = zfs::parse(data, |name, value| {
+        assert!(!name.is_empty() && !value.is_nan())
+    });
+    let _ = zfs::parse_io(data);
+}
+
+/// `/etc/os-release`, `/etc/selinux/config`.
+pub fn fuzz_settings(data: &[u8]) {
+    let _ = os::parse(data);
+    selinux::configured_mode(data);
+}
+
+/// Attributes of sysfs.
+pub fn fuzz_attributes(data: &[u8]) {
+    let text = scan::trim(data);
+    infiniband::state(text);
+    infiniband::rate(text);
+    bcache::size(text);
+    for decode in [
+        board::Decode::PLAIN,
+        board::Decode::Over(1000.0),
+        board::Decode::Cell("rw", 1),
+        board::Decode::CellOver("commits", 1000.0),
+        board::Decode::Is("up".into()),
+    ] {
+        assert!(decode.decode(data).is_none_or(|value| !value.is_nan()));
+    }
+}
+
+/// Patterns of directories. Nothing outside the empty directory is looked at.
+pub fn fuzz_glob(data: &[u8]) {
+    if let Ok(pattern) = std::str::from_utf8(data) {
+        glob::expand(&format!("/proc/self/task/0/{pattern}"));
+    }
+}
+
 /// `/proc/net/dev`.
 pub fn fuzz_netdev(data: &[u8]) {
     let _ = netdev::parse(data, |name, _| assert!(!name.is_empty()));
@@ -79,10 +180,15 @@ pub fn fuzz_netlink(data: &[u8]) {
         netlink::RTM_NEWLINK,
         netlink::RTM_NEWSTATS,
         netlink::RTM_NEWADDR,
+        netlink::RTM_NEWNEIGH,
     ] {
         let _ = netlink::parse_part(data, SEQUENCE, wanted, &mut |body| {
             match wanted {
-                netlink::RTM_NEWLINK => drop(links::parse_link(body)?),
+                netlink::RTM_NEWLINK => {
+                    links::parse_link(body)?;
+                    linkprops::parse(body)?;
+                }
+                netlink::RTM_NEWNEIGH => drop(links::parse_neighbour(body)?),
                 netlink::RTM_NEWSTATS => drop(links::parse_stats(body)?),
                 _ => drop(links::parse_address(body)?.map(|address| address.scope())),
             }

@@ -8,7 +8,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, pread};
 
-use crate::error::HostError;
+use crate::error::{HostError, ParseError};
 
 /// A reused buffer for whole files. It starts at 64 KiB and grows to the largest file seen.
 #[derive(Debug)]
@@ -24,6 +24,13 @@ impl ReadBuf {
     pub(crate) fn new() -> Self {
         Self {
             bytes: vec![0; START_BYTES],
+        }
+    }
+
+    /// Returns a buffer for files of a page.
+    pub(crate) fn small() -> Self {
+        Self {
+            bytes: vec![0; 4 << 10],
         }
     }
 }
@@ -45,11 +52,16 @@ pub(crate) enum End {
 pub(crate) struct KeptFile {
     path: PathBuf,
     fd: Option<OwnedFd>,
+    is_missing: bool,
 }
 
 impl KeptFile {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, fd: None }
+        Self {
+            path,
+            fd: None,
+            is_missing: false,
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -85,6 +97,54 @@ impl KeptFile {
     ) -> Result<&'b [u8], HostError> {
         let len = self.read_until(buf, end, |_| false)?;
         Ok(&buf.bytes[..len])
+    }
+
+    /// Reads the whole file if there is one. A file that was missing is looked for again at a refresh.
+    ///
+    /// # Errors
+    ///
+    /// As `read`, but for a missing file.
+    pub(crate) fn read_if_there<'b>(
+        &mut self,
+        refresh: bool,
+        buf: &'b mut ReadBuf,
+        end: End,
+    ) -> Result<Option<&'b [u8]>, HostError> {
+        if self.is_missing && !refresh {
+            return Ok(None);
+        }
+        self.is_missing = false;
+        match self.read_until(buf, end, |_| false) {
+            Ok(len) => Ok(Some(&buf.bytes[..len])),
+            Err(HostError::Read {
+                source: Errno::NOENT | Errno::NOTDIR,
+                ..
+            }) => {
+                self.is_missing = true;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the error of a file whose text is not what the kernel prints.
+    pub(crate) fn malformed(&self, source: ParseError) -> HostError {
+        HostError::Parse {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    /// As `malformed`, for what was expected in a line.
+    pub(crate) fn expected(&self, line: u32, expected: &'static str) -> HostError {
+        self.malformed(ParseError { line, expected })
+    }
+
+    /// Returns the error that says that there is nothing to report without this file.
+    pub(crate) fn no_data(&self) -> HostError {
+        HostError::NoData {
+            path: self.path.clone(),
+        }
     }
 
     /// Reads from the start until `enough` says that the bytes so far hold all that is wanted, or to the end.

@@ -1,15 +1,15 @@
 //! Host metrics with the names and labels of node_exporter.
 //!
-//! What it is: ten collectors (cpu, diskstats, filesystem, loadavg, meminfo, netdev, stat, time, uname, vmstat) behind
-//! one [`HostSource`], which is configured like node_exporter 1.12 and gives one [`Frame`] a round. Families, types,
-//! helps, labels and values are node_exporter's.
+//! What it is: the collectors node_exporter 1.12 has on by default, bcachefs excepted, behind one [`HostSource`], which
+//! is configured like it (see [`FLAGS`]) and gives one [`Frame`] a round. Families, types, helps, labels and values are
+//! node_exporter's.
 //!
 //! What it is not: an exporter. It knows no text format and no HTTP; whoever holds the frame writes it, stores it or
 //! sends it.
 //!
 //! How it stays cheap: devices, mounts and CPUs are identified, filtered and labelled when they appear. A round in
 //! which none came or went is a handful of `pread`s into one buffer, one netlink dump of binary counters, and numbers
-//! written in place. `statfs` runs on threads of its own.
+//! written in place. What may hang runs on threads of its own.
 //!
 //! ```no_run
 //! use narthex_host::{CollectorKind, HostConfig, HostSource};
@@ -25,31 +25,41 @@
 //!
 //! [`Frame`]: narthex_model::Frame
 
+mod board;
 mod collector;
 mod config;
 mod error;
 mod filter;
+mod flags;
 #[doc(hidden)]
 pub mod fuzz;
+mod glob;
 mod kept;
+mod kind;
+mod lane;
+mod linkprops;
 mod links;
 mod local;
 mod mountinfo;
 mod netlink;
+mod pool;
 mod procstat;
 mod roster;
 mod scan;
 mod sink;
 mod source;
 mod statfs;
+mod sysdir;
 mod timezone;
 mod udev;
 
 pub use config::{
-    BuildInfo, CollectorKind, CollectorSet, CpuConfig, FilesystemConfig, FilterConfig, HostConfig,
+    ArpConfig, BuildInfo, CpuConfig, FilesystemConfig, FilterConfig, HostConfig, NetclassConfig,
     NetdevConfig, NetdevSource,
 };
 pub use error::{HostError, ParseError};
+pub use flags::{FLAGS, Flag, FlagKind};
+pub use kind::{CollectorKind, CollectorSet};
 pub use source::HostSource;
 #[doc(hidden)]
 pub use statfs::{FsStat, Statfs};

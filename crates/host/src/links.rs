@@ -6,10 +6,14 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::HostError;
+use crate::linkprops::{self, Properties};
 use crate::netlink::{
-    Dumper, LinkNews, RTM_GETADDR, RTM_GETLINK, RTM_GETSTATS, RTM_NEWADDR, RTM_NEWLINK,
-    RTM_NEWSTATS, attributes, u32_at,
+    Dumper, LinkNews, RTM_GETADDR, RTM_GETLINK, RTM_GETNEIGH, RTM_GETSTATS, RTM_NEWADDR,
+    RTM_NEWLINK, RTM_NEWNEIGH, RTM_NEWSTATS, attributes, u16_at, u32_at,
 };
+
+/// `AF_INET`.
+const AF_INET: u8 = 2;
 
 /// Counters in `struct rtnl_link_stats64` up to the last that is exported.
 const COUNTERS: usize = 24;
@@ -99,6 +103,23 @@ impl Links {
         Ok(())
     }
 
+    /// Hands every link's name and properties to `each`.
+    pub(crate) fn properties(
+        &mut self,
+        mut each: impl FnMut(&[u8], Properties),
+    ) -> Result<(), HostError> {
+        self.listed = false;
+        self.dumper
+            .dump(RTM_GETLINK, &link_request(true), RTM_NEWLINK, |message| {
+                if let Some((name, found)) = linkprops::parse(message)? {
+                    each(name, found);
+                }
+                Ok(())
+            })?;
+        self.listed = true;
+        Ok(())
+    }
+
     /// Hands every link's index and counters to `each`; links `list` has not seen may be among them.
     pub(crate) fn counters(&mut self, mut each: impl FnMut(u32, &[u64])) -> Result<(), HostError> {
         if self.has_stats_dump {
@@ -122,6 +143,21 @@ impl Links {
                 }
                 Ok(())
             })
+    }
+
+    /// Hands the device's index of every IPv4 neighbour to `each`, but of those that need no resolution.
+    pub(crate) fn neighbours(&mut self, mut each: impl FnMut(u32)) -> Result<(), HostError> {
+        self.dumper.dump(
+            RTM_GETNEIGH,
+            &neighbour_request(),
+            RTM_NEWNEIGH,
+            |message| {
+                if let Some(index) = parse_neighbour(message)? {
+                    each(index);
+                }
+                Ok(())
+            },
+        )
     }
 
     /// Hands every address to `each`.
@@ -154,6 +190,26 @@ fn stats_request() -> [u8; 12] {
     let mut body = [0; 12];
     body[8..12].copy_from_slice(&1_u32.to_ne_bytes());
     body
+}
+
+/// `struct ndmsg` of the address family.
+fn neighbour_request() -> [u8; 12] {
+    let mut body = [0; 12];
+    body[0] = AF_INET;
+    body
+}
+
+/// Reads `struct ndmsg`.
+pub(crate) fn parse_neighbour(message: &[u8]) -> Result<Option<u32>, HostError> {
+    /// Addresses of the device itself, of broadcasts and of multicasts.
+    const NUD_NOARP: u16 = 0x40;
+    let (Some(index), Some(state)) = (u32_at(message, 4), u16_at(message, 8)) else {
+        return Err(HostError::NetlinkMessage {
+            what: "a neighbour without its header",
+        });
+    };
+    let counts = message[0] == AF_INET && state & NUD_NOARP == 0;
+    Ok(counts.then_some(index))
 }
 
 pub(crate) fn parse_link(

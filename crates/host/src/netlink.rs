@@ -17,6 +17,8 @@ pub(crate) const RTM_NEWLINK: u16 = 16;
 pub(crate) const RTM_GETLINK: u16 = 18;
 pub(crate) const RTM_NEWADDR: u16 = 20;
 pub(crate) const RTM_GETADDR: u16 = 22;
+pub(crate) const RTM_NEWNEIGH: u16 = 28;
+pub(crate) const RTM_GETNEIGH: u16 = 30;
 pub(crate) const RTM_NEWSTATS: u16 = 92;
 pub(crate) const RTM_GETSTATS: u16 = 94;
 

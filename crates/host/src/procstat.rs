@@ -56,10 +56,7 @@ impl SharedStat {
         if self.round != round {
             let text = self.file.read(buf, End::Short)?;
             let parsed = parse(text, &mut self.snapshot);
-            parsed.map_err(|source| HostError::Parse {
-                path: self.file.path().to_path_buf(),
-                source,
-            })?;
+            parsed.map_err(|source| self.file.malformed(source))?;
             self.round = round;
         }
         Ok(&self.snapshot)

@@ -35,16 +35,43 @@ impl<K, T> Roster<K, T> {
 
     /// Finds the entry that `matches` and marks it as seen.
     pub(crate) fn find(&mut self, matches: impl Fn(&K, &T) -> bool) -> Option<&mut T> {
+        let at = self.position(matches)?.0;
+        Some(self.at(at))
+    }
+
+    /// Finds the entry that `matches`: its place, and whether this round has seen it before. Marks it as seen.
+    pub(crate) fn position(&mut self, matches: impl Fn(&K, &T) -> bool) -> Option<(usize, bool)> {
         let len = self.entries.len();
         let start = self.cursor;
-        let hit = (start..len).chain(0..start.min(len)).find(|at| {
+        // After the expected one comes the one before it: several things may be about one entry.
+        let mut order = (start..len.min(start + 1))
+            .chain(start.saturating_sub(1)..start.min(len))
+            .chain((start + 1).min(len)..len)
+            .chain(0..start.saturating_sub(1).min(len));
+        let hit = order.find(|at| {
             let entry = &self.entries[*at];
             matches(&entry.key, &entry.value)
         })?;
         self.cursor = hit + 1;
         let entry = &mut self.entries[hit];
+        let was_seen = entry.seen == self.round;
         entry.seen = self.round;
-        Some(&mut entry.value)
+        Some((hit, was_seen))
+    }
+
+    /// Returns the entry at a place that `position` gave.
+    pub(crate) fn at(&mut self, place: usize) -> &mut T {
+        &mut self.entries[place].value
+    }
+
+    /// Removes the entries that `keep` does not want.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &mut T) -> bool) {
+        let before = self.entries.len();
+        self.entries
+            .retain_mut(|entry| keep(&entry.key, &mut entry.value));
+        if self.entries.len() != before {
+            self.cursor = 0;
+        }
     }
 
     /// Adds an entry where the next one was expected, seen in this round.

@@ -91,6 +91,33 @@ pub(crate) fn decimal(text: &[u8]) -> Option<f64> {
     (value <= 1 << 53).then(|| value as f64 / scale as f64)
 }
 
+/// Parses any number a float parser takes; whole numbers the quick way. Not a number is no number.
+pub(crate) fn float(text: &[u8]) -> Option<f64> {
+    let (digits, sign) = match text.strip_prefix(b"-") {
+        Some(digits) => (digits, -1.0),
+        None => (text, 1.0),
+    };
+    match number(digits) {
+        Some(value) => Some(value as f64 * sign),
+        None => {
+            let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+            (!value.is_nan()).then_some(value)
+        }
+    }
+}
+
+/// Parses all of `digits` as a number in base 16, with or without `0x`.
+pub(crate) fn hex(digits: &[u8]) -> Option<u64> {
+    let digits = digits.strip_prefix(b"0x").unwrap_or(digits);
+    if digits.is_empty() || digits.len() > 16 {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |value, byte| {
+        let digit = char::from(*byte).to_digit(16)?;
+        Some(value << 4 | u64::from(digit))
+    })
+}
+
 /// Strips blanks and newlines at both ends, as sysfs readers do.
 pub(crate) fn trim(text: &[u8]) -> &[u8] {
     text.trim_ascii()

@@ -3,6 +3,7 @@
 //! Invariant: a handle names the same series from `series` to `retire`, across rounds, schema versions and the
 //! compaction of retired slots. In a round whose set of series is unchanged, nothing is allocated.
 
+use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
@@ -18,6 +19,31 @@ pub(crate) use narthex_model::MetricType as Kind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
+/// Name, type and help of a family.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Desc<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) kind: MetricType,
+    pub(crate) help: &'a str,
+}
+
+impl<'a> Desc<'a> {
+    pub(crate) const fn gauge(name: &'a str, help: &'a str) -> Self {
+        let kind = MetricType::Gauge;
+        Self { name, kind, help }
+    }
+
+    pub(crate) const fn counter(name: &'a str, help: &'a str) -> Self {
+        let kind = MetricType::Counter;
+        Self { name, kind, help }
+    }
+
+    pub(crate) const fn unknown(name: &'a str, help: &'a str) -> Self {
+        let kind = MetricType::Unknown;
+        Self { name, kind, help }
+    }
+}
+
 /// Dead slots that are not worth a new schema, which every sink would have to bind again.
 const TOLERATED_RETIRED: usize = 1024;
 const NO_COLUMN: ColumnId = ColumnId(u32::MAX);
@@ -27,6 +53,7 @@ pub(crate) struct Sink {
     edit: Option<SchemaEdit>,
     frame: Frame,
     handles: Vec<Handle>,
+    known: HashMap<LabelSet, Slot>,
     free: Vec<Slot>,
     values: Vec<f64>,
     present: BitSet,
@@ -34,11 +61,14 @@ pub(crate) struct Sink {
     owner: u8,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Handle {
     /// `NO_COLUMN` while the handle is free.
     column: ColumnId,
     owner: u8,
+    /// How often the series was added and not retired.
+    uses: u32,
+    set: LabelSet,
 }
 
 /// A family of this sink's schema.
@@ -56,6 +86,7 @@ impl Sink {
             schema,
             edit: None,
             handles: Vec::new(),
+            known: HashMap::new(),
             free: Vec::new(),
             values: Vec::new(),
             present: BitSet::default(),
@@ -101,24 +132,69 @@ impl Sink {
         }
     }
 
-    /// Adds a series with these labels; it must not be there already.
+    /// Adds a series with these labels. One that is there already gets the same handle again, and ends when it was
+    /// retired as often as it was added.
     pub(crate) fn series(&mut self, family: &FamilyRef, labels: &[(&str, &str)]) -> Slot {
-        let set = LabelSet::new(labels.iter().copied().chain([(METRIC_NAME, &*family.name)]));
-        let column = self.edit().push(&set, family.id);
+        let name = (METRIC_NAME, &*family.name);
+        let set = LabelSet::new(labels.iter().copied().chain([name]));
+        self.insert(family.id, set)
+    }
+
+    /// Adds a series of the family that `desc` describes, by all its labels. A label that all series have already is
+    /// called `exported_…`, as for a target that is scraped.
+    pub(crate) fn add_set(&mut self, desc: &Desc<'_>, set: &LabelSet) -> Slot {
+        let family = self.family(desc.name, desc.kind, desc.help);
+        let common = self.schema.common();
+        if !common.overlaps(set) {
+            return self.insert(family.id, set.clone());
+        }
+        let labels: Vec<(String, &str)> = set
+            .iter()
+            .map(|label| match common.get(label.name()) {
+                Some(_) => (format!("exported_{}", label.name()), label.value()),
+                None => (label.name().to_owned(), label.value()),
+            })
+            .collect();
+        let labels = labels.iter().map(|(name, value)| (name.as_str(), *value));
+        let set = LabelSet::new(labels);
+        self.insert(family.id, set)
+    }
+
+    fn insert(&mut self, family: FamilyId, set: LabelSet) -> Slot {
+        if let Some(slot) = self.known.get(&set) {
+            let handle = &mut self.handles[slot.0 as usize];
+            handle.uses += 1;
+            handle.owner = self.owner;
+            return *slot;
+        }
+        let column = self.edit().push(&set, family);
+        self.values.resize(column.index() + 1, 0.0);
+        self.present.resize(column.index() + 1);
         let handle = Handle {
             column,
             owner: self.owner,
+            uses: 1,
+            set: set.clone(),
         };
-        self.values.resize(column.index() + 1, 0.0);
-        self.present.resize(column.index() + 1);
-        if let Some(slot) = self.free.pop() {
-            self.handles[slot.0 as usize] = handle;
-            return slot;
-        }
-        let slot =
-            Slot(u32::try_from(self.handles.len()).expect("a schema has fewer than 2^32 slots"));
-        self.handles.push(handle);
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.handles[slot.0 as usize] = handle;
+                slot
+            }
+            None => {
+                let at = u32::try_from(self.handles.len());
+                self.handles.push(handle);
+                Slot(at.expect("a schema has fewer than 2^32 slots"))
+            }
+        };
+        self.known.insert(set, slot);
         slot
+    }
+
+    /// Adds a series of the family that `desc` describes.
+    pub(crate) fn add(&mut self, desc: &Desc<'_>, labels: &[(&str, &str)]) -> Slot {
+        let family = self.family(desc.name, desc.kind, desc.help);
+        self.series(&family, labels)
     }
 
     /// Adds the only series of a family without labels.
@@ -127,12 +203,16 @@ impl Sink {
         self.series(&family, &[])
     }
 
-    /// Ends a series for good. The handle must not be used again.
+    /// Ends a series for good, unless it was added more often. The handle must not be used again.
     pub(crate) fn retire(&mut self, slot: Slot) {
-        let column = mem::replace(&mut self.handles[slot.0 as usize].column, NO_COLUMN);
-        if column == NO_COLUMN {
+        let handle = &mut self.handles[slot.0 as usize];
+        handle.uses = handle.uses.saturating_sub(1);
+        if handle.uses > 0 || handle.column == NO_COLUMN {
             return;
         }
+        let column = mem::replace(&mut handle.column, NO_COLUMN);
+        let set = mem::take(&mut handle.set);
+        self.known.remove(&set);
         self.present.remove(column.index());
         self.edit().retire(column);
         self.free.push(slot);

@@ -6,98 +6,51 @@ use std::time::{Duration, Instant};
 
 use narthex_model::{Frame, Schema};
 
-use crate::collector::cpu::Cpu;
-use crate::collector::diskstats::Diskstats;
-use crate::collector::filesystem::Filesystem;
-use crate::collector::loadavg::Loadavg;
-use crate::collector::meminfo::Meminfo;
-use crate::collector::netdev::Netdev;
-use crate::collector::stat::Stat;
-use crate::collector::time::Time;
-use crate::collector::uname::Uname;
-use crate::collector::vmstat::Vmstat;
-use crate::collector::{Collector, Ctx};
-use crate::config::{BuildInfo, CollectorKind, HostConfig};
+use crate::collector::{self, Collector, Ctx};
+use crate::config::{BuildInfo, HostConfig};
 use crate::error::HostError;
-use crate::filter;
-use crate::kept::{KeptFile, ReadBuf};
-use crate::procstat::SharedStat;
-use crate::sink::{Kind, Sink, Slot};
+use crate::kept::ReadBuf;
+use crate::kind::CollectorKind;
+use crate::lane::{Lane, LaneEnd};
+use crate::pool::{Pool, Until};
+use crate::sink::{Desc, Sink, Slot};
 use crate::statfs::{KernelStatfs, Statfs};
 
 /// The host as an origin of metrics: one schema that follows devices, mounts and CPUs, one frame per round.
 pub struct HostSource {
     collectors: Vec<Running>,
+    lanes: Vec<RunningLane>,
+    pool: Pool<Lane>,
     sink: Sink,
     buf: ReadBuf,
-    stat: SharedStat,
     build_info: Option<Slot>,
     build: BuildInfo,
     round: u64,
     refresh_ms: i64,
     refreshed_ms: Option<i64>,
+    wait: Duration,
+    max_age: Duration,
 }
 
-/// Every label name of these metrics.
-const OWN_LABELS: [&str; 51] = [
-    "__name__",
-    "address",
-    "branch",
-    "bug",
-    "cachesize",
-    "clocksource",
-    "collector",
-    "core",
-    "cpu",
-    "device",
-    "device_error",
-    "domainname",
-    "family",
-    "flag",
-    "fstype",
-    "goarch",
-    "goos",
-    "goversion",
-    "ifalias",
-    "lv_layer",
-    "lv_name",
-    "machine",
-    "major",
-    "microcode",
-    "minor",
-    "mode",
-    "model",
-    "model_name",
-    "mountpoint",
-    "name",
-    "netmask",
-    "nodename",
-    "package",
-    "path",
-    "release",
-    "revision",
-    "rotational",
-    "scope",
-    "serial",
-    "stepping",
-    "sysname",
-    "tags",
-    "time_zone",
-    "type",
-    "usage",
-    "uuid",
-    "vector",
-    "vendor",
-    "version",
-    "vg_name",
-    "wwn",
-];
-
+/// A collector that runs in the round.
 struct Running {
     collector: Box<dyn Collector>,
-    slots: Option<(Slot, Slot)>,
+    own: OwnSeries,
     prepared: Duration,
     error: Option<HostError>,
+}
+
+/// A collector that runs beside it.
+struct RunningLane {
+    lane: LaneEnd,
+    own: OwnSeries,
+    error: Option<HostError>,
+}
+
+/// What the source itself says about a collector.
+struct OwnSeries {
+    kind: CollectorKind,
+    slots: Option<(Slot, Slot)>,
 }
 
 impl HostSource {
@@ -121,49 +74,74 @@ impl HostSource {
         if let Some(label) = config
             .common
             .iter()
-            .find(|label| OWN_LABELS.contains(&label.name()))
+            .find(|label| OWN_LABELS.binary_search(&label.name()).is_ok())
         {
             return Err(HostError::CommonLabel {
                 name: label.name().into(),
             });
         }
-        let collectors = start_collectors(&config, statfs)?;
+        let mut collectors = Vec::new();
+        let mut lanes = Vec::new();
+        for collector in collector::start(&config, statfs)? {
+            let kind = collector.kind();
+            let own = OwnSeries { kind, slots: None };
+            if collector.may_hang() {
+                lanes.push(RunningLane {
+                    lane: LaneEnd::new(collector),
+                    own,
+                    error: None,
+                });
+            } else {
+                collectors.push(Running {
+                    collector,
+                    own,
+                    prepared: Duration::ZERO,
+                    error: None,
+                });
+            }
+        }
         Ok(Self {
             collectors,
+            lanes,
+            // One thread reads them all; one that hangs gets company.
+            pool: Pool::new("host-lane", 1),
             sink: Sink::new(config.common),
             buf: ReadBuf::new(),
-            stat: SharedStat::new(config.procfs.join("stat")),
             build_info: None,
             build: config.build,
             round: 0,
             refresh_ms: config.refresh_ms,
             refreshed_ms: None,
+            wait: Duration::from_millis(u64::from(config.wait_ms)),
+            max_age: Duration::from_millis(u64::from(config.max_age_ms)),
         })
     }
 
     /// Collects one round and returns its frame, stamped `now_ms`.
     ///
     /// Never fails as a whole: a collector that fails leaves its series out, reports
-    /// `node_scrape_collector_success` 0 and tells why in [`error`](Self::error). File systems that don't answer cost
-    /// at most the configured wait, once.
+    /// `node_scrape_collector_success` 0 and tells why in [`error`](Self::error). File systems and devices that don't
+    /// answer cost at most the configured waits, once.
     pub fn collect(&mut self, now_ms: i64) -> &Frame {
         self.round += 1;
         let refresh = self.refresh_due(now_ms);
         self.sink.begin();
+        // Each collector's end is the next one's start: one look at the clock instead of two.
+        let mut clock = Instant::now();
+        let deadline = clock + self.wait;
+        let pool_error = self.ask_lanes(refresh).err();
         let mut ctx = Ctx {
             buf: &mut self.buf,
-            stat: &mut self.stat,
             round: self.round,
             refresh,
         };
-        // Each collector's end is the next one's start: one look at the clock instead of two.
-        let mut clock = Instant::now();
         for running in &mut self.collectors {
             clock = running.prepare(clock, &mut ctx, &mut self.sink);
         }
         for running in &mut self.collectors {
             clock = running.collect(clock, &mut ctx, &mut self.sink);
         }
+        self.end_lanes(deadline, pool_error);
         let build_info = *self
             .build_info
             .get_or_insert_with(|| build_info(&self.build, &mut self.sink));
@@ -183,11 +161,48 @@ impl HostSource {
 
     /// Returns why `kind` failed in the last round, or `None` if it did not.
     pub fn error(&self, kind: CollectorKind) -> Option<&HostError> {
-        self.collectors
-            .iter()
-            .find(|running| running.collector.kind() == kind)?
-            .error
-            .as_ref()
+        let here = self.collectors.iter().map(|r| (r.own.kind, &r.error));
+        let beside = self.lanes.iter().map(|r| (r.own.kind, &r.error));
+        let mut all = here.chain(beside);
+        all.find(|(other, _)| *other == kind)?.1.as_ref()
+    }
+
+    /// Starts the collectors that run beside the round.
+    fn ask_lanes(&mut self, refresh: bool) -> Result<(), HostError> {
+        let Self {
+            lanes,
+            pool,
+            sink,
+            round,
+            ..
+        } = self;
+        let asked = lanes.iter_mut().filter_map(|running| {
+            sink.set_owner(running.own.kind as u8);
+            running.lane.begin(*round, refresh, sink)
+        });
+        pool.ask(asked)
+    }
+
+    /// Waits for the collectors that run beside the round, and takes over their values.
+    fn end_lanes(&mut self, deadline: Instant, mut pool_error: Option<HostError>) {
+        let tasks = self.lanes.iter().map(|running| running.lane.task());
+        let waited = self.pool.wait(tasks, Until(deadline));
+        pool_error = pool_error.or(waited.err());
+        for running in &mut self.lanes {
+            let kind = running.own.kind;
+            self.sink.set_owner(kind as u8);
+            let mut took = Duration::ZERO;
+            if let Some(outcome) = running.lane.end(self.max_age, &mut self.sink) {
+                took = outcome.took;
+                // Without a thread nothing runs: what the first lane says is the cause.
+                running.error = match outcome.error {
+                    Some(HostError::Late { .. }) => pool_error.take().or(outcome.error),
+                    error => error,
+                };
+            }
+            let success = running.error.is_none();
+            running.own.set(took, success, &mut self.sink);
+        }
     }
 
     fn refresh_due(&mut self, now_ms: i64) -> bool {
@@ -205,11 +220,15 @@ impl HostSource {
 impl Running {
     fn prepare(&mut self, start: Instant, ctx: &mut Ctx<'_>, out: &mut Sink) -> Instant {
         self.prepared = Duration::ZERO;
+        // What is absent is looked for at a refresh: modules are rarely loaded.
+        if !ctx.refresh && self.error.as_ref().is_some_and(HostError::is_no_data) {
+            return start;
+        }
         self.error = None;
         if !self.collector.has_preparation() {
             return start;
         }
-        out.set_owner(self.collector.kind() as u8);
+        out.set_owner(self.own.kind as u8);
         self.error = self.collector.prepare(ctx, out).err();
         let end = Instant::now();
         self.prepared = end - start;
@@ -217,7 +236,7 @@ impl Running {
     }
 
     fn collect(&mut self, start: Instant, ctx: &mut Ctx<'_>, out: &mut Sink) -> Instant {
-        let kind = self.collector.kind();
+        let kind = self.own.kind;
         out.set_owner(kind as u8);
         if self.error.is_none() {
             self.error = self.collector.collect(ctx, out).err();
@@ -226,32 +245,41 @@ impl Running {
             out.discard(kind as u8);
         }
         let end = Instant::now();
-        // The two series below are the source's own: a failing collector must not take them back.
-        out.set_owner(u8::MAX);
-        let (duration, success) = *self.slots.get_or_insert_with(|| own_series(kind, out));
-        out.set(duration, (self.prepared + (end - start)).as_secs_f64());
-        out.set(success, if self.error.is_none() { 1.0 } else { 0.0 });
+        let took = self.prepared + (end - start);
+        self.own.set(took, self.error.is_none(), out);
         end
     }
 }
 
-fn own_series(kind: CollectorKind, out: &mut Sink) -> (Slot, Slot) {
-    let labels = [("collector", kind.name())];
-    let help = "node_exporter: Duration of a collector scrape.";
-    let duration = out.family("node_scrape_collector_duration_seconds", Kind::Gauge, help);
-    let help = "node_exporter: Whether a collector succeeded.";
-    let success = out.family("node_scrape_collector_success", Kind::Gauge, help);
-    (
-        out.series(&duration, &labels),
-        out.series(&success, &labels),
-    )
+impl OwnSeries {
+    fn set(&mut self, took: Duration, success: bool, out: &mut Sink) {
+        // A failing collector must not take these back.
+        out.set_owner(u8::MAX);
+        let (duration, succeeded) = *self.slots.get_or_insert_with(|| {
+            let labels = [("collector", self.kind.name())];
+            [DURATION, SUCCESS]
+                .map(|desc| out.add(&desc, &labels))
+                .into()
+        });
+        out.set(duration, took.as_secs_f64());
+        out.set(succeeded, f64::from(u8::from(success)));
+    }
 }
+
+const DURATION: Desc<'static> = Desc::gauge(
+    "node_scrape_collector_duration_seconds",
+    "node_exporter: Duration of a collector scrape.",
+);
+const SUCCESS: Desc<'static> = Desc::gauge(
+    "node_scrape_collector_success",
+    "node_exporter: Whether a collector succeeded.",
+);
 
 fn build_info(build: &BuildInfo, out: &mut Sink) -> Slot {
     out.set_owner(u8::MAX);
     let help = "A metric with a constant '1' value labeled by version, revision, branch, goversion from which \
                 node_exporter was built, and the goos and goarch for the build.";
-    let family = out.family("node_exporter_build_info", Kind::Gauge, help);
+    let desc = Desc::gauge("node_exporter_build_info", help);
     // Go's names: dashboards select on them.
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -267,44 +295,157 @@ fn build_info(build: &BuildInfo, out: &mut Sink) -> Slot {
         ("tags", build.tags.as_str()),
         ("version", build.version.as_str()),
     ];
-    out.series(&family, &labels)
+    out.add(&desc, &labels)
 }
 
-fn start_collectors(
-    config: &HostConfig,
-    statfs: Box<dyn Statfs>,
-) -> Result<Vec<Running>, HostError> {
-    let proc_file = |name: &str| KeptFile::new(config.procfs.join(name));
-    let mut statfs = Some(statfs);
-    let mut collectors: Vec<Running> = Vec::new();
-    for kind in CollectorKind::ALL
-        .into_iter()
-        .filter(|kind| config.collectors.contains(*kind))
-    {
-        let collector: Box<dyn Collector> = match kind {
-            CollectorKind::Cpu => Box::new(Cpu::new(config)?),
-            CollectorKind::Diskstats => Box::new(Diskstats::new(config)?),
-            CollectorKind::Filesystem => Box::new(Filesystem::new(
-                config,
-                statfs.take().expect("one filesystem collector"),
-            )?),
-            CollectorKind::Loadavg => Box::new(Loadavg::new(proc_file("loadavg"))),
-            CollectorKind::Meminfo => Box::new(Meminfo::new(proc_file("meminfo"))),
-            CollectorKind::Netdev => Box::new(Netdev::new(config)?),
-            CollectorKind::Stat => Box::new(Stat::new(config.stat_softirq)),
-            CollectorKind::Time => Box::new(Time::new(config)),
-            CollectorKind::Uname => Box::new(Uname::default()),
-            CollectorKind::Vmstat => {
-                let fields = filter::compile("collector.vmstat.fields", &config.vmstat_fields)?;
-                Box::new(Vmstat::new(proc_file("vmstat"), fields))
-            }
-        };
-        collectors.push(Running {
-            collector,
-            slots: None,
-            prepared: Duration::ZERO,
-            error: None,
-        });
-    }
-    Ok(collectors)
-}
+/// Every label name of these metrics but those of text files, sorted.
+const OWN_LABELS: [&str; 148] = [
+    "__name__",
+    "address",
+    "adminstate",
+    "ana_state",
+    "backing_device",
+    "bios_date",
+    "bios_release",
+    "bios_vendor",
+    "bios_version",
+    "block_group_type",
+    "board_asset_tag",
+    "board_id",
+    "board_name",
+    "board_serial",
+    "board_vendor",
+    "board_version",
+    "branch",
+    "broadcast",
+    "bug",
+    "build_id",
+    "cache_device",
+    "cachesize",
+    "capacity_level",
+    "channel",
+    "charge_type",
+    "chassis_asset_tag",
+    "chassis_serial",
+    "chassis_vendor",
+    "chassis_version",
+    "chip",
+    "chip_name",
+    "clocksource",
+    "cntlid",
+    "collector",
+    "controller",
+    "core",
+    "cpu",
+    "csrow",
+    "dataset",
+    "dev_loss_tmo",
+    "device",
+    "device_error",
+    "dimm_label",
+    "domainname",
+    "duplex",
+    "error",
+    "fabric_name",
+    "family",
+    "fc_host",
+    "file",
+    "firmware_revision",
+    "firmware_version",
+    "flag",
+    "fstype",
+    "goarch",
+    "goos",
+    "governor",
+    "goversion",
+    "hca_type",
+    "health",
+    "id",
+    "id_like",
+    "identity",
+    "ifalias",
+    "image_id",
+    "image_version",
+    "index",
+    "ip",
+    "label",
+    "local_address",
+    "local_mark",
+    "local_port",
+    "lv_layer",
+    "lv_name",
+    "machine",
+    "major",
+    "manufacturer",
+    "master",
+    "method",
+    "microcode",
+    "minor",
+    "mode",
+    "model",
+    "model_name",
+    "mountpoint",
+    "name",
+    "netmask",
+    "nodename",
+    "nsid",
+    "operstate",
+    "options",
+    "package",
+    "path",
+    "port",
+    "port_id",
+    "port_name",
+    "port_state",
+    "port_type",
+    "power_supply",
+    "pretimeout_governor",
+    "pretty_name",
+    "product_family",
+    "product_name",
+    "product_serial",
+    "product_sku",
+    "product_uuid",
+    "product_version",
+    "proto",
+    "protocol",
+    "queue",
+    "rapl_zone",
+    "release",
+    "remote_address",
+    "remote_port",
+    "revision",
+    "rotational",
+    "scope",
+    "sensor",
+    "serial",
+    "serial_number",
+    "speed",
+    "state",
+    "status",
+    "stepping",
+    "supported_classes",
+    "supported_speeds",
+    "symbolic_name",
+    "sysfs_name",
+    "sysname",
+    "system_vendor",
+    "tags",
+    "technology",
+    "time_zone",
+    "type",
+    "usage",
+    "usb_type",
+    "uuid",
+    "variant",
+    "variant_id",
+    "vector",
+    "vendor",
+    "version",
+    "version_codename",
+    "version_id",
+    "vg_name",
+    "wwn",
+    "zone",
+    "zpool",
+];

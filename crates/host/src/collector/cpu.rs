@@ -4,13 +4,16 @@
 //! replaced (hotplug, migration), and all of its counters start anew.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use crate::collector::cpuinfo::CpuInfo;
 use crate::collector::{Collector, Ctx};
-use crate::config::{CollectorKind, HostConfig};
+use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kept::{End, KeptFile, ReadBuf, read_once};
-use crate::procstat::{Ticks, USER_HZ};
+use crate::kind::CollectorKind;
+use crate::pool::lock;
+use crate::procstat::{SharedStat, Ticks, USER_HZ};
 use crate::scan::{number, trim};
 use crate::sink::{Kind, Sink, Slot};
 
@@ -22,6 +25,7 @@ const IDLE: usize = 3;
 const JUMP_BACK_TICKS: u64 = 3 * USER_HZ;
 
 pub(crate) struct Cpu {
+    stat: Arc<Mutex<SharedStat>>,
     guest: bool,
     sys_cpu: PathBuf,
     cpus: Vec<CpuTimes>,
@@ -52,8 +56,12 @@ struct Online {
 }
 
 impl Cpu {
-    pub(crate) fn new(config: &HostConfig) -> Result<Self, HostError> {
+    pub(crate) fn new(
+        config: &HostConfig,
+        stat: Arc<Mutex<SharedStat>>,
+    ) -> Result<Self, HostError> {
         Ok(Self {
+            stat,
             guest: config.cpu.guest,
             sys_cpu: config.sysfs.join("devices/system/cpu"),
             cpus: Vec::new(),
@@ -98,7 +106,9 @@ impl Collector for Cpu {
     }
 
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        let stat = ctx.stat.get(ctx.round, ctx.buf)?;
+        let shared = self.stat.clone();
+        let mut shared = lock(&shared);
+        let stat = shared.get(ctx.round, ctx.buf)?;
         let same = self
             .cpus
             .iter()

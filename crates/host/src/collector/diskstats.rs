@@ -6,10 +6,11 @@
 use std::path::PathBuf;
 
 use crate::collector::{Collector, Ctx};
-use crate::config::{self, CollectorKind, HostConfig};
+use crate::config::{self, HostConfig};
 use crate::error::{HostError, ParseError};
 use crate::filter::Filter;
 use crate::kept::{End, KeptFile, ReadBuf, read_once};
+use crate::kind::CollectorKind;
 use crate::roster::Roster;
 use crate::scan::{label_text, next_field, next_line, next_u64, number, trim};
 use crate::sink::{Kind, Sink, Slot};
@@ -240,10 +241,7 @@ impl Collector for Diskstats {
             device.set_counters(counters.values(), out);
             Ok(())
         });
-        parsed.map_err(|source| HostError::Parse {
-            path: self.file.path().to_path_buf(),
-            source,
-        })?;
+        parsed.map_err(|source| self.file.malformed(source))?;
         self.devices
             .sweep(|_, device| device.into_iter().for_each(|device| device.retire(out)));
         for (_, device) in self.devices.values_mut() {

@@ -14,16 +14,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::collector::{Collector, Ctx};
-use crate::config::{self, CollectorKind, HostConfig};
+use crate::config::{self, HostConfig};
 use crate::error::HostError;
 use crate::filter::Filter;
 use crate::kept::{End, KeptFile, ReadBuf};
+use crate::kind::CollectorKind;
 use crate::local::OwnMounts;
 use crate::mountinfo::{self, MountLine};
+use crate::pool::{Pool, Task, Until};
 use crate::roster::Roster;
 use crate::scan::label_text;
 use crate::sink::{Kind, Sink, Slot};
-use crate::statfs::{Answer, FsStat, Mount, Pool, Statfs};
+use crate::statfs::{Answer, FsStat, Mount, Statfs};
 
 pub(crate) struct Filesystem {
     /// Of process 1, or of this one where process 1 is hidden.
@@ -35,7 +37,8 @@ pub(crate) struct Filesystem {
     mount_points: Filter,
     fs_types: Filter,
     targets: Roster<Key, Option<Target>>,
-    pool: Pool,
+    statfs: Arc<dyn Statfs>,
+    pool: Pool<Mount>,
     wait: Duration,
     mount_timeout: Duration,
     read: bool,
@@ -51,7 +54,7 @@ struct Key {
 
 struct Target {
     labels: [String; 3],
-    mount: Arc<Mount>,
+    mount: Arc<Task<Mount>>,
     options_read_only: bool,
     /// Answers from memory.
     local: bool,
@@ -87,7 +90,8 @@ impl Filesystem {
             mount_points: flags.mount_points.compile(&config::MOUNT_POINTS)?,
             fs_types: flags.fs_types.compile(&config::FS_TYPES)?,
             targets: Roster::new(),
-            pool: Pool::new(statfs, flags.stat_workers),
+            statfs: statfs.into(),
+            pool: Pool::new("host-statfs", flags.stat_workers),
             wait: Duration::from_millis(u64::from(flags.wait_ms)),
             mount_timeout: Duration::from_millis(u64::from(flags.mount_timeout_ms)),
             read: false,
@@ -130,6 +134,7 @@ impl Filesystem {
             rootfs,
             mount_points,
             fs_types,
+            statfs,
             ..
         } = self;
         let parsed = mountinfo::parse(text, |line| {
@@ -146,17 +151,17 @@ impl Filesystem {
                         mount_point: line.mount_point.into(),
                         fs_type: line.fs_type.into(),
                     };
-                    targets.insert(key, Target::new(line, rootfs, mount_points, fs_types))
+                    targets.insert(
+                        key,
+                        Target::new(line, rootfs, mount_points, fs_types, statfs),
+                    )
                 }
             };
             if let Some(target) = target {
                 target.list(line, &own);
             }
         });
-        parsed.map_err(|source| HostError::Parse {
-            path: self.file.path().to_path_buf(),
-            source,
-        })?;
+        parsed.map_err(|source| self.file.malformed(source))?;
         self.targets.sweep(|_, target| {
             if let Some(target) = target {
                 target.retire(out);
@@ -194,12 +199,12 @@ impl Collector for Filesystem {
 
     fn collect(&mut self, _ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         self.pool
-            .wait(mounts(&mut self.targets), Instant::now() + self.wait)?;
+            .wait(mounts(&mut self.targets), Until(Instant::now() + self.wait))?;
         for (_, target) in self.targets.values_mut() {
             let Some(target) = target else { continue };
             let answer = match target.local {
-                true => Answer::now(self.pool.ask_now(&target.mount)),
-                false => target.mount.answer(),
+                true => Answer::now(target.mount.ask_now()),
+                false => Answer::of(&target.mount),
             };
             if answer
                 .waiting
@@ -219,7 +224,7 @@ impl Collector for Filesystem {
 }
 
 /// Returns the mounts that need a thread.
-fn mounts(targets: &mut Roster<Key, Option<Target>>) -> impl Iterator<Item = &Arc<Mount>> {
+fn mounts(targets: &mut Roster<Key, Option<Target>>) -> impl Iterator<Item = &Arc<Task<Mount>>> {
     targets
         .values_mut()
         .filter_map(|(_, target)| target.as_ref())
@@ -234,6 +239,7 @@ impl Target {
         rootfs: &Path,
         mount_points: &Filter,
         fs_types: &Filter,
+        statfs: &Arc<dyn Statfs>,
     ) -> Option<Self> {
         let rootfs = rootfs.as_os_str().as_bytes();
         // The label keeps the escapes node_exporter keeps; the path has none.
@@ -245,7 +251,7 @@ impl Target {
         let path = CString::new(join(rootfs, strip_root(&real, rootfs))).ok()?;
         Some(Self {
             labels: [line.source, &shown[..], line.fs_type].map(label_text),
-            mount: Mount::new(path),
+            mount: Mount::task(statfs, path),
             options_read_only: false,
             local: false,
             infos: Roster::new(),

@@ -3,9 +3,9 @@
 //! Invariant: values are the printed decimals, correctly rounded.
 
 use crate::collector::{Collector, Ctx};
-use crate::config::CollectorKind;
 use crate::error::{HostError, ParseError};
 use crate::kept::{End, KeptFile};
+use crate::kind::CollectorKind;
 use crate::scan::{decimal, next_field};
 use crate::sink::{Kind, Sink, Slot};
 
@@ -27,10 +27,7 @@ impl Collector for Loadavg {
 
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let text = self.file.read(ctx.buf, End::Short)?;
-        let loads = parse(text).map_err(|source| HostError::Parse {
-            path: self.file.path().to_path_buf(),
-            source,
-        })?;
+        let loads = parse(text).map_err(|source| self.file.malformed(source))?;
         let slots = self.slots.get_or_insert_with(|| {
             [
                 ("node_load1", "1m load average."),

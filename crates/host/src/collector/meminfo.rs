@@ -3,9 +3,9 @@
 //! Invariant: a field is exported if and only if it is in `FIELDS`; other fields of newer kernels are skipped.
 
 use crate::collector::{Collector, Ctx};
-use crate::config::CollectorKind;
 use crate::error::{HostError, ParseError};
 use crate::kept::{End, KeptFile};
+use crate::kind::CollectorKind;
 use crate::roster::Roster;
 use crate::scan::{next_field, next_line, number};
 use crate::sink::{Kind, Sink, Slot};
@@ -98,10 +98,7 @@ impl Collector for Meminfo {
                 out.set(slot, value as f64);
             }
         });
-        parsed.map_err(|source| HostError::Parse {
-            path: self.file.path().to_path_buf(),
-            source,
-        })
+        parsed.map_err(|source| self.file.malformed(source))
     }
 }
 

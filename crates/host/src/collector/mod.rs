@@ -1,30 +1,74 @@
-//! One file per collector, and what they share: a round's context and the trait.
+//! One file per collector, and what they share: a round's context, the trait, and how they are started.
 //!
 //! Invariant: a collector that returns an error leaves no values in the round; its series stay, absent.
 
+pub(crate) mod arp;
+pub(crate) mod bcache;
+pub(crate) mod bonding;
+pub(crate) mod btrfs;
+pub(crate) mod conntrack;
 pub(crate) mod cpu;
+pub(crate) mod cpufreq;
 pub(crate) mod cpuinfo;
 pub(crate) mod diskstats;
+pub(crate) mod dmi;
+pub(crate) mod dmmultipath;
+pub(crate) mod edac;
+pub(crate) mod entropy;
+pub(crate) mod fibrechannel;
+pub(crate) mod filefd;
 pub(crate) mod filesystem;
+pub(crate) mod hwmon;
+pub(crate) mod infiniband;
+pub(crate) mod ipvs;
+pub(crate) mod kernel_hung;
 pub(crate) mod loadavg;
+pub(crate) mod mdadm;
 pub(crate) mod meminfo;
+pub(crate) mod netclass;
 pub(crate) mod netdev;
+pub(crate) mod netstat;
+pub(crate) mod nfs;
+pub(crate) mod nfsd;
+pub(crate) mod numbers;
+pub(crate) mod nvme;
+pub(crate) mod os;
+pub(crate) mod percpu;
+pub(crate) mod powersupplyclass;
+pub(crate) mod pressure;
+pub(crate) mod rapl;
+pub(crate) mod schedstat;
+pub(crate) mod selinux;
+pub(crate) mod sockstat;
+pub(crate) mod softnet;
 pub(crate) mod stat;
+pub(crate) mod tapestats;
+pub(crate) mod textfile;
+pub(crate) mod thermal_zone;
 pub(crate) mod time;
+pub(crate) mod timex;
+pub(crate) mod udp_queues;
 pub(crate) mod uname;
 pub(crate) mod vmstat;
+pub(crate) mod watchdog;
+pub(crate) mod xfs;
+pub(crate) mod zfs;
 
-use crate::config::CollectorKind;
+use std::sync::{Arc, Mutex};
+
+use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kept::ReadBuf;
+use crate::filter;
+use crate::kept::{KeptFile, ReadBuf};
+use crate::kind::CollectorKind;
 use crate::procstat::SharedStat;
 use crate::sink::Sink;
+use crate::statfs::Statfs;
 
 /// What a round offers to every collector.
 pub(crate) struct Ctx<'a> {
     /// For any file; what it holds is lost at the next read.
     pub(crate) buf: &'a mut ReadBuf,
-    pub(crate) stat: &'a mut SharedStat,
     /// Number of the round, from 1.
     pub(crate) round: u64,
     /// Slowly changing facts are due to be read again.
@@ -33,6 +77,11 @@ pub(crate) struct Ctx<'a> {
 
 pub(crate) trait Collector: Send {
     fn kind(&self) -> CollectorKind;
+
+    /// Tells whether a round should not wait for it for long.
+    fn may_hang(&self) -> bool {
+        self.kind().may_hang()
+    }
 
     /// Tells whether `prepare` does anything.
     fn has_preparation(&self) -> bool {
@@ -54,4 +103,94 @@ pub(crate) trait Collector: Send {
     ///
     /// When the kernel's answer can't be had or is malformed.
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError>;
+}
+
+/// Makes the collectors that are configured.
+///
+/// # Errors
+///
+/// For flags that can't be used.
+pub(crate) fn start(
+    config: &HostConfig,
+    statfs: Box<dyn Statfs>,
+) -> Result<Vec<Box<dyn Collector>>, HostError> {
+    let stat = SharedStat::new(config.procfs.join("stat"));
+    let stat = Arc::new(Mutex::new(stat));
+    let mut statfs = Some(statfs);
+    CollectorKind::ALL
+        .into_iter()
+        .filter(|kind| config.collectors.contains(*kind))
+        .map(|kind| match kind {
+            CollectorKind::Cpu => Ok(Box::new(cpu::Cpu::new(config, stat.clone())?) as Box<_>),
+            CollectorKind::Stat => {
+                let stat = stat::Stat::new(config.stat_softirq, stat.clone());
+                Ok(Box::new(stat) as Box<_>)
+            }
+            CollectorKind::Filesystem => {
+                let statfs = statfs.take().expect("one filesystem collector");
+                Ok(Box::new(filesystem::Filesystem::new(config, statfs)?) as Box<_>)
+            }
+            kind => start_one(kind, config),
+        })
+        .collect()
+}
+
+fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collector>, HostError> {
+    let procfs = config.procfs.as_path();
+    let file = |name: &str| KeptFile::new(procfs.join(name));
+    Ok(match kind {
+        CollectorKind::Arp => Box::new(arp::Arp::new(config)?),
+        CollectorKind::Conntrack => Box::new(conntrack::Conntrack::new(procfs)),
+        CollectorKind::Cpufreq => Box::new(cpufreq::Cpufreq::new(config)),
+        CollectorKind::Diskstats => Box::new(diskstats::Diskstats::new(config)?),
+        CollectorKind::Dmi => Box::new(dmi::Dmi::new(config)),
+        CollectorKind::Entropy => Box::new(entropy::new(procfs)),
+        CollectorKind::Filefd => Box::new(filefd::new(procfs)),
+        CollectorKind::Ipvs => Box::new(ipvs::Ipvs::new(config)?),
+        CollectorKind::KernelHung => Box::new(kernel_hung::new(procfs)),
+        CollectorKind::Loadavg => Box::new(loadavg::Loadavg::new(file("loadavg"))),
+        CollectorKind::Meminfo => Box::new(meminfo::Meminfo::new(file("meminfo"))),
+        CollectorKind::Netclass => Box::new(netclass::Netclass::new(config)?),
+        CollectorKind::Netdev => Box::new(netdev::Netdev::new(config)?),
+        CollectorKind::Netstat => Box::new(netstat::Netstat::new(procfs, &config.netstat_fields)?),
+        CollectorKind::Os => Box::new(os::Os::new(config)),
+        CollectorKind::Pressure => Box::new(pressure::Pressure::new(procfs)),
+        CollectorKind::Schedstat => Box::new(schedstat::new(procfs)),
+        CollectorKind::Sockstat => Box::new(sockstat::Sockstat::new(procfs)),
+        CollectorKind::Softnet => Box::new(softnet::new(procfs)),
+        CollectorKind::Time => Box::new(time::Time::new(config)),
+        CollectorKind::Timex => Box::new(timex::Clock::default()),
+        CollectorKind::UdpQueues => Box::new(udp_queues::UdpQueues::new(procfs)),
+        CollectorKind::Uname => Box::new(uname::Uname::default()),
+        CollectorKind::Vmstat => {
+            let fields = filter::compile("collector.vmstat.fields", &config.vmstat_fields)?;
+            Box::new(vmstat::Vmstat::new(file("vmstat"), fields))
+        }
+        CollectorKind::Bcache => Box::new(bcache::Bcache::new(config)),
+        CollectorKind::Bonding => Box::new(bonding::Bonding::new(config)),
+        CollectorKind::Btrfs => Box::new(btrfs::Btrfs::new(config)),
+        CollectorKind::Dmmultipath => Box::new(dmmultipath::Dmmultipath::new(config)),
+        CollectorKind::Edac => Box::new(edac::Edac::new(config)),
+        CollectorKind::Fibrechannel => Box::new(fibrechannel::Fibrechannel::new(config)),
+        CollectorKind::Hwmon => Box::new(hwmon::Hwmon::new(config)?),
+        CollectorKind::Infiniband => Box::new(infiniband::Infiniband::new(config)?),
+        CollectorKind::Mdadm => Box::new(mdadm::Mdadm::new(config)),
+        CollectorKind::Nfs => Box::new(nfs::Nfs::new(config)),
+        CollectorKind::Nfsd => Box::new(nfsd::Nfsd::new(config)),
+        CollectorKind::Nvme => Box::new(nvme::Nvme::new(config)),
+        CollectorKind::Powersupplyclass => {
+            Box::new(powersupplyclass::Powersupplyclass::new(config)?)
+        }
+        CollectorKind::Rapl => Box::new(rapl::Rapl::new(config)),
+        CollectorKind::Selinux => Box::new(selinux::Selinux::new(config)),
+        CollectorKind::Tapestats => Box::new(tapestats::Tapestats::new(config)?),
+        CollectorKind::Textfile => Box::new(textfile::Textfile::new(config)),
+        CollectorKind::ThermalZone => Box::new(thermal_zone::ThermalZone::new(config)),
+        CollectorKind::Watchdog => Box::new(watchdog::Watchdog::new(config)),
+        CollectorKind::Xfs => Box::new(xfs::Xfs::new(config)),
+        CollectorKind::Zfs => Box::new(zfs::Zfs::new(config)),
+        CollectorKind::Cpu | CollectorKind::Filesystem | CollectorKind::Stat => {
+            unreachable!("started by the caller")
+        }
+    })
 }

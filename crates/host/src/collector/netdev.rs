@@ -7,10 +7,11 @@ use narthex_model::MetricType;
 use rustix::fs::PROC_SUPER_MAGIC;
 
 use crate::collector::{Collector, Ctx};
-use crate::config::{self, CollectorKind, HostConfig, NetdevConfig, NetdevSource};
+use crate::config::{self, HostConfig, NetdevConfig, NetdevSource};
 use crate::error::{HostError, ParseError};
 use crate::filter::Filter;
 use crate::kept::{End, KeptFile};
+use crate::kind::CollectorKind;
 use crate::links::{Address, Link, Links};
 use crate::roster::Roster;
 use crate::scan::{label_text, next_line, next_u64, trim};
@@ -280,10 +281,7 @@ impl Netdev {
                 device.set(outputs, counters, out);
             }
         });
-        parsed.map_err(|source| HostError::Parse {
-            path: self.file.path().to_path_buf(),
-            source,
-        })?;
+        parsed.map_err(|source| self.file.malformed(source))?;
         self.devices
             .sweep(|_, device| device.into_iter().for_each(|device| device.retire(out)));
         Ok(())

@@ -2,9 +2,13 @@
 //!
 //! Invariant: every family is exported in every successful round; a line the kernel does not print counts 0.
 
+use std::sync::{Arc, Mutex};
+
 use crate::collector::{Collector, Ctx};
-use crate::config::CollectorKind;
 use crate::error::HostError;
+use crate::kind::CollectorKind;
+use crate::pool::lock;
+use crate::procstat::SharedStat;
 use crate::sink::{Kind, Sink, Slot};
 
 const FAMILIES: [(&str, Kind, &str); 6] = [
@@ -49,6 +53,7 @@ const VECTORS: [&str; 10] = [
 ];
 
 pub(crate) struct Stat {
+    stat: Arc<Mutex<SharedStat>>,
     softirq: bool,
     slots: Option<Slots>,
 }
@@ -59,8 +64,9 @@ struct Slots {
 }
 
 impl Stat {
-    pub(crate) fn new(softirq: bool) -> Self {
+    pub(crate) fn new(softirq: bool, stat: Arc<Mutex<SharedStat>>) -> Self {
         Self {
+            stat,
             softirq,
             slots: None,
         }
@@ -73,7 +79,8 @@ impl Collector for Stat {
     }
 
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        let stat = ctx.stat.get(ctx.round, ctx.buf)?;
+        let mut shared = lock(&self.stat);
+        let stat = shared.get(ctx.round, ctx.buf)?;
         let slots = self.slots.get_or_insert_with(|| Slots {
             singles: FAMILIES.map(|(name, kind, help)| out.single(name, kind, help)),
             vectors: self.softirq.then(|| {

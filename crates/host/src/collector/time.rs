@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::collector::{Collector, Ctx};
-use crate::config::{CollectorKind, HostConfig};
+use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kept::{End, KeptFile, ReadBuf};
+use crate::kind::CollectorKind;
 use crate::scan::{label_text, trim};
 use crate::sink::{Kind, Sink, Slot};
 use crate::timezone::{Offset, Zone};

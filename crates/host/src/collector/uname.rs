@@ -3,8 +3,8 @@
 //! Invariant: the system call is made once per refresh; a changed name retires the old series.
 
 use crate::collector::{Collector, Ctx};
-use crate::config::CollectorKind;
 use crate::error::HostError;
+use crate::kind::CollectorKind;
 use crate::scan::label_text;
 use crate::sink::{Kind, Sink, Slot};
 

@@ -6,9 +6,9 @@
 use regex::bytes::Regex;
 
 use crate::collector::{Collector, Ctx};
-use crate::config::CollectorKind;
 use crate::error::{HostError, ParseError};
 use crate::kept::{End, KeptFile};
+use crate::kind::CollectorKind;
 use crate::scan::{label_text, next_field, next_line, number, trim};
 use crate::sink::{Kind, Sink, Slot};
 
@@ -55,10 +55,7 @@ impl Collector for Vmstat {
         })?;
         if !set_known(text, *lines, wanted, out) {
             let found = learn(text, fields, wanted, out);
-            *lines = found.map_err(|source| HostError::Parse {
-                path: file.path().to_path_buf(),
-                source,
-            })?;
+            *lines = found.map_err(|source| file.malformed(source))?;
         }
         Ok(())
     }

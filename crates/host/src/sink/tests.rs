@@ -108,3 +108,18 @@ fn a_series_that_ends_in_the_round_that_set_it_has_no_value() {
     sink.retire(a);
     assert_eq!(sink.finish(1).present().iter().collect::<Vec<_>>(), [1]);
 }
+
+#[test]
+fn a_series_added_twice_is_one_and_ends_when_both_are_gone() {
+    let mut sink = Sink::new(LabelSet::empty());
+    let (a, again) = (device(&mut sink, "a"), device(&mut sink, "a"));
+    assert_eq!(a, again);
+    sink.retire(a);
+    let (shown, _) = round(&mut sink, 1, &[(again, 2.0)]);
+    assert_eq!(shown, [r#"bytes{device="a"} 2"#]);
+    sink.retire(again);
+    let (shown, stale) = round(&mut sink, 2, &[]);
+    assert_eq!((shown.len(), stale.len()), (0, 1));
+    let anew = device(&mut sink, "a");
+    assert_eq!(round(&mut sink, 3, &[(anew, 3.0)]).0.len(), 1);
+}

@@ -34,6 +34,81 @@ fn procfs_texts() {
 }
 
 #[test]
+fn procfs_texts_of_the_network() {
+    let all = |names: &[&str]| {
+        names
+            .iter()
+            .flat_map(|name| texts(name))
+            .collect::<Vec<_>>()
+    };
+    run(
+        30,
+        &all(&["net/netstat", "net/snmp", "net/snmp6"]),
+        fuzz::fuzz_netstat,
+    );
+    run(
+        31,
+        &all(&["net/sockstat", "net/sockstat6"]),
+        fuzz::fuzz_sockstat,
+    );
+    run(
+        32,
+        &all(&["net/softnet_stat", "schedstat"]),
+        fuzz::fuzz_per_cpu,
+    );
+    run(33, &texts("net/stat/nf_conntrack"), fuzz::fuzz_conntrack);
+    run(
+        34,
+        &all(&["net/udp", "net/udp6", "net/arp"]),
+        fuzz::fuzz_sockets,
+    );
+    let ipvs = "TCP  C0A80016:0CEA wlc\n  -> C0A85216:0CEA Tunnel 100 248 2\nFWM 1 wlc\n  \
+                -> [2620:0000:0000:0000:0000:0000:0000:0001]:0050 Route 1 0 0\n";
+    let mut corpus = all(&["net/ip_vs", "net/ip_vs_stats"]);
+    corpus.push(ipvs.as_bytes().to_vec());
+    run(35, &corpus, fuzz::fuzz_ipvs);
+}
+
+#[test]
+fn procfs_texts_of_the_machine() {
+    let all = |names: &[&str]| {
+        names
+            .iter()
+            .flat_map(|name| texts(name))
+            .collect::<Vec<_>>()
+    };
+    run(
+        40,
+        &all(&["pressure/io", "pressure/cpu"]),
+        fuzz::fuzz_pressure,
+    );
+    run(41, &all(&["sys/fs/file-nr"]), fuzz::fuzz_numbers);
+    let raid = "md0 : active raid6 sda1[8] sdh1[7](F)\n 58 blocks [8/7] [UUU_]\n bitmap: 0/1\n \
+                recovery = 8.5% (16/195) finish=17min\n\n";
+    let mut corpus = texts("mdstat");
+    corpus.push(raid.as_bytes().to_vec());
+    run(42, &corpus, fuzz::fuzz_mdstat);
+    let zfs = b"6 1 0x01\nname type data\nhits 4 8\nneed 3 -5\ndataset_name 7 pool/a b\n".to_vec();
+    let io = b"12 3 0x00\nnread nwritten reads\n1 2 3\n".to_vec();
+    run(43, &[zfs, io], fuzz::fuzz_zfs);
+    let settings =
+        b"NAME=\"A \\\"b\\\"\"\nID=x # c\nVERSION_ID=1.2.3\nSELINUX=enforcing\n".to_vec();
+    run(44, &[settings], fuzz::fuzz_settings);
+    let attributes = [
+        "4: ACTIVE",
+        "100 Gb/sec (4X EDR)",
+        "1.3M",
+        "-125000",
+        "0x1003",
+        "rw 1 2",
+        "commits 7",
+    ];
+    let attributes = attributes.map(|text| text.as_bytes().to_vec());
+    run(45, &attributes, fuzz::fuzz_attributes);
+    run(46, &[b"a*/[b-d]?/\\*".to_vec()], fuzz::fuzz_glob);
+}
+
+#[test]
 fn sysfs_udev_and_zone_files() {
     run(10, &[b"0-3,7,9-11\n".to_vec()], fuzz::fuzz_ranges);
     let udev =
@@ -93,10 +168,31 @@ fn netlink_datagrams() {
         attribute(2, &[0; 16]),
     ]
     .concat();
+    let properties = [
+        vec![0; 16],
+        attribute(3, b"eth0\0"),
+        attribute(1, &[0, 1, 2, 3, 4, 5]),
+        attribute(4, &1500_u32.to_ne_bytes()),
+        attribute(16, &[6]),
+        attribute(33, &[1]),
+        attribute(35, &[1, 0, 0, 0]),
+    ]
+    .concat();
+    let neighbour = [
+        &[2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 1][..],
+        &attribute(1, &[10, 0, 0, 1]),
+    ]
+    .concat();
     let done = message(3, &[0; 4]);
     let corpus = [
         [message(16, &link), message(16, &link), done.clone()].concat(),
         [message(92, &stats), done.clone()].concat(),
+        [
+            message(16, &properties),
+            message(28, &neighbour),
+            done.clone(),
+        ]
+        .concat(),
         [message(20, &address), done].concat(),
         message(2, &(-1_i32).to_ne_bytes()),
     ];

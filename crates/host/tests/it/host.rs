@@ -7,12 +7,9 @@ fn every_collector_succeeds_here() {
     let mut host = HostSource::new(HostConfig::default()).expect("the defaults are valid");
     let count = host.collect(1_000).present().count();
     for kind in CollectorKind::ALL {
-        assert!(
-            host.error(kind).is_none(),
-            "{}: {:?}",
-            kind.name(),
-            host.error(kind)
-        );
+        // A machine need not have all of it.
+        let error = host.error(kind).filter(|error| !error.is_no_data());
+        assert!(error.is_none(), "{}: {error:?}", kind.name());
     }
     assert!(count > 100, "{count} samples");
 }

@@ -2,56 +2,62 @@
 
 use std::path::Path;
 
-use narthex_host::{CollectorKind, HostConfig, HostSource, NetdevSource};
+use narthex_host::{CollectorKind, HostConfig, HostSource};
 use narthex_testkit::{TempDir, corpora};
 
-use crate::support::{families, parse_text, samples, unpack_ttar};
+use crate::support::{
+    Families, Samples, assert_own_labels, families, parse_text, samples, unpack_ttar,
+};
 
 /// Switched off where the page was printed; their own tests are in `filesystem.rs` and `host.rs`.
-const NOT_IN_THE_PAGE: [CollectorKind; 2] = [CollectorKind::Filesystem, CollectorKind::Uname];
-
-/// What our collectors export, by the beginning of the family's name, and what begins alike but is others'.
-const OURS: [&str; 17] = [
-    "node_boot_time_seconds",
-    "node_context_switches_total",
-    "node_cpu_",
-    "node_disk_",
-    "node_exporter_build_info",
-    "node_forks_total",
-    "node_intr_total",
-    "node_load",
-    "node_memory_",
-    "node_network_receive_",
-    "node_network_transmit_",
-    "node_procs_blocked",
-    "node_procs_running",
-    "node_scrape_collector_",
-    "node_softirqs_total",
-    "node_time_",
-    "node_vmstat_",
+const NOT_IN_THE_PAGE: [CollectorKind; 4] = [
+    CollectorKind::Filesystem,
+    CollectorKind::Selinux,
+    CollectorKind::Timex,
+    CollectorKind::Uname,
 ];
-const OTHERS: [&str; 4] = [
-    "node_cpu_scaling_",
+
+/// Families of collectors that we don't have, by their beginnings.
+const OTHERS: [&str; 22] = [
+    "go_",
+    "node_bcachefs_",
+    "node_buddyinfo_",
+    "node_cgroups_",
     "node_cpu_vulnerabilities_",
+    "node_drbd_",
+    "node_interrupts_",
+    "node_ksmd_",
+    "node_lnstat_",
     "node_memory_numa_",
-    "node_network_transmit_queue_length",
+    "node_mountstats_",
+    "node_pcidevice_",
+    "node_processes_",
+    "node_qdisc_",
+    "node_slabinfo_",
+    "node_softirqs_functions_",
+    "node_sysctl_",
+    "node_wifi_",
+    "node_xfrm_",
+    "node_zoneinfo_",
+    "process_",
+    "promhttp_",
 ];
 
 /// Values that depend on when and where the page was printed; the page itself has none.
-const VOLATILE: [&str; 8] = [
+const VOLATILE: [&str; 9] = [
     "node_exporter_build_info",
     "node_network_receive_bytes_total",
     "node_network_receive_packets_total",
     "node_network_transmit_bytes_total",
     "node_network_transmit_packets_total",
     "node_scrape_collector_duration_seconds",
+    "node_textfile_mtime_seconds",
     "node_time_seconds",
     "node_time_zone_offset_seconds",
 ];
 
 fn is_ours(family: &str) -> bool {
-    let begins = |list: &[&str]| list.iter().any(|begin| family.starts_with(begin));
-    begins(&OURS) && !begins(&OTHERS)
+    !OTHERS.iter().any(|begin| family.starts_with(begin))
 }
 
 fn family_of(series: &str) -> &str {
@@ -65,17 +71,41 @@ fn config(proc: &Path, unpacked: &Path) -> HostConfig {
         sysfs: unpacked.join("sys"),
         rootfs: unpacked.to_path_buf(),
         udev_data: unpacked.join("udev/data"),
-        stat_softirq: true,
         ..HostConfig::default()
     };
     for kind in NOT_IN_THE_PAGE {
         config.collectors = config.collectors.without(kind);
     }
-    config.cpu.info = true;
-    config.cpu.info_bugs_include = Some("^(cpu_meltdown|spectre_.*|mds)$".into());
-    config.cpu.info_flags_include = Some("^(aes|avx.?|constant_tsc)$".into());
-    config.netdev.device.include = Some("lo".into());
-    config.netdev.source = NetdevSource::Netlink;
+    let textfiles = proc.with_file_name("textfile/two_metric_files");
+    for (flag, value) in [
+        ("collector.cpu.info", "true"),
+        (
+            "collector.cpu.info.bugs-include",
+            "^(cpu_meltdown|spectre_.*|mds)$",
+        ),
+        (
+            "collector.cpu.info.flags-include",
+            "^(aes|avx.?|constant_tsc)$",
+        ),
+        ("collector.arp.device-exclude", "nope"),
+        ("collector.arp.netlink", "false"),
+        ("collector.bcache.priorityStats", "true"),
+        (
+            "collector.hwmon.chip-include",
+            "(applesmc|asus_nb_wmi|coretemp|hwmon4|ieee80211|nct6779)",
+        ),
+        ("collector.netclass.ignore-invalid-speed", "true"),
+        ("collector.netclass.ignored-devices", "(dmz|int)"),
+        ("collector.netdev.device-include", "lo"),
+        ("collector.netdev.netlink", "true"),
+        ("collector.stat.softirq", "true"),
+        (
+            "collector.textfile.directory",
+            &textfiles.display().to_string(),
+        ),
+    ] {
+        config.set_flag(flag, value).expect(flag);
+    }
     config
 }
 
@@ -87,6 +117,7 @@ fn every_family_label_and_value_is_node_exporters() {
     let unpacked = TempDir::new("host-reference");
     unpack_ttar(&dir.join("sys.ttar"), unpacked.path());
     unpack_ttar(&dir.join("udev.ttar"), unpacked.path());
+    std::os::unix::fs::symlink(dir.join("usr"), unpacked.join("usr")).expect("writable");
     let page = std::fs::read_to_string(dir.join("e2e-output.txt")).expect("the page is text");
     let (mut expected, mut expected_families) = parse_text(&page);
     let success = "node_scrape_collector_success{collector=";
@@ -102,8 +133,19 @@ fn every_family_label_and_value_is_node_exporters() {
     // Twice: what is known from the first round must not change the second.
     for now_ms in [0, 1_000] {
         let frame = host.collect(now_ms);
-        let mut collected = samples(frame);
-        let ours = families(frame);
+        // The page was printed in the directory above the trees.
+        let shown = |text: &str| {
+            let text = text.replace(&unpacked.path().display().to_string(), "collector/fixtures");
+            text.replace(&dir.display().to_string(), "collector/fixtures")
+        };
+        let mut collected: Samples = samples(frame)
+            .into_iter()
+            .map(|(series, value)| (shown(&series), value))
+            .collect();
+        let ours: Families = families(frame)
+            .into_iter()
+            .map(|(name, (kind, help))| (name, (kind, shown(&help))))
+            .collect();
         collected.retain(|series, _| !VOLATILE.contains(&family_of(series)));
         let missing: Vec<_> = expected
             .keys()
@@ -117,16 +159,29 @@ fn every_family_label_and_value_is_node_exporters() {
             missing.is_empty() && extra.is_empty(),
             "missing {missing:#?}\nextra {extra:#?}"
         );
-        for (series, value) in &expected {
-            assert_eq!(
-                value.to_bits(),
-                collected[series].to_bits(),
-                "{series}: {value} {}",
-                collected[series]
-            );
-        }
-        assert_eq!(ours, expected_families);
+        let other: Vec<_> = expected
+            .iter()
+            .filter(|(series, value)| collected[*series].to_bits() != value.to_bits())
+            .map(|(series, value)| format!("{series}: {value} {}", collected[series]))
+            .collect();
+        assert!(other.is_empty(), "{other:#?}");
+        let other: Vec<_> = expected_families
+            .iter()
+            .filter(|(name, family)| ours.get(*name) != Some(family))
+            .map(|(name, family)| (name, family, ours.get(name)))
+            .collect();
+        assert!(other.is_empty(), "{other:#?}");
+        assert_eq!(ours.len(), expected_families.len());
     }
+    host_labels(config(&dir.join("proc"), unpacked.path()));
     let total = expected.len() + expected_families.len();
     corpora::report("node_exporter fixtures (series and families)", total, total);
+}
+
+/// The labels of text files are others' and may be anything.
+fn host_labels(mut config: HostConfig) {
+    config.collectors = config.collectors.without(CollectorKind::Textfile);
+    let mut host = HostSource::new(config).expect("valid");
+    host.collect(0);
+    assert_own_labels(&host);
 }

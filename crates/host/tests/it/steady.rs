@@ -59,6 +59,7 @@ fn a_steady_round_allocates_nothing() {
     assert!(steady > 5, "only {steady} rounds were steady");
     assert!(ALLOCATIONS.get() > 0, "the allocator counts");
     for kind in CollectorKind::ALL {
-        assert!(host.error(kind).is_none(), "{:?}", host.error(kind));
+        let error = host.error(kind).filter(|error| !error.is_no_data());
+        assert!(error.is_none(), "{error:?}");
     }
 }

@@ -1,11 +1,11 @@
 //! Frames and exposition text as maps, fixture trees, archives of fixture trees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use narthex_host::{CollectorKind, CollectorSet, HostConfig, HostSource};
-use narthex_model::{ColumnId, Frame};
+use narthex_model::{ColumnId, Frame, LabelSet};
 use narthex_testkit::TempDir;
 
 /// Values by series, written as `name{label="value",…}` with sorted labels and without empty ones.
@@ -178,6 +178,23 @@ impl Tree {
 
     pub(crate) fn source(&self, kinds: &[CollectorKind]) -> HostSource {
         HostSource::new(self.config(kinds)).expect("valid")
+    }
+}
+
+/// Asserts that no label of these series can be given to all of them.
+pub(crate) fn assert_own_labels(host: &HostSource) {
+    let columns = host.schema().columns();
+    let own: BTreeSet<String> = columns
+        .flat_map(|(_, column)| column.set.iter().map(|label| label.name().to_owned()))
+        .collect();
+    assert!(own.len() > 20, "{own:?}");
+    for name in own {
+        let config = HostConfig {
+            common: LabelSet::new([(name.as_str(), "x")]),
+            ..HostConfig::default()
+        };
+        let refused = HostSource::new(config).is_err();
+        assert!(refused, "{name} is missing from the list");
     }
 }
 

@@ -1,0 +1,377 @@
+//! Series whose values stand in small files of their own, as sysfs has them: found at a refresh, read every round.
+//!
+//! A collector describes what there should be between `begin` and `end`; what was there before keeps its series and
+//! its open files, what is not described again is retired.
+//!
+//! Invariant: between two descriptions a round is one `pread` per file. A file that can't be read or holds no number
+//! leaves its values out and asks for a new description; it does not fail the others.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::collector::{Collector, Ctx};
+use crate::error::HostError;
+use crate::kept::{End, KeptFile, ReadBuf, read_once};
+use crate::kind::CollectorKind;
+use crate::roster::Roster;
+use crate::scan::{float, label_text, next_field, next_line, trim};
+use crate::sink::{Desc, Sink, Slot};
+use crate::sysdir;
+
+/// How a file's text becomes a value.
+#[derive(Debug, Clone)]
+pub(crate) enum Decode {
+    /// A number times a factor.
+    Times(f64),
+    /// A number divided.
+    Over(f64),
+    /// 1 if the text is this one, else 0.
+    Is(Box<str>),
+    /// The number at a place of the line that begins with this word; 0 if there is no such line or place.
+    Cell(&'static str, usize),
+    /// The first number of that line, divided.
+    CellOver(&'static str, f64),
+    /// Anything else.
+    With(fn(&[u8]) -> Option<f64>),
+}
+
+impl Decode {
+    /// A number as it stands.
+    pub(crate) const PLAIN: Self = Self::Times(1.0);
+
+    pub(crate) fn decode(&self, text: &[u8]) -> Option<f64> {
+        match self {
+            Self::Times(factor) => float(trim(text)).map(|value| value * factor),
+            Self::Over(divisor) => float(trim(text)).map(|value| value / divisor),
+            Self::Is(wanted) => Some(f64::from(u8::from(trim(text) == wanted.as_bytes()))),
+            Self::Cell(word, place) => cell(text, word.as_bytes(), *place),
+            Self::CellOver(word, divisor) => {
+                cell(text, word.as_bytes(), 0).map(|value| value / divisor)
+            }
+            Self::With(decode) => decode(trim(text)),
+        }
+    }
+}
+
+/// A collector that is nothing but a board.
+pub(crate) struct OnBoard<D> {
+    describer: D,
+    board: Board,
+}
+
+/// Says what series there should be.
+pub(crate) trait Describe: Send {
+    const KIND: CollectorKind;
+
+    /// Describes every series.
+    ///
+    /// # Errors
+    ///
+    /// `NoData` when the machine has nothing of the kind, others when it can't be told.
+    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError>;
+}
+
+impl<D: Describe> OnBoard<D> {
+    pub(crate) fn new(describer: D) -> Self {
+        Self {
+            describer,
+            board: Board::new(),
+        }
+    }
+}
+
+impl<D: Describe> Collector for OnBoard<D> {
+    fn kind(&self) -> CollectorKind {
+        D::KIND
+    }
+
+    fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        let Self { describer, board } = self;
+        board.run(ctx, out, |plan| describer.describe(plan))
+    }
+}
+
+/// A description that is being made.
+pub(crate) struct Plan<'a> {
+    board: &'a mut Board,
+    buf: &'a mut ReadBuf,
+    out: &'a mut Sink,
+}
+
+impl Plan<'_> {
+    /// Describes a series whose value does not change before the next description.
+    pub(crate) fn fixed(&mut self, desc: &Desc<'_>, labels: &[(&str, &str)], value: f64) {
+        self.board.fixed(desc, labels, value, self.out);
+    }
+
+    /// Describes a series whose value stands in the file at `path`. Does nothing if the file has no value to give.
+    pub(crate) fn file(
+        &mut self,
+        desc: &Desc<'_>,
+        labels: &[(&str, &str)],
+        path: &Path,
+        decode: Decode,
+    ) {
+        self.board
+            .file(path, decode, (desc, labels), self.buf, self.out);
+    }
+
+    /// Returns a file's text as a label's value, and has it compared in every round. `None` if it can't be read.
+    pub(crate) fn label(&mut self, path: &Path) -> Option<String> {
+        self.board.label(path, self.buf)
+    }
+
+    /// Returns the text of a file that does not change before the next description. `None` if it can't be read.
+    pub(crate) fn text(&mut self, path: &Path) -> Option<String> {
+        sysdir::text(path, self.buf)
+    }
+
+    /// Returns a number from a file that does not change before the next description.
+    pub(crate) fn number(&mut self, path: &Path) -> Option<f64> {
+        read_once(path, self.buf).and_then(|text| float(trim(text)))
+    }
+
+    /// Reads a whole file. `None` if it can't be read.
+    pub(crate) fn bytes(&mut self, path: &Path) -> Option<&[u8]> {
+        read_once(path, self.buf)
+    }
+}
+
+fn cell(mut text: &[u8], word: &[u8], place: usize) -> Option<f64> {
+    while let Some(mut line) = next_line(&mut text) {
+        if next_field(&mut line) != Some(word) {
+            continue;
+        }
+        for _ in 0..place {
+            next_field(&mut line);
+        }
+        return next_field(&mut line).map_or(Some(0.0), float);
+    }
+    Some(0.0)
+}
+
+/// The files and series of one collector.
+pub(crate) struct Board {
+    /// By path.
+    files: Roster<Box<[u8]>, Lines>,
+    fixed: Roster<Box<str>, (Slot, f64)>,
+    described: bool,
+    /// Text that labels were made from is another.
+    relabelled: bool,
+}
+
+/// A file and what is read from it.
+struct Lines {
+    file: KeptFile,
+    outputs: Roster<Box<str>, Output>,
+    /// Text that labels were made from: another text asks for a new description.
+    label: Option<Box<[u8]>>,
+}
+
+struct Output {
+    slot: Slot,
+    decode: Decode,
+    /// The last round had no value.
+    failed: bool,
+}
+
+impl Board {
+    pub(crate) fn new() -> Self {
+        Self {
+            files: Roster::new(),
+            fixed: Roster::new(),
+            described: false,
+            relabelled: false,
+        }
+    }
+
+    /// Describes if it is due, reads every file and sets every value. Text that labels were made from and that
+    /// changed leads to a new description in the same round.
+    ///
+    /// # Errors
+    ///
+    /// What `describe` gives. What was there before stays, without values.
+    pub(crate) fn run(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        out: &mut Sink,
+        mut describe: impl FnMut(&mut Plan<'_>) -> Result<(), HostError>,
+    ) -> Result<(), HostError> {
+        if ctx.refresh || !self.described {
+            self.describe(ctx.buf, out, &mut describe)?;
+        }
+        self.relabelled = false;
+        self.set(ctx.buf, out);
+        if self.relabelled {
+            self.describe(ctx.buf, out, &mut describe)?;
+            self.set(ctx.buf, out);
+        }
+        Ok(())
+    }
+
+    /// Retires everything.
+    pub(crate) fn clear(&mut self, out: &mut Sink) {
+        self.begin();
+        self.end(out);
+        self.described = false;
+    }
+
+    fn describe(
+        &mut self,
+        buf: &mut ReadBuf,
+        out: &mut Sink,
+        describe: &mut impl FnMut(&mut Plan<'_>) -> Result<(), HostError>,
+    ) -> Result<(), HostError> {
+        self.begin();
+        let board = &mut *self;
+        describe(&mut Plan { board, buf, out })?;
+        self.end(out);
+        Ok(())
+    }
+
+    fn begin(&mut self) {
+        self.described = false;
+        self.files.begin();
+        self.fixed.begin();
+    }
+
+    /// Describes a series whose value does not change before the next description.
+    fn fixed(&mut self, desc: &Desc<'_>, labels: &[(&str, &str)], value: f64, out: &mut Sink) {
+        let key = key(desc, labels);
+        if let Some(known) = self.fixed.find(|other, _| *other == key) {
+            known.1 = value;
+            return;
+        }
+        let slot = out.add(desc, labels);
+        self.fixed.insert(key, (slot, value));
+    }
+
+    /// Describes a series whose value stands in the file at `path`. Does nothing if the file has no value to give.
+    fn file(
+        &mut self,
+        path: &Path,
+        decode: Decode,
+        (desc, labels): (&Desc<'_>, &[(&str, &str)]),
+        buf: &mut ReadBuf,
+        out: &mut Sink,
+    ) {
+        let key = key(desc, labels);
+        let lines = self.lines(path);
+        let known = lines.outputs.position(|other, _| *other == key);
+        if let Some((at, _)) = known
+            && !lines.outputs.at(at).failed
+        {
+            lines.outputs.at(at).decode = decode;
+            return;
+        }
+        let read = lines.file.read(buf, End::Short);
+        let failed = read.ok().and_then(|text| decode.decode(text)).is_none();
+        match known {
+            Some((at, _)) => {
+                let output = lines.outputs.at(at);
+                output.decode = decode;
+                output.failed = failed;
+            }
+            None if !failed => {
+                let slot = out.add(desc, labels);
+                let output = Output {
+                    slot,
+                    decode,
+                    failed,
+                };
+                lines.outputs.insert(key, output);
+            }
+            None => {}
+        }
+    }
+
+    /// Returns a file's text as a label's value, and has it compared in every round. `None` if it can't be read.
+    fn label(&mut self, path: &Path, buf: &mut ReadBuf) -> Option<String> {
+        let lines = self.lines(path);
+        let text = lines.file.read(buf, End::Short).ok()?;
+        lines.label = Some(text.into());
+        Some(label_text(trim(text)))
+    }
+
+    /// Ends a description: what it does not name, or what still can't be read, is retired.
+    fn end(&mut self, out: &mut Sink) {
+        self.files.sweep(|_, mut lines| {
+            let outputs = lines.outputs.values_mut();
+            outputs.for_each(|(_, output)| out.retire(output.slot));
+        });
+        self.files.retain(|_, lines| {
+            lines.outputs.sweep(|_, output| out.retire(output.slot));
+            lines.outputs.retain(|_, output| {
+                if output.failed {
+                    out.retire(output.slot);
+                }
+                !output.failed
+            });
+            lines.label.is_some() || lines.outputs.values_mut().next().is_some()
+        });
+        self.fixed.sweep(|_, (slot, _)| out.retire(slot));
+        self.described = true;
+    }
+
+    /// Reads every file and sets every value.
+    fn set(&mut self, buf: &mut ReadBuf, out: &mut Sink) {
+        for (_, (slot, value)) in self.fixed.values_mut() {
+            out.set(*slot, *value);
+        }
+        for (_, lines) in self.files.values_mut() {
+            let text = lines.file.read(buf, End::Short).ok();
+            if lines.label.is_some() && lines.label.as_deref() != text {
+                self.relabelled = true;
+            }
+            for (_, output) in lines.outputs.values_mut() {
+                match text.and_then(|text| output.decode.decode(text)) {
+                    Some(value) => out.set(output.slot, value),
+                    None => {
+                        output.failed = true;
+                        self.described = false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Finds the file at `path`, or adds it.
+    fn lines(&mut self, path: &Path) -> &mut Lines {
+        let name = path.as_os_str().as_bytes();
+        match self.files.position(|known, _| **known == *name) {
+            Some((at, was_seen)) => {
+                let lines = self.files.at(at);
+                if !was_seen {
+                    lines.outputs.begin();
+                    lines.label = None;
+                }
+                lines
+            }
+            None => {
+                let mut outputs = Roster::new();
+                outputs.begin();
+                let lines = Lines {
+                    file: KeptFile::new(path.to_path_buf()),
+                    outputs,
+                    label: None,
+                };
+                self.files.insert(name.into(), lines)
+            }
+        }
+    }
+}
+
+/// A series' identity: its family and labels, apart by bytes that no label holds.
+fn key(desc: &Desc<'_>, labels: &[(&str, &str)]) -> Box<str> {
+    let mut key = String::from(desc.name);
+    for (name, value) in labels {
+        key.push('\0');
+        key.push_str(name);
+        key.push('\u{1}');
+        key.push_str(value);
+    }
+    key.into()
+}
+
+#[cfg(test)]
+mod tests;

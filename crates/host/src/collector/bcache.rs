@@ -1,0 +1,413 @@
+//! Block caches.
+//!
+//! Invariant: the kernel prints sizes for people to read (`1.3M`); they are turned back as node_exporter does, which
+//! loses what the kernel left out.
+
+use std::path::{Path, PathBuf};
+
+use crate::board::{Decode, Describe, OnBoard, Plan};
+use crate::config::HostConfig;
+use crate::error::HostError;
+use crate::kind::CollectorKind;
+use crate::scan::{float, next_line, number};
+use crate::sink::Desc;
+use crate::sysdir;
+
+/// A file, how its text becomes a number, and the family.
+type Reading = (&'static str, fn(&[u8]) -> Option<f64>, Desc<'static>);
+
+/// Of a set of caches.
+const SETS: [Reading; 10] = [
+    (
+        "average_key_size",
+        size,
+        Desc::gauge(
+            "node_bcache_average_key_size_sectors",
+            "Average data per key in the btree (sectors).",
+        ),
+    ),
+    (
+        "btree_cache_size",
+        size,
+        Desc::gauge(
+            "node_bcache_btree_cache_size_bytes",
+            "Amount of memory currently used by the btree cache.",
+        ),
+    ),
+    (
+        "cache_available_percent",
+        size,
+        Desc::gauge(
+            "node_bcache_cache_available_percent",
+            "Percentage of cache device without dirty data, usable for writeback (may contain clean cached data).",
+        ),
+    ),
+    (
+        "congested",
+        size,
+        Desc::gauge("node_bcache_congested", "Congestion."),
+    ),
+    (
+        "root_usage_percent",
+        size,
+        Desc::gauge(
+            "node_bcache_root_usage_percent",
+            "Percentage of the root btree node in use (tree depth increases if too high).",
+        ),
+    ),
+    (
+        "tree_depth",
+        size,
+        Desc::gauge("node_bcache_tree_depth", "Depth of the btree."),
+    ),
+    (
+        "internal/active_journal_entries",
+        size,
+        Desc::gauge(
+            "node_bcache_active_journal_entries",
+            "Number of journal entries that are newer than the index.",
+        ),
+    ),
+    (
+        "internal/btree_nodes",
+        size,
+        Desc::gauge("node_bcache_btree_nodes", "Total nodes in the btree."),
+    ),
+    (
+        "internal/btree_read_average_duration_us",
+        nanoseconds,
+        Desc::gauge(
+            "node_bcache_btree_read_average_duration_seconds",
+            "Average btree read duration.",
+        ),
+    ),
+    (
+        "internal/cache_read_races",
+        size,
+        Desc::counter(
+            "node_bcache_cache_read_races_total",
+            "Counts instances where while data was being read from the cache, the bucket was reused and \
+             invalidated - i.e. where the pointer was stale after the read completed.",
+        ),
+    ),
+];
+
+/// Of a device that is cached.
+const BACKING: [Reading; 13] = [
+    (
+        "dirty_data",
+        size,
+        Desc::gauge(
+            "node_bcache_dirty_data_bytes",
+            "Amount of dirty data for this backing device in the cache.",
+        ),
+    ),
+    (
+        "writeback_rate_debug",
+        target,
+        Desc::gauge(
+            "node_bcache_dirty_target_bytes",
+            "Current dirty data target threshold for this backing device in bytes.",
+        ),
+    ),
+    (
+        "writeback_rate_debug",
+        rate,
+        Desc::gauge(
+            "node_bcache_writeback_rate",
+            "Current writeback rate for this backing device in bytes.",
+        ),
+    ),
+    (
+        "writeback_rate_debug",
+        proportional,
+        Desc::gauge(
+            "node_bcache_writeback_rate_proportional_term",
+            "Current result of proportional controller, part of writeback rate",
+        ),
+    ),
+    (
+        "writeback_rate_debug",
+        integral,
+        Desc::gauge(
+            "node_bcache_writeback_rate_integral_term",
+            "Current result of integral controller, part of writeback rate",
+        ),
+    ),
+    (
+        "writeback_rate_debug",
+        change,
+        Desc::gauge(
+            "node_bcache_writeback_change",
+            "Last writeback rate change step for this backing device.",
+        ),
+    ),
+    (
+        "stats_total/bypassed",
+        size,
+        Desc::counter(
+            "node_bcache_bypassed_bytes_total",
+            "Amount of IO (both reads and writes) that has bypassed the cache.",
+        ),
+    ),
+    (
+        "stats_total/cache_hits",
+        size,
+        Desc::counter(
+            "node_bcache_cache_hits_total",
+            "Hits counted per individual IO as bcache sees them.",
+        ),
+    ),
+    (
+        "stats_total/cache_misses",
+        size,
+        Desc::counter(
+            "node_bcache_cache_misses_total",
+            "Misses counted per individual IO as bcache sees them.",
+        ),
+    ),
+    (
+        "stats_total/cache_bypass_hits",
+        size,
+        Desc::counter(
+            "node_bcache_cache_bypass_hits_total",
+            "Hits for IO intended to skip the cache.",
+        ),
+    ),
+    (
+        "stats_total/cache_bypass_misses",
+        size,
+        Desc::counter(
+            "node_bcache_cache_bypass_misses_total",
+            "Misses for IO intended to skip the cache.",
+        ),
+    ),
+    (
+        "stats_total/cache_miss_collisions",
+        size,
+        Desc::counter(
+            "node_bcache_cache_miss_collisions_total",
+            "Instances where data insertion from cache miss raced with write (data already present).",
+        ),
+    ),
+    (
+        "stats_total/cache_readaheads",
+        if_any,
+        Desc::counter(
+            "node_bcache_cache_readaheads_total",
+            "Count of times readahead occurred.",
+        ),
+    ),
+];
+
+/// Of a device that caches.
+const CACHES: [Reading; 3] = [
+    (
+        "io_errors",
+        size,
+        Desc::gauge(
+            "node_bcache_io_errors",
+            "Number of errors that have occurred, decayed by io_error_halflife.",
+        ),
+    ),
+    (
+        "metadata_written",
+        size,
+        Desc::counter(
+            "node_bcache_metadata_written_bytes_total",
+            "Sum of all non data writes (btree writes and all other metadata).",
+        ),
+    ),
+    (
+        "written",
+        size,
+        Desc::counter(
+            "node_bcache_written_bytes_total",
+            "Sum of all data that has been written to the cache.",
+        ),
+    ),
+];
+
+/// Expensive to read: the kernel sorts every bucket for it.
+const PRIORITIES: [Reading; 2] = [
+    (
+        "priority_stats",
+        unused,
+        Desc::gauge(
+            "node_bcache_priority_stats_unused_percent",
+            "The percentage of the cache that doesn't contain any data.",
+        ),
+    ),
+    (
+        "priority_stats",
+        metadata,
+        Desc::gauge(
+            "node_bcache_priority_stats_metadata_percent",
+            "Bcache's metadata overhead.",
+        ),
+    ),
+];
+
+pub(crate) struct Bcache {
+    directory: PathBuf,
+    priorities: bool,
+}
+
+impl Bcache {
+    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
+        OnBoard::new(Self {
+            directory: config.sysfs.join("fs/bcache"),
+            priorities: config.bcache_priority,
+        })
+    }
+}
+
+impl Describe for Bcache {
+    const KIND: CollectorKind = CollectorKind::Bcache;
+
+    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
+        for uuid in sysdir::list_if_there(&self.directory)? {
+            // Beside the sets' UUIDs there are files for registering.
+            if !uuid.contains('-') {
+                continue;
+            }
+            let directory = self.directory.join(&uuid);
+            describe(&SETS, &directory, &[("uuid", &uuid)], plan);
+            for name in sysdir::list(&directory)? {
+                let directory = directory.join(&name);
+                let of = |label| [("uuid", uuid.as_str()), (label, name.as_str())];
+                if is_numbered(&name, "bdev") {
+                    describe(&BACKING, &directory, &of("backing_device"), plan);
+                } else if is_numbered(&name, "cache") {
+                    let labels = of("cache_device");
+                    describe(&CACHES, &directory, &labels, plan);
+                    if self.priorities {
+                        describe(&PRIORITIES, &directory, &labels, plan);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn describe(readings: &[Reading], directory: &Path, labels: &[(&str, &str)], plan: &mut Plan<'_>) {
+    for (file, decode, desc) in readings {
+        plan.file(desc, labels, &directory.join(file), Decode::With(*decode));
+    }
+}
+
+fn is_numbered(name: &str, prefix: &str) -> bool {
+    let number = name.strip_prefix(prefix);
+    number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Turns back what the kernel printed for people: `1.3M`, where the digit behind the point counts 1024ths of hundreds.
+pub(crate) fn size(text: &[u8]) -> Option<f64> {
+    let unit = text.last().filter(|byte| byte.is_ascii_alphabetic());
+    let Some(unit) = unit else {
+        return float(text).map(f64::trunc);
+    };
+    let power = b"kMGTPEZY".iter().position(|known| known == unit)? + 1;
+    let digits = &text[..text.len() - 1];
+    let mantissa = match memchr::memchr(b'.', digits) {
+        None => float(digits)?,
+        Some(at) => float(&digits[..at])? + float(&digits[at + 1..])? / 10.24,
+    };
+    let bytes = mantissa * 1024_f64.powi(i32::try_from(power).ok()?);
+    Some(bytes.trunc())
+}
+
+fn signed_size(text: &[u8]) -> Option<f64> {
+    match text.strip_prefix(b"-") {
+        Some(text) => size(text).map(|value| -value),
+        None => size(text),
+    }
+}
+
+fn nanoseconds(text: &[u8]) -> Option<f64> {
+    size(text).map(|value| value * 1e-9)
+}
+
+/// As `size`; 0 is not exported.
+fn if_any(text: &[u8]) -> Option<f64> {
+    size(text).filter(|value| *value != 0.0)
+}
+
+fn target(text: &[u8]) -> Option<f64> {
+    field(text, b"target:").and_then(size)
+}
+
+fn rate(text: &[u8]) -> Option<f64> {
+    let rate = field(text, b"rate:")?;
+    size(rate.strip_suffix(b"/sec").unwrap_or(rate))
+}
+
+fn proportional(text: &[u8]) -> Option<f64> {
+    field(text, b"proportional:").and_then(signed_size)
+}
+
+fn integral(text: &[u8]) -> Option<f64> {
+    field(text, b"integral:").and_then(signed_size)
+}
+
+fn change(text: &[u8]) -> Option<f64> {
+    let change = field(text, b"change:")?;
+    signed_size(change.strip_suffix(b"/sec").unwrap_or(change))
+}
+
+fn unused(text: &[u8]) -> Option<f64> {
+    percent(text, b"Unused:")
+}
+
+fn metadata(text: &[u8]) -> Option<f64> {
+    percent(text, b"Metadata:")
+}
+
+fn percent(text: &[u8], key: &[u8]) -> Option<f64> {
+    let percent = field(text, key)?.strip_suffix(b"%")?;
+    number(percent).map(|percent| percent as f64)
+}
+
+/// Returns the last word of the line that begins with `key`.
+fn field<'a>(mut text: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+    while let Some(line) = next_line(&mut text) {
+        if let Some(rest) = line.strip_prefix(key) {
+            let mut words = rest.split(u8::is_ascii_whitespace);
+            return words.rfind(|word| !word.is_empty());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_for_people() {
+        let cases = [
+            ("546", Some(546.0)),
+            (
+                "1.1M",
+                Some(((1.0 + 1.0 / 10.24) * 1_048_576.0_f64).trunc()),
+            ),
+            ("20.4G", Some(21_894_266_880.0)),
+            ("790k", Some(808_960.0)),
+            ("x", None),
+            ("1.xM", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(size(text.as_bytes()), expected, "{text}");
+        }
+        assert_eq!(signed_size(b"-321.5k").map(|value| value < 0.0), Some(true));
+    }
+
+    #[test]
+    fn lines_of_the_writeback_rate() {
+        let text = b"rate:\t\t1.1M/sec\ndirty:\t\t20.4G\nchange:\t\t321.5k/sec\n";
+        assert!(rate(text).is_some() && change(text).is_some() && integral(text).is_none());
+        assert_eq!(unused(b"Unused:\t\t99%\nMetadata:\t0%\n"), Some(99.0));
+    }
+}

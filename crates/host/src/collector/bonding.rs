@@ -1,0 +1,116 @@
+//! Bonded network devices: how many members they have, and how many of those work.
+//!
+//! Invariant: a member counts as soon as it is listed, and as active while its link is up.
+
+use std::path::{Path, PathBuf};
+
+use crate::collector::{Collector, Ctx};
+use crate::config::HostConfig;
+use crate::error::HostError;
+use crate::kept::{End, KeptFile, ReadBuf};
+use crate::kind::CollectorKind;
+use crate::roster::Roster;
+use crate::scan::{label_text, next_field, trim};
+use crate::sink::{Desc, Sink, Slot};
+
+const SLAVES: Desc<'static> = Desc::gauge(
+    "node_bonding_slaves",
+    "Number of configured slaves per bonding interface.",
+);
+const ACTIVE: Desc<'static> = Desc::gauge(
+    "node_bonding_active",
+    "Number of active slaves per bonding interface.",
+);
+
+pub(crate) struct Bonding {
+    directory: PathBuf,
+    masters: KeptFile,
+    bonds: Roster<Box<[u8]>, Bond>,
+}
+
+struct Bond {
+    list: KeptFile,
+    states: Roster<Box<[u8]>, KeptFile>,
+    slots: [Slot; 2],
+}
+
+impl Bonding {
+    pub(crate) fn new(config: &HostConfig) -> Self {
+        let directory = config.sysfs.join("class/net");
+        Self {
+            masters: KeptFile::new(directory.join("bonding_masters")),
+            directory,
+            bonds: Roster::new(),
+        }
+    }
+}
+
+impl Collector for Bonding {
+    fn kind(&self) -> CollectorKind {
+        CollectorKind::Bonding
+    }
+
+    fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        let text = self.masters.read(ctx.buf, End::Short);
+        let mut names = trim(text.map_err(HostError::or_no_data)?);
+        let Self {
+            bonds, directory, ..
+        } = self;
+        bonds.begin();
+        while let Some(name) = next_field(&mut names) {
+            if bonds.find(|known, _| **known == *name).is_none() {
+                bonds.insert(name.into(), Bond::new(name, directory, out));
+            }
+        }
+        bonds.sweep(|_, bond| bond.slots.iter().for_each(|slot| out.retire(*slot)));
+        for (name, bond) in bonds.values_mut() {
+            let counts = bond.count(&directory.join(label_text(name)), ctx.buf)?;
+            for (slot, count) in bond.slots.iter().zip(counts) {
+                out.set(*slot, f64::from(count));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Bond {
+    fn new(name: &[u8], directory: &Path, out: &mut Sink) -> Self {
+        let name = label_text(name);
+        let labels = [("master", name.as_str())];
+        Self {
+            list: KeptFile::new(directory.join(&name).join("bonding/slaves")),
+            states: Roster::new(),
+            slots: [SLAVES, ACTIVE].map(|desc| out.add(&desc, &labels)),
+        }
+    }
+
+    /// Counts members, and those whose link is up.
+    fn count(&mut self, directory: &Path, buf: &mut ReadBuf) -> Result<[u32; 2], HostError> {
+        let mut names = trim(self.list.read(buf, End::Short)?);
+        self.states.begin();
+        while let Some(name) = next_field(&mut names) {
+            if self.states.find(|known, _| **known == *name).is_none() {
+                self.states.insert(name.into(), state_file(name, directory));
+            }
+        }
+        self.states.sweep(|_, _| {});
+        let mut counts = [0, 0];
+        for (_, file) in self.states.values_mut() {
+            let is_up = trim(file.read(buf, End::Short)?) == b"up";
+            counts[0] += 1;
+            counts[1] += u32::from(is_up);
+        }
+        Ok(counts)
+    }
+}
+
+fn state_file(name: &[u8], directory: &Path) -> KeptFile {
+    let name = label_text(name);
+    let of = |prefix: &str| {
+        let member = directory.join(format!("{prefix}_{name}"));
+        member.join("bonding_slave/mii_status")
+    };
+    // Older kernels name the link otherwise.
+    let path = of("lower");
+    KeptFile::new(if path.exists() { path } else { of("slave") })
+}

@@ -1,0 +1,159 @@
+//! Btrfs: how space is allocated, how long commits take, devices.
+//!
+//! Invariant: everything comes from sysfs, which needs no mount point and no privilege.
+
+use std::path::{Path, PathBuf};
+
+use crate::board::{Decode, Describe, OnBoard, Plan};
+use crate::config::HostConfig;
+use crate::error::HostError;
+use crate::kind::CollectorKind;
+use crate::sink::Desc;
+use crate::sysdir;
+
+const INFO: Desc<'static> = Desc::gauge("node_btrfs_info", "Filesystem information");
+const GLOBAL_RESERVE: Desc<'static> = Desc::gauge(
+    "node_btrfs_global_rsv_size_bytes",
+    "Size of global reserve.",
+);
+const RESERVED: Desc<'static> = Desc::gauge(
+    "node_btrfs_reserved_bytes",
+    "Amount of space reserved for a data type",
+);
+const USED: Desc<'static> = Desc::gauge(
+    "node_btrfs_used_bytes",
+    "Amount of used space by a layout/data type",
+);
+const SIZE: Desc<'static> = Desc::gauge(
+    "node_btrfs_size_bytes",
+    "Amount of space allocated for a layout/data type",
+);
+const RATIO: Desc<'static> = Desc::gauge(
+    "node_btrfs_allocation_ratio",
+    "Data allocation ratio for a layout/data type",
+);
+const DEVICE_SIZE: Desc<'static> = Desc::gauge(
+    "node_btrfs_device_size_bytes",
+    "Size of a device that is part of the filesystem.",
+);
+
+/// Lines of `commit_stats`, in milliseconds but for the first.
+const COMMITS: [(&str, f64, Desc<'static>); 4] = [
+    (
+        "commits",
+        1.0,
+        Desc::counter(
+            "node_btrfs_commits_total",
+            "The total number of commits that have occurred.",
+        ),
+    ),
+    (
+        "last_commit_ms",
+        1000.0,
+        Desc::gauge(
+            "node_btrfs_last_commit_seconds",
+            "Duration of the most recent commit, in seconds.",
+        ),
+    ),
+    (
+        "max_commit_ms",
+        1000.0,
+        Desc::gauge(
+            "node_btrfs_max_commit_seconds",
+            "Duration of the slowest commit, in seconds.",
+        ),
+    ),
+    (
+        "total_commit_ms",
+        1000.0,
+        Desc::counter(
+            "node_btrfs_commit_seconds_total",
+            "Sum of the duration of all commits, in seconds.",
+        ),
+    ),
+];
+
+const SECTOR_BYTES: f64 = 512.0;
+
+pub(crate) struct Btrfs {
+    directory: PathBuf,
+}
+
+impl Btrfs {
+    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
+        OnBoard::new(Self {
+            directory: config.sysfs.join("fs/btrfs"),
+        })
+    }
+}
+
+impl Describe for Btrfs {
+    const KIND: CollectorKind = CollectorKind::Btrfs;
+
+    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
+        for name in sysdir::list_if_there(&self.directory)? {
+            // The directory of a file system is its UUID; features are no file system.
+            if name.contains('-') {
+                describe_filesystem(&name, &self.directory.join(&name), plan);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn describe_filesystem(name: &str, directory: &Path, plan: &mut Plan<'_>) {
+    let uuid = plan.text(&directory.join("metadata_uuid"));
+    let uuid = uuid.filter(|uuid| !uuid.is_empty());
+    let uuid = ("uuid", uuid.as_deref().unwrap_or(name));
+    let label = plan.label(&directory.join("label")).unwrap_or_default();
+    plan.fixed(&INFO, &[uuid, ("label", &label)], 1.0);
+    let devices = sysdir::list(&directory.join("devices")).unwrap_or_default();
+    for device in &devices {
+        let path = directory.join("devices").join(device).join("size");
+        let decode = Decode::Times(SECTOR_BYTES);
+        plan.file(&DEVICE_SIZE, &[uuid, ("device", device)], &path, decode);
+    }
+    for (line, divisor, desc) in &COMMITS {
+        let path = directory.join("commit_stats");
+        match path.exists() {
+            true => plan.file(desc, &[uuid], &path, Decode::CellOver(line, *divisor)),
+            // Linux before 6.0.
+            false => plan.fixed(desc, &[uuid], 0.0),
+        }
+    }
+    let allocation = directory.join("allocation");
+    let path = allocation.join("global_rsv_size");
+    plan.file(&GLOBAL_RESERVE, &[uuid], &path, Decode::PLAIN);
+    for kind in ["data", "metadata", "system"] {
+        let directory = allocation.join(kind);
+        let of_kind = [uuid, ("block_group_type", kind)];
+        let path = directory.join("bytes_reserved");
+        plan.file(&RESERVED, &of_kind, &path, Decode::PLAIN);
+        for mode in sysdir::list(&directory).unwrap_or_default() {
+            let directory = directory.join(&mode);
+            if !sysdir::is_dir(&directory) {
+                continue;
+            }
+            let labels = [of_kind[0], of_kind[1], ("mode", &mode)];
+            let mut file = |desc, file| {
+                plan.file(desc, &labels, &directory.join(file), Decode::PLAIN);
+            };
+            file(&USED, "used_bytes");
+            file(&SIZE, "total_bytes");
+            plan.fixed(&RATIO, &labels, ratio(&mode, devices.len() as f64));
+        }
+    }
+}
+
+/// How many bytes on disks a byte of data takes.
+fn ratio(mode: &str, devices: f64) -> f64 {
+    match mode {
+        "single" | "raid0" => 1.0,
+        "dup" | "raid1" | "raid10" => 2.0,
+        "raid1c3" => 3.0,
+        "raid1c4" => 4.0,
+        "raid5" => devices / (devices - 1.0),
+        "raid6" => devices / (devices - 2.0),
+        _ => 0.0,
+    }
+}

@@ -1,0 +1,172 @@
+//! Connections that netfilter tracks: how many, how many fit, and what became of lookups.
+//!
+//! Invariant: counters of all CPUs are summed; columns are those of `net/stat/nf_conntrack` since Linux 2.6.
+
+use std::path::Path;
+
+use crate::collector::{Collector, Ctx};
+use crate::error::HostError;
+use crate::kept::{End, KeptFile};
+use crate::kind::CollectorKind;
+use crate::scan::{hex, next_field, next_line, number, trim};
+use crate::sink::{Desc, Sink, Slot};
+
+const SIZES: [Desc<'static>; 2] = [
+    Desc::gauge(
+        "node_nf_conntrack_entries",
+        "Number of currently allocated flow entries for connection tracking.",
+    ),
+    Desc::gauge(
+        "node_nf_conntrack_entries_limit",
+        "Maximum size of connection tracking table.",
+    ),
+];
+
+/// Columns and their families.
+const STATS: [(usize, Desc<'static>); 8] = [
+    (
+        2,
+        Desc::gauge(
+            "node_nf_conntrack_stat_found",
+            "Number of searched entries which were successful.",
+        ),
+    ),
+    (
+        4,
+        Desc::gauge(
+            "node_nf_conntrack_stat_invalid",
+            "Number of packets seen which can not be tracked.",
+        ),
+    ),
+    (
+        5,
+        Desc::gauge(
+            "node_nf_conntrack_stat_ignore",
+            "Number of packets seen which are already connected to a conntrack entry.",
+        ),
+    ),
+    (
+        8,
+        Desc::gauge(
+            "node_nf_conntrack_stat_insert",
+            "Number of entries inserted into the list.",
+        ),
+    ),
+    (
+        9,
+        Desc::gauge(
+            "node_nf_conntrack_stat_insert_failed",
+            "Number of entries for which list insertion was attempted but failed.",
+        ),
+    ),
+    (
+        10,
+        Desc::gauge(
+            "node_nf_conntrack_stat_drop",
+            "Number of packets dropped due to conntrack failure.",
+        ),
+    ),
+    (
+        11,
+        Desc::gauge(
+            "node_nf_conntrack_stat_early_drop",
+            "Number of dropped conntrack entries to make room for new ones, if maximum table size was reached.",
+        ),
+    ),
+    (
+        16,
+        Desc::gauge(
+            "node_nf_conntrack_stat_search_restart",
+            "Number of conntrack table lookups which had to be restarted due to hashtable resizes.",
+        ),
+    ),
+];
+const COLUMNS: usize = 17;
+
+pub(crate) struct Conntrack {
+    sizes: [KeptFile; 2],
+    stats: KeptFile,
+    slots: Option<([Slot; 2], [Slot; STATS.len()])>,
+}
+
+impl Conntrack {
+    pub(crate) fn new(procfs: &Path) -> Self {
+        let file = |name: &str| KeptFile::new(procfs.join(name));
+        Self {
+            sizes: [
+                file("sys/net/netfilter/nf_conntrack_count"),
+                file("sys/net/netfilter/nf_conntrack_max"),
+            ],
+            stats: file("net/stat/nf_conntrack"),
+            slots: None,
+        }
+    }
+}
+
+impl Collector for Conntrack {
+    fn kind(&self) -> CollectorKind {
+        CollectorKind::Conntrack
+    }
+
+    fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        let mut sizes = [0; 2];
+        for (file, size) in self.sizes.iter_mut().zip(&mut sizes) {
+            let text = file.read(ctx.buf, End::Short);
+            let text = trim(text.map_err(HostError::or_no_data)?);
+            *size = number(text).ok_or_else(|| file.expected(1, "a number"))?;
+        }
+        let text = self.stats.read(ctx.buf, End::Below(2048));
+        let sums = parse(text.map_err(HostError::or_no_data)?)
+            .map_err(|line| self.stats.expected(line, "16 or 17 hexadecimal numbers"))?;
+        let (size_slots, stat_slots) = self.slots.get_or_insert_with(|| {
+            (
+                SIZES.map(|desc| out.add(&desc, &[])),
+                STATS.map(|(_, desc)| out.add(&desc, &[])),
+            )
+        });
+        for (slot, size) in size_slots.iter().zip(sizes) {
+            out.set(*slot, size as f64);
+        }
+        for (slot, (column, _)) in stat_slots.iter().zip(&STATS) {
+            out.set(*slot, sums[*column] as f64);
+        }
+        Ok(())
+    }
+}
+
+/// Sums the lines below the header; `Err` with the number of a malformed line.
+pub(crate) fn parse(mut text: &[u8]) -> Result<[u64; COLUMNS], u32> {
+    let mut sums = [0_u64; COLUMNS];
+    let mut line_number = 1;
+    next_line(&mut text);
+    while let Some(mut line) = next_line(&mut text) {
+        line_number += 1;
+        let mut count = 0;
+        while let Some(field) = next_field(&mut line) {
+            let sum = sums.get_mut(count).ok_or(line_number)?;
+            *sum = sum.wrapping_add(hex(field).ok_or(line_number)?);
+            count += 1;
+        }
+        // Linux before 2.6.35 does not count restarts.
+        if count < COLUMNS - 1 {
+            return Err(line_number);
+        }
+    }
+    Ok(sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_summed() {
+        let line = "1 2 3 4 5 6 7 8 9 a b c d e f 10";
+        let text = format!("entries searched\n{line} 11\n{line}\n");
+        let sums = parse(text.as_bytes()).expect("well formed");
+        assert_eq!((sums[2], sums[10], sums[16]), (6, 22, 17));
+        assert_eq!(parse(b"h\n1 2 3\n"), Err(2));
+        assert_eq!(parse(format!("h\n{line} 1 2\n").as_bytes()), Err(2));
+        assert_eq!(parse(format!("h\n{line}\nx{line}\n").as_bytes()), Err(3));
+    }
+}

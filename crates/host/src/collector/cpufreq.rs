@@ -1,0 +1,106 @@
+//! Clock rates, their limits and governors, from `devices/system/cpu/cpu*/cpufreq`.
+//!
+//! Invariant: only files that become a series are read: some of the others make the kernel wait for the CPU.
+
+use std::path::PathBuf;
+
+use crate::board::{Decode, Describe, OnBoard, Plan};
+use crate::config::HostConfig;
+use crate::error::HostError;
+use crate::kind::CollectorKind;
+use crate::sink::Desc;
+use crate::sysdir;
+
+/// Files in kilohertz.
+const FREQUENCIES: [(&str, Desc<'static>); 7] = [
+    (
+        "cpuinfo_cur_freq",
+        Desc::gauge(
+            "node_cpu_frequency_hertz",
+            "Current CPU thread frequency in hertz.",
+        ),
+    ),
+    (
+        "cpuinfo_avg_freq",
+        Desc::gauge(
+            "node_cpu_frequency_avg_hertz",
+            "Average CPU thread frequency in hertz.",
+        ),
+    ),
+    (
+        "cpuinfo_min_freq",
+        Desc::gauge(
+            "node_cpu_frequency_min_hertz",
+            "Minimum CPU thread frequency in hertz.",
+        ),
+    ),
+    (
+        "cpuinfo_max_freq",
+        Desc::gauge(
+            "node_cpu_frequency_max_hertz",
+            "Maximum CPU thread frequency in hertz.",
+        ),
+    ),
+    (
+        "scaling_cur_freq",
+        Desc::gauge(
+            "node_cpu_scaling_frequency_hertz",
+            "Current scaled CPU thread frequency in hertz.",
+        ),
+    ),
+    (
+        "scaling_min_freq",
+        Desc::gauge(
+            "node_cpu_scaling_frequency_min_hertz",
+            "Minimum scaled CPU thread frequency in hertz.",
+        ),
+    ),
+    (
+        "scaling_max_freq",
+        Desc::gauge(
+            "node_cpu_scaling_frequency_max_hertz",
+            "Maximum scaled CPU thread frequency in hertz.",
+        ),
+    ),
+];
+const GOVERNOR: Desc<'static> = Desc::gauge(
+    "node_cpu_scaling_governor",
+    "Current enabled CPU frequency governor.",
+);
+
+pub(crate) struct Cpufreq {
+    directory: PathBuf,
+}
+
+impl Cpufreq {
+    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
+        OnBoard::new(Self {
+            directory: config.sysfs.join("devices/system/cpu"),
+        })
+    }
+}
+
+impl Describe for Cpufreq {
+    const KIND: CollectorKind = CollectorKind::Cpufreq;
+
+    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
+        for (name, cpu) in sysdir::numbered(&self.directory, "cpu")? {
+            let directory = self.directory.join(name).join("cpufreq");
+            if !sysdir::is_dir(&directory) {
+                continue;
+            }
+            let cpu = cpu.to_string();
+            for (file, desc) in &FREQUENCIES {
+                let path = directory.join(file);
+                plan.file(desc, &[("cpu", &cpu)], &path, Decode::Times(1000.0));
+            }
+            let available = plan.text(&directory.join("scaling_available_governors"));
+            let path = directory.join("scaling_governor");
+            for governor in available.unwrap_or_default().split_ascii_whitespace() {
+                let labels = [("cpu", cpu.as_str()), ("governor", governor)];
+                plan.file(&GOVERNOR, &labels, &path, Decode::Is(governor.into()));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! What the firmware calls the machine.
+//!
+//! Invariant: read at a refresh and never in between; nothing of it changes before the next boot.
+
+use std::path::PathBuf;
+
+use crate::board::{Describe, OnBoard, Plan};
+use crate::config::HostConfig;
+use crate::error::HostError;
+use crate::kind::CollectorKind;
+use crate::sink::Desc;
+use crate::sysdir;
+
+const INFO: Desc<'static> = Desc::gauge(
+    "node_dmi_info",
+    "A metric with a constant '1' value labeled by bios_date, bios_release, bios_vendor, bios_version, \
+     board_asset_tag, board_name, board_serial, board_vendor, board_version, chassis_asset_tag, chassis_serial, \
+     chassis_vendor, chassis_version, product_family, product_name, product_serial, product_sku, product_uuid, \
+     product_version, system_vendor if provided by DMI.",
+);
+
+/// Files whose name is the label's; `sys_vendor` is called otherwise.
+const FILES: [&str; 19] = [
+    "bios_date",
+    "bios_release",
+    "bios_vendor",
+    "bios_version",
+    "board_asset_tag",
+    "board_name",
+    "board_serial",
+    "board_vendor",
+    "board_version",
+    "chassis_asset_tag",
+    "chassis_serial",
+    "chassis_vendor",
+    "chassis_version",
+    "product_family",
+    "product_name",
+    "product_serial",
+    "product_sku",
+    "product_uuid",
+    "product_version",
+];
+
+pub(crate) struct Dmi {
+    directory: PathBuf,
+}
+
+impl Dmi {
+    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
+        OnBoard::new(Self {
+            directory: config.sysfs.join("class/dmi/id"),
+        })
+    }
+}
+
+impl Describe for Dmi {
+    const KIND: CollectorKind = CollectorKind::Dmi;
+
+    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
+        let names = sysdir::list(&self.directory)?;
+        let files = FILES.into_iter().map(|name| (name, name));
+        let values: Vec<(&str, String)> = files
+            .chain([("system_vendor", "sys_vendor")])
+            .filter(|(_, file)| names.iter().any(|name| name == file))
+            // Serial numbers are for root alone.
+            .filter_map(|(label, file)| Some((label, plan.text(&self.directory.join(file))?)))
+            .collect();
+        if values.is_empty() {
+            let path = self.directory.clone();
+            return Err(HostError::NoData { path });
+        }
+        let labels: Vec<(&str, &str)> = values
+            .iter()
+            .map(|(label, text)| (*label, text.as_str()))
+            .collect();
+        plan.fixed(&INFO, &labels, 1.0);
+        Ok(())
+    }
+}

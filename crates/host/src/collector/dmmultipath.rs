@@ -1,0 +1,115 @@
+//! Multipath block devices and their paths.
+//!
+//! Invariant: a device is multipath by its device-mapper UUID; paths count as active while their disk says so.
+
+use std::path::PathBuf;
+
+use crate::board::{Decode, Describe, OnBoard, Plan};
+use crate::config::HostConfig;
+use crate::error::HostError;
+use crate::kind::CollectorKind;
+use crate::sink::Desc;
+use crate::sysdir;
+
+const INFO: Desc<'static> = Desc::gauge(
+    "node_dmmultipath_device_info",
+    "Non-numeric information about a DM-multipath device.",
+);
+const ACTIVE: Desc<'static> = Desc::gauge(
+    "node_dmmultipath_device_active",
+    "Whether the multipath device-mapper device is active (1) or suspended (0).",
+);
+const SIZE: Desc<'static> = Desc::gauge(
+    "node_dmmultipath_device_size_bytes",
+    "Size of the multipath device in bytes, read from /sys/block/<dm>/size.",
+);
+const PATHS: Desc<'static> = Desc::gauge(
+    "node_dmmultipath_device_paths",
+    "Number of paths for a multipath device.",
+);
+const PATHS_ACTIVE: Desc<'static> = Desc::gauge(
+    "node_dmmultipath_device_paths_active",
+    "Number of paths in active state (SCSI running or NVMe live) for a multipath device.",
+);
+const PATHS_FAILED: Desc<'static> = Desc::gauge(
+    "node_dmmultipath_device_paths_failed",
+    "Number of paths not in active state for a multipath device.",
+);
+const PATH_STATE: Desc<'static> = Desc::gauge(
+    "node_dmmultipath_path_state",
+    "Reports the underlying device state for a multipath path, as read from /sys/block/<dev>/device/state.",
+);
+
+const SECTOR_BYTES: f64 = 512.0;
+
+pub(crate) struct Dmmultipath {
+    directory: PathBuf,
+}
+
+impl Dmmultipath {
+    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
+        OnBoard::new(Self {
+            directory: config.sysfs.join("block"),
+        })
+    }
+}
+
+impl Describe for Dmmultipath {
+    const KIND: CollectorKind = CollectorKind::Dmmultipath;
+
+    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
+        let names = sysdir::list(&self.directory)?;
+        for name in names.iter().filter(|name| name.starts_with("dm-")) {
+            let directory = self.directory.join(name);
+            let Some(uuid) = plan.text(&directory.join("dm/uuid")) else {
+                continue;
+            };
+            if !uuid.starts_with("mpath-") {
+                continue;
+            }
+            let device = plan.label(&directory.join("dm/name")).unwrap_or_default();
+            let labels = [
+                ("device", device.as_str()),
+                ("sysfs_name", name),
+                ("uuid", &uuid),
+            ];
+            plan.fixed(&INFO, &labels, 1.0);
+            let labels = &labels[..2];
+            let suspended = directory.join("dm/suspended");
+            let is_active = |text: &[u8]| Some(f64::from(u8::from(text != b"1")));
+            plan.file(&ACTIVE, labels, &suspended, Decode::With(is_active));
+            let size = directory.join("size");
+            plan.file(&SIZE, labels, &size, Decode::Times(SECTOR_BYTES));
+            self.describe_paths(&device, labels, &directory.join("slaves"), plan);
+        }
+        Ok(())
+    }
+}
+
+impl Dmmultipath {
+    fn describe_paths(
+        &self,
+        device: &str,
+        labels: &[(&str, &str)],
+        directory: &std::path::Path,
+        plan: &mut Plan<'_>,
+    ) {
+        let paths = sysdir::list(directory).unwrap_or_default();
+        let mut active = 0;
+        for path in &paths {
+            let state = self.directory.join(path).join("device/state");
+            let state = plan.label(&state).unwrap_or_default();
+            active += usize::from(matches!(state.as_str(), "running" | "live"));
+            let labels = [("device", device), ("path", path), ("state", &state)];
+            plan.fixed(&PATH_STATE, &labels, 1.0);
+        }
+        let counts = [
+            (&PATHS, paths.len()),
+            (&PATHS_ACTIVE, active),
+            (&PATHS_FAILED, paths.len() - active),
+        ];
+        for (desc, count) in counts {
+            plan.fixed(desc, labels, count as f64);
+        }
+    }
+}

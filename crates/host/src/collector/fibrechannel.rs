@@ -1,0 +1,196 @@
+//! Counters of Fibre Channel adapters.
+//!
+//! Invariant: an attribute that a driver does not have is an empty label or a missing series.
+
+use std::path::PathBuf;
+
+use crate::board::{Decode, Describe, OnBoard, Plan};
+use crate::config::HostConfig;
+use crate::error::HostError;
+use crate::kind::CollectorKind;
+use crate::scan::{hex, number};
+use crate::sink::Desc;
+use crate::sysdir;
+
+const INFO: Desc<'static> = Desc::gauge(
+    "node_fibrechannel_info",
+    "Non-numeric data from /sys/class/fc_host/<host>, value is always 1.",
+);
+
+/// Files that become labels of the same name, and whether their two first characters (`0x`) are cut off.
+const LABELS: [(&str, bool); 10] = [
+    ("speed", false),
+    ("port_state", false),
+    ("port_type", false),
+    ("port_id", true),
+    ("port_name", true),
+    ("fabric_name", true),
+    ("symbolic_name", false),
+    ("supported_classes", false),
+    ("supported_speeds", false),
+    ("dev_loss_tmo", false),
+];
+
+const COUNTERS: [(&str, Desc<'static>); 14] = [
+    (
+        "dumped_frames",
+        Desc::counter(
+            "node_fibrechannel_dumped_frames_total",
+            "Number of dumped frames",
+        ),
+    ),
+    (
+        "error_frames",
+        Desc::counter(
+            "node_fibrechannel_error_frames_total",
+            "Number of errors in frames",
+        ),
+    ),
+    (
+        "invalid_crc_count",
+        Desc::counter(
+            "node_fibrechannel_invalid_crc_total",
+            "Invalid Cyclic Redundancy Check count",
+        ),
+    ),
+    (
+        "rx_frames",
+        Desc::counter(
+            "node_fibrechannel_rx_frames_total",
+            "Number of frames received",
+        ),
+    ),
+    (
+        "rx_words",
+        Desc::counter(
+            "node_fibrechannel_rx_words_total",
+            "Number of words received by host port",
+        ),
+    ),
+    (
+        "tx_frames",
+        Desc::counter(
+            "node_fibrechannel_tx_frames_total",
+            "Number of frames transmitted by host port",
+        ),
+    ),
+    (
+        "tx_words",
+        Desc::counter(
+            "node_fibrechannel_tx_words_total",
+            "Number of words transmitted by host port",
+        ),
+    ),
+    (
+        "seconds_since_last_reset",
+        Desc::counter(
+            "node_fibrechannel_seconds_since_last_reset_total",
+            "Number of seconds since last host port reset",
+        ),
+    ),
+    (
+        "invalid_tx_word_count",
+        Desc::counter(
+            "node_fibrechannel_invalid_tx_words_total",
+            "Number of invalid words transmitted by host port",
+        ),
+    ),
+    (
+        "link_failure_count",
+        Desc::counter(
+            "node_fibrechannel_link_failure_total",
+            "Number of times the host port link has failed",
+        ),
+    ),
+    (
+        "loss_of_sync_count",
+        Desc::counter(
+            "node_fibrechannel_loss_of_sync_total",
+            "Number of failures on either bit or transmission word boundaries",
+        ),
+    ),
+    (
+        "loss_of_signal_count",
+        Desc::counter(
+            "node_fibrechannel_loss_of_signal_total",
+            "Number of times signal has been lost",
+        ),
+    ),
+    (
+        "nos_count",
+        Desc::counter(
+            "node_fibrechannel_nos_total",
+            "Number Not_Operational Primitive Sequence received by host port",
+        ),
+    ),
+    (
+        "fcp_packet_aborts",
+        Desc::counter(
+            "node_fibrechannel_fcp_packet_aborts_total",
+            "Number of aborted packets",
+        ),
+    ),
+];
+
+pub(crate) struct Fibrechannel {
+    directory: PathBuf,
+}
+
+impl Fibrechannel {
+    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
+        OnBoard::new(Self {
+            directory: config.sysfs.join("class/fc_host"),
+        })
+    }
+}
+
+impl Describe for Fibrechannel {
+    const KIND: CollectorKind = CollectorKind::Fibrechannel;
+
+    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
+        for host in sysdir::list(&self.directory)? {
+            let directory = self.directory.join(&host);
+            let texts = LABELS.map(|(name, is_cut)| {
+                let text = plan.label(&directory.join(name)).unwrap_or_default();
+                match (is_cut, text.char_indices().nth(2)) {
+                    (true, Some((at, _))) => text[at..].to_owned(),
+                    _ => text,
+                }
+            });
+            let mut labels = vec![("fc_host", host.as_str())];
+            let named = LABELS.iter().zip(&texts);
+            labels.extend(named.map(|((name, _), text)| (*name, text.as_str())));
+            plan.fixed(&INFO, &labels, 1.0);
+            let statistics = directory.join("statistics");
+            for (file, desc) in &COUNTERS {
+                let decode = Decode::With(counter);
+                plan.file(desc, &[("fc_host", &host)], &statistics.join(file), decode);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a number in base 16 behind `0x`, or in base 10. All bits set says that the adapter does not count it.
+fn counter(text: &[u8]) -> Option<f64> {
+    let value = match text.strip_prefix(b"0x") {
+        Some(digits) => hex(digits),
+        None => number(text),
+    };
+    value
+        .filter(|value| *value != u64::MAX)
+        .map(|value| value as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_that_the_adapter_lacks() {
+        assert_eq!(counter(b"0x13"), Some(19.0));
+        assert_eq!(counter(b"19"), Some(19.0));
+        assert_eq!(counter(b"0xffffffffffffffff"), None);
+        assert_eq!(counter(b"x"), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! Tasks that were found hanging.
+//!
+//! Invariant: a kernel that does not look for them has no data.
+
+use std::path::Path;
+
+use crate::collector::numbers::{Numbers, Table};
+use crate::kind::CollectorKind;
+use crate::sink::Desc;
+
+const KERNEL_HUNG: &[Table] = &[(
+    "sys/kernel/hung_task_detect_count",
+    &[(
+        0,
+        Desc::counter(
+            "node_kernel_hung_tasks_total",
+            "Total number of tasks that have been detected as hung since the system booted.",
+        ),
+    )],
+)];
+
+pub(crate) fn new(procfs: &Path) -> Numbers {
+    Numbers::new(CollectorKind::KernelHung, KERNEL_HUNG, procfs)
+}

@@ -1,0 +1,438 @@
+//! Properties of network devices: one netlink dump when the kernel reports a change, or `class/net` below sysfs.
+//!
+//! sysfs opens, locks and formats thirty files a device. The routing socket tells nearly all of it at once, and says
+//! when anything of it changes; what it does not tell (speed, duplex and three constants) is read at such a change.
+//!
+//! Invariant: a device whose properties are as they were costs a comparison at a change and nothing in between.
+
+use std::path::{Path, PathBuf};
+
+use regex::bytes::Regex;
+
+use crate::board::{Board, Decode, Plan};
+use crate::collector::{Collector, Ctx};
+use crate::config::HostConfig;
+use crate::error::HostError;
+use crate::filter;
+use crate::kept::ReadBuf;
+use crate::kind::CollectorKind;
+use crate::linkprops::Properties;
+use crate::links::Links;
+use crate::roster::Roster;
+use crate::scan::{hex, label_text, number, trim};
+use crate::sink::{Desc, Kind, Sink, Slot};
+use crate::sysdir;
+
+pub(crate) struct Netclass {
+    directory: PathBuf,
+    ignored: Regex,
+    ignore_invalid_speed: bool,
+    /// sysfs is a real one, so that the routing socket may know its devices.
+    may_ask: bool,
+    links: Option<Links>,
+    devices: Roster<Box<[u8]>, Option<Device>>,
+    /// In use while sysfs shows other devices than the routing socket.
+    board: Option<Board>,
+}
+
+struct Device {
+    properties: Properties,
+    rest: FromSysfs,
+    values: Vec<(Slot, f64)>,
+}
+
+/// What the routing socket does not tell.
+#[derive(Default, PartialEq)]
+struct FromSysfs {
+    address_assign_type: Option<i64>,
+    device_id: Option<i64>,
+    name_assign_type: Option<i64>,
+    speed_megabits: Option<i64>,
+    duplex: String,
+}
+
+const UP: Desc<'static> = Desc::gauge(
+    "node_network_up",
+    "Value is 1 if operstate is 'up', 0 otherwise.",
+);
+const INFO: Desc<'static> = Desc::gauge(
+    "node_network_info",
+    "Non-numeric data from /sys/class/net/<iface>, value is always 1.",
+);
+
+/// Properties that are numbers, and their files.
+const NUMBERS: [(&str, &str); 17] = [
+    ("address_assign_type", "addr_assign_type"),
+    ("carrier", "carrier"),
+    ("carrier_changes_total", "carrier_changes"),
+    ("carrier_up_changes_total", "carrier_up_count"),
+    ("carrier_down_changes_total", "carrier_down_count"),
+    ("device_id", "dev_id"),
+    ("dormant", "dormant"),
+    ("flags", "flags"),
+    ("iface_id", "ifindex"),
+    ("iface_link", "iflink"),
+    ("iface_link_mode", "link_mode"),
+    ("mtu_bytes", "mtu"),
+    ("name_assign_type", "name_assign_type"),
+    ("net_dev_group", "netdev_group"),
+    ("speed_bytes", "speed"),
+    ("transmit_queue_length", "tx_queue_len"),
+    ("protocol_type", "type"),
+];
+
+impl Netclass {
+    pub(crate) fn new(config: &HostConfig) -> Result<Self, HostError> {
+        /// `SYSFS_MAGIC` of linux/magic.h.
+        const SYSFS_MAGIC: u64 = 0x6265_6572;
+        let ignored = &config.netclass.ignored_devices;
+        Ok(Self {
+            directory: config.sysfs.join("class/net"),
+            ignored: filter::compile("collector.netclass.ignored-devices", ignored)?,
+            ignore_invalid_speed: config.netclass.ignore_invalid_speed,
+            may_ask: rustix::fs::statfs(&config.sysfs)
+                .is_ok_and(|answer| answer.f_type as u64 == SYSFS_MAGIC),
+            links: None,
+            devices: Roster::new(),
+            board: None,
+        })
+    }
+
+    /// Brings the devices in line with the kernel's list. Tells whether sysfs shows the same devices.
+    fn ask(&mut self, refresh: bool, buf: &mut ReadBuf, out: &mut Sink) -> Result<bool, HostError> {
+        let mut links = match self.links.take() {
+            Some(links) => links,
+            None => Links::open()?,
+        };
+        if links.changed() || refresh {
+            let mut told = Vec::new();
+            links.properties(|name, found| told.push((Box::<[u8]>::from(name), found)))?;
+            if !self.is_shown(&told, buf) {
+                self.links = Some(links);
+                return Ok(false);
+            }
+            self.devices.begin();
+            for (name, found) in told {
+                self.see(name, found, refresh, buf, out);
+            }
+            self.devices.sweep(|_, device| {
+                device.into_iter().for_each(|device| device.retire(out));
+            });
+        }
+        self.links = Some(links);
+        Ok(true)
+    }
+
+    /// Tells whether sysfs shows just these devices: it belongs to the namespace of whoever mounted it.
+    fn is_shown(&mut self, told: &[(Box<[u8]>, Properties)], buf: &mut ReadBuf) -> bool {
+        let Ok(names) = devices(&self.directory) else {
+            return false;
+        };
+        let same_index = |name: &str, index: u32, buf: &mut ReadBuf| {
+            read_integer(&self.directory.join(name), "ifindex", buf) == Some(i64::from(index))
+        };
+        names.len() == told.len()
+            && told.iter().all(|(name, found)| {
+                let known = self.devices.position(|other, device| {
+                    *other == *name
+                        && device
+                            .as_ref()
+                            .is_some_and(|device| device.properties.index == found.index)
+                });
+                let name = std::str::from_utf8(name).unwrap_or_default();
+                names.binary_search_by(|other| (**other).cmp(name)).is_ok()
+                    && (known.is_some() || same_index(name, found.index, buf))
+            })
+    }
+
+    fn see(
+        &mut self,
+        name: Box<[u8]>,
+        found: Properties,
+        refresh: bool,
+        buf: &mut ReadBuf,
+        out: &mut Sink,
+    ) {
+        let known = self.devices.find(|other, _| *other == name);
+        let is_known = known.is_some();
+        if is_known && matches!(known, Some(None)) {
+            return;
+        }
+        let known = known.and_then(Option::as_mut);
+        if known
+            .as_ref()
+            .is_some_and(|known| known.properties == found)
+            && !refresh
+        {
+            return;
+        }
+        if !is_known && self.ignored.is_match(&name) {
+            self.devices.insert(name, None);
+            return;
+        }
+        let label = label_text(&name);
+        let rest = FromSysfs::read(&self.directory.join(&label), buf);
+        match known {
+            Some(known) if known.properties == found && known.rest == rest => {}
+            // What stays as it is gets the same series again before the old device lets go of it.
+            Some(known) => {
+                let device = Device::new(&label, found, rest, self.ignore_invalid_speed, out);
+                std::mem::replace(known, device).retire(out);
+            }
+            None => {
+                let device = Device::new(&label, found, rest, self.ignore_invalid_speed, out);
+                self.devices.insert(name, Some(device));
+            }
+        }
+    }
+
+    /// Lets go of the devices that the routing socket told of.
+    fn forget_devices(&mut self, out: &mut Sink) {
+        self.devices.begin();
+        self.devices.sweep(|_, device| {
+            device.into_iter().for_each(|device| device.retire(out));
+        });
+    }
+
+    fn collect_files(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        let Self {
+            directory,
+            ignored,
+            ignore_invalid_speed,
+            board,
+            ..
+        } = self;
+        let board = board.get_or_insert_with(Board::new);
+        board.run(ctx, out, |plan| {
+            let names = devices(directory)?;
+            for name in names
+                .iter()
+                .filter(|name| !ignored.is_match(name.as_bytes()))
+            {
+                describe(name, &directory.join(name), *ignore_invalid_speed, plan);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Collector for Netclass {
+    fn kind(&self) -> CollectorKind {
+        CollectorKind::Netclass
+    }
+
+    fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        // A device that came between the two looks makes them differ for one round.
+        let is_told = self.may_ask && self.ask(ctx.refresh, ctx.buf, out)?;
+        if !is_told {
+            self.forget_devices(out);
+            return self.collect_files(ctx, out);
+        }
+        if let Some(mut board) = self.board.take() {
+            board.clear(out);
+        }
+        for (_, device) in self.devices.values_mut() {
+            let values = device.iter().flat_map(|device| &device.values);
+            values.for_each(|(slot, value)| out.set(*slot, *value));
+        }
+        Ok(())
+    }
+}
+
+impl FromSysfs {
+    fn read(directory: &Path, buf: &mut ReadBuf) -> Self {
+        let mut number = |file| read_integer(directory, file, buf);
+        Self {
+            address_assign_type: number("addr_assign_type"),
+            device_id: number("dev_id"),
+            name_assign_type: number("name_assign_type"),
+            speed_megabits: number("speed"),
+            duplex: sysdir::text(&directory.join("duplex"), buf).unwrap_or_default(),
+        }
+    }
+}
+
+impl Device {
+    fn new(
+        name: &str,
+        found: Properties,
+        rest: FromSysfs,
+        ignore_invalid_speed: bool,
+        out: &mut Sink,
+    ) -> Self {
+        let oper_state = found.oper_state();
+        let (address, broadcast) = (mac(&found.address), mac(&found.broadcast));
+        let labels = [
+            ("device", name),
+            ("address", &address),
+            ("broadcast", &broadcast),
+            ("duplex", &rest.duplex),
+            ("operstate", oper_state),
+            ("adminstate", admin_state(found.is_up())),
+            ("ifalias", &label_text(&found.alias)),
+        ];
+        let up = f64::from(u8::from(oper_state == "up"));
+        let mut values = vec![
+            (out.add(&UP, &[("device", name)]), up),
+            (out.add(&INFO, &labels), 1.0),
+        ];
+        for ((key, _), value) in NUMBERS.iter().zip(numbers(&found, &rest)) {
+            let Some(value) = value else { continue };
+            let value = match *key {
+                "speed_bytes" if value < 0 && ignore_invalid_speed => continue,
+                "speed_bytes" => value * 1000 * 1000 / 8,
+                _ => value,
+            };
+            let slot = with_desc(key, |desc| out.add(desc, &[("device", name)]));
+            values.push((slot, value as f64));
+        }
+        Self {
+            properties: found,
+            rest,
+            values,
+        }
+    }
+
+    fn retire(self, out: &mut Sink) {
+        self.values
+            .into_iter()
+            .for_each(|(slot, _)| out.retire(slot));
+    }
+}
+
+/// Returns the values of `NUMBERS`.
+fn numbers(found: &Properties, rest: &FromSysfs) -> [Option<i64>; NUMBERS.len()] {
+    [
+        rest.address_assign_type,
+        found.carrier().map(i64::from),
+        found.carrier_changes.map(i64::from),
+        found.carrier_up.map(i64::from),
+        found.carrier_down.map(i64::from),
+        rest.device_id,
+        found.dormant().map(i64::from),
+        Some(i64::from(found.sysfs_flags())),
+        Some(i64::from(found.index)),
+        Some(i64::from(found.link.unwrap_or(found.index))),
+        found.link_mode.map(i64::from),
+        found.mtu_bytes.map(i64::from),
+        rest.name_assign_type,
+        found.group.map(i64::from),
+        rest.speed_megabits,
+        found.queue_length.map(i64::from),
+        Some(i64::from(found.protocol_type)),
+    ]
+}
+
+fn with_desc<T>(key: &str, use_it: impl FnOnce(&Desc<'_>) -> T) -> T {
+    let name = format!("node_network_{key}");
+    let kind = match key.ends_with("_total") {
+        true => Kind::Counter,
+        false => Kind::Gauge,
+    };
+    use_it(&Desc {
+        name: &name,
+        kind,
+        help: &format!("Network device property: {key}"),
+    })
+}
+
+/// Describes a device of sysfs.
+fn describe(name: &str, directory: &Path, ignore_invalid_speed: bool, plan: &mut Plan<'_>) {
+    let device = [("device", name)];
+    let mut label = |file: &str| plan.label(&directory.join(file)).unwrap_or_default();
+    let texts = ["address", "broadcast", "duplex", "operstate", "ifalias"].map(&mut label);
+    let flags = integer(label("flags").as_bytes());
+    let [address, broadcast, duplex, oper_state, alias] = &texts;
+    let labels = [
+        device[0],
+        ("address", address),
+        ("broadcast", broadcast),
+        ("duplex", duplex),
+        ("operstate", oper_state),
+        (
+            "adminstate",
+            flags.map_or("unknown", |flags| admin_state(flags & 1 == 1)),
+        ),
+        ("ifalias", alias),
+    ];
+    plan.fixed(&INFO, &labels, 1.0);
+    plan.fixed(&UP, &device, f64::from(u8::from(oper_state == "up")));
+    for (key, file) in NUMBERS {
+        let decode: fn(&[u8]) -> Option<f64> = match (key, ignore_invalid_speed) {
+            ("speed_bytes", true) => |text| speed(text).filter(|speed| *speed >= 0.0),
+            ("speed_bytes", false) => speed,
+            _ => |text| integer(text).map(|value| value as f64),
+        };
+        let path = directory.join(file);
+        with_desc(key, |desc| {
+            plan.file(desc, &device, &path, Decode::With(decode));
+        });
+    }
+}
+
+/// Bytes a second of a speed in megabits.
+fn speed(text: &[u8]) -> Option<f64> {
+    let speed = integer(text)?.checked_mul(1000 * 1000)?;
+    Some((speed / 8) as f64)
+}
+
+fn admin_state(is_up: bool) -> &'static str {
+    match is_up {
+        true => "up",
+        false => "down",
+    }
+}
+
+/// Lists the devices of a directory, which has files as well.
+fn devices(directory: &Path) -> Result<Vec<String>, HostError> {
+    let mut names = sysdir::list(directory)?;
+    // The only file there; anything else is a link to a device.
+    names.retain(|name| name != "bonding_masters");
+    Ok(names)
+}
+
+fn read_integer(directory: &Path, file: &str, buf: &mut ReadBuf) -> Option<i64> {
+    integer(trim(crate::kept::read_once(&directory.join(file), buf)?))
+}
+
+/// Parses a number in base 10, or 16 behind `0x`.
+fn integer(text: &[u8]) -> Option<i64> {
+    let (digits, sign) = match text.strip_prefix(b"-") {
+        Some(digits) => (digits, -1),
+        None => (text, 1),
+    };
+    let value = match digits.strip_prefix(b"0x") {
+        Some(digits) => hex(digits),
+        None => number(digits),
+    };
+    i64::try_from(value?).ok().map(|value| value * sign)
+}
+
+/// Prints an address as sysfs does.
+fn mac(address: &[u8]) -> String {
+    let bytes: Vec<String> = address.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_sysfs_have_signs_and_bases() {
+        let cases = [
+            ("0x1003", Some(0x1003)),
+            ("-1", Some(-1)),
+            ("1500", Some(1500)),
+            ("", None),
+            ("full", None),
+            ("99999999999999999999", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(integer(text.as_bytes()), expected, "{text}");
+        }
+        assert_eq!(speed(b"-1"), Some(-125_000.0));
+        assert_eq!(speed(b"10000"), Some(1.25e9));
+        assert_eq!(mac(&[0, 0x1b, 255]), "00:1b:ff");
+    }
+}

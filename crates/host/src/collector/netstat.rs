@@ -1,0 +1,226 @@
+//! Selected counters of the protocols: `net/netstat`, `net/snmp` and `net/snmp6`.
+//!
+//! Invariant: the pattern sees a counter's name once. A round compares a table's head line with the one that was
+//! learnt and parses only the columns that are wanted.
+
+use std::path::Path;
+
+use regex::bytes::Regex;
+
+use crate::collector::{Collector, Ctx};
+use crate::error::{HostError, ParseError};
+use crate::filter;
+use crate::kept::{End, KeptFile};
+use crate::kind::CollectorKind;
+use crate::roster::Roster;
+use crate::scan::{float, label_text, next_field, next_line};
+use crate::sink::{Desc, Sink, Slot};
+
+pub(crate) struct Netstat {
+    fields: Regex,
+    tables: [(KeptFile, Roster<Box<[u8]>, Vec<Column>>); 2],
+    list: KeptFile,
+    lines: Roster<Box<[u8]>, Option<Slot>>,
+}
+
+/// A wanted column of a table: its place among the fields, the protocol being 0.
+pub(crate) struct Column {
+    place: usize,
+    slot: Slot,
+}
+
+/// Tables by their head line.
+type Tables = Roster<Box<[u8]>, Vec<Column>>;
+
+impl Netstat {
+    pub(crate) fn new(procfs: &Path, fields: &str) -> Result<Self, HostError> {
+        let file = |name: &str| KeptFile::new(procfs.join(name));
+        Ok(Self {
+            fields: filter::compile("collector.netstat.fields", fields)?,
+            tables: ["net/netstat", "net/snmp"].map(|name| (file(name), Roster::new())),
+            list: file("net/snmp6"),
+            lines: Roster::new(),
+        })
+    }
+}
+
+impl Collector for Netstat {
+    fn kind(&self) -> CollectorKind {
+        CollectorKind::Netstat
+    }
+
+    fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        for (file, tables) in &mut self.tables {
+            let text = file.read(ctx.buf, End::Short)?;
+            let read = read_tables(text, &self.fields, tables, out);
+            read.map_err(|source| file.malformed(source))?;
+        }
+        // Not there without IPv6.
+        let Some(text) = self.list.read_if_there(ctx.refresh, ctx.buf, End::Short)? else {
+            return Ok(());
+        };
+        let read = read_list(text, &self.fields, &mut self.lines, out);
+        read.map_err(|source| self.list.malformed(source))
+    }
+}
+
+/// Reads pairs of lines: `Protocol: name name …` and `Protocol: number number …`.
+pub(crate) fn read_tables(
+    mut text: &[u8],
+    fields: &Regex,
+    tables: &mut Tables,
+    out: &mut Sink,
+) -> Result<(), ParseError> {
+    tables.begin();
+    let mut line_number = 0;
+    while let Some(head) = next_line(&mut text) {
+        line_number += 2;
+        let error = |expected| ParseError {
+            line: line_number,
+            expected,
+        };
+        let values = next_line(&mut text).ok_or(error("a line of values"))?;
+        let columns = match tables.find(|known, _| **known == *head) {
+            Some(columns) => columns,
+            None => tables.insert(head.into(), learn_columns(head, fields, out)),
+        };
+        if values.split(|b| *b == b' ').count() != head.split(|b| *b == b' ').count() {
+            return Err(error("as many values as names"));
+        }
+        let mut rest = values.split(|b| *b == b' ');
+        let mut at = 0;
+        for Column { place, slot } in columns {
+            let value = rest.nth(*place - at).and_then(float);
+            at = *place + 1;
+            out.set(*slot, value.ok_or(error("numbers"))?);
+        }
+    }
+    tables.sweep(|_, columns| {
+        columns
+            .into_iter()
+            .for_each(|column| out.retire(column.slot))
+    });
+    Ok(())
+}
+
+fn learn_columns(head: &[u8], fields: &Regex, out: &mut Sink) -> Vec<Column> {
+    let mut names = head.split(|b| *b == b' ');
+    let protocol = names.next().unwrap_or_default();
+    let protocol = protocol.strip_suffix(b":").unwrap_or(protocol);
+    let mut columns: Vec<(usize, &[u8])> = Vec::new();
+    for (at, name) in names.enumerate() {
+        let is_wanted = fields.is_match(&[protocol, b"_", name].concat());
+        // The kernel names a column once; a damaged line must not make a series twice.
+        if is_wanted && columns.iter().all(|(_, other)| *other != name) {
+            columns.push((at + 1, name));
+        }
+    }
+    let columns = columns.into_iter().map(|(place, name)| Column {
+        place,
+        slot: new_slot(protocol, name, out),
+    });
+    columns.collect()
+}
+
+/// Reads lines `<protocol>6<name> number`.
+pub(crate) fn read_list(
+    mut text: &[u8],
+    fields: &Regex,
+    lines: &mut Roster<Box<[u8]>, Option<Slot>>,
+    out: &mut Sink,
+) -> Result<(), ParseError> {
+    lines.begin();
+    let mut line_number = 0;
+    while let Some(mut line) = next_line(&mut text) {
+        line_number += 1;
+        let (Some(key), Some(value)) = (next_field(&mut line), next_field(&mut line)) else {
+            continue;
+        };
+        let slot = match lines.find(|known, _| **known == *key) {
+            Some(slot) => *slot,
+            None => *lines.insert(key.into(), learn_line(key, fields, out)),
+        };
+        if let Some(slot) = slot {
+            let expected = "a number";
+            let value = float(value).ok_or(ParseError {
+                line: line_number,
+                expected,
+            })?;
+            out.set(slot, value);
+        }
+    }
+    lines.sweep(|_, slot| slot.into_iter().for_each(|slot| out.retire(slot)));
+    Ok(())
+}
+
+fn learn_line(key: &[u8], fields: &Regex, out: &mut Sink) -> Option<Slot> {
+    let at = memchr::memchr(b'6', key)? + 1;
+    let (protocol, name) = key.split_at_checked(at)?;
+    let is_wanted = fields.is_match(&[protocol, b"_", name].concat());
+    is_wanted.then(|| new_slot(protocol, name, out))
+}
+
+fn new_slot(protocol: &[u8], name: &[u8], out: &mut Sink) -> Slot {
+    let (protocol, name) = (label_text(protocol), label_text(name));
+    let full = format!("node_netstat_{protocol}_{name}");
+    out.add(
+        &Desc::unknown(&full, &format!("Statistic {protocol}{name}.")),
+        &[],
+    )
+}
+
+/// Learns from one text and reads another, for fuzzing.
+pub(crate) fn learn_and_read(text: &[u8]) {
+    let fields = Regex::new("Listen|Errors").expect("a constant");
+    let mut out = Sink::new(narthex_model::LabelSet::empty());
+    let (mut tables, mut lines) = (Roster::new(), Roster::new());
+    let (first, second) = text.split_at(text.len() / 2);
+    for text in [first, second, text, text] {
+        out.begin();
+        let _ = read_tables(text, &fields, &mut tables, &mut out);
+        let _ = read_list(text, &fields, &mut lines, &mut out);
+        out.finish(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_found_again_when_the_kernel_prints_others() {
+        let fields = Regex::new("^(A_(x|z)|B_y)$").expect("a constant");
+        let mut out = Sink::new(narthex_model::LabelSet::empty());
+        let mut tables = Roster::new();
+        let mut read = |text: &str| {
+            out.begin();
+            let read = read_tables(text.as_bytes(), &fields, &mut tables, &mut out);
+            let frame = out.finish(0);
+            let values = frame.present().iter().map(|at| frame.values()[at]);
+            read.map(|()| values.collect::<Vec<f64>>())
+        };
+        assert_eq!(
+            read("A: x y z\nA: 1 2 -3\nB: y\nB: 4\n"),
+            Ok(vec![1.0, -3.0, 4.0])
+        );
+        assert_eq!(read("A: y z\nA: 2 5\n"), Ok(vec![5.0]));
+        for (text, line) in [
+            ("A: y z\nA: 2\n", 2),
+            ("A: y z\nA: 2 x\n", 2),
+            ("A: z\n", 2),
+        ] {
+            assert_eq!(read(text).map_err(|e| e.line), Err(line), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn protocols_of_the_list_end_at_their_six() {
+        let fields = Regex::new("^(Ip6_InOctets|Udp6_InErrors)$").expect("a constant");
+        let mut out = Sink::new(narthex_model::LabelSet::empty());
+        let mut lines = Roster::new();
+        out.begin();
+        let text = b"Ip6InOctets \t 7\nUdp6InErrors 8\nNoSix 9\nIp6Other x\n\n";
+        read_list(text, &fields, &mut lines, &mut out).expect("well formed");
+        assert_eq!(out.finish(0).values(), [7.0, 8.0]);
+    }
+}

@@ -1,0 +1,221 @@
+//! What the distribution calls itself: `etc/os-release`, or `usr/lib/os-release`.
+//!
+//! Invariant: the files are read at a refresh; in between, the labels stand.
+
+use std::path::PathBuf;
+
+use crate::board::{Describe, OnBoard, Plan};
+use crate::config::HostConfig;
+use crate::error::{HostError, ParseError};
+use crate::kind::CollectorKind;
+use crate::scan::{decimal, label_text, next_line, number};
+use crate::sink::Desc;
+
+const INFO: Desc<'static> = Desc::gauge(
+    "node_os_info",
+    "A metric with a constant '1' value labeled by build_id, id, id_like, image_id, image_version, name, \
+     pretty_name, variant, variant_id, version, version_codename, version_id.",
+);
+const VERSION: Desc<'static> = Desc::gauge(
+    "node_os_version",
+    "Metric containing the major.minor part of the OS version.",
+);
+const SUPPORT_END: Desc<'static> = Desc::gauge(
+    "node_os_support_end_timestamp_seconds",
+    "Metric containing the end-of-life date timestamp of the OS.",
+);
+
+/// Labels and the file's keys.
+const LABELS: [(&str, &str); 12] = [
+    ("build_id", "BUILD_ID"),
+    ("id", "ID"),
+    ("id_like", "ID_LIKE"),
+    ("image_id", "IMAGE_ID"),
+    ("image_version", "IMAGE_VERSION"),
+    ("name", "NAME"),
+    ("pretty_name", "PRETTY_NAME"),
+    ("variant", "VARIANT"),
+    ("variant_id", "VARIANT_ID"),
+    ("version", "VERSION"),
+    ("version_codename", "VERSION_CODENAME"),
+    ("version_id", "VERSION_ID"),
+];
+
+pub(crate) struct Os {
+    paths: [PathBuf; 2],
+}
+
+impl Os {
+    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
+        OnBoard::new(Self {
+            paths: ["etc/os-release", "usr/lib/os-release"].map(|name| config.rootfs.join(name)),
+        })
+    }
+}
+
+impl Describe for Os {
+    const KIND: CollectorKind = CollectorKind::Os;
+
+    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
+        for path in &self.paths {
+            let Some(text) = plan.bytes(path) else {
+                continue;
+            };
+            let release = parse(text).map_err(|line| HostError::Parse {
+                path: path.clone(),
+                source: ParseError {
+                    line,
+                    expected: "KEY=value",
+                },
+            })?;
+            release.describe(plan);
+            return Ok(());
+        }
+        Err(HostError::NoData {
+            path: self.paths[0].clone(),
+        })
+    }
+}
+
+/// Keys and values of the file.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Release(Vec<(String, String)>);
+
+impl Release {
+    fn describe(&self, plan: &mut Plan<'_>) {
+        let labels = LABELS.map(|(label, key)| (label, self.get(key)));
+        plan.fixed(&INFO, &labels, 1.0);
+        if let Some(version) = major_minor(self.get("VERSION_ID")).filter(|version| *version > 0.0)
+        {
+            let labels = [("ID", "id"), ("ID_LIKE", "id_like"), ("NAME", "name")];
+            let labels = labels.map(|(key, label)| (label, self.get(key)));
+            plan.fixed(&VERSION, &labels, version);
+        }
+        if let Some(seconds) = midnight(self.get("SUPPORT_END")) {
+            plan.fixed(&SUPPORT_END, &[], seconds);
+        }
+    }
+
+    fn get(&self, key: &str) -> &str {
+        let mut pairs = self.0.iter().rev();
+        let pair = pairs.find(|(known, _)| known == key);
+        pair.map_or("", |(_, value)| value.as_str())
+    }
+}
+
+/// Parses assignments as a shell reads them: quotes, escapes, comments. `Err` with the number of a malformed line.
+pub(crate) fn parse(mut text: &[u8]) -> Result<Release, u32> {
+    let mut pairs = Vec::new();
+    let mut line_number = 0_u32;
+    while let Some(line) = next_line(&mut text) {
+        line_number += 1;
+        let line = label_text(line.trim_ascii());
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (key, value) = line.split_once('=').ok_or(line_number)?;
+        let value = unquote(value.trim()).ok_or(line_number)?;
+        pairs.push((key.trim().to_owned(), value));
+    }
+    Ok(Release(pairs))
+}
+
+/// Removes quotes and escapes; `None` when a quote is not closed.
+fn unquote(text: &str) -> Option<String> {
+    let mut value = String::with_capacity(text.len());
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            ('\'' | '"', None) => quote = Some(c),
+            (_, Some(open)) if c == open => quote = None,
+            ('\\', None | Some('"')) => value.push(chars.next()?),
+            ('#', None) if value.is_empty() || value.ends_with(' ') => break,
+            _ => value.push(c),
+        }
+    }
+    match quote {
+        None => Some(value.trim_end().to_owned()),
+        Some(_) => None,
+    }
+}
+
+/// Returns the number at the beginning of a version: `20.04.2` gives 20.04.
+fn major_minor(version: &str) -> Option<f64> {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let major = digits(version);
+    let end = match version.as_bytes().get(major) {
+        Some(b'.') if major > 0 => major + 1 + digits(&version[major + 1..]),
+        _ => major,
+    };
+    decimal(version[..end].trim_end_matches('.').as_bytes())
+}
+
+/// Returns the seconds since the epoch of midnight UTC of a day `2031-12-31`.
+fn midnight(day: &str) -> Option<f64> {
+    const DAY_SECONDS: i64 = 86_400;
+    let mut parts = day.split('-').map(|part| number(part.as_bytes()));
+    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+    if parts.next().is_some() || !(1970..10_000).contains(&year) || !(1..=12).contains(&month) {
+        return None;
+    }
+    let days = days_since_epoch(year.cast_signed(), month.cast_signed(), day.cast_signed());
+    let first_of_next = match month {
+        12 => days_since_epoch(year.cast_signed() + 1, 1, 1),
+        _ => days_since_epoch(year.cast_signed(), month.cast_signed() + 1, 1),
+    };
+    (day >= 1 && days < first_of_next).then_some((days * DAY_SECONDS) as f64)
+}
+
+/// Counts days from 1970-01-01 in the Gregorian calendar, with years that begin in March.
+fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_as_a_shell_reads_them() {
+        let text =
+            b"# a comment\nNAME=\"Ubuntu \\\"L\\\"\"\nID=ubuntu # why\nID_LIKE='a b'\n\nEMPTY=\n";
+        let release = parse(text).expect("well formed");
+        let values = ["NAME", "ID", "ID_LIKE", "EMPTY", "OTHER"].map(|key| release.get(key));
+        assert_eq!(values, ["Ubuntu \"L\"", "ubuntu", "a b", "", ""]);
+        assert_eq!(parse(b"A=1\nB\n"), Err(2));
+        assert_eq!(parse(b"A=\"1\n"), Err(1));
+    }
+
+    #[test]
+    fn versions_and_days() {
+        let versions = [
+            ("20.04.2", Some(20.04)),
+            ("12", Some(12.0)),
+            ("7.", Some(7.0)),
+            ("rolling", None),
+            ("", None),
+            (".5", None),
+        ];
+        for (text, expected) in versions {
+            assert_eq!(major_minor(text), expected, "{text}");
+        }
+        assert_eq!(midnight("1970-01-01"), Some(0.0));
+        assert_eq!(midnight("2000-03-01"), Some(951_868_800.0));
+        assert_eq!(midnight("2024-02-29"), Some(1_709_164_800.0));
+        for bad in [
+            "2023-02-29",
+            "2023-13-01",
+            "2023-00-10",
+            "2023-01",
+            "x",
+            "2023-01-01-01",
+            "2023-01-00",
+        ] {
+            assert_eq!(midnight(bad), None, "{bad}");
+        }
+    }
+}

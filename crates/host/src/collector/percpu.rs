@@ -1,0 +1,70 @@
+//! What collectors share whose file has a line per CPU.
+//!
+//! Invariant: a CPU that comes gets its series when it is first seen, one that goes loses them in the same round.
+
+use crate::collector::{Collector, Ctx};
+use crate::error::HostError;
+use crate::kept::{End, KeptFile};
+use crate::kind::CollectorKind;
+use crate::roster::Roster;
+use crate::sink::{Desc, Sink, Slot};
+
+/// One file with a line per CPU.
+pub(crate) struct PerCpu<const N: usize> {
+    kind: CollectorKind,
+    file: KeptFile,
+    descs: &'static [Desc<'static>; N],
+    parse: Parse<N>,
+    cpus: Roster<u64, [Slot; N]>,
+}
+
+/// Calls back with every CPU's number and values; gives back the number of a malformed line.
+pub(crate) type Parse<const N: usize> = fn(&[u8], &mut dyn FnMut(u64, [f64; N])) -> Result<(), u32>;
+
+impl<const N: usize> PerCpu<N> {
+    pub(crate) fn new(
+        kind: CollectorKind,
+        file: KeptFile,
+        descs: &'static [Desc<'static>; N],
+        parse: Parse<N>,
+    ) -> Self {
+        Self {
+            kind,
+            file,
+            descs,
+            parse,
+            cpus: Roster::new(),
+        }
+    }
+}
+
+impl<const N: usize> Collector for PerCpu<N> {
+    fn kind(&self) -> CollectorKind {
+        self.kind
+    }
+
+    fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        // A CPU's line of schedstat is followed by one for each of its domains, all below half a page.
+        let text = self.file.read(ctx.buf, End::Below(2048));
+        let text = text.map_err(HostError::or_no_data)?;
+        let Self { cpus, descs, .. } = self;
+        cpus.begin();
+        let parsed = (self.parse)(text, &mut |cpu, values| {
+            let slots = match cpus.find(|known, _| *known == cpu) {
+                Some(slots) => *slots,
+                None => {
+                    let label = cpu.to_string();
+                    let slots = descs.map(|desc| out.add(&desc, &[("cpu", &label)]));
+                    *cpus.insert(cpu, slots)
+                }
+            };
+            for (slot, value) in slots.iter().zip(values) {
+                out.set(*slot, value);
+            }
+        });
+        parsed.map_err(|line| self.file.expected(line, "a CPU's counters"))?;
+        self.cpus
+            .sweep(|_, slots| slots.into_iter().for_each(|slot| out.retire(slot)));
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! Time on and waiting for each CPU.
+//!
+//! Invariant: a line in a form that is not known is not a CPU's, as for node_exporter.
+
+use std::path::Path;
+
+use crate::collector::percpu::PerCpu;
+use crate::kept::KeptFile;
+use crate::kind::CollectorKind;
+use crate::scan::{next_field, next_line, next_u64, number};
+use crate::sink::Desc;
+
+const SCHEDSTAT: [Desc<'static>; 3] = [
+    Desc::counter(
+        "node_schedstat_running_seconds_total",
+        "Number of seconds CPU spent running a process.",
+    ),
+    Desc::counter(
+        "node_schedstat_waiting_seconds_total",
+        "Number of seconds spent by processing waiting for this CPU.",
+    ),
+    Desc::counter(
+        "node_schedstat_timeslices_total",
+        "Number of timeslices executed by CPU.",
+    ),
+];
+
+pub(crate) fn new(procfs: &Path) -> PerCpu<3> {
+    let file = KeptFile::new(procfs.join("schedstat"));
+    PerCpu::new(CollectorKind::Schedstat, file, &SCHEDSTAT, parse)
+}
+
+pub(crate) fn parse(mut text: &[u8], each: &mut dyn FnMut(u64, [f64; 3])) -> Result<(), u32> {
+    /// Numbers between the CPU's name and those that are exported.
+    const SKIPPED: usize = 6;
+    const NANOSECONDS: f64 = 1e9;
+    while let Some(mut line) = next_line(&mut text) {
+        let cpu = next_field(&mut line)
+            .and_then(|key| key.strip_prefix(b"cpu"))
+            .and_then(number);
+        let Some(cpu) = cpu else { continue };
+        let mut numbers = [0; SKIPPED + 3];
+        let whole = numbers.iter_mut().all(|place| {
+            let value = next_u64(&mut line).ok().flatten();
+            *place = value.unwrap_or(0);
+            value.is_some()
+        });
+        // As node_exporter: a line in another form is not a CPU's.
+        if !whole {
+            continue;
+        }
+        let [.., running, waiting, timeslices] = numbers;
+        let values = [
+            running as f64 / NANOSECONDS,
+            waiting as f64 / NANOSECONDS,
+            timeslices as f64,
+        ];
+        each(cpu, values);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedstat_skips_domains_and_damage() {
+        let text = b"version 15\ncpu0 0 0 0 0 0 0 1500000000 2 3\ndomain0 1\ncpu1 1 2\ncpux 1\n";
+        let mut seen = Vec::new();
+        parse(text, &mut |cpu, values| seen.push((cpu, values))).expect("well formed");
+        assert_eq!(seen, [(0, [1.5, 2e-9, 3.0])]);
+    }
+}

@@ -1,0 +1,103 @@
+//! Packets handed to the network stack, per CPU.
+//!
+//! Invariant: what an older kernel does not print counts 0; the line tells the CPU where the kernel does not.
+
+use std::path::Path;
+
+use crate::collector::percpu::PerCpu;
+use crate::kept::KeptFile;
+use crate::kind::CollectorKind;
+use crate::scan::{hex, next_field, next_line};
+use crate::sink::Desc;
+
+const SOFTNET: [Desc<'static>; 7] = [
+    Desc::counter(
+        "node_softnet_processed_total",
+        "Number of processed packets",
+    ),
+    Desc::counter("node_softnet_dropped_total", "Number of dropped packets"),
+    Desc::counter(
+        "node_softnet_times_squeezed_total",
+        "Number of times processing packets ran out of quota",
+    ),
+    Desc::counter(
+        "node_softnet_cpu_collision_total",
+        "Number of collision occur while obtaining device lock while transmitting",
+    ),
+    Desc::counter(
+        "node_softnet_received_rps_total",
+        "Number of times cpu woken up received_rps",
+    ),
+    Desc::counter(
+        "node_softnet_flow_limit_count_total",
+        "Number of times flow limit has been reached",
+    ),
+    Desc::gauge("node_softnet_backlog_len", "Softnet backlog status"),
+];
+
+pub(crate) fn new(procfs: &Path) -> PerCpu<7> {
+    let file = KeptFile::new(procfs.join("net/softnet_stat"));
+    PerCpu::new(CollectorKind::Softnet, file, &SOFTNET, parse)
+}
+
+pub(crate) fn parse(mut text: &[u8], each: &mut dyn FnMut(u64, [f64; 7])) -> Result<(), u32> {
+    /// Newer kernels print more and more columns.
+    const MIN_COLUMNS: usize = 9;
+    const WITH_CPU: usize = 13;
+    let mut line_number = 0;
+    while let Some(mut line) = next_line(&mut text) {
+        line_number += 1;
+        let mut columns = [0_u64; 13];
+        let mut count = 0;
+        while let Some(field) = next_field(&mut line) {
+            if let Some(column) = columns.get_mut(count) {
+                *column = hex(field)
+                    .filter(|value| u32::try_from(*value).is_ok())
+                    .ok_or(line_number)?;
+            }
+            count += 1;
+        }
+        if count < MIN_COLUMNS {
+            return Err(line_number);
+        }
+        let [
+            processed,
+            dropped,
+            squeezed,
+            ..,
+            collision,
+            rps,
+            flow_limit,
+            backlog,
+            cpu,
+        ] = columns;
+        let (backlog, cpu) = match count >= WITH_CPU {
+            true => (backlog, cpu),
+            false => (0, u64::from(line_number) - 1),
+        };
+        let values = [
+            processed, dropped, squeezed, collision, rps, flow_limit, backlog,
+        ];
+        each(cpu, values.map(|value| value as f64));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn softnet_of_old_and_new_kernels() {
+        let nine = "10 2 3 0 0 0 0 0 4";
+        let thirteen = format!("{nine} 5 6 7 9");
+        let mut seen = Vec::new();
+        let text = format!("{nine}\n{thirteen} 1 2\n");
+        parse(text.as_bytes(), &mut |cpu, values| seen.push((cpu, values))).expect("well formed");
+        assert_eq!(seen[0], (0, [16.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0]));
+        assert_eq!(seen[1], (9, [16.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]));
+        for bad in ["1 2 3", "1 2 3 4 5 6 7 8 g", "100000000 2 3 4 5 6 7 8 9"] {
+            assert_eq!(parse(bad.as_bytes(), &mut |_, _| {}), Err(1), "{bad}");
+        }
+    }
+}

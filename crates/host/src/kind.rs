@@ -1,0 +1,210 @@
+//! The collectors by name, and sets of them.
+//!
+//! Invariant: the list is in the order of the names, which are node_exporter's.
+
+/// Declares the enum, its list and its names from one table.
+macro_rules! collectors {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// One collector, named as in `--collector.<name>`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum CollectorKind {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl CollectorKind {
+            /// All collectors, in the order of their names.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// Returns the name used in flags and in the `collector` label.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+collectors! {
+    /// Neighbours per device.
+    Arp = "arp",
+    /// Block caches.
+    Bcache = "bcache",
+    /// Bonded network devices and how many of their members work.
+    Bonding = "bonding",
+    /// Btrfs allocation, commits and devices.
+    Btrfs = "btrfs",
+    /// Connections that netfilter tracks.
+    Conntrack = "conntrack",
+    /// Seconds per CPU and mode, throttling, isolation, information.
+    Cpu = "cpu",
+    /// Clock rates and their limits.
+    Cpufreq = "cpufreq",
+    /// Block device counters and properties.
+    Diskstats = "diskstats",
+    /// What the firmware calls the machine.
+    Dmi = "dmi",
+    /// Paths of multipath block devices.
+    Dmmultipath = "dmmultipath",
+    /// Memory errors that were found and corrected.
+    Edac = "edac",
+    /// The pool of random bits.
+    Entropy = "entropy",
+    /// Counters of Fibre Channel adapters.
+    Fibrechannel = "fibrechannel",
+    /// Open files and their limit.
+    Filefd = "filefd",
+    /// Sizes of mounted file systems.
+    Filesystem = "filesystem",
+    /// Sensors.
+    Hwmon = "hwmon",
+    /// Counters of InfiniBand ports.
+    Infiniband = "infiniband",
+    /// Load balancing in the kernel.
+    Ipvs = "ipvs",
+    /// Tasks that were found hanging.
+    KernelHung = "kernel_hung",
+    /// Load averages.
+    Loadavg = "loadavg",
+    /// Software RAID.
+    Mdadm = "mdadm",
+    /// `/proc/meminfo`.
+    Meminfo = "meminfo",
+    /// Properties of network devices.
+    Netclass = "netclass",
+    /// Network device counters.
+    Netdev = "netdev",
+    /// Selected fields of `/proc/net/netstat`, `snmp` and `snmp6`.
+    Netstat = "netstat",
+    /// Calls of the NFS client.
+    Nfs = "nfs",
+    /// Calls of the NFS server.
+    Nfsd = "nfsd",
+    /// NVMe devices and their namespaces.
+    Nvme = "nvme",
+    /// What the distribution calls itself.
+    Os = "os",
+    /// Batteries and mains.
+    Powersupplyclass = "powersupplyclass",
+    /// Time lost waiting for resources.
+    Pressure = "pressure",
+    /// Energy counters.
+    Rapl = "rapl",
+    /// Time on and waiting for CPUs.
+    Schedstat = "schedstat",
+    /// Mode of SELinux.
+    Selinux = "selinux",
+    /// Sockets in use.
+    Sockstat = "sockstat",
+    /// Packets handed to the network stack per CPU.
+    Softnet = "softnet",
+    /// Interrupts, context switches, forks, boot time.
+    Stat = "stat",
+    /// Counters of tape drives.
+    Tapestats = "tapestats",
+    /// Metrics that others wrote into files.
+    Textfile = "textfile",
+    /// Temperatures of zones, and what cools them.
+    ThermalZone = "thermal_zone",
+    /// System time, zone and clock sources.
+    Time = "time",
+    /// State of the clock's discipline.
+    Timex = "timex",
+    /// Bytes that wait in UDP sockets.
+    UdpQueues = "udp_queues",
+    /// Kernel and host names.
+    Uname = "uname",
+    /// Selected fields of `/proc/vmstat`.
+    Vmstat = "vmstat",
+    /// Watchdog timers.
+    Watchdog = "watchdog",
+    /// XFS counters.
+    Xfs = "xfs",
+    /// ZFS counters.
+    Zfs = "zfs",
+}
+
+impl CollectorKind {
+    /// Returns the collector of that name, or `None`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Tells whether reading may take long or hang, because a device, firmware or a file system of others answers.
+    pub(crate) fn may_hang(self) -> bool {
+        matches!(
+            self,
+            Self::Bcache
+                | Self::Bonding
+                | Self::Btrfs
+                | Self::Cpufreq
+                | Self::Dmi
+                | Self::Dmmultipath
+                | Self::Edac
+                | Self::Fibrechannel
+                | Self::Hwmon
+                | Self::Infiniband
+                | Self::Mdadm
+                | Self::Nvme
+                | Self::Powersupplyclass
+                | Self::Rapl
+                | Self::Tapestats
+                | Self::Textfile
+                | Self::ThermalZone
+                | Self::Watchdog
+        )
+    }
+}
+
+/// A set of collectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CollectorSet(u64);
+
+impl CollectorSet {
+    /// Returns the set of every collector, which is what node_exporter runs by default.
+    pub fn all() -> Self {
+        CollectorKind::ALL
+            .into_iter()
+            .fold(Self::none(), Self::with)
+    }
+
+    /// Returns the empty set.
+    pub fn none() -> Self {
+        Self(0)
+    }
+
+    /// Returns this set and `kind`.
+    #[must_use]
+    pub fn with(self, kind: CollectorKind) -> Self {
+        Self(self.0 | 1 << kind as u64)
+    }
+
+    /// Returns this set without `kind`.
+    #[must_use]
+    pub fn without(self, kind: CollectorKind) -> Self {
+        Self(self.0 & !(1 << kind as u64))
+    }
+
+    /// Tells whether `kind` is in the set.
+    pub fn contains(self, kind: CollectorKind) -> bool {
+        self.0 & (1 << kind as u64) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_and_lead_back() {
+        let names = CollectorKind::ALL.map(CollectorKind::name);
+        assert!(names.is_sorted());
+        for kind in CollectorKind::ALL {
+            assert_eq!(CollectorKind::from_name(kind.name()), Some(kind));
+            assert!(CollectorSet::none().with(kind).contains(kind));
+            assert!(!CollectorSet::all().without(kind).contains(kind));
+        }
+        assert_eq!(CollectorKind::from_name("nope"), None);
+    }
+}

@@ -1,0 +1,230 @@
+//! A collector whose devices may hang: it runs on a thread of the pool and fills a frame of its own, which the
+//! round takes over when it is whole.
+//!
+//! A lane is an origin within the origin: its schema is bound to the host's once and again only when it changes.
+//!
+//! Invariant: the round never waits for a lane's lock. It is taken only while no run is under way, and the pool
+//! starts none before the round asks for it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use narthex_model::{ColumnId, LabelSet, Schema};
+
+use crate::collector::{Collector, Ctx};
+use crate::error::HostError;
+use crate::kept::ReadBuf;
+use crate::pool::{Job, Task, lock};
+use crate::sink::{Desc, Sink, Slot};
+
+/// What runs on the pool's threads.
+pub(crate) struct Lane(Mutex<Core>);
+
+struct Core {
+    collector: Box<dyn Collector>,
+    sink: Sink,
+    buf: ReadBuf,
+    round: u64,
+    refresh: bool,
+    error: Option<HostError>,
+    took: Duration,
+    ended: Instant,
+    /// The round has not taken over what the last run gave.
+    is_new: bool,
+}
+
+impl Job for Lane {
+    fn run(&self) {
+        lock(&self.0).run();
+    }
+}
+
+impl Core {
+    fn run(&mut self) {
+        let start = Instant::now();
+        self.sink.begin();
+        let mut ctx = Ctx {
+            buf: &mut self.buf,
+            round: self.round,
+            refresh: self.refresh,
+        };
+        self.error = self.collector.collect(&mut ctx, &mut self.sink).err();
+        if self.error.is_some() {
+            self.sink.discard(0);
+        }
+        // A refresh that failed is due again.
+        self.refresh &= self.error.is_some();
+        self.sink.finish(0);
+        self.ended = Instant::now();
+        self.took = self.ended - start;
+        self.is_new = true;
+    }
+}
+
+/// The round's end of a lane.
+pub(crate) struct LaneEnd {
+    task: Arc<Task<Lane>>,
+    bound: Schema,
+    /// By the lane's columns.
+    slots: Vec<Option<Slot>>,
+    /// The last good round's values.
+    values: Vec<(Slot, f64)>,
+    good_since: Option<Instant>,
+    refresh: bool,
+    /// The last run found nothing to read: the next refresh asks again.
+    is_empty: bool,
+    was_asked: bool,
+}
+
+/// How a lane did in a round.
+pub(crate) struct Outcome {
+    pub(crate) error: Option<HostError>,
+    pub(crate) took: Duration,
+}
+
+impl LaneEnd {
+    pub(crate) fn new(collector: Box<dyn Collector>) -> Self {
+        let sink = Sink::new(LabelSet::empty());
+        Self {
+            bound: sink.schema().clone(),
+            task: Task::new(Lane(Mutex::new(Core {
+                collector,
+                sink,
+                buf: ReadBuf::small(),
+                round: 0,
+                refresh: true,
+                error: None,
+                took: Duration::ZERO,
+                ended: Instant::now(),
+                is_new: false,
+            }))),
+            slots: Vec::new(),
+            values: Vec::new(),
+            good_since: None,
+            refresh: true,
+            is_empty: false,
+            was_asked: false,
+        }
+    }
+
+    /// Returns what the pool should run in this round. Takes over what a run gave that ended between two rounds.
+    pub(crate) fn begin(
+        &mut self,
+        round: u64,
+        refresh: bool,
+        out: &mut Sink,
+    ) -> Option<&Arc<Task<Lane>>> {
+        self.refresh |= refresh;
+        self.was_asked = false;
+        if self.task.waiting().is_some() || (self.is_empty && !self.refresh) {
+            return None;
+        }
+        let is_new = lock(&self.task.0).is_new;
+        if is_new {
+            self.take(out);
+        }
+        let mut core = lock(&self.task.0);
+        core.round = round;
+        core.refresh |= self.refresh;
+        self.refresh = false;
+        self.was_asked = true;
+        Some(&self.task)
+    }
+
+    pub(crate) fn task(&self) -> &Arc<Task<Lane>> {
+        &self.task
+    }
+
+    /// Takes over what the last whole run gave. Values of a run that hangs are its last good ones, while those are
+    /// younger than `max_age`. `None` if nothing was run: all is as it was.
+    pub(crate) fn end(&mut self, max_age: Duration, out: &mut Sink) -> Option<Outcome> {
+        let waiting = self.task.waiting();
+        if waiting.is_none() && !self.was_asked && self.is_empty {
+            return None;
+        }
+        let outcome = match waiting {
+            None => self.take(out),
+            Some(took) => Outcome { error: None, took },
+        };
+        if outcome.error.is_some() {
+            return Some(outcome);
+        }
+        let is_fresh = self
+            .good_since
+            .is_some_and(|since| waiting.is_none() || since.elapsed() < max_age);
+        if !is_fresh {
+            let waited_ms = u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX);
+            return Some(Outcome {
+                error: Some(HostError::Late { waited_ms }),
+                ..outcome
+            });
+        }
+        for (slot, value) in &self.values {
+            out.set(*slot, *value);
+        }
+        Some(outcome)
+    }
+
+    fn take(&mut self, out: &mut Sink) -> Outcome {
+        let task = self.task.clone();
+        let mut core = lock(&task.0);
+        core.is_new = false;
+        if !core.sink.schema().same(&self.bound) {
+            self.bind(core.sink.schema(), out);
+        }
+        let error = core.error.take();
+        if error.is_none() {
+            self.good_since = Some(core.ended);
+            let frame = core.sink.frame();
+            self.values.clear();
+            self.values.extend(frame.present().iter().filter_map(|at| {
+                let slot = *self.slots.get(at)?;
+                Some((slot?, *frame.values().get(at)?))
+            }));
+        }
+        let took = core.took;
+        self.is_empty = match &error {
+            Some(error) => error.is_no_data(),
+            None => self.values.is_empty(),
+        };
+        Outcome { error, took }
+    }
+
+    /// Gives every column of the lane a series of the host, and takes back those that are gone.
+    fn bind(&mut self, schema: &Schema, out: &mut Sink) {
+        let mut known = HashMap::new();
+        for (at, slot) in self.slots.drain(..).enumerate() {
+            if let (Some(slot), Some(id)) = (slot, column(at)) {
+                known.insert(self.bound.labels(id), slot);
+            }
+        }
+        self.slots.resize(schema.len(), None);
+        for (id, _) in schema.columns().filter(|(id, _)| !schema.is_retired(*id)) {
+            let labels = schema.labels(id);
+            let slot = known.remove(&labels).unwrap_or_else(|| {
+                let family = schema.family(id);
+                let desc = Desc {
+                    name: &family.name,
+                    kind: family.metric_type,
+                    help: &family.help,
+                };
+                out.add_set(&desc, &labels)
+            });
+            if let Some(place) = self.slots.get_mut(id.index()) {
+                *place = Some(slot);
+            }
+        }
+        known.into_values().for_each(|slot| out.retire(slot));
+        // What pointed at retired series is gone with them.
+        self.values.clear();
+        self.bound = schema.clone();
+    }
+}
+
+fn column(at: usize) -> Option<ColumnId> {
+    u32::try_from(at).ok().map(ColumnId)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! Lanes that hang, come back, and change what they report.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+use crate::kind::CollectorKind;
+use crate::pool::{Pool, Until};
+
+/// What the collector does in its next run: waits for it, and for leave to end.
+struct Told {
+    orders: Mutex<Receiver<Vec<(&'static str, f64)>>>,
+    slots: HashMap<&'static str, Slot>,
+}
+
+impl Collector for Told {
+    fn kind(&self) -> CollectorKind {
+        CollectorKind::Hwmon
+    }
+
+    fn collect(&mut self, _ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
+        let values = lock(&self.orders).recv().expect("the test goes on");
+        if values.is_empty() {
+            return Err(HostError::NoData {
+                path: "sensors".into(),
+            });
+        }
+        self.slots.retain(|name, slot| {
+            let stays = values.iter().any(|(other, _)| other == name);
+            if !stays {
+                out.retire(*slot);
+            }
+            stays
+        });
+        for (name, value) in values {
+            let mut new = || out.add(&Desc::gauge("sensor", "A sensor."), &[("name", name)]);
+            let slot = match self.slots.get(name) {
+                Some(slot) => *slot,
+                None => *self.slots.entry(name).or_insert(new()),
+            };
+            out.set(slot, value);
+        }
+        Ok(())
+    }
+}
+
+struct Rig {
+    orders: Sender<Vec<(&'static str, f64)>>,
+    lane: LaneEnd,
+    pool: Pool<Lane>,
+    out: Sink,
+    round: u64,
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+impl Rig {
+    fn new() -> Self {
+        let (orders, receiver) = channel();
+        let collector = Told {
+            orders: Mutex::new(receiver),
+            slots: HashMap::new(),
+        };
+        Self {
+            orders,
+            lane: LaneEnd::new(Box::new(collector)),
+            pool: Pool::new("lane", 1),
+            out: Sink::new(LabelSet::empty()),
+            round: 0,
+        }
+    }
+
+    fn order(&self, values: &[(&'static str, f64)]) {
+        self.orders.send(values.to_vec()).expect("it listens");
+    }
+
+    /// A round that waits for the lane (until it answers) or does not wait at all.
+    fn round(&mut self, waits: bool, refresh: bool, max_age: Duration) -> Result<Vec<f64>, String> {
+        self.round += 1;
+        self.out.begin();
+        let asked = self.lane.begin(self.round, refresh, &mut self.out).cloned();
+        self.pool.ask(asked.iter()).expect("threads start");
+        let patience = if waits { LONG } else { Duration::ZERO };
+        let tasks = [self.lane.task().clone()];
+        let until = Until(Instant::now() + patience);
+        self.pool.wait(tasks.iter(), until).expect("threads start");
+        let outcome = self.lane.end(max_age, &mut self.out);
+        let frame = self.out.finish(0);
+        let values = frame.present().iter().map(|at| frame.values()[at]);
+        match outcome {
+            None => Err("not asked".into()),
+            Some(Outcome { error: None, .. }) => Ok(values.collect()),
+            Some(Outcome { error, .. }) => Err(error.map(|e| e.to_string()).unwrap_or_default()),
+        }
+    }
+
+    /// Waits until the run under way has ended.
+    fn ended(&self) {
+        while self.lane.task().waiting().is_some() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_lane_that_hangs_serves_its_last_good_round_for_a_while() {
+    let mut rig = Rig::new();
+    rig.order(&[("a", 1.0), ("b", 2.0)]);
+    assert_eq!(rig.round(true, true, LONG), Ok(vec![1.0, 2.0]));
+    // The next run gets no order: it hangs.
+    assert_eq!(rig.round(false, false, LONG), Ok(vec![1.0, 2.0]));
+    assert_eq!(rig.round(false, false, LONG), Ok(vec![1.0, 2.0]));
+    let late = rig.round(false, false, Duration::ZERO);
+    assert!(late.is_err_and(|text| text.starts_with("no answer for")));
+
+    rig.order(&[("a", 3.0), ("b", 4.0)]);
+    rig.ended();
+    // What ended between two rounds counts, though the next run hangs again.
+    assert_eq!(rig.round(false, false, LONG), Ok(vec![3.0, 4.0]));
+    rig.order(&[("a", 5.0), ("b", 6.0)]);
+    rig.ended();
+}
+
+#[test]
+fn a_lane_that_never_answered_has_failed() {
+    let mut rig = Rig::new();
+    let late = rig.round(false, true, LONG);
+    assert!(late.is_err_and(|text| text.starts_with("no answer for")));
+    rig.order(&[("a", 1.0)]);
+    rig.ended();
+}
+
+#[test]
+fn series_come_and_go_and_keep_their_slots() {
+    let mut rig = Rig::new();
+    rig.order(&[("a", 1.0), ("b", 2.0)]);
+    rig.round(true, true, LONG).expect("it answers");
+    let schema = rig.out.schema().clone();
+    rig.order(&[("b", 3.0), ("c", 4.0)]);
+    assert_eq!(rig.round(true, false, LONG), Ok(vec![3.0, 4.0]));
+    let diff = rig.out.schema().diff(&schema).expect("one lineage");
+    assert_eq!((diff.retired.len(), diff.appended.len()), (1, 1));
+}
+
+#[test]
+fn what_is_absent_is_asked_again_at_a_refresh() {
+    let mut rig = Rig::new();
+    rig.order(&[]);
+    let absent = Err("nothing to report: no sensors".to_string());
+    assert_eq!(rig.round(true, true, LONG), absent);
+    // No order: a run would hang.
+    assert_eq!(rig.round(true, false, LONG), Err("not asked".into()));
+    rig.order(&[("a", 1.0)]);
+    assert_eq!(rig.round(true, true, LONG), Ok(vec![1.0]));
+}

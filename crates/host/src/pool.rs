@@ -1,0 +1,305 @@
+//! Threads for work that may hang: a task that never ends costs a thread, not a round.
+//!
+//! Invariant: at most one run per task is under way. Threads that hang are not counted against the limit, so that
+//! the other tasks go on being run; there are never more threads than tasks plus the limit.
+
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::HostError;
+
+/// What a thread does for a task. May block for ever.
+pub(crate) trait Job: Send + Sync + 'static {
+    fn run(&self);
+}
+
+/// A job and its place in the pool.
+#[derive(Debug)]
+pub(crate) struct Task<J> {
+    job: J,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct State {
+    /// When the run under way was queued.
+    asked: Option<Instant>,
+    /// That run missed a deadline: nobody waits for it any more.
+    late: bool,
+}
+
+impl<J> Task<J> {
+    pub(crate) fn new(job: J) -> Arc<Self> {
+        Arc::new(Self {
+            job,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Returns how long the run under way has taken so far, or `None` when there is none.
+    pub(crate) fn waiting(&self) -> Option<Duration> {
+        lock(&self.state).asked.map(|asked| asked.elapsed())
+    }
+}
+
+impl<J> Deref for Task<J> {
+    type Target = J;
+
+    fn deref(&self) -> &J {
+        &self.job
+    }
+}
+
+/// Decides how long to wait for runs, and when a thread that takes long gets help.
+pub(crate) trait Patience {
+    /// Returns when every run has ended, or when it is time to look at the queue again; `true` when the time is up.
+    fn wait<'q, J>(
+        &mut self,
+        done: &Condvar,
+        queue: MutexGuard<'q, Queue<J>>,
+    ) -> (MutexGuard<'q, Queue<J>>, bool);
+}
+
+/// Waits until an instant.
+pub(crate) struct Until(pub(crate) Instant);
+
+impl Patience for Until {
+    fn wait<'q, J>(
+        &mut self,
+        done: &Condvar,
+        queue: MutexGuard<'q, Queue<J>>,
+    ) -> (MutexGuard<'q, Queue<J>>, bool) {
+        /// Most jobs end within microseconds: one thread does them all. What takes longer gets help.
+        const HELP_AFTER: Duration = Duration::from_millis(2);
+        let left = self.0.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return (queue, true);
+        }
+        let step = done.wait_timeout(queue, left.min(HELP_AFTER));
+        let queue = step.unwrap_or_else(PoisonError::into_inner).0;
+        (queue, Instant::now() >= self.0)
+    }
+}
+
+/// Threads that run tasks. They are started when there is work that no idle thread takes, and end with the pool.
+pub(crate) struct Pool<J> {
+    shared: Arc<Shared<J>>,
+    workers: usize,
+    name: &'static str,
+}
+
+struct Shared<J> {
+    queue: Mutex<Queue<J>>,
+    work: Condvar,
+    done: Condvar,
+}
+
+/// The pool's books.
+pub(crate) struct Queue<J> {
+    tasks: VecDeque<Arc<Task<J>>>,
+    threads: usize,
+    /// Threads that wait for work.
+    idle: usize,
+    /// Tasks, queued or running, that the collector still waits for.
+    pending: usize,
+    /// Tasks, queued or running, that missed a deadline.
+    late: usize,
+    /// The collector waits for `done`.
+    waited_for: bool,
+    closed: bool,
+}
+
+impl<J> Queue<J> {
+    fn new() -> Self {
+        Self {
+            tasks: VecDeque::new(),
+            threads: 0,
+            idle: 0,
+            pending: 0,
+            late: 0,
+            waited_for: false,
+            closed: false,
+        }
+    }
+
+    /// Runs that are under way.
+    fn busy(&self) -> usize {
+        (self.pending + self.late).saturating_sub(self.tasks.len())
+    }
+
+    /// Stops waiting for those of `tasks` that have not ended.
+    fn give_up<'a>(&mut self, tasks: impl Iterator<Item = &'a Arc<Task<J>>>)
+    where
+        J: 'a,
+    {
+        if self.pending == 0 {
+            return;
+        }
+        for task in tasks {
+            let mut state = lock(&task.state);
+            if state.asked.is_some() && !state.late {
+                state.late = true;
+                self.pending = self.pending.saturating_sub(1);
+                self.late += 1;
+            }
+        }
+    }
+}
+
+impl<J: Job> Pool<J> {
+    /// Returns a pool whose threads are called `name`, of which `workers` (at least 1) may be busy at once, hanging
+    /// ones not counted.
+    pub(crate) fn new(name: &'static str, workers: usize) -> Self {
+        let shared = Shared {
+            queue: Mutex::new(Queue::new()),
+            work: Condvar::new(),
+            done: Condvar::new(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            workers: workers.max(1),
+            name,
+        }
+    }
+
+    /// Queues all of `tasks` that have no run under way.
+    ///
+    /// # Errors
+    ///
+    /// `Worker` when no thread can be started and none is there.
+    pub(crate) fn ask<'a>(
+        &mut self,
+        tasks: impl Iterator<Item = &'a Arc<Task<J>>>,
+    ) -> Result<(), HostError> {
+        let now = Instant::now();
+        let mut queue = lock(&self.shared.queue);
+        for task in tasks {
+            let mut state = lock(&task.state);
+            if state.asked.is_none() {
+                state.asked = Some(now);
+                queue.tasks.push_back(task.clone());
+                queue.pending += 1;
+            }
+        }
+        if queue.tasks.is_empty() {
+            return Ok(());
+        }
+        if queue.idle > 0 {
+            drop(queue);
+            self.shared.work.notify_one();
+            return Ok(());
+        }
+        self.help(queue)
+    }
+
+    /// Waits until `tasks` have ended or `patience` has; who misses that is not waited for again before it has ended.
+    /// Tasks that are kept waiting by others get a thread of their own.
+    ///
+    /// # Errors
+    ///
+    /// As `ask`.
+    pub(crate) fn wait<'a>(
+        &mut self,
+        tasks: impl Iterator<Item = &'a Arc<Task<J>>>,
+        mut patience: impl Patience,
+    ) -> Result<(), HostError> {
+        let mut time_is_up = false;
+        loop {
+            let mut queue = lock(&self.shared.queue);
+            if queue.pending > 0 {
+                queue.waited_for = true;
+                (queue, time_is_up) = patience.wait(&self.shared.done, queue);
+                queue.waited_for = false;
+            }
+            if queue.pending == 0 || time_is_up {
+                queue.give_up(tasks);
+                return self.help_if_needed(queue);
+            }
+            self.help_if_needed(queue)?;
+        }
+    }
+
+    fn help_if_needed(&self, queue: MutexGuard<'_, Queue<J>>) -> Result<(), HostError> {
+        match queue.tasks.is_empty() || queue.idle > 0 {
+            true => Ok(()),
+            false => self.help(queue),
+        }
+    }
+
+    /// Starts another thread for queued tasks, unless enough are there of which not all are busy.
+    fn help(&self, mut queue: MutexGuard<'_, Queue<J>>) -> Result<(), HostError> {
+        /// What is run needs a few kilobytes; a thread per hanging task should cost no more than this.
+        const STACK_BYTES: usize = 256 << 10;
+        if queue.threads >= self.workers.max(queue.busy() + 1) {
+            return Ok(());
+        }
+        // Counted before it runs, so that it is not started twice.
+        queue.threads += 1;
+        drop(queue);
+        let shared = self.shared.clone();
+        let builder = thread::Builder::new()
+            .name(self.name.into())
+            .stack_size(STACK_BYTES);
+        let Err(source) = builder.spawn(move || shared.work()) else {
+            return Ok(());
+        };
+        let mut queue = lock(&self.shared.queue);
+        queue.threads -= 1;
+        match queue.threads {
+            0 => Err(HostError::Worker { source }),
+            // The threads that are there get to it.
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<J> Drop for Pool<J> {
+    fn drop(&mut self) {
+        lock(&self.shared.queue).closed = true;
+        self.shared.work.notify_all();
+    }
+}
+
+impl<J: Job> Shared<J> {
+    fn work(&self) {
+        let mut queue = lock(&self.queue);
+        loop {
+            if queue.closed {
+                return;
+            }
+            let Some(task) = queue.tasks.pop_front() else {
+                queue.idle += 1;
+                queue = self
+                    .work
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
+                queue.idle -= 1;
+                continue;
+            };
+            drop(queue);
+            task.job.run();
+            queue = lock(&self.queue);
+            let state = std::mem::take(&mut *lock(&task.state));
+            let count = if state.late {
+                &mut queue.late
+            } else {
+                &mut queue.pending
+            };
+            *count = count.saturating_sub(1);
+            if queue.pending == 0 && queue.waited_for {
+                self.done.notify_one();
+            }
+        }
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code panics while it holds one of these locks halfway through a change.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
