@@ -3,6 +3,7 @@
 // It prints one line a call, "ok <call> <detail>" or "fail <call> <error>", and exits 1 when any failed.
 //
 //	goclient http://127.0.0.1:9090 [metric]
+//	goclient serve
 //
 // The metric (default "up") must exist with at least one sample in the last minutes.
 package main
@@ -22,8 +23,12 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "serve" {
+		fmt.Fprintln(os.Stderr, serve())
+		os.Exit(1)
+	}
 	if len(os.Args) < 2 || len(os.Args) > 3 {
-		fmt.Fprintln(os.Stderr, "usage: goclient <base URL> [metric]")
+		fmt.Fprintln(os.Stderr, "usage: goclient serve | <base URL> [metric]")
 		os.Exit(2)
 	}
 	metric := "up"

@@ -10,7 +10,11 @@
 //
 //	{"regexp": {"pattern": "a(.*)", "form": "anchored", "texts": ["ab"], "template": "$1"}}
 //	{"relabel": {"rules": "- action: …", "labels": {"a": "b"}}}
+//	{"config": {"path": "prometheus.yml"}}
+//	{"exposition": {"content_type": "text/plain", "body": "base64", "native": true}}
 //	    -> {"ok": true, "result": …} or {"ok": false, "error": "…"}
+//
+//	{"expr": "…", "written": "base64 of a prometheus.WriteRequest", …} is about that request's samples instead
 //
 // "load" is one load command of the .test files of Prometheus; the result has the shape of the HTTP API's.
 // The answer carries the request's "id" when there is one.
@@ -31,6 +35,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
 )
 
 // maxLine is the longest request, in bytes.
@@ -40,12 +45,16 @@ type request struct {
 	ID      json.RawMessage `json:"id"`
 	Expr    string          `json:"expr"`
 	Load    *string         `json:"load"`
+	Written *string         `json:"written"`
 	TimeMs  int64           `json:"time_ms"`
 	StartMs int64           `json:"start_ms"`
 	EndMs   int64           `json:"end_ms"`
 	StepMs  int64           `json:"step_ms"`
 	Regexp  *regexpRequest  `json:"regexp"`
 	Relabel *relabelRequest `json:"relabel"`
+	Config  *configRequest  `json:"config"`
+
+	Exposition *expositionRequest `json:"exposition"`
 }
 
 type answer struct {
@@ -96,6 +105,8 @@ type oracle struct {
 	engine *promql.Engine
 	loaded string
 	loader *promqltest.LazyLoader
+	// written holds what a remote write request brought instead.
+	written written
 }
 
 func newOracle() *oracle {
@@ -118,6 +129,7 @@ func (o *oracle) close() {
 	if o.loader != nil {
 		o.loader.Close()
 	}
+	o.written.close()
 	o.engine.Close()
 }
 
@@ -127,8 +139,12 @@ func (o *oracle) answer(req request) answer {
 		return direct(req.Regexp.answer())
 	case req.Relabel != nil:
 		return direct(req.Relabel.answer())
+	case req.Config != nil:
+		return direct(req.Config.answer())
+	case req.Exposition != nil:
+		return direct(req.Exposition.answer())
 	}
-	if req.Load == nil {
+	if req.Load == nil && req.Written == nil {
 		return o.parse(req.Expr)
 	}
 	ans, err := o.query(req)
@@ -155,18 +171,18 @@ func (o *oracle) parse(text string) answer {
 }
 
 func (o *oracle) query(req request) (answer, error) {
-	if err := o.load(*req.Load); err != nil {
+	source, err := o.source(req)
+	if err != nil {
 		return answer{}, err
 	}
 	ctx := context.Background()
 	var query promql.Query
-	var err error
 	if req.StepMs > 0 {
 		start, end := time.UnixMilli(req.StartMs), time.UnixMilli(req.EndMs)
 		step := time.Duration(req.StepMs) * time.Millisecond
-		query, err = o.engine.NewRangeQuery(ctx, o.loader.Queryable(), nil, req.Expr, start, end, step)
+		query, err = o.engine.NewRangeQuery(ctx, source, nil, req.Expr, start, end, step)
 	} else {
-		query, err = o.engine.NewInstantQuery(ctx, o.loader.Queryable(), nil, req.Expr, time.UnixMilli(req.TimeMs))
+		query, err = o.engine.NewInstantQuery(ctx, source, nil, req.Expr, time.UnixMilli(req.TimeMs))
 	}
 	if err != nil {
 		return answer{}, err
@@ -220,6 +236,17 @@ func (o *oracle) asksForOrder(text string) bool {
 			return false
 		}
 	}
+}
+
+// source returns what a request is asked about.
+func (o *oracle) source(req request) (storage.Queryable, error) {
+	if req.Written != nil {
+		return o.written.of(*req.Written)
+	}
+	if err := o.load(*req.Load); err != nil {
+		return nil, err
+	}
+	return o.loader.Queryable(), nil
 }
 
 func (o *oracle) load(text string) error {
