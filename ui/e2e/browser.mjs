@@ -17,7 +17,8 @@ export async function run(base, viewport, { strict = false, expected = () => fal
   let refused = 0;
   try {
     const page = await browser.newPage({ viewport });
-    page.setDefaultTimeout(15_000);
+    // A busy machine may stand still for a while; what is wrong fails all the same.
+    page.setDefaultTimeout(60_000);
     page.on("response", (response) => {
       if (response.status() < 400) return;
       if (expected(response)) refused++;

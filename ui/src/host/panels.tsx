@@ -171,6 +171,9 @@ function NetworkTrouble(props: HostPanelsProps) {
   const lines = useMemo(() => troubleLines(frameOf(props.live, "netErrors")), [props.live]);
   const rate = lines.reduce((total, line) => total + now(line), 0);
   const known = frameOf(props.live, "netErrors").lines.size > 0;
+  // Alone in its row it would be an empty box about nothing.
+  const alone = props.queries.pressure === undefined && props.queries.sockets === undefined;
+  if (alone && lines.length === 0) return null;
   return (
     <Panel
       title="Lost packets"

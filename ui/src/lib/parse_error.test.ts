@@ -1,6 +1,6 @@
 // Where an error points.
 import { describe, expect, test } from "vitest";
-import { locate } from "./parse_error";
+import { locate, remarks } from "./parse_error";
 
 const marked = (expr: string, text: string): string | undefined => {
   const spot = locate(expr, text);
@@ -40,4 +40,11 @@ describe("locate", () => {
   test.each(["query timed out in expression evaluation", "0:0: nothing", "9:1: parse error: beyond", ""])("nothing in %j", (text) => {
     expect(locate("up", text)).toBeNull();
   });
+});
+
+test("remarks are those texts that name a place", () => {
+  const texts = ['PromQL info: metric might not be a counter: "up" (1:6)', "no place"];
+  expect(remarks("rate(up[5m])", texts, "info")).toEqual([
+    { start: 5, end: 7, line: 1, column: 6, message: 'PromQL info: metric might not be a counter: "up"', severity: "info" },
+  ]);
 });

@@ -10,6 +10,19 @@ export interface ErrorSpot {
   message: string;
 }
 
+/** What a server said about a place in the expression. */
+export interface Remark extends ErrorSpot {
+  severity: "error" | "warning" | "info";
+}
+
+/** Those of a server's texts that name a place. */
+export function remarks(expr: string, texts: readonly string[], severity: Remark["severity"]): Remark[] {
+  return texts.flatMap((text) => {
+    const spot = locate(expr, text);
+    return spot === null ? [] : [{ ...spot, severity }];
+  });
+}
+
 const POSITION = /(?:^|[\s:(])(\d+):(\d+): (.*)$/s;
 /** Annotations name their place behind the text: `... (1:6)`. */
 const SUFFIX = /^(.*) \((\d+):(\d+)\)$/s;

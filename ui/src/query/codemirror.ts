@@ -14,7 +14,7 @@ import { tags } from "@lezer/highlight";
 import { HybridComplete } from "@prometheus-io/codemirror-promql/dist/esm/complete/hybrid";
 import { Parser } from "@prometheus-io/codemirror-promql/dist/esm/parser/parser";
 import { parser } from "@prometheus-io/lezer-promql";
-import type { ErrorSpot } from "../lib/parse_error";
+import type { Remark } from "../lib/parse_error";
 import { promqlClient } from "./promql_client";
 
 export interface EditorOptions {
@@ -22,7 +22,7 @@ export interface EditorOptions {
   label: string;
   onInput: (text: string) => void;
   onRun: (text: string) => void;
-  /** What is wrong with the text, or null. */
+  /** What the linter finds wrong with the text, or null. */
   onProblem: (message: string | null) => void;
   /** Earlier queries, newest first. */
   history: () => readonly string[];
@@ -30,14 +30,15 @@ export interface EditorOptions {
 
 export interface EditorHandle {
   setText: (text: string) => void;
-  /** Underlines what the server refused, until the text changes. */
-  setSpot: (spot: ErrorSpot | null) => void;
+  /** Underlines what the server remarked on, until the text changes. */
+  setRemarks: (remarks: readonly Remark[]) => void;
   /** Replaces the selection. */
   insert: (text: string) => void;
   focus: () => void;
   destroy: () => void;
 }
 
+const SERVER = "server";
 const OFFERED_QUERIES = 30;
 const SHORT_QUERY = 80;
 
@@ -87,17 +88,19 @@ function keys(options: EditorOptions): Extension {
 const answered = StateEffect.define<null>();
 
 /** The linter knows the grammar and the types; the server knows everything, but only when asked. */
-function problems(spot: () => ErrorSpot | null): Extension {
+function problems(remarks: () => readonly Remark[]): Extension {
   const lint = (view: EditorView): Diagnostic[] => {
     const length = view.state.doc.length;
     if (view.state.doc.toString().trim() === "") return [];
     const local = new Parser(view.state);
     local.analyze();
     const found = local.getDiagnostics().filter((one) => one.from <= length);
-    const said = spot();
-    if (said === null) return [...found];
-    const from = Math.min(said.start, Math.max(0, length - 1));
-    return [{ severity: "error", message: said.message, source: "server", from, to: Math.min(Math.max(said.end, from + 1), length) }];
+    const said = remarks();
+    if (said.length === 0) return [...found];
+    return said.map(({ severity, message, start, end }) => {
+      const from = Math.min(start, Math.max(0, length - 1));
+      return { severity, message, source: SERVER, from, to: Math.min(Math.max(end, from + 1), length) };
+    });
   };
   const needsRefresh = (update: ViewUpdate): boolean =>
     update.transactions.some(({ effects }) => effects.some((effect) => effect.is(answered)));
@@ -129,6 +132,7 @@ const look = EditorView.theme({
   ".cm-lintRange": { backgroundImage: "none", paddingBottom: "0", textDecoration: "underline wavy var(--bad) 1px", textUnderlineOffset: "4px", textDecorationSkipInk: "none" },
   ".cm-lintRange-active": { backgroundColor: "var(--bad-ground)" },
   ".cm-lintRange-warning": { textDecorationColor: "var(--warn)" },
+  ".cm-lintRange-info": { textDecorationColor: "var(--accent)" },
   ".cm-lintPoint::after": { borderBottomColor: "var(--bad)" },
   ".cm-tooltip": {
     border: "1px solid var(--line-strong)",
@@ -139,6 +143,8 @@ const look = EditorView.theme({
     overflow: "hidden",
   },
   ".cm-diagnostic": { padding: "6px 10px", borderLeft: "3px solid var(--bad)", fontFamily: "var(--sans)", fontSize: "13px" },
+  ".cm-diagnostic-warning": { borderLeftColor: "var(--warn)" },
+  ".cm-diagnostic-info": { borderLeftColor: "var(--accent)" },
   ".cm-diagnosticSource": { display: "none" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "13px", maxHeight: "17em", padding: "4px" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { display: "flex", alignItems: "baseline", padding: "3px 8px", borderRadius: "4px" },
@@ -165,16 +171,18 @@ export function mountEditor(place: HTMLElement, options: EditorOptions): EditorH
   const box = document.createElement("div");
   const root = box.attachShadow({ mode: "open" });
   place.append(box);
-  let spot: ErrorSpot | null = null;
+  let remarks: readonly Remark[] = [];
   let silent = false;
 
   const watch = EditorView.updateListener.of((update) => {
     if (update.docChanged) {
-      spot = null;
+      remarks = [];
       if (!silent) options.onInput(update.state.doc.toString());
     }
     let message: string | null = null;
-    forEachDiagnostic(update.state, (one) => (message ??= one.message));
+    forEachDiagnostic(update.state, (one) => {
+      if (one.source !== SERVER) message ??= one.message;
+    });
     options.onProblem(message);
   });
   const state = EditorState.create({
@@ -188,7 +196,7 @@ export function mountEditor(place: HTMLElement, options: EditorOptions): EditorH
       closeBrackets(),
       autocompletion({ icons: false, defaultKeymap: true, override: [(context) => complete(context, options.history())] }),
       new LanguageSupport(language),
-      problems(() => spot),
+      problems(() => remarks),
       syntaxHighlighting(colors),
       EditorView.lineWrapping,
       EditorView.contentAttributes.of({ "aria-label": options.label, autocapitalize: "off", autocorrect: "off", spellcheck: "false" }),
@@ -206,9 +214,9 @@ export function mountEditor(place: HTMLElement, options: EditorOptions): EditorH
       view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: text.length } });
       silent = false;
     },
-    setSpot(next) {
-      if (spot === next) return;
-      spot = next;
+    setRemarks(next) {
+      if (remarks.length + next.length === 0) return;
+      remarks = next;
       view.dispatch({ effects: answered.of(null) });
       forceLinting(view);
     },

@@ -1,7 +1,7 @@
 // The query box. A plain field from the first moment; the real editor takes its place when it has arrived.
 // Invariant: what was typed, and the focus, survive the change.
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ErrorSpot } from "../lib/parse_error";
+import type { Remark } from "../lib/parse_error";
 import type { EditorHandle } from "./codemirror";
 import { queries } from "./history";
 
@@ -13,8 +13,8 @@ export interface EditorProps {
   /** Text that comes from elsewhere than the box; a new object each time. What is being typed never comes back this way:
    * it would arrive when more has been typed. */
   put: { readonly text: string };
-  /** What the server refused in this very text. */
-  spot: ErrorSpot | null;
+  /** What the server said about this very text. */
+  remarks: readonly Remark[];
   focusFirst: boolean;
   handle: { current: EditorHandle | null };
   onInput: (value: string) => void;
@@ -23,7 +23,7 @@ export interface EditorProps {
 }
 
 export function QueryEditor(props: EditorProps) {
-  const { value, spot, handle } = props;
+  const { value, remarks, handle } = props;
   const place = useRef<HTMLDivElement>(null);
   const field = useRef<HTMLTextAreaElement>(null);
   const latest = useRef(props);
@@ -46,7 +46,7 @@ export function QueryEditor(props: EditorProps) {
           onProblem: (message) => latest.current.onProblem(message),
           history: () => queries.get(),
         });
-        handle.current.setSpot(latest.current.spot);
+        handle.current.setRemarks(latest.current.remarks);
         setReady(true);
         if (focused) handle.current.focus();
       },
@@ -61,8 +61,7 @@ export function QueryEditor(props: EditorProps) {
   }, []);
 
   useEffect(() => handle.current?.setText(props.put.text), [props.put]);
-  const spotKey = spot === null ? "" : `${spot.start} ${spot.end} ${spot.message}`;
-  useEffect(() => handle.current?.setSpot(spot), [spotKey]);
+  useEffect(() => handle.current?.setRemarks(remarks), [JSON.stringify(remarks)]);
 
   return (
     <div class="editor" ref={place}>

@@ -4,7 +4,7 @@ import { ApiError, formatQuery, query, queryRange, serverNow, type Answer, type 
 import { Choice, Icon, Notice } from "../components/controls";
 import { toFrame } from "../lib/matrix";
 import { knownMetadata, metadataOf } from "../lib/names";
-import { locate, type ErrorSpot } from "../lib/parse_error";
+import { locate, remarks, type ErrorSpot } from "../lib/parse_error";
 import { REFRESH_MS, usePoll } from "../lib/poll";
 import { guessUnit } from "../lib/units";
 import type { EditorHandle } from "./codemirror";
@@ -95,6 +95,11 @@ export function QueryPanel({ state, number, focusFirst, onChange, onRemove }: Qu
   const refused = polled.error instanceof ApiError && !polled.error.passing ? polled.error : null;
   const spot = refused === null ? null : locate(state.expr, refused.message);
   const unchanged = draft.trim() === state.expr;
+  const answer = polled.data?.answer;
+  const said =
+    refused !== null
+      ? remarks(state.expr, [refused.message], "error")
+      : [...remarks(state.expr, answer?.warnings ?? [], "warning"), ...remarks(state.expr, answer?.infos ?? [], "info")];
 
   return (
     <section class="query-panel" aria-label={`Query ${number}`}>
@@ -102,7 +107,7 @@ export function QueryPanel({ state, number, focusFirst, onChange, onRemove }: Qu
         <QueryEditor
           value={draft}
           put={put}
-          spot={unchanged ? spot : null}
+          remarks={unchanged ? said : []}
           focusFirst={focusFirst}
           handle={editor}
           onInput={setDraft}
@@ -114,7 +119,7 @@ export function QueryPanel({ state, number, focusFirst, onChange, onRemove }: Qu
         </button>
       </div>
       <div class="under-editor">
-        <About expr={state.expr} problem={draft.trim() === "" || (unchanged && refused !== null) ? null : problem} />
+        <About expr={state.expr} problem={draft.trim() === "" ? null : problem} />
         <Actions
           draft={draft}
           onText={replace}
@@ -133,7 +138,7 @@ export function QueryPanel({ state, number, focusFirst, onChange, onRemove }: Qu
           value={state.tab}
           onChange={(tab) => change({ tab })}
         />
-        <Cost answer={asked ? (polled.data?.answer ?? null) : null} />
+        <Cost answer={asked ? (answer ?? null) : null} />
       </div>
       <TimeControls state={state} change={change} />
       {refused !== null && <QueryError error={refused} expr={state.expr} spot={spot} />}

@@ -36,7 +36,7 @@ export default function ConfigView() {
 function Yaml({ text }: { text: string }) {
   const lines = useMemo(() => text.replace(/\n+$/, "").split("\n"), [text]);
   if (text.trim() === "") {
-    return <p class="awaiting tall">No configuration file: the server runs with its defaults.</p>;
+    return <p class="awaiting tall no-config">No configuration file: the server runs with its defaults.</p>;
   }
   return (
     <>

@@ -49,7 +49,8 @@ export function HostView() {
       ) : (
         <HostPlots key={hostKey(host)} host={host} hosts={hosts} range={range} targets={targets.data} />
       )}
-      <TargetsSection rows={targets.data} />
+      {/* Not before it is known whether plots come above. */}
+      {!discovery.loading && <TargetsSection rows={targets.data} />}
     </div>
   );
 }

@@ -40,9 +40,12 @@ export default function StatusView() {
           </Loaded>
         </div>
         <div>
-          <Loaded polled={build} what="its version">
-            {({ data }) => <InfoTable title="Build" rows={infoRows({ ...data })} />}
-          </Loaded>
+          {/* Below the other on a phone: it waits until its place is known. */}
+          {!runtime.loading && (
+            <Loaded polled={build} what="its version">
+              {({ data }) => <InfoTable title="Build" rows={infoRows({ ...data })} />}
+            </Loaded>
+          )}
         </div>
       </div>
     </div>
