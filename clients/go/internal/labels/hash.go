@@ -35,7 +35,7 @@ func Mix(h uint64, s string) uint64 {
 	case n > 0:
 		a = uint64(at(p, 0))<<16 | uint64(at(p, n/2))<<8 | uint64(at(p, n-1))
 	}
-	return fold(a^mixA^uint64(n), b^h)
+	return fold(a^mixA, b^h^uint64(n)<<32)
 }
 
 // mixLong is for values of more than 16 bytes.
@@ -44,7 +44,7 @@ func mixLong(h uint64, s string) uint64 {
 	for i := 0; i+16 < n; i += 16 {
 		h = fold(load64(p, i)^mixB, load64(p, i+8)^h)
 	}
-	return fold(load64(p, n-16)^mixA^uint64(n), load64(p, n-8)^h)
+	return fold(load64(p, n-16)^mixA, load64(p, n-8)^h^uint64(n)<<32)
 }
 
 func fold(a, b uint64) uint64 {

@@ -48,7 +48,8 @@ func (r *Recorder) observeSlow(v float64) {
 			continue
 		}
 		b := slots[p].Load()
-		if int(b.n) == len(b.values) {
+		n := loadLen(&b.n)
+		if int(n) == len(b.values) {
 			lane := r.lane(b.prefer)
 			if lane < 0 {
 				procUnpin()
@@ -58,9 +59,10 @@ func (r *Recorder) observeSlow(v float64) {
 			// Slots move only while no lane is held.
 			b = r.refill(p, &(*r.slots.Load())[p], lane)
 			r.release(lane)
+			n = 0
 		}
-		b.values[b.n] = v
-		storeLen(&b.n, b.n+1)
+		b.values[n] = v
+		storeLen(&b.n, n+1)
 		procUnpin()
 		return
 	}

@@ -66,17 +66,21 @@ func (r *Recorder) observeAt(slots []slot, i uint, v float64) bool {
 	if !b.busy.CompareAndSwap(0, 1) {
 		return false
 	}
-	defer b.busy.Store(0)
-	if int(loadLen(&b.n)) == len(b.values) {
+	n := loadLen(&b.n)
+	if int(n) == len(b.values) {
 		lane := r.lane(b.prefer)
 		if lane < 0 {
+			b.busy.Store(0)
 			return false
 		}
-		r.refill(int(i), &(*r.slots.Load())[i], lane)
+		// A buffer that was replaced stays busy: who still sees it must look again.
+		b = r.refill(int(i), &(*r.slots.Load())[i], lane)
 		r.release(lane)
+		n = 0
 	}
-	b.values[b.n] = v
-	storeLen(&b.n, b.n+1)
+	b.values[n] = v
+	storeLen(&b.n, n+1)
+	b.busy.Store(0)
 	return true
 }
 

@@ -5,7 +5,7 @@
 // buffers and closes windows whose time is over.
 //
 // Invariant: an observation that returned is in what a later Read returns.
-// Invariant: a lane's content and a buffer's backing array change only under that lane's bit or all of them.
+// Invariant: a lane's content and the slots change only under that lane's bit or all of them.
 package record
 
 import (
@@ -84,8 +84,9 @@ type lane struct {
 // buffer is appended to by the goroutines of one processor. It fills two cache lines of its own.
 type buffer struct {
 	// n values are in use. Those before taken have been counted by a reader.
-	n      uint32
-	taken  uint32
+	n     uint32
+	taken uint32
+	// values never becomes another array: a larger buffer takes the place of this one.
 	values []float64
 	// fills counts since the last read how often the buffer was full.
 	fills uint32
@@ -227,13 +228,16 @@ func (r *Recorder) refill(processor int, at *slot, lane int) *buffer {
 	r.count(to, b)
 	b.taken = 0
 	b.fills++
-	if b.fills%growAfter == 0 && len(b.values) < maxBuffer {
-		b.values = make([]float64, 2*len(b.values))
-	}
 	if b.fills >= hotAfter && to.last != processor+1 && to.last != 0 {
 		b.prefer = uint32(processor % len(r.lanes))
 	}
 	to.last = processor + 1
+	if b.fills%growAfter == 0 && len(b.values) < maxBuffer {
+		larger := &buffer{values: make([]float64, 2*len(b.values)), fills: b.fills, prefer: b.prefer}
+		larger.busy.Store(b.busy.Load())
+		at.Store(larger)
+		return larger
+	}
 	storeLen(&b.n, 0)
 	return b
 }

@@ -10,13 +10,18 @@ import (
 	"slices"
 )
 
-// Join returns chunks of the same observations: one, or the given ones when a cell of it could not count them all.
+// Join returns chunks of the same observations: one, or the given ones when a cell of it could not count them all or
+// much resolution would be lost.
 func Join(chunks []Chunk) []Chunk {
 	var m Merge
+	finest := uint8(255)
 	for _, c := range chunks {
 		m.Add(c)
+		if len(c.cells) > 0 {
+			finest = min(finest, c.cellShift)
+		}
 	}
-	if m.count > math.MaxUint32 {
+	if m.count > math.MaxUint32 || int(m.widest) > int(finest)+1 {
 		return chunks
 	}
 	m.sort()
