@@ -32,7 +32,7 @@ export interface EditorHandle {
   setText: (text: string) => void;
   /** Underlines what the server remarked on, until the text changes. */
   setRemarks: (remarks: readonly Remark[]) => void;
-  /** Replaces the selection. */
+  /** Puts a name in place of the selection, apart from the words beside it. */
   insert: (text: string) => void;
   focus: () => void;
   destroy: () => void;
@@ -221,7 +221,10 @@ export function mountEditor(place: HTMLElement, options: EditorOptions): EditorH
       forceLinting(view);
     },
     insert(text) {
-      view.dispatch(view.state.replaceSelection(text));
+      const { from, to } = view.state.selection.main;
+      const before = /[\w:]$/.test(view.state.sliceDoc(Math.max(0, from - 1), from)) ? " " : "";
+      const after = /^[\w:]/.test(view.state.sliceDoc(to, to + 1)) ? " " : "";
+      view.dispatch(view.state.replaceSelection(before + text + after));
       view.focus();
     },
     focus: () => view.focus(),
