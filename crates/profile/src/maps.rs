@@ -1,0 +1,146 @@
+//! What is mapped into this process: programs and libraries, with their symbols.
+//!
+//! **Invariant:** an address belongs to at most one module; a name is that of the symbol that covers it.
+
+use crate::elf::{Elf, Symbol};
+use std::{collections::BTreeMap, fs, io, sync::Arc};
+
+/// One mapping of code.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) offset: u64,
+    pub(crate) path: String,
+}
+
+/// A program or library.
+pub(crate) struct Module {
+    pub(crate) mapping: Mapping,
+    /// What is added to addresses of the file.
+    pub(crate) bias: u64,
+    pub(crate) elf: Arc<Elf>,
+}
+
+/// All programs and libraries, by address.
+#[derive(Debug, Default)]
+pub(crate) struct Modules {
+    pub(crate) all: Vec<Module>,
+}
+
+impl Modules {
+    /// Reads what is mapped into this process; files that cannot be read stay without names.
+    pub(crate) fn of_this_process() -> io::Result<Self> {
+        let mut files: BTreeMap<String, Arc<Elf>> = BTreeMap::new();
+        let mut all = Vec::new();
+        for mapping in parse_maps(&fs::read_to_string("/proc/self/maps")?) {
+            let elf = files.entry(mapping.path.clone()).or_insert_with(|| {
+                // The program may have been replaced on disk since it was started.
+                let path = match fs::canonicalize("/proc/self/exe") {
+                    Ok(own) if own.as_os_str() == mapping.path.as_str() => "/proc/self/exe",
+                    _ => mapping.path.as_str(),
+                };
+                let bytes = fs::read(path).unwrap_or_default();
+                Arc::new(Elf::parse(&bytes).unwrap_or_default())
+            });
+            let bias = elf.bias(mapping.start, mapping.offset);
+            all.push(Module {
+                bias,
+                elf: Arc::clone(elf),
+                mapping,
+            });
+        }
+        all.sort_by_key(|module| module.mapping.start);
+        Ok(Self { all })
+    }
+
+    /// Returns the place of the module that has `address`.
+    pub(crate) fn find(&self, address: u64) -> Option<usize> {
+        let after = self
+            .all
+            .partition_point(|module| module.mapping.start <= address);
+        let at = after.checked_sub(1)?;
+        (address < self.all.get(at)?.mapping.end).then_some(at)
+    }
+
+    /// Returns the symbol that covers `address`.
+    pub(crate) fn symbol(&self, address: u64) -> Option<&Symbol> {
+        let module = self.all.get(self.find(address)?)?;
+        module.elf.symbol(address.wrapping_sub(module.bias))
+    }
+
+    /// Returns the name of the function at `address`, else the file it is in, else the address.
+    pub(crate) fn name(&self, address: u64) -> String {
+        if let Some(symbol) = self.symbol(address) {
+            return demangled(&symbol.name);
+        }
+        let module = self.find(address).and_then(|at| self.all.get(at));
+        match module {
+            Some(module) => {
+                let file = module.mapping.path.rsplit('/').next().unwrap_or_default();
+                format!("{file}+{:#x}", address.wrapping_sub(module.bias))
+            }
+            None => format!("{address:#x}"),
+        }
+    }
+}
+
+/// Returns a symbol as a person would write it, without the hash behind it.
+pub(crate) fn demangled(name: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(name))
+}
+
+/// Reads the mappings of code that have a file.
+fn parse_maps(text: &str) -> Vec<Mapping> {
+    let mapping = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let (range, mode, offset) = (fields.next()?, fields.next()?, fields.next()?);
+        let path = fields.nth(2)?;
+        let (start, end) = range.split_once('-')?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        (mode.contains('x') && path.starts_with('/')).then_some(Mapping {
+            start: number(start)?,
+            end: number(end)?,
+            offset: number(offset)?,
+            path: path.to_owned(),
+        })
+    };
+    text.lines().filter_map(mapping).collect()
+}
+
+impl std::fmt::Debug for Module {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.mapping)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_of_code_are_read() {
+        let text = "\
+55d0c0000000-55d0c0001000 r--p 00000000 08:01 42 /usr/bin/x\n\
+55d0c0001000-55d0c0003000 r-xp 00001000 08:01 42 /usr/bin/x\n\
+7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0 [vdso]\n\
+7f0000000000-7f0000001000 rwxp 00000000 00:00 0\n";
+        assert_eq!(
+            parse_maps(text),
+            [Mapping {
+                start: 0x55d0_c000_1000,
+                end: 0x55d0_c000_3000,
+                offset: 0x1000,
+                path: "/usr/bin/x".to_owned()
+            }]
+        );
+    }
+
+    #[test]
+    fn functions_of_this_program_have_names() {
+        let modules = Modules::of_this_process().unwrap();
+        let address = parse_maps as *const () as u64;
+        assert_eq!(modules.name(address), "narthex_profile::maps::parse_maps");
+        assert_eq!(modules.name(0x10), "0x10");
+    }
+}

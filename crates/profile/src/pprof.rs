@@ -1,0 +1,161 @@
+//! The format of `go tool pprof`.
+//!
+//! **Invariant:** as Go's own CPU profiles: samples and nanoseconds, innermost frame first, string 0 is empty.
+
+use crate::Profile;
+use std::{collections::HashMap, time::SystemTime};
+
+pub(crate) fn encode(profile: &Profile) -> Vec<u8> {
+    let mut encoder = Encoder::default();
+    encoder.string("");
+    let kinds = [("samples", "count"), ("cpu", "nanoseconds")];
+    for (kind, unit) in kinds {
+        let value_type = encoder.value_type(kind, unit);
+        encoder.out.message(1, &value_type);
+    }
+    let period_ns = u64::try_from(profile.period.as_nanos()).unwrap_or(u64::MAX);
+    let mut stacks: Vec<_> = profile.stacks.iter().collect();
+    stacks.sort();
+    for (stack, count) in stacks {
+        let mut sample = Message::default();
+        let locations = stack
+            .iter()
+            .map(|address| encoder.location(profile, *address));
+        sample.packed(1, locations);
+        sample.packed(2, [*count, count.saturating_mul(period_ns)].into_iter());
+        encoder.out.message(2, &sample);
+    }
+    for (at, module) in profile.modules.all.iter().enumerate() {
+        let mut mapping = Message::default();
+        mapping.integer(1, at as u64 + 1);
+        mapping.integer(2, module.mapping.start);
+        mapping.integer(3, module.mapping.end);
+        mapping.integer(4, module.mapping.offset);
+        mapping.integer(5, encoder.string(&module.mapping.path));
+        mapping.integer(6, encoder.string(&module.elf.build_id));
+        mapping.integer(7, 1);
+        encoder.out.message(3, &mapping);
+    }
+    let value_type = encoder.value_type("cpu", "nanoseconds");
+    let Encoder {
+        mut out,
+        tail,
+        strings,
+        ..
+    } = encoder;
+    out.0.extend_from_slice(&tail.0);
+    for string in strings {
+        out.bytes(6, string.as_bytes());
+    }
+    let began = profile.began.duration_since(SystemTime::UNIX_EPOCH);
+    let nanos =
+        |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    out.integer(9, nanos(began.unwrap_or_default()));
+    out.integer(10, nanos(profile.took));
+    out.message(11, &value_type);
+    out.integer(12, period_ns);
+    out.0
+}
+
+#[derive(Default)]
+struct Encoder {
+    out: Message,
+    /// Locations and functions, met while samples are written.
+    tail: Message,
+    strings: Vec<String>,
+    numbers: HashMap<String, u64>,
+    locations: HashMap<u64, u64>,
+    functions: HashMap<String, u64>,
+}
+
+impl Encoder {
+    fn string(&mut self, text: &str) -> u64 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let number = self.strings.len() as u64;
+        self.strings.push(text.to_owned());
+        self.numbers.insert(text.to_owned(), number);
+        number
+    }
+
+    fn value_type(&mut self, kind: &str, unit: &str) -> Message {
+        let mut message = Message::default();
+        message.integer(1, self.string(kind));
+        message.integer(2, self.string(unit));
+        message
+    }
+
+    fn location(&mut self, profile: &Profile, address: u64) -> u64 {
+        if let Some(number) = self.locations.get(&address) {
+            return *number;
+        }
+        let number = self.locations.len() as u64 + 1;
+        self.locations.insert(address, number);
+        let mut location = Message::default();
+        location.integer(1, number);
+        if let Some(module) = profile.modules.find(address) {
+            location.integer(2, module as u64 + 1);
+        }
+        location.integer(3, address);
+        let mut line = Message::default();
+        line.integer(1, self.function(profile, address));
+        location.message(4, &line);
+        self.tail.message(4, &location);
+        number
+    }
+
+    fn function(&mut self, profile: &Profile, address: u64) -> u64 {
+        let name = profile.modules.name(address);
+        if let Some(number) = self.functions.get(&name) {
+            return *number;
+        }
+        let number = self.functions.len() as u64 + 1;
+        let system = profile
+            .modules
+            .symbol(address)
+            .map(|symbol| symbol.name.clone());
+        let mut function = Message::default();
+        function.integer(1, number);
+        function.integer(2, self.string(&name));
+        function.integer(3, self.string(system.as_deref().unwrap_or(&name)));
+        self.functions.insert(name, number);
+        self.tail.message(5, &function);
+        number
+    }
+}
+
+/// A protobuf message under construction.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn integer(&mut self, field: u64, value: u64) {
+        varint(&mut self.0, field << 3);
+        varint(&mut self.0, value);
+    }
+
+    fn bytes(&mut self, field: u64, bytes: &[u8]) {
+        varint(&mut self.0, field << 3 | 2);
+        varint(&mut self.0, bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn message(&mut self, field: u64, message: &Self) {
+        self.bytes(field, &message.0);
+    }
+
+    fn packed(&mut self, field: u64, values: impl Iterator<Item = u64>) {
+        let mut packed = Vec::new();
+        values.for_each(|value| varint(&mut packed, value));
+        self.bytes(field, &packed);
+    }
+}
+
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    out.push(value.to_le_bytes()[0]);
+}
