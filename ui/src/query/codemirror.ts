@@ -1,6 +1,7 @@
 // The PromQL editor: CodeMirror with Prometheus' grammar, completion and linter, in a chunk of its own.
 // Invariant: it lives in a shadow root, where its style sheets are objects; in the page itself they would be inline
-// styles, which the page's policy forbids.
+// styles, which the page's policy forbids. Prometheus' package is taken in parts: its whole brings an HTTP client with a
+// cache, and this page has both.
 import {
   acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, selectedCompletion,
   type Completion, type CompletionContext, type CompletionResult,

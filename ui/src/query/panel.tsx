@@ -1,41 +1,19 @@
 // One query: its editor, what can be done with it, and its result as a table at one time or a graph over a range.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ApiError, formatQuery, query, queryRange, serverNow, type Answer, type Metadata, type QueryData } from "../api";
-import { Choice, Icon, Notice } from "../components/controls";
-import { toFrame } from "../lib/matrix";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError, formatQuery, type Answer, type Metadata } from "../api";
+import { Choice, Icon } from "../components/controls";
 import { knownMetadata, metadataOf } from "../lib/names";
-import { locate, remarks, type ErrorSpot } from "../lib/parse_error";
-import { REFRESH_MS, usePoll } from "../lib/poll";
-import { guessUnit } from "../lib/units";
+import { locate, remarks, type Remark } from "../lib/parse_error";
 import type { EditorHandle } from "./codemirror";
 import { TimeControls } from "./controls";
 import { Cost } from "./cost";
 import { QueryEditor } from "./editor";
 import { MetricsExplorer } from "./explorer";
-import { ResultGraph, describe } from "./graph";
 import { remember } from "./history";
+import { Outcome, QueryError } from "./outcome";
 import { PastQueries } from "./past";
-import { stepOf, type PanelState } from "./state";
-import { ResultTable } from "./table";
-
-interface Result {
-  answer: Answer<QueryData>;
-  tab: PanelState["tab"];
-  /** The range asked, for graphs. */
-  from: number;
-  to: number;
-  step: number;
-}
-
-async function ask(state: PanelState, signal: AbortSignal): Promise<Result> {
-  const step = stepOf(state);
-  if (state.tab === "table") {
-    return { answer: await query(state.expr, state.end ?? undefined, signal, true), tab: "table", from: 0, to: 0, step };
-  }
-  const to = Math.floor((state.end ?? serverNow()) / step) * step;
-  const from = to - Math.floor(state.range / step) * step;
-  return { answer: await queryRange(state.expr, from, to, step, signal, true), tab: "graph", from, to, step };
-}
+import { useResult } from "./result";
+import type { PanelState } from "./state";
 
 export interface QueryPanelProps {
   state: PanelState;
@@ -48,58 +26,21 @@ export interface QueryPanelProps {
 }
 
 export function QueryPanel({ state, number, focusFirst, onChange, onRemove }: QueryPanelProps) {
-  const [draft, setDraft] = useState(state.expr);
-  const [put, setPut] = useState({ text: state.expr });
-  const [turn, setTurn] = useState(0);
   const [problem, setProblem] = useState<string | null>(null);
   const editor = useRef<EditorHandle | null>(null);
-  const replace = (text: string): void => {
-    setDraft(text);
-    setPut({ text });
-  };
-  // What was asked from here is in the box already, perhaps with more behind it.
-  const own = useRef(state.expr);
-  useEffect(() => {
-    if (state.expr !== own.current) replace(state.expr);
-    own.current = state.expr;
-  }, [state.expr]);
+  const result = useResult(state);
+  const { draft, setDraft, put, replace, sent } = useDraft(state.expr);
+  const { refused, answer, shown, loading } = result;
 
-  const change = (part: Partial<PanelState>): void => {
-    own.current = draft.trim();
-    onChange({ expr: own.current, ...part });
-  };
+  const change = (part: Partial<PanelState>): void => onChange({ expr: sent(draft), ...part });
   const run = (text: string): void => {
-    const expr = text.trim();
+    const expr = sent(text);
     if (expr === "") return;
-    own.current = expr;
     remember(expr);
-    if (expr === state.expr) setTurn(turn + 1);
+    if (expr === state.expr) result.again();
     else onChange({ expr });
   };
-
-  const asked = state.expr !== "";
-  const key = JSON.stringify([
-    state.expr, state.tab, state.end, state.tab === "graph" ? [state.range, state.step, state.density] : 0, turn,
-  ]);
-  const polled = usePoll<Result | null>(
-    key,
-    (signal) => (asked ? ask(state, signal) : Promise.resolve(null)),
-    state.live && asked ? REFRESH_MS : 0,
-    false,
-  );
-  // While a changed range or step is evaluated, the last result of the same question stays in sight.
-  const shown = useRef<{ question: string; result: Result } | null>(null);
-  const question = JSON.stringify([state.expr, state.tab]);
-  if (polled.data !== null) shown.current = { question, result: polled.data };
-  else if (!polled.loading || shown.current?.question !== question) shown.current = null;
-  const refused = polled.error instanceof ApiError && !polled.error.passing ? polled.error : null;
-  const spot = refused === null ? null : locate(state.expr, refused.message);
-  const unchanged = draft.trim() === state.expr;
-  const answer = polled.data?.answer;
-  const said =
-    refused !== null
-      ? remarks(state.expr, [refused.message], "error")
-      : [...remarks(state.expr, answer?.warnings ?? [], "warning"), ...remarks(state.expr, answer?.infos ?? [], "info")];
+  const said = draft.trim() === state.expr ? remarksOn(state.expr, refused, answer) : [];
 
   return (
     <section class="query-panel" aria-label={`Query ${number}`}>
@@ -107,7 +48,7 @@ export function QueryPanel({ state, number, focusFirst, onChange, onRemove }: Qu
         <QueryEditor
           value={draft}
           put={put}
-          remarks={unchanged ? said : []}
+          remarks={said}
           focusFirst={focusFirst}
           handle={editor}
           onInput={setDraft}
@@ -138,20 +79,42 @@ export function QueryPanel({ state, number, focusFirst, onChange, onRemove }: Qu
           value={state.tab}
           onChange={(tab) => change({ tab })}
         />
-        <Cost answer={asked ? (answer ?? null) : null} />
+        <Cost answer={state.expr === "" ? null : answer} />
       </div>
       <TimeControls state={state} change={change} />
-      {refused !== null && <QueryError error={refused} expr={state.expr} spot={spot} />}
-      {shown.current !== null && refused === null && (
-        <div class={polled.loading ? "stale" : undefined} aria-busy={polled.loading}>
-          <Outcome result={shown.current.result} state={state} change={change} />
+      {refused !== null && <QueryError error={refused} expr={state.expr} spot={locate(state.expr, refused.message)} />}
+      {shown !== null && (
+        <div class={loading ? "stale" : undefined} aria-busy={loading}>
+          <Outcome result={shown} state={state} change={change} />
         </div>
       )}
-      {asked && polled.loading && shown.current === null && (
-        <p class={state.tab === "graph" ? "awaiting awaiting-graph" : "awaiting"}>Evaluating…</p>
-      )}
+      {loading && shown === null && <p class={state.tab === "graph" ? "awaiting awaiting-graph" : "awaiting"}>Evaluating…</p>}
     </section>
   );
+}
+
+/** The text in the box. `replace` puts another one there; `sent` notes what is asked and returns it. */
+function useDraft(expr: string) {
+  const [draft, setDraft] = useState(expr);
+  const [put, setPut] = useState({ text: expr });
+  const replace = (text: string): void => {
+    setDraft(text);
+    setPut({ text });
+  };
+  // What was asked from here is in the box already, perhaps with more behind it.
+  const own = useRef(expr);
+  useEffect(() => {
+    if (expr !== own.current) replace(expr);
+    own.current = expr;
+  }, [expr]);
+  const sent = (text: string): string => (own.current = text.trim());
+  return { draft, setDraft, put, replace, sent };
+}
+
+/** What the server said about places in the expression. */
+function remarksOn(expr: string, refused: ApiError | null, answer: Answer<unknown> | null): Remark[] {
+  if (refused !== null) return remarks(expr, [refused.message], "error");
+  return [...remarks(expr, answer?.warnings ?? [], "warning"), ...remarks(expr, answer?.infos ?? [], "info")];
 }
 
 /** The server has no formatter: known after it was asked once. */
@@ -246,75 +209,5 @@ function About({ expr, problem }: { expr: string; problem: string | null }) {
         </>
       )}
     </p>
-  );
-}
-
-const FIRST_NOTES = 3;
-
-/** What the server said beside the result: warnings first. */
-function Annotations({ warnings, infos }: Pick<Answer<unknown>, "warnings" | "infos">) {
-  const all = [...warnings, ...infos].map((text, i) => (
-    <Notice key={text} tone={i < warnings.length ? "warn" : "info"} title={text} />
-  ));
-  const rest = all.slice(FIRST_NOTES);
-  return (
-    <>
-      {all.slice(0, FIRST_NOTES)}
-      {rest.length > 0 && (
-        <details class="more-notes">
-          <summary>{rest.length} more</summary>
-          {rest}
-        </details>
-      )}
-    </>
-  );
-}
-
-function Outcome({ result, state, change }: { result: Result; state: PanelState; change: (part: Partial<PanelState>) => void }) {
-  const { answer, tab, from, to, step } = result;
-  const { data } = answer;
-  const frame = useMemo(
-    () => (tab === "graph" && data.resultType === "matrix" ? toFrame(data.result, from, to, step) : null),
-    [result],
-  );
-  const zoom = (start: number, end: number): void => change({ range: Math.max(1, Math.round(end - start)), end: Math.round(end), live: false });
-  const unit = state.unit ?? guessUnit(state.expr);
-  return (
-    <>
-      <Annotations warnings={answer.warnings} infos={answer.infos} />
-      {frame === null && <ResultTable data={data} unit={unit} />}
-      {frame !== null && frame.lines.size === 0 && <p class="awaiting">No series in this range.</p>}
-      {frame !== null && frame.lines.size > 0 && (
-        <ResultGraph
-          frame={frame}
-          from={from}
-          to={to}
-          unit={unit}
-          stacked={state.stacked}
-          label={describe(frame, state.expr)}
-          onZoom={zoom}
-        />
-      )}
-    </>
-  );
-}
-
-function QueryError({ error, expr, spot }: { error: ApiError; expr: string; spot: ErrorSpot | null }) {
-  return (
-    <Notice tone="error" title={spot === null ? error.message : spot.message}>
-      {spot !== null && (
-        <>
-          <pre class="error-source">
-            {expr.slice(0, spot.start)}
-            <mark class="squiggle">{expr.slice(spot.start, spot.end) || " "}</mark>
-            {expr.slice(spot.end)}
-          </pre>
-          <p class="muted">
-            {error.fault}, line {spot.line}, column {spot.column}
-          </p>
-        </>
-      )}
-      {spot === null && <p class="muted">{error.fault}</p>}
-    </Notice>
   );
 }

@@ -1,0 +1,62 @@
+// A panel's question to the server, asked again when anything in it changes.
+import { useRef, useState } from "preact/hooks";
+import { ApiError, query, queryRange, serverNow, type Answer, type QueryData } from "../api";
+import { REFRESH_MS, usePoll } from "../lib/poll";
+import { stepOf, type PanelState } from "./state";
+
+export interface Result {
+  answer: Answer<QueryData>;
+  tab: PanelState["tab"];
+  /** The range asked, for graphs. */
+  from: number;
+  to: number;
+  step: number;
+}
+
+async function ask(state: PanelState, signal: AbortSignal): Promise<Result> {
+  const step = stepOf(state);
+  if (state.tab === "table") {
+    return { answer: await query(state.expr, state.end ?? undefined, signal, true), tab: "table", from: 0, to: 0, step };
+  }
+  const to = Math.floor((state.end ?? serverNow()) / step) * step;
+  const from = to - Math.floor(state.range / step) * step;
+  return { answer: await queryRange(state.expr, from, to, step, signal, true), tab: "graph", from, to, step };
+}
+
+export interface Asked {
+  /** The last answer to this very question; null while it is asked. */
+  answer: Answer<QueryData> | null;
+  /** What to show: while a changed range or step is evaluated, the last result of the same expression. */
+  shown: Result | null;
+  loading: boolean;
+  /** The server's refusal; a server that is away is the banner's business. */
+  refused: ApiError | null;
+  /** Asks the same again. */
+  again: () => void;
+}
+
+export function useResult(state: PanelState): Asked {
+  const [turn, setTurn] = useState(0);
+  const asked = state.expr !== "";
+  const key = JSON.stringify([
+    state.expr, state.tab, state.end, state.tab === "graph" ? [state.range, state.step, state.density] : 0, turn,
+  ]);
+  const polled = usePoll<Result | null>(
+    key,
+    (signal) => (asked ? ask(state, signal) : Promise.resolve(null)),
+    state.live && asked ? REFRESH_MS : 0,
+    false,
+  );
+  const kept = useRef<{ question: string; result: Result } | null>(null);
+  const question = JSON.stringify([state.expr, state.tab]);
+  if (polled.data !== null) kept.current = { question, result: polled.data };
+  else if (!polled.loading || kept.current?.question !== question) kept.current = null;
+  const refused = polled.error instanceof ApiError && !polled.error.passing ? polled.error : null;
+  return {
+    answer: polled.data?.answer ?? null,
+    shown: refused === null ? (kept.current?.result ?? null) : null,
+    loading: asked && polled.loading,
+    refused,
+    again: () => setTurn(turn + 1),
+  };
+}
