@@ -26,6 +26,12 @@ var (
 	sink       float64
 )
 
+// nothing is what a call through an interface costs.
+type nothing struct{}
+
+//go:noinline
+func (nothing) Observe(float64) {}
+
 // held observes through a handle.
 func held(o func() prometheus.Observer) func() func([]float64, int) {
 	return func() func([]float64, int) {
@@ -54,6 +60,7 @@ func candidates() []candidate {
 				}
 			}
 		}},
+		{"empty call through an interface", held(func() prometheus.Observer { return nothing{} })},
 		{"ours: Summary, held", held(func() prometheus.Observer { return summary.New(options()) })},
 		{"client_golang: Summary, held", held(func() prometheus.Observer { return prometheus.NewSummary(options()) })},
 		{"client_golang: Histogram, 11 bounds", held(func() prometheus.Observer {
@@ -158,6 +165,14 @@ func switched() []candidate {
 		{"ours: Summary switched off", held(func() prometheus.Observer {
 			return switches.WrapSummary(off(), summary.New(options()))
 		})},
+		{"ours: Summary switched off, own type", func() func([]float64, int) {
+			m := switches.WrapSummary(off(), summary.New(options()))
+			return func(values []float64, n int) {
+				for i := range n {
+					m.Observe(values[i%len16(values)])
+				}
+			}
+		}},
 		{"ours: Summary switched on", held(func() prometheus.Observer {
 			return switches.WrapSummary(switches.New("x"), summary.New(options()))
 		})},

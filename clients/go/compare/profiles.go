@@ -7,10 +7,9 @@ package main
 import (
 	"fmt"
 	"math/rand"
-	"os"
 	"runtime"
-	"runtime/pprof"
-	"sync"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,58 +18,71 @@ import (
 	"narthex.dev/go/summary"
 )
 
-// showBlocking lets 64 goroutines observe one summary and look it up, and prints how many events profiles have.
+// showBlocking lets 64 goroutines observe one summary that is read meanwhile, and prints how often and how long they
+// waited for each other, by the runtime's mutex and block profiles.
 func showBlocking() {
 	runtime.GOMAXPROCS(2)
 	runtime.SetMutexProfileFraction(1)
 	runtime.SetBlockProfileRate(1)
 	ours := summary.NewFastVec(options(), labelNames)
 	theirs := prometheus.NewSummaryVec(options(), labelNames)
+	// Creating a child takes a lock in both, once.
+	ours.WithLabelValues(method, path, code)
+	theirs.WithLabelValues(method, path, code)
 	for _, each := range []struct {
-		name string
-		vec  prometheus.ObserverVec
-	}{{"ours", ours}, {"client_golang", theirs}} {
-		before := waits()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for range 100 {
-				each.vec.WithLabelValues(method, path, code).(prometheus.Summary).Write(&dto.Metric{})
-			}
-		}()
-		var wg sync.WaitGroup
-		stop := make(chan struct{})
+		name    string
+		observe func(float64)
+	}{
+		{"ours", func(v float64) { ours.WithLabelValues(method, path, code).Observe(v) }},
+		{"client_golang", func(v float64) { theirs.WithLabelValues(method, path, code).Observe(v) }},
+	} {
+		// Waiting for goroutines would itself be in the profiles: they are counted and looked at now and then.
+		var running atomic.Int64
+		running.Add(64)
 		for range 64 {
-			wg.Add(1)
 			go func() {
-				defer wg.Done()
+				defer running.Add(-1)
 				for i := range 200_000 {
-					each.vec.WithLabelValues(method, path, code).Observe(float64(i))
+					each.observe(float64(i))
 				}
 			}()
 		}
-		for range 64 {
-			_ = stop
+		for running.Load() > 0 {
+			time.Sleep(time.Millisecond)
+			_ = ours.WithLabelValues(method, path, code).(prometheus.Metric).Write(&dto.Metric{})
+			_ = theirs.WithLabelValues(method, path, code).(prometheus.Metric).Write(&dto.Metric{})
 		}
-		wg.Wait()
-		<-done
-		after := waits()
-		fmt.Printf("%-14s mutex profile: %d stacks in observing, block profile: %d stacks in observing\n",
-			each.name, after[0]-before[0], after[1]-before[1])
 	}
-	for _, name := range []string{"mutex", "block"} {
-		f, err := os.CreateTemp("", "compare-"+name+"-*.pprof")
-		if err == nil {
-			_ = pprof.Lookup(name).WriteTo(f, 0)
-			f.Close()
-			fmt.Println(name, "profile:", f.Name())
+	for _, library := range []string{"narthex.dev/go/", "client_golang/"} {
+		for name, profile := range map[string]func([]runtime.BlockProfileRecord) (int, bool){
+			"mutex": runtime.MutexProfile, "block": runtime.BlockProfile} {
+			n, cycles := waits(profile, library)
+			fmt.Printf("%-16s %s profile: %d waits in Observe or a look-up, %d million cycles\n", library, name, n, cycles/1e6)
 		}
 	}
 }
 
-// waits counts stacks in both profiles.
-func waits() [2]int {
-	return [2]int{pprof.Lookup("mutex").Count(), pprof.Lookup("block").Count()}
+// waits adds up the profile's records whose stack goes through the library while observing.
+func waits(profile func([]runtime.BlockProfileRecord) (int, bool), library string) (count, cycles int64) {
+	records := make([]runtime.BlockProfileRecord, 10_000)
+	n, _ := profile(records)
+	for _, r := range records[:min(n, len(records))] {
+		frames := runtime.CallersFrames(r.Stack())
+		for {
+			f, more := frames.Next()
+			if strings.Contains(f.Function, library) && !strings.Contains(f.Function, "/compare") &&
+				(strings.Contains(f.Function, "Observe") || strings.Contains(f.Function, "WithLabelValues") ||
+					strings.Contains(f.Function, "observe")) {
+				count += r.Count
+				cycles += r.Cycles
+				break
+			}
+			if !more {
+				break
+			}
+		}
+	}
+	return count, cycles
 }
 
 // showMemory prints what a child takes when it is new, with few observations, and in steady state.

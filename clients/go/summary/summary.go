@@ -5,7 +5,7 @@
 package summary
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"time"
 
@@ -66,18 +66,22 @@ var V2 = v2{}
 
 // NewVec creates a vector of client_golang's type, as prometheus.V2.NewSummaryVec does.
 func (v2) NewVec(opts prometheus.SummaryVecOpts) *prometheus.SummaryVec {
-	names, _ := labelsOf(opts.VariableLabels)
+	return NewVecWithOptions(Options{SummaryOpts: opts.SummaryOpts}, opts.VariableLabels)
+}
+
+// NewVecWithOptions creates a vector of client_golang's type with options of ours. It panics when they have a Switch
+// or a native histogram, for which client_golang's type has no place: use switches.WrapSummaryVec or NewFastVec.
+func NewVecWithOptions(opts Options, variable prometheus.ConstrainableLabels) *prometheus.SummaryVec {
+	if opts.Switch != nil || opts.NativeHistogramName != "" {
+		panic(errors.New("a vector of client_golang's type has neither Switch nor NativeHistogramName"))
+	}
+	names, _ := labelsOf(variable)
 	refuseQuantile(names)
-	o := Options{SummaryOpts: opts.SummaryOpts}
-	desc, _ := describe(o, opts.VariableLabels)
+	desc, _ := describe(opts, variable)
 	// Options are checked when the first child is made, as client_golang does.
-	lazy := lazily(func() *settings { return prepare(desc, o) })
+	lazy := lazily(func() *settings { return prepare(desc, opts) })
 	return &prometheus.SummaryVec{
 		MetricVec: prometheus.NewMetricVec(desc, func(values ...string) prometheus.Metric {
-			if len(values) != len(names) {
-				panic(fmt.Errorf("inconsistent label cardinality: %q has %d variable labels named %q but %d values %q were provided",
-					fqName(opts.SummaryOpts), len(names), names, len(values), values))
-			}
 			return newChild(lazy(), values)
 		}),
 	}

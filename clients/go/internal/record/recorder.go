@@ -1,15 +1,14 @@
 // Package record takes observations from any number of goroutines and hands out sums and quantiles.
 //
 // Each processor has a small buffer that its goroutines append to: no lock, no clock, no shared cache line. A full
-// buffer is counted in one of a few lanes; which one is free is one word. A reader takes all lanes, empties the
-// buffers and closes windows whose time is over.
+// buffer is counted in one of a few lanes; one that is busy is passed by, not waited for. A reader takes all lanes,
+// empties the buffers and closes windows whose time is over.
 //
 // Invariant: an observation that returned is in what a later Read returns.
-// Invariant: a lane's content and the slots change only under that lane's bit or all of them.
+// Invariant: a lane's content and the slots change only under that lane's lock, or all of them.
 package record
 
 import (
-	"math/bits"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -32,8 +31,6 @@ const (
 	hotAfter = 64
 	// maxPerChunk keeps the counts of a sketch below 2^32.
 	maxPerChunk = 1<<32 - 1 - maxBuffer
-	// exclusive is the bit of whoever holds, or waits for, all lanes.
-	exclusive = 1 << 31
 	// spins before an observer that finds all lanes busy lets others run.
 	spinsBeforeYield = 100
 )
@@ -55,9 +52,9 @@ type Config struct {
 type Recorder struct {
 	// slots holds the buffers, one for each processor.
 	slots atomic.Pointer[[]slot]
-	// lock has a bit for each lane in use, and exclusive.
-	lock  atomic.Uint32
-	lanes []lane
+	// exclusive is held by who takes all lanes, and by who makes them.
+	exclusive atomic.Uint32
+	lanes     []lane
 
 	config *Config
 	// reading is held by readers, so that they do not wait for each other in turns.
@@ -71,6 +68,8 @@ type Recorder struct {
 
 // lane is counted in by one goroutine at a time. Padded: neighbours belong to other processors.
 type lane struct {
+	// lock is 1 while somebody counts here.
+	lock   atomic.Uint32
 	sketch sketch.Sketch
 	count  uint64
 	sum    float64
@@ -150,42 +149,37 @@ func (r *Recorder) count(to *lane, b *buffer) {
 
 // lane takes a lane, the preferred one if it is free, never waiting; -1 when there is none.
 func (r *Recorder) lane(prefer uint32) int {
-	for {
-		held := r.lock.Load()
-		if held&exclusive != 0 {
-			return -1
-		}
-		i := int(prefer)
-		if held&(1<<prefer) != 0 {
-			i = bits.TrailingZeros32(^held)
-		}
-		if i >= len(r.lanes) {
-			return -1
-		}
-		if r.lock.CompareAndSwap(held, held|1<<i) {
+	if int(prefer) < len(r.lanes) && r.lanes[prefer].lock.CompareAndSwap(0, 1) {
+		return int(prefer)
+	}
+	for i := range r.lanes {
+		if r.lanes[i].lock.CompareAndSwap(0, 1) {
 			return i
 		}
 	}
+	return -1
 }
 
-func (r *Recorder) release(lane int) { r.lock.And(^uint32(1 << lane)) }
+func (r *Recorder) release(lane int) { r.lanes[lane].lock.Store(0) }
 
 // lockAll waits for all lanes. Those who hold one are on a processor and soon done.
 func (r *Recorder) lockAll() {
-	for spins := 0; ; spins++ {
-		if held := r.lock.Load(); held&exclusive == 0 {
-			if r.lock.CompareAndSwap(held, held|exclusive) {
-				break
-			}
-		}
+	for spins := 0; !r.exclusive.CompareAndSwap(0, 1); spins++ {
 		relax(spins)
 	}
-	for spins := 0; r.lock.Load() != exclusive; spins++ {
-		relax(spins)
+	for i := range r.lanes {
+		for spins := 0; !r.lanes[i].lock.CompareAndSwap(0, 1); spins++ {
+			relax(spins)
+		}
 	}
 }
 
-func (r *Recorder) unlockAll() { r.lock.And(^uint32(exclusive)) }
+func (r *Recorder) unlockAll() {
+	for i := range r.lanes {
+		r.lanes[i].lock.Store(0)
+	}
+	r.exclusive.Store(0)
+}
 
 // relax passes a moment; never blocks, so that profiles of blocked goroutines stay empty.
 func relax(spins int) {
@@ -211,6 +205,7 @@ func (r *Recorder) prepare(processor int) {
 		slots[i].Store(b)
 	}
 	if r.lanes == nil {
+		// None is locked here: nobody can have a slot yet.
 		r.lanes = make([]lane, min(len(slots), maxLanes))
 	}
 	r.slots.Store(&slots)

@@ -253,7 +253,10 @@ func TestHotProcessorsGetLanes(t *testing.T) {
 	for range hotAfter + 1 {
 		r.lanes[0].last = 99 // somebody else was here
 		b.n = uint32(len(b.values))
-		r.refill(2, at, 0)
+		b = r.refill(2, at, 0)
+	}
+	if len(b.values) != maxBuffer {
+		t.Errorf("a hot buffer of %d", len(b.values))
 	}
 	if b.prefer != 2 {
 		t.Errorf("prefers lane %d", b.prefer)
