@@ -4,7 +4,7 @@
 //! timeout.
 
 use crate::metrics;
-use narthex_model::storage::{Budget, Context, Stop, StopReason, Store};
+use narthex_model::storage::{Budget, Context, Stop, StopReason, Store, Warnings};
 use narthex_promql::Engine;
 use std::{
     sync::Arc,
@@ -85,6 +85,7 @@ impl Api {
             Context {
                 budget,
                 stop: stop.clone(),
+                warnings: Warnings::default(),
             },
             CancelOnDrop(stop),
         )

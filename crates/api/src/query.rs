@@ -121,7 +121,9 @@ pub(crate) async fn run(
     let api = Arc::clone(api);
     let task = tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        work(&api, &ctx)
+        let mut answer = work(&api, &ctx)?;
+        answer.warnings.extend(ctx.warnings.take());
+        Ok(answer)
     });
     let outcome = task
         .await

@@ -11,6 +11,8 @@ pub mod cell;
 pub mod date;
 pub mod duration;
 mod frame;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod histogram;
 pub mod labels;
 pub mod matcher;

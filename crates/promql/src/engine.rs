@@ -7,6 +7,7 @@ use crate::{
     ast::{Expr, ValueType},
     error::QueryError,
     eval::{Eval, Rules},
+    notes::Note,
     parse::{self, ParseOptions},
     plan::{self, Plan, Settings},
     result::{QueryResult, QueryStats},
@@ -126,6 +127,20 @@ impl Engine {
         )
     }
 
+    /// Parses a query and gives its tree to `look`, with room for one as deep as the parser allows.
+    ///
+    /// # Errors
+    /// Fails with the first thing wrong with the query.
+    pub fn inspect<T: Send>(
+        &self,
+        query: &str,
+        look: impl FnOnce(&Expr) -> T + Send,
+    ) -> Result<T, QueryError> {
+        let expr = parse::parse_with(query, self.options.parse)?;
+        let depth = expr.depth() as usize;
+        stack::with_room(depth, || look(&expr)).map_err(no_thread)
+    }
+
     /// Prints what evaluating `query` would do; `step_ms` 0 is an instant query.
     ///
     /// # Errors
@@ -205,8 +220,12 @@ impl Engine {
             type_and_unit_labels: self.options.type_and_unit_labels,
             start_times: self.options.use_start_timestamps,
         };
+        let ctx = &ctx.with_own_warnings();
         let eval = Eval::new(plan, rules, view, ctx, self.options.max_samples)?;
         let value = eval.answer(plan, range)?;
+        for warning in ctx.warnings.take() {
+            eval.notes().add(Note::storage(warning));
+        }
         let (warnings, infos) = eval.notes().texts(query);
         let stats = QueryStats {
             peak_samples: eval.memory.peak_samples(),

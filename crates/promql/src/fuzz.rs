@@ -51,7 +51,7 @@ pub fn fuzz_script(data: &[u8]) {
 ///
 /// # Panics
 /// When a query and what it prints as have different results, or memory stays leased.
-pub fn fuzz_evaluate(data: &[u8], store: &dyn Store, time_ms: i64) {
+pub fn evaluate(data: &[u8], store: &dyn Store, time_ms: i64) {
     let query = String::from_utf8_lossy(data);
     let engine = Engine::new(EngineOptions {
         max_samples: 20_000,
@@ -60,6 +60,7 @@ pub fn fuzz_evaluate(data: &[u8], store: &dyn Store, time_ms: i64) {
     let context = Context {
         budget: Budget::new("fuzz", 16 << 20),
         stop: Stop::never(),
+        ..Context::unlimited()
     };
     let printed = crate::parse(&query).map_or_else(|_| query.to_string(), |e| e.to_string());
     let first = engine.instant(store, &query, time_ms, &context);

@@ -3,7 +3,7 @@
 use super::{BASE_MS, Sampled, Subject, dump};
 use crate::{
     MatchOp, Matcher, MetricType, cell,
-    frame::Frame,
+    frame::{Exemplar, Frame},
     histogram::{Histogram, Span},
     labels::{LabelSet, METRIC_NAME},
     metadata::Family,
@@ -29,6 +29,7 @@ pub(super) const CASES: &[(&str, Case)] = &[
     ),
     ("schemas grow and shrink", schemas_grow_and_shrink),
     ("histograms travel", histograms_travel),
+    ("exemplars are kept", exemplars_are_kept),
     (
         "samples may have times of their own",
         samples_may_have_times_of_their_own,
@@ -643,6 +644,59 @@ fn metadata_is_kept(subject: &mut dyn Subject) {
     assert_eq!(view.metadata(Some("nope"), &ctx).expect("metadata"), []);
 }
 
+fn exemplars_are_kept(subject: &mut dyn Subject) {
+    let schema = schema(&[("job", "exemplars")], &["a", "b"]);
+    let exemplar = |trace: &str, value: f64, time_ms: Option<i64>| Exemplar {
+        labels: LabelSet::new([("trace_id", trace)]),
+        value,
+        time_ms,
+    };
+    let mut expected = [Vec::new(), Vec::new()];
+    for round in 0..2i64 {
+        let mut binding = subject.sink().bind(&schema).expect("a binding");
+        for row in 0..3i64 {
+            let time_ms = BASE_MS + round * 60_000 + row * 1000;
+            let mut frame = Frame::new(schema.clone(), time_ms);
+            frame.set(column(0), row as f64);
+            frame.set(column(1), 1.0);
+            let of_a = exemplar(
+                &format!("{round}/{row}"),
+                row as f64 / 3.0,
+                Some(time_ms - 7),
+            );
+            frame.push_exemplar(column(0), of_a.clone());
+            expected[0].push((time_ms - 7, of_a));
+            if row == 1 {
+                let of_b = exemplar("b", -0.0, None);
+                frame.push_exemplar(column(1), of_b.clone());
+                expected[1].push((time_ms, of_b));
+            }
+            binding.append(&frame).expect("appended");
+        }
+        drop(binding);
+        subject.settle();
+        let view = subject.store().view(TimeRange::ALL).expect("a view");
+        let query = SeriesQuery::all(TimeRange::ALL);
+        let found = view
+            .exemplars(&query, &Context::unlimited())
+            .expect("exemplars");
+        let found: Vec<_> = found.into_iter().map(|series| series.exemplars).collect();
+        assert_eq!(found, expected, "round {round}");
+    }
+    let view = subject.store().view(TimeRange::ALL).expect("a view");
+    let query = SeriesQuery {
+        any_of: vec![vec![Matcher::equal(METRIC_NAME, "a")]],
+        range: TimeRange::new(BASE_MS, BASE_MS + 1000),
+        limit: None,
+    };
+    let found = view
+        .exemplars(&query, &Context::unlimited())
+        .expect("exemplars");
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].labels, schema.labels(column(0)));
+    assert_eq!(found[0].exemplars, [expected[0][1].clone()]);
+}
+
 fn a_view_is_consistent(subject: &mut dyn Subject) {
     let schema = schema(&[("job", "view")], &["a", "b"]);
     let mut binding = subject.sink().bind(&schema).expect("a binding");
@@ -705,6 +759,7 @@ fn budgets_and_stops_are_respected(subject: &mut dyn Subject) {
     let ctx = Context {
         budget: Budget::unlimited(),
         stop,
+        ..Context::unlimited()
     };
     let view = subject.store().view(TimeRange::ALL).expect("a view");
     let selector = Selector::new(Vec::new(), TimeRange::ALL);
@@ -731,6 +786,7 @@ fn budgets_and_stops_are_respected(subject: &mut dyn Subject) {
     let ctx = Context {
         budget: budget.clone(),
         stop: Stop::never(),
+        ..Context::unlimited()
     };
     let prepared = view.prepare(&[selector], &ctx).expect("prepared");
     drop(prepared.batches(0, &ctx).expect("batches"));

@@ -7,17 +7,20 @@
 //! Writing: [`Sink::bind`] resolves a schema once; [`Binding::append`] takes frames; [`Binding::rebind`] a diff.
 //!
 //! All of it is synchronous and may block. Everything that takes memory is leased from a [`Budget`], everything
-//! that takes time polls a [`Stop`]; both are arguments ([`Context`]), never globals.
+//! that takes time polls a [`Stop`]; both are arguments ([`Context`]), never globals. What cannot be read because
+//! it is damaged is left out of the answer and named in the context's [`Warnings`].
 
 mod budget;
 mod error;
 mod hash;
 mod listing;
 mod merge;
+mod overlay;
 mod read;
 mod selector;
 mod stop;
 mod tile;
+mod warnings;
 mod write;
 
 pub use budget::{Budget, Lease, OverBudget};
@@ -25,10 +28,12 @@ pub use error::StorageError;
 pub use hash::group_key_of;
 pub use listing::{Cardinality, ExemplarSeries, Listing, SeriesQuery};
 pub use merge::unify;
+pub use overlay::{Layer, Overlay};
 pub use read::{Batch, Estimate, LastCell, Prepared, Store, View};
 pub use selector::{Grouping, Hints, Selector, TimeRange, Want};
 pub use stop::{Stop, StopReason};
 pub use tile::{Facts, Layout, Tile};
+pub use warnings::Warnings;
 pub use write::{Binding, Outcome, SeriesSample, Sink, SyncToken};
 
 /// What a call may use and when it must end.
@@ -38,6 +43,8 @@ pub struct Context {
     pub budget: Budget,
     /// Asked at least every millisecond of work.
     pub stop: Stop,
+    /// Where reading says what it had to leave out.
+    pub warnings: Warnings,
 }
 
 impl Context {
@@ -47,6 +54,16 @@ impl Context {
         Self {
             budget: Budget::unlimited(),
             stop: Stop::never(),
+            warnings: Warnings::default(),
+        }
+    }
+
+    /// Returns the same context with warnings of its own, so that they can be told from those of other calls.
+    #[must_use]
+    pub fn with_own_warnings(&self) -> Self {
+        Self {
+            warnings: Warnings::default(),
+            ..self.clone()
         }
     }
 }

@@ -117,7 +117,8 @@ pub trait Prepared: Send + Sync {
     /// As `View::prepare`.
     fn batches(&self, selector: usize, ctx: &Context) -> Result<Vec<Arc<dyn Batch>>, StorageError>;
 
-    /// Returns what the caller should be told though the answer stands, such as an unreadable block.
+    /// Returns what the caller should be told though the answer stands, as far as it is known before reading; what
+    /// is found while reading goes to the context's warnings.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
@@ -178,7 +179,7 @@ pub trait Batch: Send + Sync {
     ///
     /// The tile gets one row for each instant of the shared axis within `range`, also where no chosen series has a
     /// sample; the caller has leased the memory (`rows(range) * series.len() * 8` bytes). Start times are filled
-    /// when the selector's hints asked for them.
+    /// when the selector's hints asked for them. Cells that are damaged are absent, with a warning in `ctx`.
     ///
     /// # Errors
     /// Fails when stopped or when bytes cannot be read; the tile's contents are then unspecified.

@@ -122,6 +122,7 @@ fn memory_is_leased_and_given_back() {
     let context = Context {
         budget: Budget::new("query", 2000),
         stop: Stop::never(),
+        ..Context::unlimited()
     };
     let (engine, store) = (engine(|_| {}), store());
     assert!(
@@ -146,6 +147,7 @@ fn queries_stop_when_told() {
         let context = Context {
             budget: Budget::unlimited(),
             stop,
+            ..Context::unlimited()
         };
         engine
             .instant(&*store, "up", TIME_MS, &context)

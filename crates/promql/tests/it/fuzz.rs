@@ -74,7 +74,7 @@ fn generated_queries_print_as_themselves() {
             parsed += 1;
         }
         fuzz::fuzz_parse(query.as_bytes());
-        fuzz::fuzz_evaluate(query.as_bytes(), &*store as &dyn Store, TIME_MS);
+        fuzz::evaluate(query.as_bytes(), &*store as &dyn Store, TIME_MS);
     }
     assert!(parsed * 10 > all * 8, "only {parsed} of {all} are queries");
 }
@@ -86,7 +86,7 @@ fn mutated_queries_are_harmless() {
     Mutator::new(11).run(&slices, scaled(20_000), fuzz::fuzz_parse);
     let store = store();
     Mutator::new(12).run(&slices, scaled(4000), |data| {
-        fuzz::fuzz_evaluate(data, &*store as &dyn Store, TIME_MS);
+        fuzz::evaluate(data, &*store as &dyn Store, TIME_MS);
     });
 }
 

@@ -344,6 +344,7 @@ fn budgets_and_stops_are_respected() {
     let ctx = Context {
         budget: budget.clone(),
         stop: Stop::never(),
+        ..Context::unlimited()
     };
     let over = block.select(&[], TimeRange::ALL, &ctx).unwrap_err();
     assert!(matches!(over, StorageError::OverBudget(_)), "{over}");
@@ -351,6 +352,7 @@ fn budgets_and_stops_are_respected() {
     let roomy = Context {
         budget: Budget::new("query", 1 << 20),
         stop: Stop::never(),
+        ..Context::unlimited()
     };
     let selection = block.select(&[], TimeRange::ALL, &roomy).unwrap();
     assert!(roomy.budget.used_bytes() > 3000);

@@ -1,0 +1,3 @@
+//! Entry points for fuzzers and the seeded mutator.
+
+pub use crate::pattern::fuzz_pattern;

@@ -1,0 +1,287 @@
+//! Several batches with the same series, laid over one another.
+//!
+//! **Invariant:** the result depends only on the order of the layers; on equal times the cell of the earlier one wins.
+
+use super::{Batch, Context, Grouping, LastCell, Layout, StorageError, Tile, TimeRange};
+use crate::{
+    cell::{self, Cell},
+    labels::{LabelHash, LabelSet},
+};
+use std::{borrow::Cow, sync::Arc};
+
+/// One of the batches.
+pub struct Layer {
+    batch: Arc<dyn Batch>,
+    /// The batch's series for each of the overlay's; `None`: the same.
+    series: Option<Vec<u32>>,
+}
+
+/// Where a layer's list says so, the layer lacks the series.
+const NOT_THERE: u32 = u32::MAX;
+
+impl Layer {
+    /// Returns a layer that has the overlay's series in the overlay's order.
+    #[must_use]
+    pub fn same(batch: Arc<dyn Batch>) -> Self {
+        Self {
+            batch,
+            series: None,
+        }
+    }
+
+    /// Returns a layer whose series `series[i]` is the overlay's `i`, for all of them.
+    #[must_use]
+    pub fn chosen(batch: Arc<dyn Batch>, series: Vec<u32>) -> Self {
+        Self {
+            batch,
+            series: Some(series),
+        }
+    }
+
+    /// Returns a layer of which series `i` is number `places[i]` of the overlay's `len`; it lacks the others.
+    ///
+    /// # Panics
+    /// Panics when a place is not below `len`.
+    #[must_use]
+    pub fn placed(batch: Arc<dyn Batch>, places: &[u32], len: usize) -> Self {
+        let mut series = vec![NOT_THERE; len];
+        for (own, place) in (0u32..).zip(places) {
+            series[*place as usize] = own;
+        }
+        Self::chosen(batch, series)
+    }
+
+    /// Returns the batch and the number in it of a series that the layer has.
+    fn find(&self, series: usize) -> (&dyn Batch, usize) {
+        let own = self.series.as_ref().map(|own| own[series] as usize);
+        (&*self.batch, own.unwrap_or(series))
+    }
+
+    /// Picks the batch's series among `wanted`: where each goes (`None`: to the same place), and which it is.
+    fn pick(&self, wanted: &[u32]) -> (Option<Vec<u32>>, Vec<u32>) {
+        let Some(series) = &self.series else {
+            return (None, wanted.to_vec());
+        };
+        let own: Vec<u32> = wanted.iter().map(|at| series[*at as usize]).collect();
+        if !own.contains(&NOT_THERE) {
+            return (None, own);
+        }
+        let there = (0u32..).zip(own).filter(|(_, own)| *own != NOT_THERE);
+        let (to, own) = there.unzip();
+        (Some(to), own)
+    }
+}
+
+/// The same series from several batches.
+pub struct Overlay {
+    /// In the order in which ties are decided.
+    layers: Vec<Layer>,
+    /// The layer that has every series.
+    leader: usize,
+}
+
+/// Cells of one layer on their way into the tile.
+struct Part {
+    tile: Tile,
+    /// The tile's series for each of the part's; `None`: the same.
+    to: Option<Vec<u32>>,
+}
+
+impl Overlay {
+    /// Lays `layers` over one another; the one at `leader` has every series.
+    ///
+    /// # Panics
+    /// Panics when there is no such layer.
+    #[must_use]
+    pub fn new(layers: Vec<Layer>, leader: usize) -> Self {
+        assert!(leader < layers.len(), "an overlay has a leader");
+        Self { layers, leader }
+    }
+
+    fn leader(&self, series: usize) -> (&dyn Batch, usize) {
+        self.layers[self.leader].find(series)
+    }
+
+    fn overlapping(&self, range: TimeRange) -> impl Iterator<Item = &Layer> {
+        self.layers
+            .iter()
+            .filter(move |layer| layer.batch.time_range().overlaps(range))
+    }
+}
+
+impl Batch for Overlay {
+    fn len(&self) -> usize {
+        let Layer { batch, series } = &self.layers[self.leader];
+        series.as_ref().map_or(batch.len(), Vec::len)
+    }
+
+    fn labels(&self, series: usize) -> LabelSet {
+        let (batch, own) = self.leader(series);
+        batch.labels(own)
+    }
+
+    fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
+        let (batch, own) = self.leader(series);
+        batch.label(own, name)
+    }
+
+    fn identity(&self, series: usize) -> LabelHash {
+        let (batch, own) = self.leader(series);
+        batch.identity(own)
+    }
+
+    fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
+        let (batch, own) = self.leader(series);
+        batch.group_key(own, grouping)
+    }
+
+    fn time_range(&self) -> TimeRange {
+        let ranges = self.layers.iter().map(|layer| layer.batch.time_range());
+        ranges
+            .reduce(TimeRange::hull)
+            .unwrap_or(TimeRange::new(0, -1))
+    }
+
+    fn rows(&self, range: TimeRange) -> usize {
+        self.overlapping(range)
+            .map(|layer| layer.batch.rows(range))
+            .sum()
+    }
+
+    fn read(
+        &self,
+        series: &[u32],
+        range: TimeRange,
+        layout: Layout,
+        tile: &mut Tile,
+        ctx: &Context,
+    ) -> Result<(), StorageError> {
+        let overlapping: Vec<&Layer> = self.overlapping(range).collect();
+        if let [only] = overlapping.as_slice()
+            && let (None, own) = only.pick(series)
+        {
+            return only.batch.read(&own, range, layout, tile, ctx);
+        }
+        let mut parts = Vec::with_capacity(overlapping.len());
+        let mut leases = Vec::with_capacity(overlapping.len());
+        for layer in overlapping {
+            let (to, own) = layer.pick(series);
+            let bytes = layer.batch.rows(range) * own.len() * size_of::<f64>();
+            leases.push(ctx.budget.lease(bytes as u64)?);
+            let mut part = Part {
+                tile: Tile::default(),
+                to,
+            };
+            layer.batch.read(&own, range, layout, &mut part.tile, ctx)?;
+            parts.push(part);
+        }
+        lay(&parts, series.len(), layout, tile);
+        Ok(())
+    }
+
+    fn last(
+        &self,
+        series: &[u32],
+        range: TimeRange,
+        out: &mut Vec<Option<LastCell>>,
+        ctx: &Context,
+    ) -> Result<(), StorageError> {
+        let start = out.len();
+        out.resize(start + series.len(), None);
+        // Visited newest first, so that most series need one layer; of equal times the earlier layer's counts.
+        let mut newest_first: Vec<(usize, &Layer)> = self.overlapping(range).enumerate().collect();
+        newest_first.sort_by_key(|(_, layer)| std::cmp::Reverse(layer.batch.time_range().max_ms));
+        let mut ranks = vec![usize::MAX; series.len()];
+        let mut found = Vec::new();
+        for (rank, layer) in newest_first {
+            let max_ms = layer.batch.time_range().max_ms;
+            let open = |at: &usize| {
+                out[start + at]
+                    .as_ref()
+                    .is_none_or(|last: &LastCell| last.time_ms <= max_ms)
+            };
+            let left: Vec<usize> = (0..series.len()).filter(open).collect();
+            if left.is_empty() {
+                break;
+            }
+            let wanted: Vec<u32> = left.iter().map(|at| series[*at]).collect();
+            let (to, own) = layer.pick(&wanted);
+            found.clear();
+            layer.batch.last(&own, range, &mut found, ctx)?;
+            for (at, found) in found.drain(..).enumerate() {
+                let at = left[to.as_ref().map_or(at, |to| to[at] as usize)];
+                let Some(found) = found else { continue };
+                let best = &mut out[start + at];
+                let wins = best.as_ref().is_none_or(|best| {
+                    best.time_ms < found.time_ms
+                        || (best.time_ms == found.time_ms && rank < ranks[at])
+                });
+                if wins {
+                    *best = Some(found);
+                    ranks[at] = rank;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Lays parts over one another on the union of their times; the first wins.
+fn lay(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
+    let mut times_ms: Vec<i64> = parts
+        .iter()
+        .flat_map(|part| part.tile.times_ms.iter().copied())
+        .collect();
+    times_ms.sort_unstable();
+    times_ms.dedup();
+    tile.shape(layout, &times_ms, series, cell::ABSENT);
+    if parts
+        .iter()
+        .any(|part| !part.tile.start_times_ms.is_empty())
+    {
+        tile.start_times_ms.resize(tile.cells.len(), 0);
+    }
+    for part in parts.iter().rev() {
+        let base = tile.histograms.len();
+        tile.histograms.extend_from_slice(&part.tile.histograms);
+        let plain =
+            part.to.is_none() && part.tile.facts.all_floats && tile.start_times_ms.is_empty();
+        let mut row = 0;
+        for (part_row, time_ms) in part.tile.times_ms.iter().enumerate() {
+            row += times_ms[row..].partition_point(|other| other < time_ms);
+            if plain && layout == Layout::TimeMajor {
+                tile.cells[row * series..(row + 1) * series]
+                    .copy_from_slice(part.tile.row(part_row));
+            } else {
+                part.lay_row(part_row, row, base, tile);
+            }
+        }
+    }
+    tile.establish_facts();
+}
+
+impl Part {
+    fn lay_row(&self, from_row: usize, to_row: usize, histogram_base: usize, tile: &mut Tile) {
+        for at in 0..self.tile.series {
+            let from = self.tile.at(from_row, at);
+            let value = match Cell::of(self.tile.cells[from]) {
+                Cell::Absent => continue,
+                Cell::Histogram(index) => {
+                    let index = u32::try_from(histogram_base + index as usize);
+                    cell::histogram(index.expect("a tile has fewer than 2^32 histograms"))
+                }
+                Cell::Stale | Cell::Float(_) => self.tile.cells[from],
+            };
+            let to = tile.at(to_row, self.to.as_ref().map_or(at, |to| to[at] as usize));
+            tile.cells[to] = value;
+            if let Some(start_ms) = tile.start_times_ms.get_mut(to) {
+                *start_ms = self
+                    .tile
+                    .start_times_ms
+                    .get(from)
+                    .copied()
+                    .unwrap_or_default();
+            }
+        }
+    }
+}

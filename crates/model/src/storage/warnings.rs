@@ -1,0 +1,69 @@
+//! What the asker should be told though the answer stands.
+//!
+//! **Invariant:** each text is kept once, in the order of first appearance, and only so many of them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Texts kept; whoever has more damage than that reads the log.
+const MOST: usize = 20;
+
+/// Collects warnings while something is read; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Warnings(Arc<Mutex<Noted>>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    texts: Vec<String>,
+    /// Whether some did not fit.
+    more: bool,
+}
+
+impl Warnings {
+    /// Adds a text unless it is there.
+    pub fn note(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut noted = self.lock();
+        if noted.texts.contains(&text) {
+            return;
+        }
+        if noted.texts.len() < MOST {
+            noted.texts.push(text);
+        } else {
+            noted.more = true;
+        }
+    }
+
+    /// Returns the texts in the order they came, and forgets them.
+    #[must_use]
+    pub fn take(&self) -> Vec<String> {
+        let Noted { mut texts, more } = std::mem::take(&mut *self.lock());
+        if more {
+            texts.push(format!("there are more than these {MOST} warnings"));
+        }
+        texts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Noted> {
+        // A panic elsewhere leaves the list whole: a text is added in one step.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_kept_once_in_order_and_not_without_end() {
+        let warnings = Warnings::default();
+        for text in ["b", "a", "b"] {
+            warnings.clone().note(text);
+        }
+        assert_eq!(warnings.take(), ["b", "a"]);
+        assert!(warnings.take().is_empty());
+        (0..100).for_each(|n| warnings.note(n.to_string()));
+        let texts = warnings.take();
+        assert_eq!(texts.len(), MOST + 1);
+        assert_eq!(texts[MOST], "there are more than these 20 warnings");
+    }
+}
