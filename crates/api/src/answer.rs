@@ -1,23 +1,94 @@
 //! Envelopes around data, warnings and errors.
+//!
+//! **Invariant:** long data is written while it is sent, a piece at a time: an answer costs what it was made from and
+//! one piece of text.
 
 use crate::{error::ApiError, json};
-use http::HeaderMap;
-use narthex_net::{axum::response::Response, respond_json};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+use narthex_net::{axum::response::Response, body_of, respond_json};
+
+/// Pieces are about this long; shorter answers are sent whole.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Writes some more of the data and tells whether there is more.
+pub(crate) type Write = Box<dyn FnMut(&mut Vec<u8>) -> bool + Send>;
 
 /// An answer's data with what the asker should know about it.
-#[derive(Debug, Default)]
 pub(crate) struct Answer {
     /// JSON.
-    pub(crate) data: Vec<u8>,
+    pub(crate) data: Data,
     pub(crate) warnings: Vec<String>,
     pub(crate) infos: Vec<String>,
 }
 
+/// JSON, written or to be written.
+pub(crate) enum Data {
+    Whole(Vec<u8>),
+    Pieces(Write),
+}
+
 impl Answer {
     pub(crate) fn of(data: Vec<u8>) -> Self {
+        Self::new(Data::Whole(data))
+    }
+
+    /// Returns an answer that `write` makes.
+    pub(crate) fn made(write: impl FnMut(&mut Vec<u8>) -> bool + Send + 'static) -> Self {
+        Self::new(Data::Pieces(Box::new(write)))
+    }
+
+    /// Returns an answer that is a list.
+    pub(crate) fn list<T: Send + 'static>(
+        items: Vec<T>,
+        write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
+    ) -> Self {
+        let mut list = List::new(items, write);
+        Self::made(move |out| list.write(out))
+    }
+
+    fn new(data: Data) -> Self {
         Self {
             data,
-            ..Self::default()
+            warnings: Vec::new(),
+            infos: Vec::new(),
+        }
+    }
+}
+
+/// A list on its way into text, item by item.
+pub(crate) struct List<T, W> {
+    items: std::vec::IntoIter<T>,
+    write: W,
+    begun: bool,
+}
+
+impl<T, W: FnMut(&mut Vec<u8>, T)> List<T, W> {
+    pub(crate) fn new(items: Vec<T>, write: W) -> Self {
+        Self {
+            items: items.into_iter(),
+            write,
+            begun: false,
+        }
+    }
+
+    /// Writes the next item; tells whether there is more.
+    pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> bool {
+        let next = self.items.next();
+        if !std::mem::replace(&mut self.begun, true) {
+            out.push(b'[');
+        } else if next.is_some() {
+            out.push(b',');
+        }
+        match next {
+            Some(item) => {
+                (self.write)(out, item);
+                true
+            }
+            None => {
+                out.push(b']');
+                false
+            }
         }
     }
 }
@@ -25,15 +96,7 @@ impl Answer {
 /// Wraps a call's outcome the way every endpoint of the API does.
 pub(crate) fn respond(outcome: Result<Answer, ApiError>, headers: &HeaderMap) -> Response {
     match outcome {
-        Ok(answer) => {
-            let mut body = Vec::with_capacity(answer.data.len() + 64);
-            body.extend_from_slice(br#"{"status":"success","data":"#);
-            body.extend_from_slice(&answer.data);
-            notes(&mut body, "warnings", &answer.warnings);
-            notes(&mut body, "infos", &answer.infos);
-            body.push(b'}');
-            respond_json(body, headers)
-        }
+        Ok(answer) => respond_answer(answer, headers),
         Err(error) => {
             let mut body = Vec::with_capacity(64 + error.message.len());
             body.extend_from_slice(br#"{"status":"error","errorType":""#);
@@ -48,6 +111,63 @@ pub(crate) fn respond(outcome: Result<Answer, ApiError>, headers: &HeaderMap) ->
     }
 }
 
+fn respond_answer(answer: Answer, headers: &HeaderMap) -> Response {
+    let Answer {
+        data,
+        warnings,
+        infos,
+    } = answer;
+    let mut body = br#"{"status":"success","data":"#.to_vec();
+    let mut end = Vec::new();
+    notes(&mut end, "warnings", &warnings);
+    notes(&mut end, "infos", &infos);
+    end.push(b'}');
+    let mut write = match data {
+        Data::Whole(data) => {
+            body.extend_from_slice(&data);
+            body.extend_from_slice(&end);
+            return respond_json(body, headers);
+        }
+        Data::Pieces(write) => write,
+    };
+    if !fill(&mut body, &mut write) {
+        body.extend_from_slice(&end);
+        return respond_json(body, headers);
+    }
+    let mut first = Some(body);
+    let mut more = true;
+    let pieces = move || {
+        if let Some(first) = first.take() {
+            return Some(Bytes::from(first));
+        }
+        if !more {
+            return None;
+        }
+        let mut piece = Vec::with_capacity(PIECE_BYTES + 1024);
+        more = fill(&mut piece, &mut write);
+        if !more {
+            piece.extend_from_slice(&end);
+        }
+        Some(Bytes::from(piece))
+    };
+    let mut response = Response::new(body_of(pieces));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response
+}
+
+/// Writes a piece; tells whether there is more.
+fn fill(piece: &mut Vec<u8>, write: &mut Write) -> bool {
+    while piece.len() < PIECE_BYTES {
+        if !write(piece) {
+            return false;
+        }
+    }
+    true
+}
+
 fn notes(body: &mut Vec<u8>, key: &str, notes: &[String]) {
     if notes.is_empty() {
         return;
@@ -56,4 +176,51 @@ fn notes(body: &mut Vec<u8>, key: &str, notes: &[String]) {
     body.extend_from_slice(key.as_bytes());
     body.extend_from_slice(b"\":");
     json::list(body, notes.iter().map(String::as_str), json::string);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(answer: Answer) -> (bool, String) {
+        let response = respond(Ok(answer), &HeaderMap::new());
+        let whole = {
+            use narthex_net::axum::body::HttpBody;
+            response.body().size_hint().exact().is_some()
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let body = narthex_net::axum::body::to_bytes(response.into_body(), usize::MAX);
+        let bytes = runtime.block_on(body).unwrap();
+        (whole, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn long_lists_are_sent_in_pieces_and_short_ones_whole() {
+        let number = |out: &mut Vec<u8>, item: u32| json::string(out, &item.to_string());
+        let mut short = Answer::list(vec![1, 2], number);
+        short.warnings.push("w".to_owned());
+        assert_eq!(
+            text(short),
+            (
+                true,
+                r#"{"status":"success","data":["1","2"],"warnings":["w"]}"#.to_owned()
+            )
+        );
+        assert_eq!(
+            text(Answer::list(Vec::new(), number)).1,
+            r#"{"status":"success","data":[]}"#
+        );
+        let mut long = Answer::list((0..100_000).collect(), number);
+        long.infos.push("i".to_owned());
+        let (whole, text) = text(long);
+        assert!(!whole);
+        let items: Vec<String> = (0..100_000).map(|item| format!("\"{item}\"")).collect();
+        let expected = format!(
+            r#"{{"status":"success","data":[{}],"infos":["i"]}}"#,
+            items.join(",")
+        );
+        assert!(text == expected, "{} bytes", text.len());
+    }
 }

@@ -3,7 +3,10 @@
 //! **Invariant:** a query holds one of `max_concurrency` permits while it runs; waiting for one counts towards its
 //! timeout.
 
-use crate::metrics;
+use crate::{
+    metrics,
+    status::{NoStatus, ServerStatus},
+};
 use narthex_model::storage::{Budget, Context, Stop, StopReason, Store, Warnings};
 use narthex_promql::Engine;
 use std::{
@@ -49,6 +52,7 @@ pub struct Api {
     pub(crate) config: ApiConfig,
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    pub(crate) status: Arc<dyn ServerStatus>,
     budget: Budget,
 }
 
@@ -71,8 +75,16 @@ impl Api {
             config,
             permits,
             now_ms,
+            status: Arc::new(NoStatus),
             budget,
         }
+    }
+
+    /// Tells the API about the process it runs in.
+    #[must_use]
+    pub fn with_status(mut self, status: Arc<dyn ServerStatus>) -> Self {
+        self.status = status;
+        self
     }
 
     /// Returns a context for one call and the guard that cancels it when the caller goes away.

@@ -40,10 +40,10 @@ impl Kind {
         match self {
             Self::BadData => StatusCode::BAD_REQUEST,
             Self::Execution => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Timeout | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Timeout => StatusCode::SERVICE_UNAVAILABLE,
             // nginx' code for a client that closed the request; Prometheus uses it too.
             Self::Canceled => StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST),
-            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Internal | Self::Unavailable => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }

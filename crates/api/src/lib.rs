@@ -1,14 +1,18 @@
 //! The Prometheus HTTP API v1: queries, labels, series, metadata and status.
 //!
 //! It is: parameters, envelopes, error types and JSON exactly as Prometheus has them, over any store and the query
-//! engine. It is not: targets, rules, writing or federation, which the crates that own them mount themselves.
+//! engine; federation; profiles of the process. It is not: targets, rules or writing, which the crates that own them
+//! mount themselves.
 //!
-//! **Limits**: queries run on blocking threads, at most `ApiConfig::max_concurrency` at once; form bodies and
-//! answers are held whole.
+//! **Limits**: queries run on blocking threads, at most `ApiConfig::max_concurrency` at once; form bodies are held
+//! whole, long answers are written while they are sent.
 
 mod answer;
 mod config;
+mod debug;
 mod error;
+mod exemplars;
+mod federate;
 mod json;
 mod listing;
 mod metrics;
@@ -16,18 +20,37 @@ mod params;
 mod query;
 mod status;
 mod time;
+mod tree;
+mod wire;
 
 pub use config::{Api, ApiConfig, BuildInfo};
 pub use metrics::register_metrics;
+pub use status::{RuntimeInfo, ServerStatus, WalReplay};
 
-use narthex_net::{Router, axum::routing::get};
+use narthex_net::{
+    Router,
+    axum::routing::{MethodRouter, get, post},
+};
 use std::sync::Arc;
 
 /// Returns the handlers of the API.
 pub fn routes(api: Arc<Api>) -> Router {
+    let admin = || -> MethodRouter<Arc<Api>> { post(status::admin).put(status::admin) };
     Router::new()
         .route("/api/v1/query", get(query::instant).post(query::instant))
         .route("/api/v1/query_range", get(query::range).post(query::range))
+        .route(
+            "/api/v1/query_exemplars",
+            get(exemplars::exemplars).post(exemplars::exemplars),
+        )
+        .route(
+            "/api/v1/format_query",
+            get(tree::format_query).post(tree::format_query),
+        )
+        .route(
+            "/api/v1/parse_query",
+            get(tree::parse_query).post(tree::parse_query),
+        )
         .route("/api/v1/series", get(listing::series).post(listing::series))
         .route(
             "/api/v1/labels",
@@ -36,5 +59,17 @@ pub fn routes(api: Arc<Api>) -> Router {
         .route("/api/v1/label/{name}/values", get(listing::label_values))
         .route("/api/v1/metadata", get(listing::metadata))
         .route("/api/v1/status/buildinfo", get(status::build_info))
+        .route("/api/v1/status/config", get(status::config))
+        .route("/api/v1/status/flags", get(status::flags))
+        .route("/api/v1/status/runtimeinfo", get(status::runtime_info))
+        .route("/api/v1/status/tsdb", get(status::tsdb))
+        .route("/api/v1/status/walreplay", get(status::wal_replay))
+        .route("/api/v1/admin/tsdb/delete_series", admin())
+        .route("/api/v1/admin/tsdb/clean_tombstones", admin())
+        .route("/api/v1/admin/tsdb/snapshot", admin())
+        .route("/federate", get(federate::federate))
+        .route("/debug/pprof/profile", get(debug::profile))
+        .route("/debug/pprof/cmdline", get(debug::cmdline))
+        .route("/debug/flamegraph", get(debug::flamegraph))
         .with_state(api)
 }

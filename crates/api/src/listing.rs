@@ -74,7 +74,7 @@ pub(crate) async fn series(
 }
 
 /// Answers a listing: reads the common parameters, asks the store on a blocking thread, writes the items.
-async fn listed<T: 'static>(
+async fn listed<T: Send + 'static>(
     api: &Arc<Api>,
     request: Request,
     match_required: bool,
@@ -109,13 +109,8 @@ async fn listed<T: 'static>(
     run(api, timeout, move |api, ctx| {
         let view = api.store.view(query.range)?;
         let listing = list(&*view, &query, ctx)?;
-        let mut data = Vec::new();
-        json::list(&mut data, listing.items, write);
-        let mut answer = Answer {
-            data,
-            warnings: listing.warnings,
-            infos: Vec::new(),
-        };
+        let mut answer = Answer::list(listing.items, write);
+        answer.warnings = listing.warnings;
         if listing.truncated {
             answer
                 .warnings

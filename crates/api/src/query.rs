@@ -1,7 +1,7 @@
 //! `/query` and `/query_range`.
 
 use crate::{
-    answer::{Answer, respond},
+    answer::{Answer, List, respond},
     config::Api,
     error::{ApiError, Kind},
     json, metrics,
@@ -13,7 +13,10 @@ use narthex_net::axum::{
     extract::{Request, State},
     response::Response,
 };
-use narthex_promql::{MatrixSeries, QueryResult, SampleValue, Value, VectorSample};
+use narthex_promql::{
+    Engine, EngineOptions, MatrixSeries, QueryResult, SampleValue, Value, VectorSample,
+};
+use serde_json::json;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -56,11 +59,13 @@ async fn instant_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError
     let params = Params::of(request).await?;
     let limit = params.limit()?;
     let time_ms = params.time_or("time", (api.now_ms)())?;
-    let timeout = params.timeout(api.config.timeout)?;
-    let query = params.get("query").to_owned();
-    run(api, timeout, move |api, ctx| {
-        let result = api.engine.instant(&*api.store, &query, time_ms, ctx)?;
-        Ok(answer(result, limit))
+    let options = Options::of(&params, api, limit)?;
+    run(api, options.timeout, move |api, ctx| {
+        let begun = Instant::now();
+        let result = options
+            .engine
+            .instant(&*api.store, &options.query, time_ms, ctx)?;
+        Ok(options.answer(result, begun))
     })
     .await
 }
@@ -87,15 +92,101 @@ async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> 
             "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)",
         ));
     }
-    let timeout = params.timeout(api.config.timeout)?;
-    let query = params.get("query").to_owned();
-    run(api, timeout, move |api, ctx| {
-        let result = api
-            .engine
-            .range(&*api.store, &query, start_ms, end_ms, step_ms, ctx)?;
-        Ok(answer(result, limit))
+    let options = Options::of(&params, api, limit)?;
+    run(api, options.timeout, move |api, ctx| {
+        let begun = Instant::now();
+        let engine = &options.engine;
+        let result = engine.range(&*api.store, &options.query, start_ms, end_ms, step_ms, ctx)?;
+        Ok(options.answer(result, begun))
     })
     .await
+}
+
+/// What instant and range queries have in common.
+struct Options {
+    engine: Engine,
+    query: String,
+    timeout: Duration,
+    limit: Option<usize>,
+    stats: String,
+    arrived: Instant,
+}
+
+impl Options {
+    fn of(params: &Params, api: &Api, limit: Option<usize>) -> Result<Self, ApiError> {
+        let timeout = params.timeout(api.config.timeout)?;
+        let lookback = params.get("lookback_delta");
+        let lookback_delta_ms = if lookback.is_empty() {
+            0
+        } else {
+            crate::time::parse_duration(lookback).map_err(|unread| {
+                ApiError::bad_data(format!("error parsing lookback delta duration: {unread}"))
+            })?
+        };
+        let engine = if lookback_delta_ms > 0 {
+            Engine::new(EngineOptions {
+                lookback_delta_ms,
+                ..*api.engine.options()
+            })
+        } else {
+            Engine::clone(&api.engine)
+        };
+        Ok(Self {
+            engine,
+            query: params.get("query").to_owned(),
+            timeout,
+            limit,
+            stats: params.get("stats").to_owned(),
+            arrived: Instant::now(),
+        })
+    }
+
+    /// Returns the answer to a query whose evaluation began at `begun`.
+    fn answer(&self, result: QueryResult, begun: Instant) -> Answer {
+        let QueryResult {
+            mut value,
+            mut warnings,
+            infos,
+            stats,
+        } = result;
+        if truncate(&mut value, self.limit) {
+            warnings.push("results truncated due to limit".to_owned());
+        }
+        let mut end = Vec::new();
+        if !self.stats.is_empty() {
+            if !matches!(&*self.stats, "true" | "all") {
+                warnings.push(format!(
+                    "value {:?} for parameter \"stats\" is deprecated and will be rejected in the next major release, use \"true\" or \"all\"",
+                    self.stats
+                ));
+            }
+            let evaluated = begun.elapsed().as_secs_f64();
+            let queued = begun.duration_since(self.arrived).as_secs_f64();
+            // Sorting and preparing are part of evaluating.
+            let stats = json!({
+                "timings": {
+                    "evalTotalTime": evaluated,
+                    "resultSortTime": 0.0,
+                    "queryPreparationTime": 0.0,
+                    "innerEvalTime": evaluated,
+                    "execQueueTime": queued,
+                    "execTotalTime": queued + evaluated,
+                },
+                "samples": {
+                    "totalQueryableSamples": stats.samples_read,
+                    "samplesRead": stats.samples_read,
+                    "peakSamples": stats.peak_samples,
+                },
+            });
+            end.extend_from_slice(b",\"stats\":");
+            end.extend_from_slice(stats.to_string().as_bytes());
+        }
+        end.push(b'}');
+        let mut answer = written(value, end);
+        answer.warnings = warnings;
+        answer.infos = infos;
+        answer
+    }
 }
 
 /// Runs work on a blocking thread under a permit; the work is cancelled when the request goes away.
@@ -140,38 +231,50 @@ impl Drop for Counted {
     }
 }
 
-fn answer(result: QueryResult, limit: Option<usize>) -> Answer {
-    let QueryResult {
-        mut value,
-        mut warnings,
-        infos,
-        ..
-    } = result;
-    if truncate(&mut value, limit) {
-        warnings.push("results truncated due to limit".to_owned());
-    }
-    let mut data = Vec::new();
-    data.extend_from_slice(br#"{"resultType":""#);
-    data.extend_from_slice(value.type_name().as_bytes());
-    data.extend_from_slice(br#"","result":"#);
-    match &value {
-        Value::Scalar { time_ms, value } => json::sample(&mut data, *time_ms, *value),
-        Value::String { time_ms, text } => {
-            data.push(b'[');
-            json::time(&mut data, *time_ms);
-            data.push(b',');
-            json::string(&mut data, text);
-            data.push(b']');
+/// Returns a value as the data of an answer, `end` behind it.
+fn written(value: Value, end: Vec<u8>) -> Answer {
+    let mut head = br#"{"resultType":""#.to_vec();
+    head.extend_from_slice(value.type_name().as_bytes());
+    head.extend_from_slice(br#"","result":"#);
+    match value {
+        Value::Scalar { time_ms, value } => {
+            json::sample(&mut head, time_ms, value);
+            head.extend_from_slice(&end);
+            Answer::of(head)
         }
-        Value::Vector(samples) => json::list(&mut data, samples, vector_sample),
-        Value::Matrix(series) => json::list(&mut data, series, matrix_series),
+        Value::String { time_ms, text } => {
+            head.push(b'[');
+            json::time(&mut head, time_ms);
+            head.push(b',');
+            json::string(&mut head, &text);
+            head.push(b']');
+            head.extend_from_slice(&end);
+            Answer::of(head)
+        }
+        Value::Vector(samples) => framed(head, samples, vector_sample, end),
+        Value::Matrix(series) => framed(head, series, matrix_series, end),
     }
-    data.push(b'}');
-    Answer {
-        data,
-        warnings,
-        infos,
-    }
+}
+
+/// Returns a list between two texts, written while it is sent.
+fn framed<T: Send + 'static>(
+    head: Vec<u8>,
+    items: Vec<T>,
+    write: impl Fn(&mut Vec<u8>, &T) + Send + 'static,
+    end: Vec<u8>,
+) -> Answer {
+    let mut list = List::new(items, move |out: &mut Vec<u8>, item: T| write(out, &item));
+    let mut head = Some(head);
+    Answer::made(move |out| {
+        if let Some(head) = head.take() {
+            out.extend_from_slice(&head);
+        }
+        let more = list.write(out);
+        if !more {
+            out.extend_from_slice(&end);
+        }
+        more
+    })
 }
 
 fn truncate(value: &mut Value, limit: Option<usize>) -> bool {

@@ -4,6 +4,7 @@
 //! to an equal tree, and a tree is never deeper than `MAX_DEPTH`, so that recursion over it is bounded.
 
 mod duration;
+mod pretty;
 mod print;
 mod selector;
 mod walk;

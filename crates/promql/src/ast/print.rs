@@ -35,12 +35,7 @@ impl Display for Expr {
 
 impl Display for AggregateExpr {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(self.op.as_str())?;
-        if self.without {
-            write!(f, " without ({}) ", names(&self.grouping))?;
-        } else if !self.grouping.is_empty() {
-            write!(f, " by ({}) ", names(&self.grouping))?;
-        }
+        f.write_str(&self.head())?;
         match &self.param {
             Some(param) => write!(f, "({param}, {})", self.expr),
             None => write!(f, "({})", self.expr),
@@ -48,14 +43,36 @@ impl Display for AggregateExpr {
     }
 }
 
+impl AggregateExpr {
+    /// Returns what stands before the parentheses.
+    pub(super) fn head(&self) -> String {
+        let op = self.op.as_str();
+        if self.without {
+            format!("{op} without ({}) ", names(&self.grouping))
+        } else if !self.grouping.is_empty() {
+            format!("{op} by ({}) ", names(&self.grouping))
+        } else {
+            op.to_owned()
+        }
+    }
+}
+
 impl Display for BinaryExpr {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.lhs, self.middle(), self.rhs)
+    }
+}
+
+impl BinaryExpr {
+    /// Returns what stands between the operands.
+    pub(super) fn middle(&self) -> String {
         let bool_word = if self.return_bool { " bool" } else { "" };
-        write!(f, "{} {}{bool_word}", self.lhs, self.op.as_str())?;
-        if let Some(matching) = &self.matching {
-            matching.fmt(f)?;
-        }
-        write!(f, " {}", self.rhs)
+        let matching = self.matching.as_ref().map(ToString::to_string);
+        format!(
+            "{}{bool_word}{}",
+            self.op.as_str(),
+            matching.unwrap_or_default()
+        )
     }
 }
 

@@ -1,0 +1,504 @@
+//! `/federate`: the newest samples of chosen series, as another server scrapes them.
+//!
+//! **Invariant:** samples carry their own times, metrics come in order of their names and then labels, staleness
+//! markers are left out. Native histograms are shown where the asker takes protobuf; custom buckets also as text, as
+//! the classic histogram they stand for.
+
+use crate::{
+    answer::{Answer, Data},
+    config::Api,
+    error::ApiError,
+    params::Params,
+    query::run,
+    wire::Message,
+};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use narthex_expfmt::Escaping;
+use narthex_model::{
+    Histogram, LabelSet, METRIC_NAME,
+    cell::Cell,
+    histogram::{ResetHint, Span},
+    labels::is_legacy_metric_name,
+    storage::{Context, LastCell, Selector, StorageError, TimeRange, View},
+};
+use narthex_net::{
+    axum::{
+        body::Body,
+        extract::{Request, State},
+        response::Response,
+    },
+    body_of,
+};
+use narthex_promql::fmt::float_g;
+use std::sync::Arc;
+
+/// What the asker takes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Style {
+    protobuf: bool,
+    escaping: Escaping,
+}
+
+const PROTOBUF: &str =
+    "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(crate) async fn federate(
+    State(api): State<Arc<Api>>,
+    headers: HeaderMap,
+    request: Request,
+) -> Response {
+    let style = Style::of(&headers);
+    match federate_of(&api, request, style).await {
+        Ok(Answer {
+            data: Data::Pieces(mut write),
+            ..
+        }) => {
+            let mut more = true;
+            let pieces = move || {
+                let mut piece = Vec::new();
+                while more && piece.len() < 64 << 10 {
+                    more = write(&mut piece);
+                }
+                (!piece.is_empty()).then(|| piece.into())
+            };
+            let mut response = Response::new(body_of(pieces));
+            let value = HeaderValue::from_str(&style.content_type());
+            if let Ok(value) = value {
+                response.headers_mut().insert(header::CONTENT_TYPE, value);
+            }
+            response
+        }
+        Ok(_) => Response::new(Body::empty()),
+        Err(error) => {
+            let mut response = Response::new(Body::from(format!("{}\n", error.message)));
+            *response.status_mut() = match error.kind.status() {
+                StatusCode::BAD_REQUEST => StatusCode::BAD_REQUEST,
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            response.headers_mut().insert(
+                header::CONTENT_TYPE,
+                HeaderValue::from_static("text/plain; charset=utf-8"),
+            );
+            response
+        }
+    }
+}
+
+async fn federate_of(api: &Arc<Api>, request: Request, style: Style) -> Result<Answer, ApiError> {
+    let params = Params::of(request).await?;
+    let parse = |text| narthex_promql::parse_selector(text);
+    let selectors: Vec<_> = params
+        .all("match[]")
+        .map(parse)
+        .collect::<Result<_, _>>()
+        .map_err(|error| ApiError::bad_data(error.to_string()))?;
+    run(api, api.config.timeout, move |api, ctx| {
+        let now_ms = (api.now_ms)();
+        let lookback_ms = api.engine.options().lookback_delta_ms;
+        let range = TimeRange::new(now_ms.saturating_sub(lookback_ms), now_ms);
+        let selectors: Vec<Selector> = selectors
+            .into_iter()
+            .map(|matchers| Selector::new(matchers, range))
+            .collect();
+        let view = api.store.view(range)?;
+        let samples = newest(&*view, &selectors, range, ctx)?;
+        let mut external = api.status.external_labels();
+        if !external.iter().any(|(name, _)| name == "instance") {
+            // An empty instance keeps the asker from adding its own.
+            external.push(("instance".to_owned(), String::new()));
+        }
+        external.sort();
+        let mut page = Page {
+            style,
+            external,
+            family: None,
+            samples: samples.into_iter().peekable(),
+        };
+        Ok(Answer::made(move |out| page.write(out)))
+    })
+    .await
+}
+
+/// A series' newest sample.
+struct Newest {
+    labels: LabelSet,
+    time_ms: i64,
+    value: f64,
+    histogram: Option<Arc<Histogram>>,
+}
+
+/// Finds the newest samples of all series that any selector chooses, in the order in which they are shown.
+fn newest(
+    view: &dyn View,
+    selectors: &[Selector],
+    range: TimeRange,
+    ctx: &Context,
+) -> Result<Vec<Newest>, StorageError> {
+    let prepared = view.prepare(selectors, ctx)?;
+    let mut found: Vec<Newest> = Vec::new();
+    for at in 0..selectors.len() {
+        for batch in prepared.batches(at, ctx)? {
+            let all: Vec<u32> = (0..u32::try_from(batch.len()).unwrap_or(u32::MAX)).collect();
+            let mut cells: Vec<Option<LastCell>> = Vec::with_capacity(all.len());
+            batch.last(&all, range, &mut cells, ctx)?;
+            for (series, cell) in cells.into_iter().enumerate() {
+                let Some(last) = cell else { continue };
+                if matches!(Cell::of(last.cell), Cell::Stale | Cell::Absent) {
+                    continue;
+                }
+                found.push(Newest {
+                    labels: batch.labels(series),
+                    time_ms: last.time_ms,
+                    value: last.cell,
+                    histogram: last.histogram,
+                });
+            }
+        }
+    }
+    let order = |a: &Newest, b: &Newest| {
+        let names = a.labels.metric_name().cmp(b.labels.metric_name());
+        names.then_with(|| a.labels.cmp(&b.labels))
+    };
+    found.sort_by(order);
+    found.dedup_by(|next, kept| next.labels == kept.labels);
+    found.retain(|sample| !sample.labels.metric_name().is_empty());
+    Ok(found)
+}
+
+impl Style {
+    /// Chooses as Prometheus does: the asker's order, and underscores unless it names another escaping.
+    fn of(headers: &HeaderMap) -> Self {
+        let accept = headers
+            .get_all(header::ACCEPT)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .collect::<Vec<_>>()
+            .join(",");
+        let mut clauses: Vec<(f64, Vec<&str>)> = accept
+            .split(',')
+            .map(|clause| clause.split(';').map(str::trim).collect::<Vec<_>>())
+            .map(|parts| {
+                let quality = parts.iter().find_map(|part| part.strip_prefix("q="));
+                let quality = quality.and_then(|quality| quality.parse().ok());
+                (quality.unwrap_or(1.0), parts)
+            })
+            .collect();
+        clauses.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut style = Self {
+            protobuf: false,
+            escaping: Escaping::default(),
+        };
+        for (_, parts) in clauses {
+            let param = |name: &str| {
+                parts
+                    .iter()
+                    .find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
+            };
+            if let Some(escaping) = param("escaping").and_then(Escaping::from_name) {
+                style.escaping = escaping;
+            }
+            match parts.first().copied().unwrap_or_default() {
+                "application/vnd.google.protobuf"
+                    if param("encoding").is_none_or(|encoding| encoding == "delimited") =>
+                {
+                    style.protobuf = true;
+                    break;
+                }
+                "text/plain" | "text/*"
+                    if param("version").is_none_or(|version| version == "0.0.4") =>
+                {
+                    break;
+                }
+                "*/*" => break,
+                _ => {}
+            }
+        }
+        style
+    }
+
+    fn content_type(self) -> String {
+        let base = if self.protobuf { PROTOBUF } else { TEXT };
+        format!("{base}; escaping={}", self.escaping)
+    }
+}
+
+/// What a family's metrics have in common.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    Untyped,
+    Histogram,
+    GaugeHistogram,
+}
+
+impl Kind {
+    fn of(sample: &Newest) -> Self {
+        match &sample.histogram {
+            None => Self::Untyped,
+            Some(histogram) if histogram.reset_hint == ResetHint::Gauge => Self::GaugeHistogram,
+            Some(_) => Self::Histogram,
+        }
+    }
+}
+
+/// The page on its way into bytes.
+struct Page<I: Iterator<Item = Newest>> {
+    style: Style,
+    external: Vec<(String, String)>,
+    family: Option<(String, Kind)>,
+    samples: std::iter::Peekable<I>,
+}
+
+impl<I: Iterator<Item = Newest>> Page<I> {
+    /// Writes a metric, or a whole family of messages; tells whether there is more.
+    fn write(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(sample) = self.samples.next() else {
+            return false;
+        };
+        if self.style.protobuf {
+            self.write_family(sample, out);
+        } else {
+            self.write_lines(&sample, out);
+        }
+        true
+    }
+
+    fn write_family(&mut self, first: Newest, out: &mut Vec<u8>) {
+        let (name, kind) = (first.labels.metric_name().to_owned(), Kind::of(&first));
+        let mut family = Message::default();
+        family.text(1, &self.style.escaping.name(&name));
+        family.integer(
+            3,
+            match kind {
+                Kind::Untyped => 3,
+                Kind::Histogram => 4,
+                Kind::GaugeHistogram => 5,
+            },
+        );
+        family.message(4, &self.metric(&first));
+        while let Some(next) = self
+            .samples
+            .next_if(|next| next.labels.metric_name() == name && Kind::of(next) == kind)
+        {
+            family.message(4, &self.metric(&next));
+        }
+        family.delimited(out);
+    }
+
+    fn metric(&self, sample: &Newest) -> Message {
+        let mut metric = Message::default();
+        self.each_label(&sample.labels, |name, value| {
+            let mut pair = Message::default();
+            pair.text(1, name);
+            pair.text(2, value);
+            metric.message(1, &pair);
+        });
+        match &sample.histogram {
+            None => {
+                let mut untyped = Message::default();
+                untyped.double(1, sample.value);
+                metric.message(5, &untyped);
+            }
+            Some(histogram) if histogram.uses_custom_buckets() => {
+                metric.message(7, &classic(histogram));
+            }
+            Some(histogram) => metric.message(7, &native(histogram)),
+        }
+        metric.integer(6, sample.time_ms.cast_unsigned());
+        metric
+    }
+
+    fn write_lines(&mut self, sample: &Newest, out: &mut Vec<u8>) {
+        let kind = Kind::of(sample);
+        if let Some(histogram) = &sample.histogram
+            && !histogram.uses_custom_buckets()
+        {
+            return;
+        }
+        let name = sample.labels.metric_name();
+        let shown = self.style.escaping.name(name).into_owned();
+        let same = self
+            .family
+            .as_ref()
+            .is_some_and(|(other, of)| other == name && *of == kind);
+        if !same {
+            self.family = Some((name.to_owned(), kind));
+            out.extend_from_slice(b"# TYPE ");
+            write_name(out, &shown);
+            out.extend_from_slice(match kind {
+                Kind::Untyped => b" untyped\n",
+                Kind::Histogram | Kind::GaugeHistogram => b" histogram\n",
+            });
+        }
+        let line = |out: &mut Vec<u8>, suffix: &str, le: Option<f64>, value: f64| {
+            self.write_series(out, &format!("{shown}{suffix}"), &sample.labels, le);
+            out.push(b' ');
+            out.extend_from_slice(float_g(value).as_bytes());
+            out.push(b' ');
+            out.extend_from_slice(sample.time_ms.to_string().as_bytes());
+            out.push(b'\n');
+        };
+        let Some(histogram) = &sample.histogram else {
+            line(out, "", None, sample.value);
+            return;
+        };
+        for (bound, count) in cumulated(histogram) {
+            line(out, "_bucket", Some(bound), count);
+        }
+        line(out, "_bucket", Some(f64::INFINITY), histogram.count);
+        line(out, "_sum", None, histogram.sum);
+        line(out, "_count", None, histogram.count);
+    }
+
+    fn write_series(&self, out: &mut Vec<u8>, name: &str, labels: &LabelSet, le: Option<f64>) {
+        let bare = is_legacy_metric_name(name);
+        if bare {
+            out.extend_from_slice(name.as_bytes());
+        }
+        let mut separator = b'{';
+        if !bare {
+            out.push(b'{');
+            write_name(out, name);
+            separator = b',';
+        }
+        let mut pair = |out: &mut Vec<u8>, name: &str, value: &str| {
+            out.push(separator);
+            separator = b',';
+            write_name(out, name);
+            out.extend_from_slice(b"=\"");
+            escape(out, value);
+            out.push(b'"');
+        };
+        self.each_label(labels, |name, value| pair(out, name, value));
+        if let Some(le) = le {
+            pair(out, "le", &float_g(le));
+        }
+        out.push(b'}');
+    }
+
+    /// Visits a series' labels, the name excepted, and those of the server that it lacks.
+    fn each_label(&self, labels: &LabelSet, mut visit: impl FnMut(&str, &str)) {
+        for label in labels.iter().filter(|label| label.name() != METRIC_NAME) {
+            visit(&self.style.escaping.name(label.name()), label.value());
+        }
+        for (name, value) in &self.external {
+            if labels.get(name).is_none() {
+                visit(&self.style.escaping.name(name), value);
+            }
+        }
+    }
+}
+
+/// Writes a name, in quotes where it is no legacy name.
+fn write_name(out: &mut Vec<u8>, name: &str) {
+    if is_legacy_metric_name(name) {
+        out.extend_from_slice(name.as_bytes());
+        return;
+    }
+    out.push(b'"');
+    escape(out, name);
+    out.push(b'"');
+}
+
+fn escape(out: &mut Vec<u8>, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'"' => out.extend_from_slice(b"\\\""),
+            byte => out.push(byte),
+        }
+    }
+}
+
+/// Lists the bounds of custom buckets with the observations up to each.
+fn cumulated(histogram: &Histogram) -> Vec<(f64, f64)> {
+    let mut buckets = histogram.positive().peekable();
+    let mut total = 0.0;
+    let bounds = histogram.custom_values.iter().enumerate();
+    bounds
+        .map(|(at, bound)| {
+            while let Some((_, count)) =
+                buckets.next_if(|(index, _)| i64::from(*index) <= at as i64)
+            {
+                total += count;
+            }
+            (*bound, total)
+        })
+        .collect()
+}
+
+fn classic(histogram: &Histogram) -> Message {
+    let mut message = Message::default();
+    message.double(4, histogram.count);
+    message.double(2, histogram.sum);
+    for (bound, count) in cumulated(histogram) {
+        let mut bucket = Message::default();
+        bucket.double(4, count);
+        bucket.double(2, bound);
+        message.message(3, &bucket);
+    }
+    message
+}
+
+fn native(histogram: &Histogram) -> Message {
+    let mut message = Message::default();
+    message.double(4, histogram.count);
+    message.double(2, histogram.sum);
+    message.signed(5, i64::from(histogram.histogram_schema));
+    message.double(6, histogram.zero_threshold);
+    message.double(8, histogram.zero_count);
+    let sides = [
+        (
+            9,
+            &histogram.negative_spans,
+            11,
+            &histogram.negative_buckets,
+        ),
+        (
+            12,
+            &histogram.positive_spans,
+            14,
+            &histogram.positive_buckets,
+        ),
+    ];
+    for (spans_field, spans, counts_field, counts) in sides {
+        for Span { offset, length } in spans {
+            let mut span = Message::default();
+            span.signed(1, i64::from(*offset));
+            span.integer(2, u64::from(*length));
+            message.message(spans_field, &span);
+        }
+        for count in counts {
+            message.double(counts_field, *count);
+        }
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_chosen_as_prometheus_does() {
+        let chosen = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, HeaderValue::from_str(accept).unwrap());
+            Style::of(&headers).content_type()
+        };
+        assert_eq!(chosen("*/*"), format!("{TEXT}; escaping=underscores"));
+        assert_eq!(
+            chosen(
+                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+            ),
+            format!("{TEXT}; escaping=allow-utf-8")
+        );
+        assert_eq!(
+            chosen(
+                "text/plain;q=0.3,application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;escaping=values;q=0.7"
+            ),
+            format!("{PROTOBUF}; escaping=values")
+        );
+    }
+}
