@@ -17,7 +17,7 @@ use crate::error::DiscoveryError;
 use crate::group::{ADDRESS_LABEL, LabelMap, TargetGroup};
 use crate::manager::{Discoverer, Options, Run, Updates};
 use crate::metrics;
-use crate::refresh::Refresh;
+use crate::refresh::{Refresh, Round};
 use message::Record;
 
 /// What is asked for.
@@ -95,7 +95,7 @@ impl DnsDiscovery {
     }
 
     /// Asks for every name at once. One that fails is missing from the answer.
-    async fn round(&self) -> Vec<TargetGroup> {
+    async fn ask(&self) -> Vec<TargetGroup> {
         let mut lookups = JoinSet::new();
         for name in self.config.names.clone() {
             let (config, resolv_conf) = (Arc::clone(&self.config), self.resolv_conf.clone());
@@ -120,12 +120,15 @@ impl DnsDiscovery {
     }
 }
 
+impl Round for DnsDiscovery {
+    async fn round(&mut self) -> Result<Vec<TargetGroup>, DiscoveryError> {
+        Ok(self.ask().await)
+    }
+}
+
 impl Discoverer for DnsDiscovery {
     fn run(self: Box<Self>, updates: Updates, stop: StopToken) -> Run {
-        Box::pin(async move {
-            let round = async || Ok(self.round().await);
-            self.refresh.run(&updates, &stop, round).await;
-        })
+        Box::pin(self.refresh.clone().run(*self, updates, stop))
     }
 }
 

@@ -7,6 +7,7 @@ use crate::dns::message;
 use crate::dns::resolver::ResolvConf;
 use crate::file::glob;
 use crate::group::{Notation, read_groups};
+use crate::kubernetes;
 
 /// Target groups in both notations.
 pub fn fuzz_groups(data: &[u8]) {
@@ -49,4 +50,19 @@ pub fn fuzz_glob(data: &[u8]) {
     if !pattern.contains(['*', '?', '[', '\\']) {
         assert_eq!(glob::matches(pattern, pattern), Ok(true));
     }
+}
+
+/// Lists and watches of a Kubernetes API, of every kind.
+pub fn fuzz_kubernetes(data: &[u8]) {
+    kubernetes::fuzz_read(data);
+}
+
+/// Label selectors.
+pub fn fuzz_selector(data: &[u8]) {
+    kubernetes::fuzz_selector(&String::from_utf8_lossy(data));
+}
+
+/// Kubeconfigs: refused or turned into a URL and settings that show no secret.
+pub fn fuzz_kubeconfig(data: &[u8]) {
+    kubernetes::fuzz_kubeconfig(&String::from_utf8_lossy(data));
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use narthex_net::read_yaml;
 use serde::Deserialize;
 
 /// Label names and values; empty values are kept, relabelling drops them.
@@ -107,21 +108,6 @@ pub(crate) fn read_groups(
 /// Returns the source of the n-th group of a document.
 pub(crate) fn source(prefix: &str, at: usize) -> String {
     format!("{prefix}:{at}")
-}
-
-/// Reads a YAML document; an empty one is nothing.
-pub(crate) fn read_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<Option<T>, String> {
-    let blank = text.lines().all(|line| {
-        let line = line.trim();
-        line.is_empty() || line.starts_with('#') || line == "---"
-    });
-    if blank {
-        return Ok(None);
-    }
-    serde_saphyr::from_str(text).map(Some).map_err(|error| {
-        let message = error.without_snippet().to_string();
-        message.lines().next().unwrap_or_default().to_owned()
-    })
 }
 
 #[cfg(test)]

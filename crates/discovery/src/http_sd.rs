@@ -9,7 +9,7 @@ use crate::error::DiscoveryError;
 use crate::group::{Notation, TargetGroup, read_groups, source};
 use crate::manager::{Discoverer, Options, Run, Updates};
 use crate::metrics;
-use crate::refresh::Refresh;
+use crate::refresh::{Refresh, Round};
 
 /// Longest document taken.
 const MAX_BODY_BYTES: usize = 64 << 20;
@@ -21,6 +21,8 @@ pub(crate) struct HttpDiscovery {
     request: Request,
     /// As configured: part of sources and labels.
     url: String,
+    /// How many groups the last good answer had.
+    known: usize,
     refresh: Refresh,
 }
 
@@ -45,6 +47,7 @@ impl HttpDiscovery {
             client,
             request,
             url: config.url.clone(),
+            known: 0,
             refresh: Refresh {
                 mechanism: "http",
                 job: job.to_owned(),
@@ -53,16 +56,7 @@ impl HttpDiscovery {
         })
     }
 
-    /// Fetches once; `known` is how many groups the last good answer had.
-    async fn round(&self, known: &mut usize) -> Result<Vec<TargetGroup>, DiscoveryError> {
-        let result = self.fetch(known).await;
-        if result.is_err() {
-            metrics::HTTP_FAILURES.inc();
-        }
-        result
-    }
-
-    async fn fetch(&self, known: &mut usize) -> Result<Vec<TargetGroup>, DiscoveryError> {
+    async fn fetch(&mut self) -> Result<Vec<TargetGroup>, DiscoveryError> {
         let mut body = Vec::new();
         let head = self.client.get(&self.request, &mut body).await?;
         head.require_ok()?;
@@ -75,19 +69,25 @@ impl HttpDiscovery {
         let mut groups = read_groups(&body, Notation::Json, URL_LABEL, &self.url)
             .map_err(|message| DiscoveryError::Answer { message })?;
         let found = groups.len();
-        groups.extend((found..*known).map(|at| TargetGroup::gone(source(&self.url, at))));
-        *known = found;
+        groups.extend((found..self.known).map(|at| TargetGroup::gone(source(&self.url, at))));
+        self.known = found;
         Ok(groups)
+    }
+}
+
+impl Round for HttpDiscovery {
+    async fn round(&mut self) -> Result<Vec<TargetGroup>, DiscoveryError> {
+        let result = self.fetch().await;
+        if result.is_err() {
+            metrics::HTTP_FAILURES.inc();
+        }
+        result
     }
 }
 
 impl Discoverer for HttpDiscovery {
     fn run(self: Box<Self>, updates: Updates, stop: StopToken) -> Run {
-        Box::pin(async move {
-            let mut known = 0;
-            let round = async || self.round(&mut known).await;
-            self.refresh.run(&updates, &stop, round).await;
-        })
+        Box::pin(self.refresh.clone().run(*self, updates, stop))
     }
 }
 

@@ -1,29 +1,201 @@
-//! `kubernetes_sd_configs`.
+//! `kubernetes_sd_configs`: targets made of a cluster's objects, as its API reports them changing.
+//!
+//! The API is spoken over our own HTTP client with a few structures of the fields that matter: a
+//! client library would bring every field of every object, and memory for them.
+//!
+//! Invariant: nothing is reported before every list needed for it has arrived once; afterwards an
+//! object's group is made again exactly when something it is made of has changed.
+
+mod access;
+mod api;
+mod build;
+pub(crate) mod objects;
+mod selector;
+mod world;
+
+use std::sync::Arc;
 
 use narthex_net::StopToken;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
-use crate::config::{KubernetesSdConfig, Selector, invalid};
+use crate::config::{AttachMetadata, KubernetesSdConfig, Role, Selector};
 use crate::error::DiscoveryError;
 use crate::manager::{Discoverer, Options, Run, Updates};
+use api::{Api, Query, follow};
+use objects::{
+    Endpoints, EndpointSlice, Ingress, Job, Kind, Namespace, Node, Pod, ReplicaSet, Service,
+};
+use world::{Event, World};
+
+pub(crate) use selector::check_selector;
+
+/// Changes waiting to be worked in.
+const QUEUE: usize = 256;
+/// Changes worked in together, at most.
+const BATCH: usize = 1024;
 
 #[derive(Debug)]
-pub(crate) struct KubernetesDiscovery;
+pub(crate) struct KubernetesDiscovery {
+    api: Arc<Api>,
+    role: Role,
+    namespaces: Vec<String>,
+    selectors: Vec<Selector>,
+    attach: AttachMetadata,
+}
 
 impl KubernetesDiscovery {
     pub(crate) fn new(
-        _config: &KubernetesSdConfig,
-        _options: &Options,
+        config: &KubernetesSdConfig,
+        options: &Options,
     ) -> Result<Self, DiscoveryError> {
-        Err(invalid("kubernetes_sd_configs are not supported by this version"))
+        let role = config.role.ok_or_else(|| {
+            crate::config::invalid(
+                "role missing (one of: pod, service, endpoints, endpointslice, node, ingress)",
+            )
+        })?;
+        let (api, own_namespace) = access::connect(config, options)?;
+        let mut namespaces = config.namespaces.names.clone();
+        namespaces.extend(own_namespace);
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        if namespaces.is_empty() {
+            // All of them.
+            namespaces.push(String::new());
+        }
+        Ok(Self {
+            api: Arc::new(api),
+            role,
+            namespaces,
+            selectors: config.selectors.clone(),
+            attach: config.attach_metadata,
+        })
+    }
+
+    /// Starts following each kind of object the role needs; returns how many lists that are.
+    fn follow_all(&self, informers: &mut Informers) {
+        let attach = self.attach;
+        if self.role != Role::Node {
+            if attach.node && !matches!(self.role, Role::Service | Role::Ingress) {
+                informers.follow::<Node>(self, "");
+            }
+            if attach.namespace {
+                informers.follow::<Namespace>(self, "");
+            }
+        }
+        for namespace in &self.namespaces {
+            match self.role {
+                Role::Node => {
+                    // Nodes are in no namespace.
+                    informers.follow::<Node>(self, "");
+                    return;
+                }
+                Role::Service => informers.follow::<Service>(self, namespace),
+                Role::Ingress => informers.follow::<Ingress>(self, namespace),
+                Role::Pod => informers.follow::<Pod>(self, namespace),
+                Role::Endpoints => informers.follow::<Endpoints>(self, namespace),
+                Role::EndpointSlice => informers.follow::<EndpointSlice>(self, namespace),
+            }
+            if matches!(self.role, Role::Endpoints | Role::EndpointSlice) {
+                informers.follow::<Service>(self, namespace);
+                informers.follow::<Pod>(self, namespace);
+            }
+            if matches!(
+                self.role,
+                Role::Pod | Role::Endpoints | Role::EndpointSlice
+            ) {
+                if attach.deployment {
+                    informers.follow::<ReplicaSet>(self, namespace);
+                }
+                if attach.job || attach.cronjob {
+                    informers.follow::<Job>(self, namespace);
+                }
+            }
+        }
+    }
+
+    async fn watch(self, updates: Updates, stop: StopToken) {
+        let (sender, mut receiver) = mpsc::channel(QUEUE);
+        let mut informers = Informers {
+            tasks: JoinSet::new(),
+            sender,
+            started: 0,
+        };
+        self.follow_all(&mut informers);
+        let mut world = World::new(self.role, self.attach, informers.started);
+        // Dropping the set ends every informer.
+        let Informers { tasks: _tasks, .. } = informers;
+        loop {
+            let Some(Some(event)) = stop.run(receiver.recv()).await else {
+                return;
+            };
+            world.take(event);
+            for _more in 1..BATCH {
+                match receiver.try_recv() {
+                    Ok(event) => world.take(event),
+                    Err(_none) => break,
+                }
+            }
+            if let Some(groups) = world.changed() {
+                updates.send(groups);
+            }
+        }
+    }
+
+    fn selector(&self, role: Option<Role>) -> (String, String) {
+        let matching = self.selectors.iter().find(|s| Some(s.role) == role);
+        matching
+            .map(|s| (s.label.clone(), s.field.clone()))
+            .unwrap_or_default()
+    }
+}
+
+struct Informers {
+    tasks: JoinSet<()>,
+    sender: mpsc::Sender<Event>,
+    started: usize,
+}
+
+impl Informers {
+    fn follow<K: Kind>(&mut self, discovery: &KubernetesDiscovery, namespace: &str) {
+        let (labels, fields) = discovery.selector(K::ROLE);
+        let query = Query {
+            path: objects::path::<K>(namespace),
+            namespace: namespace.to_owned(),
+            labels,
+            fields,
+        };
+        let api = Arc::clone(&discovery.api);
+        self.tasks.spawn(follow::<K>(api, query, self.sender.clone()));
+        self.started += 1;
     }
 }
 
 impl Discoverer for KubernetesDiscovery {
-    fn run(self: Box<Self>, _updates: Updates, _stop: StopToken) -> Run {
-        Box::pin(async {})
+    fn run(self: Box<Self>, updates: Updates, stop: StopToken) -> Run {
+        Box::pin(self.watch(updates, stop))
     }
 }
 
-pub(crate) fn check_selector(_selector: &Selector) -> Result<(), DiscoveryError> {
-    Ok(())
+/// Reads bytes as lists and events of kinds that have every sort of field.
+pub(crate) fn fuzz_read(data: &[u8]) {
+    api::fuzz_read::<Pod>(data);
+    api::fuzz_read::<EndpointSlice>(data);
+    api::fuzz_read::<Ingress>(data);
 }
+
+pub(crate) fn fuzz_selector(text: &str) {
+    if let Err(reason) = selector::check_labels(text) {
+        assert!(!reason.is_empty());
+    }
+}
+
+pub(crate) fn fuzz_kubeconfig(text: &str) {
+    let file = std::path::Path::new("/nowhere/kubeconfig");
+    if let Ok((server, _http)) = access::from_kubeconfig(text, file) {
+        assert!(!server.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests;

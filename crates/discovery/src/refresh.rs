@@ -12,6 +12,13 @@ use crate::group::TargetGroup;
 use crate::manager::Updates;
 use crate::metrics;
 
+/// A mechanism that finds everything at once.
+pub(crate) trait Round: Send {
+    fn round(
+        &mut self,
+    ) -> impl Future<Output = Result<Vec<TargetGroup>, DiscoveryError>> + Send;
+}
+
 /// How often, and under which labels in metrics.
 #[derive(Debug, Clone)]
 pub(crate) struct Refresh {
@@ -21,13 +28,8 @@ pub(crate) struct Refresh {
 }
 
 impl Refresh {
-    /// Calls `round` at once and then at every interval until stopped.
-    pub(crate) async fn run(
-        &self,
-        updates: &Updates,
-        stop: &StopToken,
-        mut round: impl AsyncFnMut() -> Result<Vec<TargetGroup>, DiscoveryError>,
-    ) {
+    /// Has a round at once and then at every interval until stopped.
+    pub(crate) async fn run(self, mut rounds: impl Round, updates: Updates, stop: StopToken) {
         let mut ticks = tokio::time::interval(self.interval.max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -35,7 +37,7 @@ impl Refresh {
                 return;
             }
             let start = Instant::now();
-            let Some(found) = stop.run(round()).await else {
+            let Some(found) = stop.run(rounds.round()).await else {
                 return;
             };
             let seconds = start.elapsed().as_secs_f64();

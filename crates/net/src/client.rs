@@ -1,35 +1,36 @@
 //! The HTTP client: keep-alive, redirects, deadlines and caps, into buffers that callers reuse.
 //!
 //! Invariant: no call outlives its request's timeout, no body exceeds its limit on the wire or
-//! decompressed, and credentials never follow a redirect to another host.
+//! decompressed, and credentials never follow a redirect out of the first host's domain.
 
 mod chunked;
 pub(crate) mod config;
+mod connect;
 mod exchange;
+mod flow;
 mod head;
+mod oauth2;
+mod outfit;
 mod pool;
 pub(crate) mod proxy;
+pub(crate) mod stream;
+mod streamed;
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::{ACCEPT_ENCODING, AUTHORIZATION, COOKIE, HOST, USER_AGENT};
-use tokio::net::TcpStream;
-use tokio::time::Instant;
 
-use config::HttpClientConfig;
-use proxy::ProxyEnvironment;
-
-use crate::blocking;
 use crate::encoding::Encoding;
 use crate::error::NetError;
-use crate::inflate::decompress;
 use crate::url::Url;
-use exchange::{Answer, Buffers, exchange};
+use config::HttpClientConfig;
+use exchange::Buffers;
+use outfit::Outfit;
 use pool::Pool;
+use proxy::ProxyEnvironment;
+pub use streamed::StreamedResponse;
 
 /// Scratch buffers kept for reuse, and the largest worth keeping.
 const SCRATCH_KEPT: usize = 64;
@@ -151,6 +152,9 @@ pub struct Client {
 #[derive(Debug)]
 struct Inner {
     config: ClientConfig,
+    outfit: Outfit,
+    /// Whether the outfit is the default one, which adds nothing to plain requests.
+    plain: bool,
     pool: Pool,
     scratch: Mutex<Vec<Scratch>>,
     opened_total: AtomicU64,
@@ -189,13 +193,24 @@ impl Method {
 }
 
 impl Client {
-    /// Builds a client with no connections.
+    /// Builds a client with no connections, no credentials and the system's authorities.
+    ///
+    /// # Panics
+    /// Never: nothing is read before the first connection.
     #[must_use]
     pub fn new(config: ClientConfig) -> Self {
+        let outfit = Outfit::new(&config, &HttpClientConfig::default());
+        let outfit = outfit.expect("the defaults do not contradict each other");
+        Self::build(config, outfit, true)
+    }
+
+    fn build(config: ClientConfig, outfit: Outfit, plain: bool) -> Self {
         let pool = Pool::new(config.max_idle_per_host, config.idle_timeout);
         Self {
             inner: Arc::new(Inner {
                 config,
+                outfit,
+                plain,
                 pool,
                 scratch: Mutex::new(Vec::new()),
                 opened_total: AtomicU64::new(0),
@@ -211,10 +226,9 @@ impl Client {
     /// and keys fails with.
     pub fn with_http(config: ClientConfig, mut http: HttpClientConfig) -> Result<Self, NetError> {
         http.validate()?;
-        if http != HttpClientConfig::default() {
-            return Err(config::invalid("not supported by this version"));
-        }
-        Ok(Self::new(config))
+        let plain = http == HttpClientConfig::default();
+        let outfit = Outfit::new(&config, &http)?;
+        Ok(Self::build(config, outfit, plain))
     }
 
     /// Gets a URL; `body` is replaced by the decoded body, reusing its allocation.
@@ -243,6 +257,27 @@ impl Client {
         body: &mut Vec<u8>,
     ) -> Result<ResponseHead, NetError> {
         self.run(Method::Post, request, content, body).await
+    }
+
+    /// Gets a URL and returns as soon as the answer's head is there.
+    ///
+    /// Redirects are not followed and no encoding is accepted. `request.timeout` covers the time to
+    /// the head, `request.body_limit_bytes` nothing.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn open(&self, request: &Request) -> Result<StreamedResponse, NetError> {
+        let work = self.inner.open(request);
+        match tokio::time::timeout(request.timeout, work).await {
+            Ok(result) => result,
+            Err(_elapsed) => Err(NetError::Request {
+                method: Method::Get.title(),
+                url: request.url.to_string(),
+                source: Box::new(NetError::Deadline {
+                    timeout: request.timeout,
+                }),
+            }),
+        }
     }
 
     /// Returns how connections were used so far.
@@ -277,236 +312,6 @@ impl Client {
         };
         self.inner.return_scratch(scratch);
         result
-    }
-}
-
-impl Inner {
-    /// Requests, and follows redirects, until there is an answer to return.
-    async fn follow(
-        &self,
-        mut method: Method,
-        request: &Request,
-        content: &[u8],
-        scratch: &mut Scratch,
-        body: &mut Vec<u8>,
-    ) -> Result<ResponseHead, NetError> {
-        let mut moved: Option<Url> = None;
-        let mut redirects = 0;
-        loop {
-            let url = moved.as_ref().unwrap_or(&request.url);
-            let within = |source| NetError::Request {
-                method: method.title(),
-                url: url.to_string(),
-                source: Box::new(source),
-            };
-            let trusted = url.host() == request.url.host();
-            let content = if method == Method::Get {
-                &[][..]
-            } else {
-                content
-            };
-            self.render(
-                method,
-                url,
-                request,
-                trusted,
-                content.len(),
-                &mut scratch.request,
-            );
-            let fetched = self
-                .fetch(method, url, request, content, scratch, body)
-                .await;
-            let (answer, reused) = match fetched {
-                Ok(fetched) => fetched,
-                Err(error) if scratch.answer.in_body => return Err(error),
-                Err(error) => return Err(within(error)),
-            };
-            if answer.head.is_redirect() && request.max_redirects > 0 {
-                if redirects == request.max_redirects {
-                    return Err(within(NetError::Redirects { limit: redirects }));
-                }
-                redirects += 1;
-                let location = answer.head.location.as_deref().unwrap_or_default();
-                let next = url.join(location).map_err(within)?;
-                if !matches!(answer.head.status, 307 | 308) {
-                    method = Method::Get;
-                }
-                moved = Some(next);
-                continue;
-            }
-            return finish(answer, reused, redirects, request, scratch, body);
-        }
-    }
-
-    /// One exchange; repeated once when a kept connection turns out to have been closed meanwhile.
-    async fn fetch(
-        &self,
-        method: Method,
-        url: &Url,
-        request: &Request,
-        content: &[u8],
-        scratch: &mut Scratch,
-        body: &mut Vec<u8>,
-    ) -> Result<(Answer, bool), NetError> {
-        let limit_bytes = request.body_limit_bytes;
-        let mut kept = self.pool.take(url.authority());
-        loop {
-            let reused = kept.is_some();
-            let mut stream = match kept.take() {
-                Some(stream) => stream,
-                None => self.connect(url).await?,
-            };
-            let Scratch {
-                request: bytes,
-                answer: buffers,
-            } = scratch;
-            let result = exchange(&mut stream, bytes, content, limit_bytes, buffers, body).await;
-            match result {
-                Ok(answer) => {
-                    if reused {
-                        self.reused_total.fetch_add(1, Relaxed);
-                    }
-                    if answer.reusable {
-                        self.pool.put(url.authority(), stream);
-                    }
-                    return Ok((answer, reused));
-                }
-                // The server closed it while the request was on its way and never saw it.
-                Err(_closed) if reused && method == Method::Get && buffers.head.is_empty() => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    async fn connect(&self, url: &Url) -> Result<TcpStream, NetError> {
-        let deadline = Instant::now() + self.config.connect_timeout;
-        let addresses = resolve(url, deadline, self.config.connect_timeout).await?;
-        let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-        let mut failed = None;
-        for address in addresses {
-            // Later addresses keep their share of the time when an earlier one does not answer.
-            let share = deadline.saturating_duration_since(Instant::now()) / left.max(1);
-            left -= 1;
-            match tokio::time::timeout(share, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => {
-                    stream.set_nodelay(true).map_err(NetError::write)?;
-                    self.opened_total.fetch_add(1, Relaxed);
-                    return Ok(stream);
-                }
-                Ok(Err(source)) => failed = Some(NetError::Connect { address, source }),
-                Err(_elapsed) => failed = Some(NetError::ConnectTimeout { address }),
-            }
-        }
-        Err(failed.unwrap_or_else(|| NetError::Lookup {
-            host: url.host().to_owned(),
-            source: std::io::Error::from(std::io::ErrorKind::NotFound),
-        }))
-    }
-
-    /// Writes the request's head. Header values cannot hold line ends: `http` and `Url` see to it.
-    fn render(
-        &self,
-        method: Method,
-        url: &Url,
-        request: &Request,
-        trusted: bool,
-        content_bytes: usize,
-        out: &mut Vec<u8>,
-    ) {
-        out.clear();
-        for part in [method.token(), " ", url.path_and_query(), " HTTP/1.1\r\n"] {
-            out.extend_from_slice(part.as_bytes());
-        }
-        let headers = &request.headers;
-        if !headers.contains_key(HOST) || !trusted {
-            push_header(out, "host", url.authority().as_bytes());
-        }
-        if !headers.contains_key(USER_AGENT) {
-            push_header(out, "user-agent", self.config.user_agent.as_bytes());
-        }
-        if request.accept_gzip && !headers.contains_key(ACCEPT_ENCODING) {
-            push_header(out, "accept-encoding", b"gzip");
-        }
-        for (name, value) in headers {
-            let private = name == AUTHORIZATION || name == COOKIE || name == HOST;
-            if trusted || !private {
-                push_header(out, name.as_str(), value.as_bytes());
-            }
-        }
-        if method == Method::Post {
-            push_header(out, "content-length", content_bytes.to_string().as_bytes());
-        }
-        out.extend_from_slice(b"\r\n");
-    }
-
-    fn take_scratch(&self) -> Scratch {
-        self.scratch
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop()
-            .unwrap_or_default()
-    }
-
-    fn return_scratch(&self, mut scratch: Scratch) {
-        if scratch.answer.wire.capacity() > SCRATCH_KEPT_BYTES {
-            scratch.answer.wire = Vec::new();
-        }
-        let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < SCRATCH_KEPT {
-            kept.push(scratch);
-        }
-    }
-}
-
-/// Decodes the body and reports.
-fn finish(
-    answer: Answer,
-    reused: bool,
-    redirects: u32,
-    request: &Request,
-    scratch: &Scratch,
-    body: &mut Vec<u8>,
-) -> Result<ResponseHead, NetError> {
-    let head = answer.head;
-    let wire = &scratch.answer.wire;
-    if !wire.is_empty() {
-        let limit_bytes = request.body_limit_bytes;
-        let decoded = blocking::run(wire.len() * 8, || {
-            decompress(head.encoding, wire, limit_bytes, body)
-        });
-        // Of an unsuccessful answer only the status matters, and its body may have been cut.
-        if head.is_success() {
-            decoded?;
-        }
-    }
-    Ok(ResponseHead {
-        status: head.status,
-        content_type: head.content_type,
-        retry_after: head.retry_after,
-        encoding: head.encoding,
-        wire_bytes: answer.wire_bytes,
-        body_bytes: body.len() as u64,
-        redirects,
-        reused,
-    })
-}
-
-async fn resolve(
-    url: &Url,
-    deadline: Instant,
-    timeout: Duration,
-) -> Result<Vec<SocketAddr>, NetError> {
-    if let Ok(ip) = url.host().parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, url.port())]);
-    }
-    let lookup = tokio::net::lookup_host((url.host(), url.port()));
-    match tokio::time::timeout_at(deadline, lookup).await {
-        Ok(Ok(addresses)) => Ok(addresses.collect()),
-        Ok(Err(source)) => Err(NetError::Lookup {
-            host: url.host().to_owned(),
-            source,
-        }),
-        Err(_elapsed) => Err(NetError::Deadline { timeout }),
     }
 }
 

@@ -236,7 +236,7 @@ impl fmt::Display for NetError {
             }
             Self::Config { message } => f.write_str(message),
             Self::ReadFile { what, path, source } => {
-                let (path, reason) = (path.display(), io_text(source));
+                let (path, reason) = (path.display(), strip_code(&source.to_string()));
                 write!(f, "unable to read {what}: open {path}: {reason}")
             }
             Self::Tls { message } => write!(f, "tls: {message}"),

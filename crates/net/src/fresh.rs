@@ -63,6 +63,12 @@ pub(crate) struct FreshFile {
     kept: Mutex<Option<Kept>>,
 }
 
+impl std::fmt::Debug for FreshFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FreshFile({})", self.path.display())
+    }
+}
+
 struct Kept {
     stamp: Stamp,
     settled: bool,

@@ -9,19 +9,21 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::address::parse_listen;
 use crate::client::fuzz_read_answer;
-use crate::encoding::{Encoding, choose_gzip};
+use crate::client::proxy::NoProxy;
+use crate::encoding::{Encoding, Weights};
 use crate::inflate::decompress;
-use crate::respond::gzip;
+use crate::respond::{gzip, zstd};
+use crate::tls::der::Certificate;
 use crate::url::Url;
 
 const LIMIT_BYTES: usize = 32 << 10;
 
 /// `Accept-Encoding` values: adding what cannot match never changes the choice.
 pub fn fuzz_accept_encoding(data: &[u8]) {
-    let chosen = choose_gzip(std::iter::once(data));
+    let weights = Weights::read(std::iter::once(data));
     let padded = [b"br;q=1,,", data].concat();
-    assert_eq!(chosen, choose_gzip(std::iter::once(&padded[..])));
-    assert_eq!(chosen, choose_gzip(data.split(|b| *b == b',')));
+    assert_eq!(weights, Weights::read(std::iter::once(&padded[..])));
+    assert_eq!(weights, Weights::read(data.split(|b| *b == b',')));
 }
 
 /// URLs: an accepted one is unchanged by parsing it again and cannot break a request line.
@@ -46,7 +48,13 @@ pub fn fuzz_listen_address(data: &[u8]) {
 /// Decompression: capped whatever the input; and what we compress comes back.
 pub fn fuzz_decompress(data: &[u8]) {
     let mut out = Vec::new();
-    for encoding in [Encoding::Gzip, Encoding::Deflate, Encoding::Identity] {
+    let all = [
+        Encoding::Gzip,
+        Encoding::Deflate,
+        Encoding::Zstd,
+        Encoding::Identity,
+    ];
+    for encoding in all {
         let result = decompress(encoding, data, LIMIT_BYTES, &mut out);
         assert!(out.len() <= LIMIT_BYTES && out.capacity() <= 2 * LIMIT_BYTES);
         assert!(result.is_ok() || out.is_empty());
@@ -55,6 +63,32 @@ pub fn fuzz_decompress(data: &[u8]) {
         decompress(Encoding::Gzip, &packed, data.len(), &mut out).expect("our own gzip");
         assert_eq!(out, data);
     }
+    if let Some(packed) = zstd(data) {
+        decompress(Encoding::Zstd, &packed, data.len(), &mut out).expect("our own zstd");
+        assert_eq!(out, data);
+    }
+}
+
+/// Certificates: whatever is read lies inside the input.
+pub fn fuzz_certificate(data: &[u8]) {
+    if let Some(certificate) = Certificate::parse(data) {
+        assert!(certificate.signed.len() < data.len());
+        assert!((1..=u8::MAX).contains(&certificate.version));
+    }
+}
+
+/// Web configurations.
+pub fn fuzz_web_config(data: &[u8]) {
+    crate::web::fuzz_parse(&String::from_utf8_lossy(data));
+}
+
+/// `NO_PROXY` lists: this machine is never reached through a proxy.
+pub fn fuzz_no_proxy(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (list, host) = text.split_once('\n').unwrap_or((&text, "a.example"));
+    let parsed = NoProxy::parse(list);
+    assert!(parsed.matches("127.0.0.1", 80) && parsed.matches("localhost", 80));
+    let _decided = parsed.matches(host, 443);
 }
 
 /// Answers, whole and byte by byte: both ways give the same.

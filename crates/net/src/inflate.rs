@@ -1,4 +1,4 @@
-//! Decompression of whole bodies with libdeflate, under a cap.
+//! Decompression of whole bodies with libdeflate and zstd, under a cap.
 //!
 //! Invariant: the output never grows past the caller's limit and never past what the input could
 //! really expand to, whatever size the input declares; the input's own size field is a hint only.
@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use libdeflate_sys as sys;
+use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 use crate::encoding::Encoding;
 use crate::error::NetError;
@@ -16,6 +17,10 @@ use crate::error::NetError;
 const FIRST_RATIO: usize = 32;
 /// The least output space of a first attempt.
 const FIRST_BYTES: usize = 16 << 10;
+/// Windows up to 8 MiB, which RFC 9659 allows; a frame that wants more is refused.
+const ZSTD_WINDOW_LOG: u32 = 23;
+/// The most that output may grow at once, whatever a frame declares.
+const ZSTD_STEP_BYTES: usize = 1 << 20;
 /// Above this much memory a buffer is not kept when its content turned out bad.
 const KEEP_ON_ERROR_BYTES: usize = 1 << 20;
 
@@ -44,12 +49,56 @@ pub fn decompress(
         }
         Encoding::Gzip => gunzip(input, limit_bytes, out),
         Encoding::Deflate => inflate(input, limit_bytes, out),
+        Encoding::Zstd => unzstd(input, limit_bytes, out),
     };
     if result.is_err() {
         out.clear();
         out.shrink_to(KEEP_ON_ERROR_BYTES);
     }
     result
+}
+
+/// Appends every frame's content.
+fn unzstd(input: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), NetError> {
+    let bad = |reason| corrupt(Encoding::Zstd, reason);
+    let mut decoder = Decoder::new().map_err(|_error| bad("no memory for a decoder"))?;
+    let window = zstd::zstd_safe::DParameter::WindowLogMax(ZSTD_WINDOW_LOG);
+    decoder
+        .set_parameter(window)
+        .map_err(|_error| bad("no such window"))?;
+    if input.is_empty() {
+        return Err(bad("no frame"));
+    }
+    let mut input = InBuffer::around(input);
+    loop {
+        let want_bytes = (input.src.len() * 8)
+            .clamp(FIRST_BYTES, ZSTD_STEP_BYTES)
+            .min(limit_bytes.saturating_sub(out.len()) + 1);
+        if out.capacity() == out.len() {
+            out.reserve_exact(want_bytes);
+        }
+        let before = (input.pos, out.len());
+        let at = out.len();
+        let mut output = OutBuffer::around_pos(out, at);
+        let left = decoder
+            .run(&mut input, &mut output)
+            .map_err(|_error| bad("corrupt or truncated data"))?;
+        let made_bytes = output.pos();
+        if made_bytes > limit_bytes {
+            return Err(NetError::BodyTooLarge { limit_bytes });
+        }
+        let full = made_bytes == out.capacity();
+        if input.pos == input.src.len() && !full {
+            return if left == 0 {
+                Ok(())
+            } else {
+                Err(bad("corrupt or truncated data"))
+            };
+        }
+        if before == (input.pos, made_bytes) && !full {
+            return Err(bad("corrupt or truncated data"));
+        }
+    }
 }
 
 fn gunzip(input: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), NetError> {

@@ -5,9 +5,12 @@
 //! bodies under a cap ([`read_body`]); a [`Client`] for many keep-alive targets; [`decompress`]; and
 //! the [`StopToken`] that all tasks of the process end by.
 //!
-//! **Is not**: routes, JSON envelopes, retries, TLS or credentials.
+//! TLS and credentials on both sides: an [`HttpClientConfig`] for requests, a web configuration for
+//! the server ([`Server::with_web_config`]).
 //!
-//! **Limits**: HTTP/1.1 only. Every read has a deadline and a size; all of them are fields of
+//! **Is not**: routes, JSON envelopes, retries.
+//!
+//! **Limits**: HTTP/1.1 only, TLS 1.2 and 1.3 only. Every read has a deadline and a size; all of them are fields of
 //! [`ServerConfig`], [`ClientConfig`] and [`Request`].
 //!
 //! ```
@@ -37,8 +40,10 @@ mod address;
 mod blocking;
 mod body;
 mod client;
+mod compress;
 mod encoding;
 mod error;
+mod fresh;
 #[doc(hidden)]
 pub mod fuzz;
 mod inflate;
@@ -47,7 +52,10 @@ mod respond;
 mod secret;
 mod server;
 mod stop;
+mod tls;
 mod url;
+mod web;
+mod yaml;
 
 pub use axum;
 pub use axum::Router;
@@ -58,15 +66,18 @@ pub use client::config::{
     TlsVersion,
 };
 pub use client::proxy::{ProxyEnvironment, ProxyUrl};
-pub use client::{Client, ClientConfig, ClientStats, Request, ResponseHead};
-pub use encoding::{Encoding, accepts_gzip};
+pub use client::{Client, ClientConfig, ClientStats, Request, ResponseHead, StreamedResponse};
+pub use compress::compress;
+pub use encoding::{Encoding, accepts_gzip, choose_encoding};
 pub use error::NetError;
 pub use inflate::decompress;
 pub use metrics::{instrument, register_metrics};
 pub use respond::{
-    BodySender, ClientGone, body_channel, body_of, gzip, respond, respond_json, respond_text,
+    BodySender, ClientGone, body_channel, body_of, gzip, respond, respond_json, respond_text, zstd,
 };
 pub use secret::Secret;
 pub use server::{ServeReport, Server, ServerConfig};
 pub use stop::{StopToken, Stopper};
 pub use url::Url;
+pub use web::WebConfig;
+pub use yaml::read_yaml;

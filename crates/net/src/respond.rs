@@ -17,31 +17,40 @@ use libdeflater::{CompressionLvl, Compressor};
 use tokio::sync::mpsc;
 
 use crate::blocking;
-use crate::encoding::accepts_gzip;
+use crate::encoding::{Encoding, choose_encoding};
 use crate::error::NetError;
 
 /// Shorter bodies are sent as they are: they fit one packet either way.
 const COMPRESS_FROM_BYTES: usize = 1 << 10;
 /// libdeflate's fastest level that still searches for matches; measured in bench/record/net-fetch.md.
 const LEVEL: i32 = 1;
+/// zstd's fastest ordinary level.
+pub(crate) const ZSTD_LEVEL: i32 = 1;
 
-/// Returns a 200 with this body, gzipped when the request accepts it and it makes the body shorter.
+/// Returns a 200 with this body, compressed when the request accepts it and it makes the body shorter.
 ///
 /// Handlers pass the request's headers; a HEAD answer gets the same headers (the body is dropped by
 /// the router). Compression of large bodies does not hold up other tasks of this worker.
 #[must_use]
 pub fn respond(content_type: &'static str, body: Bytes, request_headers: &HeaderMap) -> Response {
-    let compressed = (body.len() >= COMPRESS_FROM_BYTES && accepts_gzip(request_headers))
-        .then(|| blocking::run(body.len(), || gzip(&body)))
-        .flatten();
-    let gzipped = compressed.is_some();
+    let encoding = if body.len() >= COMPRESS_FROM_BYTES {
+        choose_encoding(request_headers)
+    } else {
+        Encoding::Identity
+    };
+    let compressed = match encoding {
+        Encoding::Gzip => blocking::run(body.len(), || gzip(&body)),
+        Encoding::Zstd => blocking::run(body.len(), || zstd(&body)),
+        Encoding::Identity | Encoding::Deflate => None,
+    };
+    let name = compressed.as_ref().map(|_| encoding_name(encoding));
     let mut response = Response::new(Body::from(compressed.map_or(body, Bytes::from)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     // Also on the plain form: a cache must not serve either to the other kind of client.
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-    if gzipped {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    if let Some(name) = name {
+        headers.insert(CONTENT_ENCODING, name);
     }
     response
 }
@@ -76,6 +85,34 @@ pub fn gzip(input: &[u8]) -> Option<Vec<u8>> {
         // The caller holds on to the answer until the client has it; the slack is worth returning.
         out.shrink_to_fit();
         Some(out)
+    })
+}
+
+/// Returns a zstd frame of `input`, or none when that would not be shorter.
+#[must_use]
+pub fn zstd(input: &[u8]) -> Option<Vec<u8>> {
+    thread_local! {
+        static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> =
+            const { RefCell::new(None) };
+    }
+    COMPRESSOR.with_borrow_mut(|slot| {
+        let compressor = slot.get_or_insert_with(|| {
+            zstd::bulk::Compressor::new(ZSTD_LEVEL).expect("zstd has this level")
+        });
+        let mut out = vec![0; input.len().checked_sub(1)?];
+        let length = compressor.compress_to_buffer(input, &mut out).ok()?;
+        out.truncate(length);
+        out.shrink_to_fit();
+        Some(out)
+    })
+}
+
+pub(crate) fn encoding_name(encoding: Encoding) -> HeaderValue {
+    HeaderValue::from_static(match encoding {
+        Encoding::Identity => "identity",
+        Encoding::Gzip => "gzip",
+        Encoding::Deflate => "deflate",
+        Encoding::Zstd => "zstd",
     })
 }
 

@@ -5,7 +5,8 @@
 use std::fmt;
 
 /// A secret; shown as `<secret>`, read with [`Secret::expose`].
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Deserialize)]
+#[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {

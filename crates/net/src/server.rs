@@ -9,6 +9,7 @@ mod timed;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 use crate::address;
 use crate::error::NetError;
 use crate::stop::StopToken;
+use crate::web::Web;
 use conn::Shared;
 
 /// How long an accept that failed for want of descriptors or memory waits before the next.
@@ -66,6 +68,7 @@ impl Default for ServerConfig {
 pub struct Server {
     listeners: Vec<TcpListener>,
     config: ServerConfig,
+    web: Option<Arc<Web>>,
 }
 
 /// What a finished server did.
@@ -95,7 +98,28 @@ impl Server {
         for address in addresses {
             listeners.push(address::listen(address.as_ref()).await?);
         }
-        Ok(Self { listeners, config })
+        Ok(Self {
+            listeners,
+            config,
+            web: None,
+        })
+    }
+
+    /// Serves as a web configuration says (`--web.config.file`): TLS, users, headers, a rate limit.
+    ///
+    /// The file and those it names are read again when they change.
+    ///
+    /// # Errors
+    /// When the file, a certificate or a key cannot be used.
+    pub fn with_web_config(mut self, path: &Path) -> Result<Self, NetError> {
+        self.web = Some(Arc::new(Web::open(path)?));
+        Ok(self)
+    }
+
+    /// Returns whether connections are encrypted.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.web.as_ref().is_some_and(|web| web.is_https())
     }
 
     /// Returns the bound addresses in the order given, ports resolved.
@@ -111,12 +135,17 @@ impl Server {
     ///
     /// Handlers find the client's address in `axum::extract::ConnectInfo<SocketAddr>`.
     pub async fn serve(self, router: Router, stop: StopToken) -> ServeReport {
-        let Self { listeners, config } = self;
+        let Self {
+            listeners,
+            config,
+            web,
+        } = self;
         let max_connections = config.max_connections.clamp(1, Semaphore::MAX_PERMITS);
         let permits = Arc::new(Semaphore::new(max_connections));
         let shared = Arc::new(Shared::new(config));
         let mut connections = JoinSet::new();
-        let router = conn::prepare(router);
+        let router = conn::prepare(router, web.as_ref());
+        let tls = web.filter(|web| web.is_https());
         let mut acceptor = Acceptor::new(&listeners);
 
         let accepting = async {
@@ -130,6 +159,7 @@ impl Server {
                     stream,
                     peer,
                     router.clone(),
+                    tls.clone(),
                     Arc::clone(&shared),
                     stop.clone(),
                 );

@@ -1,1 +1,140 @@
-//! Tests.
+//! Merging, throttling, and what a reload keeps. Time is tokio's, paused.
+
+use super::*;
+use crate::group::{ADDRESS_LABEL, LabelMap};
+use crate::config::FileSdConfig;
+use narthex_testkit::TempDir;
+
+fn statics(addresses: &[&str]) -> SdConfig {
+    let addresses = addresses.iter().map(|a| (*a).to_owned());
+    let group = TargetGroup::of_addresses("", addresses, LabelMap::new());
+    SdConfig::Static(vec![group])
+}
+
+fn jobs(jobs: &[(&str, Vec<SdConfig>)]) -> BTreeMap<String, Vec<SdConfig>> {
+    let owned = jobs.iter().map(|(job, configs)| ((*job).to_owned(), configs.clone()));
+    owned.collect()
+}
+
+fn addresses(sets: &TargetSets, job: &str) -> Vec<String> {
+    let targets = sets[job].iter().flat_map(|group| &group.targets);
+    targets.map(|target| target[ADDRESS_LABEL].clone()).collect()
+}
+
+fn manager(name: &'static str) -> (Manager, Targets, Stopper) {
+    let (stopper, stop) = Stopper::new();
+    let (manager, targets) = Manager::new(name, Options::default(), stop);
+    (manager, targets, stopper)
+}
+
+#[tokio::test(start_paused = true)]
+async fn static_targets_are_there_with_the_first_publication() {
+    let (manager, mut targets, stopper) = manager("static-test");
+    manager.apply(jobs(&[
+        ("a", vec![statics(&["x:1", "y:2"]), statics(&["z:3"])]),
+        ("empty", vec![]),
+    ]));
+    let sets = targets.next().await.expect("running");
+    assert_eq!(addresses(&sets, "a"), ["x:1", "y:2", "z:3"]);
+    assert_eq!(addresses(&sets, "empty"), Vec::<String>::new());
+    assert_eq!(targets.current(), sets);
+    manager.apply(jobs(&[("a", vec![statics(&["z:3"])])]));
+    let sets = targets.next().await.expect("running");
+    assert_eq!(addresses(&sets, "a"), ["z:3"]);
+    assert!(!sets.contains_key("empty"), "a job that is gone is not named");
+    stopper.stop();
+    manager.join().await;
+    assert!(targets.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_settings_share_a_discoverer_and_survive_a_reload() {
+    let dir = TempDir::new("manager");
+    dir.write("a.json", r#"[{"targets":["f:1"]}]"#);
+    let file = SdConfig::File(FileSdConfig {
+        files: vec![dir.join("a.json").display().to_string()],
+        ..FileSdConfig::default()
+    });
+    let (manager, mut targets, _stopper) = manager("share-test");
+    manager.apply(jobs(&[("a", vec![file.clone()]), ("b", vec![file.clone()])]));
+    loop {
+        let sets = targets.next().await.expect("running");
+        if addresses(&sets, "a") == ["f:1"] && addresses(&sets, "b") == ["f:1"] {
+            break;
+        }
+    }
+    let id = |manager: &Manager| manager.shared.lock().providers[0].id;
+    let before = id(&manager);
+    assert_eq!(manager.shared.lock().providers.len(), 1);
+    manager.apply(jobs(&[("b", vec![file.clone()]), ("c", vec![file])]));
+    assert_eq!(id(&manager), before);
+    // Nothing is read again: the publication that follows has what was known.
+    let sets = targets.next().await.expect("running");
+    assert_eq!(addresses(&sets, "c"), ["f:1"]);
+    assert!(!sets.contains_key("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_cannot_be_used_leave_the_rest_of_the_job() {
+    let bad = SdConfig::Http(Box::new(crate::config::HttpSdConfig {
+        url: "http://u:p@h/".to_owned(),
+        ..crate::config::HttpSdConfig::default()
+    }));
+    let (manager, mut targets, _stopper) = manager("bad-test");
+    manager.apply(jobs(&[("a", vec![bad, statics(&["x"])])]));
+    let sets = targets.next().await.expect("running");
+    assert_eq!(addresses(&sets, "a"), ["x"]);
+}
+
+/// A discoverer in the test's hands.
+fn report(manager: &Manager, at: usize, source: &str, address: &str) {
+    let id = manager.shared.lock().providers[at].id;
+    let group = TargetGroup::of_addresses(source, [address.to_owned()], LabelMap::new());
+    manager.shared.take(id, vec![group]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn updates_that_keep_coming_are_published_ever_less_often() {
+    let (manager, mut targets, _stopper) = manager("throttle-test");
+    manager.apply(jobs(&[("a", vec![statics(&["x"])])]));
+    let start = Instant::now();
+    targets.next().await.expect("running");
+    assert_eq!(start.elapsed(), Duration::ZERO, "the first one waits for nothing");
+    let mut pauses = Vec::new();
+    for round in 0..14 {
+        let before = Instant::now();
+        report(&manager, 0, "s", &format!("t:{round}"));
+        let sets = targets.next().await.expect("running");
+        assert_eq!(addresses(&sets, "a").last(), Some(&format!("t:{round}")));
+        pauses.push(before.elapsed());
+    }
+    assert_eq!(pauses[0].as_millis().div_ceil(10), 10, "{pauses:?}");
+    assert!(pauses.windows(2).all(|two| two[0] <= two[1]), "{pauses:?}");
+    let longest = pauses.last().expect("some");
+    assert!((4990..=5010).contains(&longest.as_millis()), "{pauses:?}");
+    // After a quiet time an update is published at once.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let before = Instant::now();
+    report(&manager, 0, "s", "late");
+    targets.next().await.expect("running");
+    assert!(before.elapsed() < Duration::from_millis(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_group_is_forgotten_and_a_stopped_discoverer_not_heard() {
+    let (manager, mut targets, _stopper) = manager("gone-test");
+    manager.apply(jobs(&[("a", vec![statics(&["x"])])]));
+    targets.next().await.expect("running");
+    report(&manager, 0, "s", "y");
+    let sets = targets.next().await.expect("running");
+    assert_eq!(addresses(&sets, "a"), ["x", "y"]);
+    let id = manager.shared.lock().providers[0].id;
+    manager.shared.take(id, vec![TargetGroup::gone("s")]);
+    let sets = targets.next().await.expect("running");
+    assert_eq!(addresses(&sets, "a"), ["x"]);
+    manager.apply(jobs(&[("a", vec![statics(&["z"])])]));
+    let late = TargetGroup::of_addresses("s", ["late".to_owned()], LabelMap::new());
+    manager.shared.take(id, vec![late]);
+    let sets = targets.next().await.expect("running");
+    assert_eq!(addresses(&sets, "a"), ["z"]);
+}

@@ -51,3 +51,34 @@ fn glob() {
         .max_len(256)
         .run(corpus, 20_000, fuzz::fuzz_glob);
 }
+
+#[test]
+fn kubernetes() {
+    let corpus: &[&[u8]] = &[
+        br#"{"metadata":{"resourceVersion":"7","continue":""},"items":[{"metadata":{"name":"a"},"spec":{"containers":null},"status":{"podIP":"1.2.3.4"}}]}"#,
+        b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"1\"}}}\n{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n",
+        br#"{"type":"MODIFIED","object":{"endpoints":[{"addresses":["x"],"conditions":{"ready":null}}],"ports":[{"port":1}]}}"#,
+    ];
+    Mutator::new(25)
+        .max_len(2048)
+        .run(corpus, 10_000, fuzz::fuzz_kubernetes);
+}
+
+#[test]
+fn selector() {
+    let corpus: &[&[u8]] = &[b"a,!b,c=d,e!=f,g in (h,i),j notin (k),l>1", b"x.io/y == z"];
+    Mutator::new(26)
+        .max_len(256)
+        .run(corpus, 20_000, fuzz::fuzz_selector);
+}
+
+#[test]
+fn kubeconfig() {
+    let corpus: &[&[u8]] = &[
+        b"current-context: a\ncontexts: [{name: a, context: {cluster: b, user: c}}]\nclusters: [{name: b, cluster: {server: 'http://k', certificate-authority-data: YQ==}}]\nusers: [{name: c, user: {token: t}}]\n",
+        b"{}",
+    ];
+    Mutator::new(27)
+        .max_len(1024)
+        .run(corpus, 3_000, fuzz::fuzz_kubeconfig);
+}

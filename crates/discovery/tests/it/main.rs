@@ -5,4 +5,8 @@
     reason = "a test's helpers panic like the test itself"
 )]
 
+mod dns;
+mod file;
 mod fuzz;
+mod http_sd;
+mod support;

@@ -99,24 +99,7 @@ pub(super) async fn read_answer<S: AsyncRead + Unpin>(
     } = buffers;
     body.clear();
     wire.clear();
-    let mut wire_bytes = 0;
-    let mut interim = 0;
-    let mut head_length = read_head(stream, head_buffer).await?;
-    let head = loop {
-        let head = head::parse(&head_buffer[..head_length])?;
-        if head.status >= 200 {
-            break head;
-        }
-        interim += 1;
-        if interim > MAX_INTERIM || head.status == 101 {
-            return Err(NetError::Response {
-                reason: "unexpected interim answer",
-            });
-        }
-        wire_bytes += head_length as u64;
-        head_buffer.drain(..head_length);
-        head_length = read_head(stream, head_buffer).await?;
-    };
+    let (head, head_length, wire_bytes) = begin(stream, head_buffer).await?;
     *in_body = true;
     let mut reader = BodyReader {
         stream,
@@ -150,8 +133,60 @@ pub(super) async fn read_answer<S: AsyncRead + Unpin>(
     })
 }
 
+/// Reads the first head that is not an interim one, at the beginning of `buffer`.
+///
+/// Returns it, its length, and how many bytes of interim answers came before it.
+async fn begin<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    buffer: &mut Vec<u8>,
+) -> Result<(Head, usize, u64), NetError> {
+    let mut wire_bytes = 0;
+    let mut interim = 0;
+    loop {
+        let length = read_head(stream, buffer).await?;
+        let head = head::parse(&buffer[..length])?;
+        if head.status >= 200 {
+            return Ok((head, length, wire_bytes));
+        }
+        interim += 1;
+        if interim > MAX_INTERIM || head.status == 101 {
+            return Err(NetError::Response {
+                reason: "unexpected interim answer",
+            });
+        }
+        wire_bytes += length as u64;
+        buffer.drain(..length);
+    }
+}
+
+/// An answer of which only the head has been read on purpose.
+#[derive(Debug)]
+pub(super) struct Beginning {
+    pub(super) head: Head,
+    /// Bytes of the body that came with the head.
+    pub(super) early: Vec<u8>,
+    pub(super) wire_bytes: u64,
+}
+
+/// Sends a request without a body and reads the answer's head.
+pub(super) async fn exchange_heads<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    request: &[u8],
+) -> Result<Beginning, NetError> {
+    send(stream, request, &[]).await.map_err(NetError::write)?;
+    let mut buffer = Vec::new();
+    let (head, length, interim_bytes) = begin(stream, &mut buffer).await?;
+    let wire_bytes = interim_bytes + buffer.len() as u64;
+    buffer.drain(..length);
+    Ok(Beginning {
+        head,
+        early: buffer,
+        wire_bytes,
+    })
+}
+
 /// Appends to `buffer` until it begins with a whole head; returns the head's length.
-async fn read_head<S: AsyncRead + Unpin>(
+pub(super) async fn read_head<S: AsyncRead + Unpin>(
     stream: &mut S,
     buffer: &mut Vec<u8>,
 ) -> Result<usize, NetError> {

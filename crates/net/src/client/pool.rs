@@ -1,4 +1,4 @@
-//! Idle connections, kept per `host:port` for the next request.
+//! Idle connections, kept per origin (`http://host:port`) for the next request.
 //!
 //! Invariant: a connection handed out was, at that moment, open and silent; the number kept is
 //! bounded per host, and none is kept much longer than the idle timeout.
@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio::time::Instant;
+
+use super::stream::Stream;
 
 /// Least time between two sweeps of the whole pool.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
@@ -28,7 +29,7 @@ struct Idle {
 
 #[derive(Debug)]
 struct Kept {
-    stream: TcpStream,
+    stream: Stream,
     since: Instant,
 }
 
@@ -46,18 +47,24 @@ impl Pool {
     }
 
     /// Takes the most recently used live connection.
-    pub(super) fn take(&self, authority: &str) -> Option<TcpStream> {
+    pub(super) fn take(&self, origin: &str) -> Option<Stream> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = idle.hosts.get_mut(authority)?;
-        while let Some(Kept { stream, since }) = kept.pop() {
-            if since.elapsed() < self.timeout && is_silent(&stream) {
+        let kept = idle.hosts.get_mut(origin)?;
+        while let Some(Kept { mut stream, since }) = kept.pop() {
+            if since.elapsed() < self.timeout && stream.is_silent() {
                 return Some(stream);
             }
         }
         None
     }
 
-    pub(super) fn put(&self, authority: &str, stream: TcpStream) {
+    /// Closes every connection.
+    pub(super) fn clear(&self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.hosts.clear();
+    }
+
+    pub(super) fn put(&self, origin: &str, stream: Stream) {
         if self.per_host == 0 {
             return;
         }
@@ -65,29 +72,21 @@ impl Pool {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if now.duration_since(idle.swept) >= SWEEP_EVERY {
             idle.swept = now;
-            idle.hosts.retain(|_authority, kept| {
-                kept.retain(|k| k.since.elapsed() < self.timeout && is_silent(&k.stream));
+            idle.hosts.retain(|_origin, kept| {
+                kept.retain_mut(|k| k.since.elapsed() < self.timeout && k.stream.is_silent());
                 !kept.is_empty()
             });
         }
         let kept = Kept { stream, since: now };
-        match idle.hosts.get_mut(authority) {
+        match idle.hosts.get_mut(origin) {
             Some(list) if list.len() >= self.per_host => {
                 list.remove(0);
                 list.push(kept);
             }
             Some(list) => list.push(kept),
             None => {
-                idle.hosts.insert(authority.into(), vec![kept]);
+                idle.hosts.insert(origin.into(), vec![kept]);
             }
         }
     }
-}
-
-/// Between answers a server has nothing to say: input means an end, or garbage.
-///
-/// Without a system call in the usual case, because tokio knows that nothing has arrived.
-fn is_silent(stream: &TcpStream) -> bool {
-    let read = stream.try_read(&mut [0]);
-    matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
 }

@@ -2,7 +2,7 @@
 
 use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 
-use super::{Encoding, accepts_gzip, choose_gzip};
+use super::{Encoding, Weights, accepts_gzip, choose_encoding};
 
 #[test]
 fn weights_decide() {
@@ -36,7 +36,7 @@ fn weights_decide() {
         (",, ,gzip,", true),
     ] {
         assert_eq!(
-            choose_gzip(std::iter::once(value.as_bytes())),
+            Weights::read(std::iter::once(value.as_bytes())).accept(Encoding::Gzip),
             want,
             "{value:?}"
         );
@@ -63,6 +63,7 @@ fn content_encodings_are_named() {
         ("gzip", Encoding::Gzip),
         ("X-GZIP", Encoding::Gzip),
         ("deflate", Encoding::Deflate),
+        ("ZSTD", Encoding::Zstd),
     ] {
         assert_eq!(Encoding::parse(value.as_bytes()).expect(value), want);
     }
@@ -75,4 +76,21 @@ fn content_encodings_are_named() {
     }
     let long = Encoding::parse(&[b'a'; 10_000]).expect_err("unknown");
     assert!(long.to_string().len() < 200);
+}
+
+#[test]
+fn zstd_goes_before_gzip_unless_the_client_prefers_it() {
+    for (value, want) in [
+        ("gzip, deflate, br, zstd", Encoding::Zstd),
+        ("zstd;q=0.5, gzip;q=0.4", Encoding::Zstd),
+        ("zstd;q=0.4, gzip;q=0.5", Encoding::Gzip),
+        ("zstd;q=0, gzip", Encoding::Gzip),
+        ("zstd;q=0.1, identity;q=0.2", Encoding::Identity),
+        ("*", Encoding::Gzip),
+        ("br", Encoding::Identity),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
+        assert_eq!(choose_encoding(&headers), want, "{value}");
+    }
 }

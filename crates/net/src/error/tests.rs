@@ -136,6 +136,43 @@ fn all() -> Vec<(NetError, &'static str, u16)> {
             "unsupported content encoding \"br\"",
             415,
         ),
+        (
+            NetError::Config {
+                message: text("oauth2 client_id must be configured"),
+            },
+            "oauth2 client_id must be configured",
+            500,
+        ),
+        (
+            NetError::ReadFile {
+                what: "CA cert",
+                path: "/etc/ca.crt".into(),
+                source: io::Error::from_raw_os_error(2),
+            },
+            "unable to read CA cert: open /etc/ca.crt: no such file or directory",
+            500,
+        ),
+        (
+            NetError::Tls {
+                message: text("handshake timeout"),
+            },
+            "tls: handshake timeout",
+            500,
+        ),
+        (
+            NetError::Proxy { code: 407 },
+            "the proxy answered CONNECT with 407 Proxy Authentication Required",
+            500,
+        ),
+        (
+            NetError::Token {
+                source: Box::new(NetError::TokenAnswer {
+                    reason: text("401 Unauthorized: invalid_client"),
+                }),
+            },
+            "oauth2: cannot fetch token: 401 Unauthorized: invalid_client",
+            500,
+        ),
     ]
 }
 
@@ -155,6 +192,8 @@ fn sources_are_the_real_ones() {
             error,
             NetError::Bind { .. }
                 | NetError::Request { .. }
+                | NetError::Token { .. }
+                | NetError::ReadFile { .. }
                 | NetError::Lookup { .. }
                 | NetError::Connect { .. }
                 | NetError::Io { .. }

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, DefaultBodyLimit};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::Request;
@@ -22,13 +23,17 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::timed::{Clock, TimedIo, Watchdog};
 use super::{ServeReport, ServerConfig};
 use crate::error::NetError;
 use crate::metrics;
 use crate::stop::StopToken;
+use crate::web::{Web, guard};
 
 /// What the connections of one server share.
 #[derive(Debug)]
@@ -76,8 +81,14 @@ impl Shared {
 }
 
 /// Our own body limit holds for every handler, so axum's (2 MB, extractors only) is lifted.
-pub(super) fn prepare(router: Router) -> Router {
-    router.layer(DefaultBodyLimit::disable())
+///
+/// A web configuration's checks come before everything the router does.
+pub(super) fn prepare(router: Router, web: Option<&Arc<Web>>) -> Router {
+    let router = router.layer(DefaultBodyLimit::disable());
+    match web {
+        None => router,
+        Some(web) => router.layer(from_fn_with_state(Arc::clone(web), guard)),
+    }
 }
 
 /// Serves one connection until it ends, the client is too slow, or the stop has been honoured.
@@ -85,12 +96,68 @@ pub(super) async fn drive(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
+    tls: Option<Arc<Web>>,
+    shared: Arc<Shared>,
+    stop: StopToken,
+) {
+    let _open = Open::new();
+    let clock = Arc::new(Clock::new(shared.config.header_read_timeout));
+    let Some(web) = tls else {
+        return serve(stream, peer, router, clock, shared, stop).await;
+    };
+    let timeout = shared.config.header_read_timeout;
+    let shaking = tokio::time::timeout(timeout, shake_hands(stream, &web));
+    match stop.run(shaking).await {
+        Some(Ok(Some(stream))) => serve(stream, peer, router, clock, shared, stop).await,
+        Some(Err(_elapsed)) => {
+            shared.slow_clients_total.add(1);
+            metrics::SLOW_CLIENTS.inc();
+        }
+        // Refused, or stopped: there is nobody to talk to.
+        Some(Ok(None)) | None => {}
+    }
+}
+
+/// Returns the encrypted connection; none when there is to be none.
+async fn shake_hands(mut stream: TcpStream, web: &Web) -> Option<TlsStream<TcpStream>> {
+    let mut first = [0; 5];
+    let seen = stream.peek(&mut first).await.ok()?;
+    if looks_like_http(first.get(..seen).unwrap_or_default()) {
+        let answer = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+        let _gone = stream.write_all(answer).await;
+        let _gone = stream.shutdown().await;
+        return None;
+    }
+    let config = match web.tls() {
+        Ok(config) => config,
+        Err(error) => {
+            tracing::error!(%error, "TLS handshake failed: the web configuration is unusable.");
+            return None;
+        }
+    };
+    match TlsAcceptor::from(config).accept(stream).await {
+        Ok(stream) => Some(stream),
+        Err(error) => {
+            tracing::debug!(%error, "TLS handshake failed.");
+            None
+        }
+    }
+}
+
+/// Go's test for clients that speak plain HTTP to a port with TLS.
+fn looks_like_http(first: &[u8]) -> bool {
+    [&b"GET /"[..], b"HEAD ", b"POST ", b"PUT /", b"OPTIO"].contains(&first)
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    peer: SocketAddr,
+    router: Router,
+    clock: Arc<Clock>,
     shared: Arc<Shared>,
     stop: StopToken,
 ) {
     let config = &shared.config;
-    let _open = Open::new();
-    let clock = Arc::new(Clock::new(config.header_read_timeout));
     let io = TimedIo::new(
         stream,
         Arc::clone(&clock),

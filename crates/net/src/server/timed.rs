@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 const NEVER: u64 = u64::MAX;
@@ -164,19 +163,19 @@ impl Watchdog {
     }
 }
 
-/// The connection's socket, keeping the clock.
+/// The connection's socket or what decrypts it, keeping the clock.
 #[derive(Debug)]
-pub(crate) struct TimedIo {
-    io: TokioIo<TcpStream>,
+pub(crate) struct TimedIo<S> {
+    io: TokioIo<S>,
     clock: Arc<Clock>,
     head_timeout: Duration,
     write_timeout: Duration,
     shut: bool,
 }
 
-impl TimedIo {
+impl<S: AsyncRead + AsyncWrite + Unpin> TimedIo<S> {
     pub(crate) fn new(
-        stream: TcpStream,
+        stream: S,
         clock: Arc<Clock>,
         head_timeout: Duration,
         write_timeout: Duration,
@@ -220,7 +219,7 @@ impl TimedIo {
     }
 }
 
-impl Read for TimedIo {
+impl<S: AsyncRead + AsyncWrite + Unpin> Read for TimedIo<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -235,7 +234,7 @@ impl Read for TimedIo {
     }
 }
 
-impl Write for TimedIo {
+impl<S: AsyncRead + AsyncWrite + Unpin> Write for TimedIo<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,6 +1,8 @@
 //! Drives the crate's fuzz targets with seeded mutations.
 
-use narthex_net::{fuzz, gzip};
+use narthex_net::{fuzz, gzip, zstd};
+
+use crate::certs::Authority;
 use narthex_testkit::mutate::Mutator;
 
 #[test]
@@ -50,8 +52,9 @@ fn decompress() {
     let gz = gzip(text.as_bytes()).unwrap();
     let two = [gz.clone(), gz.clone()].concat();
     let empty: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x03\0\0\0\0\0\0\0\0\0";
+    let zst = zstd(text.as_bytes()).unwrap();
     let zlib: &[u8] = b"\x78\x9c\x4b\x4c\x4a\x06\0\x02\x4d\x01\x27";
-    let corpus: &[&[u8]] = &[&gz, &two, empty, zlib, b"\x4b\x4c\x4a\x06\0", b""];
+    let corpus: &[&[u8]] = &[&gz, &two, &zst, empty, zlib, b"\x4b\x4c\x4a\x06\0", b""];
     Mutator::new(14)
         .max_len(4096)
         .run(corpus, 10_000, fuzz::fuzz_decompress);
@@ -69,4 +72,38 @@ fn answer() {
     Mutator::new(15)
         .max_len(4096)
         .run(corpus, 20_000, fuzz::fuzz_answer);
+}
+
+#[test]
+fn certificate() {
+    let authority = Authority::new("An authority");
+    let leaf = authority.issue(&["a.example", "10.0.0.1"]);
+    let corpus: &[&[u8]] = &[&leaf.der, &authority.identity.der];
+    Mutator::new(16)
+        .max_len(2048)
+        .run(corpus, 20_000, fuzz::fuzz_certificate);
+}
+
+#[test]
+fn web_config() {
+    let corpus: &[&[u8]] = &[
+        b"tls_server_config:\n  cert_file: a.crt\n  key_file: a.key\n  min_version: TLS12\n",
+        b"basic_auth_users:\n  u: $2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi\n",
+        b"rate_limit: {burst: 3, interval: 1m30s}\nhttp_server_config:\n  headers:\n    X-Frame-Options: deny\n",
+    ];
+    Mutator::new(17)
+        .max_len(1024)
+        .run(corpus, 5_000, fuzz::fuzz_web_config);
+}
+
+#[test]
+fn no_proxy() {
+    let corpus: &[&[u8]] = &[
+        b"a.example,.b.example,*.c.example:81,10.0.0.0/8\nx.b.example",
+        b"fe80::/10,[::1]:80,::2\nfe80::1",
+        b"*\nz",
+    ];
+    Mutator::new(18)
+        .max_len(256)
+        .run(corpus, 20_000, fuzz::fuzz_no_proxy);
 }

@@ -5,7 +5,12 @@
     reason = "a test's helpers panic like the test itself"
 )]
 
+mod certs;
 mod client;
+mod compress;
 mod fuzz;
+mod http_config;
 mod server;
 mod support;
+mod tls;
+mod web;

@@ -20,8 +20,19 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) async fn start(router: Router, config: ServerConfig) -> Self {
-        let (stopper, stop): (Stopper, StopToken) = Stopper::new();
         let server = Server::bind(&["127.0.0.1:0"], config).await.unwrap();
+        Self::serve(server, router)
+    }
+
+    /// A server behind a web configuration.
+    pub(crate) async fn start_web(router: Router, file: &std::path::Path) -> Self {
+        let server = Server::bind(&["127.0.0.1:0"], ServerConfig::default()).await;
+        let server = server.unwrap().with_web_config(file).unwrap();
+        Self::serve(server, router)
+    }
+
+    fn serve(server: Server, router: Router) -> Self {
+        let (stopper, stop): (Stopper, StopToken) = Stopper::new();
         let address = server.local_addrs()[0];
         let serving = tokio::spawn(server.serve(router, stop));
         Self {
@@ -33,6 +44,10 @@ impl Running {
 
     pub(crate) fn url(&self, path: &str) -> Url {
         Url::parse(&format!("http://{}{path}", self.address)).unwrap()
+    }
+
+    pub(crate) fn https_url(&self, path: &str) -> Url {
+        Url::parse(&format!("https://{}{path}", self.address)).unwrap()
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {

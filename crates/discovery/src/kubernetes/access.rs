@@ -1,0 +1,258 @@
+//! How to reach a cluster's API: a URL, a kubeconfig, or the pod's service account.
+//!
+//! Invariant: credentials stay in the client's configuration, whose `Debug` hides them.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use narthex_net::{
+    Authorization, BasicAuth, Client, HttpClientConfig, ProxyUrl, Secret, TlsConfig, read_yaml,
+};
+use serde::Deserialize;
+
+use super::api::Api;
+use crate::config::{KubernetesSdConfig, invalid};
+use crate::dns::join_host_port;
+use crate::error::DiscoveryError;
+use crate::manager::Options;
+
+/// Returns the API, and the pod's own namespace if it is asked for.
+pub(super) fn connect(
+    config: &KubernetesSdConfig,
+    options: &Options,
+) -> Result<(Api, Option<String>), DiscoveryError> {
+    let mut own_namespace = None;
+    let (base, http) = if let Some(file) = &config.kubeconfig_file {
+        let text = std::fs::read_to_string(file).map_err(|source| DiscoveryError::Read {
+            path: file.clone(),
+            source,
+        })?;
+        from_kubeconfig(&text, file)?
+    } else if let Some(server) = &config.api_server {
+        (server.clone(), config.http.clone())
+    } else {
+        if config.namespaces.own_namespace {
+            own_namespace = Some(own_namespace_of(&options.service_account)?);
+        }
+        in_cluster(options)?
+    };
+    let client = Client::with_http(options.client.clone(), http)?;
+    let api = Api {
+        client,
+        base: base.trim_end_matches('/').to_owned(),
+    };
+    Ok((api, own_namespace))
+}
+
+fn own_namespace_of(service_account: &Path) -> Result<String, DiscoveryError> {
+    let path = service_account.join("namespace");
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| invalid(format!("could not determine the pod's namespace: {error}")))?;
+    match text.trim() {
+        "" => Err(invalid("could not read own namespace name (empty file)")),
+        name => Ok(name.to_owned()),
+    }
+}
+
+fn in_cluster(options: &Options) -> Result<(String, HttpClientConfig), DiscoveryError> {
+    let (host, port) = options.kubernetes_service.as_ref().ok_or_else(|| {
+        invalid(
+            "unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined",
+        )
+    })?;
+    let account = &options.service_account;
+    let (token, ca) = (account.join("token"), account.join("ca.crt"));
+    if let Err(source) = std::fs::metadata(&token) {
+        return Err(DiscoveryError::Read {
+            path: token,
+            source,
+        });
+    }
+    let http = HttpClientConfig {
+        authorization: Some(Authorization {
+            kind: "Bearer".to_owned(),
+            credentials_file: Some(token),
+            ..Authorization::default()
+        }),
+        tls: TlsConfig {
+            // Without one the system's authorities have to do.
+            ca_file: ca.exists().then_some(ca),
+            ..TlsConfig::default()
+        },
+        ..HttpClientConfig::default()
+    };
+    Ok((format!("https://{}", join_host_port(host, port)), http))
+}
+
+/// The parts of a kubeconfig that a server process can use.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct KubeConfig {
+    current_context: Option<String>,
+    contexts: Vec<NamedContext>,
+    clusters: Vec<NamedCluster>,
+    users: Vec<NamedUser>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NamedContext {
+    name: String,
+    context: Context,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Context {
+    cluster: String,
+    user: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NamedCluster {
+    name: String,
+    cluster: Cluster,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct Cluster {
+    server: String,
+    certificate_authority: Option<PathBuf>,
+    certificate_authority_data: Option<String>,
+    insecure_skip_tls_verify: bool,
+    tls_server_name: Option<String>,
+    proxy_url: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedUser {
+    name: String,
+    user: User,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct User {
+    client_certificate: Option<PathBuf>,
+    client_certificate_data: Option<String>,
+    client_key: Option<PathBuf>,
+    client_key_data: Option<String>,
+    token: Option<String>,
+    #[serde(rename = "tokenFile")]
+    token_file: Option<PathBuf>,
+    username: Option<String>,
+    password: Option<String>,
+    exec: Option<serde::de::IgnoredAny>,
+    auth_provider: Option<serde::de::IgnoredAny>,
+}
+
+impl std::fmt::Debug for NamedUser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NamedUser")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the API's URL and how to reach it.
+pub(super) fn from_kubeconfig(
+    text: &str,
+    file: &Path,
+) -> Result<(String, HttpClientConfig), DiscoveryError> {
+    let refuse = |message: String| DiscoveryError::Parse {
+        what: file.display().to_string(),
+        message,
+    };
+    let config: KubeConfig = read_yaml(text).map_err(refuse)?.unwrap_or_default();
+    let wanted = config.current_context.unwrap_or_default();
+    let context = config.contexts.into_iter().find(|c| c.name == wanted);
+    let context = context
+        .ok_or_else(|| refuse(format!("context {wanted:?} does not exist")))?
+        .context;
+    let cluster = config
+        .clusters
+        .into_iter()
+        .find(|c| c.name == context.cluster);
+    let cluster = cluster
+        .ok_or_else(|| refuse(format!("cluster {:?} does not exist", context.cluster)))?
+        .cluster;
+    let user = match context.user.filter(|name| !name.is_empty()) {
+        Some(name) => {
+            let found = config.users.into_iter().find(|u| u.name == name);
+            found
+                .ok_or_else(|| refuse(format!("user {name:?} does not exist")))?
+                .user
+        }
+        None => User::default(),
+    };
+    if user.exec.is_some() || user.auth_provider.is_some() {
+        return Err(refuse(
+            "users with exec or auth-provider are not supported: use a token or a certificate"
+                .to_owned(),
+        ));
+    }
+    if cluster.server.is_empty() {
+        return Err(refuse("the cluster has no server".to_owned()));
+    }
+    let directory = file.parent().unwrap_or_else(|| Path::new("."));
+    let decode = |what: &str, data: &Option<String>| -> Result<String, DiscoveryError> {
+        let Some(data) = data.as_ref().filter(|data| !data.is_empty()) else {
+            return Ok(String::new());
+        };
+        let bytes = STANDARD.decode(data.split_whitespace().collect::<String>());
+        let text = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        text.ok_or_else(|| refuse(format!("{what} is not base64 of PEM")))
+    };
+    let ca = decode(
+        "certificate-authority-data",
+        &cluster.certificate_authority_data,
+    )?;
+    let cert = decode("client-certificate-data", &user.client_certificate_data)?;
+    let key = decode("client-key-data", &user.client_key_data)?;
+    // Data stands before files, as in kubectl.
+    let beside = |file: Option<PathBuf>, data: &str| {
+        file.filter(|file| data.is_empty() && !file.as_os_str().is_empty())
+            .map(|file| directory.join(file))
+    };
+    let mut http = HttpClientConfig {
+        tls: TlsConfig {
+            ca_file: beside(cluster.certificate_authority, &ca),
+            cert_file: beside(user.client_certificate, &cert),
+            key_file: beside(user.client_key, &key),
+            ca,
+            cert,
+            key: Secret::new(key),
+            server_name: cluster.tls_server_name.unwrap_or_default(),
+            insecure_skip_verify: cluster.insecure_skip_tls_verify,
+            ..TlsConfig::default()
+        },
+        ..HttpClientConfig::default()
+    };
+    if let Some(url) = cluster.proxy_url.filter(|url| !url.is_empty()) {
+        http.proxy.url = Some(ProxyUrl::parse(&url)?);
+    }
+    let token = user.token.filter(|token| !token.is_empty());
+    let token_file = user.token_file.filter(|file| !file.as_os_str().is_empty());
+    if token.is_some() || token_file.is_some() {
+        http.authorization = Some(Authorization {
+            kind: "Bearer".to_owned(),
+            // A token's file is the newer of the two, so it goes first.
+            credentials: Secret::new(match &token_file {
+                Some(_) => String::new(),
+                None => token.unwrap_or_default(),
+            }),
+            credentials_file: token_file.map(|file| directory.join(file)),
+        });
+    } else if let Some(username) = user.username.filter(|name| !name.is_empty()) {
+        http.basic_auth = Some(BasicAuth {
+            username,
+            password: Secret::new(user.password.unwrap_or_default()),
+            ..BasicAuth::default()
+        });
+    }
+    Ok((cluster.server, http))
+}

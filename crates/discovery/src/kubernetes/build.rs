@@ -1,0 +1,583 @@
+//! Objects into targets: the labels of Prometheus 3.14, name by name.
+//!
+//! Invariant: a group's source is the role's prefix and the object's key, whatever is in it, so that
+//! an object that is gone takes its targets along.
+
+use std::collections::BTreeMap;
+
+use super::objects::{
+    Condition, Container, ContainerPort, ContainerStatus, EndpointAddress, EndpointPort, Endpoints,
+    EndpointSlice, Ingress, Map, Meta, Node, Pod, Service, SliceEndpoint, SlicePort, TargetRef, key,
+};
+use super::world::World;
+use crate::config::Role;
+use crate::dns::join_host_port;
+use crate::group::{ADDRESS_LABEL, LabelMap, TargetGroup};
+
+const PREFIX: &str = "__meta_kubernetes_";
+/// Which service an endpoint slice belongs to.
+pub(super) const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
+/// Set when an object has been cut at 1000 addresses.
+const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
+
+/// Makes the group of a main object; an empty one when the object is gone.
+///
+/// Returns none when there is nothing to say: what was reported before stays.
+pub(super) fn group(world: &World, key: &str) -> Option<TargetGroup> {
+    let stores = &world.stores;
+    let prefix = match world.role {
+        Role::Service => "svc",
+        role => role.name(),
+    };
+    let source = format!("{prefix}/{key}");
+    let gone = || Some(TargetGroup::gone(source.clone()));
+    let built = match world.role {
+        Role::Pod => stores.pods.get(key).map(|pod| pod_group(world, pod)),
+        Role::Service => stores.services.get(key).map(|s| service_group(world, s)),
+        Role::Ingress => stores.ingresses.get(key).map(|i| ingress_group(world, i)),
+        Role::Endpoints => stores
+            .endpoints
+            .get(key)
+            .map(|endpoints| endpoints_group(world, endpoints)),
+        Role::EndpointSlice => stores.slices.get(key).map(|slice| slice_group(world, slice)),
+        Role::Node => match stores.nodes.get(key) {
+            None => return gone(),
+            Some(node) => match node_group(node) {
+                Some(group) => Some(group),
+                None => {
+                    tracing::warn!(node = key, "No node address found.");
+                    return None;
+                }
+            },
+        },
+    };
+    let Some(mut group) = built else {
+        return gone();
+    };
+    group.source = source;
+    Some(group)
+}
+
+/// Collects labels; a later value of the same name replaces the earlier one.
+#[derive(Debug, Default, Clone)]
+struct Labels(LabelMap);
+
+impl Labels {
+    /// Sets a label below `__meta_kubernetes_`.
+    fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.0.insert(format!("{PREFIX}{name}"), value.into());
+    }
+
+    fn set_some(&mut self, name: &str, value: Option<&String>) {
+        if let Some(value) = value {
+            self.set(name, value.as_str());
+        }
+    }
+
+    fn set_bool(&mut self, name: &str, value: Option<bool>) {
+        if let Some(value) = value {
+            self.set(name, value.to_string());
+        }
+    }
+
+    fn address(mut self, address: String) -> Self {
+        self.0.insert(ADDRESS_LABEL.to_owned(), address);
+        self
+    }
+
+    /// Sets an object's labels and annotations, and that they are there.
+    fn metadata(&mut self, meta: &Meta, resource: &str) {
+        self.each(&meta.labels, resource, "label");
+        self.each(&meta.annotations, resource, "annotation");
+    }
+
+    fn each(&mut self, map: &Map, resource: &str, kind: &str) {
+        for (name, value) in map {
+            let name = sanitize(name);
+            self.set(&format!("{resource}_{kind}_{name}"), value.as_str());
+            self.set(&format!("{resource}_{kind}present_{name}"), "true");
+        }
+    }
+
+    fn object(&mut self, meta: &Meta, resource: &str) {
+        self.set(&format!("{resource}_name"), meta.name.as_str());
+        self.metadata(meta, resource);
+    }
+
+    fn namespace_metadata(&mut self, world: &World, namespace: &str) {
+        if world.attach.namespace
+            && let Some(found) = world.stores.namespaces.get(namespace)
+        {
+            self.metadata(&found.metadata, "namespace");
+        }
+    }
+
+    fn node_metadata(&mut self, world: &World, name: Option<&String>) {
+        if world.attach.node
+            && let Some(node) = name.and_then(|name| world.stores.nodes.get(name))
+        {
+            self.object(&node.metadata, "node");
+        }
+    }
+}
+
+/// Writes a name so that it may be part of a label's name.
+fn sanitize(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.chars()
+        .map(|c| if plain(c) { c } else { '_' })
+        .collect()
+}
+
+fn group_of(labels: Labels, targets: Vec<LabelMap>) -> TargetGroup {
+    TargetGroup {
+        source: String::new(),
+        labels: labels.0,
+        targets,
+    }
+}
+
+fn pod_group(world: &World, pod: &Pod) -> TargetGroup {
+    let ip = &pod.status.pod_ip;
+    // A pod that starts or was evicted has none. One on an unknown node was left out by selectors.
+    let node_known = world.stores.nodes.contains_key(&pod.spec.node_name);
+    if ip.is_empty() || (world.attach.node && !node_known) {
+        return TargetGroup::default();
+    }
+    let mut labels = Labels::default();
+    pod_labels(world, pod, &mut labels);
+    labels.set("namespace", pod.metadata.namespace.as_str());
+    labels.node_metadata(world, Some(&pod.spec.node_name));
+    labels.namespace_metadata(world, &pod.metadata.namespace);
+    let mut targets = Vec::new();
+    for (container, is_init) in containers(pod) {
+        let statuses = if is_init {
+            &pod.status.init_container_statuses
+        } else {
+            &pod.status.container_statuses
+        };
+        let mut target = Labels::default();
+        target.set("pod_container_name", container.name.as_str());
+        target.set("pod_container_id", container_id(statuses, &container.name));
+        target.set("pod_container_image", container.image.as_str());
+        target.set("pod_container_init", is_init.to_string());
+        if container.ports.is_empty() {
+            // The user has to add a port.
+            targets.push(target.clone().address(ip.clone()).0);
+        }
+        for port in &container.ports {
+            let mut target = target.clone();
+            target.set("pod_container_port_number", port.container_port.to_string());
+            target.set("pod_container_port_name", port.name.as_str());
+            target.set("pod_container_port_protocol", port.protocol.as_str());
+            targets.push(target.address(join_host_port(ip, port.container_port)).0);
+        }
+    }
+    group_of(labels, targets)
+}
+
+/// Containers, and then those that only run at the start.
+fn containers(pod: &Pod) -> impl Iterator<Item = (&Container, bool)> {
+    let main = pod.spec.containers.iter().map(|c| (c, false));
+    main.chain(pod.spec.init_containers.iter().map(|c| (c, true)))
+}
+
+fn container_id(statuses: &[ContainerStatus], name: &str) -> String {
+    let status = statuses.iter().find(|status| status.name == name);
+    status.map_or_else(String::new, |status| status.container_id.clone())
+}
+
+fn pod_labels(world: &World, pod: &Pod, labels: &mut Labels) {
+    labels.set("pod_ip", pod.status.pod_ip.as_str());
+    labels.set("pod_ready", ready(&pod.status.conditions));
+    labels.set("pod_phase", pod.status.phase.as_str());
+    labels.set("pod_node_name", pod.spec.node_name.as_str());
+    labels.set("pod_host_ip", pod.status.host_ip.as_str());
+    labels.set("pod_uid", pod.metadata.uid.as_str());
+    labels.object(&pod.metadata, "pod");
+    let Some(owner) = pod.metadata.controller() else {
+        return;
+    };
+    if !owner.kind.is_empty() {
+        labels.set("pod_controller_kind", owner.kind.as_str());
+    }
+    if !owner.name.is_empty() {
+        labels.set("pod_controller_name", owner.name.as_str());
+    }
+    let of = key(&pod.metadata.namespace, &owner.name);
+    let attach = world.attach;
+    match owner.kind.as_str() {
+        "ReplicaSet" if attach.deployment => {
+            let found = world.stores.replica_sets.get(&of);
+            let above = found.and_then(|found| found.metadata.controller());
+            if let Some(above) = above.filter(|above| above.kind == "Deployment") {
+                labels.set("pod_deployment_name", above.name.as_str());
+            }
+        }
+        "Job" => {
+            if attach.job {
+                labels.set("pod_job_name", owner.name.as_str());
+            }
+            let found = world.stores.jobs.get(&of).filter(|_| attach.cronjob);
+            let above = found.and_then(|found| found.metadata.controller());
+            if let Some(above) = above.filter(|above| above.kind == "CronJob") {
+                labels.set("pod_cronjob_name", above.name.as_str());
+            }
+        }
+        _ => {}
+    }
+}
+
+fn ready(conditions: &[Condition]) -> String {
+    let ready = conditions.iter().find(|condition| condition.kind == "Ready");
+    ready.map_or_else(
+        || "unknown".to_owned(),
+        |condition| condition.status.to_lowercase(),
+    )
+}
+
+fn node_group(node: &Node) -> Option<TargetGroup> {
+    let mut labels = Labels::default();
+    labels.set("node_provider_id", node.spec.provider_id.as_str());
+    for condition in &node.status.conditions {
+        let name = sanitize(&condition.kind.to_lowercase());
+        let status = condition.status.to_lowercase();
+        labels.set(&format!("node_condition_{name}"), status);
+    }
+    labels.object(&node.metadata, "node");
+
+    let mut addresses: BTreeMap<&str, &str> = BTreeMap::new();
+    for address in &node.status.addresses {
+        addresses
+            .entry(&address.kind)
+            .or_insert(address.address.as_str());
+    }
+    let preferred = [
+        "InternalIP",
+        "InternalDNS",
+        "ExternalIP",
+        "ExternalDNS",
+        "LegacyHostIP",
+        "Hostname",
+    ];
+    let host = preferred.iter().find_map(|kind| addresses.get(kind))?;
+    let mut target = Labels::default();
+    for (kind, address) in &addresses {
+        target.set(&format!("node_address_{}", sanitize(kind)), *address);
+    }
+    let name = node.metadata.name.clone();
+    target.0.insert("instance".to_owned(), name);
+    let port = node.status.daemon_endpoints.kubelet_endpoint.port;
+    let target = target.address(join_host_port(host, port));
+    Some(group_of(labels, vec![target.0]))
+}
+
+fn service_labels(service: &Service, labels: &mut Labels) {
+    labels.set("namespace", service.metadata.namespace.as_str());
+    labels.object(&service.metadata, "service");
+}
+
+fn service_group(world: &World, service: &Service) -> TargetGroup {
+    let mut labels = Labels::default();
+    service_labels(service, &mut labels);
+    labels.namespace_metadata(world, &service.metadata.namespace);
+    let spec = &service.spec;
+    let host = format!(
+        "{}.{}.svc",
+        service.metadata.name, service.metadata.namespace
+    );
+    let target = |port: &super::objects::ServicePort| {
+        let mut target = Labels::default();
+        target.set("service_port_name", port.name.as_str());
+        target.set("service_port_number", port.port.to_string());
+        target.set("service_port_protocol", port.protocol.as_str());
+        target.set("service_type", spec.kind.as_str());
+        if spec.kind == "ExternalName" {
+            target.set("service_external_name", spec.external_name.as_str());
+        } else {
+            target.set("service_cluster_ip", spec.cluster_ip.as_str());
+        }
+        if spec.kind == "LoadBalancer" {
+            target.set("service_loadbalancer_ip", load_balancer_ips(service));
+        }
+        target.address(join_host_port(&host, port.port)).0
+    };
+    let targets = spec.ports.iter().map(target).collect();
+    group_of(labels, targets)
+}
+
+/// What the load balancer got, or what was wished for.
+fn load_balancer_ips(service: &Service) -> String {
+    let ingress = &service.status.load_balancer.ingress;
+    let ips: Vec<&str> = ingress
+        .iter()
+        .map(|address| address.ip.as_str())
+        .filter(|ip| !ip.is_empty())
+        .collect();
+    if ips.is_empty() {
+        service.spec.load_balancer_ip.clone()
+    } else {
+        ips.join(",")
+    }
+}
+
+fn ingress_group(world: &World, ingress: &Ingress) -> TargetGroup {
+    let mut labels = Labels::default();
+    labels.set("namespace", ingress.metadata.namespace.as_str());
+    let class = ingress.spec.ingress_class_name.as_ref();
+    labels.set_some("ingress_class_name", class);
+    labels.object(&ingress.metadata, "ingress");
+    labels.namespace_metadata(world, &ingress.metadata.namespace);
+    let mut targets = Vec::new();
+    for rule in &ingress.spec.rules {
+        let mut encrypted = ingress.spec.tls.iter().flat_map(|tls| &tls.hosts);
+        let secure = encrypted.any(|pattern| host_matches(pattern, &rule.host));
+        let paths: Vec<&str> = match &rule.http {
+            None => vec!["/"],
+            Some(http) => http.paths.iter().map(|path| path.path.as_str()).collect(),
+        };
+        for path in paths {
+            let mut target = Labels::default();
+            target.set("ingress_scheme", if secure { "https" } else { "http" });
+            target.set("ingress_host", rule.host.as_str());
+            target.set("ingress_path", if path.is_empty() { "/" } else { path });
+            targets.push(target.address(rule.host.clone()).0);
+        }
+    }
+    group_of(labels, targets)
+}
+
+/// Returns whether a pattern such as `*.example.com` covers a host; a star stands for one part.
+fn host_matches(pattern: &str, host: &str) -> bool {
+    if pattern == host {
+        return true;
+    }
+    let after_star = pattern.strip_prefix("*.");
+    let after_first = host.split_once('.').map(|(_first, rest)| rest);
+    after_star.is_some() && after_star == after_first
+}
+
+/// Ports of pods that an endpoint of theirs has been seen for.
+type Seen<'a> = BTreeMap<String, (&'a Pod, Vec<i64>)>;
+
+fn pod_of<'a>(world: &'a World, target: Option<&TargetRef>) -> Option<&'a Pod> {
+    let target = target.filter(|target| target.kind == "Pod")?;
+    world.stores.pods.get(&key(&target.namespace, &target.name))
+}
+
+/// Adds a pod's labels, and those of the container that has the port; `protocol` replaces the
+/// container's where the endpoint's is shown.
+fn add_pod(
+    world: &World,
+    pod: &Pod,
+    port: Option<i64>,
+    protocol: Option<&str>,
+    target: &mut Labels,
+) {
+    pod_labels(world, pod, target);
+    for (container, is_init) in containers(pod) {
+        let same = |p: &&ContainerPort| Some(p.container_port) == port;
+        if let Some(found) = container.ports.iter().find(same) {
+            container_labels(container, found, is_init, target);
+            if let Some(protocol) = protocol {
+                target.set("pod_container_port_protocol", protocol);
+            }
+        }
+    }
+}
+
+fn container_labels(
+    container: &Container,
+    port: &ContainerPort,
+    is_init: bool,
+    target: &mut Labels,
+) {
+    target.set("pod_container_name", container.name.as_str());
+    target.set("pod_container_image", container.image.as_str());
+    target.set("pod_container_port_name", port.name.as_str());
+    target.set("pod_container_port_number", port.container_port.to_string());
+    target.set("pod_container_port_protocol", port.protocol.as_str());
+    target.set("pod_container_init", is_init.to_string());
+}
+
+/// Makes targets of the ports of seen pods that no endpoint stands for.
+fn add_other_ports(world: &World, seen: &Seen<'_>, targets: &mut Vec<LabelMap>) {
+    for (pod, ports) in seen.values() {
+        let ip = &pod.status.pod_ip;
+        if ip.is_empty() {
+            continue;
+        }
+        for (container, is_init) in containers(pod) {
+            for port in &container.ports {
+                if ports.contains(&port.container_port) {
+                    continue;
+                }
+                let mut target = Labels::default();
+                container_labels(container, port, is_init, &mut target);
+                pod_labels(world, pod, &mut target);
+                targets.push(target.address(join_host_port(ip, port.container_port)).0);
+            }
+        }
+    }
+}
+
+fn endpoints_group(world: &World, endpoints: &Endpoints) -> TargetGroup {
+    let meta = &endpoints.metadata;
+    let mut labels = Labels::default();
+    labels.set("namespace", meta.namespace.as_str());
+    if let Some(service) = world.stores.services.get(&meta.key()) {
+        service_labels(service, &mut labels);
+    }
+    labels.object(meta, "endpoints");
+    labels.namespace_metadata(world, &meta.namespace);
+    if let Some(cut @ ("truncated" | "warning")) =
+        meta.labels.get(OVER_CAPACITY).map(String::as_str)
+    {
+        tracing::warn!(
+            endpoint = meta.name,
+            capacity = cut,
+            "Endpoints object exceeds 1000 addresses, please use \"role: endpointslice\" instead."
+        );
+    }
+    let mut seen = Seen::new();
+    let mut targets = Vec::new();
+    for subset in &endpoints.subsets {
+        for port in &subset.ports {
+            let ready = subset.addresses.iter().map(|a| (a, "true"));
+            let unready = subset.not_ready_addresses.iter().map(|a| (a, "false"));
+            for (address, ready) in ready.chain(unready) {
+                targets.push(endpoint_target(world, address, port, ready, &mut seen));
+            }
+        }
+    }
+    add_other_ports(world, &seen, &mut targets);
+    group_of(labels, targets)
+}
+
+fn endpoint_target<'a>(
+    world: &'a World,
+    address: &EndpointAddress,
+    port: &EndpointPort,
+    ready: &str,
+    seen: &mut Seen<'a>,
+) -> LabelMap {
+    let mut target = Labels::default();
+    target.set("endpoint_port_name", port.name.as_str());
+    target.set("endpoint_port_protocol", port.protocol.as_str());
+    target.set("endpoint_ready", ready);
+    let reference = address.target_ref.as_ref();
+    if let Some(reference) = reference {
+        target.set("endpoint_address_target_kind", reference.kind.as_str());
+        target.set("endpoint_address_target_name", reference.name.as_str());
+    }
+    target.set_some("endpoint_node_name", address.node_name.as_ref());
+    if !address.hostname.is_empty() {
+        target.set("endpoint_hostname", address.hostname.as_str());
+    }
+    let of_node = reference.filter(|r| r.kind == "Node").map(|r| &r.name);
+    target.node_metadata(world, address.node_name.as_ref().or(of_node));
+    if let Some(pod) = pod_of(world, reference) {
+        add_pod(world, pod, Some(port.port), Some(&port.protocol), &mut target);
+        let seen = seen.entry(pod.metadata.key());
+        seen.or_insert((pod, Vec::new())).1.push(port.port);
+    }
+    target.address(join_host_port(&address.ip, port.port)).0
+}
+
+fn slice_group(world: &World, slice: &EndpointSlice) -> TargetGroup {
+    let meta = &slice.metadata;
+    let mut labels = Labels::default();
+    labels.set("namespace", meta.namespace.as_str());
+    labels.set("endpointslice_address_type", slice.address_type.as_str());
+    labels.object(meta, "endpointslice");
+    let service = meta.labels.get(SERVICE_NAME_LABEL).and_then(|name| {
+        let of = key(&meta.namespace, name);
+        world.stores.services.get(&of)
+    });
+    if let Some(service) = service {
+        service_labels(service, &mut labels);
+    }
+    labels.namespace_metadata(world, &meta.namespace);
+    if service.is_some_and(|service| is_second_family(service, slice)) {
+        return group_of(labels, Vec::new());
+    }
+    let mut seen = Seen::new();
+    let mut targets = Vec::new();
+    for endpoint in &slice.endpoints {
+        for port in &slice.ports {
+            for address in &endpoint.addresses {
+                targets.push(slice_target(world, address, endpoint, port, &mut seen));
+            }
+        }
+    }
+    add_other_ports(world, &seen, &mut targets);
+    group_of(labels, targets)
+}
+
+/// Returns whether the slice repeats, with the other kind of addresses, what the first one has.
+fn is_second_family(service: &Service, slice: &EndpointSlice) -> bool {
+    let spec = &service.spec;
+    let dual = matches!(
+        spec.ip_family_policy.as_str(),
+        "PreferDualStack" | "RequireDualStack"
+    );
+    let first = spec.ip_families.first();
+    dual && first.is_some_and(|first| *first != slice.address_type)
+}
+
+fn slice_target<'a>(
+    world: &'a World,
+    address: &str,
+    endpoint: &SliceEndpoint,
+    port: &SlicePort,
+    seen: &mut Seen<'a>,
+) -> LabelMap {
+    let mut target = Labels::default();
+    target.set_some("endpointslice_port_name", port.name.as_ref());
+    target.set_some("endpointslice_port_protocol", port.protocol.as_ref());
+    let number = port.port.map(|port| port.to_string());
+    target.set_some("endpointslice_port", number.as_ref());
+    target.set_some("endpointslice_port_app_protocol", port.app_protocol.as_ref());
+    let conditions = &endpoint.conditions;
+    for (name, value) in [
+        ("ready", conditions.ready),
+        ("serving", conditions.serving),
+        ("terminating", conditions.terminating),
+    ] {
+        target.set_bool(&format!("endpointslice_endpoint_conditions_{name}"), value);
+    }
+    target.set_some("endpointslice_endpoint_hostname", endpoint.hostname.as_ref());
+    let reference = endpoint.target_ref.as_ref();
+    if let Some(reference) = reference {
+        target.set("endpointslice_address_target_kind", reference.kind.as_str());
+        target.set("endpointslice_address_target_name", reference.name.as_str());
+    }
+    target.set_some(
+        "endpointslice_endpoint_node_name",
+        endpoint.node_name.as_ref(),
+    );
+    target.set_some("endpointslice_endpoint_zone", endpoint.zone.as_ref());
+    for (name, value) in &endpoint.deprecated_topology {
+        let name = sanitize(name);
+        target.set(
+            &format!("endpointslice_endpoint_topology_{name}"),
+            value.as_str(),
+        );
+        target.set(
+            &format!("endpointslice_endpoint_topology_present_{name}"),
+            "true",
+        );
+    }
+    let of_node = reference.filter(|r| r.kind == "Node").map(|r| &r.name);
+    target.node_metadata(world, of_node.or(endpoint.node_name.as_ref()));
+    if let Some(pod) = pod_of(world, reference) {
+        add_pod(world, pod, port.port, None, &mut target);
+        let seen = seen.entry(pod.metadata.key());
+        seen.or_insert((pod, Vec::new())).1.extend(port.port);
+    }
+    let address = match port.port {
+        Some(port) => join_host_port(address, port),
+        None => address.to_owned(),
+    };
+    target.address(address).0
+}

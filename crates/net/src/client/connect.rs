@@ -1,0 +1,182 @@
+//! Making connections: names, addresses, proxies, handshakes.
+//!
+//! Invariant: credentials for a proxy go to the proxy only, and nothing is sent to a server before
+//! its certificate has been believed.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig as TlsClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::exchange::read_head;
+use super::head;
+use super::proxy::ProxyUrl;
+use super::push_header;
+use super::stream::{Stream, Transport};
+use crate::error::NetError;
+use crate::secret::Secret;
+use crate::tls::{handshake_error, tls_error};
+use crate::url::Url;
+
+/// For one handshake; Go's figure.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where a connection leads, and by which way.
+#[derive(Debug)]
+pub(super) struct Way<'a> {
+    pub(super) url: &'a Url,
+    pub(super) proxy: Option<&'a ProxyUrl>,
+    /// For `https`.
+    pub(super) tls: Option<Arc<TlsClientConfig>>,
+    /// For a proxy that is reached by `https`.
+    pub(super) proxy_tls: Option<Arc<TlsClientConfig>>,
+    /// What the server's certificate must be for, if not the URL's host.
+    pub(super) server_name: Option<&'a str>,
+    pub(super) connect_headers: &'a [(String, Vec<Secret>)],
+    pub(super) timeout: Duration,
+}
+
+impl Way<'_> {
+    pub(super) async fn connect(&self) -> Result<Stream, NetError> {
+        let Some(proxy) = self.proxy else {
+            let stream = dial(self.url.host(), self.url.port(), self.timeout).await?;
+            return match &self.tls {
+                None => Ok(Stream::Plain(stream)),
+                Some(tls) => self.encrypt(Transport::Tcp(stream), tls).await,
+            };
+        };
+        let url = proxy.url();
+        let stream = dial(url.host(), url.port(), self.timeout).await?;
+        match (&self.proxy_tls, &self.tls) {
+            (None, None) => Ok(Stream::Plain(stream)),
+            (None, Some(tls)) => {
+                let mut stream = stream;
+                self.tunnel(&mut stream, proxy).await?;
+                self.encrypt(Transport::Tcp(stream), tls).await
+            }
+            (Some(outer), None) => {
+                let stream = handshake(Transport::Tcp(stream), outer, url.host()).await?;
+                Ok(Stream::Tls(Box::new(stream)))
+            }
+            (Some(outer), Some(tls)) => {
+                let mut stream = handshake(stream, outer, url.host()).await?;
+                self.tunnel(&mut stream, proxy).await?;
+                self.encrypt(Transport::Proxy(Box::new(stream)), tls).await
+            }
+        }
+    }
+
+    async fn encrypt(
+        &self,
+        transport: Transport,
+        tls: &Arc<TlsClientConfig>,
+    ) -> Result<Stream, NetError> {
+        let name = self.server_name.unwrap_or(self.url.host());
+        Ok(Stream::Tls(Box::new(handshake(transport, tls, name).await?)))
+    }
+
+    /// Asks the proxy for a connection to the server.
+    async fn tunnel<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: &mut S,
+        proxy: &ProxyUrl,
+    ) -> Result<(), NetError> {
+        let host = self.url.host();
+        let target = if host.contains(':') {
+            format!("[{host}]:{}", self.url.port())
+        } else {
+            format!("{host}:{}", self.url.port())
+        };
+        let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n").into_bytes();
+        for (name, values) in self.connect_headers {
+            for value in values {
+                push_header(&mut request, name, value.expose().as_bytes());
+            }
+        }
+        if let Some(authorization) = proxy.authorization() {
+            push_header(&mut request, "proxy-authorization", authorization.as_bytes());
+        }
+        request.extend_from_slice(b"\r\n");
+        stream.write_all(&request).await.map_err(NetError::write)?;
+        stream.flush().await.map_err(NetError::write)?;
+        let mut answer = Vec::new();
+        let length = read_head(stream, &mut answer).await?;
+        let head = head::parse(answer.get(..length).unwrap_or_default())?;
+        if head.status != 200 {
+            return Err(NetError::Proxy { code: head.status });
+        }
+        // A server speaks second in TLS: bytes behind the head are not its own.
+        if answer.len() > length {
+            return Err(NetError::Response {
+                reason: "data behind the proxy's answer",
+            });
+        }
+        Ok(())
+    }
+}
+
+async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
+    transport: S,
+    tls: &Arc<TlsClientConfig>,
+    name: &str,
+) -> Result<TlsStream<S>, NetError> {
+    let name = ServerName::try_from(name.trim_end_matches('.').to_owned())
+        .map_err(|_invalid| tls_error(format!("invalid server name {name:?}")))?;
+    let connecting = TlsConnector::from(Arc::clone(tls)).connect(name, transport);
+    match tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await {
+        Ok(connected) => connected.map_err(handshake_error),
+        Err(_elapsed) => Err(tls_error("handshake timeout")),
+    }
+}
+
+/// Connects to the first address of a host that answers.
+async fn dial(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, NetError> {
+    let deadline = Instant::now() + timeout;
+    let addresses = resolve(host, port, deadline, timeout).await?;
+    let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    let mut failed = None;
+    for address in addresses {
+        // Later addresses keep their share of the time when an earlier one does not answer.
+        let share = deadline.saturating_duration_since(Instant::now()) / left.max(1);
+        left -= 1;
+        match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                stream.set_nodelay(true).map_err(NetError::write)?;
+                return Ok(stream);
+            }
+            Ok(Err(source)) => failed = Some(NetError::Connect { address, source }),
+            Err(_elapsed) => failed = Some(NetError::ConnectTimeout { address }),
+        }
+    }
+    Err(failed.unwrap_or_else(|| NetError::Lookup {
+        host: host.to_owned(),
+        source: std::io::Error::from(std::io::ErrorKind::NotFound),
+    }))
+}
+
+async fn resolve(
+    host: &str,
+    port: u16,
+    deadline: Instant,
+    timeout: Duration,
+) -> Result<Vec<SocketAddr>, NetError> {
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, port)]);
+    }
+    let lookup = tokio::net::lookup_host((host, port));
+    match tokio::time::timeout_at(deadline, lookup).await {
+        Ok(Ok(addresses)) => Ok(addresses.collect()),
+        Ok(Err(source)) => Err(NetError::Lookup {
+            host: host.to_owned(),
+            source,
+        }),
+        Err(_elapsed) => Err(NetError::Deadline { timeout }),
+    }
+}

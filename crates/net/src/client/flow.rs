@@ -1,0 +1,286 @@
+//! A request's way from the caller's settings to an answer: redirects, kept connections, repeats.
+//!
+//! Invariant: once a redirect has left the first host's domain, nothing private is sent any more,
+//! wherever later redirects lead.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, HOST, USER_AGENT};
+
+use super::exchange::{Answer, exchange, exchange_heads};
+use super::outfit::{Dress, is_same_domain, is_sensitive};
+use super::stream::Stream;
+use super::{
+    Inner, Method, Request, ResponseHead, SCRATCH_KEPT, SCRATCH_KEPT_BYTES, Scratch,
+    StreamedResponse, push_header,
+};
+use crate::blocking;
+use crate::error::NetError;
+use crate::inflate::decompress;
+use crate::url::Url;
+
+/// One hop of a request.
+#[derive(Debug, Clone, Copy)]
+struct Hop<'a> {
+    method: Method,
+    url: &'a Url,
+    request: &'a Request,
+    /// Whether private headers may be sent.
+    trusted: bool,
+    content: &'a [u8],
+}
+
+impl Hop<'_> {
+    fn failed(&self, source: NetError) -> NetError {
+        NetError::Request {
+            method: self.method.title(),
+            url: self.url.to_string(),
+            source: Box::new(source),
+        }
+    }
+}
+
+impl Inner {
+    /// Requests, and follows redirects, until there is an answer to return.
+    pub(super) async fn follow(
+        &self,
+        mut method: Method,
+        request: &Request,
+        content: &[u8],
+        scratch: &mut Scratch,
+        body: &mut Vec<u8>,
+    ) -> Result<ResponseHead, NetError> {
+        let max_redirects = if self.outfit.follow_redirects {
+            request.max_redirects
+        } else {
+            0
+        };
+        let mut moved: Option<Url> = None;
+        let mut trusted = true;
+        let mut redirects = 0;
+        loop {
+            let url = moved.as_ref().unwrap_or(&request.url);
+            trusted = trusted && is_same_domain(url.host(), request.url.host());
+            let hop = Hop {
+                method,
+                url,
+                request,
+                trusted,
+                content: if method == Method::Get { &[] } else { content },
+            };
+            self.render(&hop, &mut scratch.request)
+                .await
+                .map_err(|error| hop.failed(error))?;
+            let (answer, reused) = match self.fetch(&hop, scratch, body).await {
+                Ok(fetched) => fetched,
+                Err(error) if scratch.answer.in_body => return Err(error),
+                Err(error) => return Err(hop.failed(error)),
+            };
+            if answer.head.is_redirect() && max_redirects > 0 {
+                if redirects == max_redirects {
+                    return Err(hop.failed(NetError::Redirects { limit: redirects }));
+                }
+                redirects += 1;
+                let location = answer.head.location.as_deref().unwrap_or_default();
+                let next = url.join(location).map_err(|error| hop.failed(error))?;
+                if !matches!(answer.head.status, 307 | 308) {
+                    method = Method::Get;
+                }
+                moved = Some(next);
+                continue;
+            }
+            return finish(answer, reused, redirects, request, scratch, body);
+        }
+    }
+
+    /// Requests on a connection of its own and reads the answer's head.
+    pub(super) async fn open(&self, request: &Request) -> Result<StreamedResponse, NetError> {
+        let mut plain = request.clone();
+        plain.accept_gzip = false;
+        let hop = Hop {
+            method: Method::Get,
+            url: &request.url,
+            request: &plain,
+            trusted: true,
+            content: &[],
+        };
+        let opened = async {
+            let mut bytes = Vec::new();
+            self.render(&hop, &mut bytes).await?;
+            let mut stream = self.connect(&hop).await?;
+            let begun = match &mut stream {
+                Stream::Plain(stream) => exchange_heads(stream, &bytes).await?,
+                Stream::Tls(stream) => exchange_heads(stream, &bytes).await?,
+            };
+            StreamedResponse::new(stream, begun, false)
+        };
+        opened.await.map_err(|error| hop.failed(error))
+    }
+
+    /// One exchange; repeated once when a kept connection turns out to have been closed meanwhile.
+    async fn fetch(
+        &self,
+        hop: &Hop<'_>,
+        scratch: &mut Scratch,
+        body: &mut Vec<u8>,
+    ) -> Result<(Answer, bool), NetError> {
+        let limit_bytes = hop.request.body_limit_bytes;
+        let origin = hop.url.origin();
+        scratch.answer.in_body = false;
+        if hop.url.is_https() {
+            // Asked before a kept connection is taken: files that changed close them all.
+            self.way_of(hop)?;
+        }
+        let mut kept = self.pool.take(origin);
+        loop {
+            let reused = kept.is_some();
+            let mut stream = match kept.take() {
+                Some(stream) => stream,
+                None => self.connect(hop).await?,
+            };
+            let Scratch {
+                request: bytes,
+                answer: buffers,
+            } = scratch;
+            let result = match &mut stream {
+                Stream::Plain(stream) => {
+                    exchange(stream, bytes, hop.content, limit_bytes, buffers, body).await
+                }
+                Stream::Tls(stream) => {
+                    exchange(stream, bytes, hop.content, limit_bytes, buffers, body).await
+                }
+            };
+            match result {
+                Ok(answer) => {
+                    if reused {
+                        self.reused_total.fetch_add(1, Relaxed);
+                    }
+                    if answer.reusable {
+                        self.pool.put(origin, stream);
+                    }
+                    return Ok((answer, reused));
+                }
+                // The server closed it while the request was on its way and never saw it.
+                Err(_closed)
+                    if reused && hop.method == Method::Get && buffers.head.is_empty() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn connect(&self, hop: &Hop<'_>) -> Result<Stream, NetError> {
+        let stream = self.way_of(hop)?.connect().await?;
+        self.opened_total.fetch_add(1, Relaxed);
+        Ok(stream)
+    }
+
+    fn way_of<'a>(&'a self, hop: &Hop<'a>) -> Result<super::connect::Way<'a>, NetError> {
+        let (way, changed) = self.outfit.way(hop.url, &self.config)?;
+        if changed {
+            self.pool.clear();
+        }
+        Ok(way)
+    }
+
+    /// Writes the request's head. Header values cannot hold line ends: `http` and `Url` see to it.
+    async fn render(&self, hop: &Hop<'_>, out: &mut Vec<u8>) -> Result<(), NetError> {
+        let Hop { url, request, .. } = *hop;
+        let dress = if self.plain || !hop.trusted {
+            Dress::default()
+        } else {
+            self.outfit.dress().await?
+        };
+        let proxy = self.outfit.proxy(url).filter(|_| !url.is_https());
+        out.clear();
+        let target = if proxy.is_some() {
+            url.as_str()
+        } else {
+            url.path_and_query()
+        };
+        for part in [hop.method.token(), " ", target, " HTTP/1.1\r\n"] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        let headers = &request.headers;
+        if !headers.contains_key(HOST) || !hop.trusted {
+            push_header(out, "host", url.authority().as_bytes());
+        }
+        if !headers.contains_key(USER_AGENT) {
+            push_header(out, "user-agent", self.config.user_agent.as_bytes());
+        }
+        if request.accept_gzip && !headers.contains_key(ACCEPT_ENCODING) {
+            push_header(out, "accept-encoding", b"gzip");
+        }
+        for (name, value) in headers {
+            let private = name == HOST || is_sensitive(name.as_str());
+            if hop.trusted || !private {
+                push_header(out, name.as_str(), value.as_bytes());
+            }
+        }
+        if !self.plain {
+            let has_authorization = headers.contains_key(AUTHORIZATION);
+            self.outfit
+                .write_headers(&dress, hop.trusted, has_authorization, out)?;
+        }
+        if let Some(authorization) = proxy.and_then(|proxy| proxy.authorization()) {
+            push_header(out, "proxy-authorization", authorization.as_bytes());
+        }
+        if hop.method == Method::Post {
+            let length = hop.content.len().to_string();
+            push_header(out, "content-length", length.as_bytes());
+        }
+        out.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    pub(super) fn take_scratch(&self) -> Scratch {
+        self.scratch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
+            .unwrap_or_default()
+    }
+
+    pub(super) fn return_scratch(&self, mut scratch: Scratch) {
+        if scratch.answer.wire.capacity() > SCRATCH_KEPT_BYTES {
+            scratch.answer.wire = Vec::new();
+        }
+        let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < SCRATCH_KEPT {
+            kept.push(scratch);
+        }
+    }
+}
+
+/// Decodes the body and reports.
+fn finish(
+    answer: Answer,
+    reused: bool,
+    redirects: u32,
+    request: &Request,
+    scratch: &Scratch,
+    body: &mut Vec<u8>,
+) -> Result<ResponseHead, NetError> {
+    let head = answer.head;
+    let wire = &scratch.answer.wire;
+    if !wire.is_empty() {
+        let limit_bytes = request.body_limit_bytes;
+        let decoded = blocking::run(wire.len() * 8, || {
+            decompress(head.encoding, wire, limit_bytes, body)
+        });
+        // Of an unsuccessful answer only the status matters, and its body may have been cut.
+        if head.is_success() {
+            decoded?;
+        }
+    }
+    Ok(ResponseHead {
+        status: head.status,
+        content_type: head.content_type,
+        retry_after: head.retry_after,
+        encoding: head.encoding,
+        wire_bytes: answer.wire_bytes,
+        body_bytes: body.len() as u64,
+        redirects,
+        reused,
+    })
+}

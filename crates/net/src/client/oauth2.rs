@@ -1,0 +1,366 @@
+//! OAuth 2 tokens: fetched when needed, kept until shortly before they expire.
+//!
+//! Invariant: one request for a token at a time; nobody is handed one that has expired, and no part
+//! of a token, secret or assertion gets into an error.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use rustls::SignatureScheme;
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::config::{GRANT_JWT_BEARER, HttpClientConfig, OAuth2, invalid};
+use super::outfit::basic;
+use super::proxy::percent_decode;
+use super::{Client, ClientConfig, Request};
+use crate::error::{NetError, status_text};
+use crate::fresh::Text;
+use crate::secret::Secret;
+use crate::tls::{private_key, provider, tls_error};
+use crate::url::Url;
+
+/// A token is not used in its last seconds: it has to arrive before it expires.
+const EXPIRY_MARGIN: Duration = Duration::from_secs(10);
+/// How long an assertion may be used.
+const ASSERTION_SECONDS: u64 = 600;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How the client says who it is: not known yet, in a header, or in the form.
+const UNKNOWN: u8 = 0;
+const IN_HEADER: u8 = 1;
+const IN_FORM: u8 = 2;
+
+#[derive(Debug)]
+pub(super) struct TokenSource {
+    config: OAuth2,
+    /// The client's secret, or the key that signs assertions.
+    secret: Option<Text>,
+    url: Url,
+    client: Client,
+    kept: Mutex<Option<Kept>>,
+    style: AtomicU8,
+}
+
+#[derive(Debug)]
+struct Kept {
+    authorization: Secret,
+    expires: Option<Instant>,
+    /// What it was fetched with: another secret, another token.
+    secret: SecretText,
+}
+
+/// Compared, never shown.
+#[derive(PartialEq, Eq)]
+struct SecretText(Arc<str>);
+
+impl std::fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("<secret>")
+    }
+}
+
+/// What the token's URL answered.
+#[derive(Debug)]
+struct Token {
+    authorization: Secret,
+    lifetime: Option<Duration>,
+}
+
+impl TokenSource {
+    pub(super) fn new(client: &ClientConfig, config: &OAuth2) -> Result<Self, NetError> {
+        let secret = if config.grant_type == GRANT_JWT_BEARER {
+            Text::of(
+                config.client_certificate_key.expose(),
+                config.client_certificate_key_file.as_deref(),
+                "oauth2 client certificate key",
+            )
+        } else {
+            Text::of(
+                config.client_secret.expose(),
+                config.client_secret_file.as_deref(),
+                "oauth2 client secret",
+            )
+        };
+        let http = HttpClientConfig {
+            tls: config.tls.clone(),
+            proxy: config.proxy.clone(),
+            ..HttpClientConfig::default()
+        };
+        Ok(Self {
+            secret,
+            url: Url::parse(&config.token_url)?,
+            client: Client::with_http(client.clone(), http)?,
+            config: config.clone(),
+            kept: Mutex::new(None),
+            style: AtomicU8::new(UNKNOWN),
+        })
+    }
+
+    /// Returns what `Authorization` says, fetching a token when there is none that lasts.
+    pub(super) async fn authorization(&self) -> Result<Secret, NetError> {
+        let secret = match &self.secret {
+            Some(text) => text.get()?,
+            None => "".into(),
+        };
+        let mut kept = self.kept.lock().await;
+        if let Some(kept) = kept.as_ref()
+            && *kept.secret.0 == *secret
+            && kept.expires.is_none_or(|at| Instant::now() < at)
+        {
+            return Ok(kept.authorization.clone());
+        }
+        let token = Box::pin(self.fetch(&secret))
+            .await
+            .map_err(|error| NetError::Token {
+                source: Box::new(error),
+            })?;
+        let expires = token
+            .lifetime
+            .map(|lifetime| Instant::now() + lifetime.saturating_sub(EXPIRY_MARGIN));
+        *kept = Some(Kept {
+            authorization: token.authorization.clone(),
+            expires,
+            secret: SecretText(secret),
+        });
+        Ok(token.authorization)
+    }
+
+    async fn fetch(&self, secret: &str) -> Result<Token, NetError> {
+        if self.config.grant_type == GRANT_JWT_BEARER {
+            let assertion = self.assertion(secret)?;
+            let mut form = vec![
+                ("grant_type", GRANT_JWT_BEARER.to_owned()),
+                ("assertion", assertion),
+            ];
+            self.add_scopes_and_parameters(&mut form)?;
+            return self.ask(&form, None).await;
+        }
+        let mut form = vec![("grant_type", "client_credentials".to_owned())];
+        self.add_scopes_and_parameters(&mut form)?;
+        let style = self.style.load(Relaxed);
+        if style != IN_FORM {
+            let (user, password) = (escape(&self.config.client_id), escape(secret));
+            let asked = self.ask(&form, Some(basic(&user, &password))).await;
+            // Servers that know only the other way refuse this one with any status.
+            let refused = matches!(asked, Err(NetError::TokenAnswer { .. }));
+            if style == IN_HEADER || !refused {
+                self.style.store(IN_HEADER, Relaxed);
+                return asked;
+            }
+        }
+        form.push(("client_id", self.config.client_id.clone()));
+        if !secret.is_empty() {
+            form.push(("client_secret", secret.to_owned()));
+        }
+        let token = self.ask(&form, None).await?;
+        self.style.store(IN_FORM, Relaxed);
+        Ok(token)
+    }
+
+    fn add_scopes_and_parameters<'a>(
+        &'a self,
+        form: &mut Vec<(&'a str, String)>,
+    ) -> Result<(), NetError> {
+        if !self.config.scopes.is_empty() {
+            form.push(("scope", self.config.scopes.join(" ")));
+        }
+        for (name, value) in &self.config.endpoint_params {
+            let given = form.iter_mut().find(|(known, _)| known == name);
+            match given {
+                Some((_, kind)) if name == "grant_type" => kind.clone_from(value),
+                Some(_) => {
+                    return Err(invalid(format!("oauth2: cannot overwrite parameter {name:?}")));
+                }
+                None => form.push((name, value.clone())),
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(
+        &self,
+        form: &[(&str, String)],
+        authorization: Option<Secret>,
+    ) -> Result<Token, NetError> {
+        let mut content = String::new();
+        for (name, value) in form {
+            if !content.is_empty() {
+                content.push('&');
+            }
+            content.push_str(&format!("{}={}", escape(name), escape(value)));
+        }
+        let mut request = Request::new(self.url.clone());
+        request.timeout = TIMEOUT;
+        request.body_limit_bytes = MAX_ANSWER_BYTES;
+        request.headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/x-www-form-urlencoded"),
+        );
+        if let Some(authorization) = authorization {
+            let mut value = HeaderValue::try_from(authorization.expose()).expect("base64");
+            value.set_sensitive(true);
+            request.headers.insert(AUTHORIZATION, value);
+        }
+        let mut body = Vec::new();
+        let head = self
+            .client
+            .post(&request, content.as_bytes(), &mut body)
+            .await?;
+        let content_type = head.content_type.as_deref().unwrap_or_default();
+        let fields = read_answer(&body, content_type);
+        if !(200..300).contains(&head.status) {
+            // The answer's error code is a fixed word (RFC 6749 §5.2); the rest is not repeated.
+            let code = fields.get("error").and_then(Value::as_str);
+            let code = code.filter(|code| {
+                code.len() < 64 && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+            });
+            let status = status_text(head.status);
+            return Err(NetError::TokenAnswer {
+                reason: code.map_or(status.clone(), |code| format!("{status}: {code}")),
+            });
+        }
+        token(&fields)
+    }
+
+    /// Signs who we are for the next ten minutes (RFC 7523).
+    fn assertion(&self, key: &str) -> Result<String, NetError> {
+        let config = &self.config;
+        let (name, scheme) = match config.signature_algorithm.as_str() {
+            "RS384" => ("RS384", SignatureScheme::RSA_PKCS1_SHA384),
+            "RS512" => ("RS512", SignatureScheme::RSA_PKCS1_SHA512),
+            _ => ("RS256", SignatureScheme::RSA_PKCS1_SHA256),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_seconds = now.map_or(0, |since| since.as_secs());
+        let or = |text: &str, default: &str| {
+            if text.is_empty() { default } else { text }.to_owned()
+        };
+        let mut claims = Map::new();
+        claims.insert("iss".into(), or(&config.iss, &config.client_id).into());
+        claims.insert("sub".into(), config.client_id.as_str().into());
+        claims.insert("jti".into(), unique_id()?.into());
+        claims.insert("aud".into(), or(&config.audience, &config.token_url).into());
+        claims.insert("iat".into(), now_seconds.into());
+        claims.insert("exp".into(), (now_seconds + ASSERTION_SECONDS).into());
+        if !config.scopes.is_empty() {
+            claims.insert("scope".into(), config.scopes.join(" ").into());
+        }
+        claims.extend(config.claims.clone());
+        let mut header = json!({ "alg": name, "typ": "JWT" });
+        if !config.client_certificate_key_id.is_empty() {
+            header["kid"] = config.client_certificate_key_id.as_str().into();
+        }
+        let encode = |json: String| URL_SAFE_NO_PAD.encode(json);
+        let signed = format!(
+            "{}.{}",
+            encode(header.to_string()),
+            encode(Value::Object(claims).to_string())
+        );
+        let unusable = |_cause| tls_error("oauth2 client certificate key: not a usable RSA key");
+        let key = provider()
+            .key_provider
+            .load_private_key(private_key(key)?)
+            .map_err(unusable)?;
+        let signer = key
+            .choose_scheme(&[scheme])
+            .ok_or_else(|| tls_error("oauth2 client certificate key: not an RSA key"))?;
+        let signature = signer.sign(signed.as_bytes()).map_err(unusable)?;
+        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+/// Reads JSON, or a form as old servers answer; anything else has no fields.
+fn read_answer(body: &[u8], content_type: &str) -> Map<String, Value> {
+    let kind = content_type.split(';').next().unwrap_or_default().trim();
+    if matches!(kind, "application/x-www-form-urlencoded" | "text/plain") {
+        let text = String::from_utf8_lossy(body);
+        let decode = |part: &str| {
+            let bytes = percent_decode(&part.replace('+', " ")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        return text
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(name, value)| (decode(name), Value::String(decode(value))))
+            .collect();
+    }
+    serde_json::from_slice(body).unwrap_or_default()
+}
+
+fn token(fields: &Map<String, Value>) -> Result<Token, NetError> {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+    let access = text("access_token");
+    if access.is_empty() {
+        return Err(NetError::TokenAnswer {
+            reason: "server response missing access_token".to_owned(),
+        });
+    }
+    let kind = match text("token_type") {
+        kind if kind.eq_ignore_ascii_case("mac") => "MAC",
+        kind if kind.eq_ignore_ascii_case("basic") => "Basic",
+        kind if kind.is_empty() || kind.eq_ignore_ascii_case("bearer") => "Bearer",
+        kind => kind,
+    };
+    let authorization = format!("{kind} {access}");
+    if HeaderValue::try_from(authorization.as_str()).is_err() {
+        return Err(NetError::TokenAnswer {
+            reason: "access_token is not a header's value".to_owned(),
+        });
+    }
+    // Some servers write the number as text.
+    let seconds = fields.get("expires_in").and_then(|value| match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    });
+    let lifetime = seconds
+        .filter(|seconds| *seconds > 0.0)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds.min(1e9)).ok());
+    Ok(Token {
+        authorization: Secret::new(authorization),
+        lifetime,
+    })
+}
+
+/// Escapes as a form does.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            b' ' => out.push('+'),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
+/// A random identifier in the form of a UUID.
+fn unique_id() -> Result<String, NetError> {
+    let mut bytes = [0; 16];
+    let filled = provider().secure_random.fill(&mut bytes);
+    filled.map_err(|_failed| tls_error("no random numbers"))?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    ))
+}
+
+#[cfg(test)]
+mod tests;

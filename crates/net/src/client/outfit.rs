@@ -1,0 +1,239 @@
+//! What a configured client adds to its requests: credentials, headers, a proxy, TLS.
+//!
+//! A client without any of it has no outfit, and pays nothing for what others have.
+//!
+//! Invariant: credentials are those the files hold at the time of the request, and none of them goes
+//! to a host outside the first one's domain.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::config::{HttpClientConfig, invalid};
+use super::connect::Way;
+use super::oauth2::TokenSource;
+use super::proxy::{Proxies, ProxyUrl};
+use super::{ClientConfig, push_header};
+use crate::error::NetError;
+use crate::fresh::{FreshFile, Text};
+use crate::secret::Secret;
+use crate::tls::client::ClientTls;
+use crate::url::Url;
+
+#[derive(Debug)]
+pub(super) struct Outfit {
+    credentials: Option<Credentials>,
+    headers: Vec<HeaderLine>,
+    proxies: Option<Proxies>,
+    connect_headers: Vec<(String, Vec<Secret>)>,
+    tls: ClientTls,
+    pub(super) follow_redirects: bool,
+}
+
+#[derive(Debug)]
+enum Credentials {
+    Basic {
+        username: Option<Text>,
+        password: Option<Text>,
+    },
+    /// A scheme and what follows it.
+    Plain {
+        kind: String,
+        credentials: Option<Text>,
+    },
+    OAuth2(Box<TokenSource>),
+}
+
+#[derive(Debug)]
+struct HeaderLine {
+    name: String,
+    value: Text,
+    private: bool,
+}
+
+/// What is sent with one request.
+#[derive(Debug, Default)]
+pub(super) struct Dress {
+    authorization: Option<Secret>,
+}
+
+impl Outfit {
+    /// Reads files once, so that a wrong path fails at the start. `config` has been validated.
+    pub(super) fn new(
+        client: &ClientConfig,
+        config: &HttpClientConfig,
+    ) -> Result<Self, NetError> {
+        let credentials = if let Some(basic) = &config.basic_auth {
+            let (user, password) = (&basic.username, &basic.password);
+            Some(Credentials::Basic {
+                username: Text::of(user, basic.username_file.as_deref(), "basic auth username"),
+                password: Text::of(
+                    password.expose(),
+                    basic.password_file.as_deref(),
+                    "basic auth password",
+                ),
+            })
+        } else if let Some(authorization) = &config.authorization {
+            Some(Credentials::Plain {
+                kind: authorization.kind.clone(),
+                credentials: Text::of(
+                    authorization.credentials.expose(),
+                    authorization.credentials_file.as_deref(),
+                    "authorization credentials",
+                ),
+            })
+        } else if let Some(oauth2) = &config.oauth2 {
+            let source = TokenSource::new(client, oauth2)?;
+            Some(Credentials::OAuth2(Box::new(source)))
+        } else {
+            None
+        };
+        let mut headers = Vec::new();
+        for (name, sources) in &config.headers {
+            let mut add = |value, private| {
+                headers.push(HeaderLine {
+                    name: name.clone(),
+                    value,
+                    private,
+                });
+            };
+            for value in &sources.values {
+                add(Text::Inline(value.as_str().into()), false);
+            }
+            for secret in &sources.secrets {
+                add(Text::Inline(secret.expose().into()), true);
+            }
+            for file in &sources.files {
+                add(Text::File(FreshFile::new(file, "headers file")), true);
+            }
+        }
+        Ok(Self {
+            credentials,
+            headers,
+            proxies: Proxies::new(&config.proxy, &client.environment),
+            connect_headers: config.proxy.connect_headers.clone(),
+            tls: ClientTls::new(&config.tls)?,
+            follow_redirects: config.follow_redirects,
+        })
+    }
+
+    /// Fetches what the next request carries; a token is asked for when there is no valid one.
+    pub(super) async fn dress(&self) -> Result<Dress, NetError> {
+        let read = |text: &Option<Text>| -> Result<Arc<str>, NetError> {
+            text.as_ref().map_or_else(|| Ok("".into()), Text::get)
+        };
+        let authorization = match &self.credentials {
+            None => return Ok(Dress::default()),
+            Some(Credentials::Basic { username, password }) => {
+                let (username, password) = (read(username)?, read(password)?);
+                basic(&username, &password)
+            }
+            Some(Credentials::Plain { kind, credentials }) => {
+                let credentials = read(credentials)?;
+                header_value(format!("{kind} {credentials}"), "authorization credentials")?
+            }
+            Some(Credentials::OAuth2(source)) => source.authorization().await?,
+        };
+        Ok(Dress {
+            authorization: Some(authorization),
+        })
+    }
+
+    /// Writes the header lines of one hop.
+    pub(super) fn write_headers(
+        &self,
+        dress: &Dress,
+        trusted: bool,
+        has_authorization: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), NetError> {
+        if let Some(authorization) = &dress.authorization
+            && trusted
+            && !has_authorization
+        {
+            push_header(out, "authorization", authorization.expose().as_bytes());
+        }
+        for line in &self.headers {
+            let private = line.private || is_sensitive(&line.name);
+            if trusted || !private {
+                let value = header_value(line.value.get()?.to_string(), "headers file")?;
+                push_header(out, &line.name, value.expose().as_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the proxy that plain requests to this URL are handed to whole.
+    pub(super) fn proxy(&self, url: &Url) -> Option<&ProxyUrl> {
+        self.proxies.as_ref()?.of(url)
+    }
+
+    /// Returns the way to a URL, and whether connections made before must not be used any more.
+    pub(super) fn way<'a>(
+        &'a self,
+        url: &'a Url,
+        client: &ClientConfig,
+    ) -> Result<(Way<'a>, bool), NetError> {
+        let proxy = self.proxy(url);
+        let proxy_tls = proxy.is_some_and(|proxy| proxy.url().is_https());
+        let mut changed = false;
+        let mut current = None;
+        if url.is_https() || proxy_tls {
+            let tls = self.tls.current()?;
+            changed = tls.changed;
+            current = Some(tls.config);
+        }
+        let way = Way {
+            url,
+            proxy,
+            tls: current.clone().filter(|_| url.is_https()),
+            proxy_tls: current.filter(|_| proxy_tls),
+            server_name: self.tls.server_name(),
+            connect_headers: &self.connect_headers,
+            timeout: client.connect_timeout,
+        };
+        Ok((way, changed))
+    }
+}
+
+/// Headers that Go takes away on the way to another host.
+pub(super) fn is_sensitive(name: &str) -> bool {
+    [
+        "authorization",
+        "cookie",
+        "cookie2",
+        "proxy-authorization",
+        "proxy-authenticate",
+        "www-authenticate",
+    ]
+    .iter()
+    .any(|sensitive| name.eq_ignore_ascii_case(sensitive))
+}
+
+/// Returns whether a host is the first request's, or one below it.
+pub(super) fn is_same_domain(host: &str, first: &str) -> bool {
+    if host == first {
+        return true;
+    }
+    // Of addresses, and of what only looks like a name, no part is a domain.
+    let below = host.strip_suffix(first).is_some_and(|rest| rest.ends_with('.'));
+    below && !first.is_empty() && !host.contains([':', '%']) && !is_address(host)
+}
+
+fn is_address(host: &str) -> bool {
+    host.parse::<std::net::IpAddr>().is_ok()
+}
+
+pub(super) fn basic(username: &str, password: &str) -> Secret {
+    let token = STANDARD.encode(format!("{username}:{password}"));
+    Secret::new(format!("Basic {token}"))
+}
+
+/// Refuses a line end in what a file holds; the value is not shown.
+fn header_value(value: String, what: &str) -> Result<Secret, NetError> {
+    if http::HeaderValue::try_from(value.as_str()).is_err() {
+        return Err(invalid(format!("{what}: not a header's value")));
+    }
+    Ok(Secret::new(value))
+}

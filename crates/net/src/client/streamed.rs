@@ -1,0 +1,143 @@
+//! Answers read as they arrive, for those that end when the server likes.
+//!
+//! Invariant: what is appended is decoded body in order; a body that breaks off is an error, never
+//! an end.
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::chunked::Chunked;
+use super::exchange::Beginning;
+use super::head::Framing;
+use super::stream::Stream;
+use super::ResponseHead;
+use crate::encoding::Encoding;
+use crate::error::NetError;
+
+/// Room for one read.
+const READ_BYTES: usize = 16 << 10;
+
+/// An answer whose head has been read. Dropping it closes the connection.
+#[derive(Debug)]
+pub struct StreamedResponse {
+    head: ResponseHead,
+    stream: Stream,
+    /// Received and not handed out yet, as on the wire.
+    buffer: Vec<u8>,
+    rest: Rest,
+}
+
+#[derive(Debug)]
+enum Rest {
+    Nothing,
+    Bytes(u64),
+    Chunks(Chunked),
+    UntilClose,
+}
+
+impl StreamedResponse {
+    pub(super) fn new(stream: Stream, begun: Beginning, reused: bool) -> Result<Self, NetError> {
+        let Beginning {
+            head,
+            early,
+            wire_bytes,
+        } = begun;
+        if head.encoding != Encoding::Identity {
+            return Err(NetError::UnknownEncoding {
+                encoding: head.encoding.to_string(),
+            });
+        }
+        let rest = match head.framing {
+            Framing::Empty => Rest::Nothing,
+            Framing::Length(length) => Rest::Bytes(length),
+            Framing::Chunked => Rest::Chunks(Chunked::new(usize::MAX)),
+            Framing::UntilClose => Rest::UntilClose,
+        };
+        Ok(Self {
+            head: ResponseHead {
+                status: head.status,
+                content_type: head.content_type,
+                retry_after: head.retry_after,
+                encoding: head.encoding,
+                wire_bytes,
+                body_bytes: 0,
+                redirects: 0,
+                reused,
+            },
+            stream,
+            buffer: early,
+            rest,
+        })
+    }
+
+    /// Returns the answer's head; its sizes are those known when it arrived.
+    #[must_use]
+    pub fn head(&self) -> &ResponseHead {
+        &self.head
+    }
+
+    /// Waits for more of the body and appends it; returns whether there may be more still.
+    ///
+    /// There is no deadline: callers apply their own. Cancel safe.
+    ///
+    /// # Errors
+    /// When the connection fails or ends before the body does.
+    pub async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, NetError> {
+        loop {
+            let before = out.len();
+            let more = self.decode(out)?;
+            if !more || out.len() > before {
+                return Ok(more);
+            }
+            let read = match &mut self.stream {
+                Stream::Plain(stream) => read_some(stream, &mut self.buffer).await?,
+                Stream::Tls(stream) => read_some(stream, &mut self.buffer).await?,
+            };
+            if read == 0 {
+                return match self.rest {
+                    Rest::UntilClose => Ok(false),
+                    _ => Err(NetError::Closed {
+                        received_bytes: self.head.wire_bytes,
+                    }),
+                };
+            }
+            self.head.wire_bytes += read as u64;
+        }
+    }
+
+    /// Moves what has arrived of the body; returns whether the body goes on.
+    fn decode(&mut self, out: &mut Vec<u8>) -> Result<bool, NetError> {
+        let taken = match &mut self.rest {
+            Rest::Nothing => return Ok(false),
+            Rest::UntilClose => self.buffer.len(),
+            Rest::Bytes(left) => {
+                let here = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(self.buffer.len());
+                *left -= here as u64;
+                here
+            }
+            Rest::Chunks(chunks) => {
+                let mut done = 0;
+                chunks.advance(&mut self.buffer, &mut done)?;
+                done
+            }
+        };
+        out.extend_from_slice(self.buffer.get(..taken).unwrap_or_default());
+        // All input has been looked at: what is not data was framing.
+        self.buffer.clear();
+        let ended = match &self.rest {
+            Rest::Bytes(left) => *left == 0,
+            Rest::Chunks(chunks) => chunks.is_end(),
+            Rest::Nothing | Rest::UntilClose => false,
+        };
+        Ok(!ended)
+    }
+}
+
+async fn read_some<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    buffer: &mut Vec<u8>,
+) -> Result<usize, NetError> {
+    buffer.reserve(READ_BYTES);
+    stream.read_buf(buffer).await.map_err(NetError::read)
+}

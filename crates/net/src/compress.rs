@@ -1,0 +1,191 @@
+//! Compresses answers on their way out, those that are streamed too.
+//!
+//! Invariant: what a handler has produced is not held back while it waits for more: the compressor is
+//! flushed whenever nothing further is ready. A body that breaks off breaks off compressed as well.
+
+use std::io::{self, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use bytes::Bytes;
+use flate2::write::GzEncoder;
+use http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, VARY,
+};
+use http::{HeaderMap, Method};
+use hyper::body::{Body as HttpBody, Frame};
+use zstd::stream::write::Encoder as ZstdEncoder;
+
+use crate::encoding::{Encoding, choose_encoding};
+use crate::respond::{ZSTD_LEVEL, encoding_name};
+
+/// Compressed bytes are handed on in pieces of about this size.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Returns the router with answers compressed as clients accept it (zstd, gzip).
+///
+/// Left alone: bodies known to be shorter than `from_bytes`, those with an encoding already
+/// (everything made by [`crate::respond`]), event streams, and types that are compressed by nature.
+pub fn compress(router: Router, from_bytes: u64) -> Router {
+    router.layer(middleware::from_fn(move |request: Request, next: Next| {
+        encode(request, next, from_bytes)
+    }))
+}
+
+async fn encode(request: Request, next: Next, from_bytes: u64) -> Response {
+    let encoding = choose_encoding(request.headers());
+    let is_head = request.method() == Method::HEAD;
+    let mut response = next.run(request).await;
+    let short = HttpBody::size_hint(response.body())
+        .upper()
+        .is_some_and(|upper| upper < from_bytes);
+    if is_head || short || !is_compressible(response.headers()) {
+        return response;
+    }
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    let encoder = match encoding {
+        Encoding::Gzip => {
+            let fast = flate2::Compression::fast();
+            Encoder::Gzip(GzEncoder::new(Vec::new(), fast))
+        }
+        Encoding::Zstd => match ZstdEncoder::new(Vec::new(), ZSTD_LEVEL) {
+            Ok(encoder) => Encoder::Zstd(Box::new(encoder)),
+            Err(_no_memory) => return response,
+        },
+        Encoding::Identity | Encoding::Deflate => return response,
+    };
+    headers.insert(CONTENT_ENCODING, encoding_name(encoding));
+    headers.remove(CONTENT_LENGTH);
+    response.map(|body| {
+        Body::new(Compressed {
+            body,
+            encoder: Some(encoder),
+            pending: false,
+        })
+    })
+}
+
+fn is_compressible(headers: &HeaderMap) -> bool {
+    if headers.contains_key(CONTENT_ENCODING) || headers.contains_key(CONTENT_RANGE) {
+        return false;
+    }
+    let value = headers.get(CONTENT_TYPE).map_or(&b""[..], |v| v.as_bytes());
+    let kind = value.split(|b| *b == b';').next().unwrap_or_default();
+    let kind = kind.trim_ascii().to_ascii_lowercase();
+    if kind == b"text/event-stream" {
+        return false;
+    }
+    kind.starts_with(b"text/")
+        || [&b"/json"[..], b"+json", b"/xml", b"+xml", b"/javascript"]
+            .iter()
+            .any(|end| kind.ends_with(end))
+        || kind.starts_with(b"application/openmetrics-text")
+}
+
+enum Encoder {
+    Gzip(GzEncoder<Vec<u8>>),
+    Zstd(Box<ZstdEncoder<'static, Vec<u8>>>),
+}
+
+impl Encoder {
+    fn write(&mut self, data: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Gzip(encoder) => encoder.write_all(data),
+            Self::Zstd(encoder) => encoder.write_all(data),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Gzip(encoder) => encoder.flush(),
+            Self::Zstd(encoder) => encoder.flush(),
+        }
+    }
+
+    fn made(&mut self) -> &mut Vec<u8> {
+        match self {
+            Self::Gzip(encoder) => encoder.get_mut(),
+            Self::Zstd(encoder) => encoder.get_mut(),
+        }
+    }
+
+    fn finish(self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Gzip(encoder) => encoder.finish(),
+            Self::Zstd(encoder) => encoder.finish(),
+        }
+    }
+}
+
+/// A body between its handler and the connection.
+struct Compressed {
+    body: Body,
+    /// None once the body has ended.
+    encoder: Option<Encoder>,
+    /// Whether the encoder holds data that has not been flushed.
+    pending: bool,
+}
+
+impl HttpBody for Compressed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = self.get_mut();
+        loop {
+            let Some(encoder) = &mut this.encoder else {
+                return Poll::Ready(None);
+            };
+            match Pin::new(&mut this.body).poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    // Trailers are not used by any handler.
+                    let Ok(data) = frame.into_data() else {
+                        continue;
+                    };
+                    encoder.write(&data).map_err(axum::Error::new)?;
+                    this.pending = true;
+                    if encoder.made().len() >= PIECE_BYTES {
+                        return piece(std::mem::take(encoder.made()));
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    this.encoder = None;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                Poll::Ready(None) => {
+                    let rest = this.encoder.take().map(Encoder::finish).transpose();
+                    return piece(rest.map_err(axum::Error::new)?.unwrap_or_default());
+                }
+                Poll::Pending => {
+                    if std::mem::take(&mut this.pending) {
+                        encoder.flush().map_err(axum::Error::new)?;
+                    }
+                    if encoder.made().is_empty() {
+                        return Poll::Pending;
+                    }
+                    return piece(std::mem::take(encoder.made()));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.encoder.is_none()
+    }
+}
+
+fn piece(data: Vec<u8>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    Poll::Ready(Some(Ok(Frame::data(Bytes::from(data)))))
+}
+
+#[cfg(test)]
+mod tests;

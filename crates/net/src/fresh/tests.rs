@@ -1,0 +1,49 @@
+//! Files that change under the reader.
+
+use narthex_testkit::TempDir;
+
+use super::*;
+
+#[test]
+fn content_is_trimmed_and_read_again() {
+    let dir = TempDir::new("fresh");
+    let path = dir.write("secret", " one\n");
+    let file = FreshFile::new(&path, "a secret");
+    let one = file.get().expect("readable");
+    assert_eq!(&*one, "one");
+    assert!(Arc::ptr_eq(&one, &file.get().expect("readable")));
+    // The same length, and perhaps the same timestamp.
+    dir.write("secret", " two\n");
+    assert_eq!(&*file.get().expect("readable"), "two");
+    dir.write("secret", "x".repeat(2 << 20));
+    let error = file.get().expect_err("too long").to_string();
+    assert!(error.ends_with("longer than 1 MiB"), "{error}");
+    std::fs::remove_file(&path).expect("it is there");
+    let error = file.get().expect_err("gone").to_string();
+    assert!(error.starts_with("unable to read a secret: open "), "{error}");
+}
+
+#[test]
+fn a_settled_file_is_not_read_again() {
+    let dir = TempDir::new("fresh");
+    let path = dir.write("secret", "one");
+    let file = FreshFile::new(&path, "a secret");
+    file.get().expect("readable");
+    let mut kept = file.kept.lock().expect("no panic");
+    let kept_now = kept.as_mut().expect("read");
+    assert!(!kept_now.settled, "it was written a moment ago");
+    kept_now.settled = true;
+    kept_now.text = "kept".into();
+    drop(kept);
+    assert_eq!(&*file.get().expect("kept"), "kept");
+    dir.write("other", "two");
+    std::fs::rename(dir.join("other"), &path).expect("replaced");
+    assert_eq!(&*file.get().expect("readable"), "two");
+}
+
+#[test]
+fn texts_are_not_shown() {
+    let text = Text::of("hush", None, "a secret").expect("inline");
+    assert_eq!(format!("{text:?}"), "inline");
+    assert!(Text::of("", None, "nothing").is_none());
+}

@@ -1,0 +1,72 @@
+//! Fields of certificates that another implementation wrote.
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+
+use super::*;
+
+fn der(change: impl FnOnce(&mut CertificateParams)) -> Vec<u8> {
+    let names = ["a.example", "10.0.0.1", "fe80::1"].map(str::to_owned);
+    let mut params = CertificateParams::new(names).expect("names");
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, "o");
+    params.distinguished_name.push(DnType::CommonName, "cn");
+    change(&mut params);
+    let key = KeyPair::generate().expect("a key");
+    params.self_signed(&key).expect("signed").der().to_vec()
+}
+
+#[test]
+fn fields_are_found() {
+    let bytes = der(|params| {
+        params.not_before = rcgen::date_time_ymd(2000, 2, 29);
+        params.not_after = rcgen::date_time_ymd(2060, 1, 1);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ClientAuth,
+            ExtendedKeyUsagePurpose::ServerAuth,
+        ];
+    });
+    let certificate = Certificate::parse(&bytes).expect("well formed");
+    assert_eq!(certificate.version, 3);
+    assert_eq!(certificate.common_name.as_deref(), Some("cn"));
+    assert_eq!(certificate.subject, certificate.issuer);
+    // 2000-02-29 and 2060-01-01, the one written with two digits, the other with four.
+    assert_eq!(certificate.not_before, 951_782_400);
+    assert_eq!(certificate.not_after, 2_840_140_800);
+    assert!(certificate.is_authority && certificate.is_for_servers());
+    assert!(!certificate.has_name_constraints);
+    let names = certificate.names.expect("there are some");
+    assert_eq!(names.dns, ["a.example"]);
+    let addresses: Vec<_> = names.addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(addresses, ["10.0.0.1", "fe80::1"]);
+    for end in 0..bytes.len() {
+        assert_eq!(Certificate::parse(&bytes[..end]), None, "{end}");
+    }
+}
+
+#[test]
+fn usage_is_open_unless_it_is_said() {
+    let open = der(|_| {});
+    assert!(Certificate::parse(&open).expect("well formed").is_for_servers());
+    let clients = der(|params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    });
+    let clients = Certificate::parse(&clients).expect("well formed");
+    assert!(!clients.is_for_servers() && !clients.is_authority);
+    let any = der(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::Any]);
+    assert!(Certificate::parse(&any).expect("well formed").is_for_servers());
+}
+
+#[test]
+fn days_follow_the_calendar() {
+    for (date, want) in [
+        ((1970, 1, 1), 0),
+        ((1969, 12, 31), -1),
+        ((2000, 3, 1), 11_017),
+        ((2024, 2, 29), 19_782),
+        ((2100, 3, 1), 47_541),
+    ] {
+        let (year, month, day) = date;
+        assert_eq!(days(year, month, day), want, "{date:?}");
+    }
+}

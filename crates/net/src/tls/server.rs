@@ -1,0 +1,364 @@
+//! A server's side of TLS: settings and files into a configuration, made again when a file changes.
+//!
+//! Invariant: a connection is accepted with what the files hold when it arrives; a client's
+//! certificate that is to be verified is verified on every path, resumption included, because a new
+//! configuration forgets its sessions.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::kx_group;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
+
+use super::der::{ANY_USAGE, Certificate};
+use super::verify::proves_key;
+use super::{certificates, private_key, provider, tls_error, versions};
+use crate::client::config::TlsVersion;
+use crate::error::NetError;
+use crate::fresh::Text;
+use crate::secret::Secret;
+
+const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
+
+/// What is asked of clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientAuth {
+    None,
+    /// A certificate is welcome, whatever it is.
+    Request,
+    RequireAny,
+    VerifyIfGiven,
+    RequireAndVerify,
+}
+
+/// `tls_server_config`, read and checked.
+#[derive(Debug)]
+pub(crate) struct ServerTlsConfig {
+    pub(crate) cert: String,
+    pub(crate) cert_file: Option<PathBuf>,
+    pub(crate) key: Secret,
+    pub(crate) key_file: Option<PathBuf>,
+    pub(crate) client_ca: String,
+    pub(crate) client_ca_file: Option<PathBuf>,
+    pub(crate) client_auth: ClientAuth,
+    pub(crate) allowed_sans: Option<Vec<String>>,
+    pub(crate) cipher_suites: Vec<String>,
+    pub(crate) curves: Vec<String>,
+    pub(crate) min_version: Option<TlsVersion>,
+    pub(crate) max_version: Option<TlsVersion>,
+    pub(crate) prefer_server_order: bool,
+}
+
+/// Settings, and the configuration made of them last.
+#[derive(Debug)]
+pub(crate) struct ServerTls {
+    config: ServerTlsConfig,
+    cert: Text,
+    key: Text,
+    client_ca: Option<Text>,
+    made: Mutex<Option<Made>>,
+}
+
+struct Made {
+    config: Arc<ServerConfig>,
+    texts: [Option<Arc<str>>; 3],
+}
+
+impl std::fmt::Debug for Made {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Made")
+    }
+}
+
+impl ServerTls {
+    pub(crate) fn new(config: ServerTlsConfig) -> Result<Self, NetError> {
+        // Where both are given the toolkit takes the file.
+        let text = |inline: &str, file: &Option<PathBuf>, what| {
+            let inline = if file.is_some() { "" } else { inline };
+            Text::of(inline, file.as_deref(), what)
+        };
+        let missing = || tls_error("no certificate or key");
+        Ok(Self {
+            cert: text(&config.cert, &config.cert_file, "cert_file").ok_or_else(missing)?,
+            key: text(config.key.expose(), &config.key_file, "key_file").ok_or_else(missing)?,
+            client_ca: text(&config.client_ca, &config.client_ca_file, "client_ca_file"),
+            config,
+            made: Mutex::new(None),
+        })
+    }
+
+    /// Returns the configuration for a connection that arrives now.
+    pub(crate) fn current(&self) -> Result<Arc<ServerConfig>, NetError> {
+        let client_ca = self.client_ca.as_ref().map(Text::get).transpose()?;
+        let texts = [Some(self.cert.get()?), Some(self.key.get()?), client_ca];
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = made.as_ref()
+            && made.texts == texts
+        {
+            return Ok(Arc::clone(&made.config));
+        }
+        let [cert, key, client_ca] = &texts;
+        let config = self.make(
+            cert.as_deref().unwrap_or_default(),
+            key.as_deref().unwrap_or_default(),
+            client_ca.as_deref(),
+        )?;
+        let config = Arc::new(config);
+        *made = Some(Made {
+            config: Arc::clone(&config),
+            texts,
+        });
+        Ok(config)
+    }
+
+    fn make(
+        &self,
+        cert: &str,
+        key: &str,
+        client_ca: Option<&str>,
+    ) -> Result<ServerConfig, NetError> {
+        let versions = versions(self.config.min_version, self.config.max_version)?;
+        let provider = self.provider()?;
+        let verifier = self.client_verifier(client_ca)?;
+        let builder = ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&versions)
+            .map_err(|error| tls_error(error.to_string()))?;
+        let builder = match verifier {
+            None => builder.with_no_client_auth(),
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+        };
+        let unusable =
+            |reason: String| tls_error(format!("failed to load X509KeyPair: {reason}"));
+        let chain = certificates(cert);
+        if chain.is_empty() {
+            let reason = "failed to find any certificate in PEM data";
+            return Err(unusable(reason.to_owned()));
+        }
+        let key = private_key(key)?;
+        let mut config = builder
+            .with_single_cert(chain, key)
+            .map_err(|error| unusable(error.to_string()))?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.ignore_client_order = self.config.prefer_server_order;
+        Ok(config)
+    }
+
+    /// Returns the process' provider, narrowed down to what is configured.
+    fn provider(&self) -> Result<CryptoProvider, NetError> {
+        let mut chosen = provider().as_ref().clone();
+        if !self.config.cipher_suites.is_empty() {
+            let all = std::mem::take(&mut chosen.cipher_suites);
+            // Go's list does not concern TLS 1.3 either.
+            let (newer, older): (Vec<_>, Vec<_>) =
+                all.into_iter().partition(|suite| suite.tls13().is_some());
+            chosen.cipher_suites = newer;
+            for name in &self.config.cipher_suites {
+                // The names of the two libraries agree.
+                let found = older.iter().find(|s| format!("{:?}", s.suite()) == *name);
+                match found {
+                    Some(suite) => chosen.cipher_suites.push(*suite),
+                    None if name.starts_with("TLS_ECDHE") => {
+                        tracing::warn!(cipher = name, "Cipher suite is not supported.");
+                    }
+                    None => {}
+                }
+            }
+        }
+        if !self.config.curves.is_empty() {
+            chosen.kx_groups.clear();
+            for name in &self.config.curves {
+                match name.as_str() {
+                    "CurveP256" => chosen.kx_groups.push(kx_group::SECP256R1),
+                    "CurveP384" => chosen.kx_groups.push(kx_group::SECP384R1),
+                    "X25519" => chosen.kx_groups.push(kx_group::X25519),
+                    other => tracing::warn!(curve = other, "Curve is not supported."),
+                }
+            }
+            if chosen.kx_groups.is_empty() {
+                return Err(NetError::Config {
+                    message: "curve_preferences: none of the curves is supported".to_owned(),
+                });
+            }
+        }
+        Ok(chosen)
+    }
+
+    fn client_verifier(
+        &self,
+        client_ca: Option<&str>,
+    ) -> Result<Option<Arc<dyn ClientCertVerifier>>, NetError> {
+        let auth = self.config.client_auth;
+        if auth == ClientAuth::None {
+            return Ok(None);
+        }
+        let verify = matches!(
+            auth,
+            ClientAuth::VerifyIfGiven | ClientAuth::RequireAndVerify
+        );
+        let mut roots = Vec::new();
+        let mut webpki = None;
+        if verify {
+            roots = match client_ca {
+                Some(pem) => certificates(pem),
+                None => rustls_native_certs::load_native_certs().certs,
+            };
+            let mut store = RootCertStore::empty();
+            store.add_parsable_certificates(roots.iter().cloned());
+            if store.is_empty() {
+                return Err(tls_error("client_ca_file holds no usable certificate"));
+            }
+            let builder = WebPkiClientVerifier::builder_with_provider(
+                Arc::new(store),
+                Arc::clone(provider()),
+            );
+            webpki = Some(builder.build().map_err(|e| tls_error(e.to_string()))?);
+        }
+        Ok(Some(Arc::new(ClientVerifier {
+            roots,
+            webpki,
+            mandatory: matches!(auth, ClientAuth::RequireAny | ClientAuth::RequireAndVerify),
+            allowed_sans: self.config.allowed_sans.clone(),
+        })))
+    }
+}
+
+/// Refuses names that Go does not know.
+pub(crate) fn check_ciphers<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    for name in names {
+        if !GO_CIPHERS.contains(&name) {
+            return Err(format!("unknown cipher: {name}"));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn check_curves<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    for name in names {
+        if !["CurveP256", "CurveP384", "CurveP521", "X25519"].contains(&name) {
+            return Err(format!("unknown curve: {name}"));
+        }
+    }
+    Ok(())
+}
+
+/// The suites that Go calls secure.
+const GO_CIPHERS: [&str; 13] = [
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+];
+
+#[derive(Debug)]
+struct ClientVerifier {
+    roots: Vec<CertificateDer<'static>>,
+    /// None when any certificate will do.
+    webpki: Option<Arc<dyn ClientCertVerifier>>,
+    mandatory: bool,
+    allowed_sans: Option<Vec<String>>,
+}
+
+impl ClientVerifier {
+    fn check_names(&self, certificate: &Certificate<'_>) -> Result<(), Error> {
+        let Some(allowed) = &self.allowed_sans else {
+            return Ok(());
+        };
+        let names = certificate.names.clone().unwrap_or_default();
+        let addresses = names.addresses.iter().map(ToString::to_string);
+        let mut all = names
+            .dns
+            .into_iter()
+            .chain(names.emails)
+            .chain(addresses)
+            .chain(names.uris);
+        if all.any(|name| allowed.contains(&name)) {
+            Ok(())
+        } else {
+            // Go's answer to a refused certificate; which names are allowed is not told.
+            Err(CertificateError::ApplicationVerificationFailure.into())
+        }
+    }
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn client_auth_mandatory(&self) -> bool {
+        self.mandatory
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.webpki
+            .as_ref()
+            .map_or(&[], |webpki| webpki.root_hint_subjects())
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let certificate =
+            Certificate::parse(end_entity).ok_or(CertificateError::BadEncoding)?;
+        if let Some(webpki) = &self.webpki {
+            if self.roots.iter().any(|root| root == end_entity) {
+                // As in Go, a certificate among the authorities is its own chain.
+                let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+                if !certificate.is_valid_at(seconds) {
+                    return Err(CertificateError::Expired.into());
+                }
+                let usages = certificate.extended_key_usage.as_ref();
+                let fits = usages.is_none_or(|usages| {
+                    usages.iter().any(|u| [CLIENT_AUTH, ANY_USAGE].contains(u))
+                });
+                if !fits {
+                    return Err(CertificateError::InvalidPurpose.into());
+                }
+            } else {
+                webpki.verify_client_cert(end_entity, intermediates, now)?;
+            }
+        }
+        self.check_names(&certificate)?;
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        proves_key(message, certificate, signature, false)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        proves_key(message, certificate, signature, true)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider()
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}

@@ -1,0 +1,155 @@
+//! The web configuration of Prometheus' exporter-toolkit: TLS, users, headers, a rate limit.
+//!
+//! The file is looked at with every connection and every request, so a change needs no restart. What
+//! is fixed at the start, as in the toolkit: whether there is TLS at all, and the rate limit.
+//!
+//! Invariant: a file that has become unusable admits nobody.
+
+mod auth;
+mod config;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::{HeaderMap, StatusCode};
+
+use crate::error::NetError;
+use crate::fresh::FreshFile;
+use crate::tls::server::ServerTls;
+use auth::{Authenticator, Bucket};
+pub use config::WebConfig;
+pub(crate) use config::fuzz_parse;
+
+/// A web configuration in use.
+#[derive(Debug)]
+pub(crate) struct Web {
+    path: PathBuf,
+    file: FreshFile,
+    /// The configuration and the text it was made of.
+    parsed: Mutex<Option<(Arc<str>, Arc<Loaded>)>>,
+    users: Authenticator,
+    bucket: Option<Bucket>,
+    tls: bool,
+}
+
+/// What one version of the file says.
+#[derive(Debug)]
+struct Loaded {
+    config: WebConfig,
+    headers: HeaderMap,
+    tls: Option<ServerTls>,
+}
+
+impl Web {
+    /// Reads the file, and the certificates and keys that it names.
+    pub(crate) fn open(path: &Path) -> Result<Self, NetError> {
+        let web = Self {
+            path: path.to_owned(),
+            file: FreshFile::new(path, "web configuration"),
+            parsed: Mutex::new(None),
+            users: Authenticator::new()?,
+            bucket: None,
+            tls: false,
+        };
+        let loaded = web.load()?;
+        if let Some(tls) = &loaded.tls {
+            tls.current()?;
+        }
+        Ok(Self {
+            bucket: loaded.config.rate_limit().map(Bucket::new),
+            tls: loaded.tls.is_some(),
+            ..web
+        })
+    }
+
+    pub(crate) fn is_https(&self) -> bool {
+        self.tls
+    }
+
+    /// Returns what the next connection is encrypted with.
+    pub(crate) fn tls(&self) -> Result<Arc<rustls::ServerConfig>, NetError> {
+        let loaded = self.load()?;
+        let tls = loaded.tls.as_ref().ok_or_else(|| NetError::Config {
+            message: "TLS config is not present".to_owned(),
+        })?;
+        tls.current()
+    }
+
+    fn load(&self) -> Result<Arc<Loaded>, NetError> {
+        let text = self.file.get()?;
+        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, loaded)) = parsed.as_ref()
+            && Arc::ptr_eq(of, &text)
+        {
+            return Ok(Arc::clone(loaded));
+        }
+        let config = WebConfig::parse(&text, &self.path)?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in config.headers() {
+            let unusable = || NetError::Config {
+                message: format!("invalid value for {name}"),
+            };
+            let parsed_name = HeaderName::try_from(name).map_err(|_invalid| unusable())?;
+            let value = HeaderValue::try_from(value).map_err(|_invalid| unusable())?;
+            headers.insert(parsed_name, value);
+        }
+        let tls = config.server_tls()?;
+        let loaded = Arc::new(Loaded {
+            config,
+            headers,
+            tls,
+        });
+        *parsed = Some((text, Arc::clone(&loaded)));
+        Ok(loaded)
+    }
+}
+
+/// Lets a request through, or answers it.
+pub(crate) async fn guard(
+    State(web): State<Arc<Web>>,
+    request: Request<Body>,
+    next: Next,
+) -> Response {
+    let loaded = match web.load() {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            tracing::error!(%error, "Unable to parse configuration.");
+            return refuse(StatusCode::INTERNAL_SERVER_ERROR);
+        }
+    };
+    if web.bucket.as_ref().is_some_and(|bucket| !bucket.take()) {
+        return refuse(StatusCode::TOO_MANY_REQUESTS);
+    }
+    let users = loaded.config.users();
+    let mut response = if users.is_empty() || web.users.admits(users, request.headers()).await {
+        next.run(request).await
+    } else {
+        let mut response = refuse(StatusCode::UNAUTHORIZED);
+        let basic = HeaderValue::from_static("Basic");
+        response.headers_mut().insert(WWW_AUTHENTICATE, basic);
+        response
+    };
+    for (name, value) in &loaded.headers {
+        // A handler's own header stands, as it would replace the toolkit's.
+        let headers = response.headers_mut();
+        if !headers.contains_key(name) {
+            headers.insert(name, value.clone());
+        }
+    }
+    response
+}
+
+fn refuse(status: StatusCode) -> Response {
+    let text = format!("{}\n", status.canonical_reason().unwrap_or_default());
+    let mut response = (status, text).into_response();
+    response.headers_mut().insert(
+        HeaderName::from_static("x-content-type-options"),
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}

@@ -1,0 +1,184 @@
+//! Users by bcrypt hashes, and a token bucket.
+//!
+//! Invariant: how long a refusal takes does not tell whether the user exists, and no password is
+//! kept: what was checked before is found by a digest under a key of this process.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use rustls::SupportedCipherSuite;
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use tokio::time::Instant;
+
+use super::config::RateLimit;
+use crate::error::NetError;
+use crate::secret::Secret;
+use crate::tls::{provider, tls_error};
+
+/// Answers kept; the toolkit's figure.
+const CACHE: usize = 100;
+/// What an unknown user's password is compared with; the cost is replaced by that of known users.
+const NOBODY_SALT_AND_HASH: &str = "QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi";
+
+/// Checks passwords, one at a time, and remembers the answers.
+#[derive(Debug)]
+pub(super) struct Authenticator {
+    key: Key,
+    answers: Mutex<HashMap<Vec<u8>, bool>>,
+    /// Held while a password is checked: it takes a whole CPU.
+    checking: tokio::sync::Mutex<()>,
+}
+
+struct Key([u8; 32]);
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("<secret>")
+    }
+}
+
+impl Authenticator {
+    pub(super) fn new() -> Result<Self, NetError> {
+        let mut key = [0; 32];
+        let filled = provider().secure_random.fill(&mut key);
+        filled.map_err(|_failed| tls_error("no random numbers"))?;
+        Ok(Self {
+            key: Key(key),
+            answers: Mutex::default(),
+            checking: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    /// Returns whether a request comes from one of the users.
+    pub(super) async fn admits(
+        &self,
+        users: &BTreeMap<String, Secret>,
+        headers: &HeaderMap,
+    ) -> bool {
+        let Some((user, password)) = credentials(headers) else {
+            return false;
+        };
+        let known = users.get(&user);
+        let hash = known.map_or_else(|| nobody(users), |hash| hash.expose().to_owned());
+        let digest = self.digest(&[user.as_bytes(), hash.as_bytes(), &password]);
+        if let Some(answer) = self.recall(&digest) {
+            return answer && known.is_some();
+        }
+        let turn = self.checking.lock().await;
+        // Whoever waited behind the same question finds its answer.
+        if let Some(answer) = self.recall(&digest) {
+            return answer && known.is_some();
+        }
+        let checked = tokio::task::spawn_blocking(move || bcrypt::verify(password, &hash));
+        let matches = matches!(checked.await, Ok(Ok(true)));
+        drop(turn);
+        let answer = matches && known.is_some();
+        self.remember(digest, answer);
+        answer
+    }
+
+    fn digest(&self, parts: &[&[u8]]) -> Vec<u8> {
+        let mut text = self.key.0.to_vec();
+        for part in parts {
+            text.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            text.extend_from_slice(part);
+        }
+        let SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256 else {
+            unreachable!("its name says so");
+        };
+        suite.common.hash_provider.hash(&text).as_ref().to_vec()
+    }
+
+    fn recall(&self, digest: &[u8]) -> Option<bool> {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.get(digest).copied()
+    }
+
+    fn remember(&self, digest: Vec<u8>, answer: bool) {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= CACHE {
+            // The map's order is random: a tenth goes, whoever it is.
+            let gone: Vec<_> = answers.keys().take(CACHE / 10).cloned().collect();
+            for digest in gone {
+                answers.remove(&digest);
+            }
+        }
+        answers.insert(digest, answer);
+    }
+}
+
+/// Reads `Basic` credentials.
+fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
+    let value = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let text = STANDARD.decode(token).ok()?;
+    let colon = text.iter().position(|b| *b == b':')?;
+    let user = String::from_utf8(text.get(..colon)?.to_vec()).ok()?;
+    Some((user, text.get(colon + 1..)?.to_vec()))
+}
+
+/// A hash that nobody's password has, as dear to check as the dearest of the users'.
+fn nobody(users: &BTreeMap<String, Secret>) -> String {
+    let costs = users.values().filter_map(|hash| cost(hash.expose()).ok());
+    format!("$2y${:02}${NOBODY_SALT_AND_HASH}", costs.max().unwrap_or(10))
+}
+
+/// Returns a bcrypt hash's cost.
+pub(super) fn cost(hash: &str) -> Result<u32, String> {
+    if hash.len() < 59 {
+        return Err(
+            "crypto/bcrypt: hashedSecret too short to be a bcrypted password".to_owned(),
+        );
+    }
+    let malformed = || "crypto/bcrypt: not a bcrypt hash ($2a$, $2b$ or $2y$)".to_owned();
+    let mut parts = hash.split('$');
+    let (before, version, cost) = (parts.next(), parts.next(), parts.next());
+    if before != Some("") || !matches!(version, Some("2a" | "2b" | "2x" | "2y")) {
+        return Err(malformed());
+    }
+    let cost: u32 = cost
+        .and_then(|cost| cost.parse().ok())
+        .ok_or_else(malformed)?;
+    if (4..=31).contains(&cost) && hash.len() == 60 {
+        Ok(cost)
+    } else {
+        Err(malformed())
+    }
+}
+
+/// A token bucket that is full at the start.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    limit: RateLimit,
+    state: Mutex<(f64, Instant)>,
+}
+
+impl Bucket {
+    pub(super) fn new(limit: RateLimit) -> Self {
+        Self {
+            limit,
+            state: Mutex::new((f64::from(limit.burst), Instant::now())),
+        }
+    }
+
+    /// Takes a token if there is one.
+    pub(super) fn take(&self) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let earned = now.duration_since(state.1).as_secs_f64() / self.limit.interval.as_secs_f64();
+        let tokens = (state.0 + earned).min(f64::from(self.limit.burst));
+        let taken = tokens >= 1.0;
+        *state = (if taken { tokens - 1.0 } else { tokens }, now);
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests;
