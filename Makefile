@@ -35,7 +35,7 @@ bench: ## run a short benchmark and write its report (ARGS="--help" for more)
 
 fmt: ## format the sources
 	cargo fmt --all
-	gofmt -w testkit
+	gofmt -w testkit clients/go
 
 lint: ## check the sources without running them
 	cargo fmt --all --check

@@ -48,6 +48,21 @@ const DENY: &str = "if command -v cargo-deny; then cargo deny check --hide-inclu
 const GO_LINT: &str =
     "test -z \"$(gofmt -l .)\" && (cd oracle && go vet ./...) && (cd goclient && go vet ./...)";
 
+/// The Go client, and its comparison with other libraries where those can be had.
+const GO_LIBRARY_LINT: &str = "test -z \"$(gofmt -l .)\" && go vet ./... && go vet -tags narthex_portable ./... && \
+    if (cd compare && go mod download); then cd compare && go vet ./...; \
+    else echo 'the libraries that compare measures are not reachable'; fi";
+
+/// Both ways of choosing a buffer run under the race detector; without it goes the one that services run.
+const GO_LIBRARY: &str = "go test -count=1 -short -timeout 10m -v ./... && \
+    go test -race -count=1 -short -timeout 10m -v ./internal/... ./summary ./switches && \
+    go test -race -count=1 -short -timeout 10m -v -tags narthex_portable ./internal/record ./summary";
+
+/// The releases of Go beside the installed one, where their toolchains can be had.
+const GO_VERSIONS: &str = "for v in go1.25.11 go1.27.0; do \
+    if GOTOOLCHAIN=$v go version; then GOTOOLCHAIN=$v go test -count=1 -short -timeout 10m ./... || exit 1; \
+    else echo \"$v is not reachable; $(go version) has been tested\"; fi; done";
+
 /// How long a step may take in CI, in seconds.
 const STEP_SECONDS_MAX: &str = "2400";
 
@@ -81,6 +96,14 @@ const STEPS: &[Step] = &[
         "go test -count=1 -v ./...",
         Count::Go,
     ),
+    step(
+        "go library lint",
+        "clients/go",
+        GO_LIBRARY_LINT,
+        Count::Check,
+    ),
+    step("go library", "clients/go", GO_LIBRARY, Count::Go),
+    step("go versions", "clients/go", GO_VERSIONS, Count::Check),
     step(
         "test",
         ".",

@@ -50,7 +50,7 @@ func (r *Recorder) observeSlow(v float64) {
 		b := slots[p].Load()
 		n := loadLen(&b.n)
 		if int(n) == len(b.values) {
-			lane := r.lane(b.prefer)
+			lane := r.lane(b.prefer.Load())
 			if lane < 0 {
 				procUnpin()
 				relax(spins)

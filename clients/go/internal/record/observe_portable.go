@@ -68,7 +68,7 @@ func (r *Recorder) observeAt(slots []slot, i uint, v float64) bool {
 	}
 	n := loadLen(&b.n)
 	if int(n) == len(b.values) {
-		lane := r.lane(b.prefer)
+		lane := r.lane(b.prefer.Load())
 		if lane < 0 {
 			b.busy.Store(0)
 			return false

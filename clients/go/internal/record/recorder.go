@@ -90,7 +90,7 @@ type buffer struct {
 	// fills counts since the last read how often the buffer was full.
 	fills uint32
 	// prefer is the lane to try first.
-	prefer uint32
+	prefer atomic.Uint32
 	// busy is used by the portable build, where a buffer has no processor that owns it.
 	busy atomic.Uint32
 	_    [128 - 56]byte
@@ -224,11 +224,12 @@ func (r *Recorder) refill(processor int, at *slot, lane int) *buffer {
 	b.taken = 0
 	b.fills++
 	if b.fills >= hotAfter && to.last != processor+1 && to.last != 0 {
-		b.prefer = uint32(processor % len(r.lanes))
+		b.prefer.Store(uint32(processor % len(r.lanes)))
 	}
 	to.last = processor + 1
 	if b.fills%growAfter == 0 && len(b.values) < maxBuffer {
-		larger := &buffer{values: make([]float64, 2*len(b.values)), fills: b.fills, prefer: b.prefer}
+		larger := &buffer{values: make([]float64, 2*len(b.values)), fills: b.fills}
+		larger.prefer.Store(b.prefer.Load())
 		larger.busy.Store(b.busy.Load())
 		at.Store(larger)
 		return larger

@@ -258,13 +258,13 @@ func TestHotProcessorsGetLanes(t *testing.T) {
 	if len(b.values) != maxBuffer {
 		t.Errorf("a hot buffer of %d", len(b.values))
 	}
-	if b.prefer != 2 {
-		t.Errorf("prefers lane %d", b.prefer)
+	if b.prefer.Load() != 2 {
+		t.Errorf("prefers lane %d", b.prefer.Load())
 	}
-	if lane := r.lane(b.prefer); lane != 2 {
+	if lane := r.lane(b.prefer.Load()); lane != 2 {
 		t.Errorf("got lane %d", lane)
 	}
-	if lane := r.lane(b.prefer); lane != 0 {
+	if lane := r.lane(b.prefer.Load()); lane != 0 {
 		t.Errorf("got lane %d while the preferred one is taken", lane)
 	}
 }
