@@ -3,7 +3,8 @@
 //! `cargo bench -p narthex-host --bench collect [-- --veths N] [--exporter PATH] [--rounds N]`. With `--veths` it runs
 //! in a network namespace of its own (needs root) with that many pairs of devices. Figures of node_exporter include
 //! rendering and HTTP, which is what it takes to get its numbers; ours are frames, with and without the text page.
-//! `--each` prints the cost of every collector alone.
+//! `--each` prints the cost of every collector alone, `--only NAME` measures one beside node_exporter's, and `--ipvs N`
+//! the ipvs collector with that many backends, from files that both read.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,9 +23,15 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use rustix::time::{ClockId, clock_gettime};
 
 fn main() {
-    let options = Options::parse();
+    let mut options = Options::parse();
     if let Some(rounds) = options.collect_only {
-        return collect_only(rounds, options.text);
+        return collect_only(rounds, &options);
+    }
+    let dir = TempDir::new("ipvs");
+    if options.ipvs > 0 {
+        write_ipvs(&dir, options.ipvs);
+        options.procfs = Some(dir.path().display().to_string());
+        options.only = Some(CollectorKind::Ipvs);
     }
     if options.veths > 0 {
         isolate(options.veths);
@@ -32,10 +39,10 @@ fn main() {
     if options.each {
         return measure_each(&options);
     }
-    let (ours, samples) = measure(source(), &options, false);
-    let (ours_text, _) = measure(source(), &options, true);
-    let our_calls = our_system_calls();
-    let our_rss = our_resident_kib();
+    let (ours, samples) = measure(options.source(), &options, false);
+    let (ours_text, _) = measure(options.source(), &options, true);
+    let our_calls = our_system_calls(&options);
+    let our_rss = our_resident_kib(&options);
     let theirs = measure_exporter(&options);
     let mut out = std::io::stdout().lock();
     let mut line = |text: String| writeln!(out, "{text}").expect("stdout is open");
@@ -73,6 +80,9 @@ struct Options {
     collect_only: Option<u32>,
     text: bool,
     each: bool,
+    only: Option<CollectorKind>,
+    procfs: Option<String>,
+    ipvs: u32,
 }
 
 impl Options {
@@ -85,6 +95,9 @@ impl Options {
             collect_only: None,
             text: false,
             each: false,
+            only: None,
+            procfs: None,
+            ipvs: 0,
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(name) = arguments.next() {
@@ -101,6 +114,9 @@ impl Options {
                 "--collect-only" => options.collect_only = Some(value().parse().expect("a number")),
                 "--text" => options.text = true,
                 "--each" => options.each = true,
+                "--only" => options.only = CollectorKind::from_name(&value()),
+                "--procfs" => options.procfs = Some(value()),
+                "--ipvs" => options.ipvs = value().parse().expect("a number"),
                 // cargo's own.
                 "--bench" => {}
                 other => panic!("{other} is unknown"),
@@ -110,8 +126,52 @@ impl Options {
     }
 }
 
-fn source() -> HostSource {
-    HostSource::new(HostConfig::default()).expect("the defaults are valid")
+impl Options {
+    fn source(&self) -> HostSource {
+        let mut config = HostConfig::default();
+        if let Some(kind) = self.only {
+            config.collectors = CollectorSet::none().with(kind);
+        }
+        if let Some(path) = &self.procfs {
+            config.procfs = path.into();
+        }
+        HostSource::new(config).expect("the defaults are valid")
+    }
+
+    /// What a run of this program needs to measure the same.
+    fn forwarded(&self) -> Vec<String> {
+        let only = self
+            .only
+            .iter()
+            .map(|kind| ["--only".into(), kind.name().to_owned()]);
+        let procfs = self
+            .procfs
+            .iter()
+            .map(|path| ["--procfs".into(), path.clone()]);
+        only.chain(procfs).flatten().collect()
+    }
+}
+
+/// Writes the tables of a balancer with services of ten backends each.
+fn write_ipvs(dir: &TempDir, backends: u32) {
+    let mut table = String::from(
+        "IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  \
+         -> RemoteAddress:Port Forward Weight ActiveConn InActConn\n",
+    );
+    for at in 0..backends {
+        if at % 10 == 0 {
+            writeln!(table, "TCP  0A60{:04X}:0050 rr", at / 10).expect("strings take anything");
+        }
+        writeln!(
+            table,
+            "  -> 0AF4{at:04X}:1F90      Masq    1      {at}          0"
+        )
+        .expect("strings take anything");
+    }
+    dir.write("net/ip_vs", table);
+    let totals =
+        "   Total\n   Conns\n       A        B        C                D                E\n\n";
+    dir.write("net/ip_vs_stats", totals);
 }
 
 /// Prints what each collector costs alone, one line each.
@@ -173,14 +233,14 @@ fn measure(mut host: HostSource, options: &Options, text: bool) -> (f64, usize) 
     )
 }
 
-fn collect_only(rounds: u32, text: bool) {
-    let mut host = source();
+fn collect_only(rounds: u32, options: &Options) {
+    let mut host = options.source();
     let mut pages = Pages::default();
     for now_ms in 0..rounds {
         // Long enough for the threads that wait for file systems to go back to sleep, as between scrapes.
         thread::sleep(Duration::from_millis(2));
         let frame = host.collect(i64::from(now_ms));
-        if text {
+        if options.text {
             pages.write(frame);
         }
     }
@@ -193,7 +253,7 @@ fn print_line(text: &str) {
 }
 
 /// Counts the calls of two runs; their difference has no start and no end in it.
-fn our_system_calls() -> f64 {
+fn our_system_calls(options: &Options) -> f64 {
     const FEW: u32 = 20;
     const MANY: u32 = 220;
     let count = |rounds: u32| {
@@ -204,6 +264,7 @@ fn our_system_calls() -> f64 {
             .arg(&report)
             .arg(std::env::current_exe().expect("a path"))
             .args(["--collect-only", &rounds.to_string()])
+            .args(options.forwarded())
             .stdout(Stdio::null())
             .status()
             .expect("strace runs");
@@ -214,9 +275,10 @@ fn our_system_calls() -> f64 {
     (count(MANY) - count(FEW)) as f64 / f64::from(MANY - FEW) - 1.0
 }
 
-fn our_resident_kib() -> f64 {
+fn our_resident_kib(options: &Options) -> f64 {
     let output = Command::new(std::env::current_exe().expect("a path"))
         .args(["--collect-only", "200"])
+        .args(options.forwarded())
         .output()
         .expect("the bench runs itself");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -235,7 +297,7 @@ struct Exporter {
 }
 
 fn measure_exporter(options: &Options) -> Exporter {
-    let program = match &options.exporter {
+    let program: std::path::PathBuf = match &options.exporter {
         Some(path) => path.into(),
         None => tool("prometheus-node-exporter", "prometheus-node-exporter"),
     };
@@ -244,7 +306,15 @@ fn measure_exporter(options: &Options) -> Exporter {
         .output()
         .expect("it runs");
     let version = String::from_utf8_lossy(&[version.stdout, version.stderr].concat()).into_owned();
+    let wanted = |kind: &CollectorKind| options.only.is_none_or(|only| only == *kind);
+    let kinds = known_to(&program).filter(wanted);
     let mut exporter = Spawn::new(program)
+        .args(
+            options
+                .procfs
+                .iter()
+                .map(|path| format!("--path.procfs={path}")),
+        )
         .args([
             "--web.listen-address=127.0.0.1:0",
             "--web.disable-exporter-metrics",
@@ -252,7 +322,7 @@ fn measure_exporter(options: &Options) -> Exporter {
         ])
         // Debian's build leaves out `lo` and tmpfs.
         .args(["--collector.netdev.device-exclude=^$"])
-        .args(CollectorKind::ALL.map(|kind| format!("--collector.{}", kind.name())))
+        .args(kinds.map(|kind| format!("--collector.{}", kind.name())))
         .start();
     let port = exporter.wait_port("Listening on", Duration::from_secs(20));
     let pid = pid_of_listener(port);
@@ -277,6 +347,19 @@ fn measure_exporter(options: &Options) -> Exporter {
         calls,
         resident_kib: resident_kib(&status),
     }
+}
+
+/// The collectors that the program has, by its help.
+fn known_to(program: &std::path::Path) -> impl Iterator<Item = CollectorKind> + use<> {
+    let help = Command::new(program).arg("--help").output();
+    let help = help.expect("it runs");
+    let help = String::from_utf8_lossy(&[help.stdout, help.stderr].concat()).into_owned();
+    let is_known = move |kind: &CollectorKind| {
+        let flag = format!("collector.{}", kind.name());
+        help.split_ascii_whitespace()
+            .any(|word| word.trim_start_matches("--").trim_start_matches("[no-]") == flag)
+    };
+    CollectorKind::ALL.into_iter().filter(is_known)
 }
 
 fn exporter_calls(pid: u32, client: &mut Client) -> f64 {

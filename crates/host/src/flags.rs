@@ -72,8 +72,8 @@ const fn without_effect(flag: Flag) -> Flag {
 
 use FlagKind::{Count, Duration, List, Switch, Text};
 
-/// The flags, in the order of their names. Those that switch a collector on or off are `collector.<name>`, made from
-/// [`CollectorKind`].
+/// The flags, in the order of their names, but for those that switch a collector on and off, which are
+/// [`CollectorKind::flag`].
 pub const FLAGS: &[Flag] = &[
     flag(
         "collector.arp.device-exclude",

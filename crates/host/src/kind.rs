@@ -2,6 +2,8 @@
 //!
 //! Invariant: the list is in the order of the names, which are node_exporter's.
 
+use crate::flags::{Flag, FlagKind};
+
 /// Declares the enum, its list and its names from one table.
 macro_rules! collectors {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
@@ -20,6 +22,24 @@ macro_rules! collectors {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
+                }
+            }
+
+            /// Returns the flag that switches the collector on and off.
+            pub const fn flag(self) -> Flag {
+                let (name, help) = match self {
+                    $(Self::$variant => (
+                        concat!("collector.", $name),
+                        concat!("Enable the ", $name, " collector (default: enabled)."),
+                    ),)+
+                };
+                Flag {
+                    name,
+                    kind: FlagKind::Switch,
+                    default: "true",
+                    help,
+                    hidden: false,
+                    without_effect: false,
                 }
             }
         }
@@ -204,6 +224,7 @@ mod tests {
             assert_eq!(CollectorKind::from_name(kind.name()), Some(kind));
             assert!(CollectorSet::none().with(kind).contains(kind));
             assert!(!CollectorSet::all().without(kind).contains(kind));
+            assert_eq!(kind.flag().name, format!("collector.{}", kind.name()));
         }
         assert_eq!(CollectorKind::from_name("nope"), None);
     }

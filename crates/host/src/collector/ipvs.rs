@@ -101,7 +101,8 @@ impl Ipvs {
             by_labels,
             ..
         } = self;
-        let text = list.read(ctx.buf, End::Below(2048))?;
+        // A service is printed at once with its backends, which may be longer than a page.
+        let text = list.read(ctx.buf, End::Empty)?;
         for group in groups.iter_mut() {
             group.sums = [0; BACKENDS.len()];
         }

@@ -33,6 +33,8 @@ pub(crate) struct Netclass {
     devices: Roster<Box<[u8]>, Option<Device>>,
     /// In use while sysfs shows other devices than the routing socket.
     board: Option<Board>,
+    /// The devices that the board knows.
+    names: Vec<String>,
 }
 
 struct Device {
@@ -95,6 +97,7 @@ impl Netclass {
             links: None,
             devices: Roster::new(),
             board: None,
+            names: Vec::new(),
         })
     }
 
@@ -200,11 +203,18 @@ impl Netclass {
             ignored,
             ignore_invalid_speed,
             board,
+            names,
             ..
         } = self;
+        let found = devices(directory)?;
+        let mut ctx = Ctx {
+            buf: &mut *ctx.buf,
+            round: ctx.round,
+            refresh: ctx.refresh || *names != found,
+        };
+        *names = found;
         let board = board.get_or_insert_with(Board::new);
-        board.run(ctx, out, |plan| {
-            let names = devices(directory)?;
+        board.run(&mut ctx, out, |plan| {
             for name in names
                 .iter()
                 .filter(|name| !ignored.is_match(name.as_bytes()))

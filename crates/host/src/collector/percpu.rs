@@ -13,6 +13,7 @@ use crate::sink::{Desc, Sink, Slot};
 pub(crate) struct PerCpu<const N: usize> {
     kind: CollectorKind,
     file: KeptFile,
+    end: End,
     descs: &'static [Desc<'static>; N],
     parse: Parse<N>,
     cpus: Roster<u64, [Slot; N]>,
@@ -24,13 +25,14 @@ pub(crate) type Parse<const N: usize> = fn(&[u8], &mut dyn FnMut(u64, [f64; N]))
 impl<const N: usize> PerCpu<N> {
     pub(crate) fn new(
         kind: CollectorKind,
-        file: KeptFile,
+        (file, end): (KeptFile, End),
         descs: &'static [Desc<'static>; N],
         parse: Parse<N>,
     ) -> Self {
         Self {
             kind,
             file,
+            end,
             descs,
             parse,
             cpus: Roster::new(),
@@ -44,8 +46,7 @@ impl<const N: usize> Collector for PerCpu<N> {
     }
 
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        // A CPU's line of schedstat is followed by one for each of its domains, all below half a page.
-        let text = self.file.read(ctx.buf, End::Below(2048));
+        let text = self.file.read(ctx.buf, self.end);
         let text = text.map_err(HostError::or_no_data)?;
         let Self { cpus, descs, .. } = self;
         cpus.begin();

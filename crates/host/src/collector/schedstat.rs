@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use crate::collector::percpu::PerCpu;
-use crate::kept::KeptFile;
+use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
 use crate::scan::{next_field, next_line, next_u64, number};
 use crate::sink::Desc;
@@ -27,6 +27,8 @@ const SCHEDSTAT: [Desc<'static>; 3] = [
 
 pub(crate) fn new(procfs: &Path) -> PerCpu<3> {
     let file = KeptFile::new(procfs.join("schedstat"));
+    // A CPU is printed at once with its domains, which may be longer than a page.
+    let file = (file, End::Empty);
     PerCpu::new(CollectorKind::Schedstat, file, &SCHEDSTAT, parse)
 }
 

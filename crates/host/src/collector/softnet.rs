@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use crate::collector::percpu::PerCpu;
-use crate::kept::KeptFile;
+use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
 use crate::scan::{hex, next_field, next_line};
 use crate::sink::Desc;
@@ -37,7 +37,12 @@ const SOFTNET: [Desc<'static>; 7] = [
 
 pub(crate) fn new(procfs: &Path) -> PerCpu<7> {
     let file = KeptFile::new(procfs.join("net/softnet_stat"));
-    PerCpu::new(CollectorKind::Softnet, file, &SOFTNET, parse)
+    PerCpu::new(
+        CollectorKind::Softnet,
+        (file, End::Below(2048)),
+        &SOFTNET,
+        parse,
+    )
 }
 
 pub(crate) fn parse(mut text: &[u8], each: &mut dyn FnMut(u64, [f64; 7])) -> Result<(), u32> {

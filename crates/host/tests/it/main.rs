@@ -9,6 +9,8 @@ mod fuzz;
 mod garbage;
 mod host;
 mod netns;
+mod network;
 mod reference;
 mod steady;
 mod support;
+mod textfile;

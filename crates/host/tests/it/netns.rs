@@ -10,7 +10,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::support::{of, samples, stale};
 
-fn ip(arguments: &str) {
+pub(crate) fn ip(arguments: &str) {
     let output = Command::new(tool("ip", "iproute2"))
         .args(arguments.split(' '))
         .output()
@@ -23,7 +23,7 @@ fn ip(arguments: &str) {
 }
 
 /// Runs `test` on a thread with no network device but `lo`; says so when that takes more rights than we have.
-fn isolated(name: &'static str, test: impl FnOnce() + Send + 'static) {
+pub(crate) fn isolated(name: &'static str, test: impl FnOnce() + Send + 'static) {
     let ran = thread::spawn(move || {
         // SAFETY: only this thread's network namespace changes; no file descriptor table is unshared.
         let entered = unsafe { unshare_unsafe(UnshareFlags::NEWNET) };
