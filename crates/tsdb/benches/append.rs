@@ -28,7 +28,7 @@ fn main() {
         .collect();
     let chosen = |name: &str| wanted.is_empty() || wanted.iter().any(|other| other == name);
     let mut out = String::from(
-        "| shape | series | rounds | append ns/sample | p99 frame us | maintain ns/sample | RSS B/series | log B/sample | blocks B/sample | replay s | select ns/series | last ns/series | scan ns/sample |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        "| shape | series | rounds | append ns/sample | p99 frame us | maintain ns/sample | RSS B/series | log written B/sample | log B/sample | blocks B/sample | flushed B/sample | merged B/sample | merge ns/sample | replay s | select ns/series | last ns/series | scan ns/sample |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for (name, shape) in SHAPES {
         if chosen(name) {
@@ -127,6 +127,8 @@ fn run(name: &str, shape: &Shape) -> String {
     let _ = std::fs::remove_dir_all(&root);
     let clock = ManualClock::new(START_MS);
     let db = open(&root, &clock);
+    let registry = narthex_client::Registry::new();
+    db.register_metrics(&registry).expect("registered");
     let mut random = SplitMix64::new(42);
     let mut origins: Vec<Origin> = (0..shape.strips).map(|at| origin(at, shape)).collect();
     let before = resident_bytes();
@@ -174,23 +176,47 @@ fn run(name: &str, shape: &Shape) -> String {
         .copied()
         .unwrap_or_default();
     origins.iter_mut().for_each(|origin| origin.binding = None);
+    let log_written = metric(&registry, "narthex_tsdb_wal_written_bytes_total");
     db.close().expect("closed");
     drop(db);
     let started = Instant::now();
     let db = open(&root, &clock);
     let replay = started.elapsed();
     assert_eq!(db.damage(), []);
+    db.flush().expect("flushed");
+    let flushed = size_of_dir(&root.join("blocks"));
+    // A day later every window is over: all its blocks become one, beside what was merged as time went by.
+    let mut merge = Duration::from_secs_f64(metric(&registry, "narthex_tsdb_merge_seconds_total"));
+    let started = cpu();
+    let end_ms = START_MS + 24 * 3_600_000;
+    let mut blocks_left = usize::MAX;
+    for second in 0..100_000 {
+        db.maintain(end_ms + second * 1000).expect("maintained");
+        let left = std::fs::read_dir(root.join("blocks")).map_or(0, Iterator::count);
+        if second % 50 == 49 {
+            if left == blocks_left {
+                break;
+            }
+            blocks_left = left;
+        }
+    }
+    merge += cpu() - started;
+    let merged = size_of_dir(&root.join("blocks"));
     drop(db);
     let _ = std::fs::remove_dir_all(&root);
     format!(
-        "| {name} | {series} | {} | {:.1} | {:.0} | {:.1} | {:.0} | {:.2} | {:.2} | {:.2} | {:.0} | {:.0} | {:.1} |\n",
+        "| {name} | {series} | {} | {:.1} | {:.0} | {:.1} | {:.0} | {:.2} | {:.2} | {:.2} | {:.3} | {:.3} | {:.1} | {:.2} | {:.0} | {:.0} | {:.1} |\n",
         shape.rounds,
         took.append.as_nanos() as f64 / samples,
         p99.as_nanos() as f64 / 1000.0,
         took.maintain.as_nanos() as f64 / samples,
         rss as f64 / series as f64,
+        log_written / samples,
         log as f64 / samples,
         blocks as f64 / samples,
+        flushed as f64 / samples,
+        merged as f64 / samples,
+        merge.as_nanos() as f64 / samples,
         replay.as_secs_f64(),
         queries.select,
         queries.last,
@@ -204,6 +230,18 @@ struct Took {
     maintain: Duration,
     frames: Vec<Duration>,
     samples: u64,
+}
+
+/// Reads one of the database's metrics.
+fn metric(registry: &narthex_client::Registry, name: &str) -> f64 {
+    let mut text = Vec::new();
+    registry.encode_text(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    let line = text
+        .lines()
+        .find(|line| line.split(' ').next() == Some(name));
+    line.and_then(|line| line.split(' ').nth(1)?.parse().ok())
+        .unwrap_or_default()
 }
 
 fn open(root: &Path, clock: &ManualClock) -> Db {

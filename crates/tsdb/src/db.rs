@@ -10,15 +10,18 @@ mod flush;
 mod late;
 mod maintain;
 mod manifest;
+mod merge;
 mod open;
+mod owed;
 mod pins;
 mod stack;
 mod view;
 
 use crate::{
     block::BlockCache,
+    damage::DamageLog,
     error::{Damage, TsdbError},
-    head::{Head, append::Limits},
+    head::{Head, append::Limits, strip::Strip},
     io::Lock,
     metrics::Metrics,
     options::Ground,
@@ -27,7 +30,6 @@ use crate::{
 use binding::DbBinding;
 use blocks::BlockSet;
 pub use early::EarlySink;
-pub use open::Opening;
 use maintain::Upkeep;
 use narthex_client::Registry;
 use narthex_model::{
@@ -36,6 +38,8 @@ use narthex_model::{
         Binding, Outcome, SeriesSample, Sink, StorageError, Store, SyncToken, TimeRange, View,
     },
 };
+pub use open::Opening;
+use owed::Owed;
 use pins::Moments;
 use std::{
     collections::BTreeMap,
@@ -59,7 +63,8 @@ pub(crate) struct Inner {
     marks: Mutex<BTreeMap<u32, StripMark>>,
     moments: Moments,
     upkeep: Mutex<Upkeep>,
-    damage: Mutex<Vec<Damage>>,
+    damage: Arc<DamageLog>,
+    owed: Owed,
     torn: Option<Damage>,
     lock: Mutex<Option<Box<dyn Lock>>>,
 }
@@ -74,11 +79,7 @@ impl Db {
     /// Lists the damage found since the start.
     #[must_use]
     pub fn damage(&self) -> Vec<Damage> {
-        self.0
-            .damage
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.damage.all()
     }
 
     /// Tells where the log ended in the middle of a write, as it may after a crash; nothing acknowledged was there.
@@ -144,13 +145,21 @@ impl Inner {
         }
     }
 
-    /// Remembers damage that was met while reading, once.
-    fn note_damage(&self, damage: Damage) {
-        let mut known = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.contains(&damage) {
-            self.metrics.block_corruptions.inc();
-            known.push(damage);
-        }
+    /// Stores scattered samples.
+    fn scatter(&self, samples: &[SeriesSample]) -> Result<Outcome, TsdbError> {
+        let in_blocks = |strip: &Strip, samples: &[(u32, &SeriesSample)]| {
+            let until_ms = self.flushed_until_ms(strip);
+            let late = samples
+                .iter()
+                .filter(|(_, sample)| sample.time_ms <= until_ms);
+            self.values_in_blocks(
+                late.map(|(column, sample)| (*column, sample.labels.clone(), sample.time_ms)),
+            )
+        };
+        let limits = self.limits();
+        let outcome = self.head.scatter(&self.wal, samples, limits, &in_blocks)?;
+        self.count(outcome);
+        Ok(outcome)
     }
 
     fn count(&self, outcome: Outcome) {
@@ -183,23 +192,7 @@ impl Sink for Db {
     }
 
     fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
-        let inner = &self.0;
-        let outcome =
-            inner
-                .head
-                .scatter(&inner.wal, samples, inner.limits(), &|strip, samples| {
-                    let until_ms = inner.flushed_until_ms(strip);
-                    let late = samples
-                        .iter()
-                        .filter(|(_, sample)| sample.time_ms <= until_ms);
-                    inner.values_in_blocks(
-                        late.map(|(column, sample)| {
-                            (*column, sample.labels.clone(), sample.time_ms)
-                        }),
-                    )
-                })?;
-        inner.count(outcome);
-        Ok(outcome)
+        Ok(self.0.scatter(samples)?)
     }
 
     fn sync(&self, token: SyncToken) -> Result<(), StorageError> {

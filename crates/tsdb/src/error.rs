@@ -124,6 +124,24 @@ impl From<TsdbError> for StorageError {
     }
 }
 
+impl Damage {
+    /// Takes an error for damage that the rest can be served without; hands back any other.
+    pub(crate) fn of(error: StorageError) -> Result<Self, StorageError> {
+        match error {
+            StorageError::Corrupt {
+                path,
+                offset,
+                detail,
+            } => Ok(Self {
+                path,
+                offset,
+                detail,
+            }),
+            other => Err(other),
+        }
+    }
+}
+
 /// Wraps an error of the system with the path and the verb.
 pub(crate) fn io_error(
     path: impl Into<PathBuf>,

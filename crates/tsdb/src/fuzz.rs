@@ -14,9 +14,16 @@ use narthex_model::storage::{
 };
 use std::{path::Path, sync::Arc};
 
-/// Replays `data` as the only log file of a database and reads everything; with `mend`, checksums are made to fit
-/// first, so that what lies behind them is reached.
-pub fn fuzz_wal(data: &[u8], mend: bool) {
+pub use crate::block::fuzz_block;
+
+/// Replays `data` as the only log file of a database and reads everything, as it is and with checksums made to fit, so
+/// that what lies behind them is reached.
+pub fn fuzz_wal(data: &[u8]) {
+    replay(data, false);
+    replay(data, true);
+}
+
+fn replay(data: &[u8], mend: bool) {
     let root = Path::new("/fuzz");
     let mut bytes = data.to_vec();
     if mend {

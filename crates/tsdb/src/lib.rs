@@ -21,6 +21,7 @@
 mod block;
 mod bytes;
 mod clock;
+mod damage;
 mod db;
 mod error;
 #[doc(hidden)]
@@ -31,8 +32,6 @@ mod metrics;
 mod options;
 mod wal;
 
-#[doc(hidden)]
-pub use block::fuzz_block;
 pub use block::{
     Block, BlockCache, BlockId, BlockMeta, BlockWriter, ColumnInput, Selection, StripData,
     StripInput,

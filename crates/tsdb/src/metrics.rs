@@ -63,6 +63,10 @@ metrics! {
     flushes: Counter, "prometheus_tsdb_compactions_total", "Blocks written.";
     flush_failures: Counter, "prometheus_tsdb_compactions_failed_total", "Blocks that could not be written.";
     flush_seconds: Gauge, "narthex_tsdb_last_flush_seconds", "Time the last block took to write.";
+    merges: Counter, "narthex_tsdb_merges_total", "Blocks written from several others.";
+    merge_failures: Counter, "narthex_tsdb_merges_failed_total", "Merges of blocks that were given up.";
+    merge_seconds: Counter, "narthex_tsdb_merge_seconds_total", "Time spent merging blocks.";
+    merge_written_bytes: Counter, "narthex_tsdb_merge_written_bytes_total", "Bytes of blocks written by merging.";
     retention_time: Counter, "prometheus_tsdb_time_retentions_total", "Blocks removed because of their age.";
     retention_size: Counter, "prometheus_tsdb_size_retentions_total", "Blocks removed because of the size limit.";
 }

@@ -24,6 +24,8 @@ pub struct DbOptions {
     pub out_of_order_window_ms: Option<i64>,
     /// Blocks never cross a multiple of this; two hours, as long-term stores expect it.
     pub block_window_ms: i64,
+    /// So many blocks of one window, written one after the other, are merged into one; fewer than two: none are.
+    pub merge_blocks: usize,
     /// Bytes of decoded pages kept for queries.
     pub cache_bytes: u64,
 }
@@ -42,6 +44,7 @@ impl DbOptions {
             wal_file_bytes: 128 << 20,
             out_of_order_window_ms: None,
             block_window_ms: 2 * 3_600_000,
+            merge_blocks: 6,
             cache_bytes: 64 << 20,
         }
     }

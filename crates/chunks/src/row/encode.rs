@@ -34,6 +34,7 @@ pub struct Row<'a> {
 pub struct RowEncoder {
     state: RowState,
     key_wanted: bool,
+    snapshot_wanted: bool,
     started: bool,
     watch: Option<Box<Watch>>,
     /// An order that the next row takes on.
@@ -100,6 +101,11 @@ impl RowEncoder {
         self.key_wanted = true;
     }
 
+    /// Makes the following row one at which decoding can begin as well; what was learned of columns is kept.
+    pub fn request_snapshot(&mut self) {
+        self.snapshot_wanted = true;
+    }
+
     /// Appends the bytes of `row` to `out`; returns how many.
     ///
     /// # Errors
@@ -119,9 +125,12 @@ impl RowEncoder {
             flags |= flag::TIME;
             put_signed(out, change);
         }
-        if key {
+        if key || self.snapshot_wanted {
             flags |= flag::KEY;
-            self.put_key(out);
+            self.put_snapshot(out);
+        }
+        if key {
+            self.watch = Some(Box::default());
         }
         self.state.time_ms = row.time_ms;
         self.state.step_ms = step;
@@ -138,6 +147,7 @@ impl RowEncoder {
         out[start] = flags;
         self.started = true;
         self.key_wanted = false;
+        self.snapshot_wanted = false;
         self.end_watch();
         Ok(out.len() - start)
     }
@@ -169,12 +179,11 @@ impl RowEncoder {
         Ok(())
     }
 
-    fn put_key(&mut self, out: &mut Vec<u8>) {
+    fn put_snapshot(&self, out: &mut Vec<u8>) {
         let mut snapshot = vec![];
         self.state.put_snapshot(&mut snapshot);
         put_varint(out, snapshot.len() as u64);
         out.extend_from_slice(&snapshot);
-        self.watch = Some(Box::default());
     }
 
     fn put_growth_and_order(&mut self, columns: usize, out: &mut Vec<u8>) -> u8 {

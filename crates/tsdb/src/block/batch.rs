@@ -147,7 +147,7 @@ impl Batch for BlockBatch {
         for (group, wanted) in series.chunks(ABREAST).enumerate() {
             ctx.stop.check()?;
             for (&at, cells) in wanted.iter().zip(scratch.chunks_exact_mut(total)) {
-                columns.decode(at, &rows, cells, tile)?;
+                columns.decode_or_leave_out(at, &rows, cells, tile, ctx)?;
             }
             let first = group * ABREAST;
             match layout {
@@ -167,7 +167,7 @@ impl Batch for BlockBatch {
             }
             if self.start_times {
                 for (k, &at) in wanted.iter().enumerate() {
-                    columns.start_times(at, first + k, &rows, tile)?;
+                    columns.start_times(at, first + k, &rows, tile);
                 }
             }
         }
@@ -179,7 +179,8 @@ impl Batch for BlockBatch {
 /// Finds the chunks of columns, keeping the page it is in.
 struct ColumnReader<'b> {
     batch: &'b BlockBatch,
-    page: Option<(Range<u32>, Arc<super::page::Page>)>,
+    /// The columns of the page read last, and the page; `None`: it is damaged.
+    page: Option<(Range<u32>, Option<Arc<super::page::Page>>)>,
 }
 
 impl<'b> ColumnReader<'b> {
@@ -187,8 +188,11 @@ impl<'b> ColumnReader<'b> {
         Self { batch, page: None }
     }
 
-    /// Returns the page of a chosen series and the series' place in it.
-    fn find(&mut self, at: u32) -> Result<(&super::page::Page, usize), StorageError> {
+    /// Returns the page of a chosen series and the series' place in it; `None` where the page is known to be damaged.
+    ///
+    /// # Errors
+    /// Fails when the page is found to be damaged.
+    fn find(&mut self, at: u32) -> Result<Option<(&super::page::Page, usize)>, StorageError> {
         let batch = self.batch;
         let column = batch.strip.columns.columns[at as usize];
         if !self
@@ -200,7 +204,8 @@ impl<'b> ColumnReader<'b> {
             for place in &batch.strip.entry.pages {
                 let columns = first..first + place.columns;
                 if columns.contains(&column) {
-                    self.page = Some((columns, batch.block.page(*place)?));
+                    self.page = Some((columns.clone(), None));
+                    self.page = Some((columns, Some(batch.block.page(*place)?)));
                     break;
                 }
                 first = columns.end;
@@ -210,17 +215,43 @@ impl<'b> ColumnReader<'b> {
             .page
             .as_ref()
             .expect("pages hold all columns of their strip");
-        Ok((page, (column - columns.start) as usize))
+        let in_page = (column - columns.start) as usize;
+        Ok(page.as_deref().map(|page| (page, in_page)))
     }
 
-    /// Decodes all rows of a series into `cells`; histograms within `rows` go to the tile's table.
+    /// Decodes like `decode`; what is damaged is absent, with a warning.
+    fn decode_or_leave_out(
+        &mut self,
+        at: u32,
+        rows: &Range<usize>,
+        cells: &mut [f64],
+        tile: &mut Tile,
+        ctx: &Context,
+    ) -> Result<(), StorageError> {
+        let found = match self.decode(at, rows, cells, tile) {
+            Ok(found) => found,
+            Err(error) => {
+                self.batch.block.leave_out(error, ctx)?;
+                false
+            }
+        };
+        if !found {
+            cells.fill(cell::ABSENT);
+            tile.facts.all_floats = false;
+            tile.facts.no_decrease = false;
+        }
+        Ok(())
+    }
+
+    /// Decodes all rows of a series into `cells`, histograms within `rows` to the tile's table; tells whether its
+    /// page could be read.
     fn decode(
         &mut self,
         at: u32,
         rows: &Range<usize>,
         cells: &mut [f64],
         tile: &mut Tile,
-    ) -> Result<(), StorageError> {
+    ) -> Result<bool, StorageError> {
         let batch = self.batch;
         let corrupt = |what: narthex_chunks::ChunkError| {
             let offset = batch
@@ -232,7 +263,9 @@ impl<'b> ColumnReader<'b> {
             let detail = format!("unreadable chunk of {}: {what}", batch.labels(at as usize));
             StorageError::from(batch.block.corrupt(offset, detail))
         };
-        let (page, in_page) = self.find(at)?;
+        let Some((page, in_page)) = self.find(at)? else {
+            return Ok(false);
+        };
         let chunk = page.chunk(in_page);
         let mut histograms = Vec::new();
         decode_column(chunk, cells, &mut histograms).map_err(corrupt)?;
@@ -240,7 +273,7 @@ impl<'b> ColumnReader<'b> {
         tile.facts.all_floats &= facts.all_floats;
         tile.facts.no_decrease &= facts.no_decrease;
         if histograms.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         for value in &mut cells[rows.clone()] {
             if let Cell::Histogram(index) = Cell::of(*value) {
@@ -252,21 +285,15 @@ impl<'b> ColumnReader<'b> {
                 tile.histograms.push(Arc::new(histogram));
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn start_times(
-        &mut self,
-        at: u32,
-        series: usize,
-        rows: &Range<usize>,
-        tile: &mut Tile,
-    ) -> Result<(), StorageError> {
-        let (page, in_page) = self.find(at)?;
+    /// Fills in the start times of a series; where its page is damaged there are none.
+    fn start_times(&mut self, at: u32, series: usize, rows: &Range<usize>, tile: &mut Tile) {
+        let Ok(Some((page, in_page))) = self.find(at) else {
+            return;
+        };
         let starts = page.starts(in_page);
-        if starts.is_empty() {
-            return Ok(());
-        }
         for (time, row) in rows.clone().enumerate() {
             let held = starts.partition_point(|(from, _)| *from as usize <= row);
             if let Some((_, start_ms)) = held.checked_sub(1).map(|held| starts[held]) {
@@ -274,6 +301,5 @@ impl<'b> ColumnReader<'b> {
                 tile.start_times_ms[place] = start_ms;
             }
         }
-        Ok(())
     }
 }

@@ -22,8 +22,11 @@ pub(crate) struct BlockFile {
 }
 
 impl BlockFile {
-    /// Opens a file and reads its footer.
-    pub(crate) fn open(io: &dyn Io, path: &Path) -> Result<(Self, Footer), TsdbError> {
+    /// Opens a file and reads its footer; a damaged header alone is handed back, as the footer says the same.
+    pub(crate) fn open(
+        io: &dyn Io,
+        path: &Path,
+    ) -> Result<(Self, Footer, Option<TsdbError>), TsdbError> {
         let file = io.open(path).map_err(io_error(path, "open"))?;
         let len = file.len_bytes().map_err(io_error(path, "stat"))?;
         let this = Self {
@@ -31,10 +34,18 @@ impl BlockFile {
             file,
             len,
         };
-        this.check_header()?;
-        let mut footer = this.footer()?;
-        footer.meta.bytes = len;
-        Ok((this, footer))
+        let header = match this.check_header() {
+            Err(error @ TsdbError::Corrupt { .. }) => Some(error),
+            other => other.map(|()| None)?,
+        };
+        match (this.footer(), header) {
+            (Ok(mut footer), header) => {
+                footer.meta.bytes = len;
+                Ok((this, footer, header))
+            }
+            // With both bad, this may be no block at all.
+            (Err(_), Some(error)) | (Err(error), None) => Err(error),
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -67,13 +78,14 @@ impl BlockFile {
             ));
         }
         let mut bytes = vec![0; usize::try_from(len).expect("a file's part fits memory")];
+        // A sector that the disk cannot read is damage like any other.
         self.file
             .read_exact_at(offset, &mut bytes)
-            .map_err(io_error(&self.path, "read"))?;
+            .map_err(|error| self.corrupt(offset, format!("{what} cannot be read: {error}")))?;
         Ok(bytes)
     }
 
-    fn check_header(&self) -> Result<(), TsdbError> {
+    pub(crate) fn check_header(&self) -> Result<(), TsdbError> {
         let header = self.read(0, HEADER_LEN as u64, "header")?;
         if header[..8] != MAGIC {
             return Err(self.corrupt(0, "this is no block: wrong magic"));

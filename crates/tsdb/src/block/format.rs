@@ -32,15 +32,18 @@ pub(crate) enum SectionKind {
     Strips = 4,
     /// Metadata of metric families.
     Families = 5,
+    /// Exemplars; a block without any lacks the section.
+    Exemplars = 6,
 }
 
 impl SectionKind {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Dictionary,
         Self::Sets,
         Self::Postings,
         Self::Strips,
         Self::Families,
+        Self::Exemplars,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -50,6 +53,7 @@ impl SectionKind {
             Self::Postings => "postings",
             Self::Strips => "strips",
             Self::Families => "families",
+            Self::Exemplars => "exemplars",
         }
     }
 }

@@ -3,6 +3,7 @@
 //! **Invariant:** whatever can be read of a file is read here.
 
 use super::cache::BlockCache;
+use super::format::{Footer, HEADER_LEN, TAIL_LEN, checksum, u32_at};
 use super::reader::Block;
 use crate::io::FaultyIo;
 use narthex_model::Matcher;
@@ -11,11 +12,42 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens `data` as a block and reads everything in every way; with `mend`, checksums are made to fit first, so that
-/// what lies behind them is reached.
-pub fn fuzz_block(data: &[u8], mend: impl FnOnce(&mut Vec<u8>)) {
+/// Opens `data` as a block and reads everything in every way, as it is and with checksums made to fit, so that what
+/// lies behind them is reached.
+pub fn fuzz_block(data: &[u8]) {
     let mut bytes = data.to_vec();
+    read(bytes.clone());
     mend(&mut bytes);
+    read(bytes);
+}
+
+/// Recomputes the checksums of sections and footer.
+fn mend(bytes: &mut Vec<u8>) {
+    if bytes.len() < HEADER_LEN + TAIL_LEN {
+        return;
+    }
+    let tail = bytes.len() - TAIL_LEN;
+    let Ok(len) = u32_at(bytes, tail) else { return };
+    let Some(start) = tail.checked_sub(len as usize) else {
+        return;
+    };
+    let Ok(mut footer) = Footer::decode(&bytes[start..tail]) else {
+        return;
+    };
+    for place in &mut footer.sections {
+        let end = place.offset.saturating_add(place.len);
+        if let Some(section) = usize::try_from(end)
+            .ok()
+            .and_then(|end| bytes.get(place.offset as usize..end))
+        {
+            place.crc = checksum(section);
+        }
+    }
+    bytes.truncate(start);
+    bytes.extend_from_slice(&footer.encode());
+}
+
+fn read(bytes: Vec<u8>) {
     let io = FaultyIo::new();
     let path = Path::new("/blocks/fuzzed.block");
     io.put(path, bytes);

@@ -19,6 +19,12 @@ impl BlockId {
         Self(time << 80 | unique & ((1 << 80) - 1))
     }
 
+    /// Returns when the block was made.
+    #[must_use]
+    pub fn time_ms(self) -> i64 {
+        i64::try_from(self.0 >> 80).unwrap_or(i64::MAX)
+    }
+
     /// Reads what `Display` writes: 26 characters of Crockford's base 32.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

@@ -10,7 +10,9 @@
 
 mod batch;
 mod cache;
+mod cursor;
 mod dictionary;
+mod exemplars;
 mod file;
 mod format;
 mod fuzz;
@@ -27,7 +29,9 @@ mod tests;
 mod writer;
 
 pub use cache::BlockCache;
-#[doc(hidden)]
+pub(crate) use cursor::{StripCursor, StripSource};
+pub(crate) use exemplars::SeriesExemplar;
+pub(crate) use format::MAX_ROWS;
 pub use fuzz::fuzz_block;
 pub use meta::{BlockId, BlockMeta};
 pub use reader::{Block, StripData};

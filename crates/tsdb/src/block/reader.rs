@@ -13,9 +13,11 @@ use super::postings::Postings;
 use super::sets::Sets;
 use super::strips::{PagePlace, StripEntry, Strips};
 use crate::bytes::{Malformed, Reader};
+use crate::damage::DamageLog;
 use crate::error::{Damage, TsdbError};
 use crate::io::Io;
 use narthex_chunks::times::decode_times;
+use narthex_model::storage::{Context, StorageError};
 use narthex_model::{Family, LabelSet, MetricType};
 use std::path::Path;
 use std::sync::Arc;
@@ -27,6 +29,8 @@ pub struct Block {
     file: BlockFile,
     footer: Footer,
     cache: Arc<BlockCache>,
+    /// Where damage is told that costs no more than what it touches.
+    damage: Arc<DamageLog>,
     /// Tells the cache this block from all others.
     number: u64,
 }
@@ -50,6 +54,12 @@ pub(crate) struct Section {
     offset: u64,
 }
 
+impl Section {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// The sections that say who is in the block; kept alive by whatever was resolved with them.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
@@ -64,15 +74,59 @@ impl Block {
     /// # Errors
     /// Fails when the file cannot be read, was never finished, or its header or footer is damaged.
     pub fn open(io: &dyn Io, path: &Path, cache: &Arc<BlockCache>) -> Result<Self, TsdbError> {
+        Self::open_with(io, path, cache, &Arc::default())
+    }
+
+    /// Opens the block at `path`; damage that is met from here on is told to `damage`.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub(crate) fn open_with(
+        io: &dyn Io,
+        path: &Path,
+        cache: &Arc<BlockCache>,
+        damage: &Arc<DamageLog>,
+    ) -> Result<Self, TsdbError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        let (file, footer) = BlockFile::open(io, path)?;
+        let (file, footer, bad_header) = BlockFile::open(io, path)?;
+        if let Some(Ok(bad)) = bad_header.map(|error| Damage::of(error.into())) {
+            damage.note(&bad);
+        }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             file,
             footer,
             cache: Arc::clone(cache),
+            damage: Arc::clone(damage),
             number,
         })
+    }
+
+    /// Returns where damage is told.
+    #[cfg(test)]
+    pub(crate) fn damage(&self) -> &DamageLog {
+        &self.damage
+    }
+
+    /// Leaves out of an answer what cannot be read because it is damaged: it is told once, and to the asker.
+    ///
+    /// # Errors
+    /// Hands back errors that are no damage.
+    pub(crate) fn leave_out(&self, error: StorageError, ctx: &Context) -> Result<(), StorageError> {
+        let damage = Damage::of(error)?;
+        ctx.warnings
+            .note(format!("{damage}; what was there is left out"));
+        self.damage.note(&damage);
+        Ok(())
+    }
+
+    /// Tells damage that costs the answer nothing.
+    ///
+    /// # Errors
+    /// Hands back errors that are no damage.
+    pub(crate) fn note(&self, error: StorageError) -> Result<(), StorageError> {
+        self.damage.note(&Damage::of(error)?);
+        Ok(())
     }
 
     /// Returns the block's identity, extent and descent.
@@ -177,6 +231,7 @@ impl Block {
             }
             other => other,
         };
+        note(self.file.check_header())?;
         for place in &self.footer.sections {
             let name = SectionKind::ALL
                 .iter()
@@ -221,6 +276,13 @@ impl Block {
         })
     }
 
+    pub(crate) fn has_section(&self, kind: SectionKind) -> bool {
+        self.footer
+            .sections
+            .iter()
+            .any(|place| place.kind == kind as u8)
+    }
+
     pub(crate) fn section(&self, kind: SectionKind) -> Result<Section, TsdbError> {
         let place = self.place(kind)?;
         let load = || self.file.section(place, kind.name()).map(Part::Section);
@@ -243,6 +305,11 @@ impl Block {
                 .file
                 .corrupt(place.offset, "a section lies where a page should")),
         }
+    }
+
+    /// Reads a page past the cache.
+    pub(crate) fn uncached_page(&self, place: PagePlace) -> Result<Page, TsdbError> {
+        self.file.page(place)
     }
 
     pub(crate) fn index(&self) -> Result<Index, TsdbError> {

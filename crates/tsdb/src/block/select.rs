@@ -287,7 +287,7 @@ impl<'b> Resolver<'b> {
     }
 
     /// Returns the sets whose label (missing: the empty value) satisfies matcher `at`.
-    fn satisfying(&mut self, at: usize) -> Result<&RoaringBitmap, TsdbError> {
+    fn satisfying(&mut self, at: usize) -> Result<&RoaringBitmap, StorageError> {
         if self.sets[at].is_none() {
             let count = self.block.sets(self.index)?.count();
             let MatcherPairs { ids, accepted } = &self.pairs[at];
@@ -306,19 +306,42 @@ impl<'b> Resolver<'b> {
         Ok(self.sets[at].as_ref().expect("just made"))
     }
 
-    fn sets_with(&self, pairs: &RoaringBitmap, count: u32) -> Result<RoaringBitmap, TsdbError> {
+    fn sets_with(&self, pairs: &RoaringBitmap, count: u32) -> Result<RoaringBitmap, StorageError> {
         let mut sets = RoaringBitmap::new();
         if pairs.is_empty() {
             return Ok(sets);
         }
+        if let Err(error) = self.add_postings(pairs, count, &mut sets) {
+            // The sets themselves say the same, only slower.
+            self.block.note(error.into())?;
+            sets.clear();
+            let mut add = |set: u32, own: &Vec<u32>| {
+                if own.iter().any(|pair| pairs.contains(*pair)) {
+                    sets.insert(set);
+                }
+            };
+            self.block
+                .sets(self.index)?
+                .each(0..count, &mut add)
+                .map_err(|bad| self.block.malformed(&self.index.sets, &bad))?;
+        }
+        Ok(sets)
+    }
+
+    fn add_postings(
+        &self,
+        pairs: &RoaringBitmap,
+        count: u32,
+        sets: &mut RoaringBitmap,
+    ) -> Result<(), TsdbError> {
         let section = self.block.section(SectionKind::Postings)?;
         let postings = self.block.postings(&section)?;
         for pair in pairs {
             postings
-                .add_to(pair, count, &mut sets)
+                .add_to(pair, count, sets)
                 .map_err(|bad| self.block.malformed(&section, &bad))?;
         }
-        Ok(sets)
+        Ok(())
     }
 
     /// Computes the hashes of sets, decoding each label once; this also proves that the sets can be read.

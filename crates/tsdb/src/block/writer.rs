@@ -3,11 +3,12 @@
 //! **Invariant:** the block's name appears only when all its bytes and the name are durable; a writer that is
 //! dropped before leaves nothing but a temporary file, which the start of the database removes.
 
+use super::exemplars::{BySets, SeriesExemplar};
 use super::format::{Footer, MAX_ROWS, SectionKind, SectionPlace, checksum, header};
 use super::meta::{BlockId, BlockMeta};
 use super::page::PageBuilder;
 use super::strips::{PagePlace, StripEntry, push_run};
-use super::{dictionary, postings, sets, strips};
+use super::{dictionary, exemplars, postings, sets, strips};
 use crate::bytes::{put_bytes, put_varint};
 use crate::error::{TsdbError, io_error};
 use crate::io::{AppendFile, Io};
@@ -53,6 +54,15 @@ pub struct StripInput<'a> {
 /// Name, type, unit, help.
 type FamilyKey = (Arc<str>, &'static str, Arc<str>, Arc<str>);
 
+fn key_of(family: &Family) -> FamilyKey {
+    (
+        Arc::clone(&family.name),
+        family.metric_type.as_str(),
+        Arc::clone(&family.unit),
+        Arc::clone(&family.help),
+    )
+}
+
 /// Writes one block.
 #[derive(Debug)]
 pub struct BlockWriter {
@@ -66,6 +76,7 @@ pub struct BlockWriter {
     sets: Vec<LabelSet>,
     set_ids: HashMap<LabelSet, u32, foldhash::fast::RandomState>,
     families: BTreeSet<FamilyKey>,
+    exemplars: BySets,
     strips: Vec<StripEntry>,
     open: Option<StripEntry>,
     page: PageBuilder,
@@ -110,6 +121,7 @@ impl BlockWriter {
             sets: Vec::new(),
             set_ids: HashMap::default(),
             families: BTreeSet::new(),
+            exemplars: BySets::new(),
             strips: Vec::new(),
             open: None,
             page: PageBuilder::default(),
@@ -214,19 +226,7 @@ impl BlockWriter {
         self.meta.samples += samples;
         self.meta.series += 1;
         if let Some(family) = column.family {
-            let Family {
-                name,
-                metric_type,
-                unit,
-                help,
-            } = family;
-            let key = (
-                Arc::clone(name),
-                metric_type.as_str(),
-                Arc::clone(unit),
-                Arc::clone(help),
-            );
-            self.families.insert(key);
+            self.families.insert(key_of(family));
         }
         let encoder = &mut self.encoder;
         self.page.add(column.start_times, |out| {
@@ -305,6 +305,23 @@ impl BlockWriter {
         Ok(self.meta)
     }
 
+    /// Removes what was written; where that fails, the start of the database does it.
+    pub(crate) fn abandon(self) {
+        let _ = self.io.remove(&self.temporary);
+    }
+
+    /// Adds families of series that come without.
+    pub(crate) fn add_families(&mut self, families: &[Family]) {
+        self.families.extend(families.iter().map(key_of));
+    }
+
+    /// Adds an exemplar unless it is there.
+    pub(crate) fn add_exemplar(&mut self, entry: SeriesExemplar) {
+        let sets = (self.set_id(&entry.common), self.set_id(&entry.local));
+        let of_series = self.exemplars.entry(sets).or_default();
+        exemplars::insert(of_series, entry.time_ms, entry.exemplar);
+    }
+
     fn set_id(&mut self, set: &LabelSet) -> u32 {
         if let Some(id) = self.set_ids.get(set) {
             return *id;
@@ -345,7 +362,7 @@ impl BlockWriter {
     }
 
     /// Returns the sections of the index.
-    fn index(&mut self) -> [(SectionKind, Vec<u8>); 5] {
+    fn index(&mut self) -> Vec<(SectionKind, Vec<u8>)> {
         let mut ids: HashMap<&Label, u32, foldhash::fast::RandomState> = HashMap::default();
         self.sets.iter().flatten().for_each(|label| {
             ids.insert(label, 0);
@@ -363,13 +380,17 @@ impl BlockWriter {
                 .iter()
                 .for_each(|pair| lists[*pair as usize].push(set));
         }
-        [
+        let mut sections = vec![
             (SectionKind::Dictionary, dictionary::encode(&pairs)),
             (SectionKind::Sets, sets::encode(&set_pairs)),
             (SectionKind::Postings, postings::encode(&lists)),
             (SectionKind::Strips, strips::encode(&self.strips)),
             (SectionKind::Families, self.encode_families()),
-        ]
+        ];
+        if !self.exemplars.is_empty() {
+            sections.push((SectionKind::Exemplars, exemplars::encode(&self.exemplars)));
+        }
+        sections
     }
 
     fn encode_families(&self) -> Vec<u8> {

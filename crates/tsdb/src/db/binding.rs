@@ -3,6 +3,7 @@
 //! **Invariant:** the strip is this binding's alone until it is dropped or moves to another strip.
 
 use super::Inner;
+use crate::error::TsdbError;
 use crate::head::{
     Bound,
     append::{FrameAppend, NOWHERE, Scratch},
@@ -13,7 +14,7 @@ use narthex_model::{
     ColumnId, Frame, Schema,
     storage::{Binding, Outcome, StorageError},
 };
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 pub(super) struct DbBinding {
     inner: Arc<Inner>,
@@ -51,6 +52,16 @@ impl Binding for DbBinding {
             frame.schema().same(&self.schema),
             "a frame must be of the bound schema"
         );
+        let appended = self.try_append(frame);
+        if appended.is_err() && !frame.stale().is_empty() {
+            self.inner.owed.keep(frame);
+        }
+        Ok(appended?)
+    }
+}
+
+impl DbBinding {
+    fn try_append(&mut self, frame: &Frame) -> Result<Outcome, TsdbError> {
         let inner = &*self.inner;
         let bound = self
             .bound
@@ -137,11 +148,7 @@ fn keep_exemplars(inner: &Inner, schema: &Schema, frame: &Frame) {
     if frame.exemplars().is_empty() {
         return;
     }
-    let mut ring = inner
-        .head
-        .exemplars
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut ring = inner.head.exemplars();
     for (column, exemplar) in frame.exemplars() {
         ring.push(Entry {
             common: schema.common().clone(),

@@ -3,13 +3,16 @@
 //! **Invariant:** a block is listed here exactly when the manifest lists it; one that cannot be opened stays in the
 //! manifest and is reported, so that nothing is removed because it could not be read once.
 
+use super::manifest::Listed;
 use crate::{
-    block::{Block, BlockCache},
+    block::{Block, BlockCache, BlockId, BlockMeta},
+    damage::DamageLog,
     error::{Damage, TsdbError, io_error},
     io::Io,
 };
 use narthex_model::storage::TimeRange;
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -21,8 +24,22 @@ const DIR: &str = "blocks";
 #[derive(Debug, Default)]
 pub(super) struct BlockSet {
     blocks: Vec<Arc<Block>>,
-    /// Files that could not be opened, with the reason.
-    unreadable: Vec<(String, Damage)>,
+    /// Files that could not be opened.
+    unreadable: Vec<Unreadable>,
+}
+
+/// A block that counts and could not be opened.
+#[derive(Clone, Debug)]
+pub(super) struct Unreadable {
+    pub(super) listed: Listed,
+    pub(super) damage: Damage,
+}
+
+impl Unreadable {
+    /// Reports whether the block may have samples within `range`.
+    pub(super) fn overlaps(&self, range: TimeRange) -> bool {
+        self.listed.range.is_none_or(|own| own.overlaps(range))
+    }
 }
 
 /// Returns the directory of blocks.
@@ -31,7 +48,7 @@ pub(super) fn dir_of(root: &Path) -> PathBuf {
 }
 
 impl BlockSet {
-    /// Opens the blocks called `names` and removes all other files beside them.
+    /// Opens the blocks that are listed and removes all other files beside them.
     ///
     /// Without a list, as after the loss of the manifest, every finished block counts.
     ///
@@ -40,60 +57,89 @@ impl BlockSet {
     pub(super) fn open(
         io: &dyn Io,
         root: &Path,
-        names: Option<&[String]>,
+        listed: Option<&[Listed]>,
         cache: &Arc<BlockCache>,
+        damage: &Arc<DamageLog>,
     ) -> Result<Self, TsdbError> {
         let dir = dir_of(root);
         io.create_dir_all(&dir).map_err(io_error(&dir, "create"))?;
         let present = io.list(&dir).map_err(io_error(&dir, "list"))?;
         let finished = |name: &&String| name.ends_with(".block");
-        let counted: Vec<String> = match names {
-            Some(names) => names.to_vec(),
-            None => present.iter().filter(finished).cloned().collect(),
+        let counted: Vec<Listed> = match listed {
+            Some(listed) => listed.to_vec(),
+            None => present.iter().filter(finished).map(Listed::named).collect(),
         };
-        for orphan in present.iter().filter(|name| !counted.contains(name)) {
+        let is_counted = |name: &&String| counted.iter().any(|listed| listed.name == **name);
+        for orphan in present.iter().filter(|name| !is_counted(name)) {
             let path = dir.join(orphan);
             io.remove(&path).map_err(io_error(path, "remove"))?;
         }
         let mut set = Self::default();
-        for name in counted {
-            let path = dir.join(&name);
-            match Block::open(io, &path, cache) {
-                Ok(block) => set.push(Arc::new(block)),
-                Err(error @ TsdbError::Version { .. }) => return Err(error),
-                Err(TsdbError::Corrupt {
-                    path,
-                    offset,
-                    detail,
-                }) => {
-                    set.unreadable.push((
-                        name,
-                        Damage {
-                            path,
-                            offset,
-                            detail,
-                        },
-                    ));
+        // A merged block and what it was merged from can both be there when nothing says which counts.
+        let all_there_is = listed.is_none();
+        for listed in counted {
+            let path = dir.join(&listed.name);
+            let error = match Block::open_with(io, &path, cache, damage) {
+                Ok(block) => {
+                    set.push(Arc::new(block));
+                    continue;
                 }
-                Err(error) => set.unreadable.push((
-                    name,
-                    Damage {
-                        path,
-                        offset: 0,
-                        detail: error.to_string(),
-                    },
-                )),
-            }
+                Err(error @ TsdbError::Version { .. }) => return Err(error),
+                Err(error) => error,
+            };
+            let damage = Damage::of(error.into()).unwrap_or_else(|error| Damage {
+                path,
+                offset: 0,
+                detail: error.to_string(),
+            });
+            set.unreadable.push(Unreadable { listed, damage });
+        }
+        if all_there_is {
+            set.drop_superseded();
         }
         Ok(set)
     }
 
-    /// Adds a block, keeping them ordered by name, which is by age.
-    pub(super) fn push(&mut self, block: Arc<Block>) {
-        let at = self
+    /// Leaves out blocks whose sources another one has all of, and more.
+    fn drop_superseded(&mut self) {
+        let sources: Vec<BTreeSet<BlockId>> = self
             .blocks
-            .partition_point(|other| other.meta().id < block.meta().id);
-        self.blocks.insert(at, block);
+            .iter()
+            .map(|block| block.meta().sources.iter().copied().collect())
+            .collect();
+        let is_superseded = |own: &BTreeSet<BlockId>| {
+            let by = |other: &BTreeSet<BlockId>| own.len() < other.len() && own.is_subset(other);
+            sources.iter().any(by)
+        };
+        let mut kept = sources.iter().map(|own| !is_superseded(own));
+        self.blocks.retain(|_| kept.next().unwrap_or(true));
+    }
+
+    /// Adds a block behind all others: they win where it has samples at the same times.
+    pub(super) fn push(&mut self, block: Arc<Block>) {
+        self.blocks.push(block);
+    }
+
+    /// Puts a merged block in the place of the first of its sources, and takes those out.
+    pub(super) fn replace(&mut self, sources: &[Arc<Block>], merged: Arc<Block>) {
+        let is_source = |other: &Arc<Block>| sources.iter().any(|one| Arc::ptr_eq(one, other));
+        let at = self.blocks.iter().position(is_source);
+        self.blocks.insert(at.unwrap_or(self.blocks.len()), merged);
+        self.blocks.retain(|other| !is_source(other));
+    }
+
+    /// Returns the list with a merged block in the place of its sources.
+    pub(super) fn listed_with(&self, sources: &[Arc<Block>], merged: &BlockMeta) -> Vec<Listed> {
+        let names: Vec<String> = sources
+            .iter()
+            .map(|block| block.meta().file_name())
+            .collect();
+        let mut listed = self.listed();
+        let is_source = |listed: &Listed| names.contains(&listed.name);
+        let at = listed.iter().position(is_source).unwrap_or(listed.len());
+        listed.insert(at, Listed::of(merged));
+        listed.retain(|listed| !is_source(listed));
+        listed
     }
 
     /// Takes a block out of the list.
@@ -101,12 +147,12 @@ impl BlockSet {
         self.blocks.retain(|other| !Arc::ptr_eq(other, block));
     }
 
-    /// Returns the blocks, oldest first.
+    /// Returns the blocks; on equal times the earlier one's sample counts.
     pub(super) fn all(&self) -> &[Arc<Block>] {
         &self.blocks
     }
 
-    /// Returns the blocks that may have samples within `range`, oldest first.
+    /// Returns the blocks that may have samples within `range`, in the same order.
     pub(super) fn overlapping(&self, range: TimeRange) -> Vec<Arc<Block>> {
         self.blocks
             .iter()
@@ -116,15 +162,18 @@ impl BlockSet {
     }
 
     /// Returns what could not be opened.
-    pub(super) fn unreadable(&self) -> impl Iterator<Item = &Damage> {
-        self.unreadable.iter().map(|(_, damage)| damage)
+    pub(super) fn unreadable(&self) -> impl Iterator<Item = &Unreadable> {
+        self.unreadable.iter()
     }
 
-    /// Returns the names for the manifest.
-    pub(super) fn names(&self) -> Vec<String> {
-        let open = self.blocks.iter().map(|block| block.meta().file_name());
-        open.chain(self.unreadable.iter().map(|(name, _)| name.clone()))
-            .collect()
+    /// Returns the list for a manifest whose marks speak of none of the unreadable blocks.
+    pub(super) fn listed(&self) -> Vec<Listed> {
+        let open = self.blocks.iter().map(|block| Listed::of(block.meta()));
+        let lost = self.unreadable.iter().map(|block| Listed {
+            given_up: true,
+            ..block.listed.clone()
+        });
+        open.chain(lost).collect()
     }
 
     /// Returns the bytes of all blocks.

@@ -8,9 +8,9 @@
 
 use super::blocks::dir_of;
 use crate::{
-    block::{BlockId, BlockMeta, BlockWriter, ColumnInput},
+    block::{BlockId, BlockMeta, BlockWriter, ColumnInput, SeriesExemplar},
     error::TsdbError,
-    head::{loose::Value, read::decode_segment, segment::Segment, strip::Strip},
+    head::{exemplars::Entry, loose::Value, read::decode_segment, segment::Segment, strip::Strip},
     io::Io,
     wal::StripMark,
 };
@@ -20,7 +20,7 @@ use narthex_model::{
     storage::{Context, StorageError, Tile},
 };
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -36,6 +36,8 @@ pub(super) struct FlushJob {
     /// By window, so that no block crosses one.
     writers: BTreeMap<i64, BlockWriter>,
     done: Vec<FlushedStrip>,
+    /// Those that no block has, with their numbers.
+    exemplars: Vec<(u64, Entry)>,
     unique: u128,
     /// The strip being written, page by page.
     current: Option<Current>,
@@ -65,6 +67,8 @@ pub(super) struct FlushedStrip {
 pub(super) struct Flushed {
     pub(super) metas: Vec<BlockMeta>,
     pub(super) strips: Vec<FlushedStrip>,
+    /// The numbers of the exemplars that are in the blocks.
+    pub(super) exemplars: HashSet<u64>,
     pub(super) took: Duration,
 }
 
@@ -100,6 +104,7 @@ impl FlushJob {
         window_ms: i64,
         now_ms: i64,
         strips: Vec<Arc<Strip>>,
+        exemplars: Vec<(u64, Entry)>,
         unique: u128,
     ) -> Self {
         Self {
@@ -110,6 +115,7 @@ impl FlushJob {
             queue: strips.into(),
             writers: BTreeMap::new(),
             done: Vec::new(),
+            exemplars,
             unique,
             current: None,
             started: Instant::now(),
@@ -149,7 +155,21 @@ impl FlushJob {
     ///
     /// # Errors
     /// Fails when a block cannot be made durable.
-    pub(super) fn finish(self) -> Result<Flushed, FlushError> {
+    pub(super) fn finish(mut self) -> Result<Flushed, FlushError> {
+        let mut exemplars = HashSet::new();
+        for (number, entry) in std::mem::take(&mut self.exemplars) {
+            let window = entry.time_ms.div_euclid(self.window_ms);
+            // Others wait for a block of their window.
+            if let Some(writer) = self.writers.get_mut(&window) {
+                exemplars.insert(number);
+                writer.add_exemplar(SeriesExemplar {
+                    common: entry.common,
+                    local: entry.local,
+                    time_ms: entry.time_ms,
+                    exemplar: entry.exemplar,
+                });
+            }
+        }
         let mut metas = Vec::new();
         for writer in self.writers.into_values() {
             metas.push(writer.finish()?);
@@ -158,6 +178,7 @@ impl FlushJob {
         Ok(Flushed {
             metas,
             strips: self.done,
+            exemplars,
             took: self.started.elapsed(),
         })
     }

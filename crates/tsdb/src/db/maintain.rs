@@ -1,4 +1,4 @@
-//! What is due from time to time: flushing, dropping, truncating, retention.
+//! What is due from time to time: flushing, merging, dropping, truncating, retention.
 //!
 //! **Invariant:** one caller at a time; every step leaves a state that a crash may happen in.
 
@@ -6,7 +6,8 @@ use super::{
     Inner,
     blocks::range_of,
     flush::{FlushJob, Flushed, FlushedStrip},
-    manifest::{self, Manifest},
+    manifest::{self, Listed, Manifest},
+    merge::Merging,
 };
 use crate::{
     block::{Block, BlockMeta},
@@ -34,7 +35,7 @@ const WORK: Duration = Duration::from_millis(100);
 const LOOSE_DUE: usize = 1 << 20;
 
 /// Time between looks at all strips.
-const SCAN_MS: i64 = 10_000;
+pub(super) const SCAN_MS: i64 = 10_000;
 
 /// What one call of `maintain` leaves to the next.
 #[derive(Default)]
@@ -49,13 +50,32 @@ pub(super) struct Upkeep {
     to_drop: Vec<(u64, Arc<Strip>, StripMark)>,
     /// Strips to be taken out of the index once no view before the moment lives.
     to_remove: Vec<(u64, Arc<Strip>)>,
-    unique: u128,
+    pub(super) merging: Merging,
+    pub(super) unique: Unique,
+}
+
+/// Numbers that tell blocks made at the same millisecond apart.
+#[derive(Default)]
+pub(super) struct Unique(u128);
+
+impl Unique {
+    /// Returns a number that no block of the same millisecond has, nor the thousand behind it.
+    pub(super) fn next(&mut self) -> u128 {
+        if self.0 == 0 {
+            // Two processes may write at the same millisecond of a clock that was set back.
+            self.0 = u128::from(std::hash::RandomState::new().build_hasher().finish()) << 16;
+        }
+        self.0 = self.0.wrapping_add(1 << 10);
+        self.0
+    }
 }
 
 impl Inner {
     pub(super) fn maintain(&self, now_ms: i64) -> Result<(), TsdbError> {
         let mut upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         self.give_back(&mut upkeep);
+        // Whoever writes says that the disk is full; upkeep may be what makes room.
+        let _ = self.pay_owed();
         // A clock that was set back must not stop the looks.
         let looked = upkeep
             .last_scan_ms
@@ -67,10 +87,11 @@ impl Inner {
                 upkeep.job = self.begin_job(&mut upkeep, now_ms, due, false);
             }
             self.retire_idle(&mut upkeep, now_ms);
-            self.keep_retention(now_ms)?;
+            self.keep_retention(&mut upkeep, now_ms)?;
         }
         let budget = WORK * u32::try_from(1 + 4 * upkeep.due_bytes / DUE_BYTES).unwrap_or(u32::MAX);
-        self.work(&mut upkeep, now_ms, budget)
+        self.work(&mut upkeep, now_ms, budget)?;
+        self.merge(&mut upkeep, now_ms)
     }
 
     /// Writes everything held in memory into blocks, and gives the memory back.
@@ -142,19 +163,17 @@ impl Inner {
             return None;
         }
         upkeep.last_flush_ms = now_ms;
-        if upkeep.unique == 0 {
-            // Two processes may flush at the same millisecond of a clock that was set back.
-            upkeep.unique = u128::from(std::hash::RandomState::new().build_hasher().finish()) << 16;
-        }
-        upkeep.unique = upkeep.unique.wrapping_add(1 << 10);
+        let unique = upkeep.unique.next();
         let io = Arc::clone(&self.ground.io);
+        let exemplars = self.head.exemplars().unflushed();
         Some(FlushJob::new(
             io,
             &options.path,
             options.block_window_ms,
             now_ms,
             due,
-            upkeep.unique,
+            exemplars,
+            unique,
         ))
     }
 
@@ -239,6 +258,7 @@ impl Inner {
         self.metrics.flush_failures.inc();
         // Not at once again: a full disk stays full for a while.
         upkeep.last_flush_ms = now_ms;
+        self.give_up_merge(&mut upkeep.merging, now_ms);
         let dir = super::blocks::dir_of(&self.ground.options.path);
         let names = self.ground.io.list(&dir).unwrap_or_default();
         let half_written = names.into_iter().filter(|name| name.ends_with(".tmp"));
@@ -253,6 +273,7 @@ impl Inner {
         let Flushed {
             metas,
             strips,
+            exemplars,
             took,
         } = flushed;
         let (io, root) = (&*self.ground.io, &self.ground.options.path);
@@ -271,6 +292,7 @@ impl Inner {
             .for_each(|flushed| flushed.strip.set_flushed(flushed.mark, flushed.max_ms));
         let moment = self.moments.advance();
         drop(blocks);
+        self.head.exemplars().set_flushed(&exemplars);
         upkeep.to_drop.extend(
             strips
                 .into_iter()
@@ -281,22 +303,23 @@ impl Inner {
         self.truncate_log()
     }
 
-    fn open_blocks(&self, metas: &[BlockMeta]) -> Result<Vec<Arc<Block>>, TsdbError> {
+    pub(super) fn open_blocks(&self, metas: &[BlockMeta]) -> Result<Vec<Arc<Block>>, TsdbError> {
         let dir = super::blocks::dir_of(&self.ground.options.path);
         let open = |meta: &BlockMeta| {
-            Block::open(&*self.ground.io, &dir.join(meta.file_name()), &self.cache)
+            let path = dir.join(meta.file_name());
+            Block::open_with(&*self.ground.io, &path, &self.cache, &self.damage)
         };
         metas.iter().map(|meta| open(meta).map(Arc::new)).collect()
     }
 
     /// Returns the manifest under which finished blocks count.
-    fn manifest_with(&self, metas: &[BlockMeta], strips: &[FlushedStrip]) -> Manifest {
+    pub(super) fn manifest_with(&self, metas: &[BlockMeta], strips: &[FlushedStrip]) -> Manifest {
         let mut blocks = self
             .blocks
             .read()
             .unwrap_or_else(PoisonError::into_inner)
-            .names();
-        blocks.extend(metas.iter().map(BlockMeta::file_name));
+            .listed();
+        blocks.extend(metas.iter().map(Listed::of));
         let mut marks = self
             .marks
             .lock()
@@ -393,7 +416,7 @@ impl Inner {
     }
 
     /// Removes blocks that are too old, then the oldest while there are too many bytes.
-    fn keep_retention(&self, now_ms: i64) -> Result<(), TsdbError> {
+    fn keep_retention(&self, upkeep: &mut Upkeep, now_ms: i64) -> Result<(), TsdbError> {
         let options = &self.ground.options;
         let blocks = self
             .blocks
@@ -429,27 +452,34 @@ impl Inner {
             }
         }
         if gone.is_empty() {
-            Ok(())
-        } else {
-            self.remove_blocks(&gone)
+            return Ok(());
         }
+        let is_gone = |block: &Arc<Block>| gone.iter().any(|other| Arc::ptr_eq(other, block));
+        if upkeep.merging.blocks().any(is_gone) {
+            self.give_up_merge(&mut upkeep.merging, now_ms);
+        }
+        self.remove_blocks(&gone)
     }
 
     fn remove_blocks(&self, gone: &[Arc<Block>]) -> Result<(), TsdbError> {
         let names: Vec<String> = gone.iter().map(|block| block.meta().file_name()).collect();
         let mut manifest = self.manifest_with(&[], &[]);
-        manifest.blocks.retain(|name| !names.contains(name));
+        manifest
+            .blocks
+            .retain(|listed| !names.contains(&listed.name));
         manifest.write(&*self.ground.io, &self.ground.options.path)?;
         let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
         gone.iter().for_each(|block| blocks.remove(block));
         drop(blocks);
+        self.remove_files(gone)
+    }
+
+    pub(super) fn remove_files(&self, gone: &[Arc<Block>]) -> Result<(), TsdbError> {
         for block in gone {
             // Views that pinned it have it open: they go on reading.
             let path = block.path().to_owned();
-            self.ground
-                .io
-                .remove(&path)
-                .map_err(io_error(path, "remove"))?;
+            let removed = self.ground.io.remove(&path);
+            removed.map_err(io_error(path, "remove"))?;
         }
         Ok(())
     }

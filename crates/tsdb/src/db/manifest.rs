@@ -2,19 +2,22 @@
 //!
 //! ```text
 //! MANIFEST = magic "NRTHXMAN" (8), version u32, length u32, crc u32, body[length]        (little-endian)
-//! body     = next strip, blocks: count, file name*, marks: count, (strip, rows, loose)*   (varints)
+//! body     = next strip, blocks: count, block*, marks: count, (strip, rows, loose)*       (varints)
+//! block    = file name, flags u8, oldest and newest time                                  (since version 2)
 //! ```
-//! The checksum (CRC-32C) covers the body.
+//! The checksum (CRC-32C) covers the 16 bytes before it and the body; in version 1 the body alone.
 //!
 //! **Invariant:** the file is replaced as a whole; a block and the marks that say the log's rows are in it become
 //! visible together.
 
 use crate::{
-    bytes::{Malformed, Reader, put_bytes, put_varint},
+    block::BlockMeta,
+    bytes::{Malformed, Reader, put_bytes, put_signed, put_varint},
     error::{Damage, TsdbError, io_error},
     io::Io,
     wal::StripMark,
 };
+use narthex_model::storage::TimeRange;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -23,18 +26,76 @@ use std::{
 const NAME: &str = "MANIFEST";
 const TEMPORARY: &str = "MANIFEST.tmp";
 const MAGIC: [u8; 8] = *b"NRTHXMAN";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 20;
+const CRC_AT: usize = 16;
 
 /// What the manifest says.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Manifest {
     /// No strip had this number or a higher one.
     pub(super) next_strip: u32,
-    /// File names of the blocks, oldest first.
-    pub(super) blocks: Vec<String>,
+    /// The blocks, the one that wins on equal times first.
+    pub(super) blocks: Vec<Listed>,
     /// What blocks hold of strips that the log may still mention.
     pub(super) marks: BTreeMap<u32, StripMark>,
+}
+
+/// A block in the list.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Listed {
+    /// The name of its file.
+    pub(super) name: String,
+    /// The times of its oldest and its newest sample, where known.
+    pub(super) range: Option<TimeRange>,
+    /// It could not be read when the list was made, and the marks do not count on it.
+    pub(super) given_up: bool,
+}
+
+const WITH_RANGE: u8 = 1;
+const GIVEN_UP: u8 = 2;
+
+impl Listed {
+    /// Lists a block of which nothing but the name is known.
+    pub(super) fn named(name: &String) -> Self {
+        Self {
+            name: name.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Lists a block.
+    pub(super) fn of(meta: &BlockMeta) -> Self {
+        Self {
+            name: meta.file_name(),
+            range: Some(TimeRange::new(meta.min_time_ms, meta.max_time_ms)),
+            given_up: false,
+        }
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        put_bytes(out, self.name.as_bytes());
+        let flags = if self.given_up { GIVEN_UP } else { 0 };
+        if let Some(range) = self.range {
+            out.push(flags | WITH_RANGE);
+            put_signed(out, range.min_ms);
+            put_signed(out, range.max_ms);
+        } else {
+            out.push(flags);
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>, version: u32) -> Result<Self, Malformed> {
+        let mut listed = Self::named(&reader.text()?.to_owned());
+        if version > 1 {
+            let flags = reader.byte()?;
+            listed.given_up = flags & GIVEN_UP != 0;
+            if flags & WITH_RANGE != 0 {
+                listed.range = Some(TimeRange::new(reader.signed()?, reader.signed()?));
+            }
+        }
+        Ok(listed)
+    }
 }
 
 impl Manifest {
@@ -78,30 +139,36 @@ impl Manifest {
         if header[..8] != MAGIC {
             return damage(0, "it does not begin as a manifest does");
         }
-        if number(8) != VERSION {
-            return Err(TsdbError::Version {
-                path: path.to_owned(),
-                got: number(8),
-                expected: VERSION,
-            });
+        let (version, stored) = (number(8), number(CRC_AT));
+        if number(12) as usize != body.len() {
+            return damage(12, "its length is not the file's");
         }
-        if number(12) as usize != body.len() || number(16) != checksum(body) {
+        // Whatever the version, a checksum that fits says that the version is what was written.
+        if stored == checksum(&header[..CRC_AT], body) {
+            if version != VERSION {
+                return Err(TsdbError::Version {
+                    path: path.to_owned(),
+                    got: version,
+                    expected: VERSION,
+                });
+            }
+        } else if version != 1 || stored != checksum(&[], body) {
             return damage(HEADER_BYTES, "its checksum is wrong");
         }
-        match Self::decode_body(body) {
+        match Self::decode_body(body, version) {
             Ok(manifest) => Ok(Ok(Some(manifest))),
             Err(Malformed { offset, what }) => damage(HEADER_BYTES + offset, what),
         }
     }
 
-    fn decode_body(body: &[u8]) -> Result<Self, Malformed> {
+    fn decode_body(body: &[u8], version: u32) -> Result<Self, Malformed> {
         let mut reader = Reader::new(body);
         let mut manifest = Self {
             next_strip: reader.varint_u32("strip number")?,
             ..Self::default()
         };
         for _ in 0..reader.varint()? {
-            manifest.blocks.push(reader.text()?.to_owned());
+            manifest.blocks.push(Listed::read(&mut reader, version)?);
         }
         for _ in 0..reader.varint()? {
             let strip = reader.varint_u32("strip number")?;
@@ -118,9 +185,7 @@ impl Manifest {
         let mut body = Vec::new();
         put_varint(&mut body, u64::from(self.next_strip));
         put_varint(&mut body, self.blocks.len() as u64);
-        for name in &self.blocks {
-            put_bytes(&mut body, name.as_bytes());
-        }
+        self.blocks.iter().for_each(|block| block.put(&mut body));
         put_varint(&mut body, self.marks.len() as u64);
         for (strip, mark) in &self.marks {
             for number in [u64::from(*strip), mark.rows, mark.loose] {
@@ -129,9 +194,11 @@ impl Manifest {
         }
         let len = u32::try_from(body.len()).expect("a manifest is small");
         let mut bytes = MAGIC.to_vec();
-        for number in [VERSION, len, checksum(&body)] {
+        for number in [VERSION, len] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
+        let crc = checksum(&bytes, &body);
+        bytes.extend_from_slice(&crc.to_le_bytes());
         bytes.extend(body);
         bytes
     }
@@ -177,8 +244,11 @@ pub(super) fn publish(io: &dyn Io, root: &Path) -> Result<(), TsdbError> {
     io.sync_dir(root).map_err(io_error(root, "fsync"))
 }
 
-fn checksum(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+fn checksum(header: &[u8], body: &[u8]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    digest.update(header);
+    digest.update(body);
+    digest.finalize() as u32
 }
 
 #[cfg(test)]
@@ -199,7 +269,14 @@ mod tests {
         ];
         Manifest {
             next_strip: 901,
-            blocks: vec!["A.block".into(), "B.block".into()],
+            blocks: vec![
+                Listed {
+                    name: "A.block".into(),
+                    range: Some(TimeRange::new(-5, 7_200_000)),
+                    given_up: true,
+                },
+                Listed::named(&"B.block".into()),
+            ],
             marks: marks.into(),
         }
     }
@@ -235,23 +312,61 @@ mod tests {
         sample().write(&disk, root).unwrap();
         let path = root.join(NAME);
         let good = disk.bytes(&path).unwrap();
-        for at in (0..good.len()).filter(|at| !(8..12).contains(at)) {
-            let mut bytes = good.clone();
-            bytes[at] ^= 1;
-            disk.put(&path, bytes);
-            assert!(
-                Manifest::read(&disk, root).unwrap().is_err(),
-                "flip at {at}"
-            );
+        for at in 0..good.len() {
+            for bit in 0..8 {
+                let mut bytes = good.clone();
+                bytes[at] ^= 1 << bit;
+                disk.put(&path, bytes);
+                assert!(
+                    Manifest::read(&disk, root).unwrap().is_err(),
+                    "bit {bit} of byte {at}"
+                );
+            }
         }
         disk.put(&path, good[..10].to_vec());
         assert!(Manifest::read(&disk, root).unwrap().is_err());
         let mut newer = good;
-        newer[8] = 2;
+        newer[8] = 3;
+        let crc = checksum(&newer[..CRC_AT], &newer[HEADER_BYTES..]);
+        newer[CRC_AT..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
         disk.put(&path, newer);
         assert!(matches!(
             Manifest::read(&disk, root),
-            Err(TsdbError::Version { got: 2, .. })
+            Err(TsdbError::Version { got: 3, .. })
         ));
+    }
+
+    fn committed(name: &str, write: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+        let path = narthex_testkit::workspace_root()
+            .join("testdata/formats")
+            .join(name);
+        if std::env::var_os("NARTHEX_UPDATE_GOLDEN").is_some() && !name.starts_with("v1") {
+            std::fs::write(&path, write()).expect("testdata can be written");
+        }
+        std::fs::read(&path).expect("a committed file")
+    }
+
+    #[test]
+    fn the_committed_manifests_read_as_written() {
+        let (disk, root) = disk();
+        for version in ["v1", "v2"] {
+            let bytes = committed(&format!("{version}/manifest"), || sample().encode());
+            disk.put(&root.join(NAME), bytes);
+            let mut expected = sample();
+            if version == "v1" {
+                expected.blocks[0] = Listed::named(&expected.blocks[0].name);
+            }
+            let read = Manifest::read(&disk, root).unwrap();
+            assert_eq!(read, Ok(Some(expected)), "{version}");
+        }
+        let damaged = committed("v2/manifest_damaged", || {
+            let mut bytes = sample().encode();
+            bytes[9] ^= 0x10;
+            bytes
+        });
+        disk.put(&root.join(NAME), damaged);
+        let damage = Manifest::read(&disk, root).unwrap().unwrap_err();
+        assert_eq!(damage.path, root.join(NAME));
+        assert!(damage.detail.contains("checksum"), "{damage}");
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! **Invariant:** nothing is changed on disk before the lock is held.
 
-use super::{Db, Inner, blocks::BlockSet, maintain::Upkeep, manifest::Manifest, pins::Moments};
+use super::{
+    Db, Inner, blocks::BlockSet, maintain::Upkeep, manifest::Manifest, owed::Owed, pins::Moments,
+};
 use crate::{
     block::BlockCache,
     clock::Clock,
+    damage::DamageLog,
     error::{TsdbError, io_error},
     head::{Head, replay::HeadReplay},
     io::{Io, Lock},
@@ -92,36 +95,39 @@ impl Opening {
                 None
             }
         };
-        let cache = Arc::new(BlockCache::new(
-            usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
-        ));
-        let names = manifest.as_ref().map(|manifest| manifest.blocks.as_slice());
-        let blocks = BlockSet::open(&*io, &root, names, &cache)?;
-        damage.extend(blocks.unreadable().cloned());
-        let manifest = manifest.unwrap_or_default();
+        let cache_bytes = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
+        let cache = Arc::new(BlockCache::new(cache_bytes));
+        let listed = manifest.as_ref().map(|manifest| manifest.blocks.as_slice());
+        let found = Arc::new(DamageLog::new(Arc::clone(&metrics)));
+        let blocks = BlockSet::open(&*io, &root, listed, &cache, &found)?;
+        blocks
+            .unreadable()
+            .for_each(|block| found.note(&block.damage));
+        let mut manifest = manifest.unwrap_or_default();
+        if blocks.unreadable().any(|block| !block.listed.given_up) {
+            // What the log still has of it must not be passed over. What other blocks have too is merged away.
+            manifest.marks.clear();
+        }
         let head = Head::new(Arc::clone(&metrics));
         head.skip_strips_to(manifest.next_strip);
         let started = Instant::now();
-        let marks = manifest
-            .marks
-            .iter()
-            .map(|(strip, mark)| (*strip, *mark))
-            .collect();
+        let marks = manifest.marks.clone().into_iter().collect();
         let mut replay = HeadReplay::new(&head, marks, options.block_window_ms, clock.now_ms());
         let replayed = wal::replay(&*io, &root, &mut replay)?;
         replay.finish();
+        if head.families().is_empty() {
+            // A log that was lost had them all.
+            learn_families(&head, &blocks);
+        }
         damage.extend(replayed.damage);
         metrics.replay_seconds.set(started.elapsed().as_secs_f64());
         metrics.wal_corruptions.inc_by(damage.len() as u64);
-        let wal_options = WalOptions {
-            file_bytes: options.wal_file_bytes,
-            fsync_interval: Duration::from_millis(options.fsync_interval_ms),
-        };
+        found.extend(damage);
         let wal = Wal::start(
             Arc::clone(&io),
             &root.join(wal::DIR),
             replayed.next_file,
-            wal_options,
+            wal_options(&options),
             replayed.files,
             &head.families(),
             Arc::clone(&metrics),
@@ -136,11 +142,30 @@ impl Opening {
             marks: Mutex::new(manifest.marks),
             moments: Moments::default(),
             upkeep: Mutex::new(Upkeep::default()),
-            damage: Mutex::new(damage),
+            damage: found,
+            owed: Owed::default(),
             torn: replayed.torn,
             lock: Mutex::new(Some(lock)),
         };
         inner.show_disk();
         Ok(Db(Arc::new(inner)))
+    }
+}
+
+fn wal_options(options: &DbOptions) -> WalOptions {
+    WalOptions {
+        file_bytes: options.wal_file_bytes,
+        fsync_interval: Duration::from_millis(options.fsync_interval_ms),
+    }
+}
+
+/// Takes in the families that blocks know of.
+fn learn_families(head: &Head, blocks: &BlockSet) {
+    for block in blocks.all() {
+        match block.families() {
+            Ok(families) => drop(head.learn_families(&families)),
+            // Told, and not needed: nothing else fails here.
+            Err(error) => drop(block.note(error.into())),
+        }
     }
 }

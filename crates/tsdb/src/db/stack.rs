@@ -7,11 +7,10 @@
 //! **Invariant:** every identity occurs once in the result; on equal times the earlier batch wins.
 
 use narthex_model::{
-    LabelHash, LabelSet,
-    cell::{self, Cell},
-    storage::{Batch, Context, Grouping, LastCell, Layout, StorageError, Tile, TimeRange, unify},
+    LabelHash,
+    storage::{Batch, Layer, Overlay, unify},
 };
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 /// Below one of so many of the stack's series a batch is merged the general way: its times would make rows for all.
 const LEAST_SHARE: usize = 4;
@@ -169,244 +168,19 @@ impl Stack {
         Some(Some(places))
     }
 
-    fn into_batch(self, batches: &[Arc<dyn Batch>]) -> StackedBatch {
+    fn into_batch(self, batches: &[Arc<dyn Batch>]) -> Overlay {
         let len = self.leader.len();
-        let source = |(at, places): (usize, Option<Vec<u32>>)| {
-            let series = places.map(|places| {
-                let mut series = vec![NONE; len];
-                for (own, place) in (0u32..).zip(places) {
-                    series[place as usize] = own;
-                }
-                series
-            });
-            Source {
-                batch: Arc::clone(&batches[at]),
-                series,
+        let is_leader = |(at, _): &(usize, _)| Arc::ptr_eq(&batches[*at], &self.leader);
+        let leader = self.members.iter().position(is_leader);
+        let layer = |(at, places): &(usize, Option<Vec<u32>>)| {
+            let batch = Arc::clone(&batches[*at]);
+            match places {
+                Some(places) => Layer::placed(batch, places, len),
+                None => Layer::same(batch),
             }
         };
-        StackedBatch {
-            leader: self.leader,
-            sources: self.members.into_iter().map(source).collect(),
-        }
-    }
-}
-
-/// The source does not have the series.
-const NONE: u32 = u32::MAX;
-
-/// The same series from several batches.
-struct StackedBatch {
-    leader: Arc<dyn Batch>,
-    /// In the order in which ties are decided.
-    sources: Vec<Source>,
-}
-
-struct Source {
-    batch: Arc<dyn Batch>,
-    /// The batch's series for each of the leader's; `None`: the same.
-    series: Option<Vec<u32>>,
-}
-
-impl Source {
-    /// Picks the batch's series among `wanted`: where each goes, and which it is.
-    fn pick(&self, wanted: &[u32]) -> (Option<Vec<u32>>, Vec<u32>) {
-        let Some(series) = &self.series else {
-            return (None, wanted.to_vec());
-        };
-        let own = |(to, wanted): (u32, &u32)| {
-            Some((to, series[*wanted as usize])).filter(|(_, own)| *own != NONE)
-        };
-        let (to, own) = (0u32..).zip(wanted).filter_map(own).unzip();
-        (Some(to), own)
-    }
-}
-
-/// Cells of one source on their way into the tile.
-struct Part {
-    tile: Tile,
-    /// The tile's series for each of the part's; `None`: the same.
-    to: Option<Vec<u32>>,
-}
-
-impl StackedBatch {
-    fn overlapping(&self, range: TimeRange) -> impl Iterator<Item = &Source> {
-        self.sources
-            .iter()
-            .filter(move |source| source.batch.time_range().overlaps(range))
-    }
-}
-
-impl Batch for StackedBatch {
-    fn len(&self) -> usize {
-        self.leader.len()
-    }
-
-    fn labels(&self, series: usize) -> LabelSet {
-        self.leader.labels(series)
-    }
-
-    fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
-        self.leader.label(series, name)
-    }
-
-    fn identity(&self, series: usize) -> LabelHash {
-        self.leader.identity(series)
-    }
-
-    fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
-        self.leader.group_key(series, grouping)
-    }
-
-    fn time_range(&self) -> TimeRange {
-        let ranges = self.sources.iter().map(|source| source.batch.time_range());
-        ranges
-            .reduce(TimeRange::hull)
-            .unwrap_or(TimeRange::new(0, -1))
-    }
-
-    fn rows(&self, range: TimeRange) -> usize {
-        self.overlapping(range)
-            .map(|source| source.batch.rows(range))
-            .sum()
-    }
-
-    fn read(
-        &self,
-        series: &[u32],
-        range: TimeRange,
-        layout: Layout,
-        tile: &mut Tile,
-        ctx: &Context,
-    ) -> Result<(), StorageError> {
-        let overlapping: Vec<&Source> = self.overlapping(range).collect();
-        if let [only] = overlapping.as_slice()
-            && only.series.is_none()
-        {
-            return only.batch.read(series, range, layout, tile, ctx);
-        }
-        let mut parts = Vec::with_capacity(overlapping.len());
-        let mut leases = Vec::with_capacity(overlapping.len());
-        for source in overlapping {
-            let (to, own) = source.pick(series);
-            let bytes = source.batch.rows(range) * own.len() * size_of::<f64>();
-            leases.push(ctx.budget.lease(bytes as u64)?);
-            let mut part = Part {
-                tile: Tile::default(),
-                to,
-            };
-            source
-                .batch
-                .read(&own, range, layout, &mut part.tile, ctx)?;
-            parts.push(part);
-        }
-        lay(&parts, series.len(), layout, tile);
-        Ok(())
-    }
-
-    fn last(
-        &self,
-        series: &[u32],
-        range: TimeRange,
-        out: &mut Vec<Option<LastCell>>,
-        ctx: &Context,
-    ) -> Result<(), StorageError> {
-        let start = out.len();
-        out.resize(start + series.len(), None);
-        // Visited newest first, so that most series need one source; of equal times the earlier source's counts.
-        let mut newest_first: Vec<(usize, &Source)> = self.overlapping(range).enumerate().collect();
-        newest_first.sort_by_key(|(_, source)| std::cmp::Reverse(source.batch.time_range().max_ms));
-        let mut ranks = vec![usize::MAX; series.len()];
-        let mut found = Vec::new();
-        for (rank, source) in newest_first {
-            let max_ms = source.batch.time_range().max_ms;
-            let open = |at: &usize| {
-                out[start + at]
-                    .as_ref()
-                    .is_none_or(|last: &LastCell| last.time_ms <= max_ms)
-            };
-            let left: Vec<usize> = (0..series.len()).filter(open).collect();
-            if left.is_empty() {
-                break;
-            }
-            let wanted: Vec<u32> = left.iter().map(|at| series[*at]).collect();
-            let (to, own) = source.pick(&wanted);
-            found.clear();
-            source.batch.last(&own, range, &mut found, ctx)?;
-            for (at, found) in found.drain(..).enumerate() {
-                let at = left[to.as_ref().map_or(at, |to| to[at] as usize)];
-                let Some(found) = found else { continue };
-                let best = &mut out[start + at];
-                let wins = best.as_ref().is_none_or(|best| {
-                    best.time_ms < found.time_ms
-                        || (best.time_ms == found.time_ms && rank < ranks[at])
-                });
-                if wins {
-                    *best = Some(found);
-                    ranks[at] = rank;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Lays parts over one another on the union of their times; the first wins.
-fn lay(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
-    let mut times_ms: Vec<i64> = parts
-        .iter()
-        .flat_map(|part| part.tile.times_ms.iter().copied())
-        .collect();
-    times_ms.sort_unstable();
-    times_ms.dedup();
-    tile.shape(layout, &times_ms, series, cell::ABSENT);
-    if parts
-        .iter()
-        .any(|part| !part.tile.start_times_ms.is_empty())
-    {
-        tile.start_times_ms.resize(tile.cells.len(), 0);
-    }
-    for part in parts.iter().rev() {
-        let base = tile.histograms.len();
-        tile.histograms.extend_from_slice(&part.tile.histograms);
-        let plain =
-            part.to.is_none() && part.tile.facts.all_floats && tile.start_times_ms.is_empty();
-        let mut row = 0;
-        for (part_row, time_ms) in part.tile.times_ms.iter().enumerate() {
-            row += times_ms[row..].partition_point(|other| other < time_ms);
-            if plain && layout == Layout::TimeMajor {
-                tile.cells[row * series..(row + 1) * series]
-                    .copy_from_slice(part.tile.row(part_row));
-            } else {
-                part.lay_row(part_row, row, base, tile);
-            }
-        }
-    }
-    tile.establish_facts();
-}
-
-impl Part {
-    fn lay_row(&self, from_row: usize, to_row: usize, histogram_base: usize, tile: &mut Tile) {
-        for at in 0..self.tile.series {
-            let from = self.tile.at(from_row, at);
-            let value = match Cell::of(self.tile.cells[from]) {
-                Cell::Absent => continue,
-                Cell::Histogram(index) => {
-                    let index = u32::try_from(histogram_base + index as usize);
-                    cell::histogram(index.expect("a tile has fewer than 2^32 histograms"))
-                }
-                Cell::Stale | Cell::Float(_) => self.tile.cells[from],
-            };
-            let to = tile.at(to_row, self.to.as_ref().map_or(at, |to| to[at] as usize));
-            tile.cells[to] = value;
-            if let Some(start_ms) = tile.start_times_ms.get_mut(to) {
-                *start_ms = self
-                    .tile
-                    .start_times_ms
-                    .get(from)
-                    .copied()
-                    .unwrap_or_default();
-            }
-        }
+        let layers = self.members.iter().map(layer).collect();
+        Overlay::new(layers, leader.expect("the leader is a member"))
     }
 }
 
@@ -414,8 +188,8 @@ impl Part {
 mod tests {
     use super::*;
     use narthex_model::{
-        MemStore,
-        storage::{Selector, SeriesSample, Sink, Store},
+        LabelSet, MemStore, cell,
+        storage::{Context, Layout, Selector, SeriesSample, Sink, Store, Tile, TimeRange},
     };
     use narthex_testkit::rng::SplitMix64;
     use std::collections::BTreeMap;
@@ -508,6 +282,21 @@ mod tests {
         all
     }
 
+    /// What laying series over one another sample by sample gives.
+    fn one_by_one(batches: &[Arc<dyn Batch>], range: TimeRange) -> Samples {
+        let mut all = Samples::new();
+        for batch in batches {
+            let alone = read(std::slice::from_ref(batch), range, Layout::SeriesMajor);
+            for (labels, samples) in alone {
+                let known = all.entry(labels).or_default();
+                for (time_ms, bits) in samples {
+                    known.entry(time_ms).or_insert(bits);
+                }
+            }
+        }
+        all
+    }
+
     #[test]
     fn stacking_is_merging() {
         let mut seen = (0, 0, 0);
@@ -524,12 +313,11 @@ mod tests {
                 (TimeRange::new(25, 75), Layout::SeriesMajor),
                 (TimeRange::new(60, 61), Layout::TimeMajor),
             ] {
-                let (stacked, merged) = (stack(all.clone()), unify(all.clone()));
-                assert_eq!(
-                    read(&stacked, range, layout),
-                    read(&merged, range, layout),
-                    "seed {seed}, {range:?}"
-                );
+                let expected = one_by_one(&all, range);
+                for merged in [stack(all.clone()), unify(all.clone())] {
+                    let found = read(&merged, range, layout);
+                    assert_eq!(found, expected, "seed {seed}, {range:?}");
+                }
             }
         }
         assert!(

@@ -2,12 +2,16 @@
 //!
 //! **Invariant:** strips are pinned by numbers taken at one moment; nothing written later is seen through a view.
 
-use super::{Inner, blocks::range_of, pins::Held, stack::stack};
+use super::{
+    Inner,
+    blocks::{Unreadable, range_of},
+    pins::Held,
+    stack::stack,
+};
 use crate::block::Block;
-use crate::error::Damage;
 use crate::head::read::{DistinctSets, HeadBatches, HeadPins, SeriesParts};
 use narthex_model::{
-    LabelHash, LabelSet,
+    Exemplar, LabelHash, LabelSet,
     metadata::Family,
     storage::{
         Batch, Cardinality, Context, Estimate, ExemplarSeries, Lease, Listing, Prepared, Selector,
@@ -24,6 +28,8 @@ pub(super) struct DbView {
     pins: HeadPins,
     /// Oldest first.
     blocks: Vec<Arc<Block>>,
+    /// Blocks that could not be opened.
+    missing: Vec<Unreadable>,
     _held: Held,
 }
 
@@ -33,6 +39,8 @@ impl DbView {
         let all = inner.blocks.read().unwrap_or_else(PoisonError::into_inner);
         let held = inner.moments.hold();
         let blocks = all.overlapping(range);
+        let missing = all.unreadable().filter(|block| block.overlaps(range));
+        let missing = missing.cloned().collect();
         let strips = inner.head.index().strips();
         let pins = HeadPins::of(&strips);
         drop(all);
@@ -40,33 +48,18 @@ impl DbView {
             inner,
             pins,
             blocks,
+            missing,
             _held: held,
         }
     }
 
-    /// Passes over a block whose index is damaged: everything else is served, with a warning.
-    fn or_warn<T>(
-        &self,
-        result: Result<T, StorageError>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Option<T>, StorageError> {
-        match result {
-            Err(StorageError::Corrupt {
-                path,
-                offset,
-                detail,
-            }) => {
-                let damage = Damage {
-                    path,
-                    offset,
-                    detail,
-                };
-                warnings.push(format!("a block was left out: {damage}"));
-                self.inner.note_damage(damage);
-                Ok(None)
-            }
-            other => other.map(Some),
-        }
+    /// Warns of blocks that could not be opened and may have had samples within `range`.
+    fn warn_of_missing(&self, range: TimeRange, ctx: &Context) {
+        let missing = self.missing.iter().filter(|block| block.overlaps(range));
+        missing.for_each(|block| {
+            ctx.warnings
+                .note(format!("{}; what was there is left out", block.damage));
+        });
     }
 
     fn blocks_within(&self, range: TimeRange) -> impl Iterator<Item = &Arc<Block>> {
@@ -132,15 +125,19 @@ impl View for DbView {
                 .leases
                 .push(ctx.budget.lease(estimate.series * 16)?);
             prepared.count(estimate);
+            self.warn_of_missing(*range, ctx);
             let mut in_blocks = Vec::new();
             for block in self.blocks_within(*range) {
                 let selected = block.select(matchers, *range, ctx).and_then(|selection| {
                     let batches = selection.batches(hints)?;
                     Ok((selection.estimate(), batches))
                 });
-                if let Some((estimate, batches)) = self.or_warn(selected, &mut prepared.warnings)? {
-                    prepared.count(estimate);
-                    in_blocks.extend(batches);
+                match selected {
+                    Ok((estimate, batches)) => {
+                        prepared.count(estimate);
+                        in_blocks.extend(batches);
+                    }
+                    Err(error) => block.leave_out(error, ctx)?,
                 }
             }
             let batches = if in_blocks.is_empty() {
@@ -162,7 +159,7 @@ impl View for DbView {
         query: &SeriesQuery,
         ctx: &Context,
     ) -> Result<Listing<String>, StorageError> {
-        let mut warnings = Vec::new();
+        self.warn_of_missing(query.range, ctx);
         let mut names = BTreeSet::new();
         self.visit_sets(query, ctx, &mut |set| {
             for label in set {
@@ -172,13 +169,12 @@ impl View for DbView {
             }
         })?;
         for block in self.blocks_within(query.range) {
-            self.or_warn(block.label_names(query, ctx, &mut names), &mut warnings)?;
+            or_leave_out(block, block.label_names(query, ctx, &mut names), ctx)?;
         }
-        let listing = Listing::from_unsorted(names.into_iter().collect(), query.limit);
-        Ok(Listing {
-            warnings,
-            ..listing
-        })
+        Ok(Listing::from_unsorted(
+            names.into_iter().collect(),
+            query.limit,
+        ))
     }
 
     fn label_values(
@@ -187,7 +183,7 @@ impl View for DbView {
         query: &SeriesQuery,
         ctx: &Context,
     ) -> Result<Listing<String>, StorageError> {
-        let mut warnings = Vec::new();
+        self.warn_of_missing(query.range, ctx);
         let mut values = BTreeSet::new();
         self.visit_sets(query, ctx, &mut |set| {
             if let Some(value) = set.get(name).filter(|value| !values.contains(*value)) {
@@ -195,16 +191,13 @@ impl View for DbView {
             }
         })?;
         for block in self.blocks_within(query.range) {
-            self.or_warn(
-                block.label_values(name, query, ctx, &mut values),
-                &mut warnings,
-            )?;
+            let result = block.label_values(name, query, ctx, &mut values);
+            or_leave_out(block, result, ctx)?;
         }
-        let listing = Listing::from_unsorted(values.into_iter().collect(), query.limit);
-        Ok(Listing {
-            warnings,
-            ..listing
-        })
+        Ok(Listing::from_unsorted(
+            values.into_iter().collect(),
+            query.limit,
+        ))
     }
 
     fn series(
@@ -212,19 +205,18 @@ impl View for DbView {
         query: &SeriesQuery,
         ctx: &Context,
     ) -> Result<Listing<LabelSet>, StorageError> {
-        let mut warnings = Vec::new();
+        self.warn_of_missing(query.range, ctx);
         let mut series = BTreeSet::new();
         self.visit(query, ctx, &mut |parts| {
             series.insert(parts.labels());
         })?;
         for block in self.blocks_within(query.range) {
-            self.or_warn(block.series(query, ctx, &mut series), &mut warnings)?;
+            or_leave_out(block, block.series(query, ctx, &mut series), ctx)?;
         }
-        let listing = Listing::from_unsorted(series.into_iter().collect(), query.limit);
-        Ok(Listing {
-            warnings,
-            ..listing
-        })
+        Ok(Listing::from_unsorted(
+            series.into_iter().collect(),
+            query.limit,
+        ))
     }
 
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {
@@ -258,30 +250,37 @@ impl View for DbView {
         ctx: &Context,
     ) -> Result<Vec<ExemplarSeries>, StorageError> {
         ctx.stop.check()?;
-        let ring = self
-            .inner
-            .head
-            .exemplars
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        self.warn_of_missing(query.range, ctx);
         let mut found: BTreeMap<LabelSet, ExemplarSeries> = BTreeMap::new();
-        for entry in ring
-            .iter()
-            .filter(|entry| query.range.contains(entry.time_ms))
-        {
-            let labels = entry.common.union(&entry.local);
+        let mut add = |common: &LabelSet, local: &LabelSet, time_ms: i64, exemplar: &Exemplar| {
+            if !query.range.contains(time_ms) {
+                return;
+            }
+            let labels = common.union(local);
             if !query.matches(&labels) {
-                continue;
+                return;
             }
             let series = found.entry(labels.clone()).or_insert(ExemplarSeries {
                 labels,
                 exemplars: Vec::new(),
             });
-            series
-                .exemplars
-                .push((entry.time_ms, entry.exemplar.clone()));
+            let entry = (time_ms, exemplar.clone());
+            if !series.exemplars.contains(&entry) {
+                series.exemplars.push(entry);
+            }
+        };
+        for block in self.blocks_within(query.range) {
+            ctx.stop.check()?;
+            match block.exemplars() {
+                Ok(all) => all
+                    .iter()
+                    .for_each(|one| add(&one.common, &one.local, one.time_ms, &one.exemplar)),
+                Err(error) => block.leave_out(error.into(), ctx)?,
+            }
         }
-        drop(ring);
+        for entry in self.inner.head.exemplars().iter() {
+            add(&entry.common, &entry.local, entry.time_ms, &entry.exemplar);
+        }
         let mut found: Vec<ExemplarSeries> = found.into_values().collect();
         found
             .iter_mut()
@@ -290,11 +289,19 @@ impl View for DbView {
     }
 }
 
+/// Passes over a block whose index is damaged: everything else is served, with a warning.
+fn or_leave_out(
+    block: &Block,
+    result: Result<(), StorageError>,
+    ctx: &Context,
+) -> Result<(), StorageError> {
+    result.or_else(|error| block.leave_out(error, ctx))
+}
+
 #[derive(Default)]
 struct DbPrepared {
     batches: Vec<Vec<Arc<dyn Batch>>>,
     estimate: Estimate,
-    warnings: Vec<String>,
     leases: Vec<Lease>,
 }
 
@@ -307,10 +314,6 @@ impl DbPrepared {
 }
 
 impl Prepared for DbPrepared {
-    fn warnings(&self) -> Vec<String> {
-        self.warnings.clone()
-    }
-
     fn estimate(&self) -> Estimate {
         self.estimate
     }

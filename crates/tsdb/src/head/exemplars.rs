@@ -3,13 +3,14 @@
 //! **Invariant:** at most `capacity` are held, the oldest go first; equal ones are held once.
 
 use narthex_model::{Exemplar, LabelSet};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 /// The newest exemplars of all series.
 #[derive(Debug)]
 pub(crate) struct ExemplarRing {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<Numbered>,
     capacity: usize,
+    next: u64,
 }
 
 /// One exemplar and its series.
@@ -22,11 +23,20 @@ pub(crate) struct Entry {
     pub(crate) exemplar: Exemplar,
 }
 
+/// An entry, numbered in the order of arrival.
+#[derive(Clone, Debug)]
+struct Numbered {
+    number: u64,
+    in_block: bool,
+    entry: Entry,
+}
+
 impl ExemplarRing {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             entries: VecDeque::new(),
             capacity,
+            next: 0,
         }
     }
 
@@ -37,18 +47,37 @@ impl ExemplarRing {
         }
         // A scrape repeats the same exemplar until another observation comes by.
         let of_series = |other: &&Entry| other.local == entry.local && other.common == entry.common;
-        if self.entries.iter().rev().take(1024).find(of_series) == Some(&entry) {
+        if self.iter().rev().take(1024).find(of_series) == Some(&entry) {
             return;
         }
         if self.entries.len() == self.capacity {
             self.entries.pop_front();
         }
-        self.entries.push_back(entry);
+        self.entries.push_back(Numbered {
+            number: self.next,
+            in_block: false,
+            entry,
+        });
+        self.next += 1;
+    }
+
+    /// Lists those that are in no block, with their numbers.
+    pub(crate) fn unflushed(&self) -> Vec<(u64, Entry)> {
+        let open = self.entries.iter().filter(|numbered| !numbered.in_block);
+        open.map(|numbered| (numbered.number, numbered.entry.clone()))
+            .collect()
+    }
+
+    /// Notes that blocks hold the entries with these numbers.
+    pub(crate) fn set_flushed(&mut self, numbers: &HashSet<u64>) {
+        for numbered in &mut self.entries {
+            numbered.in_block |= numbers.contains(&numbered.number);
+        }
     }
 
     /// Visits all, oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter()
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter().map(|numbered| &numbered.entry)
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Head {
     /// Held while a strip with shared series compares with other owners and stores.
     pub(crate) sharing: Mutex<()>,
     families: Mutex<Families>,
-    pub(crate) exemplars: Mutex<ExemplarRing>,
+    exemplars: Mutex<ExemplarRing>,
     /// The strip that takes series no origin has bound.
     scattered: Mutex<Option<Arc<Strip>>>,
     next_strip: AtomicU32,
@@ -82,6 +82,13 @@ impl Head {
 
     fn index_mut(&self) -> RwLockWriteGuard<'_, Index> {
         self.index.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the exemplars.
+    pub(crate) fn exemplars(&self) -> MutexGuard<'_, ExemplarRing> {
+        self.exemplars
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn sharing(&self) -> MutexGuard<'_, ()> {

@@ -1,7 +1,9 @@
-//! Rebuilding the head from the log: rows are handed to strips by copy, nothing is decoded.
+//! Rebuilding the head from the log: rows are handed to strips by copy, nothing is decoded unless something is lost.
 //!
-//! **Invariant:** a strip's rows after a gap are taken again from the next key row on, never before: a row is only
-//! meaningful behind the row it was encoded after. What blocks already hold is counted but not kept.
+//! **Invariant:** a row is only meaningful behind the row it was encoded after, or before the key row that it led to:
+//! rows behind a gap wait for that one. What blocks already hold is counted but not kept.
+
+mod orphans;
 
 use super::{
     Head,
@@ -19,9 +21,10 @@ use crate::wal::{
 };
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::{ColumnId, LabelSet};
+use orphans::Orphans;
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, PoisonError},
+    sync::Arc,
 };
 
 /// Puts the log's records into a head.
@@ -36,6 +39,8 @@ pub(crate) struct HeadReplay<'h> {
     lossy: bool,
     /// Rows and samples that could not be placed.
     dropped: u64,
+    /// Rows behind a gap can be undone from a key row: this release's version wrote the file.
+    undoable: bool,
     now_ms: i64,
 }
 
@@ -47,6 +52,8 @@ struct Replaying {
     step_ms: i64,
     /// Nothing is taken before the next key row.
     gap: bool,
+    /// The rows since the gap.
+    orphans: Orphans,
     /// Columns that the current file has told; `None` when some of them were lost.
     told: Option<usize>,
     in_file: bool,
@@ -69,6 +76,7 @@ impl<'h> HeadReplay<'h> {
             window_ms,
             lossy: false,
             dropped: 0,
+            undoable: false,
             now_ms,
         }
     }
@@ -123,6 +131,7 @@ impl<'h> HeadReplay<'h> {
                 next_row: head.rows,
                 step_ms: 0,
                 gap: true,
+                orphans: Orphans::default(),
                 told: Some(0),
                 in_file: true,
                 max_ms: i64::MIN,
@@ -232,19 +241,22 @@ impl<'h> HeadReplay<'h> {
     }
 
     fn row(&mut self, strip: u32, head: RowHead, pages: Pages<'_>) -> Result<(), &'static str> {
-        let window_ms = self.window_ms;
+        let (window_ms, undoable) = (self.window_ms, self.undoable);
         let Some(known) = self.find(strip) else {
             return self.lossy_or(UNKNOWN);
         };
-        match known.row(head, pages, window_ms)? {
-            Some(end) => self.mark(
-                strip,
-                StripMark {
-                    rows: end,
-                    loose: 0,
-                },
-            ),
-            None => self.dropped += 1,
+        let mut given_up = 0;
+        match head {
+            RowHead::Key { row, .. } if undoable => {
+                given_up += known.rebuild(row, pages, window_ms);
+            }
+            RowHead::Key { .. } => given_up += known.orphans.give_up(),
+            RowHead::Next { .. } => {}
+        }
+        let end = known.row(head, pages, window_ms, &mut given_up)?;
+        self.dropped += given_up;
+        if let Some(rows) = end {
+            self.mark(strip, StripMark { rows, loose: 0 });
         }
         Ok(())
     }
@@ -287,21 +299,24 @@ impl<'h> HeadReplay<'h> {
 }
 
 impl Replaying {
-    /// Places a row; returns the number after it, `None` when it follows nothing.
-    fn row(
+    /// Takes in what a row says of itself: whether it is a key row, whether it goes on from the row before, its time.
+    fn read_head(
         &mut self,
         head: RowHead,
-        pages: Pages<'_>,
-        window_ms: i64,
-    ) -> Result<Option<u64>, &'static str> {
-        let mut state = self.strip.lock();
-        let (key, time_ms) = match head {
-            RowHead::Key { row, .. } if row > MOST => return Err("a row that nothing leads to"),
-            RowHead::Key { row, time_ms } => {
+        last_row_ms: i64,
+    ) -> Result<(bool, bool, i64), &'static str> {
+        match head {
+            RowHead::Key { row, .. } if row > MOST => Err("a row that nothing leads to"),
+            RowHead::Key {
+                row,
+                time_ms,
+                goes_on,
+            } => {
+                let goes_on = goes_on && !self.gap && row == self.next_row;
                 self.gap = false;
                 self.next_row = row;
                 self.step_ms = 0;
-                (true, time_ms)
+                Ok((true, goes_on, time_ms))
             }
             RowHead::Next {
                 sequence,
@@ -309,14 +324,34 @@ impl Replaying {
             } => {
                 self.gap |= sequence != (self.next_row & 0xff) as u8;
                 self.step_ms = self.step_ms.wrapping_add(step_change_ms);
-                (false, state.last_row_ms.wrapping_add(self.step_ms))
+                Ok((false, false, last_row_ms.wrapping_add(self.step_ms)))
             }
-        };
+        }
+    }
+
+    /// Places a row; returns the number after it, `None` when it follows nothing. Adds to `given_up` the rows that
+    /// never will be placed.
+    fn row(
+        &mut self,
+        head: RowHead,
+        pages: Pages<'_>,
+        window_ms: i64,
+        given_up: &mut u64,
+    ) -> Result<Option<u64>, &'static str> {
+        let strip = Arc::clone(&self.strip);
+        let mut state = strip.lock();
+        let (key, goes_on, time_ms) = self.read_head(head, state.last_row_ms)?;
         let columns = self
             .told
             .filter(|told| pages.count() == pages_of(*told) && !self.gap);
         let Some(columns) = columns else {
             self.gap = true;
+            match head {
+                RowHead::Next { sequence, .. } => {
+                    *given_up += self.orphans.push(sequence, pages, self.next_row);
+                }
+                RowHead::Key { .. } => *given_up += 1 + self.orphans.give_up(),
+            }
             return Ok(None);
         };
         if time_ms <= state.last_row_ms {
@@ -326,21 +361,19 @@ impl Replaying {
         let row = self.next_row;
         if row >= self.flushed.rows {
             let open = state.open.published();
-            let follows = open.time_range().is_some_and(|(first_ms, _)| {
-                first_ms.div_euclid(window_ms) == time_ms.div_euclid(window_ms)
-            });
-            let joins = follows && state.open.takes_time(time_ms);
+            let joins = state.joins(time_ms, window_ms);
             if !key && !joins {
                 self.gap = true;
                 // A segment that went into a block without its last row: that one's append failed after its write.
                 let unacknowledged = row == self.flushed.rows && open.rows() == 0;
                 return if unacknowledged {
+                    *given_up += 1;
                     Ok(None)
                 } else {
                     Err("a row without the one it follows")
                 };
             }
-            if key {
+            if key && !(goes_on && joins) {
                 state.seal_to(row);
             }
             state.place_row(time_ms, pages, columns);
@@ -349,6 +382,49 @@ impl Replaying {
         self.next_row += 1;
         self.max_ms = self.max_ms.max(time_ms);
         Ok(Some(self.next_row))
+    }
+
+    /// Places the rows behind a gap that lie right before a key row numbered `row`; returns how many cannot be.
+    fn rebuild(&mut self, row: u64, key: Pages<'_>, window_ms: i64) -> u64 {
+        let count = self.orphans.len() as u64;
+        let first = row.checked_sub(count).filter(|first| {
+            let own = *first >= self.orphans.from() && row <= MOST;
+            own && self.told.is_some()
+        });
+        let rebuilt = first.and_then(|_| self.orphans.rebuild(row, key));
+        let given_up = self.orphans.give_up();
+        let (Some(first), Some(rebuilt)) = (first, rebuilt) else {
+            return given_up;
+        };
+        let told = self.told.unwrap_or_default();
+        let mut state = self.strip.lock();
+        let follows = rebuilt
+            .first()
+            .is_some_and(|row| row.time_ms > state.last_row_ms);
+        if !follows || rebuilt.iter().any(|row| row.columns > told) {
+            return given_up;
+        }
+        // Blocks hold whole runs of rows: of a run that waits here, all or nothing.
+        let needed = first >= self.flushed.rows;
+        if needed {
+            state.seal_to(first);
+        }
+        for (at, row) in (first..).zip(&rebuilt) {
+            if needed {
+                if at > first && !state.joins(row.time_ms, window_ms) {
+                    return given_up - (at - first);
+                }
+                state.place_row(
+                    row.time_ms,
+                    row.pages.iter().map(Vec::as_slice),
+                    row.columns,
+                );
+            }
+            state.last_row_ms = row.time_ms;
+            self.max_ms = self.max_ms.max(row.time_ms);
+        }
+        self.next_row = row;
+        0
     }
 
     /// Places loose samples; returns the place after the last, `None` when their columns are lost.
@@ -386,8 +462,21 @@ impl Replaying {
 }
 
 impl StripState {
+    /// Reports whether a row at `time_ms` may go on the open segment.
+    fn joins(&self, time_ms: i64, window_ms: i64) -> bool {
+        let window = |time_ms: i64| time_ms.div_euclid(window_ms);
+        let range = self.open.published().time_range();
+        range.is_some_and(|(first_ms, _)| window(first_ms) == window(time_ms))
+            && self.open.takes_time(time_ms)
+    }
+
     /// Appends a row's bytes.
-    fn place_row(&mut self, time_ms: i64, pages: Pages<'_>, columns: usize) {
+    fn place_row<'p>(
+        &mut self,
+        time_ms: i64,
+        pages: impl Iterator<Item = &'p [u8]>,
+        columns: usize,
+    ) {
         for (page, bytes) in pages.enumerate() {
             self.open.stage_bytes(page, bytes);
         }
@@ -439,7 +528,8 @@ const MOST: u64 = 1 << 60;
 const UNKNOWN: &str = "a strip that this file has not introduced";
 
 impl ReplayTo for HeadReplay<'_> {
-    fn begin_file(&mut self) {
+    fn begin_file(&mut self, current: bool) {
+        self.undoable = current;
         self.lossy = false;
         self.marks.clear();
         for known in self.strips.values_mut() {
@@ -452,7 +542,10 @@ impl ReplayTo for HeadReplay<'_> {
         self.lossy = true;
         // A batch has one row of a strip at most: with fewer lost than row numbers can tell apart, they tell.
         if batches >= 256 {
-            self.strips.values_mut().for_each(|known| known.gap = true);
+            for known in self.strips.values_mut() {
+                known.gap = true;
+                self.dropped += known.orphans.give_up();
+            }
         }
     }
 
@@ -492,17 +585,28 @@ impl ReplayTo for HeadReplay<'_> {
                     time_ms,
                     exemplar,
                 };
-                self.head
-                    .exemplars
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(entry);
+                self.head.exemplars().push(entry);
                 Ok(())
             }
         }
     }
 
-    fn end_file(&mut self) -> (FileMarks, u64) {
+    fn end_file(&mut self, last: bool) -> (FileMarks, u64) {
+        if last {
+            let rest = self.strips.values_mut();
+            self.dropped += rest.map(|known| known.orphans.give_up()).sum::<u64>();
+        }
+        // The next file may begin with what these rows led to: until that is in blocks, this one is needed.
+        for (strip, known) in self
+            .strips
+            .iter()
+            .filter(|(_, known)| known.orphans.len() > 0)
+        {
+            let mark = self.marks.entry(*strip).or_default();
+            mark.rows = mark
+                .rows
+                .max(known.next_row + known.orphans.len() as u64 + 256);
+        }
         let marks = FileMarks {
             strips: std::mem::take(&mut self.marks),
             len_bytes: 0,

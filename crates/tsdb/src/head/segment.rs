@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// A piece of a page's stream is closed when the next row may not fit any more.
 const PIECE_BYTES: usize = 8 << 10;
+/// Rows at which decoding can begin are repeated behind so many times their own bytes.
+const CHECKPOINT_SHARE: usize = 16;
 
 /// Rows that can be read by anybody.
 #[derive(Clone, Debug, Default)]
@@ -109,6 +111,11 @@ pub(crate) struct OpenSegment {
     /// What was published; its pieces lack the open ones.
     published: Segment,
     pages: Vec<OpenPage>,
+    /// Whether decoding can begin at the row being staged, though it is not the first.
+    checkpoint: bool,
+    /// Bytes of the last row at which decoding can begin, and of all rows behind it.
+    key_bytes: usize,
+    rest_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -147,7 +154,11 @@ impl OpenSegment {
             pages: pages.iter().map(|_| PageRows::default()).collect(),
             ..Segment::default()
         };
-        Self { published, pages }
+        Self {
+            published,
+            pages,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn published(&self) -> &Segment {
@@ -158,6 +169,21 @@ impl OpenSegment {
     pub(crate) fn takes_time(&self, time_ms: i64) -> bool {
         self.published.rows() == 0
             || u32::try_from(time_ms.wrapping_sub(self.published.base_ms)).is_ok()
+    }
+
+    /// Makes the row that is staged next one at which decoding can begin, where that is due and costs little.
+    pub(crate) fn checkpoint_if_due(&mut self) {
+        let due = self.key_bytes.saturating_mul(CHECKPOINT_SHARE);
+        self.checkpoint = self.published.rows() > 0 && self.rest_bytes >= due;
+        if self.checkpoint {
+            let pages = self.pages.iter_mut();
+            pages.for_each(|page| page.encoder.request_snapshot());
+        }
+    }
+
+    /// Reports whether decoding can begin at the staged row, though it is not the first.
+    pub(crate) fn is_checkpoint(&self) -> bool {
+        self.checkpoint
     }
 
     /// Gives page `at` to `write`, which appends one row's bytes; the row stays invisible until `publish`.
@@ -205,7 +231,14 @@ impl OpenSegment {
 
     /// Makes the staged row visible.
     pub(crate) fn publish(&mut self, time_ms: i64, columns: usize) {
+        let bytes = self.staged().map(<[u8]>::len).sum::<usize>();
         let published = &mut self.published;
+        if published.offsets_ms.is_empty() || self.checkpoint {
+            (self.key_bytes, self.rest_bytes) = (bytes, 0);
+        } else {
+            self.rest_bytes += bytes;
+        }
+        self.checkpoint = false;
         if published.offsets_ms.is_empty() {
             published.base_ms = time_ms;
         }
@@ -239,12 +272,14 @@ impl OpenSegment {
         seen[at] |= 1 << (column % 64);
     }
 
-    /// Forgets the staged row. The encoders have moved past it: nothing can be appended any more.
+    /// Forgets the staged row. The encoders have moved past it: nothing can be appended any more, and what they know
+    /// must not be taken for what the log's rows lead to.
     pub(crate) fn unstage(&mut self) {
         for page in &mut self.pages {
             if let Some(from) = page.staged.take() {
                 page.piece.truncate(from);
             }
+            page.replayed = true;
         }
         // A page that only had the staged row has none: readers must not meet it.
         let empty = self

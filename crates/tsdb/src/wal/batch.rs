@@ -1,14 +1,16 @@
 //! Batches: the unit of writing, checking and losing.
 //!
 //! ```text
-//! file   = magic "NRTHXWAL" (8), version u32, number u32, batch*
+//! file   = magic "NRTHXWAL" (8), version u32, number u32, crc u32, batch*
 //! batch  = marker u16, counter u16, length u32, crc u32, body[length]     (all little-endian)
 //! ```
-//! The checksum (CRC-32C) covers counter, length and body. The counter rises by one with every batch of a file, so
+//! The file's checksum (CRC-32C) covers what stands before it: a damaged version is told from a newer one. Files of
+//! version 1 lack it. A batch's checksum covers counter, length and body. The counter rises by one with every batch of a file, so
 //! that a reader knows how many were lost in a damaged stretch.
 //!
 //! **Invariant:** a batch that `Scanner` hands out has the bytes that were written; everything else is reported as
-//! damage, or, at the very end of the last file, is the quiet end of what the kernel was given.
+//! damage, or, at the very end of the last file, is the quiet end of what the kernel was given. Damage of the header
+//! costs the header alone.
 
 use crate::{
     error::{TsdbError, io_error},
@@ -19,8 +21,11 @@ use std::path::{Path, PathBuf};
 /// First bytes of every log file.
 pub(crate) const MAGIC: [u8; 8] = *b"NRTHXWAL";
 /// The format this release writes.
-pub(crate) const VERSION: u32 = 1;
-pub(crate) const FILE_HEADER_BYTES: usize = 16;
+pub(crate) const VERSION: u32 = 2;
+/// Bytes before the first batch. Every version from 2 on begins with them, so that any release can check them.
+pub(crate) const FILE_HEADER_BYTES: usize = 20;
+/// What the header's checksum covers; all of the header in version 1.
+const CHECKED_BYTES: usize = 16;
 pub(crate) const BATCH_HEADER_BYTES: usize = 12;
 const MARKER: u16 = 0xb57e;
 /// No batch is longer: a length beyond is damage, not a reason to allocate.
@@ -33,8 +38,52 @@ pub(crate) fn file_header(number: u32) -> [u8; FILE_HEADER_BYTES] {
     let mut header = [0; FILE_HEADER_BYTES];
     header[..8].copy_from_slice(&MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    header[12..].copy_from_slice(&number.to_le_bytes());
+    header[12..CHECKED_BYTES].copy_from_slice(&number.to_le_bytes());
+    let crc = crc32c(&header[..CHECKED_BYTES]);
+    header[CHECKED_BYTES..].copy_from_slice(&crc.to_le_bytes());
     header
+}
+
+/// What the first bytes of a file say.
+#[derive(Debug, Eq, PartialEq)]
+enum Header {
+    /// Batches begin at this offset.
+    Good(u64),
+    /// Intact, and of a version that is not known.
+    Newer(u32),
+    Damaged(&'static str),
+}
+
+/// Judges the first bytes of a file.
+fn judge(bytes: &[u8]) -> Header {
+    let bytes = &bytes[..bytes.len().min(FILE_HEADER_BYTES)];
+    if bytes.len() < CHECKED_BYTES {
+        return Header::Damaged("the file ends within its header");
+    }
+    let number = |at: usize| {
+        let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
+        word.map(u32::from_le_bytes)
+    };
+    if bytes[..8] != MAGIC {
+        return Header::Damaged("it does not begin as a log file does");
+    }
+    let version = number(8).unwrap_or_default();
+    if number(CHECKED_BYTES) == Some(crc32c(&bytes[..CHECKED_BYTES])) {
+        return match version {
+            VERSION => Header::Good(FILE_HEADER_BYTES as u64),
+            other => Header::Newer(other),
+        };
+    }
+    // Version 1 has a batch there, or nothing.
+    let batch = bytes.get(CHECKED_BYTES..CHECKED_BYTES + 2);
+    if version == 1 && batch.is_none_or(|marker| marker == MARKER.to_le_bytes()) {
+        return Header::Good(CHECKED_BYTES as u64);
+    }
+    Header::Damaged("the checksum of the file's header is wrong")
+}
+
+fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
 /// Completes a batch whose body was built behind room for the header.
@@ -50,7 +99,10 @@ pub(crate) fn seal(batch: &mut [u8], counter: u16) {
 
 /// Gives every batch whose length fits the file its right checksum, for fuzzing.
 pub(crate) fn mend(bytes: &mut [u8]) {
-    let mut at = FILE_HEADER_BYTES;
+    let mut at = match judge(bytes) {
+        Header::Good(batches) => batches as usize,
+        Header::Newer(_) | Header::Damaged(_) => FILE_HEADER_BYTES,
+    };
     let mut counter = 0;
     while let Some(header) = bytes.get(at..at + BATCH_HEADER_BYTES) {
         let len = u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as usize;
@@ -107,6 +159,9 @@ pub(crate) struct Scanner<'f> {
     buffer_at: u64,
     /// Where reading goes on in the file.
     at: u64,
+    batches_at: u64,
+    /// What is wrong with the header, until it was reported.
+    bad_header: Option<&'static str>,
     next_counter: u16,
     lost_count_unknown: bool,
     /// Bytes that searching for the next batch may still checksum.
@@ -117,32 +172,25 @@ impl<'f> Scanner<'f> {
     /// Checks the header of a log file.
     ///
     /// # Errors
-    /// Fails when the file cannot be read, has another magic, or a newer version. A file shorter than its header is
-    /// empty.
+    /// Fails when the file cannot be read or is of a newer version. A damaged header is the first thing scanned.
     pub(crate) fn open(file: &'f dyn ReadFile, path: &Path) -> Result<Self, TsdbError> {
         let file_len = file.len_bytes().map_err(io_error(path, "stat"))?;
         let mut header = [0; FILE_HEADER_BYTES];
-        let mut at = file_len;
-        if file_len >= FILE_HEADER_BYTES as u64 {
-            file.read_exact_at(0, &mut header)
-                .map_err(io_error(path, "read"))?;
-            if header[..8] != MAGIC {
-                let detail = "it does not begin as a log file does".to_owned();
-                return Err(TsdbError::Corrupt {
-                    path: path.to_owned(),
-                    offset: 0,
-                    detail,
-                });
-            }
-            let got = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
-            if got != VERSION {
+        let len = file_len.min(FILE_HEADER_BYTES as u64) as usize;
+        let header = &mut header[..len];
+        file.read_exact_at(0, header)
+            .map_err(io_error(path, "read"))?;
+        let (mut at, mut bad_header) = (0, None);
+        match judge(header) {
+            Header::Good(batches) => at = batches,
+            Header::Damaged(what) => bad_header = Some(what),
+            Header::Newer(got) => {
                 return Err(TsdbError::Version {
                     path: path.to_owned(),
                     got,
                     expected: VERSION,
                 });
             }
-            at = FILE_HEADER_BYTES as u64;
         }
         Ok(Self {
             file,
@@ -151,10 +199,17 @@ impl<'f> Scanner<'f> {
             buffer: Vec::new(),
             buffer_at: at,
             at,
+            batches_at: at,
+            bad_header,
             next_counter: 0,
             lost_count_unknown: false,
             search_bytes: file_len.saturating_mul(8).saturating_add(1 << 20),
         })
+    }
+
+    /// Reports whether the file has this release's version, and a header that says so.
+    pub(crate) fn is_current(&self) -> bool {
+        self.bad_header.is_none() && self.batches_at == FILE_HEADER_BYTES as u64
     }
 
     /// Returns the length the file had when it was opened.
@@ -171,6 +226,13 @@ impl<'f> Scanner<'f> {
             return Ok(Scanned::End);
         }
         let start = self.at;
+        if let Some(what) = self.bad_header.take() {
+            if self.file_len < FILE_HEADER_BYTES as u64 {
+                self.at = self.file_len;
+                return Ok(Scanned::Torn { offset: start });
+            }
+            return self.skip(start, what);
+        }
         match self.check(start)? {
             Check::Good(len) => Ok(self.hand_out(start, len)),
             Check::Torn if self.only_torn(start)? => {

@@ -23,6 +23,7 @@ pub(crate) mod tag {
     pub(crate) const KEY_ROW: u8 = 9;
     pub(crate) const WIDE_ROW: u8 = 10;
     pub(crate) const SYMBOLS: u8 = 11;
+    pub(crate) const CHECKPOINT: u8 = 12;
 }
 
 mod kind {
@@ -58,8 +59,13 @@ pub(crate) struct StripHead {
 /// Which row of its strip a row is, and when.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RowHead {
-    /// Decoding begins here; it does not go on from the row before.
-    Key { row: u64, time_ms: i64 },
+    /// Decoding can begin here.
+    Key {
+        row: u64,
+        time_ms: i64,
+        /// It also goes on from the row before.
+        goes_on: bool,
+    },
     /// The row after the one before: the low byte of its number, and how much the step in time changed (from 0
     /// behind a key row).
     Next { sequence: u8, step_change_ms: i64 },
@@ -173,8 +179,16 @@ impl RecordWriter<'_> {
     ) {
         let one = pages.len() == 1;
         match head {
-            RowHead::Key { row, time_ms } => {
-                self.out.push(tag::KEY_ROW);
+            RowHead::Key {
+                row,
+                time_ms,
+                goes_on,
+            } => {
+                self.out.push(if goes_on {
+                    tag::CHECKPOINT
+                } else {
+                    tag::KEY_ROW
+                });
                 put_varint(self.out, u64::from(strip));
                 put_varint(self.out, row);
                 put_signed(self.out, time_ms);
@@ -301,7 +315,9 @@ impl RecordReader {
                 tag::FAMILY => Record::Family(family(reader)?),
                 tag::STRIP => self.strip(reader)?,
                 tag::GROW => self.grow(reader)?,
-                tag @ (tag::ROW | tag::WIDE_ROW | tag::KEY_ROW) => row(reader, tag)?,
+                tag @ (tag::ROW | tag::WIDE_ROW | tag::KEY_ROW | tag::CHECKPOINT) => {
+                    row(reader, tag)?
+                }
                 tag::LOOSE => loose(reader)?,
                 tag::STARTS => starts(reader)?,
                 tag::EXEMPLAR => exemplar(reader)?,
@@ -357,10 +373,11 @@ fn family(reader: &mut Reader<'_>) -> Result<Family, Malformed> {
 
 fn row<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<Record<'a>, Malformed> {
     let strip = reader.varint_u32("strip number")?;
-    let head = if tag == tag::KEY_ROW {
+    let head = if matches!(tag, tag::KEY_ROW | tag::CHECKPOINT) {
         RowHead::Key {
             row: reader.varint()?,
             time_ms: reader.signed()?,
+            goes_on: tag == tag::CHECKPOINT,
         }
     } else {
         RowHead::Next {

@@ -19,8 +19,8 @@ use std::{collections::BTreeMap, path::Path};
 
 /// Takes what the log says.
 pub(crate) trait ReplayTo {
-    /// A file begins: nothing before it is referred to.
-    fn begin_file(&mut self);
+    /// A file begins: nothing before it is referred to; `current` says that this release's version wrote it.
+    fn begin_file(&mut self, current: bool);
 
     /// So many batches are missing; `u32::MAX` when nobody knows.
     fn lost(&mut self, batches: u32);
@@ -30,7 +30,7 @@ pub(crate) trait ReplayTo {
 
     /// A file ends; returns how far the strips in it have come, and how many rows and samples of it could not be
     /// placed.
-    fn end_file(&mut self) -> (FileMarks, u64);
+    fn end_file(&mut self, last: bool) -> (FileMarks, u64);
 }
 
 /// What replaying left.
@@ -63,29 +63,10 @@ pub(crate) fn replay(
     for number in &numbers {
         let path = path_of(&dir, *number);
         let last = Some(number) == numbers.last();
-        to.begin_file();
-        let len_bytes = match replay_file(io, &path, last, to, &mut replayed) {
-            // A file that is none of ours, or a name whose content never reached the disk.
-            Err(TsdbError::Corrupt {
-                path,
-                offset,
-                detail,
-            }) => {
-                replayed.damage.push(Damage {
-                    path,
-                    offset,
-                    detail,
-                });
-                0
-            }
-            other => other?,
-        };
-        let (marks, dropped) = to.end_file();
-        if let Some(last) = replayed
-            .damage
-            .last_mut()
-            .filter(|last| dropped > 0 && last.path == path)
-        {
+        let len_bytes = replay_file(io, &path, last, to, &mut replayed)?;
+        let (marks, dropped) = to.end_file(last);
+        // What a later file shows to be lost is what the damage before it cost.
+        if let Some(last) = replayed.damage.last_mut().filter(|_| dropped > 0) {
             last.detail.push_str(&format!(
                 "; {dropped} rows and samples behind it could not be placed"
             ));
@@ -104,8 +85,17 @@ fn replay_file(
     replayed: &mut Replayed,
 ) -> Result<u64, TsdbError> {
     let damage = &mut replayed.damage;
+    let mut note = |offset, detail| {
+        let path = path.to_owned();
+        damage.push(Damage {
+            path,
+            offset,
+            detail,
+        });
+    };
     let file = io.open(path).map_err(io_error(path, "open"))?;
     let mut scanner = Scanner::open(&*file, path)?;
+    to.begin_file(scanner.is_current());
     let mut records = RecordReader::default();
     loop {
         match scanner.next()? {
@@ -116,21 +106,11 @@ fn replay_file(
                 let mut reader = Reader::new(batch.body);
                 if let Err((at, what)) = hand_on(&mut records, &mut reader, to) {
                     let detail = format!("{what}; the rest of the batch is skipped");
-                    damage.push(Damage {
-                        path: path.to_owned(),
-                        offset: batch.body_offset + at as u64,
-                        detail,
-                    });
+                    note(batch.body_offset + at as u64, detail);
                     to.lost(u32::MAX);
                 }
             }
-            Scanned::Damage { offset, detail, .. } => {
-                damage.push(Damage {
-                    path: path.to_owned(),
-                    offset,
-                    detail,
-                });
-            }
+            Scanned::Damage { offset, detail, .. } => note(offset, detail),
             Scanned::Torn { offset } => {
                 if last {
                     let bytes = scanner.file_len().saturating_sub(offset);
@@ -147,11 +127,7 @@ fn replay_file(
                 }
                 let detail =
                     "the file ends in the middle of a batch, though later files exist".to_owned();
-                damage.push(Damage {
-                    path: path.to_owned(),
-                    offset,
-                    detail,
-                });
+                note(offset, detail);
             }
             Scanned::End => {
                 if last && scanner.file_len() == 0 {

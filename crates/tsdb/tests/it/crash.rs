@@ -4,7 +4,12 @@ use crate::{
     support::{ROOT, open, options},
     workload::{Acknowledged, Workload, missing, served},
 };
-use narthex_model::storage::{Sink, StorageError};
+use narthex_model::{
+    ColumnId, Frame, LabelSet, METRIC_NAME, Schema,
+    conformance::{BASE_MS, Sampled, dump},
+    metadata::Family,
+    storage::{Binding, Sink, StorageError, TimeRange},
+};
 use narthex_testkit::rng::SplitMix64;
 use narthex_tsdb::{Db, DbOptions, FaultyIo, ManualClock, PowerLoss, TsdbError, is_full};
 use std::{
@@ -244,6 +249,54 @@ fn a_full_disk_stops_writes_not_queries_and_comes_back() {
             .all(|path| !path.to_string_lossy().ends_with(".tmp")),
         "nothing half-written stays"
     );
+}
+
+/// The end of a series that came while the disk was full used to be lost: the source says it once.
+#[test]
+fn staleness_that_a_full_disk_refused_is_stored_when_there_is_room() {
+    let disk = FaultyIo::new();
+    let db = open(&disk, &options());
+    let schema = Schema::new(LabelSet::new([("job", "stale")]));
+    let mut edit = schema.edit();
+    let family = edit.family(Family::default());
+    for name in ["goes", "stays", "comes back"] {
+        edit.push(&LabelSet::new([(METRIC_NAME, name)]), family);
+    }
+    let schema = edit.finish();
+    let mut binding = db.bind(&schema).expect("bound");
+    let round = |binding: &mut Box<dyn Binding>, step: i64, stale: &[u32], set: &[u32]| {
+        let mut frame = Frame::new(schema.clone(), BASE_MS + step * 1000);
+        set.iter()
+            .for_each(|at| frame.set(ColumnId(*at), step as f64));
+        stale.iter().for_each(|at| frame.mark_stale(ColumnId(*at)));
+        binding.append(&frame)
+    };
+    round(&mut binding, 0, &[], &[0, 1, 2]).expect("appended");
+    disk.set_capacity(disk.used_bytes());
+    assert!(round(&mut binding, 1, &[0, 2], &[1]).is_err());
+    disk.set_capacity(u64::MAX);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while round(&mut binding, 2, &[], &[1, 2]).is_err() {
+        assert!(Instant::now() < deadline, "it recovers by itself");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The origin may be gone by then.
+    drop(binding);
+    db.maintain(crate::support::NOW_MS).expect("maintained");
+    drop(db);
+    disk.kill();
+    let db = open(&disk, &options());
+    let all = dump(&db, &[], TimeRange::ALL);
+    let of = |name: &str| {
+        let labels = LabelSet::new([("job", "stale"), (METRIC_NAME, name)]);
+        let samples = all[&labels].iter();
+        let shown = samples
+            .map(|(time_ms, sampled, _)| ((time_ms - BASE_MS) / 1000, *sampled == Sampled::Stale));
+        shown.collect::<Vec<_>>()
+    };
+    assert_eq!(of("goes"), [(0, false), (1, true)]);
+    assert_eq!(of("stays"), [(0, false), (2, false)]);
+    assert_eq!(of("comes back"), [(0, false), (1, true), (2, false)]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod crash;
 mod damage;
 mod early;
 mod golden;
+mod merge;
 mod support;
 mod upkeep;
 mod workload;

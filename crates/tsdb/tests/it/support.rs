@@ -25,6 +25,10 @@ pub(crate) enum Settle {
     Flush,
     /// Everything is written into blocks, then the process is killed and started again.
     FlushAndKill,
+    /// Everything is written into blocks, and those are merged.
+    Merge,
+    /// The same, then the process is killed and started again.
+    MergeAndKill,
 }
 
 /// A database under test.
@@ -95,6 +99,18 @@ impl Subject for TestDb {
             Settle::Flush => return self.db().flush().expect("flushed"),
             Settle::FlushAndKill => {
                 self.db().flush().expect("flushed");
+                self.disk.kill();
+            }
+            Settle::Merge | Settle::MergeAndKill => {
+                self.db().flush().expect("flushed");
+                // A day later every window is over.
+                for second in 0..20 {
+                    let now_ms = NOW_MS + 24 * 3_600_000 + second * 1000;
+                    self.db().maintain(now_ms).expect("maintained");
+                }
+                if self.settle == Settle::Merge {
+                    return;
+                }
                 self.disk.kill();
             }
         }

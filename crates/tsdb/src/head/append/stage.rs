@@ -118,6 +118,8 @@ impl StripState {
             || !self.open.takes_time(time_ms);
         if ends {
             self.seal();
+        } else {
+            self.open.checkpoint_if_due();
         }
     }
 
@@ -161,7 +163,7 @@ impl StripState {
 
     fn publish_row(&mut self, parts: RowParts<'_>) {
         let columns = parts.values.len();
-        let key = self.open.published().rows() == 0;
+        let key = self.open.published().rows() == 0 || self.open.is_checkpoint();
         self.last_step_ms = if key {
             0
         } else {
@@ -188,8 +190,13 @@ impl StripState {
     }
 
     fn row_head(&self, time_ms: i64, row: u64) -> RowHead {
-        if self.open.published().rows() == 0 {
-            return RowHead::Key { row, time_ms };
+        let first = self.open.published().rows() == 0;
+        if first || self.open.is_checkpoint() {
+            return RowHead::Key {
+                row,
+                time_ms,
+                goes_on: !first,
+            };
         }
         let step_change_ms = time_ms
             .wrapping_sub(self.last_row_ms)

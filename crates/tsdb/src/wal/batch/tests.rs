@@ -53,18 +53,20 @@ fn intact_batches_come_back_in_order() {
     assert_eq!(seen[0], body("one", 0));
     assert_eq!(seen[2], Seen::Body(big, 0));
     assert_eq!(seen[3], body("four", 0));
-    assert!(scan(file_header(1)[..9].to_vec()).is_empty());
+    assert!(scan(file_header(1).to_vec()).is_empty());
+    assert!(scan(Vec::new()).is_empty());
 }
 
 #[test]
 fn every_cut_keeps_the_batches_before_it() {
     let whole = file(&[b"one", b"two", b"three"]);
-    let ends = [16, 31, 46, whole.len()];
-    for cut in 16..whole.len() {
+    let ends = [0, 20, 35, 50, whole.len()];
+    for cut in 0..whole.len() {
         let complete = ends.iter().filter(|end| **end <= cut).count() - 1;
         let seen = scan(whole[..cut].to_vec());
         let torn = usize::from(!ends.contains(&cut));
-        assert_eq!(seen.len(), complete + torn, "cut at {cut}: {seen:?}");
+        let bodies = complete.saturating_sub(1);
+        assert_eq!(seen.len(), bodies + torn, "cut at {cut}: {seen:?}");
         if torn == 1 {
             assert_eq!(seen.last(), Some(&Seen::Torn(ends[complete] as u64)));
         }
@@ -75,21 +77,21 @@ fn every_cut_keeps_the_batches_before_it() {
 fn zeros_at_the_end_are_a_quiet_end() {
     let mut bytes = file(&[b"one"]);
     bytes.resize(bytes.len() + 4096, 0);
-    assert_eq!(scan(bytes), [body("one", 0), Seen::Torn(31)]);
+    assert_eq!(scan(bytes), [body("one", 0), Seen::Torn(35)]);
 }
 
 #[test]
 fn every_flipped_byte_loses_its_batch_alone() {
     let whole = file(&[b"one", b"two", b"three"]);
-    for at in 16..whole.len() {
+    for at in 20..whole.len() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
         let seen = scan(bytes);
-        let lost = [31, 46, whole.len()]
+        let lost = [35, 50, whole.len()]
             .iter()
             .position(|end| at < *end)
             .unwrap();
-        let start = [16u64, 31, 46][lost];
+        let start = [20u64, 35, 50][lost];
         let kept = seen
             .iter()
             .filter(|seen| matches!(seen, Seen::Body(..)))
@@ -111,25 +113,59 @@ fn every_flipped_byte_loses_its_batch_alone() {
     }
 }
 
+/// A flip in the version used to look like a file of a later release, and to prevent the start.
 #[test]
-fn other_files_and_newer_versions_are_refused() {
-    let disk = FaultyIo::new();
-    let path = Path::new("/wal/00000001");
-    disk.put(path, b"something else altogether".to_vec());
-    let file = disk.open(path).unwrap();
-    assert!(matches!(
-        Scanner::open(&*file, path),
-        Err(TsdbError::Corrupt { offset: 0, .. })
-    ));
+fn a_flipped_byte_of_the_header_costs_the_header() {
+    let whole = file(&[b"one", b"two"]);
+    for at in 0..20 {
+        for bit in 0..8 {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << bit;
+            let expected = [Seen::Damage(0, 20), body("one", 0), body("two", 0)];
+            assert_eq!(scan(bytes), expected, "bit {bit} of byte {at}");
+        }
+    }
+    let mut bytes = whole;
+    bytes[9] ^= 0x10;
+    bytes[25] ^= 0x10;
+    assert_eq!(scan(bytes), [Seen::Damage(0, 35), body("two", 1)]);
+}
+
+#[test]
+fn a_file_of_version_1_is_read_whether_its_header_is_damaged_or_not() {
+    let mut old = file(&[b"one", b"two"]);
+    old.drain(16..20);
+    old[8] = 1;
+    let bodies = || [body("one", 0), body("two", 0)];
+    assert_eq!(scan(old.clone()), bodies());
+    assert!(scan(old[..16].to_vec()).is_empty());
+    for at in 0..12 {
+        let mut bytes = old.clone();
+        bytes[at] ^= 0x10;
+        let seen = scan(bytes);
+        assert_eq!(seen[0], Seen::Damage(0, 16), "flip at {at}");
+        assert_eq!(seen[1..], bodies(), "flip at {at}");
+    }
+}
+
+#[test]
+fn newer_versions_are_refused_and_other_files_are_damage() {
+    let foreign = b"something else altogether".to_vec();
+    let len = foreign.len() as u64;
+    assert_eq!(scan(foreign), [Seen::Damage(0, len)]);
     let mut newer = file_header(1);
     newer[8] = 9;
+    let crc = crc32c(&newer[..16]);
+    newer[16..].copy_from_slice(&crc.to_le_bytes());
+    let disk = FaultyIo::new();
+    let path = Path::new("/wal/00000001");
     disk.put(path, newer.to_vec());
     let file = disk.open(path).unwrap();
     assert!(matches!(
         Scanner::open(&*file, path),
         Err(TsdbError::Version {
             got: 9,
-            expected: 1,
+            expected: 2,
             ..
         })
     ));

@@ -71,6 +71,7 @@ fn sample_body() -> Vec<u8> {
         out.row(
             300,
             RowHead::Key {
+                goes_on: false,
                 row: 1000,
                 time_ms: -1,
             },
@@ -123,7 +124,7 @@ fn records_round_trip() {
     let pages = format!("{:?}", [&b"page one"[..], b"", b"p3"]);
     assert_eq!(
         shown[4],
-        format!("row 300 Key {{ row: 1000, time_ms: -1 }} {pages}")
+        format!("row 300 Key {{ row: 1000, time_ms: -1, goes_on: false }} {pages}")
     );
     assert!(
         shown[5].starts_with("row 300 Next { sequence: 255, step_change_ms: -3 }"),

@@ -1,0 +1,49 @@
+//! The damage that was met since the start.
+//!
+//! **Invariant:** one place is listed and counted once, however often it is met.
+
+use crate::{error::Damage, metrics::Metrics};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Places listed; a disk with more of them needs no longer list.
+const MOST: usize = 1000;
+
+/// Damage met by whoever reads.
+#[derive(Debug, Default)]
+pub(crate) struct DamageLog {
+    known: Mutex<Vec<Damage>>,
+    metrics: Arc<Metrics>,
+}
+
+impl DamageLog {
+    /// Returns a log that counts into `metrics`.
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
+        Self {
+            known: Mutex::default(),
+            metrics,
+        }
+    }
+
+    /// Lists damage that was counted elsewhere.
+    pub(crate) fn extend(&self, damage: impl IntoIterator<Item = Damage>) {
+        self.lock().extend(damage);
+    }
+
+    /// Lists and counts a place in a block unless it is known.
+    pub(crate) fn note(&self, damage: &Damage) {
+        let mut known = self.lock();
+        if known.len() < MOST && !known.contains(damage) {
+            self.metrics.block_corruptions.inc();
+            known.push(damage.clone());
+        }
+    }
+
+    /// Returns all, in the order they were met.
+    pub(crate) fn all(&self) -> Vec<Damage> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Damage>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

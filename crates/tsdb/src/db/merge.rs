@@ -1,0 +1,295 @@
+//! Merging blocks of one window of time into one, a little at a time.
+//!
+//! Series are taken column by column: decoded from every block that has them, laid over one another, encoded again.
+//! What is in memory is the sources' indexes, one page of each and one column.
+//!
+//! **Invariant:** nothing changes until one manifest names the merged block instead of its sources; every cell, start
+//! time and histogram comes back bit for bit, and of two samples of one series at one time the earlier block's stays.
+
+mod group;
+mod plan;
+mod upkeep;
+
+pub(super) use upkeep::Merging;
+
+use crate::{
+    block::{
+        Block, BlockId, BlockMeta, BlockWriter, ColumnInput, MAX_ROWS, StripCursor, StripSource,
+    },
+    error::TsdbError,
+    io::Io,
+};
+use group::{Series, Target};
+use narthex_chunks::column::decode_column;
+use narthex_model::{
+    LabelSet,
+    cell::{self, Cell},
+};
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Columns between two looks at the time.
+const COLUMNS_PER_LOOK: usize = 16;
+
+/// Blocks being merged.
+pub(super) struct MergeJob {
+    sources: Vec<StripSource>,
+    /// Strips by source and number that have the same common labels.
+    groups: VecDeque<(LabelSet, Vec<(usize, u32)>)>,
+    current: Option<Group>,
+    writer: BlockWriter,
+    scratch: Scratch,
+    /// Time spent.
+    pub(super) took: Duration,
+}
+
+/// Strips with the same common labels, on their way into one or several.
+struct Group {
+    common: LabelSet,
+    inputs: Vec<StripCursor>,
+    targets: VecDeque<Target>,
+    /// The next series of the first target; `None` before it was begun.
+    next: Option<usize>,
+}
+
+#[derive(Default)]
+struct Scratch {
+    cells: Vec<f64>,
+    decoded: Vec<f64>,
+    starts: Vec<i64>,
+    histograms: Vec<Vec<u8>>,
+}
+
+impl MergeJob {
+    /// Begins to merge `blocks`, in the order of precedence, into one called `id`.
+    ///
+    /// # Errors
+    /// Fails when a file cannot be created. The number of a block whose index is damaged comes in its place.
+    pub(super) fn new(
+        io: Arc<dyn Io>,
+        dir: &Path,
+        blocks: &[Arc<Block>],
+        id: BlockId,
+    ) -> Result<Result<Self, usize>, TsdbError> {
+        let mut sources = Vec::new();
+        let mut groups: Vec<(LabelSet, Vec<(usize, u32)>)> = Vec::new();
+        let mut places: HashMap<LabelSet, usize> = HashMap::new();
+        for (at, block) in blocks.iter().enumerate() {
+            let opened = StripSource::new(block).and_then(|mut source| {
+                let commons = source.commons()?;
+                Ok((source, commons))
+            });
+            let (source, commons) = match opened {
+                Ok(opened) => opened,
+                Err(error) => {
+                    block.note(error.into()).map_err(not_damage)?;
+                    return Ok(Err(at));
+                }
+            };
+            for (strip, common) in (0u32..).zip(commons) {
+                let place = *places.entry(common.clone()).or_insert(groups.len());
+                match groups.get_mut(place) {
+                    Some((_, strips)) => strips.push((at, strip)),
+                    None => groups.push((common, vec![(at, strip)])),
+                }
+            }
+            sources.push(source);
+        }
+        let level = blocks.iter().map(|block| block.meta().level).max();
+        let level = level.unwrap_or_default().saturating_add(1);
+        let ids: BTreeSet<BlockId> = blocks
+            .iter()
+            .flat_map(|block| block.meta().sources.iter().copied())
+            .collect();
+        let mut writer = BlockWriter::new(io, dir, id, level, ids.into_iter().collect())?;
+        for block in blocks {
+            match block.families() {
+                Ok(families) => writer.add_families(&families),
+                Err(error) => block.note(error.into()).map_err(not_damage)?,
+            }
+            match block.exemplars() {
+                Ok(all) => all.into_iter().for_each(|one| writer.add_exemplar(one)),
+                Err(error) => block.note(error.into()).map_err(not_damage)?,
+            }
+        }
+        Ok(Ok(Self {
+            sources,
+            groups: groups.into(),
+            current: None,
+            writer,
+            scratch: Scratch::default(),
+            took: Duration::ZERO,
+        }))
+    }
+
+    /// Returns the blocks that are being merged.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
+        self.sources.iter().map(StripSource::block)
+    }
+
+    /// Works for about `budget`; returns whether all is encoded.
+    ///
+    /// # Errors
+    /// Fails when the block cannot be written; the job is to be abandoned then.
+    pub(super) fn work(&mut self, budget: Duration) -> Result<bool, TsdbError> {
+        let started = Instant::now();
+        let mut done = false;
+        while !done && started.elapsed() < budget {
+            done = self.step()?;
+        }
+        self.took += started.elapsed();
+        Ok(done)
+    }
+
+    /// Finishes the block; nothing refers to it before the manifest does.
+    ///
+    /// # Errors
+    /// Fails when it cannot be made durable.
+    pub(super) fn finish(self) -> Result<BlockMeta, TsdbError> {
+        self.writer.finish()
+    }
+
+    /// Removes what was written.
+    pub(super) fn abandon(self) {
+        self.writer.abandon();
+    }
+
+    /// Does a little; returns whether nothing is left.
+    fn step(&mut self) -> Result<bool, TsdbError> {
+        let Some(group) = &mut self.current else {
+            let Some((common, strips)) = self.groups.pop_front() else {
+                return Ok(true);
+            };
+            let cursors = strips
+                .iter()
+                .map(|(source, strip)| self.sources[*source].strip(*strip));
+            let inputs = cursors.collect::<Result<Vec<_>, _>>()?;
+            let targets = group::divide(&inputs, MAX_ROWS as usize).into();
+            self.current = Some(Group {
+                common,
+                inputs,
+                targets,
+                next: None,
+            });
+            return Ok(false);
+        };
+        let Some(target) = group.targets.front() else {
+            self.current = None;
+            return Ok(false);
+        };
+        if group.next.is_none() {
+            self.writer.begin_strip(&group.common, &target.times_ms);
+        }
+        let from = group.next.unwrap_or_default();
+        let to = target.series.len().min(from + COLUMNS_PER_LOOK);
+        for series in &target.series[from..to] {
+            self.scratch.lay(target, series, &mut group.inputs)?;
+            self.scratch.put(&series.set, &mut self.writer)?;
+        }
+        group.next = Some(to);
+        if to == target.series.len() {
+            self.writer.end_strip()?;
+            group.targets.pop_front();
+            group.next = None;
+        }
+        Ok(false)
+    }
+}
+
+/// Unwraps what reading a block's index can fail with beside damage: nothing.
+fn not_damage(error: narthex_model::storage::StorageError) -> TsdbError {
+    TsdbError::Poisoned {
+        cause: format!("a block could not be merged: {error}"),
+    }
+}
+
+impl Scratch {
+    /// Lays the cells of a series from all its sources over one another; the first source's stay.
+    fn lay(
+        &mut self,
+        target: &Target,
+        series: &Series,
+        inputs: &mut [StripCursor],
+    ) -> Result<(), TsdbError> {
+        self.cells.clear();
+        self.cells.resize(target.times_ms.len(), cell::ABSENT);
+        self.starts.clear();
+        self.histograms.clear();
+        for (input, column) in series.sources.iter().rev() {
+            let rows = target.inputs.iter().find(|own| own.0 == *input);
+            let (_, rows) = rows.expect("a target knows the inputs of its series");
+            let cursor = &mut inputs[*input];
+            if let Err(error) = self.lay_one(rows, cursor, *column) {
+                // What is damaged is told, and goes with the block that has it.
+                cursor.block().note(error.into()).map_err(not_damage)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lay_one(
+        &mut self,
+        rows: &[u32],
+        cursor: &mut StripCursor,
+        column: u32,
+    ) -> Result<(), TsdbError> {
+        let Some(found) = cursor.column(column)? else {
+            return Ok(());
+        };
+        let mut histograms = Vec::new();
+        self.decoded.clear();
+        self.decoded.resize(rows.len(), cell::ABSENT);
+        let decoded = decode_column(found.chunk, &mut self.decoded, &mut histograms);
+        if let Err(what) = decoded {
+            return Err(cursor.bad_chunk(column, &what));
+        }
+        if !found.starts.is_empty() {
+            self.starts.resize(self.cells.len(), 0);
+        }
+        let mut starts = found.starts.iter().peekable();
+        let mut start_ms = 0;
+        for (row, value) in self.decoded.iter().enumerate() {
+            while let Some((_, next_ms)) = starts.next_if(|start| start.0 as usize <= row) {
+                start_ms = *next_ms;
+            }
+            let to = rows[row] as usize;
+            self.cells[to] = match Cell::of(*value) {
+                Cell::Absent => continue,
+                Cell::Histogram(at) => {
+                    let index = u32::try_from(self.histograms.len());
+                    self.histograms.push(histograms[at as usize].to_vec());
+                    cell::histogram(index.expect("fewer than 2^32 histograms"))
+                }
+                Cell::Stale | Cell::Float(_) => *value,
+            };
+            if let Some(start) = self.starts.get_mut(to) {
+                *start = start_ms;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands the series to the writer.
+    fn put(&self, set: &LabelSet, writer: &mut BlockWriter) -> Result<(), TsdbError> {
+        let mut start_times = Vec::new();
+        let mut before_ms = 0;
+        for (row, start_ms) in (0u32..).zip(&self.starts) {
+            let present = !cell::is_absent(self.cells[row as usize]);
+            if present && *start_ms != before_ms {
+                start_times.push((row, *start_ms));
+                before_ms = *start_ms;
+            }
+        }
+        let histograms: Vec<&[u8]> = self.histograms.iter().map(Vec::as_slice).collect();
+        let column = ColumnInput {
+            set,
+            family: None,
+            start_times: &start_times,
+        };
+        writer.add_column(column, &self.cells, &histograms)
+    }
+}

@@ -1,0 +1,150 @@
+//! Which blocks are merged next.
+//!
+//! While a window is being written, every few of its smallest blocks become one; once it is over, all of them do.
+//! Blocks that came late are merged among themselves until they are worth touching the large one.
+//!
+//! **Invariant:** what is chosen is consecutive among the blocks of its window, so that merging changes no tie between
+//! two samples of one series at one time.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What the choice depends on, of one block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    /// The number of its window of time.
+    pub(super) window: i64,
+    pub(super) level: u8,
+    pub(super) bytes: u64,
+    /// It cannot be merged.
+    pub(super) barred: bool,
+}
+
+/// The limits of a choice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// So many blocks of one level make one of the next.
+    pub(super) run: usize,
+    /// Windows before this one are over.
+    pub(super) open_from: i64,
+}
+
+/// Most blocks merged at once, each of which takes some memory.
+const MOST: usize = 32;
+/// The rest of a window is merged into its largest block from this share of it on.
+const WORTH: u64 = 8;
+
+/// Chooses blocks, which come in the order of their precedence; returns their places, ascending.
+pub(super) fn choose(blocks: &[Candidate], rules: Rules) -> Option<Vec<usize>> {
+    let mut windows: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+    for (at, block) in blocks.iter().enumerate() {
+        windows.entry(block.window).or_default().push(at);
+    }
+    // The newest first: that is where most is asked for.
+    windows.iter().rev().find_map(|(window, places)| {
+        let own: Vec<Candidate> = places.iter().map(|at| blocks[*at]).collect();
+        let range = if *window >= rules.open_from {
+            level_run(&own, rules.run)
+        } else {
+            closed(&own, rules.run)
+        };
+        range.map(|range| places[range].to_vec())
+    })
+}
+
+/// Finds consecutive blocks of one level, the lowest first.
+fn level_run(own: &[Candidate], run: usize) -> Option<Range<usize>> {
+    let levels = own.iter().map(|block| block.level).max()?;
+    (0..=levels).find_map(|level| longest(own, |block| block.level == level, run))
+}
+
+/// Finds what is to be merged of a window that is over.
+fn closed(own: &[Candidate], run: usize) -> Option<Range<usize>> {
+    let all = longest(own, |_| true, 2)?;
+    let bytes = own[all.clone()].iter().map(|block| block.bytes);
+    let (sum, largest) = (bytes.clone().sum::<u64>(), bytes.max()?);
+    if (sum - largest).saturating_mul(WORTH) >= largest {
+        return Some(all);
+    }
+    longest(own, |block| block.bytes < largest, run)
+}
+
+/// Finds the first longest run of at least `least` blocks that satisfy `fits`, cut to what is merged at once.
+fn longest(
+    own: &[Candidate],
+    fits: impl Fn(&Candidate) -> bool,
+    least: usize,
+) -> Option<Range<usize>> {
+    let mut best: Range<usize> = 0..0;
+    let mut start = 0;
+    for (at, block) in own.iter().enumerate() {
+        if block.barred || !fits(block) {
+            start = at + 1;
+        } else if at + 1 - start > best.len() {
+            best = start..at + 1;
+        }
+    }
+    let end = best.end.min(best.start + MOST);
+    (best.len() >= least.max(2)).then_some(best.start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(window: i64, level: u8, bytes: u64) -> Candidate {
+        Candidate {
+            window,
+            level,
+            bytes,
+            barred: false,
+        }
+    }
+
+    fn chosen(blocks: &[Candidate]) -> Option<Vec<usize>> {
+        let rules = Rules {
+            run: 3,
+            open_from: 10,
+        };
+        choose(blocks, rules)
+    }
+
+    #[test]
+    fn an_open_window_merges_runs_of_one_level() {
+        let mut blocks = vec![block(10, 0, 5), block(10, 0, 5)];
+        assert_eq!(chosen(&blocks), None);
+        blocks.push(block(11, 0, 5));
+        assert_eq!(chosen(&blocks), None);
+        blocks.push(block(10, 0, 7));
+        assert_eq!(chosen(&blocks), Some(vec![0, 1, 3]));
+        blocks[1].level = 1;
+        assert_eq!(chosen(&blocks), None, "a run is unbroken");
+    }
+
+    #[test]
+    fn a_window_that_is_over_becomes_one_block_and_takes_late_ones_when_they_are_worth_it() {
+        let over = [block(9, 1, 100), block(9, 1, 90), block(9, 0, 3)];
+        assert_eq!(chosen(&over), Some(vec![0, 1, 2]));
+        let mut late = vec![block(9, 2, 1000)];
+        assert_eq!(chosen(&late), None);
+        late.extend([block(9, 0, 1), block(9, 0, 1)]);
+        assert_eq!(chosen(&late), None);
+        late.push(block(9, 0, 1));
+        assert_eq!(chosen(&late), Some(vec![1, 2, 3]));
+        late[2].bytes = 130;
+        assert_eq!(chosen(&late), Some(vec![0, 1, 2, 3]));
+        late[1].barred = true;
+        late[3].bytes = 100;
+        assert_eq!(
+            chosen(&late),
+            Some(vec![2, 3]),
+            "around what cannot be merged"
+        );
+    }
+
+    #[test]
+    fn only_so_many_are_merged_at_once() {
+        let many = vec![block(1, 0, 1); 100];
+        assert_eq!(chosen(&many).map(|places| places.len()), Some(MOST));
+    }
+}

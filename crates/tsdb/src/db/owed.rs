@@ -1,0 +1,61 @@
+//! Staleness markers of rounds that could not be stored.
+//!
+//! A source tells once that a series ended. When the disk is full at that moment, the round is lost, as any that is not
+//! acknowledged; that the series ended must not be, or it would be seen for another five minutes, or go on as if nothing
+//! had been between.
+//!
+//! **Invariant:** a marker keeps the time of its round; it is written as soon as the log takes writes again.
+
+use super::Inner;
+use crate::error::TsdbError;
+use narthex_model::{ColumnId, Frame, cell, storage::SeriesSample};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Markers kept at most; a disk that stays full must not fill the memory too.
+const MOST: usize = 1 << 20;
+/// Markers written at once.
+const AT_ONCE: usize = 1 << 14;
+
+/// Markers that wait for the log.
+#[derive(Debug, Default)]
+pub(super) struct Owed(Mutex<Vec<SeriesSample>>);
+
+impl Owed {
+    /// Takes in the markers of a round that was not stored.
+    pub(super) fn keep(&self, frame: &Frame) {
+        let mut waiting = self.lock();
+        let room = MOST - waiting.len();
+        let marker = |column: &ColumnId| {
+            let labels = frame.schema().labels(*column);
+            SeriesSample::float(labels, frame.time_of(*column), cell::STALE)
+        };
+        waiting.extend(frame.stale().iter().take(room).map(marker));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<SeriesSample>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Writes the markers that wait.
+    ///
+    /// # Errors
+    /// Fails when the log still takes nothing; they go on waiting.
+    pub(super) fn pay_owed(&self) -> Result<(), TsdbError> {
+        loop {
+            let mut waiting = self.owed.lock();
+            let at = waiting.len().min(AT_ONCE);
+            let rest = waiting.split_off(at);
+            let now = std::mem::replace(&mut *waiting, rest);
+            drop(waiting);
+            if now.is_empty() {
+                return Ok(());
+            }
+            if let Err(error) = self.scatter(&now) {
+                self.owed.lock().splice(..0, now);
+                return Err(error);
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Rows behind a lost one: they say how they differ from a row nobody has, until a key row says what they led to.
+//!
+//! From there they are undone one by one, down to the first behind the gap, and encoded anew.
+//!
+//! **Invariant:** only an unbroken run of rows that ends right before the key row is rebuilt, and only where one encoder
+//! wrote both.
+
+use crate::{head::strip::PAGE_COLUMNS, wal::record::Pages};
+use narthex_chunks::row::{Row, RowBack, RowEncoder};
+use narthex_model::cell::{self, Cell};
+
+/// The rows of a strip behind a gap, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    rows: Vec<Vec<Vec<u8>>>,
+    /// None of them has a lower number.
+    from: u64,
+    /// The low byte of the last one's number.
+    last: u8,
+}
+
+/// A row in bytes that nothing but the rebuilt rows before it is needed for.
+#[derive(Debug)]
+pub(super) struct Rebuilt {
+    pub(super) time_ms: i64,
+    pub(super) columns: usize,
+    pub(super) pages: Vec<Vec<u8>>,
+}
+
+/// One page of a row, decoded.
+#[derive(Default)]
+struct Decoded<'r> {
+    cells: Vec<f64>,
+    histograms: Vec<(u32, &'r [u8])>,
+}
+
+impl Orphans {
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn from(&self) -> u64 {
+        self.from
+    }
+
+    /// Keeps a row numbered `from` or higher; returns how many are given up because it does not follow them.
+    pub(super) fn push(&mut self, sequence: u8, pages: Pages<'_>, from: u64) -> u64 {
+        if self.rows.is_empty() {
+            self.from = from;
+        }
+        let follows = self.rows.is_empty() || self.last.wrapping_add(1) == sequence;
+        let given_up = if follows { 0 } else { self.give_up() };
+        self.rows.push(pages.map(<[u8]>::to_vec).collect());
+        self.last = sequence;
+        given_up
+    }
+
+    /// Forgets all rows; returns how many there were.
+    pub(super) fn give_up(&mut self) -> u64 {
+        let count = self.rows.len() as u64;
+        self.rows = Vec::new();
+        count
+    }
+
+    /// Rebuilds the rows that lie right before `key`, a key row numbered `row`; all or none.
+    pub(super) fn rebuild(&self, row: u64, key: Pages<'_>) -> Option<Vec<Rebuilt>> {
+        let ends_there = self.last.wrapping_add(1) == (row & 0xff) as u8;
+        if self.rows.is_empty() || !ends_there {
+            return None;
+        }
+        let mut decoded: Vec<Vec<Decoded<'_>>> = Vec::new();
+        decoded.resize_with(self.rows.len(), Vec::new);
+        let mut times_ms = vec![None; self.rows.len()];
+        for (page, key) in key.enumerate() {
+            let newest = self.rows.last()?;
+            if page >= newest.len() {
+                break;
+            }
+            let mut back = RowBack::before(key).ok()??;
+            for (at, pages) in self.rows.iter().enumerate().rev() {
+                // A page that came with a column is in the rows behind it only.
+                let Some(bytes) = pages.get(page) else { break };
+                back.step(bytes).ok()?;
+                if *times_ms[at].get_or_insert(back.time_ms()) != back.time_ms() {
+                    return None;
+                }
+                decoded[at].push(Decoded {
+                    cells: back.cells().to_vec(),
+                    histograms: back.histograms().map(|(c, b)| (c as u32, b)).collect(),
+                });
+            }
+        }
+        encode(&self.rows, decoded, &times_ms)
+    }
+}
+
+fn encode(
+    rows: &[Vec<Vec<u8>>],
+    decoded: Vec<Vec<Decoded<'_>>>,
+    times_ms: &[Option<i64>],
+) -> Option<Vec<Rebuilt>> {
+    let mut encoders: Vec<RowEncoder> = Vec::new();
+    let mut rebuilt: Vec<Rebuilt> = Vec::new();
+    for ((row, time_ms), pages) in decoded.into_iter().zip(times_ms).zip(rows) {
+        let time_ms = (*time_ms)?;
+        let ascends = rebuilt.last().is_none_or(|before| before.time_ms < time_ms);
+        // Only the last page of a row may have room for more columns.
+        let full = row
+            .split_last()?
+            .1
+            .iter()
+            .all(|page| page.cells.len() == PAGE_COLUMNS);
+        if row.len() != pages.len() || !ascends || !full {
+            return None;
+        }
+        let columns = row.iter().map(|page| page.cells.len()).sum();
+        encoders.resize_with(encoders.len().max(row.len()), RowEncoder::new);
+        let encoded = row.iter().zip(&mut encoders);
+        let pages = encoded.map(|(page, encoder)| page.encode(time_ms, encoder));
+        rebuilt.push(Rebuilt {
+            time_ms,
+            columns,
+            pages: pages.collect::<Option<_>>()?,
+        });
+    }
+    Some(rebuilt)
+}
+
+impl Decoded<'_> {
+    fn encode(&self, time_ms: i64, encoder: &mut RowEncoder) -> Option<Vec<u8>> {
+        let mut present = vec![0u64; self.cells.len().div_ceil(64)];
+        let mut stale = Vec::new();
+        for (at, value) in self.cells.iter().enumerate() {
+            match Cell::of(*value) {
+                Cell::Float(_) => present[at / 64] |= 1 << (at % 64),
+                Cell::Stale => stale.push(at as u32),
+                Cell::Absent | Cell::Histogram(_) => {}
+            }
+        }
+        let values: Vec<f64> = self
+            .cells
+            .iter()
+            .map(|value| if cell::is_float(*value) { *value } else { 0.0 })
+            .collect();
+        let row = Row {
+            time_ms,
+            values: &values,
+            present: Some(&present),
+            stale: &stale,
+            histograms: &self.histograms,
+        };
+        let mut bytes = Vec::new();
+        encoder.encode(&row, &mut bytes).ok()?;
+        Some(bytes)
+    }
+}
