@@ -1,8 +1,8 @@
 //! Who is who: from the bytes a sender uses for a series to its column.
 //!
-//! Series of one job and instance that are met together form a *cohort*: they will come together again, so their
-//! samples fill a row. Few series of an origin, and those without job or instance, are *strays*: the store takes
-//! their samples one by one. A cohort is narrow enough that a sender's cut between two requests loosens few samples.
+//! Series of one job and instance that are met side by side form a *cohort*: they will come together again, so their
+//! samples fill a row. Few series of an origin, those that come in no order, and those without job or instance, are
+//! *strays*: the store takes their samples one by one. A cohort is narrow enough that a sender's cut between two requests loosens few samples.
 //!
 //! **Invariant:** a series has one place, however many byte forms of its labels are known; what was not sent for
 //! `KEEP_EPOCHS` is forgotten, so that churn costs the size of what is being sent.
@@ -23,6 +23,8 @@ use std::{
 const COHORT_COLUMNS: usize = 256;
 /// Fewer series of an origin are not worth one.
 const COHORT_FROM: usize = 16;
+/// Shorter runs of an origin's series, on average, are no order to rely on.
+const RUN_FROM: usize = 3;
 /// Length of an epoch.
 pub(crate) const EPOCH_MS: i64 = 300_000;
 /// Epochs that a series is remembered without being sent.
@@ -94,6 +96,14 @@ pub(crate) struct Fresh {
     pub(crate) labels: LabelSet,
 }
 
+/// New series of one origin in one request.
+struct Met {
+    origin: LabelHash,
+    series: Vec<Fresh>,
+    /// How often others came in between, and once more.
+    runs: usize,
+}
+
 impl Directory {
     /// Finds the place of a series by the bytes of its labels.
     #[inline]
@@ -139,7 +149,8 @@ impl Directory {
         epoch: u32,
         sink: &dyn Sink,
     ) -> Result<(), RemoteError> {
-        let mut by_origin: Vec<(LabelHash, Vec<Fresh>)> = Vec::new();
+        let mut by_origin: Vec<Met> = Vec::new();
+        let mut last = None;
         let mut numbers: HashMap<LabelHash, usize, RandomState> = HashMap::default();
         let mut again: Vec<Fresh> = Vec::new();
         let mut met: HashMap<LabelHash, (), RandomState> = HashMap::default();
@@ -155,13 +166,19 @@ impl Directory {
                 continue;
             };
             let at = *numbers.entry(origin).or_insert_with(|| {
-                by_origin.push((origin, Vec::new()));
+                by_origin.push(Met {
+                    origin,
+                    series: Vec::new(),
+                    runs: 0,
+                });
                 by_origin.len() - 1
             });
-            by_origin[at].1.push(series);
+            by_origin[at].series.push(series);
+            by_origin[at].runs += usize::from(last != Some(at));
+            last = Some(at);
         }
-        for (origin, series) in by_origin {
-            self.add_of_origin(origin, series, epoch, sink)?;
+        for met in by_origin {
+            self.add_of_origin(met, epoch, sink)?;
         }
         for series in again {
             if let Some((number, place)) = self.known(series.labels.hash()) {
@@ -171,15 +188,20 @@ impl Directory {
         Ok(())
     }
 
-    fn add_of_origin(
-        &mut self,
-        origin: LabelHash,
-        mut series: Vec<Fresh>,
-        epoch: u32,
-        sink: &dyn Sink,
-    ) -> Result<(), RemoteError> {
+    fn add_of_origin(&mut self, met: Met, epoch: u32, sink: &dyn Sink) -> Result<(), RemoteError> {
+        let many = met.series.len() >= COHORT_FROM;
+        let scattered = met.runs * RUN_FROM > met.series.len();
+        let Met {
+            origin, mut series, ..
+        } = met;
         let numbers = self.origins.get(&origin).cloned().unwrap_or_default();
-        if series.len() < COHORT_FROM {
+        if many && scattered {
+            for series in series {
+                self.insert_stray(series, epoch);
+            }
+            return Ok(());
+        }
+        if !many {
             for number in &numbers {
                 series = self.extend(*number, series, epoch)?;
                 if series.is_empty() {

@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Builds the label set of a series; what the sender is told if its labels are none.
 ///
 /// # Errors
-/// Fails only when the labels cannot be read at all, which decoding has ruled out.
+/// Fails when the labels are malformed.
 pub(crate) fn resolve(
     source: &LabelSource<'_>,
     labels: &Range<u32>,

@@ -118,13 +118,13 @@ impl Receiver {
             exemplar.time_ms.get_or_insert(now_ms);
         }
         self.sweep(epoch)?;
-        self.store_families(&incoming.families)?;
         let mut refusals = Refusals {
             version: Some(message),
             texts: std::mem::take(&mut incoming.objections),
             ..Refusals::default()
         };
         let places = self.places(&incoming, epoch, &mut refusals)?;
+        self.store_families(&incoming.families)?;
         let written = self.write(&incoming, &places, now_ms, &mut refusals)?;
         Ok((written, refusals.finish()))
     }

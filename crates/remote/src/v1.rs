@@ -5,9 +5,9 @@
 //! TimeSeries   = { 1: Label {1: name, 2: value}, 2: Sample {1: value, 2: timestamp}, 3: Exemplar, 4: Histogram }
 //! ```
 //! A sender encodes the labels of a series the same way every time, so the bytes of all its label messages together
-//! are a name for the series: they are hashed, not parsed.
+//! are a name for the series: they are hashed, and parsed only when they are met for the first time.
 //!
-//! **Invariant:** the whole request is read before anything of it is stored.
+//! **Invariant:** the whole request is read before anything of it is stored; labels that were never read are not stored.
 
 use crate::{
     error::RemoteError,
@@ -18,10 +18,13 @@ use crate::{
 use narthex_model::{Exemplar, LabelSet, MetricType, metadata::Family};
 use std::ops::Range;
 
+/// The tag of a label within a series.
+const LABEL_TAG: u8 = 1 << 3 | 2;
+
 /// Decodes a request.
 ///
 /// # Errors
-/// Fails when `body` is not one.
+/// Fails when `body` is not one; labels are looked at later.
 pub(crate) fn decode<'a>(body: &'a [u8], hasher: &KeyHasher) -> Result<Incoming<'a>, RemoteError> {
     let mut incoming = Incoming::of(body);
     // A series of one sample takes about 100 bytes and more.
@@ -63,6 +66,8 @@ fn time_series(
     let before = incoming.floats.len() + incoming.histograms.len();
     let (mut block, mut scattered): (Range<usize>, Vec<u8>) = (0..0, Vec::new());
     let mut reader = Reader::new(message);
+    reader.skip_run(LABEL_TAG)?;
+    block.end = message.len() - reader.rest().len();
     loop {
         let from = message.len() - reader.rest().len();
         let Some((number, field)) = reader.next()? else {
@@ -70,7 +75,7 @@ fn time_series(
         };
         match number {
             1 => {
-                check_label(field.bytes()?)?;
+                field.bytes()?;
                 let to = message.len() - reader.rest().len();
                 if block.end == from && scattered.is_empty() {
                     block.end = to;
@@ -120,17 +125,6 @@ fn time_series(
 /// Bodies are far below 4 GiB: the limit on their size says so.
 fn count(number: usize) -> Result<u32, RemoteError> {
     u32::try_from(number).map_err(|_| malformed("too long"))
-}
-
-/// Reads over a label message, so that hashed bytes are known to be whole labels.
-fn check_label(message: &[u8]) -> Result<(), RemoteError> {
-    let mut reader = Reader::new(message);
-    while let Some((number, field)) = reader.next()? {
-        if number == 1 || number == 2 {
-            field.bytes()?;
-        }
-    }
-    Ok(())
 }
 
 /// Visits names and values of label messages with their tags.

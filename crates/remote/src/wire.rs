@@ -32,6 +32,20 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
+    /// Passes over all fields that come next with this one-byte tag, which announces bytes; returns how many there were.
+    #[inline]
+    pub(crate) fn skip_run(&mut self, tag: u8) -> Outcome<usize> {
+        let mut count = 0;
+        while let [first, rest @ ..] = self.rest
+            && *first == tag
+        {
+            self.rest = rest;
+            self.bytes()?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
     /// Returns the next field's number and content, `None` at the end.
     #[inline]
     pub(crate) fn next(&mut self) -> Outcome<Option<(u32, Field<'a>)>> {
@@ -296,6 +310,15 @@ mod tests {
         assert_eq!(text(&[0x0e]), "illegal wireType 6");
         assert_eq!(text(&[0x00, 0x00]), "illegal tag 0");
         assert_eq!(text(&vec![0x0b; 1 << 20]), "unexpected EOF");
+    }
+
+    #[test]
+    fn runs_of_one_field_are_passed_over() {
+        let message = [0x0a, 1, b'x', 0x0a, 0, 0x10, 7];
+        let mut reader = Reader::new(&message);
+        assert_eq!(reader.skip_run(0x0a).unwrap(), 2);
+        assert_eq!(reader.next().unwrap(), Some((2, Field::Varint(7))));
+        assert!(Reader::new(&[0x0a, 9]).skip_run(0x0a).is_err());
     }
 
     #[test]
