@@ -37,6 +37,8 @@ pub(super) struct Look {
 
 /// How many cells a tile should have: it stays in the second-level cache.
 const TILE_CELLS: usize = 64 << 10;
+/// How many series are looked at together at most.
+const LAST_SERIES: usize = 4096;
 
 impl Eval<'_> {
     pub(super) fn stream_select(
@@ -120,7 +122,8 @@ impl Eval<'_> {
     ) -> Outcome<()> {
         let mut found: Vec<Option<LastCell>> = Vec::new();
         for batch in batches {
-            self.for_chunks(batch, range, 1, |eval, chunk| {
+            // How many rows there are does not matter, and a store may have to look for the answer.
+            self.for_parts(batch, LAST_SERIES, |eval, chunk| {
                 let count = chunk.len() as u64;
                 let bytes = count * size_of::<Option<LastCell>>() as u64;
                 let _hold = eval.memory.take(count, bytes)?;
@@ -154,14 +157,24 @@ impl Eval<'_> {
         batch: &Arc<dyn Batch>,
         range: TimeRange,
         steps: usize,
-        mut work: impl FnMut(&Self, &[u32]) -> Outcome<()>,
+        work: impl FnMut(&Self, &[u32]) -> Outcome<()>,
     ) -> Outcome<()> {
         let rows = batch.rows(range);
         if rows == 0 {
             return Ok(());
         }
+        let size = (TILE_CELLS / rows.max(steps)).clamp(16, LAST_SERIES);
+        self.for_parts(batch, size, work)
+    }
+
+    /// Splits a batch into parts of at most `size` series.
+    fn for_parts(
+        &self,
+        batch: &Arc<dyn Batch>,
+        size: usize,
+        mut work: impl FnMut(&Self, &[u32]) -> Outcome<()>,
+    ) -> Outcome<()> {
         let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
-        let size = (TILE_CELLS / rows.max(steps)).clamp(16, 4096);
         let all: Vec<u32> = (0..series).collect();
         for chunk in all.chunks(size) {
             self.ctx.stop.check()?;
