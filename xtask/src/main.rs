@@ -25,6 +25,7 @@ usage: cargo xtask <command>
   tidy [--update]         check what compilers do not: file headers and sizes, crate edges, paths in documents,
                           SAFETY comments, format documents; --update shrinks the list of long functions
   formats                 record that format sources and their documents belong together again
+  fuzz                    write the targets in fuzz/, one for each function that reads bytes from outside
   gen-docs [--check]      write (or compare) the documents generated from the binary's own tables
   licenses [--check]      write (or compare) THIRD_PARTY_LICENSES
   edges                   print the table of allowed crate edges for ARCHITECTURE.md
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(false),
         ["tidy", "--update"] => tidy::run(true),
         ["formats"] => tidy::record_formats(),
+        ["fuzz"] => tidy::write_fuzz_targets(),
         ["gen-docs"] => gendocs::run(false),
         ["gen-docs", "--check"] => gendocs::run(true),
         ["licenses"] => licenses::run(false),

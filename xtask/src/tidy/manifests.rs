@@ -54,7 +54,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn package_name(manifest: &str) -> Option<&str> {
+pub(super) fn package_name(manifest: &str) -> Option<&str> {
     let section = manifest.split("[package]").nth(1)?;
     let line = section
         .lines()

@@ -4,6 +4,7 @@
 
 mod documents;
 mod formats;
+mod fuzz;
 mod manifests;
 mod ratchet;
 mod source;
@@ -153,6 +154,15 @@ pub(crate) fn record_formats() -> Result<(), String> {
     fs::write(formats::LIST, list).map_err(|e| format!("{}: {e}", formats::LIST))
 }
 
+/// Writes the fuzz targets.
+///
+/// # Errors
+///
+/// When a function cannot have one, or a file cannot be written.
+pub(crate) fn write_fuzz_targets() -> Result<(), String> {
+    fuzz::write(&Tree::read()?)
+}
+
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = source::check(tree);
     findings.extend(ratchet::check(tree));
@@ -160,6 +170,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings.extend(documents::check(tree));
     findings.extend(documents::check_edges(tree, &edges::table()));
     findings.extend(formats::check(tree));
+    findings.extend(fuzz::check(tree));
     findings.extend(words::check(tree));
     findings.extend(blobs(tree));
     findings.sort();
