@@ -9,6 +9,7 @@ mod lifecycle;
 mod logging;
 mod role;
 mod sources;
+mod status;
 mod web;
 
 use std::{io::Write, process::ExitCode};

@@ -52,6 +52,18 @@ pub(crate) static FLAGS: &[Flag] = &[
         "Pattern of origins that may read the API, anchored.",
     ),
     Flag::new(
+        "web.enable-remote-write-receiver",
+        Kind::Switch,
+        "false",
+        "Take remote write requests at /api/v1/write.",
+    ),
+    Flag::new(
+        "web.remote-write-receiver.accepted-protobuf-messages",
+        Kind::Texts,
+        "prometheus.WriteRequest,io.prometheus.write.v2.Request",
+        "Messages of remote write that are taken, by their names in protobuf.",
+    ),
+    Flag::new(
         "storage.tsdb.path",
         Kind::Text,
         "data/",
@@ -316,12 +328,6 @@ pub(crate) static FLAGS: &[Flag] = &[
     Flag::refused("web.user-assets", Kind::Text, LATER),
     Flag::refused("web.systemd-socket", Kind::Switch, LATER),
     Flag::refused("web.enable-admin-api", Kind::Switch, LATER),
-    Flag::refused("web.enable-remote-write-receiver", Kind::Switch, LATER),
-    Flag::refused(
-        "web.remote-write-receiver.accepted-protobuf-messages",
-        Kind::Texts,
-        LATER,
-    ),
     Flag::refused("web.enable-otlp-receiver", Kind::Switch, LATER),
     Flag::refused("enable-otlp-receiver", Kind::Switch, LATER),
 ];
@@ -335,6 +341,8 @@ pub(crate) struct ServerOptions {
     pub(crate) max_connections: usize,
     pub(crate) enable_lifecycle: bool,
     pub(crate) cors_origin: String,
+    pub(crate) remote_write_receiver: bool,
+    pub(crate) remote_write_messages: Vec<String>,
     pub(crate) storage_path: PathBuf,
     /// `None` where no flag was given: then the configuration file or the default decides.
     pub(crate) retention: Option<Duration>,
@@ -410,6 +418,8 @@ impl ServerOptions {
             max_connections: usize::try_from(count("web.max-connections")).unwrap_or(usize::MAX),
             enable_lifecycle: or_default("web.enable-lifecycle") == "true",
             cors_origin: or_default("web.cors.origin"),
+            remote_write_receiver: or_default("web.enable-remote-write-receiver") == "true",
+            remote_write_messages: remote_write_messages(&values),
             storage_path: PathBuf::from(or_default("storage.tsdb.path")),
             retention: retention.or(older_retention),
             retention_bytes,
@@ -424,6 +434,30 @@ impl ServerOptions {
             values,
         })
     }
+}
+
+impl ServerOptions {
+    /// Lists all flags that mean something with the values in effect, as `/api/v1/status/flags` shows them.
+    pub(crate) fn flags(&self) -> Vec<(String, String)> {
+        let shown = FLAGS
+            .iter()
+            .filter(|flag| !matches!(flag.class, super::flags::Class::Refused(_)));
+        shown
+            .map(|flag| {
+                let given = self.values.given.get(flag.name);
+                let value = given.map_or_else(|| flag.default.to_owned(), |given| given.join(", "));
+                (flag.name.to_owned(), value)
+            })
+            .collect()
+    }
+}
+
+fn remote_write_messages(values: &Values) -> Vec<String> {
+    const NAME: &str = "web.remote-write-receiver.accepted-protobuf-messages";
+    let given = values.given.get(NAME).cloned();
+    let lists = given.unwrap_or_else(|| vec![default_of(NAME).to_owned()]);
+    let names = lists.iter().flat_map(|list| list.split(','));
+    names.map(|name| name.trim().to_owned()).collect()
 }
 
 fn default_of(name: &str) -> &'static str {

@@ -8,14 +8,16 @@ use crate::{
     config::{Config, ConfigError},
     lifecycle, logging,
     sources::{HostMetrics, OwnMetrics},
+    status::{Loaded, ProcessStatus},
     web::{self, Gate},
 };
 use narthex_api::{Api, ApiConfig, BuildInfo};
 use narthex_client::Registry;
 use narthex_host::{HostConfig, HostError, HostSource};
-use narthex_model::storage::Budget;
-use narthex_net::{NetError, Server, ServerConfig, StopToken, Stopper};
+use narthex_model::{duration, storage::Budget};
+use narthex_net::{NetError, Router, Server, ServerConfig, StopToken, Stopper};
 use narthex_promql::{Engine, EngineOptions};
+use narthex_remote::{Message, Receiver, ReceiverConfig};
 use narthex_scrape::{Manager, ManagerConfig, ScrapeError, Target};
 use narthex_tsdb::{Clock, Db, DbOptions, EarlySink, Opening, RealIo, SystemClock, TsdbError};
 use std::{
@@ -28,6 +30,8 @@ use std::{
 
 /// How often this process and its host are looked at without a configuration.
 const OWN_INTERVAL: Duration = Duration::from_secs(5);
+/// How long samples are kept where nobody says.
+const DEFAULT_RETENTION_MS: i64 = 15 * 86_400_000;
 /// How often storage is maintained.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
 /// The version of Prometheus whose API this is.
@@ -130,6 +134,7 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
         })?;
     let registry = narthex_client::global();
     register(registry).map_err(ServerError::Metrics)?;
+    let status = process_status(&options, config.as_ref(), &resources);
 
     // Start: port, the data directory's lock, scraping, storage, maintenance, requests. Scraping comes first because
     // replaying the log may take seconds; what it brings waits in the sink.
@@ -152,9 +157,11 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
     start_scraping(&manager, config.as_ref(), registry, &web.address)?;
     let (db, maintenance) = open_storage(opening, &sink, registry).await?;
     let budget = Budget::new("all queries", resources.memory_bytes / 2);
-    let api = api(&options, &db, budget, now_ms);
+    let remote = remote(&options, &db, resources.threads(), Arc::clone(&now_ms))?;
+    status.set_storage(&db);
+    let api = api(&options, &db, budget, now_ms).with_status(status);
     gate.open(web::inner(web::Parts {
-        api: narthex_api::routes(Arc::new(api)),
+        api: narthex_api::routes(Arc::new(api)).merge(remote),
         targets: narthex_scrape::routes(Arc::clone(&manager)),
         registry,
         stopper: stopper.clone(),
@@ -225,6 +232,7 @@ fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
     narthex_net::register_metrics(registry)?;
     narthex_scrape::register_metrics(registry)?;
     narthex_api::register_metrics(registry)?;
+    narthex_remote::register_metrics(registry)?;
     narthex_client::register_info(
         registry,
         "narthex_build_info",
@@ -465,4 +473,59 @@ fn api(
         budget,
         now_ms,
     )
+}
+
+/// Returns the route of remote write, switched on or off.
+fn remote(
+    options: &ServerOptions,
+    db: &Db,
+    threads: usize,
+    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+) -> Result<Router, ServerError> {
+    if !options.remote_write_receiver {
+        return Ok(narthex_remote::disabled_routes());
+    }
+    let known = [Message::V1, Message::V2];
+    let message = |name: &String| {
+        let found = known.iter().find(|message| message.name() == name).copied();
+        found.ok_or_else(|| ServerError::Flag {
+            flag: "web.remote-write-receiver.accepted-protobuf-messages",
+            reason: format!("unknown protobuf message {name:?}"),
+        })
+    };
+    let messages = options.remote_write_messages.iter().map(message);
+    let config = ReceiverConfig {
+        messages: messages.collect::<Result<_, _>>()?,
+        decoders: 2 * threads,
+        ..ReceiverConfig::default()
+    };
+    let receiver = Receiver::new(Arc::new(db.clone()), now_ms);
+    Ok(narthex_remote::routes(receiver, config))
+}
+
+/// Returns what the API tells about this process.
+fn process_status(
+    options: &ServerOptions,
+    config: Option<&Config>,
+    resources: &Resources,
+) -> Arc<ProcessStatus> {
+    let keep = options
+        .retention
+        .or(config.and_then(|config| config.retention));
+    let bytes = options
+        .retention_bytes
+        .or(config.and_then(|config| config.retention_bytes));
+    let mut retention = duration::format(keep.map_or(DEFAULT_RETENTION_MS, ms));
+    if let Some(bytes) = bytes {
+        retention.push_str(&format!(" or {bytes}B"));
+    }
+    let now_ms = SystemClock.now_ms();
+    let status = ProcessStatus::new(options.flags(), now_ms, resources, retention);
+    status.set_config(Loaded {
+        yaml: String::new(),
+        external_labels: narthex_model::LabelSet::empty(),
+        at_ms: now_ms,
+        succeeded: true,
+    });
+    Arc::new(status)
 }

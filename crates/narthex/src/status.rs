@@ -1,0 +1,110 @@
+//! What `/api/v1/status/*` says about this process.
+//!
+//! **Invariant:** flags and configuration are what is in effect, secrets hidden; the rest is read when it is asked for.
+
+use crate::cgroup::Resources;
+use narthex_api::{RuntimeInfo, ServerStatus, WalReplay};
+use narthex_model::LabelSet;
+use narthex_tsdb::Db;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// The process as the API shows it.
+pub(crate) struct ProcessStatus {
+    flags: Vec<(String, String)>,
+    start_ms: i64,
+    cpus: usize,
+    memory_bytes: u64,
+    retention: String,
+    config: Mutex<Loaded>,
+    db: OnceLock<Db>,
+}
+
+/// The configuration that is in effect.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Loaded {
+    pub(crate) yaml: String,
+    pub(crate) external_labels: LabelSet,
+    pub(crate) at_ms: i64,
+    /// Whether the last attempt to load one succeeded.
+    pub(crate) succeeded: bool,
+}
+
+impl ProcessStatus {
+    /// Returns the status of a process that started at `start_ms`; `retention` says how long samples are kept.
+    pub(crate) fn new(
+        flags: Vec<(String, String)>,
+        start_ms: i64,
+        resources: &Resources,
+        retention: String,
+    ) -> Self {
+        Self {
+            flags,
+            start_ms,
+            cpus: resources.threads(),
+            memory_bytes: resources.memory_bytes,
+            retention,
+            config: Mutex::default(),
+            db: OnceLock::new(),
+        }
+    }
+
+    /// Notes the configuration.
+    pub(crate) fn set_config(&self, loaded: Loaded) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = loaded;
+    }
+
+    /// Notes the storage, once it is open.
+    pub(crate) fn set_storage(&self, db: &Db) {
+        // One process opens one.
+        let _ = self.db.set(db.clone());
+    }
+
+    fn config(&self) -> Loaded {
+        self.config
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl ServerStatus for ProcessStatus {
+    fn config_yaml(&self) -> String {
+        self.config().yaml
+    }
+
+    fn flags(&self) -> Vec<(String, String)> {
+        self.flags.clone()
+    }
+
+    fn runtime(&self) -> RuntimeInfo {
+        let config = self.config();
+        let cwd = std::env::current_dir().unwrap_or_default();
+        let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+        RuntimeInfo {
+            start_time_ms: self.start_ms,
+            cwd: cwd.display().to_string(),
+            hostname: rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned(),
+            reload_config_success: config.succeeded,
+            last_config_time_ms: config.at_ms,
+            corruption_count: self.db.get().map_or(0, |db| db.damage().len() as u64),
+            threads,
+            cpus: self.cpus,
+            memory_limit_bytes: self.memory_bytes,
+            storage_retention: self.retention.clone(),
+        }
+    }
+
+    fn wal_replay(&self) -> WalReplay {
+        // Asked for only once the log is replayed: until then nothing but health is answered.
+        WalReplay::default()
+    }
+
+    fn external_labels(&self) -> Vec<(String, String)> {
+        let labels = self.config().external_labels;
+        let pair = |label: &narthex_model::Label| (label.name().into(), label.value().into());
+        labels.iter().map(pair).collect()
+    }
+}
