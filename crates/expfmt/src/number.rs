@@ -91,13 +91,19 @@ pub(crate) fn read_seconds(text: &[u8]) -> Option<i64> {
     seconds.is_finite().then(|| to_ms(seconds))
 }
 
-/// Turns seconds into whole milliseconds, cut towards zero; what does not fit becomes the nearest that does.
+/// Turns seconds into whole milliseconds, cut towards zero; what does not fit becomes the least there is, as in Go.
 pub(crate) fn to_ms(seconds: f64) -> i64 {
+    let ms = seconds * 1000.0;
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "the fraction of a millisecond is cut"
+        clippy::cast_precision_loss,
+        reason = "the fraction of a millisecond is cut, and the range is checked"
     )]
-    let ms = (seconds * 1000.0) as i64;
+    let ms = if ms.abs() < i64::MAX as f64 {
+        ms as i64
+    } else {
+        i64::MIN
+    };
     ms
 }
 
@@ -160,7 +166,7 @@ mod tests {
         assert_eq!(read_seconds(b"1.5e3"), Some(1_500_000));
         assert_eq!(read_seconds(b"000"), Some(0));
         assert_eq!(read_seconds(b"-1.0019"), Some(-1001));
-        assert_eq!(read_seconds(b"1e300"), Some(i64::MAX));
+        assert_eq!(read_seconds(b"1e300"), Some(i64::MIN));
         for text in ["NaN", "Inf", "0x1p3", "1_2", ""] {
             assert_eq!(read_seconds(text.as_bytes()), None, "{text}");
         }

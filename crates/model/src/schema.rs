@@ -13,6 +13,7 @@ use crate::{
     metadata::Family,
 };
 use std::{
+    collections::HashMap,
     ops::Range,
     sync::{
         Arc,
@@ -202,6 +203,7 @@ impl Schema {
     pub fn edit(&self) -> SchemaEdit {
         SchemaEdit {
             inner: Inner::clone(&self.0),
+            names: HashMap::new(),
         }
     }
 
@@ -232,17 +234,19 @@ impl Schema {
 #[derive(Debug)]
 pub struct SchemaEdit {
     inner: Inner,
+    /// Places of families by name, for as many as were looked through already.
+    names: HashMap<Arc<str>, usize>,
 }
+
+/// With fewer families than this a name is looked for in the list.
+const FEW_FAMILIES: usize = 64;
 
 impl SchemaEdit {
     /// Adds a family and returns its place; a family of the same name gets the new metadata and keeps its place.
     pub fn family(&mut self, family: Family) -> FamilyId {
-        let known = self
-            .inner
-            .families
-            .iter()
-            .position(|other| other.name == family.name);
-        let at = known.unwrap_or(self.inner.families.len());
+        let at = self
+            .place_of(&family.name)
+            .unwrap_or(self.inner.families.len());
         if self.inner.families.get(at) != Some(&family) {
             let families = Arc::make_mut(&mut self.inner.families);
             match families.get_mut(at) {
@@ -251,6 +255,19 @@ impl SchemaEdit {
             }
         }
         FamilyId(slot(at))
+    }
+
+    /// Returns where the family called `name` is; fast however many there are.
+    fn place_of(&mut self, name: &str) -> Option<usize> {
+        let families = &*self.inner.families;
+        if families.len() < FEW_FAMILIES {
+            return families.iter().position(|family| *family.name == *name);
+        }
+        // Names are distinct and never change their place, so the index only lacks what came since.
+        for (at, family) in families.iter().enumerate().skip(self.names.len()) {
+            self.names.insert(Arc::clone(&family.name), at);
+        }
+        self.names.get(name).copied()
     }
 
     /// Appends a series and returns its slot.
@@ -388,6 +405,24 @@ mod tests {
     fn other_lineages_have_no_diff() {
         let schema = Schema::new(LabelSet::empty());
         assert_eq!(schema.diff(&Schema::new(LabelSet::empty())), None);
+    }
+
+    #[test]
+    fn families_keep_their_places_however_many_there_are() {
+        let family = |at: usize, help: &str| Family {
+            name: format!("f{at}").into(),
+            help: help.into(),
+            ..Family::default()
+        };
+        let mut edit = Schema::new(LabelSet::empty()).edit();
+        for round in ["old", "new"] {
+            for at in 0..3 * FEW_FAMILIES {
+                assert_eq!(edit.family(family(at, round)), FamilyId(slot(at)));
+            }
+        }
+        let schema = edit.finish();
+        assert_eq!(schema.families().len(), 3 * FEW_FAMILIES);
+        assert!(schema.families().iter().all(|family| &*family.help == "new"));
     }
 
     #[test]

@@ -391,6 +391,8 @@ impl<'a> Cursor<'a> {
             match self.body[at] {
                 b'"' => break,
                 b'\\' => at += 2,
+                // The text format lets a string go on on the next line.
+                _ if !self.is_openmetrics() => at += 1,
                 _ => {
                     self.at = at;
                     return Err(self.error(ParseErrorKind::Expected {

@@ -3,15 +3,15 @@
 use narthex_expfmt::fuzz;
 use narthex_testkit::mutate::Mutator;
 
-const TEXT: &[&[u8]] = &[
+pub(crate) const TEXT: &[&[u8]] = &[
     b"# HELP a Help.\n# TYPE a counter\na{x=\"1\",y=\"2\"} 1\na{x=\"1\",y=\"3\"} 2.5 1700000000000\nb NaN\n",
     b"{\"a.b\",\"c d\"=\"\xc3\xbc\"} +Inf\n# TYPE h histogram\nh_bucket{le=\"0.1\"} 1\nh_bucket{le=\"+Inf\"} 2\nh_sum 1e-3\n",
     b"a{q=\"} \",r=\"\\\"\\\\\\n\"} -0\na{q=\"} \",r=\"x\"} 5\n\n#\n# EOF\nlast 4",
 ];
 
-const OPENMETRICS: &[&[u8]] = &[
+pub(crate) const OPENMETRICS: &[&[u8]] = &[
     b"# TYPE a_s counter\n# UNIT a_s s\n# HELP a_s Help.\na_s_total{x=\"1\"} 1 1.5 # {t=\"1\"} 0.5 1.25\na_s_created{x=\"1\"} 123.456\n# EOF\n",
-    b"# TYPE h histogram\nh_bucket{le=\"1\"} 1 # {} 0.5\nh_bucket{le=\"+Inf\"} 2\nh_count 2\nh_sum 1e-3\n# TYPE i info\ni_info{a=\"b\"} 1\n# EOF",
+    b"# TYPE h histogram\nh_bucket{le=\"1.0\"} 1 # {} 0.5\nh_bucket{le=\"+Inf\"} 2\nh_count 2\nh_sum 1e-3\n# TYPE i info\ni_info{a=\"b\"} 1\n# EOF",
     b"# TYPE g gaugehistogram\ng_bucket{le=\"+Inf\"} 3\ng_gcount 3\ng_gsum -5\n# TYPE s stateset\ns{s=\"x\"} 1\n{\"u.n\",\"l.n\"=\"v\"} 4\n# EOF\n",
 ];
 

@@ -4,5 +4,6 @@ mod corpus;
 mod fuzz;
 mod messages;
 mod openmetrics;
+mod oracle;
 mod protobuf;
 mod random;

@@ -275,7 +275,10 @@ fn what_prometheus_refuses_is_refused() {
     let cases = [
         ("a 1\n", "data does not end with # EOF"),
         ("", "data does not end with # EOF"),
-        ("a 1\n# EOF\nb 1\n", "line 3, column 1: unexpected data after # EOF"),
+        (
+            "a 1\n# EOF\nb 1\n",
+            "line 3, column 1: unexpected data after # EOF",
+        ),
         ("a 1", "data does not end with # EOF"),
         (
             "\n# EOF\n",

@@ -1,6 +1,6 @@
-//! Speed of the text format: first sight, steady state, other orders, and rendering.
+//! Speed of the formats: first sight, steady state, other orders, and rendering.
 //!
-//! `cargo bench -p narthex-expfmt --bench text`; the corpus is the fleet (850 targets × 588 series) of the testkit.
+//! `cargo bench -p narthex-expfmt --bench formats`; the corpus is the fleet (850 targets × 588 series) of the testkit.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -80,6 +80,9 @@ fn main() {
         .iter()
         .map(|frame| Writer::new(frame.schema(), Negotiated::default()))
         .collect();
+    for (what, accept) in OTHERS {
+        other_format(what, accept, &mut targets, &common);
+    }
     // A page of the last scrape is there to be written over: growing a buffer is not part of a steady scrape.
     let mut page = vec![0; bodies.iter().map(String::len).sum::<usize>() * 2];
     report("render", &bodies, ROUNDS, || {
@@ -88,6 +91,80 @@ fn main() {
             writer.write(frame, &mut page);
         }
     });
+}
+
+/// The other formats, as this crate writes them.
+const OTHERS: [(&str, &str); 2] = [
+    ("OpenMetrics", "application/openmetrics-text;version=1.0.0"),
+    (
+        "protobuf",
+        "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
+    ),
+];
+
+/// Measures first sight, steady state and rendering of the fleet in another format.
+fn other_format(
+    what: &str,
+    accept: &str,
+    targets: &mut [Target],
+    common: &dyn Fn(usize) -> LabelSet,
+) {
+    let style = Negotiated::from_accept(accept);
+    let parser = |index| Parser::new(common(index), ParseOptions::default());
+    let mut texts: Vec<Parser> = (0..TARGETS).map(parser).collect();
+    let mut writers: Vec<Option<Writer>> = (0..TARGETS).map(|_| None).collect();
+    let mut bodies = |targets: &mut [Target]| -> Vec<Vec<u8>> {
+        let mut page = String::new();
+        let body = |((target, text), writer): ((&mut Target, &mut Parser), &mut Option<Writer>)| {
+            target.step();
+            page.clear();
+            target.render(&mut page);
+            let round = text
+                .parse(Format::Text, page.as_bytes(), 0, &mut KeepLabels)
+                .expect("the fleet parses");
+            let writer = writer.get_or_insert_with(|| Writer::new(round.frame.schema(), style));
+            let mut body = Vec::new();
+            writer.write(round.frame, &mut body);
+            Writer::end(style, &mut body);
+            body
+        };
+        targets
+            .iter_mut()
+            .zip(&mut texts)
+            .zip(&mut writers)
+            .map(body)
+            .collect()
+    };
+    // What is written carries the target's labels; a page does not.
+    let mut parsers: Vec<Parser> = (0..TARGETS)
+        .map(|_| Parser::new(LabelSet::empty(), ParseOptions::default()))
+        .collect();
+    let first = bodies(targets);
+    report(&format!("{what}: first sight"), &first, 1, || {
+        for (parser, body) in parsers.iter_mut().zip(&first) {
+            let round = parser
+                .parse(style.format, body, 0, &mut KeepLabels)
+                .expect("what is written can be read");
+            assert_eq!(round.stats.added, SERIES);
+        }
+    });
+    for _ in 0..2 {
+        let later = bodies(targets);
+        report(&format!("{what}: steady"), &later, ROUNDS, || {
+            for (parser, body) in parsers.iter_mut().zip(&later) {
+                let round = parser
+                    .parse(style.format, body, 0, &mut KeepLabels)
+                    .expect("what is written can be read");
+                assert_eq!(round.stats.expected, SERIES);
+                black_box(round.frame.values());
+            }
+        });
+    }
+    let held: usize = parsers.iter().map(Parser::heap_bytes).sum();
+    println!(
+        "{what}: parser state {:.1} bytes/series",
+        held as f64 / (TARGETS * SERIES) as f64
+    );
 }
 
 fn render(targets: &mut [Target]) -> Vec<String> {
@@ -108,8 +185,8 @@ fn reversed(body: &str) -> String {
         .collect()
 }
 
-fn report(what: &str, bodies: &[String], rounds: usize, mut run: impl FnMut()) {
-    let bytes: usize = bodies.iter().map(String::len).sum();
+fn report<B: AsRef<[u8]>>(what: &str, bodies: &[B], rounds: usize, mut run: impl FnMut()) {
+    let bytes: usize = bodies.iter().map(|body| body.as_ref().len()).sum();
     let start = Instant::now();
     (0..rounds).for_each(|_| run());
     let seconds = start.elapsed().as_secs_f64() / rounds as f64;
