@@ -12,10 +12,13 @@ test("known names first and readable, unknown ones as they are, nothing empty", 
     lastConfigTime: "0001-01-01T00:00:00Z",
     startTime: "2026-11-20T08:00:00.5Z",
     nested: { a: 1 },
+    GOMAXPROCS: 0,
+    corruptionCount: 0,
   });
   expect(rows.map(({ title, value }) => [title, value])).toEqual([
     ["Started", "2026-11-20 13:30:00"],
     ["Last reload of the configuration", "failed"],
+    ["Damaged files found", "0"],
     ["Goroutines", "1\u202f234"],
     ["novelty", "x"],
   ]);

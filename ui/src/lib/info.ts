@@ -19,6 +19,8 @@ const time: Show = (value) => {
   return seconds > 0 ? formatDateTime(seconds) : "";
 };
 const count: Show = (value) => (typeof value === "number" ? formatCount(value) : String(value));
+/** What every Go program has some of; none means that the server isn't one. */
+const some: Show = (value) => (value === 0 ? "" : count(value));
 /** Go's limit when there is none is 2^63 - 1. */
 const bytes: Show = (value) => (typeof value === "number" && value > 0 && value < 2 ** 62 ? formatValue(value, "bytes") : "");
 
@@ -31,8 +33,8 @@ const KNOWN: Readonly<Record<string, readonly [string, Show]>> = {
   lastConfigTime: ["Configuration loaded", time],
   storageRetention: ["Retention", text],
   corruptionCount: ["Damaged files found", count],
-  goroutineCount: ["Goroutines", count],
-  GOMAXPROCS: ["Processors used", count],
+  goroutineCount: ["Goroutines", some],
+  GOMAXPROCS: ["Processors used", some],
   GOMEMLIMIT: ["Memory limit", bytes],
   GOGC: ["GOGC", text],
   GODEBUG: ["GODEBUG", text],

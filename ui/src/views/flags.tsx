@@ -36,7 +36,7 @@ export default function FlagsView() {
                   {formatCount(rows.length)} of {formatCount(all.length)}
                 </p>
               </div>
-              {rows.length === 0 && <p class="awaiting">No flag matches the filter.</p>}
+              {rows.length === 0 && <p class="awaiting">{all.length === 0 ? "The server names no flags." : "No flag matches the filter."}</p>}
               {rows.length > 0 && (
                 <table class="table flags">
                   <thead>
