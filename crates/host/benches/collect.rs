@@ -465,9 +465,14 @@ fn total_calls(report: &str) -> u64 {
 }
 
 fn isolate(pairs: u32) {
-    // SAFETY: the process has one thread; only its network namespace changes.
-    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
-        .expect("a network namespace of its own needs root");
+    // SAFETY: the process has one thread; only its network devices and mounts change.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWNS) }
+        .expect("namespaces of its own need root");
+    // Else sysfs would show the devices of the namespace it was mounted in.
+    for arguments in ["--make-rprivate /", "-t sysfs sysfs /sys"] {
+        let status = Command::new("mount").args(arguments.split(' ')).status();
+        assert!(status.expect("mount runs").success(), "mount {arguments}");
+    }
     let mut batch = String::from("link set lo up\n");
     for at in 0..pairs {
         writeln!(batch, "link add veth{at} type veth peer name peer{at}")

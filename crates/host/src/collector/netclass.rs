@@ -30,6 +30,8 @@ pub(crate) struct Netclass {
     /// sysfs is a real one, so that the routing socket may know its devices.
     may_ask: bool,
     links: Option<Links>,
+    /// sysfs showed the same devices when they were last listed.
+    is_shown: bool,
     devices: Roster<Box<[u8]>, Option<Device>>,
     /// In use while sysfs shows other devices than the routing socket.
     board: Option<Board>,
@@ -95,6 +97,7 @@ impl Netclass {
             may_ask: rustix::fs::statfs(&config.sysfs)
                 .is_ok_and(|answer| answer.f_type as u64 == SYSFS_MAGIC),
             links: None,
+            is_shown: false,
             devices: Roster::new(),
             board: None,
             names: Vec::new(),
@@ -110,12 +113,11 @@ impl Netclass {
         if links.changed() || refresh {
             let mut told = Vec::new();
             links.properties(|name, found| told.push((Box::<[u8]>::from(name), found)))?;
-            if !self.is_shown(&told, buf) {
-                self.links = Some(links);
-                return Ok(false);
-            }
+            self.is_shown = self.compare(&told, buf);
             self.devices.begin();
-            for (name, found) in told {
+            // Those that sysfs does not show are let go of.
+            let is_shown = self.is_shown;
+            for (name, found) in told.into_iter().filter(|_| is_shown) {
                 self.see(name, found, refresh, buf, out);
             }
             self.devices.sweep(|_, device| {
@@ -123,11 +125,11 @@ impl Netclass {
             });
         }
         self.links = Some(links);
-        Ok(true)
+        Ok(self.is_shown)
     }
 
     /// Tells whether sysfs shows just these devices: it belongs to the namespace of whoever mounted it.
-    fn is_shown(&mut self, told: &[(Box<[u8]>, Properties)], buf: &mut ReadBuf) -> bool {
+    fn compare(&mut self, told: &[(Box<[u8]>, Properties)], buf: &mut ReadBuf) -> bool {
         let Ok(names) = devices(&self.directory) else {
             return false;
         };
@@ -189,14 +191,6 @@ impl Netclass {
         }
     }
 
-    /// Lets go of the devices that the routing socket told of.
-    fn forget_devices(&mut self, out: &mut Sink) {
-        self.devices.begin();
-        self.devices.sweep(|_, device| {
-            device.into_iter().for_each(|device| device.retire(out));
-        });
-    }
-
     fn collect_files(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let Self {
             directory,
@@ -232,10 +226,9 @@ impl Collector for Netclass {
     }
 
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        // A device that came between the two looks makes them differ for one round.
+        // A device that came between the two looks makes them differ until the next notice or refresh.
         let is_told = self.may_ask && self.ask(ctx.refresh, ctx.buf, out)?;
         if !is_told {
-            self.forget_devices(out);
             return self.collect_files(ctx, out);
         }
         if let Some(mut board) = self.board.take() {

@@ -179,6 +179,24 @@ fn netclass_by_netlink_says_what_sysfs_says() {
     });
 }
 
+/// The host's sysfs in a container: the routing socket knows other devices than it shows.
+#[test]
+fn a_sysfs_of_another_namespace_is_read_and_not_asked_about() {
+    isolated("sysfs of another namespace", || {
+        ip("link add ne0 type veth peer name ne1");
+        let mut host = source(CollectorSet::none().with(Netclass));
+        let shown = std::fs::read_dir("/sys/class/net").expect("sysfs is mounted");
+        let shown = shown
+            .filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().is_dir()))
+            .count();
+        for now_ms in 0..3 {
+            let round = samples(host.collect(now_ms));
+            assert_eq!(of(&round, "node_network_info").len(), shown, "round {now_ms}");
+            assert!(!round.contains_key(r#"node_network_up{device="ne0"}"#));
+        }
+    });
+}
+
 /// Mounts a sysfs of this thread's network namespace.
 fn mount_sysfs() {
     // SAFETY: only this thread's mounts and working directory change.
