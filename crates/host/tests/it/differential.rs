@@ -11,7 +11,7 @@ use narthex_host::{CollectorKind, CollectorSet, FilterConfig, HostConfig, HostSo
 use narthex_testkit::process::Spawn;
 use narthex_testkit::{http, tool};
 
-use crate::support::{Families, Samples, families, parse_text, samples};
+use crate::support::{Families, PATIENT_MS, Samples, families, parse_text, samples};
 
 /// What 1.12 does differently from 1.5, each with its reason.
 mod known {
@@ -85,6 +85,7 @@ fn config(collectors: CollectorSet) -> HostConfig {
     let mut config = HostConfig {
         diskstats: exclude(DISKS),
         collectors,
+        wait_ms: PATIENT_MS,
         ..HostConfig::default()
     };
     config.filesystem.mount_points = exclude(MOUNTS);

@@ -2,9 +2,15 @@
 
 use narthex_host::{CollectorKind, HostConfig, HostSource};
 
+use crate::support::PATIENT_MS;
+
 #[test]
 fn every_collector_succeeds_here() {
-    let mut host = HostSource::new(HostConfig::default()).expect("the defaults are valid");
+    let mut host = HostSource::new(HostConfig {
+        wait_ms: PATIENT_MS,
+        ..HostConfig::default()
+    })
+    .expect("the defaults are valid");
     let count = host.collect(1_000).present().count();
     for kind in CollectorKind::ALL {
         // A machine need not have all of it.

@@ -191,7 +191,11 @@ fn a_sysfs_of_another_namespace_is_read_and_not_asked_about() {
             .count();
         for now_ms in 0..3 {
             let round = samples(host.collect(now_ms));
-            assert_eq!(of(&round, "node_network_info").len(), shown, "round {now_ms}");
+            assert_eq!(
+                of(&round, "node_network_info").len(),
+                shown,
+                "round {now_ms}"
+            );
             assert!(!round.contains_key(r#"node_network_up{device="ne0"}"#));
         }
     });

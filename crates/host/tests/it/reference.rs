@@ -6,7 +6,7 @@ use narthex_host::{CollectorKind, HostConfig, HostSource};
 use narthex_testkit::{TempDir, corpora};
 
 use crate::support::{
-    Families, Samples, assert_own_labels, families, parse_text, samples, unpack_ttar,
+    Families, PATIENT_MS, Samples, assert_own_labels, families, parse_text, samples, unpack_ttar,
 };
 
 /// Switched off where the page was printed; their own tests are in `filesystem.rs` and `host.rs`.
@@ -71,6 +71,7 @@ fn config(proc: &Path, unpacked: &Path) -> HostConfig {
         sysfs: unpacked.join("sys"),
         rootfs: unpacked.to_path_buf(),
         udev_data: unpacked.join("udev/data"),
+        wait_ms: PATIENT_MS,
         ..HostConfig::default()
     };
     for kind in NOT_IN_THE_PAGE {

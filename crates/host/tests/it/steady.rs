@@ -5,6 +5,8 @@ use std::cell::Cell;
 
 use narthex_host::{CollectorKind, HostConfig, HostSource};
 
+use crate::support::PATIENT_MS;
+
 /// The system's allocator, counting per thread.
 struct Counting;
 
@@ -43,6 +45,7 @@ static ALLOCATOR: Counting = Counting;
 fn a_steady_round_allocates_nothing() {
     let mut config = HostConfig::default();
     config.cpu.info = true;
+    config.wait_ms = PATIENT_MS;
     let mut host = HostSource::new(config).expect("valid");
     let mut steady = 0;
     for round in 0..20 {

@@ -8,6 +8,9 @@ use narthex_host::{CollectorKind, CollectorSet, HostConfig, HostSource};
 use narthex_model::{ColumnId, Frame, LabelSet};
 use narthex_testkit::TempDir;
 
+/// Longer than any machine takes for its collectors, however loaded.
+pub(crate) const PATIENT_MS: u32 = 600_000;
+
 /// Values by series, written as `name{label="value",…}` with sorted labels and without empty ones.
 pub(crate) type Samples = BTreeMap<String, f64>;
 /// Type and help by family name.
@@ -172,6 +175,7 @@ impl Tree {
                 .copied()
                 .fold(CollectorSet::none(), CollectorSet::with),
             refresh_ms: 0,
+            wait_ms: PATIENT_MS,
             ..HostConfig::default()
         }
     }

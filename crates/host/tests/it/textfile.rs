@@ -171,6 +171,7 @@ fn a_file_that_hangs_costs_a_thread_and_not_the_round() {
     let mut host = HostSource::new(HostConfig {
         textfile_directories: vec![tree.dir.join("files").display().to_string()],
         wait_ms: 0,
+        max_age_ms: u32::MAX,
         ..tree.config(&[Textfile, Loadavg])
     })
     .expect("valid");
