@@ -2,12 +2,16 @@
 //!
 //! **Invariant:** values here are checked: intervals are positive and a timeout is not longer than its interval.
 
-use std::time::Duration;
+use narthex_discovery::{LabelMap, TargetGroup};
+use narthex_expfmt::{Escaping, ScrapeProtocol};
+use narthex_model::{labels::NameScheme, relabel::Rule};
+use narthex_net::HttpClientConfig;
+use std::{ops::Deref, time::Duration};
 
 /// One entry of `scrape_configs`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobConfig {
-    /// Value of the `job` label; unique.
+    /// Value of the `job` label, and the name of the pool; unique.
     pub job_name: String,
     /// Time between two scrapes of a target.
     pub scrape_interval: Duration,
@@ -15,7 +19,7 @@ pub struct JobConfig {
     pub scrape_timeout: Duration,
     /// Path of the page.
     pub metrics_path: String,
-    /// `http`.
+    /// `http` or `https`.
     pub scheme: String,
     /// Query parameters, in order of their names.
     pub params: Vec<(String, Vec<String>)>,
@@ -27,11 +31,33 @@ pub struct JobConfig {
     pub track_timestamps_staleness: bool,
     /// Whether to ask for gzip.
     pub enable_compression: bool,
+    /// Formats to ask for, best first; `None` is Prometheus' choice.
+    pub scrape_protocols: Option<Vec<ScrapeProtocol>>,
+    /// The format of bodies that do not tell theirs; `None` looks at the body.
+    pub fallback_scrape_protocol: Option<ScrapeProtocol>,
+    /// Whether native histograms are read.
+    pub scrape_native_histograms: bool,
+    /// Whether classic histograms are kept beside native ones.
+    pub always_scrape_classic_histograms: bool,
+    /// Whether classic histograms become native ones with custom buckets.
+    pub convert_classic_histograms_to_nhcb: bool,
+    /// Whether start times are stored; series `_created` are then not.
+    pub start_timestamps: bool,
     /// Whether to store `scrape_timeout_seconds`, `scrape_sample_limit` and `scrape_body_size_bytes` too.
     pub extra_scrape_metrics: bool,
-    /// What one body may hold.
+    /// Which names metrics and labels may have.
+    pub metric_name_validation_scheme: NameScheme,
+    /// How targets are to write other names; `None` follows from the validation scheme.
+    pub metric_name_escaping_scheme: Option<Escaping>,
+    /// What turns discovered labels into targets.
+    pub relabel_configs: Rules,
+    /// What is done to each series before it is stored.
+    pub metric_relabel_configs: Rules,
+    /// How targets are spoken to.
+    pub http: HttpClientConfig,
+    /// What one body may hold, and how many targets there may be.
     pub limits: Limits,
-    /// The targets.
+    /// Targets that are written down.
     pub static_configs: Vec<StaticGroup>,
 }
 
@@ -50,10 +76,70 @@ impl JobConfig {
             honor_timestamps: true,
             track_timestamps_staleness: false,
             enable_compression: true,
+            scrape_protocols: None,
+            fallback_scrape_protocol: None,
+            scrape_native_histograms: false,
+            always_scrape_classic_histograms: false,
+            convert_classic_histograms_to_nhcb: false,
+            start_timestamps: false,
             extra_scrape_metrics: false,
+            metric_name_validation_scheme: NameScheme::Utf8,
+            metric_name_escaping_scheme: None,
+            relabel_configs: Rules::default(),
+            metric_relabel_configs: Rules::default(),
+            http: HttpClientConfig::default(),
             limits: Limits::default(),
             static_configs: Vec::new(),
         }
+    }
+
+    /// Returns the static targets as groups.
+    #[must_use]
+    pub fn static_groups(&self) -> Vec<TargetGroup> {
+        let group = |(at, group): (usize, &StaticGroup)| {
+            let labels: LabelMap = group.labels.iter().cloned().collect();
+            TargetGroup::of_addresses(at.to_string(), group.targets.iter().cloned(), labels)
+        };
+        self.static_configs.iter().enumerate().map(group).collect()
+    }
+
+    /// Returns the escaping asked for.
+    pub(crate) fn escaping(&self) -> Escaping {
+        let default = match self.metric_name_validation_scheme {
+            NameScheme::Utf8 => Escaping::AllowUtf8,
+            NameScheme::Legacy => Escaping::Underscores,
+        };
+        self.metric_name_escaping_scheme.unwrap_or(default)
+    }
+}
+
+/// Relabelling rules, in the order they apply.
+#[derive(Clone, Debug, Default)]
+pub struct Rules(pub Vec<Rule>);
+
+impl Deref for Rules {
+    type Target = [Rule];
+
+    fn deref(&self) -> &[Rule] {
+        &self.0
+    }
+}
+
+impl PartialEq for Rules {
+    fn eq(&self, other: &Self) -> bool {
+        let configs = |rules: &Self| {
+            rules
+                .iter()
+                .map(|rule| rule.config().clone())
+                .collect::<Vec<_>>()
+        };
+        configs(self) == configs(other)
+    }
+}
+
+impl From<Vec<Rule>> for Rules {
+    fn from(rules: Vec<Rule>) -> Self {
+        Self(rules)
     }
 }
 
@@ -67,11 +153,11 @@ pub struct StaticGroup {
 }
 
 /// What one body may hold; a body beyond fails the whole scrape. 0 is no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// Decompressed size.
+    /// Decompressed size; a body of this size is too large.
     pub body_size_bytes: usize,
-    /// Samples.
+    /// Samples after relabelling.
     pub samples: usize,
     /// Labels of a series.
     pub labels: usize,
@@ -79,4 +165,63 @@ pub struct Limits {
     pub label_name_bytes: usize,
     /// Bytes of a label's value.
     pub label_value_bytes: usize,
+    /// Targets of the job; with more, every scrape fails.
+    pub targets: usize,
+    /// Dropped targets that are remembered.
+    pub keep_dropped_targets: usize,
+    /// Buckets of a native histogram; resolution is reduced to stay within.
+    pub native_histogram_buckets: usize,
+    /// Smallest growth factor from one bucket of a native histogram to the next; resolution is reduced to reach it.
+    pub native_histogram_min_bucket_factor: f64,
+}
+
+impl Limits {
+    /// Returns the highest resolution whose buckets grow by the configured factor at least.
+    #[must_use]
+    pub fn max_histogram_schema(&self) -> i32 {
+        let factor = self.native_histogram_min_bucket_factor;
+        if factor <= 1.0 {
+            return 8;
+        }
+        let floor = (-factor.log2().log2()).floor();
+        #[expect(clippy::cast_possible_truncation, reason = "clamped to a small range")]
+        let schema = floor.clamp(-4.0, 8.0) as i32;
+        schema
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_factors_are_resolutions() {
+        let schema = |factor| {
+            let limits = Limits {
+                native_histogram_min_bucket_factor: factor,
+                ..Limits::default()
+            };
+            limits.max_histogram_schema()
+        };
+        // Values of Prometheus' TestPickSchema.
+        for (factor, expected) in [
+            (65536.0, -4),
+            (256.0, -3),
+            (16.0, -2),
+            (4.0, -1),
+            (2.0, 0),
+            (1.4, 1),
+            (1.1, 2),
+            (1.09, 3),
+            (1.04, 4),
+            (1.02, 5),
+            (1.01, 6),
+            (1.005, 7),
+            (1.002, 8),
+            (0.0, 8),
+            (1e9, -4),
+        ] {
+            assert_eq!(schema(factor), expected, "{factor}");
+        }
+    }
 }

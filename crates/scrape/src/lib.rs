@@ -1,9 +1,10 @@
 //! Scraping: targets, their schedules, and the loops that turn bodies into frames for a sink.
 //!
-//! It is: [`Target`]s built from a [`JobConfig`], one [`Manager`] that runs a loop for each, staleness markers, the
-//! synthetic series (`up` and its kin, in the same strip as the target's own), and `/api/v1/targets`. Sources inside
-//! the process ([`LocalSource`]) are targets too: same schedule, same synthetic series, no HTTP. It is not:
-//! discovery or relabelling.
+//! It is: [`JobConfig`], what a job scrapes and how; one [`Manager`], whose [`Manager::apply`] turns discovered groups
+//! into targets by relabelling and runs a loop for each, leaving alone what did not change; staleness markers; the
+//! synthetic series (`up` and its kin, in the same strip as the target's own); and the API's routes about targets.
+//! Sources inside the process ([`LocalSource`]) are targets too: same schedule, same synthetic series, no HTTP. It is
+//! not: discovery.
 //!
 //! **Limits**: a body is read and parsed whole; the buffer it is read into is shared by all loops of a manager.
 
@@ -13,15 +14,19 @@ mod error;
 mod local;
 mod manager;
 mod metrics;
+mod origin;
+mod plan;
+mod pool;
 mod report;
 mod resolve;
 mod routes;
 mod schedule;
 mod scrape_loop;
+mod selector;
 mod status;
 mod target;
 
-pub use config::{JobConfig, Limits, StaticGroup};
+pub use config::{JobConfig, Limits, Rules, StaticGroup};
 pub use error::ScrapeError;
 pub use local::LocalSource;
 pub use manager::{Manager, ManagerConfig};

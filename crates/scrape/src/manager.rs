@@ -1,22 +1,30 @@
-//! Runs a loop for every target.
+//! Runs a loop for every target of every job.
 //!
-//! **Invariant:** a loop ends only when the manager's stop token does; what it had acknowledged is stored.
+//! **Invariant:** a loop ends only when its target is gone or the manager's stop token is stopped; what it had
+//! acknowledged is stored.
 
 use crate::{
     JobConfig, ScrapeError, Target,
     buffers::Buffers,
     local::LocalSource,
     metrics,
-    scrape_loop::{HttpOrigin, LocalOrigin, Origin, ScrapeLoop, Shared},
-    status::ActiveTarget,
+    origin::LocalOrigin,
+    pool::{self, Pool, Start},
+    scrape_loop::{Control, ScrapeLoop, Shared},
+    status::{ActiveTarget, PoolStatus},
 };
+use narthex_discovery::TargetGroup;
 use narthex_model::storage::Sink;
-use narthex_net::{Client, ClientConfig, StopToken};
+use narthex_net::StopToken;
 use std::{
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Duration,
 };
-use tokio::task::JoinSet;
+use tokio::{sync::watch, task::JoinSet};
 
 /// What a manager works with.
 pub struct ManagerConfig {
@@ -24,14 +32,23 @@ pub struct ManagerConfig {
     pub sink: Arc<dyn Sink>,
     /// The wall clock, in milliseconds since the epoch.
     pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    /// Where loops run: of the kind with several threads, because a wide target blocks the one it is on.
+    pub runtime: tokio::runtime::Handle,
 }
 
 /// All targets being scraped.
 pub struct Manager {
     shared: Arc<Shared>,
-    active: Mutex<Vec<Arc<ActiveTarget>>>,
+    pools: Mutex<BTreeMap<String, Pool>>,
+    locals: Mutex<Vec<(Arc<ActiveTarget>, watch::Sender<Control>)>>,
     loops: Mutex<JoinSet<()>>,
+    runtime: tokio::runtime::Handle,
+    clients: AtomicU64,
     stop: StopToken,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Manager {
@@ -39,51 +56,109 @@ impl Manager {
     #[must_use]
     pub fn new(config: ManagerConfig, stop: StopToken) -> Self {
         let shared = Shared {
-            client: Client::new(ClientConfig::default()),
             sink: config.sink,
             buffers: Buffers::default(),
             now_ms: config.now_ms,
+            offset_seed: AtomicU64::new(0),
             storage_fails: AtomicBool::new(false),
+            labels_in_use: Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),
-            active: Mutex::default(),
+            pools: Mutex::default(),
+            locals: Mutex::default(),
             loops: Mutex::default(),
+            runtime: config.runtime,
+            clients: AtomicU64::new(0),
             stop,
         }
     }
 
-    /// Starts scraping a job's targets.
+    /// Sets what spreads this server's scrapes from those of others; loops started before keep their times.
+    ///
+    /// Prometheus takes the host's name and the external labels.
+    pub fn set_offset_seed(&self, seed: u64) {
+        self.shared.offset_seed.store(seed, Ordering::Relaxed);
+    }
+
+    /// Makes the pool called `job.job_name` scrape what these groups say, the way `job` says.
+    ///
+    /// Targets that did not change keep their connections, schemas and times; those whose job changed go on the new
+    /// way from their next scrape; those that are gone end after about two intervals.
     ///
     /// # Errors
-    /// Fails, starting nothing, when a target cannot be scraped at all.
-    pub fn start_job(&self, job: &JobConfig) -> Result<(), ScrapeError> {
-        for target in Target::of_job(job)? {
-            let active = ActiveTarget::new(
-                &job.job_name,
-                target,
-                job.scrape_interval,
-                job.scrape_timeout,
-            );
-            if let Some(origin) = HttpOrigin::new(job, &active) {
-                self.start(active, Origin::Http(Box::new(origin)));
+    /// Fails, changing nothing, when the job's HTTP settings make no client. A target that cannot be made is logged
+    /// and counted.
+    pub fn apply(&self, job: JobConfig, groups: &[TargetGroup]) -> Result<(), ScrapeError> {
+        let client_id = self.clients.fetch_add(1, Ordering::Relaxed);
+        let mut pools = lock(&self.pools);
+        let starts = match pools.get_mut(&job.job_name) {
+            Some(pool) => {
+                pool.configure(job, client_id)?;
+                pool.sync(groups, &self.shared)
             }
+            None => {
+                let name = job.job_name.clone();
+                let mut pool = Pool::new(job, client_id)?;
+                let starts = pool.sync(groups, &self.shared);
+                pools.insert(name, pool);
+                starts
+            }
+        };
+        drop(pools);
+        let mut loops = lock(&self.loops);
+        // Loops that have ended are forgotten here.
+        while loops.try_join_next().is_some() {}
+        for Start { scraping, control } in starts {
+            loops.spawn_on(scraping.run(control, self.stop.clone()), &self.runtime);
         }
         Ok(())
+    }
+
+    /// Gives a pool's targets anew, with the job it has; nothing happens when there is no such pool.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub fn apply_groups(&self, pool: &str, groups: &[TargetGroup]) -> Result<(), ScrapeError> {
+        let job = lock(&self.pools).get(pool).map(|pool| pool.job().clone());
+        job.map_or(Ok(()), |job| self.apply(job, groups))
+    }
+
+    /// Ends all pools that are not called one of these names.
+    pub fn retain(&self, names: &BTreeSet<String>) {
+        lock(&self.pools).retain(|name, pool| {
+            let stays = names.contains(name);
+            if !stays {
+                pool.end(&self.shared);
+            }
+            stays
+        });
+    }
+
+    /// Starts scraping a job's static targets.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub fn start_job(&self, job: &JobConfig) -> Result<(), ScrapeError> {
+        self.apply(job.clone(), &job.static_groups())
     }
 
     /// Starts collecting from a source inside the process.
     pub fn start_local(&self, target: Target, interval: Duration, source: Box<dyn LocalSource>) {
         let pool = target.labels.get("job").unwrap_or_default().to_owned();
-        let active = ActiveTarget::new(&pool, target, interval, interval);
-        let origin = LocalOrigin::new(source, &active);
-        self.start(active, Origin::Local(Box::new(origin)));
+        let target = pool::with_interval(target, interval);
+        let origin = LocalOrigin::new(source, &target.labels);
+        let active = Arc::new(ActiveTarget::new(&pool, target));
+        let (sender, receiver) = watch::channel(Control::default());
+        lock(&self.locals).push((Arc::clone(&active), sender));
+        metrics::TARGETS.inc();
+        let scraping = ScrapeLoop::of_source(Arc::clone(&self.shared), active, origin, interval);
+        lock(&self.loops).spawn_on(scraping.run(receiver, self.stop.clone()), &self.runtime);
     }
 
     /// Waits until every loop has ended; call it after the stop.
     pub async fn join(&self) {
-        let mut loops =
-            std::mem::take(&mut *self.loops.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut loops = std::mem::take(&mut *lock(&self.loops));
         while let Some(ended) = loops.join_next().await {
             if let Err(error) = ended {
                 tracing::error!(%error, "A scrape loop ended with a panic.");
@@ -91,24 +166,40 @@ impl Manager {
         }
     }
 
-    pub(crate) fn active(&self) -> Vec<Arc<ActiveTarget>> {
-        self.active
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// Returns the names of all pools, sorted.
+    #[must_use]
+    pub fn pool_names(&self) -> Vec<String> {
+        self.pools().into_iter().map(|pool| pool.name).collect()
     }
 
-    fn start(&self, active: ActiveTarget, origin: Origin) {
-        let active = Arc::new(active);
-        self.active
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::clone(&active));
-        metrics::TARGETS.inc();
-        let scraping = ScrapeLoop::new(Arc::clone(&self.shared), active, origin);
-        self.loops
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .spawn(scraping.run(self.stop.clone()));
+    /// Returns the configuration of a pool.
+    #[must_use]
+    pub fn pool_config(&self, pool: &str) -> Option<JobConfig> {
+        lock(&self.pools).get(pool).map(|pool| pool.job().clone())
+    }
+
+    /// Returns what is known of all pools, sources inside the process included, in order of their names.
+    pub(crate) fn pools(&self) -> Vec<PoolStatus> {
+        let pools = lock(&self.pools);
+        let mut all: BTreeMap<String, PoolStatus> = pools
+            .iter()
+            .map(|(name, pool)| (name.clone(), pool.status()))
+            .collect();
+        drop(pools);
+        for (active, _) in lock(&self.locals).iter() {
+            let pool = all
+                .entry(active.pool.clone())
+                .or_insert_with(|| PoolStatus {
+                    name: active.pool.clone(),
+                    ..PoolStatus::default()
+                });
+            pool.active.push(Arc::clone(active));
+        }
+        let mut all: Vec<PoolStatus> = all.into_values().collect();
+        for pool in &mut all {
+            let order = |target: &Arc<ActiveTarget>| target.target.labels.clone();
+            pool.active.sort_by_key(order);
+        }
+        all
     }
 }

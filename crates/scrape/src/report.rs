@@ -44,9 +44,14 @@ pub(crate) struct Report {
     pub(crate) body_bytes: i64,
 }
 
+/// Returns how many synthetic columns there are.
+pub(crate) fn count(extra: bool) -> usize {
+    if extra { COLUMNS.len() } else { EXTRA_FROM }
+}
+
 /// Returns the local sets and families of the synthetic columns.
 pub(crate) fn columns(extra: bool) -> Vec<(LabelSet, Family)> {
-    let count = if extra { COLUMNS.len() } else { EXTRA_FROM };
+    let count = count(extra);
     let column = |(name, help): &(&str, &str)| {
         let family = Family {
             name: (*name).into(),
@@ -73,7 +78,7 @@ impl Report {
             self.sample_limit as f64,
             self.body_bytes as f64,
         ];
-        let count = if extra { COLUMNS.len() } else { EXTRA_FROM };
+        let count = count(extra);
         for (column, value) in (0u32..).zip(&values[..count]) {
             frame.set(ColumnId(column), *value);
         }

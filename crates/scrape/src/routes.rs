@@ -1,8 +1,11 @@
-//! `/api/v1/targets`.
+//! The API's routes about targets: `/api/v1/targets`, `/api/v1/targets/metadata`, `/api/v1/scrape_pools`.
 
-use crate::{Manager, status::ActiveTarget};
-use http::HeaderMap;
-use narthex_model::{LabelSet, date::rfc3339, duration};
+use crate::{
+    Manager, selector,
+    status::{ActiveTarget, PoolStatus},
+};
+use http::{HeaderMap, StatusCode};
+use narthex_model::{LabelSet, Matcher, date::rfc3339, duration};
 use narthex_net::{
     Router,
     axum::{extract::Query, response::Response, routing::get},
@@ -15,45 +18,86 @@ use std::{
     time::Duration,
 };
 
+type Params = Query<HashMap<String, String>>;
+
 /// Returns the handlers of scraping.
 pub fn routes(manager: Arc<Manager>) -> Router {
-    let targets = move |query: Query<HashMap<String, String>>, headers: HeaderMap| {
-        let answer = targets(&manager, &query, &headers);
-        async move { answer }
+    let of_targets = Arc::clone(&manager);
+    let targets = move |query: Params, headers: HeaderMap| {
+        let data = targets(&of_targets, &query);
+        async move { success(data, &headers) }
     };
-    Router::new().route("/api/v1/targets", get(targets))
+    let of_metadata = Arc::clone(&manager);
+    let metadata = move |query: Params, headers: HeaderMap| {
+        let answer = metadata(&of_metadata, &query);
+        async move {
+            match answer {
+                Ok(data) => success(data, &headers),
+                Err(error) => bad_data(&error, &headers),
+            }
+        }
+    };
+    let pools = move |headers: HeaderMap| {
+        let data = json!({ "scrapePools": manager.pool_names() });
+        async move { success(data, &headers) }
+    };
+    Router::new()
+        .route("/api/v1/targets", get(targets))
+        .route("/api/v1/targets/metadata", get(metadata))
+        .route("/api/v1/scrape_pools", get(pools))
 }
 
-fn targets(manager: &Manager, query: &HashMap<String, String>, headers: &HeaderMap) -> Response {
-    let state = query.get("state").map(|state| state.to_ascii_lowercase());
-    let pool = query.get("scrapePool").filter(|pool| !pool.is_empty());
-    let wants = |wanted| {
-        matches!(state.as_deref(), None | Some("" | "any")) || state.as_deref() == Some(wanted)
-    };
-    let wants_active = wants("active");
-    let mut active = manager.active();
-    // Nothing drops targets: relabelling is not there.
-    let dropped: Option<BTreeMap<String, u64>> = wants("dropped").then(|| {
-        active
-            .iter()
-            .map(|target| (target.pool.clone(), 0))
-            .collect()
-    });
-    active.retain(|target| wants_active && pool.is_none_or(|pool| *pool == target.pool));
-    active.sort_by(|a, b| (&a.pool, &a.target.labels).cmp(&(&b.pool, &b.target.labels)));
-    let active: Vec<Value> = active.iter().map(|target| shown(target)).collect();
-    let data =
-        json!({ "activeTargets": active, "droppedTargets": [], "droppedTargetCounts": dropped });
+fn success(data: Value, headers: &HeaderMap) -> Response {
     respond_json(
         json!({ "status": "success", "data": data }).to_string(),
         headers,
     )
 }
 
+fn bad_data(error: &str, headers: &HeaderMap) -> Response {
+    let body = json!({ "status": "error", "errorType": "bad_data", "error": error });
+    let mut response = respond_json(body.to_string(), headers);
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response
+}
+
+fn targets(manager: &Manager, query: &HashMap<String, String>) -> Value {
+    let state = query.get("state").map(|state| state.to_ascii_lowercase());
+    let wants = |wanted| {
+        matches!(state.as_deref(), None | Some("" | "any")) || state.as_deref() == Some(wanted)
+    };
+    let pools = manager.pools();
+    let wanted = query.get("scrapePool").filter(|pool| !pool.is_empty());
+    let here = |pool: &&PoolStatus| wanted.is_none_or(|wanted| *wanted == pool.name);
+    let active: Vec<Value> = pools
+        .iter()
+        .filter(here)
+        .flat_map(|pool| &pool.active)
+        .filter(|_| wants("active"))
+        .map(|target| shown(target))
+        .collect();
+    let dropped: Vec<Value> = pools
+        .iter()
+        .filter(here)
+        .flat_map(|pool| pool.dropped.iter().map(move |found| (pool, found)))
+        .filter(|_| wants("dropped"))
+        .map(|(pool, found)| json!({ "discoveredLabels": labels(found), "scrapePool": pool.name }))
+        .collect();
+    // Of all pools, whichever is asked for.
+    let counts: Option<BTreeMap<&str, usize>> = wants("dropped").then(|| {
+        pools
+            .iter()
+            .map(|pool| (pool.name.as_str(), pool.dropped_count))
+            .collect()
+    });
+    json!({ "activeTargets": active, "droppedTargets": dropped, "droppedTargetCounts": counts })
+}
+
 fn shown(active: &ActiveTarget) -> Value {
     let status = active.status();
+    let found = active.found();
     json!({
-        "discoveredLabels": labels(&active.target.discovered),
+        "discoveredLabels": labels(&found.discovered),
         "labels": labels(&active.target.labels),
         "scrapePool": active.pool,
         "scrapeUrl": active.target.shown_url,
@@ -64,9 +108,58 @@ fn shown(active: &ActiveTarget) -> Value {
         "lastScrapeBytes": status.body_bytes,
         "lastScrapeSamples": status.samples,
         "health": status.health.as_str(),
-        "scrapeInterval": period(active.interval),
-        "scrapeTimeout": period(active.timeout),
+        "scrapeInterval": period(found.interval),
+        "scrapeTimeout": period(found.timeout),
     })
+}
+
+/// Lists what is known of metrics: of all or one, of all targets or those a selector takes.
+fn metadata(manager: &Manager, query: &HashMap<String, String>) -> Result<Value, String> {
+    let text = |name: &str| {
+        query
+            .get(name)
+            .map(String::as_str)
+            .filter(|text| !text.is_empty())
+    };
+    let limit = match text("limit").map(str::parse::<i64>) {
+        None => usize::MAX,
+        Some(Ok(limit)) => usize::try_from(limit).unwrap_or(usize::MAX),
+        Some(Err(_)) => return Err("limit must be a number".to_owned()),
+    };
+    let matchers = match text("match_target") {
+        None => Vec::new(),
+        Some(text) => selector::parse(text)
+            .map_err(|error| format!("invalid parameter \"match_target\": {error}"))?,
+    };
+    let metric = text("metric");
+    let mut found = Vec::new();
+    for target in manager.pools().iter().flat_map(|pool| &pool.active) {
+        if found.len() >= limit {
+            break;
+        }
+        let own = &target.target.labels;
+        let taken = |matcher: &Matcher| matcher.matches(own.get(&matcher.name).unwrap_or_default());
+        if !matchers.iter().all(taken) {
+            continue;
+        }
+        let Some((schema, synthetic)) = target.schema() else {
+            continue;
+        };
+        let families = schema.families().iter().skip(synthetic);
+        for family in families.filter(|family| metric.is_none_or(|name| name == &*family.name)) {
+            let mut entry = json!({
+                "target": labels(own),
+                "type": family.metric_type.as_str(),
+                "help": &*family.help,
+                "unit": &*family.unit,
+            });
+            if let (None, Some(entry)) = (metric, entry.as_object_mut()) {
+                entry.insert("metric".to_owned(), Value::from(&*family.name));
+            }
+            found.push(entry);
+        }
+    }
+    Ok(Value::Array(found))
 }
 
 fn labels(set: &LabelSet) -> Value {

@@ -17,11 +17,12 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    pub(crate) fn new(interval: Duration, identity: &str) -> Self {
+    /// Returns the times of the target called `identity`; `seed` tells servers apart.
+    pub(crate) fn new(interval: Duration, identity: &str, seed: u64) -> Self {
         let interval_ms = i64::try_from(interval.as_millis())
             .unwrap_or(i64::MAX)
             .max(1);
-        let hash = rapidhash::v3::rapidhash_v3(identity.as_bytes());
+        let hash = rapidhash::v3::rapidhash_v3(identity.as_bytes()) ^ seed;
         let offset_ms = i64::try_from(hash % interval_ms.unsigned_abs()).expect("below an i64");
         Self {
             interval_ms,
@@ -57,14 +58,17 @@ mod tests {
     #[test]
     fn times_are_spread_regular_and_stable() {
         let interval = Duration::from_secs(5);
-        let schedule = Schedule::new(interval, "a");
+        let schedule = Schedule::new(interval, "a", 0);
         let first = schedule.next(1_767_225_600_000);
         assert_eq!(schedule.next(first), first);
         assert_eq!(schedule.next(first + 1), first + 5000);
-        assert_eq!(Schedule::new(interval, "a").next(1_767_225_600_000), first);
+        assert_eq!(
+            Schedule::new(interval, "a", 0).next(1_767_225_600_000),
+            first
+        );
         let mut seconds = [0; 5];
         for i in 0..1000 {
-            let at = Schedule::new(interval, &i.to_string()).next(0);
+            let at = Schedule::new(interval, &i.to_string(), 0).next(0);
             seconds[at as usize / 1000] += 1;
         }
         assert!(

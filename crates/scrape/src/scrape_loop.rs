@@ -1,48 +1,47 @@
-//! One target's loop: wait, fetch, parse, append.
+//! One target's loop: wait, fetch, store, and follow what the pool decides.
 //!
 //! **Invariant:** every due scrape stores a round: the body's samples, or, when it failed, staleness markers for all
-//! that the round before had; the synthetic series in both cases.
+//! that the round before had; the synthetic series in both cases. A target that is gone for more than two intervals
+//! ends with markers at the time of the scrape it missed first, unless another has its labels.
 
 use crate::{
-    JobConfig,
     buffers::Buffers,
-    local::LocalSource,
     metrics,
-    report::{self, Report},
-    resolve::TargetResolver,
+    origin::{Fetched, HttpOrigin, LocalOrigin, NoBody, Origin, Scraped},
+    plan::Plan,
     schedule::Schedule,
     status::{ActiveTarget, Health, TargetStatus},
 };
-use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
-use narthex_expfmt::{Format, ParseOptions, Parser};
+use narthex_client::{HistogramHandle, SummaryHandle};
 use narthex_model::{
-    Frame, LabelSet, Schema,
-    storage::{Binding, Outcome, Sink, StorageError},
+    LabelSet,
+    storage::{Outcome, Sink, StorageError},
 };
-use narthex_net::{Client, NetError, Request, StopToken};
+use narthex_net::StopToken;
 use std::{
+    collections::HashMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
+use tokio::sync::watch;
 
-/// Formats the parser reads, best first.
-const ACCEPTED: &str = "text/plain;version=0.0.4;q=0.9,*/*;q=0.1";
-/// A frame this wide is appended where blocking is allowed.
-const WIDE_FRAME: usize = 20_000;
-/// Bodies beyond this are refused even without a configured limit.
-const BODY_BYTES: usize = 1 << 30;
+/// A body this long is parsed where blocking is allowed: 20,000 samples or so.
+const LONG_BODY: usize = 2_000_000;
 
 /// What all loops share.
 pub(crate) struct Shared {
-    pub(crate) client: Client,
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) buffers: Buffers,
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    /// Spreads the schedules of servers that scrape the same targets.
+    pub(crate) offset_seed: std::sync::atomic::AtomicU64,
     /// Whether the last round of any loop could not be stored: the log tells of changes, not of every round.
     pub(crate) storage_fails: AtomicBool,
+    /// How many targets have these labels.
+    pub(crate) labels_in_use: Mutex<HashMap<LabelSet, usize>>,
 }
 
 impl Shared {
@@ -61,148 +60,143 @@ impl Shared {
             tracing::info!("Samples are stored again.");
         }
     }
+
+    pub(crate) fn use_labels(&self, labels: &LabelSet) {
+        let mut in_use = self
+            .labels_in_use
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *in_use.entry(labels.clone()).or_default() += 1;
+    }
+
+    pub(crate) fn leave_labels(&self, labels: &LabelSet) {
+        let mut in_use = self
+            .labels_in_use
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = in_use.get_mut(labels) {
+            *count -= 1;
+            if *count == 0 {
+                in_use.remove(labels);
+            }
+        }
+    }
+
+    fn uses_labels(&self, labels: &LabelSet) -> bool {
+        let in_use = self
+            .labels_in_use
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        in_use.contains_key(labels)
+    }
 }
 
-/// Where a loop's rounds come from.
-pub(crate) enum Origin {
-    Http(Box<HttpOrigin>),
-    Local(Box<LocalOrigin>),
-}
-
-pub(crate) struct HttpOrigin {
-    request: Request,
-    parser: Parser,
-    resolver: TargetResolver,
-    extra: bool,
-    sample_limit: usize,
-}
-
-pub(crate) struct LocalOrigin {
-    source: Box<dyn LocalSource>,
-    /// The synthetic series, in a strip of their own: the source owns its schema.
-    report: Frame,
-    report_binding: Option<Box<dyn Binding>>,
+/// What the pool wants of a loop.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Control {
+    /// How to scrape; `None` for a source inside the process.
+    pub(crate) plan: Option<Arc<Plan>>,
+    /// Why scrapes are to fail.
+    pub(crate) forced_error: Option<Arc<str>>,
+    /// Whether the target is gone.
+    pub(crate) removed: bool,
 }
 
 pub(crate) struct ScrapeLoop {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) active: Arc<ActiveTarget>,
-    pub(crate) origin: Origin,
-    bound: Option<(Schema, Box<dyn Binding>)>,
+    shared: Arc<Shared>,
+    active: Arc<ActiveTarget>,
+    origin: Origin,
+    forced_error: Option<Arc<str>>,
+    interval: Duration,
+    /// Where lengths of intervals are counted, once there is one.
+    lengths: Option<(SummaryHandle<1>, HistogramHandle<1>)>,
+    scraped: bool,
 }
 
-/// How a scrape ended, before it is stored.
-struct Scraped {
-    report: Report,
-    error: Option<String>,
-}
-
-impl HttpOrigin {
-    pub(crate) fn new(job: &JobConfig, active: &ActiveTarget) -> Option<Self> {
-        let url = active.target.url.clone()?;
-        let mut request = Request::new(url);
-        request.timeout = active.timeout;
-        request.accept_gzip = job.enable_compression;
-        request.body_limit_bytes = match job.limits.body_size_bytes {
-            0 => BODY_BYTES,
-            limit => limit,
-        };
-        request.headers = headers(active.timeout);
-        let labels = active.target.labels.clone();
-        let (common, honored) = if job.honor_labels {
-            (LabelSet::empty(), Some(labels))
-        } else {
-            (labels, None)
-        };
-        let mut options = ParseOptions::default();
-        options.sample_limit = job.limits.samples;
-        options.honor_timestamps = job.honor_timestamps;
-        options.track_timestamps_staleness = job.track_timestamps_staleness;
-        let mut reserved = report::columns(job.extra_scrape_metrics);
-        if let Some(target) = &honored {
-            reserved
-                .iter_mut()
-                .for_each(|(set, _)| *set = target.union(set));
-        }
-        Some(Self {
-            request,
-            parser: Parser::with_reserved(common, options, &reserved),
-            resolver: TargetResolver {
-                honored,
-                limits: job.limits,
-            },
-            extra: job.extra_scrape_metrics,
-            sample_limit: job.limits.samples,
-        })
-    }
-}
-
-impl LocalOrigin {
-    pub(crate) fn new(source: Box<dyn LocalSource>, active: &ActiveTarget) -> Self {
-        let mut edit = Schema::new(active.target.labels.clone()).edit();
-        for (set, family) in report::columns(false) {
-            let family = edit.family(family);
-            edit.push(&set, family);
-        }
-        Self {
-            source,
-            report: Frame::new(edit.finish(), 0),
-            report_binding: None,
-        }
-    }
-}
-
-fn headers(timeout: Duration) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
-    if let Ok(seconds) = HeaderValue::from_str(&timeout.as_secs_f64().to_string()) {
-        headers.insert(
-            HeaderName::from_static("x-prometheus-scrape-timeout-seconds"),
-            seconds,
-        );
-    }
-    headers
+/// How waiting ended.
+enum Woken {
+    Due,
+    Changed,
+    /// Nobody is left to decide anything.
+    Closed,
+    Stopped,
 }
 
 impl ScrapeLoop {
-    pub(crate) fn new(shared: Arc<Shared>, active: Arc<ActiveTarget>, origin: Origin) -> Self {
+    /// Returns the loop of a target over HTTP.
+    pub(crate) fn of_target(
+        shared: Arc<Shared>,
+        active: Arc<ActiveTarget>,
+        plan: &Arc<Plan>,
+    ) -> Self {
+        let origin = Origin::Http(Box::new(HttpOrigin::new(Arc::clone(plan))));
         Self {
             shared,
             active,
             origin,
-            bound: None,
+            forced_error: None,
+            interval: plan.interval,
+            lengths: None,
+            scraped: false,
         }
     }
 
-    /// Scrapes until stopped; a scrape under way when the stop comes is finished or abandoned whole.
-    pub(crate) async fn run(mut self, stop: StopToken) {
-        let identity = format!(
-            "{}{}",
-            self.active.target.labels, self.active.target.shown_url
-        );
-        let schedule = Schedule::new(self.active.interval, &identity);
-        let interval_label = format!("{:?}", self.active.interval);
-        let interval_length = metrics::INTERVAL_LENGTH.with(&[interval_label.as_str()]);
-        let mut due_ms = schedule.next((self.shared.now_ms)());
+    /// Returns the loop of a source inside the process.
+    pub(crate) fn of_source(
+        shared: Arc<Shared>,
+        active: Arc<ActiveTarget>,
+        source: LocalOrigin,
+        interval: Duration,
+    ) -> Self {
+        Self {
+            shared,
+            active,
+            origin: Origin::Local(Box::new(source)),
+            forced_error: None,
+            interval,
+            lengths: None,
+            scraped: false,
+        }
+    }
+
+    /// Scrapes until stopped or removed; a scrape under way then is finished or abandoned whole.
+    pub(crate) async fn run(mut self, mut control: watch::Receiver<Control>, stop: StopToken) {
+        self.forced_error = control.borrow_and_update().forced_error.clone();
+        let mut schedule = self.schedule();
+        let mut due_ms = schedule.next(self.now_ms());
         let mut last_start: Option<Instant> = None;
         loop {
-            let wait_ms = (due_ms - (self.shared.now_ms)()).max(0);
-            tokio::select! {
-                () = tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())) => {}
-                () = stop.stopped() => return,
+            match Self::wait(&self.shared, due_ms, &mut control, &stop).await {
+                Woken::Stopped | Woken::Closed => return,
+                Woken::Due => {}
+                Woken::Changed => {
+                    let wanted = control.borrow_and_update().clone();
+                    if wanted.removed {
+                        if !self.linger(due_ms, &mut control, &stop).await {
+                            return;
+                        }
+                        last_start = None;
+                        due_ms = schedule.next(self.now_ms());
+                        continue;
+                    }
+                    if self.follow(wanted) {
+                        schedule = self.schedule();
+                        due_ms = schedule.next(self.now_ms());
+                    }
+                    continue;
+                }
             }
             let start = Instant::now();
             if let Some(last) = last_start.replace(start) {
-                interval_length.observe_duration(start - last);
+                self.observe_interval(start - last);
             }
-            let now_ms = (self.shared.now_ms)();
-            let time_ms = schedule.stored_time(due_ms, now_ms);
+            let time_ms = schedule.stored_time(due_ms, self.now_ms());
             tokio::select! {
                 () = self.scrape(time_ms) => {}
                 () = stop.stopped() => return,
             }
-            let next_ms = schedule.next((self.shared.now_ms)().max(due_ms + 1));
-            let interval_ms = i64::try_from(self.active.interval.as_millis())
+            let next_ms = schedule.next(self.now_ms().max(due_ms + 1));
+            let interval_ms = i64::try_from(self.interval.as_millis())
                 .unwrap_or(i64::MAX)
                 .max(1);
             let missed = (next_ms - due_ms) / interval_ms - 1;
@@ -211,21 +205,137 @@ impl ScrapeLoop {
         }
     }
 
+    fn now_ms(&self) -> i64 {
+        (self.shared.now_ms)()
+    }
+
+    fn schedule(&self) -> Schedule {
+        let target = &self.active.target;
+        let identity = format!("{}{}", target.labels, target.shown_url);
+        let seed = self.shared.offset_seed.load(Ordering::Relaxed);
+        Schedule::new(self.interval, &identity, seed)
+    }
+
+    fn observe_interval(&mut self, length: Duration) {
+        let (summary, histogram) = self.lengths.get_or_insert_with(|| {
+            let interval = go_duration(self.interval);
+            let label = [interval.as_str()];
+            (
+                metrics::INTERVAL_LENGTH.with(&label),
+                metrics::INTERVAL_LENGTH_HISTOGRAM.with(&label),
+            )
+        });
+        summary.observe_duration(length);
+        histogram.observe_duration(length);
+    }
+
+    async fn wait(
+        shared: &Shared,
+        until_ms: i64,
+        control: &mut watch::Receiver<Control>,
+        stop: &StopToken,
+    ) -> Woken {
+        let wait_ms = (until_ms - (shared.now_ms)()).max(0);
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())) => Woken::Due,
+            changed = control.changed() => match changed {
+                Ok(()) => Woken::Changed,
+                Err(_) => Woken::Closed,
+            },
+            () = stop.stopped() => Woken::Stopped,
+        }
+    }
+
+    /// Takes what the pool decided; reports whether the schedule changed.
+    fn follow(&mut self, wanted: Control) -> bool {
+        self.forced_error = wanted.forced_error;
+        let (Origin::Http(http), Some(plan)) = (&mut self.origin, wanted.plan) else {
+            return false;
+        };
+        if *plan == *http.plan {
+            return false;
+        }
+        let changed = plan.interval != self.interval;
+        self.interval = plan.interval;
+        if changed {
+            self.lengths = None;
+        }
+        http.follow(plan);
+        changed
+    }
+
+    /// Waits whether a target that is gone comes back; reports whether it did, and ends its series if not.
+    async fn linger(
+        &mut self,
+        missed_ms: i64,
+        control: &mut watch::Receiver<Control>,
+        stop: &StopToken,
+    ) -> bool {
+        let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX / 4);
+        let until_ms = missed_ms + interval_ms + interval_ms / 10;
+        loop {
+            match Self::wait(&self.shared, until_ms, control, stop).await {
+                Woken::Stopped => return false,
+                Woken::Due => break,
+                Woken::Closed => {
+                    // The whole pool is gone: nothing but the end can come.
+                    let wait_ms = (until_ms - self.now_ms()).max(0).unsigned_abs();
+                    let wait = tokio::time::sleep(Duration::from_millis(wait_ms));
+                    if stop.run(wait).await.is_none() {
+                        return false;
+                    }
+                    break;
+                }
+                Woken::Changed => {
+                    let wanted = control.borrow_and_update().clone();
+                    if !wanted.removed {
+                        self.follow(wanted);
+                        return true;
+                    }
+                }
+            }
+        }
+        // The pool may have brought it back this very moment.
+        if !self.active.end_if(|| control.borrow().removed) {
+            let wanted = control.borrow_and_update().clone();
+            self.follow(wanted);
+            return true;
+        }
+        // Another target with the same labels goes on with these series.
+        if self.scraped
+            && !self.shared.uses_labels(&self.active.target.labels)
+            && let Origin::Http(http) = &mut self.origin
+            && let Err(error) = http.end(missed_ms, &*self.shared.sink)
+        {
+            self.shared.storage_failed(&error);
+        }
+        false
+    }
+
     async fn scrape(&mut self, time_ms: i64) {
         let start = Instant::now();
         let mut body = self.shared.buffers.take();
-        let fetched = match &self.origin {
-            Origin::Http(http) => self
-                .shared
-                .client
-                .get(&http.request, &mut body)
-                .await
-                .and_then(|head| head.require_ok()),
-            Origin::Local(_) => Ok(()),
+        let fetched = match (&self.origin, &self.forced_error) {
+            (Origin::Http(_), Some(reason)) => Err(NoBody::Forced(Arc::clone(reason))),
+            (Origin::Http(http), None) => {
+                let answer = http.plan.client.get(&http.request, &mut body).await;
+                let answer = answer.and_then(|head| head.require_ok().map(|()| head));
+                answer
+                    .map(|head| Fetched {
+                        content_type: head.content_type.unwrap_or_default(),
+                    })
+                    .map_err(NoBody::Net)
+            }
+            (Origin::Local(_), _) => Ok(Fetched {
+                content_type: String::new(),
+            }),
         };
-        let width = body.len() / 100;
+        if fetched.is_err() {
+            body.clear();
+        }
+        let long = body.len() > LONG_BODY;
         let run = || self.store(time_ms, start, fetched, &body);
-        let status = if width > WIDE_FRAME {
+        let status = if long {
             tokio::task::block_in_place(run)
         } else {
             run()
@@ -239,27 +349,31 @@ impl ScrapeLoop {
         &mut self,
         time_ms: i64,
         start: Instant,
-        fetched: Result<(), NetError>,
+        fetched: Result<Fetched, NoBody>,
         body: &[u8],
     ) -> TargetStatus {
+        let sink = &*self.shared.sink;
+        self.scraped = true;
         let result = match &mut self.origin {
             Origin::Http(http) => {
-                let (frame, scraped) = http.round(time_ms, start, fetched, body);
-                append(&*self.shared.sink, &mut self.bound, frame).map(|outcome| (outcome, scraped))
+                let result = http.round(time_ms, start, fetched, body, sink);
+                http.describe(&self.active);
+                result
             }
-            Origin::Local(local) => {
-                local.round(time_ms, start, &*self.shared.sink, &mut self.bound)
-            }
+            Origin::Local(local) => local.round(time_ms, start, sink, &self.active),
         };
-        let (error, report) = match result {
+        let Scraped { report, error } = match result {
             Ok((outcome, scraped)) => {
                 self.shared.storage_works();
                 count(outcome);
-                (scraped.error, scraped.report)
+                scraped
             }
             Err(error) => {
                 self.shared.storage_failed(&error);
-                (Some(error.to_string()), Report::default())
+                Scraped {
+                    report: crate::report::Report::default(),
+                    error: Some(error.to_string()),
+                }
             }
         };
         TargetStatus {
@@ -277,118 +391,41 @@ impl ScrapeLoop {
     }
 }
 
-impl HttpOrigin {
-    fn round(
-        &mut self,
-        time_ms: i64,
-        start: Instant,
-        fetched: Result<(), NetError>,
-        body: &[u8],
-    ) -> (&mut Frame, Scraped) {
-        let mut report = Report {
-            timeout_seconds: self.request.timeout.as_secs_f64(),
-            sample_limit: self.sample_limit,
-            body_bytes: i64::try_from(body.len()).unwrap_or(i64::MAX),
-            ..Report::default()
-        };
-        let stats = match fetched {
-            Err(error) => {
-                if matches!(error, NetError::BodyTooLarge { .. }) {
-                    report.body_bytes = -1;
-                }
-                metrics::FAILED.with(&["fetch"]).inc();
-                Err(error.to_string())
-            }
-            Ok(()) => self.parse(time_ms, body),
-        };
-        report.duration_seconds = start.elapsed().as_secs_f64();
-        let error = match stats {
-            Ok(stats) => {
-                report.up = true;
-                report.samples = stats.lines;
-                report.samples_kept = stats.lines - stats.dropped;
-                report.series_added = stats.appeared;
-                None
-            }
-            Err(error) => Some(error),
-        };
-        let frame = if report.up {
-            self.parser.frame_mut()
-        } else {
-            self.parser.no_body(time_ms)
-        };
-        report.set(frame, self.extra);
-        (frame, Scraped { report, error })
-    }
-
-    fn parse(&mut self, time_ms: i64, body: &[u8]) -> Result<narthex_expfmt::RoundStats, String> {
-        match self
-            .parser
-            .parse(Format::Text, body, time_ms, &mut self.resolver) {
-            Ok(round) => Ok(round.stats),
-            Err(error) => {
-                metrics::FAILED.with(&["parse"]).inc();
-                Err(error.to_string())
-            }
-        }
-    }
-}
-
-impl LocalOrigin {
-    fn round(
-        &mut self,
-        time_ms: i64,
-        start: Instant,
-        sink: &dyn Sink,
-        bound: &mut Option<(Schema, Box<dyn Binding>)>,
-    ) -> Result<(Outcome, Scraped), StorageError> {
-        let mut report = Report::default();
-        let mut outcome = Outcome::default();
-        let error = match self.source.collect(time_ms) {
-            Ok(frame) => {
-                report.up = true;
-                report.samples = frame.present().count();
-                report.samples_kept = report.samples;
-                outcome += append(sink, bound, frame)?;
-                None
-            }
-            Err(error) => {
-                metrics::FAILED.with(&["local"]).inc();
-                Some(error)
-            }
-        };
-        report.duration_seconds = start.elapsed().as_secs_f64();
-        let schema = self.report.schema().clone();
-        self.report.restart(&schema, time_ms);
-        report.set(&mut self.report, false);
-        let binding = match &mut self.report_binding {
-            Some(binding) => binding,
-            empty => empty.insert(sink.bind(&schema)?),
-        };
-        outcome += binding.append(&self.report)?;
-        Ok((outcome, Scraped { report, error }))
-    }
-}
-
-/// Appends a frame, binding its schema first when it is not the bound version.
-fn append(
-    sink: &dyn Sink,
-    bound: &mut Option<(Schema, Box<dyn Binding>)>,
-    frame: &Frame,
-) -> Result<Outcome, StorageError> {
-    let (schema, binding) = match bound {
-        Some(bound) => bound,
-        empty => empty.insert((frame.schema().clone(), sink.bind(frame.schema())?)),
-    };
-    if !schema.same(frame.schema()) {
-        binding.rebind(frame.schema())?;
-        *schema = frame.schema().clone();
-    }
-    binding.append(frame)
-}
-
 fn count(outcome: Outcome) {
     metrics::DUPLICATES.inc_by(outcome.duplicate);
     metrics::OUT_OF_ORDER.inc_by(outcome.out_of_order);
     metrics::OUT_OF_BOUNDS.inc_by(outcome.too_old + outcome.too_new);
+}
+
+/// Shows a duration as Go prints it: `1m30s`, `100ms`.
+pub(crate) fn go_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    if seconds < 1.0 {
+        return format!("{duration:?}");
+    }
+    let (hours, minutes) = (duration.as_secs() / 3600, duration.as_secs() / 60 % 60);
+    let rest = Duration::new(duration.as_secs() % 60, duration.subsec_nanos()).as_secs_f64();
+    match (hours, minutes) {
+        (0, 0) => format!("{rest}s"),
+        (0, _) => format!("{minutes}m{rest}s"),
+        _ => format!("{hours}h{minutes}m{rest}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_look_like_gos() {
+        for (ms, shown) in [
+            (100, "100ms"),
+            (1_500, "1.5s"),
+            (15_000, "15s"),
+            (60_000, "1m0s"),
+            (3_690_000, "1h1m30s"),
+        ] {
+            assert_eq!(go_duration(Duration::from_millis(ms)), shown);
+        }
+    }
 }

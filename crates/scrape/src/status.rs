@@ -1,8 +1,9 @@
-//! What is known about a target's last scrape, for people and for the API.
+//! What is known about targets, for people and for the API.
 
 use crate::Target;
+use narthex_model::{LabelSet, Schema};
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -52,30 +53,104 @@ pub struct TargetStatus {
 pub(crate) struct ActiveTarget {
     pub(crate) pool: String,
     pub(crate) target: Target,
+    /// What may change without the target changing.
+    found: Mutex<Found>,
+    status: Mutex<TargetStatus>,
+    /// What the target reports, and how many of its families are ours.
+    schema: Mutex<Option<(Schema, usize)>>,
+    /// Whether its loop has ended: it cannot go on then.
+    ended: Mutex<bool>,
+}
+
+/// How a target was found last.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Labels before relabelling.
+    pub(crate) discovered: LabelSet,
     pub(crate) interval: Duration,
     pub(crate) timeout: Duration,
-    status: Mutex<TargetStatus>,
+}
+
+impl Found {
+    fn of(target: &Target) -> Self {
+        Self {
+            discovered: target.discovered.clone(),
+            interval: target.interval,
+            timeout: target.timeout,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ActiveTarget {
-    pub(crate) fn new(pool: &str, target: Target, interval: Duration, timeout: Duration) -> Self {
+    pub(crate) fn new(pool: &str, target: Target) -> Self {
         Self {
             pool: pool.to_owned(),
+            found: Mutex::new(Found::of(&target)),
             target,
-            interval,
-            timeout,
             status: Mutex::default(),
+            schema: Mutex::default(),
+            ended: Mutex::default(),
         }
     }
 
+    /// Ends the target for good if `gone` still holds; reports whether it did.
+    pub(crate) fn end_if(&self, gone: impl FnOnce() -> bool) -> bool {
+        let mut ended = lock(&self.ended);
+        *ended |= gone();
+        *ended
+    }
+
+    /// Runs `go_on` unless the loop has ended; reports whether it ran.
+    pub(crate) fn unless_ended(&self, go_on: impl FnOnce()) -> bool {
+        let ended = lock(&self.ended);
+        if !*ended {
+            go_on();
+        }
+        !*ended
+    }
+
     pub(crate) fn status(&self) -> TargetStatus {
-        self.status
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.status).clone()
     }
 
     pub(crate) fn set_status(&self, status: TargetStatus) {
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+        *lock(&self.status) = status;
     }
+
+    /// Returns how the target was found last.
+    pub(crate) fn found(&self) -> Found {
+        lock(&self.found).clone()
+    }
+
+    /// Takes note of how a target that is this one was found.
+    pub(crate) fn find(&self, target: &Target) {
+        *lock(&self.found) = Found::of(target);
+    }
+
+    /// Returns the schema of the last round, and how many of its families are synthetic.
+    pub(crate) fn schema(&self) -> Option<(Schema, usize)> {
+        lock(&self.schema).clone()
+    }
+
+    /// Keeps the schema of a round; cheap when it is the one kept already.
+    pub(crate) fn set_schema(&self, schema: &Schema, synthetic: usize) {
+        let mut kept = lock(&self.schema);
+        if !kept.as_ref().is_some_and(|(known, _)| known.same(schema)) {
+            *kept = Some((schema.clone(), synthetic));
+        }
+    }
+}
+
+/// What is known of one pool.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PoolStatus {
+    pub(crate) name: String,
+    pub(crate) active: Vec<Arc<ActiveTarget>>,
+    /// Labels of dropped targets before relabelling; not more than the job wants to keep.
+    pub(crate) dropped: Vec<LabelSet>,
+    pub(crate) dropped_count: usize,
 }

@@ -1,109 +1,238 @@
 //! Targets: where to scrape, and the labels everything from there carries.
 //!
-//! **Invariant:** a target's labels have `job` and `instance` and no name that begins with `__`.
+//! **Invariant:** a target's own labels have `job` and `instance` and no name that begins with `__`.
 
-use crate::{JobConfig, ScrapeError};
-use narthex_model::LabelSet;
+use crate::JobConfig;
+use narthex_discovery::LabelMap;
+use narthex_model::{LabelSet, duration, relabel};
 use narthex_net::Url;
+use std::{collections::BTreeMap, time::Duration};
+
+const ADDRESS: &str = "__address__";
+const SCHEME: &str = "__scheme__";
+const METRICS_PATH: &str = "__metrics_path__";
+const INTERVAL: &str = "__scrape_interval__";
+const TIMEOUT: &str = "__scrape_timeout__";
+const PARAM: &str = "__param_";
+/// Labels that turn what is done with histograms on and off, with what they are called in errors.
+const HISTOGRAM_LABELS: [(&str, &str); 3] = [
+    (
+        "__convert_classic_histograms_to_nhcb__",
+        "convert classic histograms to nhcb",
+    ),
+    (
+        "__always_scrape_classic_histograms__",
+        "always scrape classic histograms",
+    ),
+    ("__scrape_native_histograms__", "scrape native histograms"),
+];
 
 /// One place to scrape.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The labels of all its series.
     pub labels: LabelSet,
-    /// The labels before the defaults, `__address__` and its kin included.
+    /// The labels before relabelling, `__address__` and its kin included.
     pub discovered: LabelSet,
     /// Where; `None` for a source inside the process.
     pub url: Option<Url>,
     /// Where, as shown to people.
     pub shown_url: String,
+    /// The labels after relabelling, those that begin with `__` included.
+    pub(crate) all: LabelSet,
+    pub(crate) interval: Duration,
+    pub(crate) timeout: Duration,
+    pub(crate) histograms: Histograms,
+}
+
+/// What a target's labels say about histograms.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Histograms {
+    pub(crate) convert: bool,
+    pub(crate) classic: bool,
+    pub(crate) native: bool,
+}
+
+/// What becomes of discovered labels.
+#[derive(Debug)]
+pub(crate) enum Populated {
+    Kept(Box<Target>),
+    /// Relabelling dropped it; the labels before.
+    Dropped(LabelSet),
 }
 
 impl Target {
-    /// Builds the targets of a job.
-    ///
-    /// # Errors
-    /// Fails when an address makes no URL or the scheme is not `http`.
-    pub fn of_job(job: &JobConfig) -> Result<Vec<Self>, ScrapeError> {
-        if job.scheme != "http" {
-            return Err(ScrapeError::Scheme {
-                job: job.job_name.clone(),
-                scheme: job.scheme.clone(),
-            });
-        }
-        let mut targets = Vec::new();
-        for group in &job.static_configs {
-            for address in &group.targets {
-                targets.push(Self::new(job, address, &group.labels)?);
-            }
-        }
-        Ok(targets)
-    }
-
-    /// Builds the target of a source inside the process.
+    /// Builds the target of a source inside the process, collected every `interval`.
     #[must_use]
     pub fn local(job_name: &str, instance: &str) -> Self {
         let labels = LabelSet::new([("job", job_name), ("instance", instance)]);
         Self {
             discovered: labels.clone(),
+            all: labels.clone(),
             labels,
             url: None,
             shown_url: format!("inside this process: {job_name}"),
+            interval: Duration::ZERO,
+            timeout: Duration::ZERO,
+            histograms: Histograms::default(),
         }
     }
 
-    fn new(
+    /// Makes a target of discovered labels as a job says.
+    ///
+    /// # Errors
+    /// A reason for which the labels make no target, in Prometheus' words.
+    pub(crate) fn populate(
         job: &JobConfig,
-        address: &str,
-        labels: &[(String, String)],
-    ) -> Result<Self, ScrapeError> {
-        let path = &job.metrics_path;
-        let slash = if path.starts_with('/') { "" } else { "/" };
-        let text = format!(
-            "{}://{address}{slash}{path}{}",
-            job.scheme,
-            query(&job.params)
-        );
-        let url = Url::parse(&text).map_err(|source| ScrapeError::Address {
-            job: job.job_name.clone(),
-            address: address.to_owned(),
-            source,
-        })?;
-        let mut discovered = LabelSet::default().to_builder();
-        let seconds = |duration: std::time::Duration| {
-            narthex_model::duration::format(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+        own: &LabelMap,
+        group: &LabelMap,
+    ) -> Result<Populated, String> {
+        let discovered = discovered(job, own, group);
+        let Some(relabelled) = relabel::process(&discovered, &job.relabel_configs) else {
+            return Ok(Populated::Dropped(discovered));
         };
-        discovered
-            .set("__address__", address)
-            .set("__scheme__", &job.scheme)
-            .set("__metrics_path__", path)
-            .set("__scrape_interval__", &seconds(job.scrape_interval))
-            .set("__scrape_timeout__", &seconds(job.scrape_timeout))
-            .set("job", &job.job_name);
-        for (name, value) in labels {
-            discovered.set(name, value);
+        let address = relabelled.get(ADDRESS).ok_or("no address")?;
+        if address.contains('/') {
+            return Err(format!("{address:?} is not a valid hostname"));
         }
-        let discovered = discovered.finish();
-        let mut own = LabelSet::from_labels(
-            discovered
-                .iter()
-                .filter(|label| !label.name().starts_with("__"))
-                .cloned(),
-        )
-        .to_builder();
-        if own.get("instance").is_none() {
-            own.set("instance", url.authority());
+        let interval = period(&relabelled, INTERVAL, "interval")?;
+        let timeout = period(&relabelled, TIMEOUT, "timeout")?;
+        if timeout > interval {
+            return Err(format!(
+                "scrape timeout cannot be greater than scrape interval ({:?} > {:?})",
+                relabelled.get(TIMEOUT).unwrap_or_default(),
+                relabelled.get(INTERVAL).unwrap_or_default()
+            ));
         }
-        Ok(Self {
-            labels: own.finish(),
+        let histograms = histograms(job, &relabelled)?;
+        let text = url_text(job, &relabelled, address);
+        let url = Url::parse(&text).map_err(|error| error.to_string())?;
+        let without_meta = relabelled
+            .iter()
+            .filter(|label| !label.name().starts_with("__meta_"));
+        let mut all = LabelSet::from_labels(without_meta.cloned()).to_builder();
+        if all.get("instance").is_none() {
+            all.set("instance", address);
+        }
+        let all = all.finish();
+        let public = all.iter().filter(|label| !label.name().starts_with("__"));
+        Ok(Populated::Kept(Box::new(Self {
+            labels: LabelSet::from_labels(public.cloned()),
+            all,
             discovered,
             shown_url: url.to_string(),
             url: Some(url),
-        })
+            interval,
+            timeout,
+            histograms,
+        })))
+    }
+
+    /// Returns what tells the target from all others.
+    ///
+    /// How often and how it is scraped does not: that may change without the target changing.
+    pub(crate) fn key(&self) -> (LabelSet, String) {
+        let [(convert, _), (classic, _), (native, _)] = HISTOGRAM_LABELS;
+        let ways = [INTERVAL, TIMEOUT, convert, classic, native];
+        (self.all.without(&ways), self.shown_url.clone())
     }
 }
 
-fn query(params: &[(String, Vec<String>)]) -> String {
+fn format(period: Duration) -> String {
+    duration::format(i64::try_from(period.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Puts together what is known of a target before relabelling: its own labels go before the group's, those before the
+/// job's.
+fn discovered(job: &JobConfig, own: &LabelMap, group: &LabelMap) -> LabelSet {
+    let mut labels = LabelSet::default().to_builder();
+    for (name, value) in group.iter().filter(|(name, _)| !own.contains_key(*name)) {
+        labels.set(name, value);
+    }
+    for (name, value) in own {
+        labels.set(name, value);
+    }
+    let interval = format(job.scrape_interval);
+    let timeout = format(job.scrape_timeout);
+    let defaults = [
+        ("job", job.job_name.as_str()),
+        (INTERVAL, &interval),
+        (TIMEOUT, &timeout),
+        (METRICS_PATH, &job.metrics_path),
+        (SCHEME, &job.scheme),
+    ];
+    let switches = HISTOGRAM_LABELS.iter().map(|(name, _)| *name).zip(
+        [
+            job.convert_classic_histograms_to_nhcb,
+            job.always_scrape_classic_histograms,
+            job.scrape_native_histograms,
+        ]
+        .map(|on| if on { "true" } else { "false" }),
+    );
+    for (name, value) in defaults.into_iter().chain(switches) {
+        if labels.get(name).is_none() {
+            labels.set(name, value);
+        }
+    }
+    for (name, values) in &job.params {
+        let name = format!("{PARAM}{name}");
+        if let (Some(first), None) = (values.first(), labels.get(&name)) {
+            labels.set(&name, first);
+        }
+    }
+    labels.finish()
+}
+
+fn period(labels: &LabelSet, name: &str, what: &str) -> Result<Duration, String> {
+    let text = labels.get(name).unwrap_or_default();
+    let ms =
+        duration::parse(text).map_err(|error| format!("error parsing scrape {what}: {error}"))?;
+    match u64::try_from(ms) {
+        Ok(ms @ 1..) => Ok(Duration::from_millis(ms)),
+        _ => Err(format!("scrape {what} cannot be 0")),
+    }
+}
+
+fn histograms(job: &JobConfig, labels: &LabelSet) -> Result<Histograms, String> {
+    let mut switches = [
+        job.convert_classic_histograms_to_nhcb,
+        job.always_scrape_classic_histograms,
+        job.scrape_native_histograms,
+    ];
+    for (switch, (name, what)) in switches.iter_mut().zip(HISTOGRAM_LABELS) {
+        match labels.get(name) {
+            None => {}
+            Some("1" | "t" | "T" | "true" | "TRUE" | "True") => *switch = true,
+            Some("0" | "f" | "F" | "false" | "FALSE" | "False") => *switch = false,
+            Some(other) => {
+                return Err(format!(
+                    "error parsing {what}: strconv.ParseBool: parsing {other:?}: invalid syntax"
+                ));
+            }
+        }
+    }
+    let [convert, classic, native] = switches;
+    Ok(Histograms {
+        convert,
+        classic,
+        native,
+    })
+}
+
+fn url_text(job: &JobConfig, labels: &LabelSet, address: &str) -> String {
+    let mut params: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, values) in &job.params {
+        params.insert(name, values.iter().map(String::as_str).collect());
+    }
+    for label in labels {
+        if let Some(name) = label.name().strip_prefix(PARAM) {
+            let values = params.entry(name).or_default();
+            match values.first_mut() {
+                Some(first) => *first = label.value(),
+                None => values.push(label.value()),
+            }
+        }
+    }
     let pairs: Vec<String> = params
         .iter()
         .flat_map(|(name, values)| {
@@ -112,23 +241,35 @@ fn query(params: &[(String, Vec<String>)]) -> String {
                 .map(move |value| format!("{}={}", escape(name), escape(value)))
         })
         .collect();
-    if pairs.is_empty() {
-        String::new()
-    } else {
-        format!("?{}", pairs.join("&"))
-    }
+    let scheme = labels.get(SCHEME).unwrap_or_default();
+    let path = labels.get(METRICS_PATH).unwrap_or_default();
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    let question = if pairs.is_empty() { "" } else { "?" };
+    format!(
+        "{scheme}://{address}{slash}{}{question}{}",
+        escape_path(path),
+        pairs.join("&")
+    )
 }
 
 /// Escapes a query component as Go's `url.QueryEscape` does.
 fn escape(text: &str) -> String {
+    escaped(text, "").replace("%20", "+")
+}
+
+/// Escapes a path as Go's `url.URL` does.
+fn escape_path(text: &str) -> String {
+    escaped(text, "$&+,/:;=@")
+}
+
+fn escaped(text: &str, also: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                escaped.push(char::from(byte));
-            }
-            b' ' => escaped.push('+'),
-            _ => escaped.push_str(&format!("%{byte:02X}")),
+        let plain = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+        if plain || also.as_bytes().contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
         }
     }
     escaped
@@ -137,33 +278,130 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narthex_model::{
+        labels::NameScheme,
+        relabel::{Action, RelabelConfig, Rule},
+    };
+
+    fn map(pairs: &[(&str, &str)]) -> LabelMap {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        pairs.iter().map(own).collect()
+    }
+
+    fn kept(job: &JobConfig, own: &[(&str, &str)]) -> Target {
+        match Target::populate(job, &map(own), &map(&[("zone", "z"), ("__tmp", "x")])) {
+            Ok(Populated::Kept(target)) => *target,
+            other => panic!("{other:?}"),
+        }
+    }
 
     #[test]
     fn labels_and_urls_follow_prometheus() {
         let mut job = JobConfig::new("api");
         job.params = vec![("collect[]".into(), vec!["cpu".into(), "a b".into()])];
-        job.metrics_path = "probe".into();
-        job.static_configs = vec![crate::StaticGroup {
-            targets: vec!["h:80".into(), "[::1]:9".into()],
-            labels: vec![("zone".into(), "z".into()), ("__tmp".into(), "x".into())],
-        }];
-        let targets = Target::of_job(&job).unwrap();
+        job.metrics_path = "probe/a b".into();
+        let target = kept(&job, &[("__address__", "h:80"), ("__meta_x", "m")]);
         assert_eq!(
-            targets[0].shown_url,
-            "http://h:80/probe?collect%5B%5D=cpu&collect%5B%5D=a+b"
+            target.shown_url,
+            "http://h:80/probe/a%20b?collect%5B%5D=cpu&collect%5B%5D=a+b"
         );
         assert_eq!(
-            targets[0].labels.to_string(),
+            target.labels.to_string(),
             r#"{instance="h:80", job="api", zone="z"}"#
         );
-        assert_eq!(targets[1].labels.get("instance"), Some("[::1]:9"));
-        assert_eq!(targets[0].discovered.get("__scrape_interval__"), Some("1m"));
-        job.static_configs[0].targets = vec!["bad host".into()];
-        assert!(Target::of_job(&job).is_err());
-        job.scheme = "ftp".into();
-        assert!(matches!(
-            Target::of_job(&job),
-            Err(ScrapeError::Scheme { .. })
-        ));
+        assert_eq!(target.discovered.get("__meta_x"), Some("m"));
+        assert_eq!(target.all.get("__meta_x"), None);
+        assert_eq!(target.discovered.get("__scrape_interval__"), Some("1m"));
+        assert_eq!(target.discovered.get("__param_collect[]"), Some("cpu"));
+        assert_eq!(
+            target.discovered.get("__scrape_native_histograms__"),
+            Some("false")
+        );
+        let own = kept(
+            &job,
+            &[
+                ("__address__", "h:80"),
+                ("__param_collect[]", "disk"),
+                ("__param_new", "1"),
+                ("__scheme__", "https"),
+                ("__scrape_interval__", "5s"),
+                ("__scrape_timeout__", "1500ms"),
+                ("__scrape_native_histograms__", "true"),
+                ("instance", "own"),
+                ("zone", "mine"),
+            ],
+        );
+        assert_eq!(
+            own.shown_url,
+            "https://h:80/probe/a%20b?collect%5B%5D=disk&collect%5B%5D=a+b&new=1"
+        );
+        assert_eq!((own.interval.as_secs(), own.timeout.as_millis()), (5, 1500));
+        assert_eq!(own.labels.get("zone"), Some("mine"));
+        assert!(own.histograms.native && !own.histograms.convert);
+    }
+
+    #[test]
+    fn labels_that_make_no_target_are_told() {
+        let job = JobConfig::new("api");
+        let cases = [
+            (vec![], "no address"),
+            (
+                vec![("__address__", "h/x")],
+                "\"h/x\" is not a valid hostname",
+            ),
+            (
+                vec![("__address__", "h"), ("__scrape_interval__", "x")],
+                "error parsing scrape interval: not a valid duration string: \"x\"",
+            ),
+            (
+                vec![("__address__", "h"), ("__scrape_timeout__", "0s")],
+                "scrape timeout cannot be 0",
+            ),
+            (
+                vec![("__address__", "h"), ("__scrape_interval__", "1s")],
+                "scrape timeout cannot be greater than scrape interval (\"10s\" > \"1s\")",
+            ),
+        ];
+        for (own, reason) in cases {
+            let error = Target::populate(&job, &map(&own), &LabelMap::new()).unwrap_err();
+            assert_eq!(error, reason);
+        }
+    }
+
+    #[test]
+    fn relabelling_drops_and_rewrites() {
+        let rule = |action, source: &str, regex: &str, target: &str, replacement: &str| {
+            let config = RelabelConfig {
+                source_labels: vec![source.into()],
+                regex: Some(regex.into()),
+                target_label: target.into(),
+                replacement: replacement.into(),
+                action: Some(action),
+                ..RelabelConfig::default()
+            };
+            Rule::new(config, NameScheme::Utf8).unwrap()
+        };
+        let mut job = JobConfig::new("api");
+        job.relabel_configs = vec![
+            rule(Action::Drop, "__address__", "bad.*", "", "$1"),
+            rule(
+                Action::Replace,
+                "__address__",
+                "(.*):.*",
+                "__address__",
+                "$1:9100",
+            ),
+        ]
+        .into();
+        assert_eq!(
+            kept(&job, &[("__address__", "h:80")])
+                .labels
+                .get("instance"),
+            Some("h:9100")
+        );
+        let dropped = Target::populate(&job, &map(&[("__address__", "bad:80")]), &LabelMap::new());
+        assert!(
+            matches!(dropped, Ok(Populated::Dropped(labels)) if labels.get("__address__") == Some("bad:80"))
+        );
     }
 }

@@ -1,0 +1,328 @@
+//! Where a loop's rounds come from: a page over HTTP, or a source inside the process.
+//!
+//! **Invariant:** a round has the synthetic series whatever became of the scrape; after a failed one every series of
+//! the target ends.
+
+use crate::{
+    local::LocalSource,
+    metrics,
+    plan::Plan,
+    report::{self, Report},
+    resolve::TargetResolver,
+    status::ActiveTarget,
+};
+use narthex_expfmt::{Format, ParseErrorKind, Parser};
+use narthex_model::{
+    ColumnId, Frame, LabelSet, Schema,
+    storage::{Binding, Outcome, SeriesSample, Sink, StorageError},
+};
+use narthex_net::{NetError, Request};
+use std::{sync::Arc, time::Instant};
+
+/// Where a loop's rounds come from.
+pub(crate) enum Origin {
+    Http(Box<HttpOrigin>),
+    Local(Box<LocalOrigin>),
+}
+
+/// A schema that a sink follows.
+pub(crate) type Bound = Option<(Schema, Box<dyn Binding>)>;
+
+/// How a scrape ended, before it is stored.
+pub(crate) struct Scraped {
+    pub(crate) report: Report,
+    pub(crate) error: Option<String>,
+}
+
+/// What a fetch gave beside the body.
+pub(crate) struct Fetched {
+    pub(crate) content_type: String,
+}
+
+/// Why there is no body.
+pub(crate) enum NoBody {
+    /// The fetch failed.
+    Net(NetError),
+    /// The scrape was not to be.
+    Forced(Arc<str>),
+}
+
+pub(crate) struct HttpOrigin {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) request: Request,
+    parser: Parser,
+    resolver: TargetResolver,
+    bound: Bound,
+    /// A parser whose labels no longer hold, with its binding: its series end with the next round.
+    retired: Option<(Parser, Bound)>,
+    /// The last `Content-Type` that did not tell the format: the log tells of changes, not of every round.
+    odd_type: Option<String>,
+}
+
+pub(crate) struct LocalOrigin {
+    source: Box<dyn LocalSource>,
+    bound: Bound,
+    /// The synthetic series, in a strip of their own: the source owns its schema.
+    report: Frame,
+    report_binding: Option<Box<dyn Binding>>,
+}
+
+impl HttpOrigin {
+    pub(crate) fn new(plan: Arc<Plan>) -> Self {
+        Self {
+            request: plan.request(),
+            parser: parser(&plan),
+            resolver: TargetResolver {
+                plan: Arc::clone(&plan),
+                over_limit: false,
+            },
+            plan,
+            bound: None,
+            retired: None,
+            odd_type: None,
+        }
+    }
+
+    /// Follows another plan for the same target; series that keep their labels keep their columns.
+    pub(crate) fn follow(&mut self, plan: Arc<Plan>) {
+        let same_shape = plan.labels_are_common() == self.plan.labels_are_common()
+            && plan.extra_metrics == self.plan.extra_metrics;
+        if same_shape {
+            self.parser.set_options(plan.options);
+            if !plan.resolves_like(&self.plan) {
+                self.parser.forget();
+            }
+        } else {
+            let old = std::mem::replace(&mut self.parser, parser(&plan));
+            // One that never had a round before this one has nothing to end.
+            self.retired = Some((old, self.bound.take()));
+        }
+        self.request = plan.request();
+        self.resolver.plan = Arc::clone(&plan);
+        self.plan = plan;
+    }
+
+    /// Parses a body and stores the round.
+    pub(crate) fn round(
+        &mut self,
+        time_ms: i64,
+        start: Instant,
+        fetched: Result<Fetched, NoBody>,
+        body: &[u8],
+        sink: &dyn Sink,
+    ) -> Result<(Outcome, Scraped), StorageError> {
+        let mut report = Report {
+            timeout_seconds: self.plan.timeout.as_secs_f64(),
+            sample_limit: self.plan.limits.samples,
+            ..Report::default()
+        };
+        let error = match fetched {
+            Err(NoBody::Forced(reason)) => Some(reason.to_string()),
+            Err(NoBody::Net(error)) => Some(fetch_error(&error, &mut report)),
+            Ok(Fetched { content_type }) => {
+                report.body_bytes = i64::try_from(body.len()).unwrap_or(i64::MAX);
+                let error = self.parse(time_ms, &content_type, body);
+                // Of a body that failed, what came before the fault is counted.
+                let stats = self.parser.stats();
+                if !body.is_empty() {
+                    report.samples = stats.samples();
+                    report.samples_kept = stats.kept();
+                    report.series_added = match error {
+                        None => stats.appeared,
+                        Some(_) => stats.added,
+                    };
+                    metrics::DUPLICATES.inc_by(stats.repeated as u64);
+                }
+                error
+            }
+        };
+        report.duration_seconds = start.elapsed().as_secs_f64();
+        report.up = error.is_none();
+        if error.is_some() || body.is_empty() {
+            self.parser.no_body(time_ms);
+        }
+        let extra = self.plan.extra_metrics;
+        report.set(self.parser.frame_mut(), extra);
+        let mut outcome = append(sink, &mut self.bound, self.parser.frame_mut())?;
+        outcome += self.append_more(sink)?;
+        if let Some((mut old, mut bound)) = self.retired.take()
+            && bound.is_some()
+        {
+            let frame = old.no_body(time_ms);
+            // What goes on under the new labels has its sample at this time already: that one stays.
+            append(sink, &mut bound, frame)?;
+        }
+        Ok((outcome, Scraped { report, error }))
+    }
+
+    /// Parses a body; returns why it was refused.
+    fn parse(&mut self, time_ms: i64, content_type: &str, body: &[u8]) -> Option<String> {
+        if body.is_empty() {
+            return None;
+        }
+        let format = self.format(content_type, body);
+        self.resolver.over_limit = false;
+        let result = self.parser.parse(format, body, time_ms, &mut self.resolver);
+        let error = result.err()?;
+        let reason = match error.kind {
+            ParseErrorKind::SampleLimit => {
+                metrics::OVER_SAMPLE_LIMIT.inc();
+                "sample_limit"
+            }
+            ParseErrorKind::BucketLimit => {
+                metrics::OVER_BUCKET_LIMIT.inc();
+                "native_histogram_bucket_limit"
+            }
+            _ if self.resolver.over_limit => {
+                metrics::OVER_LABEL_LIMITS.inc();
+                "label_limit"
+            }
+            _ => "parse",
+        };
+        metrics::FAILED.with(&[reason]).inc();
+        Some(error.to_string())
+    }
+
+    /// Returns the body's format: as its type says, as configured, or as it looks.
+    fn format(&mut self, content_type: &str, body: &[u8]) -> Format {
+        let unknown = match Format::of_content_type(content_type) {
+            Ok(format) => {
+                self.odd_type = None;
+                return format;
+            }
+            Err(unknown) => unknown,
+        };
+        let format = self.plan.fallback.unwrap_or_else(|| Format::sniff(body));
+        if self.plan.fallback.is_none() && self.odd_type.as_deref() != Some(content_type) {
+            tracing::warn!(
+                target_url = %self.plan.url,
+                taken_as = ?format,
+                "Target sends {unknown}; set fallback_scrape_protocol to say what its pages are."
+            );
+            self.odd_type = Some(content_type.to_owned());
+        }
+        format
+    }
+
+    /// Stores samples of series that the round's frame has already, at times of their own.
+    fn append_more(&mut self, sink: &dyn Sink) -> Result<Outcome, StorageError> {
+        if self.parser.more().is_empty() {
+            return Ok(Outcome::default());
+        }
+        let schema = self.parser.schema();
+        let samples: Vec<SeriesSample> = self
+            .parser
+            .more()
+            .iter()
+            .map(|more| SeriesSample::float(schema.labels(more.column), more.time_ms, more.value))
+            .collect();
+        sink.append_samples(&samples)
+    }
+
+    /// Stores the end of everything, the synthetic series included.
+    pub(crate) fn end(&mut self, time_ms: i64, sink: &dyn Sink) -> Result<(), StorageError> {
+        if self.bound.is_none() {
+            return Ok(());
+        }
+        let count = report::count(self.plan.extra_metrics);
+        let frame = self.parser.no_body(time_ms);
+        for column in 0..u32::try_from(count).unwrap_or(0) {
+            frame.mark_stale(ColumnId(column));
+        }
+        append(sink, &mut self.bound, frame).map(|_| ())
+    }
+
+    /// Shows what the target reports.
+    pub(crate) fn describe(&self, active: &ActiveTarget) {
+        let synthetic = report::count(self.plan.extra_metrics);
+        active.set_schema(self.parser.schema(), synthetic);
+    }
+}
+
+fn parser(plan: &Plan) -> Parser {
+    let mut reserved = report::columns(plan.extra_metrics);
+    let common = if plan.labels_are_common() {
+        plan.labels.clone()
+    } else {
+        for (set, _) in &mut reserved {
+            *set = set.union(&plan.labels);
+        }
+        LabelSet::empty()
+    };
+    Parser::with_reserved(common, plan.options, &reserved)
+}
+
+fn fetch_error(error: &NetError, report: &mut Report) -> String {
+    metrics::FAILED.with(&["fetch"]).inc();
+    if matches!(error, NetError::BodyTooLarge { .. }) {
+        metrics::OVER_BODY_SIZE.inc();
+        report.body_bytes = -1;
+        return "body size limit exceeded".to_owned();
+    }
+    error.to_string()
+}
+
+impl LocalOrigin {
+    pub(crate) fn new(source: Box<dyn LocalSource>, labels: &LabelSet) -> Self {
+        let mut edit = Schema::new(labels.clone()).edit();
+        for (set, family) in report::columns(false) {
+            let family = edit.family(family);
+            edit.push(&set, family);
+        }
+        Self {
+            source,
+            bound: None,
+            report: Frame::new(edit.finish(), 0),
+            report_binding: None,
+        }
+    }
+
+    /// Collects a round and stores it.
+    pub(crate) fn round(
+        &mut self,
+        time_ms: i64,
+        start: Instant,
+        sink: &dyn Sink,
+        active: &ActiveTarget,
+    ) -> Result<(Outcome, Scraped), StorageError> {
+        let mut report = Report::default();
+        let mut outcome = Outcome::default();
+        let error = match self.source.collect(time_ms) {
+            Ok(frame) => {
+                report.up = true;
+                report.samples = frame.present().count();
+                report.samples_kept = report.samples;
+                active.set_schema(frame.schema(), 0);
+                outcome += append(sink, &mut self.bound, frame)?;
+                None
+            }
+            Err(error) => {
+                metrics::FAILED.with(&["local"]).inc();
+                Some(error)
+            }
+        };
+        report.duration_seconds = start.elapsed().as_secs_f64();
+        let schema = self.report.schema().clone();
+        self.report.restart(&schema, time_ms);
+        report.set(&mut self.report, false);
+        let binding = match &mut self.report_binding {
+            Some(binding) => binding,
+            empty => empty.insert(sink.bind(&schema)?),
+        };
+        outcome += binding.append(&self.report)?;
+        Ok((outcome, Scraped { report, error }))
+    }
+}
+
+/// Appends a frame, binding its schema first when it is not the bound version.
+fn append(sink: &dyn Sink, bound: &mut Bound, frame: &Frame) -> Result<Outcome, StorageError> {
+    let (schema, binding) = match bound {
+        Some(bound) => bound,
+        empty => empty.insert((frame.schema().clone(), sink.bind(frame.schema())?)),
+    };
+    if !schema.same(frame.schema()) {
+        binding.rebind(frame.schema())?;
+        *schema = frame.schema().clone();
+    }
+    binding.append(frame)
+}

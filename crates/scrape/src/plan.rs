@@ -1,0 +1,172 @@
+//! Everything a loop needs to know to scrape its target.
+//!
+//! **Invariant:** a plan is made once for a target and its job's configuration; equal plans mean that a loop goes on
+//! as it is.
+
+use crate::{JobConfig, Limits, Rules, Target, target::Histograms};
+use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
+use narthex_expfmt::{Format, ParseOptions, ScrapeProtocol, accept_header};
+use narthex_model::{LabelSet, Pattern, labels::NameScheme, relabel::Action};
+use narthex_net::{Client, Request, Url};
+use std::time::Duration;
+
+/// Bodies beyond this are refused even without a configured limit.
+const BODY_BYTES: usize = 1 << 30;
+
+/// How one target is scraped.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) client: Client,
+    /// Tells clients apart.
+    client_id: u64,
+    pub(crate) url: Url,
+    pub(crate) interval: Duration,
+    pub(crate) timeout: Duration,
+    accept: String,
+    compression: bool,
+    pub(crate) options: ParseOptions,
+    /// The format of bodies that do not tell theirs.
+    pub(crate) fallback: Option<Format>,
+    pub(crate) honor_labels: bool,
+    pub(crate) metric_relabel: Rules,
+    pub(crate) limits: Limits,
+    pub(crate) names: NameScheme,
+    pub(crate) extra_metrics: bool,
+    pub(crate) labels: LabelSet,
+}
+
+impl PartialEq for Plan {
+    fn eq(&self, other: &Self) -> bool {
+        self.client_id == other.client_id
+            && self.url.as_str() == other.url.as_str()
+            && (self.interval, self.timeout) == (other.interval, other.timeout)
+            && self.accept == other.accept
+            && self.compression == other.compression
+            && self.options == other.options
+            && self.fallback == other.fallback
+            && self.extra_metrics == other.extra_metrics
+            && self.resolves_like(other)
+            && self.limits == other.limits
+    }
+}
+
+impl Plan {
+    /// Makes the plan of a target; `None` for one inside the process.
+    pub(crate) fn new(
+        job: &JobConfig,
+        target: &Target,
+        client: &Client,
+        client_id: u64,
+    ) -> Option<Self> {
+        let Histograms {
+            convert,
+            classic,
+            native,
+        } = target.histograms;
+        let protocols = match &job.scrape_protocols {
+            Some(protocols) => protocols.as_slice(),
+            // As Prometheus: asked of the job's configuration, not of the target's label.
+            None if job.scrape_native_histograms => &ScrapeProtocol::PROTO_FIRST,
+            None => &ScrapeProtocol::DEFAULT,
+        };
+        let mut options = ParseOptions::default();
+        options.honor_timestamps = job.honor_timestamps;
+        options.track_timestamps_staleness = job.track_timestamps_staleness;
+        options.native_histograms = native;
+        options.classic_histograms = classic;
+        options.custom_buckets = convert;
+        options.start_times = job.start_timestamps;
+        options.sample_limit = job.limits.samples;
+        options.bucket_limit = job.limits.native_histogram_buckets;
+        options.max_histogram_schema = job.limits.max_histogram_schema();
+        Some(Self {
+            client: client.clone(),
+            client_id,
+            url: target.url.clone()?,
+            interval: target.interval,
+            timeout: target.timeout,
+            accept: accept_header(protocols, job.escaping()),
+            compression: job.enable_compression,
+            options,
+            fallback: job.fallback_scrape_protocol.map(ScrapeProtocol::format),
+            honor_labels: job.honor_labels,
+            metric_relabel: job.metric_relabel_configs.clone(),
+            limits: job.limits,
+            names: job.metric_name_validation_scheme,
+            extra_metrics: job.extra_scrape_metrics,
+            labels: target.labels.clone(),
+        })
+    }
+
+    /// Reports whether both plans give a series the same labels, or refuse it alike.
+    pub(crate) fn resolves_like(&self, other: &Self) -> bool {
+        let limits = |plan: &Self| {
+            let limits = plan.limits;
+            (
+                limits.labels,
+                limits.label_name_bytes,
+                limits.label_value_bytes,
+            )
+        };
+        self.honor_labels == other.honor_labels
+            && self.metric_relabel == other.metric_relabel
+            && self.names == other.names
+            && limits(self) == limits(other)
+    }
+
+    /// Returns the request that fetches a body.
+    pub(crate) fn request(&self) -> Request {
+        let mut request = Request::new(self.url.clone());
+        request.timeout = self.timeout;
+        request.accept_gzip = self.compression;
+        request.body_limit_bytes = match self.limits.body_size_bytes {
+            0 => BODY_BYTES,
+            // A body of just this size is too large already.
+            limit => limit - 1,
+        };
+        let mut headers = HeaderMap::new();
+        if let Ok(accept) = HeaderValue::from_str(&self.accept) {
+            headers.insert(ACCEPT, accept);
+        }
+        if !self.compression {
+            let identity = HeaderValue::from_static("identity");
+            headers.insert(http::header::ACCEPT_ENCODING, identity);
+        }
+        if let Ok(seconds) = HeaderValue::from_str(&self.timeout.as_secs_f64().to_string()) {
+            let name = HeaderName::from_static("x-prometheus-scrape-timeout-seconds");
+            headers.insert(name, seconds);
+        }
+        request.headers = headers;
+        request
+    }
+
+    /// Reports whether every series of the target has all of the target's labels.
+    ///
+    /// If so, they are said once for all series.
+    pub(crate) fn labels_are_common(&self) -> bool {
+        !self.honor_labels
+            && !self
+                .metric_relabel
+                .iter()
+                .any(|rule| self.may_touch_labels(rule))
+    }
+
+    /// Reports whether a rule could change or remove one of the target's labels.
+    fn may_touch_labels(&self, rule: &narthex_model::relabel::Rule) -> bool {
+        let config = rule.config();
+        let matches = |name: &str| {
+            let pattern = Pattern::anchored(config.regex.as_deref().unwrap_or("(.*)"));
+            pattern.is_ok_and(|pattern| pattern.is_match(name))
+        };
+        match config.action {
+            Some(Action::Keep | Action::Drop | Action::KeepEqual | Action::DropEqual) => false,
+            Some(Action::LabelDrop) => self.labels.iter().any(|label| matches(label.name())),
+            Some(Action::LabelKeep) => !self.labels.iter().all(|label| matches(label.name())),
+            Some(Action::LabelMap) => true,
+            _ => {
+                config.target_label.contains('$')
+                    || self.labels.label(&config.target_label).is_some()
+            }
+        }
+    }
+}

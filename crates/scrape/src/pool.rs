@@ -1,0 +1,297 @@
+//! One job's targets: what is discovered becomes loops, and what did not change goes on undisturbed.
+//!
+//! **Invariant:** there is one loop for each distinct target, told apart by its labels after relabelling and its URL.
+
+use crate::{
+    JobConfig, ScrapeError, Target, metrics,
+    plan::Plan,
+    scrape_loop::{Control, ScrapeLoop, Shared, go_duration},
+    status::{ActiveTarget, PoolStatus},
+    target::Populated,
+};
+use narthex_discovery::TargetGroup;
+use narthex_model::LabelSet;
+use narthex_net::{Client, ClientConfig};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::watch;
+
+/// A target's loop, as the pool sees it.
+#[derive(Debug)]
+struct Running {
+    active: Arc<ActiveTarget>,
+    control: watch::Sender<Control>,
+}
+
+impl Running {
+    fn is_removed(&self) -> bool {
+        self.control.borrow().removed
+    }
+}
+
+/// The targets of one job.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    job: JobConfig,
+    client: Client,
+    client_id: u64,
+    running: HashMap<(LabelSet, String), Running>,
+    dropped: Vec<LabelSet>,
+    dropped_count: usize,
+}
+
+/// A loop that is to be started.
+pub(crate) struct Start {
+    pub(crate) scraping: ScrapeLoop,
+    pub(crate) control: watch::Receiver<Control>,
+}
+
+/// What was found out about the groups of a job.
+struct Sorted {
+    kept: Vec<Target>,
+    dropped: Vec<LabelSet>,
+    dropped_count: usize,
+}
+
+impl Pool {
+    /// Returns a pool without targets.
+    ///
+    /// # Errors
+    /// Fails when the job's HTTP settings make no client.
+    pub(crate) fn new(job: JobConfig, client_id: u64) -> Result<Self, ScrapeError> {
+        metrics::POOLS.inc();
+        let client = client(&job).inspect_err(|_| metrics::POOLS_FAILED.inc())?;
+        Ok(Self {
+            job,
+            client,
+            client_id,
+            running: HashMap::new(),
+            dropped: Vec::new(),
+            dropped_count: 0,
+        })
+    }
+
+    /// Takes another configuration; `client_id` is for the client if it needs another one.
+    ///
+    /// # Errors
+    /// Fails, changing nothing, when the job's HTTP settings make no client.
+    pub(crate) fn configure(&mut self, job: JobConfig, client_id: u64) -> Result<(), ScrapeError> {
+        if job == self.job {
+            return Ok(());
+        }
+        let start = Instant::now();
+        metrics::RELOADS.inc();
+        if job.http != self.job.http {
+            self.client = client(&job).inspect_err(|_| metrics::RELOADS_FAILED.inc())?;
+            self.client_id = client_id;
+        }
+        self.job = job;
+        let interval = go_duration(self.job.scrape_interval);
+        metrics::RELOAD_LENGTH
+            .with(&[interval.as_str()])
+            .observe_duration(start.elapsed());
+        Ok(())
+    }
+
+    /// Compares the pool with what is discovered; returns the loops to start.
+    pub(crate) fn sync(&mut self, groups: &[TargetGroup], shared: &Arc<Shared>) -> Vec<Start> {
+        let start = Instant::now();
+        let name = self.job.job_name.clone();
+        let Sorted {
+            kept,
+            dropped,
+            dropped_count,
+        } = self.sort(groups);
+        (self.dropped, self.dropped_count) = (dropped, dropped_count);
+        // A loop that has ended by itself is nobody's.
+        self.running
+            .retain(|_, running| running.active.unless_ended(|| {}));
+        let mut starts = Vec::new();
+        let mut wanted = HashMap::new();
+        for target in kept {
+            wanted.entry(target.key()).or_insert(target);
+        }
+        let forced_error = self.target_limit_error(wanted.len());
+        for (key, running) in &self.running {
+            if !wanted.contains_key(key) {
+                remove(running, shared);
+            }
+        }
+        for (key, target) in wanted {
+            let Some(plan) = Plan::new(&self.job, &target, &self.client, self.client_id) else {
+                continue;
+            };
+            let control = Control {
+                plan: Some(Arc::new(plan)),
+                forced_error: forced_error.clone(),
+                removed: false,
+            };
+            let known = self.running.get(&key);
+            if known.is_some_and(|running| resume(running, &control, &target, shared)) {
+                continue;
+            }
+            let (running, start) = begin(&name, target, control, shared);
+            self.running.insert(key, running);
+            starts.extend(start);
+        }
+        metrics::POOL_TARGETS
+            .with(&[name.as_str()])
+            .set(count(self.active().count()));
+        metrics::POOL_TARGET_LIMIT
+            .with(&[name.as_str()])
+            .set(count(self.job.limits.targets));
+        metrics::POOL_SYNCS.with(&[name.as_str()]).inc();
+        metrics::SYNC_LENGTH
+            .with(&[name.as_str()])
+            .observe_duration(start.elapsed());
+        starts
+    }
+
+    /// Relabels what is discovered.
+    fn sort(&self, groups: &[TargetGroup]) -> Sorted {
+        let mut sorted = Sorted {
+            kept: Vec::new(),
+            dropped: Vec::new(),
+            dropped_count: 0,
+        };
+        let failed = metrics::SYNC_FAILED.with(&[self.job.job_name.as_str()]);
+        let keep = match self.job.limits.keep_dropped_targets {
+            0 => usize::MAX,
+            limit => limit,
+        };
+        for group in groups {
+            for (at, own) in group.targets.iter().enumerate() {
+                match Target::populate(&self.job, own, &group.labels) {
+                    Ok(Populated::Kept(target)) => sorted.kept.push(*target),
+                    Ok(Populated::Dropped(labels)) => {
+                        sorted.dropped_count += 1;
+                        if sorted.dropped.len() < keep {
+                            sorted.dropped.push(labels);
+                        }
+                    }
+                    Err(error) => {
+                        failed.inc();
+                        let (job, source) = (&self.job.job_name, &group.source);
+                        tracing::error!(job, source, at, error, "Creating target failed.");
+                    }
+                }
+            }
+        }
+        sorted
+    }
+
+    fn target_limit_error(&self, targets: usize) -> Option<Arc<str>> {
+        let limit = self.job.limits.targets;
+        if limit == 0 || targets <= limit {
+            return None;
+        }
+        metrics::OVER_TARGET_LIMIT.inc();
+        let reason =
+            format!("target_limit exceeded (number of targets: {targets}, limit: {limit})");
+        Some(reason.into())
+    }
+
+    /// Ends all loops.
+    pub(crate) fn end(&mut self, shared: &Shared) {
+        for running in self.running.values() {
+            remove(running, shared);
+        }
+        metrics::remove_pool(&self.job.job_name);
+    }
+
+    pub(crate) fn job(&self) -> &JobConfig {
+        &self.job
+    }
+
+    fn active(&self) -> impl Iterator<Item = &Arc<ActiveTarget>> {
+        let here = self
+            .running
+            .values()
+            .filter(|running| !running.is_removed());
+        here.map(|running| &running.active)
+    }
+
+    pub(crate) fn status(&self) -> PoolStatus {
+        PoolStatus {
+            name: self.job.job_name.clone(),
+            active: self.active().cloned().collect(),
+            dropped: self.dropped.clone(),
+            dropped_count: self.dropped_count,
+        }
+    }
+}
+
+fn client(job: &JobConfig) -> Result<Client, ScrapeError> {
+    Client::with_http(ClientConfig::default(), job.http.clone()).map_err(|source| {
+        ScrapeError::Client {
+            job: job.job_name.clone(),
+            source,
+        }
+    })
+}
+
+fn begin(
+    pool: &str,
+    target: Target,
+    control: Control,
+    shared: &Arc<Shared>,
+) -> (Running, Option<Start>) {
+    let active = Arc::new(ActiveTarget::new(pool, target));
+    shared.use_labels(&active.target.labels);
+    metrics::TARGETS.inc();
+    let plan = control.plan.clone();
+    let (sender, receiver) = watch::channel(control);
+    let start = plan.map(|plan| Start {
+        scraping: ScrapeLoop::of_target(Arc::clone(shared), Arc::clone(&active), &plan),
+        control: receiver,
+    });
+    let running = Running {
+        active,
+        control: sender,
+    };
+    (running, start)
+}
+
+/// Tells a loop how to go on, if anything changed; brings a target back that was on its way out.
+///
+/// Reports whether there was a loop to tell.
+fn resume(running: &Running, control: &Control, target: &Target, shared: &Shared) -> bool {
+    running.active.find(target);
+    running.active.unless_ended(|| {
+        let before = running.control.borrow().clone();
+        if before.removed {
+            shared.use_labels(&running.active.target.labels);
+            metrics::TARGETS.inc();
+        }
+        let same = !before.removed
+            && before.plan.as_deref() == control.plan.as_deref()
+            && before.forced_error == control.forced_error;
+        if !same {
+            running.control.send_replace(control.clone());
+        }
+    })
+}
+
+fn remove(running: &Running, shared: &Shared) {
+    if !running.is_removed() {
+        shared.leave_labels(&running.active.target.labels);
+        metrics::TARGETS.dec();
+        running
+            .control
+            .send_modify(|control| control.removed = true);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn count(count: usize) -> f64 {
+    count as f64
+}
+
+/// The interval a source inside the process is collected at.
+pub(crate) fn with_interval(mut target: Target, interval: Duration) -> Target {
+    (target.interval, target.timeout) = (interval, interval);
+    target
+}

@@ -1,0 +1,109 @@
+//! A manager over a store in memory, and waiting for what it does.
+
+use crate::page::Page;
+use narthex_model::{
+    MatchOp, Matcher, MemStore,
+    storage::{Context, LastCell, Selector, Store, TimeRange},
+};
+use narthex_net::{StopToken, Stopper};
+use narthex_scrape::{JobConfig, Manager, ManagerConfig, StaticGroup};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// Returns a job that scrapes every 100 ms.
+pub(crate) fn job() -> JobConfig {
+    let mut job = JobConfig::new("test");
+    job.scrape_interval = Duration::from_millis(100);
+    job.scrape_timeout = Duration::from_millis(80);
+    job
+}
+
+/// A manager over a store in memory, scraping one page every 100 ms.
+pub(crate) struct Scraping {
+    pub(crate) store: MemStore,
+    pub(crate) manager: Arc<Manager>,
+    stopper: Stopper,
+}
+
+impl Scraping {
+    /// Scrapes a page with a job that `change` changed.
+    pub(crate) fn start(page: &Page, change: impl FnOnce(&mut JobConfig)) -> Self {
+        let mut job = job();
+        job.static_configs = vec![StaticGroup {
+            targets: vec![page.address()],
+            labels: Vec::new(),
+        }];
+        change(&mut job);
+        let scraping = Self::idle();
+        scraping
+            .manager
+            .start_job(&job)
+            .expect("a job that can be scraped");
+        scraping
+    }
+
+    /// Returns a manager that scrapes nothing.
+    pub(crate) fn idle() -> Self {
+        let store = MemStore::new();
+        let (stopper, stop): (Stopper, StopToken) = Stopper::new();
+        let now_ms = || {
+            let since = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .expect("after 1970");
+            i64::try_from(since.as_millis()).expect("this century")
+        };
+        let config = ManagerConfig {
+            sink: Arc::new(store.clone()),
+            now_ms: Arc::new(now_ms),
+            runtime: tokio::runtime::Handle::current(),
+        };
+        let manager = Arc::new(Manager::new(config, stop));
+        Self {
+            store,
+            manager,
+            stopper,
+        }
+    }
+
+    /// Returns the newest cell of the only series `text` selects, `None` without one.
+    pub(crate) fn last(&self, metric: &str, pairs: &[(&str, &str)]) -> Option<LastCell> {
+        let ctx = Context::unlimited();
+        let mut matchers = vec![Matcher::equal("__name__", metric)];
+        matchers.extend(
+            pairs
+                .iter()
+                .map(|(name, value)| Matcher::new(MatchOp::Equal, name, value).unwrap()),
+        );
+        let view = self.store.view(TimeRange::ALL).unwrap();
+        let mut selector = Selector::new(matchers, TimeRange::ALL);
+        selector.hints.start_times = true;
+        let prepared = view.prepare(&[selector], &ctx).unwrap();
+        let mut found = Vec::new();
+        for batch in prepared.batches(0, &ctx).unwrap() {
+            let all: Vec<u32> = (0..batch.len() as u32).collect();
+            batch.last(&all, TimeRange::ALL, &mut found, &ctx).unwrap();
+        }
+        assert!(found.len() <= 1, "{metric} selects {} series", found.len());
+        found.pop().flatten()
+    }
+
+    pub(crate) fn value(&self, metric: &str) -> Option<f64> {
+        self.last(metric, &[]).map(|last| last.cell)
+    }
+
+    /// Waits until `condition` holds.
+    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !condition(self) {
+            assert!(Instant::now() < deadline, "waited too long: {what}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    pub(crate) async fn end(self) {
+        self.stopper.stop();
+        self.manager.join().await;
+    }
+}
