@@ -40,6 +40,11 @@ func TestLimits(t *testing.T) {
 			"sys/fs/cgroup/pods/one/cpu.max", "max 100000\n", "sys/fs/cgroup/pods/one/memory.max", "4096\n",
 			"sys/fs/cgroup/pods/cpu.max", "50000 100000\n", "sys/fs/cgroup/pods/memory.max", "max\n",
 		), Limits{CPUs: 0.5, MemoryBytes: 4096}},
+		{"version 2, the group's own is the smallest", files(
+			"proc/self/cgroup", "0::/pods/one\n", "proc/self/mountinfo", mountV2,
+			"sys/fs/cgroup/pods/one/cpu.max", "50000 100000\n", "sys/fs/cgroup/pods/one/memory.max", "4096\n",
+			"sys/fs/cgroup/pods/cpu.max", "200000 100000\n", "sys/fs/cgroup/pods/memory.max", "8192\n",
+		), Limits{CPUs: 0.5, MemoryBytes: 4096}},
 		{"version 1, host's path in a container", files(
 			"proc/self/cgroup", "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n1:name=systemd:/x\n",
 			"proc/self/mountinfo", "30 25 0:26 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n"+

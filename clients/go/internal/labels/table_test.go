@@ -93,3 +93,19 @@ func TestNoLabelsAreOneChild(t *testing.T) {
 		t.Error("not one child")
 	}
 }
+
+func TestOthersAreFoundPastRemovedOnes(t *testing.T) {
+	table := New[int]()
+	for i := range 1000 {
+		get(table, i, fmt.Sprint(i))
+	}
+	if n := table.Remove(func(values []string) bool { return strings.HasSuffix(values[0], "3") }); n != 100 {
+		t.Errorf("%d removed", n)
+	}
+	for i := range 1000 {
+		text := fmt.Sprint(i)
+		if found := table.Find(hashOf(text), []string{text}) != nil; found == strings.HasSuffix(text, "3") {
+			t.Errorf("%s: found %v", text, found)
+		}
+	}
+}
