@@ -115,7 +115,7 @@ impl Elf {
                 ".eh_frame" => self.eh_frame = kept(),
                 ".eh_frame_hdr" => self.eh_frame_hdr = kept(),
                 ".text" => {
-                    self.text = Some((section.address, section.address.checked_add(section.len)?))
+                    self.text = Some((section.address, section.address.checked_add(section.len)?));
                 }
                 ".note.gnu.build-id" => {
                     let id = content()
