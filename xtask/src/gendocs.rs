@@ -6,7 +6,10 @@ use std::fs;
 use std::process::Command;
 
 /// A generated file and the arguments that make `narthex` print it.
-const GENERATED: &[(&str, &[&str])] = &[("docs/cli.md", &["--reference"])];
+const GENERATED: &[(&str, &[&str])] = &[
+    ("docs/cli.md", &["--reference"]),
+    ("docs/config.md", &["--config-reference"]),
+];
 
 /// Writes, or with `check` compares, every generated document.
 ///

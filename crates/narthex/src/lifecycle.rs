@@ -1,8 +1,14 @@
-//! Signals: the first asks for a clean end, the second ends at once.
+//! Signals: SIGHUP asks for a reload; the first SIGTERM or SIGINT asks for a clean end, the second ends at once.
 
 use narthex_net::Stopper;
-use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::Notify,
+};
 
 /// Time a clean end may take before it is forced.
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(30);
@@ -34,6 +40,22 @@ pub(crate) fn listen(stopper: Stopper) -> std::io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Returns what is notified at every SIGHUP; without anybody who listens the signal does nothing.
+///
+/// # Errors
+/// Fails when the signal cannot be listened to.
+pub(crate) fn hang_ups() -> std::io::Result<Arc<Notify>> {
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let asked = Arc::new(Notify::new());
+    let notify = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while hang_up.recv().await.is_some() {
+            notify.notify_one();
+        }
+    });
+    Ok(asked)
 }
 
 /// Ends the process with an error when a clean end takes longer than its deadline, naming what it waits for.

@@ -1,12 +1,14 @@
 //! The narthex binary: arguments, environment and signals are read here and nowhere else.
 //!
-//! **Invariant:** exit codes are decided in this file: 0 for a clean end, 1 for a failure, 2 for bad arguments.
+//! **Invariant:** exit codes are decided in this file: 0 for a clean end, 1 for a failure, 2 for bad
+//! arguments; a check's are promtool's.
 
 mod cgroup;
 mod cli;
 mod config;
 mod lifecycle;
 mod logging;
+mod reload;
 mod role;
 mod sources;
 mod status;
@@ -27,6 +29,14 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error.to_string(), 1),
         },
+        Ok(cli::Invocation::CheckConfig(check)) => {
+            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
+            ended(role::check_config::run(&check, &mut out, &mut error))
+        }
+        Ok(cli::Invocation::CheckMetrics) => {
+            let (page, mut out) = (std::io::stdin().lock(), std::io::stdout().lock());
+            ended(role::check_metrics::run(page, &mut out))
+        }
         Err(error) => fail(&format!("{error}, try --help"), 2),
     }
 }
@@ -37,6 +47,14 @@ fn print(text: &str) -> ExitCode {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Ends with what a check came to.
+fn ended(outcome: std::io::Result<u8>) -> ExitCode {
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => fail(&error.to_string(), 1),
     }
 }
 

@@ -53,6 +53,12 @@ impl ProcessStatus {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = loaded;
     }
 
+    /// Notes that a configuration could not be loaded; the one before stays in effect.
+    pub(crate) fn set_reload_failed(&self) {
+        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        config.succeeded = false;
+    }
+
     /// Notes the storage, once it is open.
     pub(crate) fn set_storage(&self, db: &Db) {
         // One process opens one.

@@ -3,6 +3,7 @@
 //! **Invariant:** `/-/healthy` answers from the moment the port is bound, `/-/ready` and everything else only once
 //! storage is open.
 
+use crate::reload::Reloader;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use narthex_client::Registry;
 use narthex_net::{
@@ -57,6 +58,8 @@ pub(crate) struct Parts {
     pub(crate) registry: &'static Registry,
     pub(crate) stopper: Stopper,
     pub(crate) enable_lifecycle: bool,
+    /// `None` without a configuration file.
+    pub(crate) reloader: Option<Arc<Reloader>>,
     pub(crate) cors_origin: regex::Regex,
 }
 
@@ -106,6 +109,7 @@ pub(crate) fn inner(parts: Parts) -> Router {
         registry,
         stopper,
         enable_lifecycle,
+        reloader,
         cors_origin,
     } = parts;
     let metrics = move |headers: HeaderMap| async move {
@@ -114,16 +118,17 @@ pub(crate) fn inner(parts: Parts) -> Router {
         respond(METRICS_TYPE, page.into(), &headers)
     };
     let quit = move |method: Method, headers: HeaderMap| async move {
-        if !enable_lifecycle {
-            let mut response = respond_text("Lifecycle API is not enabled.\n", &headers);
-            *response.status_mut() = StatusCode::FORBIDDEN;
-            return response;
-        }
-        if method != Method::POST && method != Method::PUT {
-            return StatusCode::METHOD_NOT_ALLOWED.into_response();
+        if let Some(refusal) = refuse_lifecycle(enable_lifecycle, &method, &headers) {
+            return refusal;
         }
         stopper.stop();
         respond_text("Requesting termination... Goodbye!\n", &headers)
+    };
+    let reload = move |method: Method, headers: HeaderMap| async move {
+        match refuse_lifecycle(enable_lifecycle, &method, &headers) {
+            Some(refusal) => refusal,
+            None => reload(reloader, &headers).await,
+        }
     };
     let cors = Arc::new(cors_origin);
     let pages = narthex_ui::PAGES
@@ -137,9 +142,42 @@ pub(crate) fn inner(parts: Parts) -> Router {
         }))
         .route("/metrics", get(metrics))
         .route("/-/quit", any(quit))
+        .route("/-/reload", any(reload))
         .merge(pages)
         .route("/{*path}", get(file).fallback(not_found));
     narthex_net::instrument(routes)
+}
+
+/// Returns the answer to a call of the lifecycle that is not to be done.
+fn refuse_lifecycle(enabled: bool, method: &Method, headers: &HeaderMap) -> Option<Response> {
+    let (status, text) = if !enabled {
+        (StatusCode::FORBIDDEN, "Lifecycle API is not enabled.\n")
+    } else if method != Method::POST && method != Method::PUT {
+        let text = "Only POST or PUT requests allowed.\n";
+        (StatusCode::METHOD_NOT_ALLOWED, text)
+    } else {
+        return None;
+    };
+    let mut response = respond_text(text, headers);
+    *response.status_mut() = status;
+    Some(response)
+}
+
+async fn reload(reloader: Option<Arc<Reloader>>, headers: &HeaderMap) -> Response {
+    let outcome = match reloader {
+        Some(reloader) => tokio::task::spawn_blocking(move || reloader.reload())
+            .await
+            .unwrap_or_else(|error| Err(error.to_string())),
+        None => Err("there is no configuration file".to_owned()),
+    };
+    match outcome {
+        Ok(()) => respond_text("", headers),
+        Err(error) => {
+            let mut response = respond_text(format!("failed to reload config: {error}\n"), headers);
+            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            response
+        }
+    }
 }
 
 /// Lets pages of other origins read the API, as `--web.cors.origin` says.

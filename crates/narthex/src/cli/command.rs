@@ -3,22 +3,29 @@
 //! **Invariant:** called as `prometheus`, the program is `narthex server`, so that images and units keep their paths.
 
 use super::{
+    check,
     flags::{Flag, UsageError},
-    reference,
+    parse, reference,
     server::{self, ServerOptions},
 };
+use crate::role::check_config::CheckConfig;
 use std::path::Path;
 
 /// A command of the program.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Command {
     Server,
+    CheckConfig,
+    CheckMetrics,
 }
 
 /// What a call asks for.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     Server(Box<ServerOptions>),
+    CheckConfig(CheckConfig),
+    /// Check the page that comes from standard input.
+    CheckMetrics,
     /// Text to print.
     Print(String),
 }
@@ -32,13 +39,32 @@ struct Entry {
     flags: &'static [Flag],
 }
 
-static COMMANDS: &[Entry] = &[Entry {
-    command: Command::Server,
-    name: "server",
-    called_as: &["prometheus"],
-    about: "Scrapes, stores, answers queries and shows a page; takes Prometheus' flags.",
-    flags: server::FLAGS,
-}];
+static COMMANDS: &[Entry] = &[
+    Entry {
+        command: Command::Server,
+        name: "server",
+        called_as: &["prometheus"],
+        about: "Scrapes, stores, answers queries and shows a page; takes Prometheus' flags.",
+        flags: server::FLAGS,
+    },
+    Entry {
+        command: Command::CheckConfig,
+        name: "check config",
+        called_as: &[],
+        about: "Says whether the server would take the configuration files that are named.",
+        flags: check::CONFIG_FLAGS,
+    },
+    Entry {
+        command: Command::CheckMetrics,
+        name: "check metrics",
+        called_as: &[],
+        about: "Checks the page of metrics that comes from standard input.",
+        flags: check::METRICS_FLAGS,
+    },
+];
+
+/// The program whose commands are those of this one that are made of two words.
+const TOOL: &str = "promtool";
 
 const LICENSES: &str = include_str!("../../../../THIRD_PARTY_LICENSES");
 
@@ -70,13 +96,35 @@ pub(crate) fn dispatch(arguments: &[String]) -> Result<Invocation, UsageError> {
                 .iter()
                 .map(|entry| (entry.name, entry.about, entry.flags)),
         ))),
-        name => match COMMANDS.iter().find(|entry| entry.name == name) {
-            Some(entry) => run(entry, &arguments[2..]),
-            None => Err(UsageError::Command {
-                name: name.to_owned(),
-            }),
-        },
+        "--config-reference" => Ok(Invocation::Print(crate::config::markdown())),
+        _ => command(&arguments[1..], file_name == TOOL),
     }
+}
+
+/// Finds the command that one or two words name.
+fn command(arguments: &[String], tool: bool) -> Result<Invocation, UsageError> {
+    for words in [2, 1] {
+        let Some((name, rest)) = arguments.split_at_checked(words) else {
+            continue;
+        };
+        let name = name.join(" ");
+        // Called by the tool's name, the program is nothing else.
+        let found = COMMANDS
+            .iter()
+            .find(|entry| entry.name == name && (!tool || words == 2));
+        if let Some(entry) = found {
+            return run(entry, rest);
+        }
+    }
+    let named: Vec<&str> = arguments
+        .iter()
+        .take(2)
+        .map(String::as_str)
+        .take_while(|word| !word.starts_with('-'))
+        .collect();
+    Err(UsageError::Command {
+        name: named.join(" "),
+    })
 }
 
 fn run(entry: &Entry, arguments: &[String]) -> Result<Invocation, UsageError> {
@@ -97,17 +145,21 @@ fn run(entry: &Entry, arguments: &[String]) -> Result<Invocation, UsageError> {
         Command::Server => {
             ServerOptions::parse(arguments).map(|options| Invocation::Server(Box::new(options)))
         }
+        Command::CheckConfig => check::config(arguments).map(Invocation::CheckConfig),
+        Command::CheckMetrics => {
+            parse::parse(check::METRICS_FLAGS, arguments).map(|_| Invocation::CheckMetrics)
+        }
     }
 }
 
 fn overview() -> String {
     let mut text = "Narthex: metrics that never burn what they measure.\n\nUsage: narthex <command> [flags]\n\n".to_owned();
     for entry in COMMANDS {
-        let names = entry.called_as.join(", ");
-        text.push_str(&format!(
-            "  {:10} {} (also when called as {names})\n",
-            entry.name, entry.about
-        ));
+        let names = match entry.called_as {
+            [] => String::new(),
+            names => format!(" (also when called as {})", names.join(", ")),
+        };
+        text.push_str(&format!("  {:13} {}{names}\n", entry.name, entry.about));
     }
     text.push_str(
         "\n  --version  What this is.\n  --licenses The licences of what is built in.\n\n",

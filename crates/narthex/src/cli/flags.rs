@@ -126,6 +126,11 @@ pub(crate) enum UsageError {
         /// Why.
         reason: &'static str,
     },
+    /// An argument that has to be there.
+    Missing {
+        /// What it is.
+        what: &'static str,
+    },
     /// An argument where none is taken.
     Unexpected {
         /// The argument.
@@ -151,6 +156,7 @@ impl fmt::Display for UsageError {
             Self::Refused { flag, reason } => {
                 write!(f, "flag '--{flag}' is not supported: {reason}")
             }
+            Self::Missing { what } => write!(f, "required argument '{what}' not provided"),
             Self::Unexpected { argument } => write!(f, "unexpected {argument:?}"),
             Self::Command { name } => write!(f, "unknown command {name:?}"),
         }

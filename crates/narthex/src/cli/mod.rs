@@ -3,11 +3,13 @@
 //! **Invariant:** a flag is defined once, in a command's table; parsing, `--help` and the generated reference read
 //! the same table. Parsing touches nothing but the arguments.
 
+mod check;
 mod command;
 mod flags;
 mod parse;
 mod reference;
 mod server;
+mod size;
 #[cfg(test)]
 mod tests;
 

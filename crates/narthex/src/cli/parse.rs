@@ -6,7 +6,7 @@
 //! A single dash before a long name is taken too. A file holds one argument a line.
 
 use super::flags::{Class, Flag, Kind, UsageError, Values};
-use crate::config::Bytes;
+use super::size::Bytes;
 use narthex_model::duration;
 
 /// Parses the arguments behind a command's name.
@@ -14,16 +14,31 @@ use narthex_model::duration;
 /// # Errors
 /// Fails on the first argument that makes no sense.
 pub(crate) fn parse(table: &'static [Flag], arguments: &[String]) -> Result<Values, UsageError> {
+    let (values, rest) = parse_with_rest(table, arguments)?;
+    match rest.into_iter().next() {
+        Some(argument) => Err(UsageError::Unexpected { argument }),
+        None => Ok(values),
+    }
+}
+
+/// Parses the arguments behind a command's name; what is no flag comes back as it is.
+///
+/// # Errors
+/// Fails on the first argument that makes no sense.
+pub(crate) fn parse_with_rest(
+    table: &'static [Flag],
+    arguments: &[String],
+) -> Result<(Values, Vec<String>), UsageError> {
     let mut values = Values::default();
+    let mut others = Vec::new();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let Some(long) = argument
             .strip_prefix("--")
             .or_else(|| argument.strip_prefix('-'))
         else {
-            return Err(UsageError::Unexpected {
-                argument: argument.clone(),
-            });
+            others.push(argument.clone());
+            continue;
         };
         let (name, inline) = match long.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
@@ -39,7 +54,7 @@ pub(crate) fn parse(table: &'static [Flag], arguments: &[String]) -> Result<Valu
         };
         take(flag, value, &mut values)?;
     }
-    Ok(values)
+    Ok((values, others))
 }
 
 fn find(table: &'static [Flag], name: &str) -> Option<(&'static Flag, bool)> {

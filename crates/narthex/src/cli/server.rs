@@ -2,11 +2,11 @@
 //!
 //! **Invariant:** every flag of Prometheus 3.14 is in the table, in one of the three classes.
 
+use super::size::Bytes;
 use super::{
     flags::{Flag, Kind, Values},
     parse,
 };
-use crate::config::Bytes;
 use narthex_model::duration;
 use std::{path::PathBuf, time::Duration};
 
@@ -20,6 +20,24 @@ pub(crate) static FLAGS: &[Flag] = &[
         Kind::Text,
         "",
         "Configuration file. Without it the server watches itself and this host every 5 s.",
+    ),
+    Flag::new(
+        "config.auto-reload",
+        Kind::Switch,
+        "false",
+        "Load the configuration again whenever its files change.",
+    ),
+    Flag::new(
+        "config.auto-reload-interval",
+        Kind::Period,
+        "30s",
+        "How often --config.auto-reload looks at the files.",
+    ),
+    Flag::new(
+        "web.config.file",
+        Kind::Text,
+        "",
+        "File with TLS, users and headers of what is served.",
     ),
     Flag::new(
         "web.listen-address",
@@ -43,7 +61,7 @@ pub(crate) static FLAGS: &[Flag] = &[
         "web.enable-lifecycle",
         Kind::Switch,
         "false",
-        "Shut down by POST or PUT to /-/quit.",
+        "Reload and shut down by POST or PUT to /-/reload and /-/quit.",
     ),
     Flag::new(
         "web.cors.origin",
@@ -210,11 +228,6 @@ pub(crate) static FLAGS: &[Flag] = &[
         "there is no search API",
     ),
     Flag::no_effect(
-        "config.auto-reload-interval",
-        Kind::Period,
-        "the file is not reloaded",
-    ),
-    Flag::no_effect(
         "rules.alert.for-outage-tolerance",
         Kind::Period,
         "there are no rules",
@@ -321,8 +334,6 @@ pub(crate) static FLAGS: &[Flag] = &[
     ),
     Flag::refused("agent", Kind::Switch, LATER),
     Flag::refused("storage.agent.path", Kind::Text, LATER),
-    Flag::refused("config.auto-reload", Kind::Switch, LATER),
-    Flag::refused("web.config.file", Kind::Text, LATER),
     Flag::refused("web.external-url", Kind::Text, LATER),
     Flag::refused("web.route-prefix", Kind::Text, LATER),
     Flag::refused("web.user-assets", Kind::Text, LATER),
@@ -336,6 +347,9 @@ pub(crate) static FLAGS: &[Flag] = &[
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServerOptions {
     pub(crate) config_file: Option<PathBuf>,
+    /// How often to look whether it changed; `None` for never.
+    pub(crate) auto_reload: Option<Duration>,
+    pub(crate) web_config_file: Option<PathBuf>,
     pub(crate) listen_addresses: Vec<String>,
     pub(crate) read_timeout: Duration,
     pub(crate) max_connections: usize,
@@ -430,6 +444,12 @@ impl ServerOptions {
             max_samples: count("query.max-samples"),
             log_level: or_default("log.level"),
             log_format: or_default("log.format"),
+            auto_reload: (or_default("config.auto-reload") == "true")
+                .then(|| period("config.auto-reload-interval"))
+                .filter(|interval| !interval.is_zero()),
+            web_config_file: text("web.config.file")
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from),
             config_file,
             values,
         })

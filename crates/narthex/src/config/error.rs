@@ -17,21 +17,16 @@ pub(crate) enum ConfigError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The text is no YAML of this shape.
-    Yaml {
-        /// What is wrong and where.
+    /// Something is wrong at one place of the text.
+    At {
+        /// Its line, from 1.
+        line: usize,
+        /// Its column, from 1.
+        column: usize,
+        /// What is wrong.
         message: String,
     },
-    /// A key that Prometheus knows and this version does not support.
-    Unsupported {
-        /// The key with its section.
-        key: String,
-        /// Its line, from 1.
-        line: u64,
-        /// Its column, from 1.
-        column: u64,
-    },
-    /// A value that makes no sense.
+    /// Something is wrong as a whole.
     Invalid {
         /// What is wrong.
         message: String,
@@ -52,6 +47,18 @@ impl ConfigError {
         }
     }
 
+    /// Returns an error about a place; a line of 0 is one that nobody wrote.
+    pub(crate) fn at(line: usize, column: usize, message: impl Into<String>) -> Self {
+        if line == 0 {
+            return Self::invalid(message);
+        }
+        Self::At {
+            line,
+            column,
+            message: message.into(),
+        }
+    }
+
     pub(crate) fn in_file(self, path: &Path) -> Self {
         Self::InFile {
             path: path.to_owned(),
@@ -64,13 +71,12 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read { path, source } => write!(f, "open {}: {source}", path.display()),
-            Self::Yaml { message } | Self::Invalid { message } => f.write_str(message),
-            Self::Unsupported { key, line, column } => {
-                write!(
-                    f,
-                    "line {line}, column {column}: {key} is not supported by this version"
-                )
-            }
+            Self::Invalid { message } => f.write_str(message),
+            Self::At {
+                line,
+                column,
+                message,
+            } => write!(f, "line {line}, column {column}: {message}"),
             Self::InFile { path, source } => {
                 write!(f, "parsing YAML file {}: {source}", path.display())
             }

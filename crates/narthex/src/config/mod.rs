@@ -1,214 +1,323 @@
 //! `prometheus.yml`.
 //!
+//! A text becomes a tree with places (`yaml`), is compared with the tables of keys (`keys`, `check`), completed with
+//! defaults (`fill`), checked for sense (`job`, `other`) and printed as it is in effect (`print`).
+//!
 //! **Invariant:** a file is taken whole or refused whole, with the position of the first fault. A key Prometheus
 //! knows and this version does not support is refused by name, never silently ignored.
 
+mod access;
+mod check;
+mod discovery;
 mod error;
-mod file;
-mod size;
+mod expand;
+mod fill;
+mod http;
+mod job;
+mod keys;
+mod other;
+mod print;
+mod reference;
+mod rules;
 mod yaml;
 
+pub(crate) use access::show_period;
 pub(crate) use error::ConfigError;
-pub(crate) use size::Bytes;
+pub(crate) use job::Job;
+pub(crate) use reference::markdown;
 
-use file::{GlobalSection, ScrapeSection};
-use narthex_model::{LabelSet, labels};
-use narthex_scrape::{JobConfig, Limits, StaticGroup};
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use check::Unmet;
+use keys::{FILE_ROOT, SCRAPE_FILE};
+use narthex_model::{LabelSet, NameScheme};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use yaml::{Node, Scalar, Value, Word};
 
 /// What a configuration file says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Config {
     /// Labels of this server, for what leaves it.
     pub(crate) external_labels: LabelSet,
-    /// What to scrape.
-    pub(crate) jobs: Vec<JobConfig>,
+    /// What to scrape, files of `scrape_config_files` included.
+    pub(crate) jobs: Vec<Job>,
     /// How far behind its series' newest a sample may be; `None` for no bound.
     pub(crate) out_of_order_window: Option<Duration>,
     /// How long samples are kept.
     pub(crate) retention: Option<Duration>,
     /// How many bytes are kept.
     pub(crate) retention_bytes: Option<u64>,
+    /// What is in effect, as YAML without secrets.
+    pub(crate) shown: String,
+    /// Keys that are accepted and do nothing, a sentence each.
+    pub(crate) warnings: Vec<String>,
+    /// Every file that was read.
+    pub(crate) files: Vec<PathBuf>,
 }
 
+/// Returns the value of an environment variable.
+pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 impl Config {
-    /// Reads a file.
+    /// Reads a file and the files it names.
     ///
     /// # Errors
-    /// Fails when the file cannot be read, is no YAML, or says something that cannot be done.
-    pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::parse(&text).map_err(|error| error.in_file(path))
+    /// Fails when a file cannot be read, is no YAML, or says something that cannot be done.
+    pub(crate) fn load(path: &Path, environment: Environment<'_>) -> Result<Self, ConfigError> {
+        let text = read_file(path)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let mut config =
+            Self::parse(&text, directory, environment).map_err(|error| error.in_file(path))?;
+        config.files.insert(0, path.to_owned());
+        Ok(config)
     }
 
-    /// Reads a file's text.
+    /// Reads a file's text; paths in it are relative to `directory`.
     ///
     /// # Errors
     /// As `load`, without the path.
-    pub(crate) fn parse(text: &str) -> Result<Self, ConfigError> {
-        let file: file::File = yaml::parse(text)?;
-        file.refuse_unsupported()?;
-        let global = file.global.unwrap_or_default();
-        let global_interval = global
-            .scrape_interval
-            .map_or(Duration::from_mins(1), |period| period.0);
-        let mut jobs = Vec::new();
-        let mut names = BTreeSet::new();
-        for section in file.scrape_configs {
-            let job = job(&section, &global, global_interval)?;
-            if !names.insert(job.job_name.clone()) {
-                return Err(ConfigError::invalid(format!(
-                    "found multiple scrape configs with job name {:?}",
-                    job.job_name
-                )));
+    pub(crate) fn parse(
+        text: &str,
+        directory: &Path,
+        environment: Environment<'_>,
+    ) -> Result<Self, ConfigError> {
+        let mut root = yaml::read(text)?;
+        check::shape(&root, &FILE_ROOT)?;
+        Unmet::of(&root, &FILE_ROOT).refuse_unchecked()?;
+        other::check_patterns(&root)?;
+        let global_is_written = root.given("global").is_some();
+        fill::fill(&mut root, &FILE_ROOT, directory);
+        let mut global = root
+            .get("global")
+            .cloned()
+            .unwrap_or(Node::new(Value::Null));
+        let (scheme, warnings) = complete_global(&mut global, global_is_written, environment)?;
+        root.set("global", global.clone());
+        other::check(&root, scheme)?;
+        let mut jobs = Jobs::default();
+        if let Some(Value::List(items)) = root.get_mut("scrape_configs").map(|node| &mut node.value)
+        {
+            for item in items {
+                jobs.add(item, &global, None)?;
             }
-            jobs.push(job);
         }
-        check_global_timeout(&global, global_interval)?;
-        let tsdb = file
-            .storage
-            .and_then(|storage| storage.tsdb)
-            .unwrap_or_default();
-        let retention = tsdb.retention.unwrap_or_default();
-        let external: Vec<(String, String)> = global.external_labels.into_iter().collect();
-        check_labels(&external)?;
-        Ok(Self {
-            external_labels: LabelSet::new(
-                external
-                    .iter()
-                    .map(|(name, value)| (name.as_str(), value.as_str())),
-            ),
-            jobs,
-            out_of_order_window: tsdb.out_of_order_time_window.map(|period| period.0),
-            retention: retention
-                .time
-                .map(|period| period.0)
-                .filter(|time| !time.is_zero()),
-            retention_bytes: retention.size.map(|size| size.0).filter(|bytes| *bytes > 0),
-        })
+        let mut config = Self {
+            warnings,
+            ..Self::default()
+        };
+        for pattern in root.texts("scrape_config_files") {
+            config.read_more_jobs(&pattern, &global, &mut jobs)?;
+        }
+        other::refuse_alertmanagers(&root)?;
+        other::tidy_otlp(&mut root);
+        config.settle(&root, &FILE_ROOT)?;
+        config.shown = print::print(&root, &FILE_ROOT);
+        config.jobs = jobs.list;
+        config.take(&root);
+        Ok(config)
+    }
+
+    /// Takes what is left when jobs and sections are checked.
+    fn take(&mut self, root: &Node) {
+        let global = root.get("global");
+        let labels = global.map(|global| global.labels("external_labels"));
+        let labels = labels.unwrap_or_default();
+        let pairs = labels.iter();
+        self.external_labels = LabelSet::new(pairs.map(|(name, value)| (&**name, &**value)));
+        let Some(tsdb) = root
+            .get("storage")
+            .and_then(|storage| storage.given("tsdb"))
+        else {
+            return;
+        };
+        let window = tsdb.given("out_of_order_time_window");
+        self.out_of_order_window = window.map(|_| tsdb.period("out_of_order_time_window"));
+        if let Some(retention) = tsdb.given("retention") {
+            self.retention = Some(retention.period("time")).filter(|time| !time.is_zero());
+            let bytes = u64::try_from(retention.size_of("size"));
+            self.retention_bytes = bytes.ok().filter(|bytes| *bytes > 0);
+        }
+    }
+
+    /// Refuses what this version does not do, and remembers what does nothing.
+    fn settle(&mut self, root: &Node, section: &keys::Section) -> Result<(), ConfigError> {
+        let unmet = Unmet::of(root, section);
+        unmet.refuse()?;
+        for (key, reason, line) in unmet.without_effect {
+            let warning = format!("line {line}: {key} has no effect: {reason}");
+            self.warnings.push(warning);
+        }
+        Ok(())
+    }
+
+    /// Reads the jobs of the files that match `pattern`.
+    fn read_more_jobs(
+        &mut self,
+        pattern: &str,
+        global: &Node,
+        jobs: &mut Jobs,
+    ) -> Result<(), ConfigError> {
+        let paths = narthex_discovery::glob(pattern).map_err(|reason| {
+            ConfigError::invalid(format!(
+                "error retrieving scrape config files for {pattern:?}: {reason}"
+            ))
+        })?;
+        for path in paths.into_iter().map(PathBuf::from) {
+            let text = read_file(&path)?;
+            let directory = path.parent().unwrap_or(Path::new(""));
+            let read = |config: &mut Self, jobs: &mut Jobs| {
+                let mut file = yaml::read(&text)?;
+                check::shape(&file, &SCRAPE_FILE)?;
+                Unmet::of(&file, &SCRAPE_FILE).refuse_unchecked()?;
+                fill::fill(&mut file, &SCRAPE_FILE, directory);
+                let items = file.get_mut("scrape_configs").map(|node| &mut node.value);
+                if let Some(Value::List(items)) = items {
+                    for item in items {
+                        jobs.add(item, global, Some(&path))?;
+                    }
+                }
+                config.settle(&file, &SCRAPE_FILE)
+            };
+            read(self, jobs).map_err(|error: ConfigError| error.in_file(&path))?;
+            self.files.push(path);
+        }
+        Ok(())
     }
 }
 
-fn check_global_timeout(global: &GlobalSection, interval: Duration) -> Result<(), ConfigError> {
-    match global.scrape_timeout {
-        Some(timeout) if timeout.0 > interval => Err(ConfigError::invalid(
-            "global scrape timeout greater than scrape interval",
-        )),
-        _ => Ok(()),
+/// Jobs and where each was first found.
+#[derive(Default)]
+struct Jobs {
+    list: Vec<Job>,
+    found_in: BTreeMap<String, Option<PathBuf>>,
+}
+
+impl Jobs {
+    fn add(
+        &mut self,
+        node: &mut Node,
+        global: &Node,
+        file: Option<&Path>,
+    ) -> Result<(), ConfigError> {
+        let job = job::read(node, global)?;
+        let before = self
+            .found_in
+            .insert(job.scrape.job_name.clone(), file.map(Path::to_owned));
+        if let Some(before) = before {
+            let name = &job.scrape.job_name;
+            let mut message = format!("found multiple scrape configs with job name {name:?}");
+            if file.is_some() {
+                let first =
+                    before.map_or("main config file".to_owned(), |path| format!("{path:?}"));
+                message.push_str(&format!(", first found in {first}"));
+            }
+            return Err(node.error(message));
+        }
+        self.list.push(job);
+        Ok(())
     }
 }
 
-fn job(
-    section: &ScrapeSection,
-    global: &GlobalSection,
-    global_interval: Duration,
-) -> Result<JobConfig, ConfigError> {
-    let Some(name) = section.job_name.as_deref().filter(|name| !name.is_empty()) else {
-        return Err(ConfigError::invalid("job_name is empty"));
+fn read_file(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Checks the global section and completes it; returns the names it allows, and warnings.
+fn complete_global(
+    global: &mut Node,
+    written: bool,
+    environment: Environment<'_>,
+) -> Result<(NameScheme, Vec<String>), ConfigError> {
+    let scheme = job::scheme(global)?;
+    check_labels(global, scheme)?;
+    for (key, default) in [("scrape_interval", "1m"), ("evaluation_interval", "1m")] {
+        if global.period(key).is_zero() {
+            global.set(key, Node::text(default));
+        }
+    }
+    let interval = global.period("scrape_interval");
+    let timeout = global.period("scrape_timeout");
+    let given = global
+        .get("scrape_timeout")
+        .is_some_and(|node| node.line > 0)
+        && !timeout.is_zero();
+    if given && timeout > interval {
+        return Err(global.error("global scrape timeout greater than scrape interval"));
+    }
+    if !given {
+        let shown = show_period(interval.min(Duration::from_secs(10)));
+        global.set("scrape_timeout", Node::text(shown));
+    }
+    if global.given("scrape_protocols").is_some() {
+        job::check_protocols(global)
+            .map_err(|message| global.error(format!("{message} for global config")))?;
+    }
+    if !written {
+        global.set("metric_name_escaping_scheme", Node::text("allow-utf-8"));
+    }
+    let warnings = expand_labels(global, environment);
+    Ok((scheme, warnings))
+}
+
+fn check_labels(global: &Node, scheme: NameScheme) -> Result<(), ConfigError> {
+    let Some(Value::Map(pairs)) = global.get("external_labels").map(|node| &node.value) else {
+        return Ok(());
     };
-    section.refuse_unsupported(name)?;
-    let mut job = JobConfig::new(name);
-    job.scrape_interval = section
-        .scrape_interval
-        .map_or(global_interval, |period| period.0);
-    // As in Prometheus: a global timeout longer than the job's interval shrinks to it, one of the job's own is refused.
-    let global_timeout = global
-        .scrape_timeout
-        .map_or(Duration::from_secs(10), |period| period.0);
-    job.scrape_timeout = section
-        .scrape_timeout
-        .map_or(global_timeout.min(job.scrape_interval), |period| period.0);
-    if job.scrape_interval.is_zero() {
-        return Err(ConfigError::invalid(format!(
-            "scrape_interval of job {name:?} must be greater than 0"
-        )));
+    for (word, value) in pairs {
+        let Word { text, bytes, .. } = word;
+        if bytes.is_some() || !scheme.allows_label(text) {
+            let message = format!(
+                "{} is not a valid label name",
+                quoted(text, bytes.as_deref())
+            );
+            return Err(ConfigError::at(word.line, word.column, message));
+        }
+        if let Value::Scalar(Scalar {
+            text,
+            bytes: Some(bytes),
+            ..
+        }) = &value.value
+        {
+            let message = format!("{} is not a valid label value", quoted(text, Some(bytes)));
+            return Err(value.error(message));
+        }
     }
-    if job.scrape_timeout > job.scrape_interval {
-        return Err(ConfigError::invalid(format!(
-            "scrape timeout greater than scrape interval for scrape config with job name {name:?}"
-        )));
-    }
-    if let Some(path) = &section.metrics_path {
-        job.metrics_path.clone_from(path);
-    }
-    if let Some(scheme) = &section.scheme {
-        job.scheme.clone_from(scheme);
-    }
-    job.params = section
-        .params
-        .iter()
-        .map(|(name, values)| (name.clone(), values.clone()))
-        .collect();
-    job.honor_labels = section.honor_labels;
-    job.honor_timestamps = section.honor_timestamps.unwrap_or(true);
-    job.track_timestamps_staleness = section.track_timestamps_staleness;
-    job.enable_compression = section.enable_compression.unwrap_or(true);
-    job.extra_scrape_metrics = section
-        .extra_scrape_metrics
-        .or(global.extra_scrape_metrics)
-        .unwrap_or(false);
-    job.limits = limits(section, global);
-    job.static_configs = static_groups(section)?;
-    Ok(job)
+    Ok(())
 }
 
-fn limits(section: &ScrapeSection, global: &GlobalSection) -> Limits {
-    Limits {
-        body_size_bytes: size_of_limit(section.body_size_limit.or(global.body_size_limit)),
-        samples: section.sample_limit.or(global.sample_limit).unwrap_or(0),
-        labels: section.label_limit.or(global.label_limit).unwrap_or(0),
-        label_name_bytes: section
-            .label_name_length_limit
-            .or(global.label_name_length_limit)
-            .unwrap_or(0),
-        label_value_bytes: section
-            .label_value_length_limit
-            .or(global.label_value_length_limit)
-            .unwrap_or(0),
+/// Quotes a text, or bytes that are none.
+fn quoted(text: &str, bytes: Option<&[u8]>) -> String {
+    match bytes {
+        None => format!("{text:?}"),
+        Some(bytes) => format!("\"{}\"", bytes.escape_ascii()),
     }
 }
 
-fn static_groups(section: &ScrapeSection) -> Result<Vec<StaticGroup>, ConfigError> {
-    let mut groups = Vec::new();
-    for group in &section.static_configs {
-        let labels: Vec<(String, String)> = group
-            .labels
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        check_labels(&labels)?;
-        for target in &group.targets {
-            if target.contains('/') {
-                return Err(ConfigError::invalid(format!(
-                    "{target:?} is not a valid hostname"
-                )));
+/// Replaces environment variables in external labels; returns a warning for each that is empty.
+fn expand_labels(global: &mut Node, environment: Environment<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let labels = global
+        .get_mut("external_labels")
+        .map(|node| &mut node.value);
+    if let Some(Value::Map(pairs)) = labels {
+        for (_, value) in pairs {
+            if let Value::Scalar(scalar) = &mut value.value {
+                scalar.text = expand::expand(&scalar.text, |name| {
+                    let found = environment(name).filter(|value| !value.is_empty());
+                    found.unwrap_or_else(|| {
+                        warnings.push(format!("environment variable {name} is empty"));
+                        String::new()
+                    })
+                });
             }
         }
-        groups.push(StaticGroup {
-            targets: group.targets.clone(),
-            labels,
-        });
     }
-    Ok(groups)
-}
-
-fn size_of_limit(size: Option<Bytes>) -> usize {
-    size.map_or(0, |size| usize::try_from(size.0).unwrap_or(usize::MAX))
-}
-
-fn check_labels(pairs: &[(String, String)]) -> Result<(), ConfigError> {
-    match pairs
-        .iter()
-        .find(|(name, _)| name.is_empty() || name == labels::METRIC_NAME)
-    {
-        Some((name, _)) => Err(ConfigError::invalid(format!(
-            "{name:?} is not a valid label name"
-        ))),
-        None => Ok(()),
-    }
+    warnings
 }
 
 #[cfg(test)]

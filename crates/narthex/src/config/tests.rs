@@ -1,15 +1,23 @@
-//! Configurations that are taken and refused.
+//! Configurations that are taken and refused, those of the reference corpus among them.
 
 use super::*;
+use narthex_testkit::{LineServer, corpora, go_program};
+use serde_json::{Value as Json, json};
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("/etc"), &|name| {
+        (name == "REGION").then(|| "eu".to_owned())
+    })
+}
 
 fn refused(text: &str) -> String {
-    Config::parse(text).unwrap_err().to_string()
+    parse(text).unwrap_err().to_string()
 }
 
 #[test]
 fn defaults_and_globals_reach_the_jobs() {
-    let config = Config::parse(
-        "global:\n  scrape_interval: 15s\n  sample_limit: 7\n  external_labels: {dc: eu}\nscrape_configs:\n\
+    let config = parse(
+        "global:\n  scrape_interval: 15s\n  sample_limit: 7\n  external_labels: {dc: '${REGION}-1'}\nscrape_configs:\n\
 - job_name: a\n  static_configs:\n  - targets: [h:1, h:2]\n    labels: {zone: z}\n\
 - job_name: b\n  scrape_interval: 5s\n  scrape_timeout: 2s\n  metrics_path: /m\n  honor_labels: yes\n  sample_limit: 1\n  params: {x: [1, 2]}\n",
     )
@@ -17,11 +25,11 @@ fn defaults_and_globals_reach_the_jobs() {
     let [a, b] = config.jobs.as_slice() else {
         panic!("{config:?}")
     };
+    let (a, b) = (&a.scrape, &b.scrape);
     assert_eq!(
         (a.scrape_interval, a.scrape_timeout, a.limits.samples),
         (Duration::from_secs(15), Duration::from_secs(10), 7)
     );
-    assert_eq!(a.static_configs[0].targets, ["h:1", "h:2"]);
     assert_eq!(
         (b.scrape_interval, b.scrape_timeout, b.limits.samples),
         (Duration::from_secs(5), Duration::from_secs(2), 1)
@@ -31,51 +39,355 @@ fn defaults_and_globals_reach_the_jobs() {
         b.params,
         [("x".to_owned(), vec!["1".to_owned(), "2".to_owned()])]
     );
-    assert_eq!(config.external_labels.to_string(), "{dc=\"eu\"}");
-    assert_eq!(Config::parse("# nothing\n").unwrap(), Config::default());
+    assert_eq!(config.external_labels.to_string(), "{dc=\"eu-1\"}");
+    assert_eq!(config.jobs[0].discovery.len(), 1);
+    let empty = parse("# nothing\n").unwrap();
+    assert_eq!(empty, parse("").unwrap());
+    assert!(empty.jobs.is_empty());
 }
 
 #[test]
 fn a_global_timeout_shrinks_to_a_jobs_interval() {
-    let config = Config::parse("scrape_configs: [{job_name: a, scrape_interval: 3s}]").unwrap();
-    assert_eq!(config.jobs[0].scrape_timeout, Duration::from_secs(3));
+    let config = parse("scrape_configs: [{job_name: a, scrape_interval: 3s}]").unwrap();
+    assert_eq!(config.jobs[0].scrape.scrape_timeout, Duration::from_secs(3));
     assert_eq!(
         refused("scrape_configs: [{job_name: a, scrape_interval: 3s, scrape_timeout: 4s}]"),
-        "scrape timeout greater than scrape interval for scrape config with job name \"a\""
+        "line 1, column 18: scrape timeout greater than scrape interval for scrape config with job name \"a\""
     );
 }
 
 #[test]
 fn faults_are_named_with_their_place() {
-    assert_eq!(
-        refused("scrape_configs: [{scheme: http}]"),
-        "job_name is empty"
-    );
-    assert_eq!(
-        refused("scrape_configs: [{job_name: a}, {job_name: a}]"),
-        "found multiple scrape configs with job name \"a\""
-    );
-    assert_eq!(
-        refused("scrape_configs:\n- job_name: a\n  relabel_configs: []\n"),
-        "line 3, column 20: relabel_configs of job \"a\" is not supported by this version"
-    );
-    assert_eq!(
-        refused("rule_files: [x]\n"),
-        "line 1, column 13: rule_files is not supported by this version"
-    );
-    let unknown = refused("scrape_configs:\n- job_name: a\n  consult_sd_configs: []\n");
-    assert!(
-        unknown.contains("unknown field `consult_sd_configs`") && unknown.contains("line"),
-        "{unknown}"
-    );
-    assert!(refused("nonsense: 1\n").contains("nonsense"));
-    assert!(
-        refused("global: {scrape_interval: 5x}\n").contains("not a valid duration string: \"5x\"")
-    );
-    assert!(refused("global: {body_size_limit: huge}\n").contains("not a size in bytes"));
+    for (text, error) in [
+        (
+            "scrape_configs: [{scheme: http}]",
+            "line 1, column 18: job_name is empty",
+        ),
+        (
+            "scrape_configs: [{job_name: a}, {job_name: a}]",
+            "line 1, column 33: found multiple scrape configs with job name \"a\"",
+        ),
+        (
+            "rule_files: [x]\n",
+            "line 1, column 1: rule_files is not supported: this version does not have it",
+        ),
+        (
+            "scrape_configs:\n- job_name: a\n  consult_sd_configs: []\n",
+            "line 3, column 3: field consult_sd_configs not found in type scrape_config",
+        ),
+        (
+            "nonsense: 1\n",
+            "line 1, column 1: field nonsense not found in type configuration file",
+        ),
+        (
+            "global: {scrape_interval: 5x}\n",
+            "line 1, column 27: scrape_interval: not a valid duration string: \"5x\"",
+        ),
+        (
+            "global: {body_size_limit: 100}\n",
+            "line 1, column 27: body_size_limit: units: unknown unit  in 100",
+        ),
+        (
+            "global: {sample_limit: many}\n",
+            "line 1, column 24: sample_limit: cannot unmarshal !!str `many` into uint64",
+        ),
+        (
+            "scrape_configs: [{job_name: a, static_configs: [{targets: ['http://h/']}]}]",
+            "line 1, column 60: \"http://h/\" is not a valid hostname",
+        ),
+    ] {
+        assert_eq!(refused(text), error, "{text}");
+    }
     assert!(refused("a: [\n").contains("line"));
+}
+
+/// The file that Prometheus comes with: nothing in it asks for what is not there.
+#[test]
+fn the_stock_file_loads() {
+    let stock = r#"
+global:
+  scrape_interval: 15s
+  evaluation_interval: 15s
+alerting:
+  alertmanagers:
+    - static_configs:
+        - targets:
+          # - alertmanager:9093
+rule_files:
+  # - "first_rules.yml"
+scrape_configs:
+  - job_name: "prometheus"
+    static_configs:
+      - targets: ["localhost:9090"]
+        labels:
+          app: "prometheus"
+"#;
+    let config = parse(stock).unwrap();
     assert_eq!(
-        refused("scrape_configs: [{job_name: a, static_configs: [{targets: ['http://h/']}]}]"),
-        "\"http://h/\" is not a valid hostname"
+        config.warnings,
+        [
+            "line 4: global.evaluation_interval has no effect: there are no rules",
+            "line 5: alerting has no effect: there are no rules",
+        ]
     );
+    let busy = stock.replace("# - alertmanager", "- alertmanager");
+    assert!(refused(&busy).contains("alerting.alertmanagers is not supported"));
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let config = parse(
+        r#"
+scrape_configs:
+- job_name: a
+  proxy_url: http://u:hush@p:1
+  proxy_connect_header: {x: [hush]}
+  http_headers: {X-A: {secrets: [hush]}}
+  oauth2: {client_id: i, client_secret: hush, token_url: http://t}
+- job_name: b
+  bearer_token: hush
+- job_name: c
+  basic_auth: {username: u, password: hush}
+"#,
+    )
+    .unwrap();
+    assert!(!config.shown.contains("hush"), "{}", config.shown);
+    assert!(!format!("{config:?}").contains("hush"));
+    assert_eq!(config.shown.matches("<secret>").count(), 5);
+    assert!(config.shown.contains("http://u:xxxxx@p:1"));
+    let again = config.shown.replace("<secret>", "new");
+    assert_eq!(
+        parse(&again).unwrap().shown,
+        config.shown,
+        "what is shown can be read"
+    );
+}
+
+#[test]
+fn equal_texts_make_equal_jobs() {
+    let text = "scrape_configs:\n- job_name: a\n  relabel_configs: [{target_label: x, replacement: y}]\n  file_sd_configs: [{files: [a.json]}]\n";
+    assert_eq!(parse(text).unwrap(), parse(text).unwrap());
+    let other = text.replace("replacement: y", "replacement: z");
+    assert_ne!(parse(text).unwrap().jobs, parse(&other).unwrap().jobs);
+}
+
+/// What the corpus' files come to: those that are refused by name, those whose fault is named in other words.
+const CORPUS: &str = include_str!("corpus.txt");
+
+/// Faults of files with sections that the oracle does not know, in Prometheus' words.
+fn listed(kind: &str) -> Vec<(&'static str, &'static str)> {
+    let lines = CORPUS.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| {
+            let (found, rest) = line.split_once(' ')?;
+            (found == kind).then(|| rest.split_once(' ').unwrap_or((rest, "")))
+        })
+        .collect()
+}
+
+struct Oracle(LineServer);
+
+impl Oracle {
+    fn load(&mut self, path: &Path) -> Result<String, String> {
+        let request = json!({ "config": { "path": path } });
+        let answer: Json = serde_json::from_str(&self.0.ask(&request.to_string())).unwrap();
+        let text = |key: &str| answer[key].as_str().unwrap_or_default().to_owned();
+        if answer["ok"] == true {
+            // A field of Go's structure that no file can have.
+            let shown = text("result");
+            let lines = shown
+                .lines()
+                .filter(|line| !line.contains("outofordertimewindow"));
+            Ok(lines.map(|line| format!("{line}\n")).collect())
+        } else {
+            Err(text("error"))
+        }
+    }
+}
+
+/// Returns an error without file and place.
+fn bare(error: &ConfigError) -> String {
+    match error {
+        ConfigError::At { message, .. } | ConfigError::Invalid { message } => {
+            // The key in front is ours.
+            match message.split_once(": ") {
+                Some((key, rest)) if FILE_KEYS.contains(&key) => rest.to_owned(),
+                _ => message.clone(),
+            }
+        }
+        ConfigError::InFile { source, .. } => bare(source),
+        other => other.to_string(),
+    }
+}
+
+/// Keys that errors about scalars begin with and that the corpus has errors about.
+const FILE_KEYS: &[&str] = &["body_size_limit", "time", "size", "scrape_interval"];
+
+/// Compares one file; says what is wrong with our verdict.
+fn judge(oracle: &mut Oracle, path: &Path, name: &str) -> Option<String> {
+    let ours = Config::load(path, &|name| std::env::var(name).ok());
+    let find = |kind: &str| {
+        let found = listed(kind).into_iter().find(|(file, _)| *file == name);
+        found.map(|(_, text)| text)
+    };
+    if let Some(key) = find("refused") {
+        return match ours {
+            Err(error) if bare(&error).starts_with(&format!("{key} is not supported")) => None,
+            other => Some(format!(
+                "is not refused for {key}: {:?}",
+                other.map(|config| config.shown)
+            )),
+        };
+    }
+    if let Some(words) = find("words") {
+        return match ours {
+            Err(error) if bare(&error) == words => None,
+            other => Some(format!(
+                "expected {words:?}: {:?}",
+                other.map(|config| config.shown)
+            )),
+        };
+    }
+    match (ours, oracle.load(path)) {
+        (Ok(ours), Ok(theirs)) if ours.shown == theirs => None,
+        (Ok(ours), Ok(theirs)) => Some(format!("shows\n{}\nPrometheus\n{theirs}", ours.shown)),
+        (Ok(_), Err(theirs)) if unknown_mechanism(&theirs) => None,
+        (Ok(_), Err(theirs)) => Some(format!("is taken, Prometheus says {theirs}")),
+        (Err(ours), Err(theirs)) if theirs.contains(&bare(&ours)) => None,
+        (Err(ours), theirs) => Some(format!("is refused: {ours}\n  Prometheus: {theirs:?}")),
+    }
+}
+
+/// The oracle does not know Kubernetes; such files are compared with what the corpus' own tests expect.
+fn unknown_mechanism(error: &str) -> bool {
+    error.contains("field kubernetes_sd_configs not found")
+}
+
+#[test]
+fn the_reference_corpus_is_judged_as_prometheus_judges_it() {
+    let Some(directory) = corpora::dir("prometheus-config") else {
+        return corpora::report("prometheus-config", 0, 215);
+    };
+    let mut oracle = Oracle(LineServer::start(&go_program("oracle")));
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "yml"))
+        .collect();
+    paths.sort();
+    let mut faults = Vec::new();
+    for path in &paths {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if let Some(fault) = judge(&mut oracle, path, name) {
+            faults.push(format!("{name} {fault}"));
+        }
+    }
+    corpora::report("prometheus-config", paths.len(), paths.len());
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The list of files that are refused by name may only shrink.
+#[test]
+fn no_more_files_are_refused_than_before() {
+    assert!(listed("refused").len() <= 48, "{}", listed("refused").len());
+}
+
+/// Texts that YAML could take for something else, and long ones.
+#[test]
+fn what_is_in_effect_is_shown_as_prometheus_shows_it() {
+    let directory = narthex_testkit::TempDir::new("config-shown");
+    let mut oracle = Oracle(LineServer::start(&go_program("oracle")));
+    let values = [
+        "yes",
+        "~",
+        "null",
+        "1",
+        "1.5",
+        "1e3",
+        "0x1f",
+        "-",
+        "- a",
+        "a: b",
+        "a:",
+        ":a",
+        "a #b",
+        "#a",
+        "'a'",
+        "\"a\"",
+        "{a}",
+        "[a]",
+        "a, b",
+        "%a",
+        "@a",
+        "`a`",
+        "&a",
+        "*a",
+        "!a",
+        "|",
+        ">",
+        "?",
+        "? a",
+        " a",
+        "a ",
+        "",
+        "12:30",
+        "1:2:3",
+        "2001-01-01",
+        "<<",
+        "=",
+        "é",
+        "日本",
+        "a\tb",
+        "a\nb",
+        "a\n",
+        "\na",
+        ".5",
+        "+1",
+        ".inf",
+        "0777",
+        "0o7",
+        "1_000",
+        "a'b",
+        "---",
+        "a\\b",
+        "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen",
+        "one two three four five six seven eight nine ten: eleven twelve thirteen  fourteen fifteen sixteen #x",
+    ];
+    let rules: Vec<Json> = values
+        .iter()
+        .map(|value| json!({"target_label": "x", "replacement": value, "separator": value, "source_labels": vec!["a_rather_long_label"; 6]}))
+        .collect();
+    let labels: Json = values
+        .iter()
+        .enumerate()
+        .map(|(number, value)| (format!("l{number}"), json!(value)))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let config = json!({
+        "global": {"external_labels": {"a": "yes", "b": "1"}, "body_size_limit": "1536KB", "scrape_protocols": ["PrometheusProto"]},
+        "storage": {"tsdb": {"out_of_order_time_window": "1h30m", "retention": {"time": "30d", "size": "1GB"}}, "exemplars": {"max_exemplars": 5}},
+        "scrape_configs": [
+            {"job_name": "a", "relabel_configs": rules, "static_configs": [{"targets": ["h:1"], "labels": labels}, {"targets": []}]},
+            {"job_name": "b c", "scrape_interval": "90s", "params": {"x": ["1", "yes"], "y": []}, "scheme": "https", "body_size_limit": "15MB", "sample_limit": 5,
+             "authorization": {"credentials": "x"}, "tls_config": {"ca_file": "ca.pem", "min_version": "TLS12"}, "follow_redirects": false, "scrape_native_histograms": true,
+             "metric_name_validation_scheme": "legacy", "native_histogram_min_bucket_factor": 1.5, "fallback_scrape_protocol": "PrometheusText0.0.4"},
+            {"job_name": "c", "bearer_token_file": "token", "dns_sd_configs": [{"names": ["a.b"], "type": "A", "port": 80}], "file_sd_configs": [{"files": ["t/*.json", "/x.yml"]}],
+             "http_sd_configs": [{"url": "http://h/x", "basic_auth": {"username": "u", "password_file": "p"}, "proxy_url": "http://u:p@h:1"}], "proxy_from_environment": true,
+             "http_headers": {"X-B": {"values": ["1"]}, "X-A": {"secrets": ["s"], "files": ["f"]}}},
+            {"job_name": "d", "oauth2": {"client_id": "i", "client_secret": "s", "token_url": "http://t", "scopes": ["a"], "endpoint_params": {"x": "y"}, "tls_config": {"insecure_skip_verify": true}}},
+        ],
+    });
+    let path = directory.path().join("prometheus.yml");
+    std::fs::write(&path, config.to_string()).unwrap();
+    let theirs = oracle.load(&path).unwrap();
+    let ours = Config::load(&path, &|_| None).unwrap();
+    let differences: Vec<_> = ours
+        .shown
+        .lines()
+        .zip(theirs.lines())
+        .filter(|(ours, theirs)| ours != theirs)
+        .take(20)
+        .collect();
+    assert!(differences.is_empty(), "{differences:#?}");
+    assert_eq!(ours.shown, theirs);
 }

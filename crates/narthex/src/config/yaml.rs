@@ -1,45 +1,519 @@
-//! The one place that knows which YAML library reads configuration files.
+//! Reads YAML into a tree whose nodes know where they stand.
+//!
+//! **Invariant:** a scalar keeps its text: what it means is decided by the key it belongs to, as Go's reader does it.
+//! The tree is bounded in depth and size, aliases included.
 
 use super::ConfigError;
-use serde::de::DeserializeOwned;
+use granit_parser::{Event, Options, Parser, ScalarStyle, Span, StrInput, Tag};
+use std::collections::HashMap;
 
-/// A value with where it stands.
-pub(super) type Spanned<T> = serde_saphyr::Spanned<T>;
+/// Deepest nesting of a document.
+const MAX_DEPTH: usize = 64;
 
-/// A value of any shape that is not looked at.
-pub(super) type Anything = Spanned<serde::de::IgnoredAny>;
+/// Most nodes of a document once its aliases are copied.
+const MAX_NODES: usize = 1_000_000;
 
-/// Reads a document; an empty one has all defaults.
-pub(super) fn parse<T: DeserializeOwned + Default>(text: &str) -> Result<T, ConfigError> {
-    let blank = text.lines().all(|line| {
-        let line = line.trim();
-        line.is_empty() || line.starts_with('#') || line == "---"
-    });
-    if blank {
-        return Ok(T::default());
+/// A value and its place in the text, both from 1; 0 for a default that nobody wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) value: Value,
+}
+
+/// What stands at a place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Scalar(Scalar),
+    List(Vec<Node>),
+    Map(Vec<(Word, Node)>),
+}
+
+/// A text, and how it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scalar {
+    pub(crate) text: String,
+    /// Without quotes or tag: it may mean a number or a truth value.
+    pub(crate) plain: bool,
+    /// Bytes that are no text, from `!!binary`.
+    pub(crate) bytes: Option<Vec<u8>>,
+}
+
+/// A key and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Word {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) text: String,
+    /// Bytes that are no text, from `!!binary`.
+    pub(crate) bytes: Option<Vec<u8>>,
+}
+
+impl Node {
+    /// Returns a node nobody wrote.
+    pub(crate) fn new(value: Value) -> Self {
+        Self {
+            line: 0,
+            column: 0,
+            value,
+        }
     }
-    serde_saphyr::from_str(text).map_err(|error| ConfigError::Yaml {
-        message: one_line(&error),
+
+    /// Returns a text nobody wrote.
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::new(Value::Scalar(Scalar {
+            text: text.into(),
+            plain: true,
+            bytes: None,
+        }))
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        self.value == Value::Null
+    }
+
+    /// Returns what a mapping has under `key`.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        match &self.value {
+            Value::Map(pairs) => pairs.iter().find(|(word, _)| word.text == key),
+            _ => None,
+        }
+        .map(|(_, node)| node)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
+        match &mut self.value {
+            Value::Map(pairs) => pairs.iter_mut().find(|(word, _)| word.text == key),
+            _ => None,
+        }
+        .map(|(_, node)| node)
+    }
+
+    /// Sets what a mapping has under `key`; anything else becomes a mapping.
+    pub(crate) fn set(&mut self, key: &str, node: Node) {
+        if let Some(old) = self.get_mut(key) {
+            *old = node;
+            return;
+        }
+        let word = Word {
+            line: node.line,
+            column: node.column,
+            text: key.to_owned(),
+            bytes: None,
+        };
+        match &mut self.value {
+            Value::Map(pairs) => pairs.push((word, node)),
+            other => *other = Value::Map(vec![(word, node)]),
+        }
+    }
+
+    /// Returns an error about this place.
+    pub(crate) fn error(&self, message: impl Into<String>) -> ConfigError {
+        ConfigError::at(self.line, self.column, message)
+    }
+
+    /// Shows the node as Go's reader names it: its type and, for a scalar, its text.
+    pub(crate) fn shown(&self) -> String {
+        match &self.value {
+            Value::Null => "!!null".to_owned(),
+            Value::List(_) => "!!seq".to_owned(),
+            Value::Map(_) => "!!map".to_owned(),
+            Value::Scalar(scalar) => {
+                let short: String = scalar.text.chars().take(10).collect();
+                let dots = if short == scalar.text { "" } else { "..." };
+                format!("{} `{short}{dots}`", scalar.tag())
+            }
+        }
+    }
+}
+
+impl Scalar {
+    /// Returns the tag a plain scalar resolves to.
+    fn tag(&self) -> &'static str {
+        if !self.plain {
+            "!!str"
+        } else if self.boolean().is_some() {
+            "!!bool"
+        } else if self.integer().is_some() {
+            "!!int"
+        } else if self.float().is_some() {
+            "!!float"
+        } else {
+            "!!str"
+        }
+    }
+
+    /// Returns the truth value a plain scalar means.
+    pub(crate) fn boolean(&self) -> Option<bool> {
+        match self.text.as_str() {
+            _ if !self.plain => None,
+            "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {
+                Some(true)
+            }
+            "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False"
+            | "FALSE" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Returns the whole number a plain scalar means: decimal, or behind `0x`, `0o`, `0b` or `0`.
+    pub(crate) fn integer(&self) -> Option<i128> {
+        if !self.plain {
+            return None;
+        }
+        let text = self.text.replace('_', "");
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, text.strip_prefix('+').unwrap_or(&text)),
+        };
+        let radix = |prefix: &str, radix| {
+            let digits = digits.strip_prefix(prefix)?;
+            i128::from_str_radix(digits, radix).ok()
+        };
+        let first = digits.chars().next()?;
+        if !first.is_ascii_digit() {
+            return None;
+        }
+        let number = radix("0x", 16)
+            .or_else(|| radix("0X", 16))
+            .or_else(|| radix("0o", 8))
+            .or_else(|| radix("0b", 2))
+            .or_else(|| radix("0", 8))
+            .or_else(|| digits.parse().ok())?;
+        Some(if negative { -number } else { number })
+    }
+
+    /// Returns the number a plain scalar means.
+    pub(crate) fn float(&self) -> Option<f64> {
+        match self.text.as_str() {
+            _ if !self.plain => None,
+            ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => Some(f64::INFINITY),
+            "-.inf" | "-.Inf" | "-.INF" => Some(f64::NEG_INFINITY),
+            ".nan" | ".NaN" | ".NAN" => Some(f64::NAN),
+            text => {
+                let begins = text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+                let number = text.replace('_', "").parse().ok().filter(|_| begins);
+                number.filter(|_| text.contains(|c: char| c.is_ascii_digit()))
+            }
+        }
+    }
+
+    /// Reports whether a plain text would be read as something else than a text.
+    pub(crate) fn is_ambiguous(text: &str) -> bool {
+        let scalar = Self {
+            text: text.to_owned(),
+            plain: true,
+            bytes: None,
+        };
+        is_null(text) || scalar.tag() != "!!str"
+    }
+}
+
+fn is_null(text: &str) -> bool {
+    matches!(text, "" | "~" | "null" | "Null" | "NULL")
+}
+
+/// Reads the first document of a text; null when there is none.
+///
+/// # Errors
+/// Fails when the text is no YAML or beyond a bound.
+pub(crate) fn read(text: &str) -> Result<Node, ConfigError> {
+    let mut options = Options::default();
+    options.set_emit_comments(false);
+    let mut reader = Reader {
+        events: Parser::new_from_str_with_options(text, options),
+        anchors: HashMap::new(),
+        nodes: 0,
+    };
+    loop {
+        match reader.next()? {
+            None | Some((Event::StreamEnd | Event::DocumentEnd, _)) => {
+                return Ok(Node::new(Value::Null));
+            }
+            Some((Event::StreamStart | Event::DocumentStart(..), _)) => {}
+            Some((event, span)) => return reader.node(event, span, 0),
+        }
+    }
+}
+
+struct Reader<'a> {
+    events: Parser<'a, StrInput<'a>>,
+    anchors: HashMap<usize, Node>,
+    nodes: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, ConfigError> {
+        self.events.next_event().transpose().map_err(|error| {
+            let place = error.marker();
+            ConfigError::at(place.line(), place.col() + 1, error.info())
+        })
+    }
+
+    /// Builds the node that begins with `event`.
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, ConfigError> {
+        let (line, column) = (span.start.line(), span.start.col() + 1);
+        if depth > MAX_DEPTH {
+            return Err(ConfigError::at(line, column, "nests too deeply"));
+        }
+        self.count(1, line, column)?;
+        let anchor = event.anchor_id();
+        let value = match event {
+            Event::Alias(id) => {
+                let copied = self.anchors.get(&id).cloned();
+                let node = copied.ok_or_else(|| {
+                    ConfigError::at(line, column, "an alias of nothing before it")
+                })?;
+                self.count(size(&node), line, column)?;
+                return Ok(node);
+            }
+            Event::Scalar(text, style, _, tag) => scalar(&text, style, tag.as_deref())
+                .map_err(|message| ConfigError::at(line, column, message))?,
+            Event::SequenceStart(..) => self.list(depth)?,
+            Event::MappingStart(..) => self.map(depth)?,
+            _ => return Err(ConfigError::at(line, column, "not a value")),
+        };
+        let node = Node {
+            line,
+            column,
+            value,
+        };
+        if let Some(id) = anchor {
+            self.anchors.insert(id, node.clone());
+        }
+        Ok(node)
+    }
+
+    fn count(&mut self, nodes: usize, line: usize, column: usize) -> Result<(), ConfigError> {
+        self.nodes += nodes;
+        if self.nodes > MAX_NODES {
+            return Err(ConfigError::at(line, column, "too large a document"));
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Value, ConfigError> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                None | Some((Event::SequenceEnd, _)) => return Ok(Value::List(items)),
+                Some((event, span)) => items.push(self.node(event, span, depth + 1)?),
+            }
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Value, ConfigError> {
+        let mut pairs: Vec<(Word, Node)> = Vec::new();
+        let mut merged = Vec::new();
+        loop {
+            let Some((event, span)) = self.next()? else {
+                break;
+            };
+            if matches!(event, Event::MappingEnd) {
+                break;
+            }
+            let key = self.node(event, span, depth + 1)?;
+            let word = word(&key)?;
+            let Some((event, span)) = self.next()? else {
+                break;
+            };
+            let node = self.node(event, span, depth + 1)?;
+            if word.text == "<<" {
+                merge(&mut merged, node)?;
+                continue;
+            }
+            if let Some((first, _)) = pairs.iter().find(|(other, _)| other.text == word.text) {
+                let message = format!("key {:?} already set in line {}", word.text, first.line);
+                return Err(key.error(message));
+            }
+            pairs.push((word, node));
+        }
+        for (word, node) in merged {
+            if !pairs.iter().any(|(other, _)| other.text == word.text) {
+                pairs.push((word, node));
+            }
+        }
+        Ok(Value::Map(pairs))
+    }
+}
+
+/// Collects what `<<` brings in; earlier mappings win.
+fn merge(merged: &mut Vec<(Word, Node)>, node: Node) -> Result<(), ConfigError> {
+    let (line, column) = (node.line, node.column);
+    match node.value {
+        Value::Map(pairs) => merged.extend(pairs),
+        Value::List(items) => {
+            for item in items {
+                merge(merged, item)?;
+            }
+        }
+        _ => {
+            let message = "map merge requires map or sequence of maps as the value";
+            return Err(ConfigError::at(line, column, message));
+        }
+    }
+    Ok(())
+}
+
+fn word(key: &Node) -> Result<Word, ConfigError> {
+    let (text, bytes) = match &key.value {
+        Value::Scalar(scalar) => (scalar.text.clone(), scalar.bytes.clone()),
+        Value::Null => (String::new(), None),
+        _ => return Err(key.error("a key must be a text")),
+    };
+    Ok(Word {
+        line: key.line,
+        column: key.column,
+        text,
+        bytes,
     })
 }
 
-/// Says in one line what is wrong, behind where it is.
-fn one_line(error: &serde_saphyr::Error) -> String {
-    let text = error.without_snippet().to_string();
-    let text = text.lines().next().unwrap_or_default();
-    let Some(place) = error.location() else {
-        return text.to_owned();
+fn size(node: &Node) -> usize {
+    1 + match &node.value {
+        Value::List(items) => items.iter().map(size).sum(),
+        Value::Map(pairs) => pairs.iter().map(|(_, node)| size(node)).sum(),
+        _ => 0,
+    }
+}
+
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, &'static str> {
+    let core = tag.filter(|tag| tag.handle() == "tag:yaml.org,2002:");
+    let plain = style == ScalarStyle::Plain;
+    match core.map(Tag::suffix) {
+        Some("binary") => return binary(text),
+        Some("null") => return Ok(Value::Null),
+        None if plain && is_null(text) => return Ok(Value::Null),
+        _ => {}
+    }
+    Ok(Value::Scalar(Scalar {
+        text: text.to_owned(),
+        plain: plain && core.is_none_or(|tag| tag.suffix() != "str"),
+        bytes: None,
+    }))
+}
+
+/// Decodes base64; what is no text stays bytes.
+fn binary(text: &str) -> Result<Value, &'static str> {
+    let bytes = base64(text).ok_or("!!binary value contains invalid base64 data")?;
+    let scalar = match String::from_utf8(bytes) {
+        Ok(text) => Scalar {
+            text,
+            plain: false,
+            bytes: None,
+        },
+        Err(error) => Scalar {
+            text: String::from_utf8_lossy(error.as_bytes()).into_owned(),
+            plain: false,
+            bytes: Some(error.into_bytes()),
+        },
     };
-    let (line, column) = (place.line(), place.column());
-    let text = text
-        .strip_suffix(&format!(" at line {line}, column {column}"))
-        .unwrap_or(text);
-    // The list of all fields there are drowns the one that is wrong.
-    let end = text
-        .find(", expected one of")
-        .filter(|_| text.starts_with("unknown field"));
-    format!(
-        "line {line}, column {column}: {}",
-        &text[..end.unwrap_or(text.len())]
-    )
+    Ok(Value::Scalar(scalar))
+}
+
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+    let padding = digits.iter().rev().take_while(|&&b| b == b'=').count();
+    if !digits.len().is_multiple_of(4) || padding > 2 {
+        return None;
+    }
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for digit in digits.get(..digits.len() - padding)? {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count & 0xff) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        match read(text) {
+            Ok(node) => show(&node),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn show(node: &Node) -> String {
+        match &node.value {
+            Value::List(items) => format!(
+                "[{}]",
+                items.iter().map(show).collect::<Vec<_>>().join(", ")
+            ),
+            Value::Map(pairs) => {
+                let pairs = pairs
+                    .iter()
+                    .map(|(word, node)| format!("{}: {}", word.text, show(node)));
+                format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+            }
+            _ => node.shown(),
+        }
+    }
+
+    #[test]
+    fn scalars_mean_what_they_mean_to_go() {
+        for (text, expected) in [
+            ("", "!!null"),
+            ("# nothing", "!!null"),
+            ("---\n~", "!!null"),
+            ("yes", "!!bool `yes`"),
+            ("'yes'", "!!str `yes`"),
+            ("!!str yes", "!!str `yes`"),
+            ("0x1F", "!!int `0x1F`"),
+            ("1_000", "!!int `1_000`"),
+            ("-3", "!!int `-3`"),
+            ("0777", "!!int `0777`"),
+            ("1e3", "!!float `1e3`"),
+            (".inf", "!!float `.inf`"),
+            ("-", "[!!null]"),
+            ("1s", "!!str `1s`"),
+            ("e5", "!!str `e5`"),
+            ("a: &x [1]\nb: *x", "{a: [!!int `1`], b: [!!int `1`]}"),
+            (
+                "a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}",
+                "{a: {p: !!int `1`, q: !!int `2`}, b: {q: !!int `3`, p: !!int `1`}}",
+            ),
+            ("a: 1\n---\nb: 2", "{a: !!int `1`}"),
+            ("!!binary aGk=", "!!str `hi`"),
+            (
+                "a: !!binary ==",
+                "line 1, column 13: !!binary value contains invalid base64 data",
+            ),
+            (
+                "a: 1\nb: 2\na: 3",
+                "line 3, column 1: key \"a\" already set in line 1",
+            ),
+        ] {
+            assert_eq!(shown(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn documents_are_bounded() {
+        assert!(shown(&"[".repeat(100_000)).contains("line 1"));
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..12 {
+            let alias = format!("*a{}", level - 1);
+            bomb.push_str(&format!(
+                "a{level}: &a{level} [{}]\n",
+                vec![alias; 10].join(", ")
+            ));
+        }
+        assert!(shown(&bomb).contains("too large a document"));
+    }
 }

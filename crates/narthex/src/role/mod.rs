@@ -1,3 +1,5 @@
 //! What the binary can run as.
 
+pub(crate) mod check_config;
+pub(crate) mod check_metrics;
 pub(crate) mod server;

@@ -7,6 +7,7 @@ use crate::{
     cli::ServerOptions,
     config::{Config, ConfigError},
     lifecycle, logging,
+    reload::{self, Reloader},
     sources::{HostMetrics, OwnMetrics},
     status::{Loaded, ProcessStatus},
     web::{self, Gate},
@@ -18,7 +19,7 @@ use narthex_model::{duration, storage::Budget};
 use narthex_net::{NetError, Router, Server, ServerConfig, StopToken, Stopper};
 use narthex_promql::{Engine, EngineOptions};
 use narthex_remote::{Message, Receiver, ReceiverConfig};
-use narthex_scrape::{Manager, ManagerConfig, ScrapeError, Target};
+use narthex_scrape::{Manager, ManagerConfig, Target};
 use narthex_tsdb::{Clock, Db, DbOptions, EarlySink, Opening, RealIo, SystemClock, TsdbError};
 use std::{
     error::Error,
@@ -50,7 +51,6 @@ pub(crate) enum ServerError {
     Runtime(std::io::Error),
     Net(NetError),
     Storage(TsdbError),
-    Scrape(ScrapeError),
     Host(HostError),
     Metrics(narthex_client::Error),
     /// Requests that were cut off because they outlasted the stop's deadline.
@@ -67,7 +67,6 @@ impl fmt::Display for ServerError {
             Self::Runtime(error) => write!(f, "starting the runtime: {error}"),
             Self::Net(error) => error.fmt(f),
             Self::Storage(error) => error.fmt(f),
-            Self::Scrape(error) => error.fmt(f),
             Self::Host(error) => error.fmt(f),
             Self::Metrics(error) => error.fmt(f),
             Self::Cut { requests } => {
@@ -84,7 +83,6 @@ impl Error for ServerError {
             Self::Runtime(error) => Some(error),
             Self::Net(error) => Some(error),
             Self::Storage(error) => Some(error),
-            Self::Scrape(error) => Some(error),
             Self::Host(error) => Some(error),
             Self::Metrics(error) => Some(error),
             Self::Flag { .. } | Self::Cut { .. } => None,
@@ -100,22 +98,34 @@ pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
     logging::start(&options.log_level, &options.log_format)
         .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
     let resources = Resources::detect();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(resources.threads())
-        .thread_name("narthex-io")
-        .enable_all()
-        .build()
-        .map_err(ServerError::Runtime)?;
-    let outcome = runtime.block_on(serve(options, resources));
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    let serving = runtime("narthex-io", resources.threads())?;
+    // Scrapes run apart from requests: a query delays none, and on one thread they find each other's memory in its
+    // cache and wake no other. One thread is good for millions of samples a second.
+    let scraping = runtime("narthex-scrape", (resources.threads() / 4).max(1))?;
+    let outcome = serving.block_on(serve(options, resources, scraping.handle().clone()));
+    scraping.shutdown_timeout(Duration::from_secs(1));
+    serving.shutdown_timeout(Duration::from_secs(1));
     outcome
 }
 
-async fn serve(options: ServerOptions, resources: Resources) -> Result<(), ServerError> {
+fn runtime(name: &str, threads: usize) -> Result<tokio::runtime::Runtime, ServerError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .map_err(ServerError::Runtime)
+}
+
+async fn serve(
+    options: ServerOptions,
+    resources: Resources,
+    scrape_runtime: tokio::runtime::Handle,
+) -> Result<(), ServerError> {
     let started = Instant::now();
     warn_of_flags(&options);
     let config = match &options.config_file {
-        Some(path) => Some(Config::load(path).map_err(ServerError::Config)?),
+        Some(path) => Some(Config::load(path, &reload::environment).map_err(ServerError::Config)?),
         None => None,
     };
     let cors_origin =
@@ -140,6 +150,7 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
     // replaying the log may take seconds; what it brings waits in the sink.
     let (stopper, stop) = Stopper::new();
     lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
+    let hang_ups = lifecycle::hang_ups().map_err(ServerError::Runtime)?;
     let gate = Arc::new(Gate::default());
     let web = Web::start(&options, Arc::clone(&gate), &stop).await?;
     let opening = begin_storage(&options, config.as_ref())?;
@@ -152,9 +163,33 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
     let scraping = ManagerConfig {
         sink: Arc::new(sink.clone()),
         now_ms: Arc::clone(&now_ms),
+        runtime: scrape_runtime,
     };
     let manager = Arc::new(Manager::new(scraping, scrape_stop));
-    start_scraping(&manager, config.as_ref(), registry, &web.address)?;
+    let reloader = match options.config_file.as_deref().zip(config) {
+        Some((path, config)) => {
+            let now_ms = Arc::clone(&now_ms);
+            let status = Arc::clone(&status);
+            let manager = Arc::clone(&manager);
+            Some(Reloader::start(
+                path, config, manager, status, now_ms, &stop,
+            ))
+        }
+        None => {
+            watch_own(&manager, registry, &web.address)?;
+            None
+        }
+    };
+    if let Some(reloader) = &reloader {
+        tokio::spawn(reload::on_signal(
+            Arc::clone(reloader),
+            hang_ups,
+            stop.clone(),
+        ));
+        if let Some(interval) = options.auto_reload {
+            tokio::spawn(Arc::clone(reloader).watch(interval, stop.clone()));
+        }
+    }
     let (db, maintenance) = open_storage(opening, &sink, registry).await?;
     let budget = Budget::new("all queries", resources.memory_bytes / 2);
     let remote = remote(&options, &db, resources.threads(), Arc::clone(&now_ms))?;
@@ -166,6 +201,7 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
         registry,
         stopper: stopper.clone(),
         enable_lifecycle: options.enable_lifecycle,
+        reloader,
         cors_origin,
     }));
     tracing::info!(
@@ -233,6 +269,8 @@ fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
     narthex_scrape::register_metrics(registry)?;
     narthex_api::register_metrics(registry)?;
     narthex_remote::register_metrics(registry)?;
+    narthex_discovery::register_metrics(registry)?;
+    reload::register_metrics(registry)?;
     narthex_client::register_info(
         registry,
         "narthex_build_info",
@@ -275,9 +313,13 @@ impl Web {
         let server = Server::bind(&addresses, config)
             .await
             .map_err(ServerError::Net)?;
+        let server = match &options.web_config_file {
+            Some(path) => server.with_web_config(path).map_err(ServerError::Net)?,
+            None => server,
+        };
         let first = server.local_addrs().first().copied();
         for address in server.local_addrs() {
-            let open = !address.ip().is_loopback();
+            let open = !address.ip().is_loopback() && options.web_config_file.is_none();
             tracing::info!(address = address.to_string(), "Listening on");
             if open {
                 tracing::warn!(
@@ -415,19 +457,12 @@ fn tell_damage(db: &Db, told: usize) -> usize {
     found.len()
 }
 
-fn start_scraping(
+/// Watches this process and its host, as a server without a configuration does.
+fn watch_own(
     manager: &Manager,
-    config: Option<&Config>,
     registry: &'static Registry,
     address: &str,
 ) -> Result<(), ServerError> {
-    if let Some(config) = config {
-        return config
-            .jobs
-            .iter()
-            .try_for_each(|job| manager.start_job(job))
-            .map_err(ServerError::Scrape);
-    }
     let own = Target::local("narthex", address);
     let metrics = OwnMetrics::new(registry, own.labels.clone());
     manager.start_local(own, OWN_INTERVAL, Box::new(metrics));
@@ -522,8 +557,12 @@ fn process_status(
     let now_ms = SystemClock.now_ms();
     let status = ProcessStatus::new(options.flags(), now_ms, resources, retention);
     status.set_config(Loaded {
-        yaml: String::new(),
-        external_labels: narthex_model::LabelSet::empty(),
+        yaml: config
+            .map(|config| config.shown.clone())
+            .unwrap_or_default(),
+        external_labels: config
+            .map(|config| config.external_labels.clone())
+            .unwrap_or_default(),
         at_ms: now_ms,
         succeeded: true,
     });

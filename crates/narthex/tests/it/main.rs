@@ -21,6 +21,7 @@ mod pair;
 mod peers;
 mod promqltest;
 mod query_text;
+mod reload;
 mod remote_write;
 mod startup;
 mod support;

@@ -83,32 +83,32 @@ fn a_bad_configuration_is_named_with_its_place() {
         ),
         (
             "scrape_configs:\n- job_name: x\n  bogus: 1\n",
-            "line 3, column 3: unknown field `bogus`",
+            "line 3, column 3: field bogus not found in type scrape_config",
         ),
         (
             "global:\n  scrape_interval: 5x\n",
-            "line 2, column 20: not a valid duration string: \"5x\"",
+            "line 2, column 20: scrape_interval: not a valid duration string: \"5x\"",
         ),
         ("global:\n\tscrape_interval: 5s\n", "line 2, column "),
         (
             "remote_write:\n- url: http://x/\n",
-            "line 2, column 3: remote_write is not supported by this version",
+            "line 1, column 1: remote_write is not supported: this version does not have it",
         ),
         (
-            "scrape_configs:\n- job_name: a\n  relabel_configs:\n  - action: drop\n",
-            "line 4, column 5: relabel_configs of job \"a\" is not supported by this version",
+            "scrape_configs:\n- job_name: a\n  relabel_configs:\n  - action: drp\n",
+            "line 4, column 5: unknown relabel action \"drp\"",
         ),
         (
-            "scrape_configs:\n- job_name: a\n  kubernetes_sd_configs: [{role: pod}]\n",
-            "line 3, column 26: kubernetes_sd_configs of job \"a\" is not supported by this version",
+            "scrape_configs:\n- job_name: a\n  consul_sd_configs: [{server: x}]\n",
+            "line 3, column 3: scrape_configs.consul_sd_configs is not supported: this version does not have it",
         ),
         (
             "scrape_configs:\n- job_name: a\n  scrape_interval: 1s\n  scrape_timeout: 2s\n",
-            "scrape timeout greater than scrape interval for scrape config with job name \"a\"",
+            "line 2, column 3: scrape timeout greater than scrape interval for scrape config with job name \"a\"",
         ),
         (
             "scrape_configs:\n- job_name: a\n- job_name: a\n",
-            "found multiple scrape configs with job name \"a\"",
+            "line 3, column 3: found multiple scrape configs with job name \"a\"",
         ),
     ];
     for (text, reason) in cases {

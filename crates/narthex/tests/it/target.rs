@@ -59,6 +59,11 @@ impl Target {
         self.shared.asked().get(index).copied()
     }
 
+    /// Returns how many connections were made.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections().len()
+    }
+
     /// Returns how many pages were asked for.
     pub(crate) fn count(&self) -> u64 {
         self.shared.asked().len() as u64

@@ -1,16 +1,8 @@
-//! Sizes and periods as configuration files write them.
-
-use narthex_model::duration;
-use serde::{Deserialize, Deserializer, de::Error};
-use std::time::Duration;
+//! Sizes as flags write them: a unit may be left out.
 
 /// A number of bytes: `15MB`, `1GiB`, `512KB`; units are powers of 1024 as in Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bytes(pub(crate) u64);
-
-/// A period: `15s`, `1h30m`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Period(pub(crate) Duration);
 
 impl Bytes {
     /// Reads a size.
@@ -43,21 +35,6 @@ impl Bytes {
             reason = "checked against the bounds"
         )]
         (0.0..9e18).contains(&bytes).then_some(Self(bytes as u64))
-    }
-}
-
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| D::Error::custom(format!("not a size in bytes: {text:?}")))
-    }
-}
-
-impl<'de> Deserialize<'de> for Period {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let ms = duration::parse(&text).map_err(D::Error::custom)?;
-        Ok(Self(Duration::from_millis(ms.unsigned_abs())))
     }
 }
 

@@ -1,0 +1,243 @@
+//! Reads values out of a checked tree.
+//!
+//! **Invariant:** a key that is absent or null reads as its kind's zero value: defaults are in the tree already.
+
+use super::{
+    keys::Kind,
+    yaml::{Node, Scalar, Value},
+};
+use narthex_model::duration;
+use std::time::Duration;
+
+impl Node {
+    /// Returns what stands under `key` unless it is null.
+    pub(super) fn given(&self, key: &str) -> Option<&Node> {
+        self.get(key).filter(|node| !node.is_null())
+    }
+
+    /// Returns a scalar's text, empty for anything else.
+    pub(super) fn as_text(&self) -> &str {
+        self.scalar().map_or("", |scalar| &scalar.text)
+    }
+
+    fn scalar(&self) -> Option<&Scalar> {
+        match &self.value {
+            Value::Scalar(scalar) => Some(scalar),
+            _ => None,
+        }
+    }
+
+    pub(super) fn text_of(&self, key: &str) -> &str {
+        self.get(key).map_or("", Node::as_text)
+    }
+
+    pub(super) fn flag(&self, key: &str) -> bool {
+        self.get(key)
+            .and_then(Node::scalar)
+            .and_then(Scalar::boolean)
+            .unwrap_or_default()
+    }
+
+    pub(super) fn count(&self, key: &str) -> u64 {
+        u64::try_from(self.whole(key)).unwrap_or_default()
+    }
+
+    pub(super) fn limit(&self, key: &str) -> usize {
+        usize::try_from(self.whole(key)).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn whole(&self, key: &str) -> i128 {
+        self.get(key)
+            .and_then(Node::scalar)
+            .and_then(Scalar::integer)
+            .unwrap_or_default()
+    }
+
+    pub(super) fn float(&self, key: &str) -> f64 {
+        self.get(key)
+            .and_then(Node::scalar)
+            .and_then(Scalar::float)
+            .unwrap_or_default()
+    }
+
+    pub(super) fn period(&self, key: &str) -> Duration {
+        parse_period(self.text_of(key)).unwrap_or_default()
+    }
+
+    /// Returns a size in bytes; it may be below 0.
+    pub(super) fn size_of(&self, key: &str) -> i64 {
+        parse_size(self.text_of(key)).unwrap_or_default()
+    }
+
+    pub(super) fn items(&self, key: &str) -> &[Node] {
+        match self.get(key).map(|node| &node.value) {
+            Some(Value::List(items)) => items,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn texts(&self, key: &str) -> Vec<String> {
+        self.get(key).map(Node::as_texts).unwrap_or_default()
+    }
+
+    fn as_texts(&self) -> Vec<String> {
+        match &self.value {
+            Value::List(items) => items.iter().map(|item| item.as_text().to_owned()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns names and nodes, sorted by name.
+    pub(super) fn pairs(&self, key: &str) -> Vec<(&str, &Node)> {
+        let mut pairs: Vec<_> = match self.get(key).map(|node| &node.value) {
+            Some(Value::Map(pairs)) => pairs
+                .iter()
+                .map(|(word, node)| (word.text.as_str(), node))
+                .collect(),
+            _ => Vec::new(),
+        };
+        pairs.sort_by_key(|(name, _)| *name);
+        pairs
+    }
+
+    pub(super) fn labels(&self, key: &str) -> Vec<(String, String)> {
+        let pairs = self.pairs(key).into_iter();
+        pairs
+            .map(|(name, value)| (name.to_owned(), value.as_text().to_owned()))
+            .collect()
+    }
+
+    pub(super) fn params(&self, key: &str) -> Vec<(String, Vec<String>)> {
+        let pairs = self.pairs(key).into_iter();
+        pairs
+            .map(|(name, values)| (name.to_owned(), values.as_texts()))
+            .collect()
+    }
+
+    /// Reports whether a value is the zero value of its kind.
+    pub(super) fn is_zero(&self, kind: Kind) -> bool {
+        match (&self.value, kind) {
+            (Value::Null, _) => true,
+            (Value::List(items), _) => items.is_empty(),
+            (Value::Map(pairs), _) => pairs.is_empty(),
+            (Value::Scalar(scalar), Kind::Bool) => scalar.boolean() != Some(true),
+            (Value::Scalar(scalar), Kind::Count | Kind::Number) => scalar.integer() == Some(0),
+            (Value::Scalar(scalar), Kind::Float) => scalar.float() == Some(0.0),
+            (Value::Scalar(scalar), Kind::Period) => {
+                parse_period(&scalar.text) == Ok(Duration::ZERO)
+            }
+            (Value::Scalar(scalar), Kind::Size) => parse_size(&scalar.text) == Ok(0),
+            (Value::Scalar(scalar), _) => scalar.text.is_empty(),
+        }
+    }
+}
+
+/// Reads a period.
+///
+/// # Errors
+/// Fails, in Prometheus' words, when it is none.
+pub(super) fn parse_period(text: &str) -> Result<Duration, String> {
+    if text.is_empty() {
+        return Ok(Duration::ZERO);
+    }
+    let ms = duration::parse(text).map_err(|error| error.to_string())?;
+    Ok(Duration::from_millis(ms.unsigned_abs()))
+}
+
+/// Writes a period as Prometheus does.
+pub(crate) fn show_period(period: Duration) -> String {
+    duration::format(i64::try_from(period.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Units of sizes: all are powers of 1024.
+const UNITS: [&str; 7] = ["B", "K", "M", "G", "T", "P", "E"];
+
+/// Reads a size: numbers with units, `1GB512MB`. Unlike flags, a number needs its unit.
+///
+/// # Errors
+/// Fails, in Prometheus' words, when it is none.
+pub(super) fn parse_size(text: &str) -> Result<i64, String> {
+    let invalid = || format!("units: invalid {text}");
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" || text.is_empty() {
+        return Ok(0);
+    }
+    let mut sum = 0.0;
+    while !rest.is_empty() {
+        let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let number = &rest[..rest.len() - unit.len()];
+        let number: f64 = number.parse().map_err(|_| invalid())?;
+        let end = unit
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(unit.len());
+        let (name, behind) = unit.split_at(end);
+        let power = power(name).ok_or_else(|| format!("units: unknown unit {name} in {text}"))?;
+        sum += number * 1024_f64.powi(power);
+        rest = behind;
+    }
+    if sum > 9.2e18 {
+        return Err(invalid());
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "checked just above")]
+    let bytes = sum as i64;
+    Ok(if negative { -bytes } else { bytes })
+}
+
+fn power(unit: &str) -> Option<i32> {
+    if unit == "B" {
+        return Some(0);
+    }
+    let letter = unit.strip_suffix("iB").or_else(|| unit.strip_suffix('B'))?;
+    let index = UNITS.iter().position(|&known| known == letter)?;
+    i32::try_from(index).ok().filter(|&power| power > 0)
+}
+
+/// Writes a size as Prometheus does: `1GiB512MiB`.
+pub(super) fn show_size(bytes: i64) -> String {
+    if bytes == 0 {
+        return "0B".to_owned();
+    }
+    let mut text = if bytes < 0 { "-" } else { "" }.to_owned();
+    let mut rest = bytes.unsigned_abs();
+    for (power, unit) in UNITS.iter().enumerate().rev() {
+        let size = 1_u64 << (10 * power);
+        if rest >= size {
+            let infix = if power > 0 { "iB" } else { "" };
+            text.push_str(&format!("{}{unit}{infix}", rest / size));
+            rest %= size;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_as_they_are_read() {
+        for (text, bytes, shown) in [
+            ("15MB", 15 << 20, "15MiB"),
+            ("1.5KiB", 1536, "1KiB512B"),
+            ("7B", 7, "7B"),
+            ("1GB512MB", 1536 << 20, "1GiB512MiB"),
+            ("-1MB", -1 << 20, "-1MiB"),
+            ("0", 0, "0B"),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+            assert_eq!(show_size(bytes), shown);
+        }
+        for (text, error) in [
+            ("100", "units: unknown unit  in 100"),
+            ("1XB", "units: unknown unit XB in 1XB"),
+            ("2G", "units: unknown unit G in 2G"),
+            ("MB", "units: invalid MB"),
+            ("huge", "units: invalid huge"),
+        ] {
+            assert_eq!(parse_size(text), Err(error.to_owned()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Compares a tree with the tables: unknown keys, values of the wrong kind, keys that are refused.
+//!
+//! **Invariant:** a tree that passed `shape` can be read without looking at its kinds again.
+
+use super::{
+    ConfigError,
+    access::{parse_period, parse_size},
+    keys::{Class, Kind, Section},
+    yaml::{Node, Scalar, Value},
+};
+
+/// Checks that `node` has the section's keys only, each with a value of its kind.
+///
+/// # Errors
+/// Fails at the first fault, with its place.
+pub(super) fn shape(node: &Node, section: &Section) -> Result<(), ConfigError> {
+    let pairs = match &node.value {
+        Value::Null => return Ok(()),
+        Value::Map(pairs) => pairs,
+        _ => {
+            let message = format!("cannot unmarshal {} into {}", node.shown(), section.name);
+            return Err(node.error(message));
+        }
+    };
+    for (word, value) in pairs {
+        let Some(key) = section.key(&word.text) else {
+            let message = format!("field {} not found in type {}", word.text, section.name);
+            return Err(ConfigError::at(word.line, word.column, message));
+        };
+        kind(value, key.kind).map_err(|error| match error {
+            // Texts of a wrong kind say what they are, not where they belong.
+            ConfigError::At {
+                line,
+                column,
+                message,
+            } if !matches!(value.value, Value::Map(_))
+                && (line, column) == (value.line, value.column) =>
+            {
+                ConfigError::at(line, column, format!("{}: {message}", key.name))
+            }
+            other => other,
+        })?;
+    }
+    Ok(())
+}
+
+fn kind(node: &Node, kind: Kind) -> Result<(), ConfigError> {
+    if node.is_null() {
+        return Ok(());
+    }
+    match kind {
+        Kind::Any => Ok(()),
+        Kind::Section(section) => shape(node, section),
+        Kind::Sections(section) => items(node)?
+            .iter()
+            .try_for_each(|item| shape(item, section)),
+        Kind::Named(section) => {
+            let named = pairs(node)?;
+            named
+                .into_iter()
+                .try_for_each(|value| shape(value, section))
+        }
+        Kind::Texts | Kind::FlowTexts | Kind::Paths | Kind::Secrets => items(node)?
+            .iter()
+            .try_for_each(|item| text(item).map(drop)),
+        Kind::Labels => {
+            let values = pairs(node)?;
+            values
+                .into_iter()
+                .try_for_each(|value| text(value).map(drop))
+        }
+        Kind::Params | Kind::SecretParams => {
+            let lists = pairs(node)?;
+            lists.into_iter().try_for_each(|list| kind_of_texts(list))
+        }
+        Kind::Bool => scalar(node, "bool", |scalar| scalar.boolean().is_some()),
+        Kind::Count => scalar(node, "uint64", |scalar| whole(scalar, 0)),
+        Kind::Number => scalar(node, "int64", |scalar| whole(scalar, i128::from(i64::MIN))),
+        Kind::Float => scalar(node, "float64", |scalar| {
+            scalar.float().is_some() || scalar.integer().is_some()
+        }),
+        Kind::Period => parse_period(text(node)?)
+            .map(drop)
+            .map_err(|message| node.error(message)),
+        Kind::Size => parse_size(text(node)?)
+            .map(drop)
+            .map_err(|message| node.error(message)),
+        Kind::Text | Kind::Secret | Kind::Path | Kind::Url => text(node).map(drop),
+    }
+}
+
+fn kind_of_texts(node: &Node) -> Result<(), ConfigError> {
+    kind(node, Kind::Texts)
+}
+
+fn whole(scalar: &Scalar, least: i128) -> bool {
+    scalar
+        .integer()
+        .is_some_and(|number| (least..=i128::from(u64::MAX)).contains(&number))
+}
+
+fn items(node: &Node) -> Result<&[Node], ConfigError> {
+    match &node.value {
+        Value::List(items) => Ok(items),
+        Value::Null => Ok(&[]),
+        _ => Err(node.error(format!("cannot unmarshal {} into a list", node.shown()))),
+    }
+}
+
+fn pairs(node: &Node) -> Result<Vec<&Node>, ConfigError> {
+    match &node.value {
+        Value::Map(pairs) => Ok(pairs.iter().map(|(_, value)| value).collect()),
+        Value::Null => Ok(Vec::new()),
+        _ => Err(node.error(format!("cannot unmarshal {} into a map", node.shown()))),
+    }
+}
+
+fn text(node: &Node) -> Result<&str, ConfigError> {
+    match &node.value {
+        Value::Scalar(scalar) => Ok(&scalar.text),
+        Value::Null => Ok(""),
+        _ => Err(node.error(format!("cannot unmarshal {} into string", node.shown()))),
+    }
+}
+
+fn scalar(
+    node: &Node,
+    kind: &str,
+    accepts: impl FnOnce(&Scalar) -> bool,
+) -> Result<(), ConfigError> {
+    match &node.value {
+        Value::Scalar(scalar) if accepts(scalar) => Ok(()),
+        _ => Err(node.error(format!("cannot unmarshal {} into {kind}", node.shown()))),
+    }
+}
+
+/// What the file asks for without getting it.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Unmet {
+    /// Keys that are accepted and do nothing, with the reason and the line.
+    pub(super) without_effect: Vec<(String, &'static str, usize)>,
+    /// The first key that is refused.
+    refused: Option<Refused>,
+    /// The first of those whose values nobody has looked at.
+    unchecked: Option<Refused>,
+}
+
+/// A key that is refused: its path, the reason, line and column.
+type Refused = (String, &'static str, usize, usize);
+
+impl Unmet {
+    /// Collects the keys below `node` that do not do what they say.
+    pub(super) fn of(node: &Node, section: &Section) -> Self {
+        let mut unmet = Self::default();
+        unmet.collect(node, section, "");
+        unmet
+    }
+
+    /// Fails when there is a key that is refused.
+    pub(super) fn refuse(&self) -> Result<(), ConfigError> {
+        refuse(self.refused.as_ref())
+    }
+
+    /// Fails when there is a key that is refused and whose value is not looked at: what follows from it would not be
+    /// what is wrong.
+    pub(super) fn refuse_unchecked(&self) -> Result<(), ConfigError> {
+        refuse(self.unchecked.as_ref())
+    }
+
+    fn collect(&mut self, node: &Node, section: &Section, path: &str) {
+        let Value::Map(pairs) = &node.value else {
+            return;
+        };
+        for (word, value) in pairs {
+            let Some(key) = section.key(&word.text) else {
+                continue;
+            };
+            let path = if path.is_empty() {
+                word.text.clone()
+            } else {
+                format!("{path}.{}", word.text)
+            };
+            // A default is what happens anyway.
+            let written = value.line > 0 && !says_nothing(value);
+            match key.class {
+                Class::NoEffect(reason) if written => {
+                    self.without_effect.push((path, reason, word.line));
+                    continue;
+                }
+                Class::Refused(reason) if written => {
+                    let place = (path, reason, word.line, word.column);
+                    if matches!(key.kind, Kind::Any) {
+                        self.unchecked.get_or_insert_with(|| place.clone());
+                    }
+                    self.refused.get_or_insert(place);
+                    continue;
+                }
+                _ => {}
+            }
+            match (key.kind, &value.value) {
+                (Kind::Section(inner), _) => self.collect(value, inner, &path),
+                (Kind::Sections(inner), Value::List(items)) => {
+                    for item in items {
+                        self.collect(item, inner, &path);
+                    }
+                }
+                (Kind::Named(inner), Value::Map(named)) => {
+                    for (_, item) in named {
+                        self.collect(item, inner, &path);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn refuse(key: Option<&Refused>) -> Result<(), ConfigError> {
+    match key {
+        None => Ok(()),
+        Some((key, reason, line, column)) => {
+            let message = format!("{key} is not supported: {reason}");
+            Err(ConfigError::at(*line, *column, message))
+        }
+    }
+}
+
+/// Reports whether a value is as good as none.
+fn says_nothing(node: &Node) -> bool {
+    match &node.value {
+        Value::Null => true,
+        Value::Scalar(scalar) => scalar.boolean() == Some(false) || scalar.text.is_empty(),
+        Value::List(items) => items.is_empty(),
+        Value::Map(pairs) => pairs.iter().all(|(_, value)| says_nothing(value)),
+    }
+}

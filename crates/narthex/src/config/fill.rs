@@ -1,0 +1,106 @@
+//! Puts defaults into a checked tree and resolves paths.
+//!
+//! **Invariant:** a default's node has line 0, so that what nobody wrote can be told from what somebody did.
+
+use super::{
+    keys::{Kind, Section, THERE, THERE_UNLESS_NULL},
+    yaml::{Node, Value},
+};
+use std::path::{Component, Path, PathBuf};
+
+/// Fills in the defaults of `section` below `node`; paths are relative to `directory`.
+pub(super) fn fill(node: &mut Node, section: &Section, directory: &Path) {
+    if node.is_null() {
+        node.value = Value::Map(Vec::new());
+    }
+    for key in section.keys() {
+        match node.get_mut(key.name) {
+            Some(value) => {
+                if key.default == THERE && value.is_null() {
+                    value.value = Value::Map(Vec::new());
+                }
+                inner(value, key.kind, directory);
+            }
+            None if key.default == THERE || key.default == THERE_UNLESS_NULL => {
+                let mut value = Node::new(Value::Map(Vec::new()));
+                inner(&mut value, key.kind, directory);
+                node.set(key.name, value);
+            }
+            None if !key.default.is_empty() => node.set(key.name, Node::text(key.default)),
+            None => {}
+        }
+    }
+}
+
+fn inner(node: &mut Node, kind: Kind, directory: &Path) {
+    match (kind, &mut node.value) {
+        (Kind::Path, Value::Scalar(scalar)) => scalar.text = join(directory, &scalar.text),
+        (Kind::Paths, Value::List(items)) => {
+            for item in items {
+                inner(item, Kind::Path, directory);
+            }
+        }
+        (Kind::Section(section), Value::Map(_)) => fill(node, section, directory),
+        (Kind::Sections(section), Value::List(items)) => {
+            for item in items.iter_mut().filter(|item| !item.is_null()) {
+                fill(item, section, directory);
+            }
+        }
+        (Kind::Named(section), Value::Map(pairs)) => {
+            for (_, item) in pairs {
+                fill(item, section, directory);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Joins a path to a directory and tidies it, as Go's `filepath.Join` does; absolute and empty paths stay.
+fn join(directory: &Path, path: &str) -> String {
+    if path.is_empty() || Path::new(path).is_absolute() {
+        return path.to_owned();
+    }
+    let mut tidy = PathBuf::new();
+    for part in directory.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => match tidy.components().next_back() {
+                Some(Component::Normal(_)) => {
+                    tidy.pop();
+                }
+                Some(Component::RootDir) => {}
+                _ => tidy.push(".."),
+            },
+            part => tidy.push(part),
+        }
+    }
+    if tidy.as_os_str().is_empty() {
+        tidy.push(".");
+    }
+    tidy.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_joined_as_go_does() {
+        for (directory, path, joined) in [
+            ("/etc/p", "a.yml", "/etc/p/a.yml"),
+            ("/etc/p", "./a/../b.yml", "/etc/p/b.yml"),
+            ("/etc/p", "../a.yml", "/etc/a.yml"),
+            ("", "a.yml", "a.yml"),
+            (".", "../../a.yml", "../../a.yml"),
+            ("x", "..", "."),
+            ("/etc", "/a.yml", "/a.yml"),
+            ("/etc", "", ""),
+        ] {
+            assert_eq!(
+                join(Path::new(directory), path),
+                joined,
+                "{directory} {path}"
+            );
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Keys of the file itself and of its small sections.
+
+use super::{
+    Key, Kind, NOT_HERE, RELABEL, SCRAPE, Section, THERE, THERE_UNLESS_NULL, discovery, http, key,
+    remote,
+};
+
+/// The whole file.
+pub(crate) static FILE_ROOT: Section = Section {
+    name: "configuration file",
+    about: "The whole file.",
+    parts: &[&[
+        key(
+            "global",
+            Kind::Section(&GLOBAL),
+            THERE,
+            "Defaults of all jobs, and labels of this server.",
+        ),
+        key(
+            "runtime",
+            Kind::Section(&RUNTIME),
+            THERE,
+            "Settings of the process.",
+        ),
+        key("alerting", Kind::Section(&ALERTING), "", "Where alerts go.").no_effect(NO_RULES),
+        key(
+            "rule_files",
+            Kind::Paths,
+            "",
+            "Files with rules; the last part may hold a *.",
+        )
+        .refused(NOT_HERE),
+        key(
+            "scrape_config_files",
+            Kind::Paths,
+            "",
+            "Files with more scrape_configs; the last part may hold a *.",
+        ),
+        key(
+            "scrape_configs",
+            Kind::Sections(&SCRAPE),
+            "",
+            "What to scrape.",
+        ),
+        key(
+            "storage",
+            Kind::Section(&STORAGE),
+            THERE,
+            "Settings of storage.",
+        )
+        .always(),
+        key("tracing", Kind::Section(&TRACING), "", "Where spans go.").refused(NOT_HERE),
+        key(
+            "remote_write",
+            Kind::Sections(&remote::WRITE),
+            "",
+            "Where samples are sent.",
+        )
+        .refused(NOT_HERE),
+        key(
+            "remote_read",
+            Kind::Sections(&remote::READ),
+            "",
+            "Where more samples are read from.",
+        )
+        .refused(NOT_HERE),
+        key(
+            "otlp",
+            Kind::Section(&remote::OTLP),
+            THERE_UNLESS_NULL,
+            "How OTLP becomes series.",
+        )
+        .no_effect("there is no OTLP receiver"),
+    ]],
+};
+
+/// A file that `scrape_config_files` names.
+pub(crate) static SCRAPE_FILE: Section = Section {
+    name: "scrape configuration file",
+    about: "A file that scrape_config_files names.",
+    parts: &[&[key(
+        "scrape_configs",
+        Kind::Sections(&SCRAPE),
+        "",
+        "What to scrape.",
+    )]],
+};
+
+const QUERY_COST: &str = "it belongs to a feature that this version does not have";
+const NO_RULES: &str = "there are no rules";
+
+pub(crate) static GLOBAL: Section = Section {
+    name: "global",
+    about: "Defaults of all jobs, and labels of this server.",
+    parts: &[&[
+        key("scrape_interval", Kind::Period, "1m", "Time between two scrapes of a target."),
+        key("scrape_timeout", Kind::Period, "10s", "Time a scrape may take; at most the interval."),
+        key("scrape_protocols", Kind::Texts, "", "Formats to ask for, the most wanted first."),
+        key("evaluation_interval", Kind::Period, "1m", "Time between two evaluations of a rule.").no_effect(NO_RULES),
+        key("rule_query_offset", Kind::Period, "", "How far in the past rules are evaluated.").no_effect(NO_RULES),
+        key("query_log_file", Kind::Path, "", "File to write queries to.").refused(NOT_HERE),
+        key("query_max_series", Kind::Count, "", "Most series of a query.").no_effect(QUERY_COST),
+        key("query_max_samples_read", Kind::Count, "", "Most samples a query reads.").no_effect(QUERY_COST),
+        key("query_max_duration", Kind::Period, "", "Longest time of a query.").no_effect(QUERY_COST),
+        key("scrape_failure_log_file", Kind::Path, "", "File to write failed scrapes to.").refused(NOT_HERE),
+        key("external_labels", Kind::Labels, "", "Labels of this server, for what leaves it; ${NAME} is replaced from the environment."),
+        key("body_size_limit", Kind::Size, "", "Largest page, decompressed; 0 is no limit."),
+        key("sample_limit", Kind::Count, "", "Most samples of a page after relabelling; 0 is no limit."),
+        key("target_limit", Kind::Count, "", "Most targets of a job; 0 is no limit."),
+        key("label_limit", Kind::Count, "", "Most labels of a series; 0 is no limit."),
+        key("label_name_length_limit", Kind::Count, "", "Longest name of a label in bytes; 0 is no limit."),
+        key("label_value_length_limit", Kind::Count, "", "Longest value of a label in bytes; 0 is no limit."),
+        key("keep_dropped_targets", Kind::Count, "", "Most dropped targets of a job to show; 0 is no limit."),
+        key("metric_name_validation_scheme", Kind::Text, "utf8", "Names that are valid: utf8 or legacy."),
+        key("metric_name_escaping_scheme", Kind::Text, "", "How targets shall escape names: allow-utf-8, underscores, dots or values."),
+        key("scrape_native_histograms", Kind::Bool, "false", "Whether to scrape native histograms.").always(),
+        key("convert_classic_histograms_to_nhcb", Kind::Bool, "", "Whether to store classic histograms as native ones with custom buckets."),
+        key("always_scrape_classic_histograms", Kind::Bool, "", "Whether to scrape classic histograms that are exposed as native ones too."),
+        key("extra_scrape_metrics", Kind::Bool, "false", "Whether to store scrape_timeout_seconds, scrape_sample_limit and scrape_body_size_bytes too.").always(),
+    ]],
+};
+
+static RUNTIME: Section = Section {
+    name: "runtime",
+    about: "Settings of the process.",
+    parts: &[&[
+        key(
+            "gogc",
+            Kind::Number,
+            "75",
+            "When Go's garbage collector runs.",
+        )
+        .no_effect("there is no garbage collector"),
+        key(
+            "log_level",
+            Kind::Text,
+            "info",
+            "Least level of lines that are logged.",
+        )
+        .no_effect("--log.level says it"),
+    ]],
+};
+
+static STORAGE: Section = Section {
+    name: "storage",
+    about: "Settings of storage.",
+    parts: &[&[
+        key(
+            "tsdb",
+            Kind::Section(&TSDB),
+            THERE,
+            "Settings of the database.",
+        )
+        .always(),
+        key(
+            "exemplars",
+            Kind::Section(&EXEMPLARS),
+            "",
+            "Settings of exemplars.",
+        ),
+    ]],
+};
+
+static TSDB: Section = Section {
+    name: "tsdb",
+    about: "Settings of the database.",
+    parts: &[&[
+        key(
+            "out_of_order_time_window",
+            Kind::Period,
+            "",
+            "How far behind its series' newest a sample may be; any age when absent.",
+        ),
+        key(
+            "stale_series_compaction_threshold",
+            Kind::Float,
+            "",
+            "When stale series leave memory.",
+        )
+        .no_effect("stale series leave memory within minutes"),
+        key(
+            "chunk_encoding",
+            Kind::Section(&CHUNK_ENCODING),
+            "",
+            "How samples are encoded.",
+        )
+        .no_effect("columns choose the encoding that is smallest"),
+        key(
+            "retention",
+            Kind::Section(&RETENTION),
+            THERE,
+            "How long and how much is kept.",
+        )
+        .always(),
+    ]],
+};
+
+static CHUNK_ENCODING: Section = Section {
+    name: "chunk_encoding",
+    about: "How samples are encoded.",
+    parts: &[&[key("floats", Kind::Text, "", "xor or xor2.")]],
+};
+
+static RETENTION: Section = Section {
+    name: "retention",
+    about: "How long and how much is kept.",
+    parts: &[&[
+        key(
+            "time",
+            Kind::Period,
+            "",
+            "How long samples are kept; 15d when absent.",
+        ),
+        key(
+            "size",
+            Kind::Size,
+            "",
+            "Most bytes kept, logs included; 0 is no bound.",
+        ),
+        key(
+            "percentage",
+            Kind::Float,
+            "",
+            "Most of the disk that may be used, in percent.",
+        )
+        .refused(NOT_HERE),
+    ]],
+};
+
+static EXEMPLARS: Section = Section {
+    name: "exemplars",
+    about: "Settings of exemplars.",
+    parts: &[&[key(
+        "max_exemplars",
+        Kind::Number,
+        "",
+        "Most exemplars kept in memory.",
+    )
+    .no_effect("memory decides")]],
+};
+
+static TRACING: Section = Section {
+    name: "tracing",
+    about: "Where spans go.",
+    parts: &[&[
+        key("client_type", Kind::Text, "grpc", "http or grpc."),
+        key("endpoint", Kind::Text, "", "Where they go."),
+        key("sampling_fraction", Kind::Float, "", "How many of all."),
+        key(
+            "insecure",
+            Kind::Bool,
+            "",
+            "Whether to send them without TLS.",
+        ),
+        key(
+            "tls_config",
+            Kind::Section(&http::TLS),
+            "",
+            "Whom to trust and as whom to appear.",
+        ),
+        key("headers", Kind::Labels, "", "Headers to send."),
+        key("compression", Kind::Text, "", "gzip or nothing."),
+        key("timeout", Kind::Period, "", "Longest time to send."),
+    ]],
+};
+
+static ALERTING: Section = Section {
+    name: "alerting",
+    about: "Where alerts go. A section without any target is accepted.",
+    parts: &[&[
+        key(
+            "alert_relabel_configs",
+            Kind::Sections(&RELABEL),
+            "",
+            "Rules for alerts.",
+        ),
+        key(
+            "alertmanagers",
+            Kind::Sections(&ALERTMANAGER),
+            "",
+            "Alertmanagers.",
+        ),
+    ]],
+};
+
+static ALERTMANAGER: Section = Section {
+    name: "alertmanager_config",
+    about: "Alertmanagers of a kind.",
+    parts: &[
+        http::CLIENT,
+        http::PROXY,
+        http::HEADERS,
+        ALERTMANAGER_OWN,
+        discovery::MECHANISMS,
+    ],
+};
+
+static ALERTMANAGER_OWN: &[Key] = &[
+    key(
+        "sigv4",
+        Kind::Section(&remote::SIGV4),
+        "",
+        "Signing for AWS.",
+    ),
+    key("scheme", Kind::Text, "http", "http or https."),
+    key(
+        "path_prefix",
+        Kind::Text,
+        "",
+        "What stands before the path.",
+    ),
+    key("timeout", Kind::Period, "10s", "Longest time to send."),
+    key("api_version", Kind::Text, "v2", "v2.").always(),
+    key(
+        "relabel_configs",
+        Kind::Sections(&RELABEL),
+        "",
+        "Rules for Alertmanagers.",
+    ),
+    key(
+        "alert_relabel_configs",
+        Kind::Sections(&RELABEL),
+        "",
+        "Rules for alerts that go there.",
+    ),
+];

@@ -1,0 +1,170 @@
+//! Every key of a configuration file, as data: name, kind, default, meaning, what becomes of it.
+//!
+//! **Invariant:** a key is defined once, here. Checking a file, filling in defaults, printing what is in effect and the
+//! reference in docs/config.md all read these tables. Keys stand in the order in which Prometheus prints them.
+
+mod discovery;
+mod global;
+mod http;
+mod remote;
+mod scrape;
+
+pub(crate) use global::{FILE_ROOT, SCRAPE_FILE};
+pub(crate) use scrape::SCRAPE;
+
+/// One key of a section.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// Its default as written; empty for none.
+    pub(crate) default: &'static str,
+    /// What it does, one sentence or more.
+    pub(crate) help: &'static str,
+    pub(crate) class: Class,
+    /// Whether it is printed even when it says nothing.
+    pub(crate) always: bool,
+}
+
+/// What a key's value is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Bool,
+    /// A whole number, 0 or more.
+    Count,
+    /// A whole number.
+    Number,
+    Float,
+    Text,
+    /// A text that is never shown.
+    Secret,
+    /// A file, relative to the one it is named in.
+    Path,
+    /// A period such as `15s`.
+    Period,
+    /// A size such as `15MB`.
+    Size,
+    /// A URL; its password is never shown.
+    Url,
+    Texts,
+    /// Texts that are printed in one line.
+    FlowTexts,
+    Paths,
+    Secrets,
+    /// Names and texts.
+    Labels,
+    /// Names and lists of texts.
+    Params,
+    /// Names and lists of texts that are never shown.
+    SecretParams,
+    Section(&'static Section),
+    Sections(&'static Section),
+    /// Names and sections.
+    Named(&'static Section),
+    /// Anything: it is not looked at.
+    Any,
+}
+
+/// What becomes of a key that is given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Class {
+    /// It does what it says.
+    Honoured,
+    /// It is checked, accepted and does nothing, for this reason.
+    NoEffect(&'static str),
+    /// It is checked and refused, for this reason.
+    Refused(&'static str),
+}
+
+/// A mapping with known keys.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// Its name in the reference and in errors.
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// Its keys, those it shares with others among them.
+    pub(crate) parts: &'static [&'static [Key]],
+}
+
+impl Section {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static Key> {
+        self.parts.iter().flat_map(|part| part.iter())
+    }
+
+    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys().find(|key| key.name == name)
+    }
+}
+
+/// The default of a section that is there with its own defaults even when nobody wrote it, or wrote null.
+pub(crate) const THERE: &str = "{}";
+
+/// The default of a section that is there when nobody wrote it.
+pub(crate) const THERE_UNLESS_NULL: &str = "{} unless null";
+
+/// Why a key of something this version does not do is refused.
+const NOT_HERE: &str = "this version does not have it";
+
+const fn key(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Key {
+    Key {
+        name,
+        kind,
+        default,
+        help,
+        class: Class::Honoured,
+        always: false,
+    }
+}
+
+impl Key {
+    const fn always(mut self) -> Self {
+        self.always = true;
+        self
+    }
+
+    const fn refused(mut self, reason: &'static str) -> Self {
+        self.class = Class::Refused(reason);
+        self
+    }
+
+    const fn no_effect(mut self, reason: &'static str) -> Self {
+        self.class = Class::NoEffect(reason);
+        self
+    }
+}
+
+/// A rule of relabelling.
+pub(crate) static RELABEL: Section = Section {
+    name: "relabel_config",
+    about: "A rule that changes labels or drops what carries them.",
+    parts: &[&[
+        key(
+            "source_labels",
+            Kind::FlowTexts,
+            "",
+            "Labels whose values are put together.",
+        ),
+        key("separator", Kind::Text, ";", "What stands between them.").always(),
+        key(
+            "regex",
+            Kind::Text,
+            "",
+            "Pattern they are compared with, as a whole; (.*) when absent.",
+        ),
+        key("modulus", Kind::Count, "", "What hashmod divides by."),
+        key("target_label", Kind::Text, "", "The label to set."),
+        key(
+            "replacement",
+            Kind::Text,
+            "$1",
+            "What to set it to; $1 and ${name} are groups of the pattern.",
+        )
+        .always(),
+        key(
+            "action",
+            Kind::Text,
+            "replace",
+            "One of replace, keep, drop, keepequal, dropequal, hashmod, labelmap, labeldrop, labelkeep, lowercase, uppercase.",
+        ),
+    ]],
+};

@@ -1,0 +1,408 @@
+//! Writes what is in effect as YAML, laid out as Prometheus' own writer does.
+//!
+//! **Invariant:** a secret is written as `<secret>`, a URL's password as `xxxxx`.
+
+use super::{
+    access::{parse_period, parse_size, show_period, show_size},
+    keys::{Kind, Section},
+    yaml::{Node, Scalar, Value},
+};
+use std::cmp::Ordering;
+
+const SECRET: &str = "<secret>";
+
+/// Column from which a plain text breaks at its next space.
+const WIDTH: usize = 80;
+
+/// Returns a filled tree as YAML.
+pub(super) fn print(node: &Node, section: &Section) -> String {
+    let mut printer = Printer {
+        out: String::new(),
+        column: 0,
+    };
+    printer.section(node, section, 0);
+    printer.out
+}
+
+struct Printer {
+    out: String,
+    column: usize,
+}
+
+impl Printer {
+    fn put(&mut self, text: &str) {
+        self.out.push_str(text);
+        match text.rsplit_once('\n') {
+            Some((_, last)) => self.column = last.chars().count(),
+            None => self.column += text.chars().count(),
+        }
+    }
+
+    fn begin_line(&mut self, indent: usize) {
+        // The first key of a list's item stands behind its dash.
+        if !self.out.is_empty() && !self.out.ends_with("- ") {
+            self.put("\n");
+            self.put(&" ".repeat(indent));
+        }
+    }
+
+    fn section(&mut self, node: &Node, section: &Section, indent: usize) {
+        for key in section.keys() {
+            let absent = Node::new(Value::Null);
+            let value = node.get(key.name).unwrap_or(&absent);
+            if printable(value, key.kind, key.always) {
+                self.begin_line(indent);
+                self.put(key.name);
+                self.put(":");
+                self.value(value, key.kind, indent);
+            }
+        }
+        if indent == 0 {
+            self.put("\n");
+        }
+    }
+
+    /// Writes a value behind its key, which stands at `indent`.
+    fn value(&mut self, node: &Node, kind: Kind, indent: usize) {
+        match kind {
+            Kind::Section(section) if is_empty(node, section) => self.put(" {}"),
+            Kind::Section(section) => self.section(node, section, indent + 2),
+            Kind::Sections(section) => {
+                for item in list(node) {
+                    self.begin_line(indent);
+                    self.put("- ");
+                    if is_empty(item, section) {
+                        self.put("{}");
+                    } else {
+                        self.section(item, section, indent + 2);
+                    }
+                }
+            }
+            Kind::Named(section) => {
+                for (name, item) in sorted(node) {
+                    self.begin_line(indent + 2);
+                    self.text(name, indent + 2);
+                    self.put(":");
+                    self.section(item, section, indent + 4);
+                }
+            }
+            Kind::Labels => {
+                for (name, item) in sorted(node) {
+                    self.begin_line(indent + 2);
+                    self.text(name, indent + 2);
+                    self.put(": ");
+                    self.text(item.as_text(), indent + 4);
+                }
+            }
+            Kind::Params | Kind::SecretParams => {
+                for (name, item) in sorted(node) {
+                    self.begin_line(indent + 2);
+                    self.text(name, indent + 2);
+                    self.put(":");
+                    self.texts(item, kind, indent + 2);
+                }
+            }
+            Kind::FlowTexts => self.flow(node, indent),
+            Kind::Texts | Kind::Paths | Kind::Secrets => self.texts(node, kind, indent),
+            _ => {
+                self.put(" ");
+                self.scalar(node, kind, indent + 2);
+            }
+        }
+    }
+
+    fn texts(&mut self, node: &Node, kind: Kind, indent: usize) {
+        let items = list(node);
+        if items.is_empty() {
+            self.put(" []");
+        }
+        for item in items {
+            self.begin_line(indent);
+            self.put("- ");
+            if matches!(kind, Kind::Secrets | Kind::SecretParams) {
+                self.put(SECRET);
+            } else {
+                self.text(item.as_text(), indent + 2);
+            }
+        }
+    }
+
+    fn flow(&mut self, node: &Node, indent: usize) {
+        self.put(" [");
+        for (number, item) in list(node).iter().enumerate() {
+            if number > 0 {
+                self.put(",");
+                if self.column > WIDTH {
+                    self.put("\n");
+                    self.put(&" ".repeat(indent + 2));
+                } else {
+                    self.put(" ");
+                }
+            }
+            self.text(item.as_text(), indent + 2);
+        }
+        self.put("]");
+    }
+
+    fn scalar(&mut self, node: &Node, kind: Kind, indent: usize) {
+        let text = node.as_text();
+        let scalar = match &node.value {
+            Value::Scalar(scalar) => Some(scalar),
+            _ => None,
+        };
+        match kind {
+            Kind::Secret => self.put(SECRET),
+            Kind::Bool => {
+                let value = scalar.and_then(Scalar::boolean).unwrap_or_default();
+                self.put(if value { "true" } else { "false" });
+            }
+            Kind::Count | Kind::Number => {
+                let value = scalar.and_then(Scalar::integer).unwrap_or_default();
+                self.put(&value.to_string());
+            }
+            Kind::Float => {
+                let value = scalar.and_then(Scalar::float).unwrap_or_default();
+                self.put(&value.to_string());
+            }
+            Kind::Period => self.put(&show_period(parse_period(text).unwrap_or_default())),
+            Kind::Size => self.put(&show_size(parse_size(text).unwrap_or_default())),
+            Kind::Url => self.text(&redacted(text), indent),
+            Kind::Any => self.put("{}"),
+            _ => self.text(text, indent),
+        }
+    }
+
+    /// Writes a text, quoted when it would be read as something else.
+    fn text(&mut self, text: &str, indent: usize) {
+        if Scalar::is_ambiguous(text) || is_old_number(text) || is_time(text) {
+            let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+            return self.put(&format!("\"{escaped}\""));
+        }
+        if text.contains('\n') {
+            return self.block(text, indent);
+        }
+        if text.chars().any(|c| c.is_control() || c == '\u{feff}') {
+            let quoted: String = text.chars().map(escape).collect();
+            return self.put(&format!("\"{quoted}\""));
+        }
+        if needs_quotes(text) {
+            let doubled = text.replace('\'', "''");
+            self.folded(&format!("'{doubled}'"), indent, 1);
+        } else {
+            self.folded(text, indent, 0);
+        }
+    }
+
+    /// Writes words, breaking the line at single spaces behind the width; `quotes` are at both ends.
+    fn folded(&mut self, text: &str, indent: usize, quotes: usize) {
+        let letters: Vec<char> = text.chars().collect();
+        let last = letters.len().saturating_sub(1 + quotes);
+        let mut after_space = false;
+        for (at, &letter) in letters.iter().enumerate() {
+            let next_is_space = letters.get(at + 1) == Some(&' ');
+            let inside = at > quotes && at < last;
+            if letter == ' ' && !after_space && self.column > WIDTH && inside && !next_is_space {
+                self.put("\n");
+                self.put(&" ".repeat(indent));
+            } else {
+                self.put(letter.encode_utf8(&mut [0; 4]));
+            }
+            after_space = letter == ' ';
+        }
+    }
+
+    /// Writes a text of several lines as it is.
+    fn block(&mut self, text: &str, indent: usize) {
+        let trimmed = text.trim_end_matches('\n');
+        let chomping = match text.len() - trimmed.len() {
+            0 => "-",
+            1 => "",
+            _ => "+",
+        };
+        let hint = if text.starts_with([' ', '\n']) {
+            "2"
+        } else {
+            ""
+        };
+        self.put(&format!("|{hint}{chomping}"));
+        for line in trimmed.split('\n') {
+            self.put("\n");
+            if !line.is_empty() {
+                self.put(&" ".repeat(indent));
+                self.put(line);
+            }
+        }
+        for _ in 1..text.len() - trimmed.len() {
+            self.put("\n");
+        }
+    }
+}
+
+fn escape(c: char) -> String {
+    match c {
+        '\\' => "\\\\".to_owned(),
+        '"' => "\\\"".to_owned(),
+        '\t' => "\\t".to_owned(),
+        '\r' => "\\r".to_owned(),
+        '\0' => "\\0".to_owned(),
+        c if c.is_control() && (c as u32) < 0x100 => format!("\\x{:02X}", c as u32),
+        '\u{feff}' => "\\uFEFF".to_owned(),
+        c => c.to_string(),
+    }
+}
+
+/// Reports whether an old reader would take the text for a number in base 60.
+fn is_old_number(text: &str) -> bool {
+    let digits =
+        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit() || b == b'_');
+    let mut parts = text.strip_prefix(['-', '+']).unwrap_or(text).split(':');
+    let first = parts
+        .next()
+        .is_some_and(|part| digits(part) && !part.starts_with('_'));
+    let mut rest = parts.peekable();
+    first
+        && rest.peek().is_some()
+        && rest.all(|part| {
+            let whole = part.split_once('.').map_or(part, |(whole, _)| whole);
+            (1..=2).contains(&whole.len())
+                && digits(whole)
+                && whole.as_bytes().first() < Some(&b'6')
+                || whole.len() == 1 && digits(whole)
+        })
+}
+
+/// Reports whether a text is a date, maybe with a time behind it.
+fn is_time(text: &str) -> bool {
+    let digits = |part: Option<&str>, lengths: std::ops::RangeInclusive<usize>| {
+        part.is_some_and(|part| {
+            lengths.contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit())
+        })
+    };
+    let (date, time) = match text.find(['T', 't', ' ']) {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let mut parts = date.split('-');
+    digits(parts.next(), 4..=4)
+        && digits(parts.next(), 1..=2)
+        && digits(parts.next(), 1..=2)
+        && parts.next().is_none()
+        && (time.is_empty() || time[1..].split(':').count() >= 3)
+}
+
+/// Reports whether a plain text would be read as markup.
+fn needs_quotes(text: &str) -> bool {
+    let first = text.chars().next().unwrap_or_default();
+    let second = text.chars().nth(1);
+    let spaced = |c: Option<char>| c.is_none_or(char::is_whitespace);
+    "#,[]{}&*!|>'\"%@`".contains(first)
+        || ("-?:".contains(first) && spaced(second))
+        || text.starts_with("---")
+        || text.starts_with("...")
+        || text.starts_with(' ')
+        || text.ends_with(' ')
+        || text.ends_with(':')
+        || text.contains(": ")
+        || text.contains(" #")
+}
+
+fn list(node: &Node) -> &[Node] {
+    match &node.value {
+        Value::List(items) => items,
+        _ => &[],
+    }
+}
+
+fn sorted(node: &Node) -> Vec<(&str, &Node)> {
+    let mut pairs: Vec<_> = match &node.value {
+        Value::Map(pairs) => pairs
+            .iter()
+            .map(|(word, node)| (word.text.as_str(), node))
+            .collect(),
+        _ => Vec::new(),
+    };
+    pairs.sort_by(|(a, _), (b, _)| natural_order(a, b));
+    pairs
+}
+
+/// Compares names the way Go's writer sorts them: numbers by value, letters behind everything else.
+fn natural_order(a: &str, b: &str) -> Ordering {
+    let (left, right): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let parted = left.iter().zip(&right).position(|(a, b)| a != b);
+    let Some(at) = parted else {
+        return left.len().cmp(&right.len());
+    };
+    let (a, b) = (left.get(at).copied(), right.get(at).copied());
+    let letter = |c: Option<char>| c.is_some_and(char::is_alphabetic);
+    match (letter(a), letter(b)) {
+        (true, true) => return a.cmp(&b),
+        (true, false) => return Ordering::Greater,
+        (false, true) => return Ordering::Less,
+        (false, false) => {}
+    }
+    let digits = |text: &[char]| -> String {
+        let rest = text.get(at..).unwrap_or_default();
+        rest.iter().take_while(|c| c.is_ascii_digit()).collect()
+    };
+    let (x, y) = (digits(&left), digits(&right));
+    let earlier = left
+        .iter()
+        .take(at)
+        .rev()
+        .take_while(|c| c.is_ascii_digit());
+    // A zero that differs counts as part of the number it stands in.
+    let zero = a == Some('0') || b == Some('0');
+    let leading = zero && earlier.into_iter().any(|&c| c != '0');
+    let value = |digits: &str| {
+        let text = format!("{}{digits}", u8::from(leading));
+        text.parse::<u64>().unwrap_or(u64::MAX)
+    };
+    value(&x)
+        .cmp(&value(&y))
+        .then(x.len().cmp(&y.len()))
+        .then(a.cmp(&b))
+}
+
+fn printable(node: &Node, kind: Kind, always: bool) -> bool {
+    always
+        || match kind {
+            Kind::Section(section) => !node.is_null() && !is_zero_section(node, section),
+            _ => !node.is_zero(kind),
+        }
+}
+
+/// Reports whether a section has nothing to print.
+fn is_empty(node: &Node, section: &Section) -> bool {
+    section.keys().all(|key| {
+        let absent = Node::new(Value::Null);
+        let value = node.get(key.name).unwrap_or(&absent);
+        !printable(value, key.kind, key.always)
+    })
+}
+
+/// Reports whether a section says nothing that differs from no section.
+fn is_zero_section(node: &Node, section: &Section) -> bool {
+    section
+        .keys()
+        .all(|key| match (node.get(key.name), key.kind) {
+            (None, _) => true,
+            (Some(value), Kind::Section(inner)) => is_zero_section(value, inner),
+            (Some(value), kind) => value.is_zero(kind),
+        })
+}
+
+/// Replaces the password of a URL.
+fn redacted(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    match authority
+        .rsplit_once('@')
+        .and_then(|(user, host)| Some((user.split_once(':')?.0, host)))
+    {
+        Some((user, host)) => format!("{scheme}://{user}:xxxxx@{host}{path}"),
+        None => url.to_owned(),
+    }
+}

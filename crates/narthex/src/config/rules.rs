@@ -1,0 +1,46 @@
+//! Relabelling rules out of a tree.
+
+use super::{ConfigError, yaml::Node};
+use narthex_model::{
+    NameScheme,
+    relabel::{RelabelConfig, RelabelError, Rule},
+};
+
+/// Reads the rules under `key`; `empty` is what to say about a rule that is none.
+///
+/// # Errors
+/// Fails, in Prometheus' words, at the first rule that cannot be used.
+pub(super) fn rules(
+    node: &Node,
+    key: &str,
+    scheme: NameScheme,
+    empty: &str,
+) -> Result<Vec<Rule>, ConfigError> {
+    let items = node.items(key).iter();
+    items.map(|item| rule(item, scheme, empty)).collect()
+}
+
+fn rule(node: &Node, scheme: NameScheme, empty: &str) -> Result<Rule, ConfigError> {
+    if node.is_null() {
+        return Err(node.error(empty));
+    }
+    let fail = |error: RelabelError| node.error(error.to_string());
+    let action = match node.text_of("action") {
+        "" => None,
+        name => Some(name.parse().map_err(fail)?),
+    };
+    let config = RelabelConfig {
+        source_labels: node.texts("source_labels"),
+        separator: node.text_of("separator").to_owned(),
+        // A default's place is nowhere: only what somebody wrote counts as given.
+        regex: node
+            .get("regex")
+            .filter(|regex| regex.line > 0)
+            .map(|regex| regex.as_text().to_owned()),
+        modulus: node.count("modulus"),
+        target_label: node.text_of("target_label").to_owned(),
+        replacement: node.text_of("replacement").to_owned(),
+        action,
+    };
+    Rule::new(config, scheme).map_err(fail)
+}

@@ -1,0 +1,273 @@
+//! Loads the configuration again, and applies what changed.
+//!
+//! **Invariant:** a configuration that cannot be used changes nothing. One that can changes only what it says
+//! differently: targets that stay keep their connections, schemas and times.
+
+use crate::{
+    config::{Config, Job},
+    status::{Loaded, ProcessStatus},
+};
+use narthex_client::{Gauge, Registry};
+use narthex_discovery::{SdConfig, TargetGroup, TargetSets, Targets};
+use narthex_net::{Client, ClientConfig, StopToken};
+use narthex_scrape::{JobConfig, Manager};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+static SUCCESSFUL: Gauge = Gauge::new(
+    "prometheus_config_last_reload_successful",
+    "Whether the last configuration reload attempt was successful.",
+);
+static SUCCEEDED_AT: Gauge = Gauge::new(
+    "prometheus_config_last_reload_success_timestamp_seconds",
+    "Timestamp of the last successful configuration reload.",
+);
+
+/// Registers what is counted about reloading.
+///
+/// # Errors
+/// Fails when a name is taken.
+pub(crate) fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
+    registry.register_all(&[&SUCCESSFUL, &SUCCEEDED_AT])
+}
+
+/// Reads the environment variable `name`.
+pub(crate) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The configuration file, and what is run after it.
+pub(crate) struct Reloader {
+    path: PathBuf,
+    applied: Arc<Applied>,
+    status: Arc<ProcessStatus>,
+    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    /// Held while one reload runs; what the files last came to is inside.
+    turn: Mutex<u64>,
+}
+
+/// What runs after the configuration.
+struct Applied {
+    manager: Arc<Manager>,
+    discovery: narthex_discovery::Manager,
+    config: Mutex<Config>,
+}
+
+impl Applied {
+    fn jobs(&self) -> Vec<JobConfig> {
+        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        config.jobs.iter().map(|job| job.scrape.clone()).collect()
+    }
+
+    /// Hands a publication of targets to the scrape pools.
+    fn scrape(&self, sets: &TargetSets) {
+        let jobs = self.jobs();
+        let names: BTreeSet<String> = jobs.iter().map(|job| job.job_name.clone()).collect();
+        self.manager.retain(&names);
+        for job in jobs {
+            // A job that discovery does not know yet comes with the next publication.
+            let Some(groups) = sets.get(&job.job_name) else {
+                continue;
+            };
+            let groups: Vec<TargetGroup> = groups.iter().map(|group| (**group).clone()).collect();
+            let name = job.job_name.clone();
+            if let Err(error) = self.manager.apply(job, &groups) {
+                tracing::error!(job = name, %error, "A job cannot be scraped.");
+            }
+        }
+    }
+}
+
+impl Reloader {
+    /// Starts scraping what `config` says, which was read from `path`.
+    pub(crate) fn start(
+        path: &Path,
+        config: Config,
+        manager: Arc<Manager>,
+        status: Arc<ProcessStatus>,
+        now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+        stop: &StopToken,
+    ) -> Arc<Self> {
+        let mut options = narthex_discovery::Options::default();
+        options.kubernetes_service =
+            environment("KUBERNETES_SERVICE_HOST").zip(environment("KUBERNETES_SERVICE_PORT"));
+        let (discovery, targets) = narthex_discovery::Manager::new("scrape", options, stop.clone());
+        let applied = Arc::new(Applied {
+            manager,
+            discovery,
+            config: Mutex::default(),
+        });
+        let fingerprint = fingerprint(&config.files);
+        let reloader = Arc::new(Self {
+            path: path.to_owned(),
+            applied: Arc::clone(&applied),
+            status,
+            now_ms,
+            turn: Mutex::new(fingerprint),
+        });
+        reloader.take(config);
+        tokio::spawn(follow(applied, targets));
+        reloader
+    }
+
+    /// Reads the file again and applies what it says. Reads files: not to be called on a thread of the runtime.
+    ///
+    /// # Errors
+    /// Fails, changing nothing, when the file cannot be used.
+    pub(crate) fn reload(&self) -> Result<(), String> {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        tracing::info!(
+            file = self.path.display().to_string(),
+            "Loading configuration file"
+        );
+        match self.read() {
+            Ok(config) => {
+                *turn = fingerprint(&config.files);
+                self.take(config);
+                tracing::info!("Completed loading of configuration file");
+                Ok(())
+            }
+            Err(reason) => {
+                SUCCESSFUL.set(0.0);
+                self.status.set_reload_failed();
+                let path = self.path.display().to_string();
+                let error =
+                    format!("couldn't load configuration (--config.file={path:?}): {reason}");
+                tracing::error!(error, "Error reloading config");
+                Err(error)
+            }
+        }
+    }
+
+    fn read(&self) -> Result<Config, String> {
+        let config = Config::load(&self.path, &environment).map_err(|error| error.to_string())?;
+        check_clients(&config.jobs)?;
+        Ok(config)
+    }
+
+    /// Makes `config` the one in effect.
+    fn take(&self, config: Config) {
+        for warning in &config.warnings {
+            tracing::warn!(warning, "Configuration");
+        }
+        let now_ms = (self.now_ms)();
+        self.status.set_config(Loaded {
+            yaml: config.shown.clone(),
+            external_labels: config.external_labels.clone(),
+            at_ms: now_ms,
+            succeeded: true,
+        });
+        let mechanisms: BTreeMap<String, Vec<SdConfig>> = config
+            .jobs
+            .iter()
+            .map(|job| (job.scrape.job_name.clone(), job.discovery.clone()))
+            .collect();
+        self.warn_of_storage(&config);
+        *self
+            .applied
+            .config
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = config;
+        // The next publication carries the jobs' settings too, even if no target changed.
+        self.applied.discovery.apply(mechanisms);
+        SUCCESSFUL.set(1.0);
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds of our times fit")]
+        SUCCEEDED_AT.set(now_ms as f64 / 1000.0);
+    }
+
+    /// Settings of storage are read when it is opened.
+    fn warn_of_storage(&self, config: &Config) {
+        let before = self
+            .applied
+            .config
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let storage = |config: &Config| {
+            (
+                config.out_of_order_window,
+                config.retention,
+                config.retention_bytes,
+            )
+        };
+        // The first configuration has nothing before it.
+        if !before.files.is_empty() && storage(&before) != storage(config) {
+            tracing::warn!("Settings of storage changed; they take effect at the next start.");
+        }
+    }
+
+    /// Reloads whenever the files change, looking every `interval`, until stopped.
+    pub(crate) async fn watch(self: Arc<Self>, interval: Duration, stop: StopToken) {
+        loop {
+            tokio::select! {
+                () = stop.stopped() => return,
+                () = tokio::time::sleep(interval) => {}
+            }
+            let reloader = Arc::clone(&self);
+            let looked = tokio::task::spawn_blocking(move || {
+                if reloader.changed() {
+                    // What is wrong has been logged.
+                    let _ = reloader.reload();
+                }
+            });
+            if let Err(error) = looked.await {
+                tracing::error!(%error, "Looking at the configuration ended with a panic.");
+            }
+        }
+    }
+
+    /// Reports, once, whether the files are others than those last looked at.
+    fn changed(&self) -> bool {
+        // A file that cannot be used counts as it stands: it is not tried again until it changes.
+        let files = Config::load(&self.path, &environment)
+            .map_or_else(|_| vec![self.path.clone()], |config| config.files);
+        let now = fingerprint(&files);
+        let mut last = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *last, now) != now
+    }
+}
+
+/// Reports whether every job's HTTP settings make a client.
+fn check_clients(jobs: &[Job]) -> Result<(), String> {
+    for job in jobs {
+        Client::with_http(ClientConfig::default(), job.scrape.http.clone())
+            .map_err(|error| format!("job {:?}: {error}", job.scrape.job_name))?;
+    }
+    Ok(())
+}
+
+/// Returns what the paths and contents of files come to.
+fn fingerprint(files: &[PathBuf]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for file in files {
+        file.hash(&mut hasher);
+        // A file that is gone differs from one that is there.
+        std::fs::read(file).ok().hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Hands publications on until discovery ends.
+async fn follow(applied: Arc<Applied>, mut targets: Targets) {
+    while let Some(sets) = targets.next().await {
+        applied.scrape(&sets);
+    }
+}
+
+/// Reloads whenever `asked` is notified, until stopped: for signals.
+pub(crate) async fn on_signal(reloader: Arc<Reloader>, asked: Arc<Notify>, stop: StopToken) {
+    loop {
+        tokio::select! {
+            () = stop.stopped() => return,
+            () = asked.notified() => {}
+        }
+        let reloader = Arc::clone(&reloader);
+        // What is wrong has been logged.
+        let _ = tokio::task::spawn_blocking(move || reloader.reload()).await;
+    }
+}

@@ -1,0 +1,135 @@
+//! `narthex check config`: reads configuration files as the server would and says whether it would take them.
+//!
+//! **Invariant:** exit codes are promtool's: 0 when all files are fine, 1 when one is not, 3 when only lint found
+//! something and that is to count.
+
+use crate::config::{Config, Job};
+use narthex_discovery::SdConfig;
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A file would be refused.
+const FAILED: u8 = 1;
+/// Lint found something.
+const LINTED: u8 = 3;
+
+/// What to check, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CheckConfig {
+    pub(crate) files: Vec<PathBuf>,
+    /// Whether to leave alone the files that the configuration names.
+    pub(crate) syntax_only: bool,
+    /// Interval from which series turn stale between two scrapes; `None` when nobody asked.
+    pub(crate) lookback_delta: Option<Duration>,
+    /// Whether what lint finds fails the check.
+    pub(crate) lint_fatal: bool,
+}
+
+/// Checks all files; says what it finds to `out` and `error`, and returns the exit code.
+///
+/// # Errors
+/// Fails when nobody listens.
+pub(crate) fn run(
+    check: &CheckConfig,
+    out: &mut dyn Write,
+    error: &mut dyn Write,
+) -> io::Result<u8> {
+    let (mut failed, mut linted) = (false, false);
+    for path in &check.files {
+        let shown = path.display();
+        writeln!(out, "Checking {shown}")?;
+        let config = match read(path, check.syntax_only) {
+            Ok((config, warnings)) => {
+                for warning in warnings {
+                    writeln!(out, "  WARNING: {warning}")?;
+                }
+                writeln!(
+                    out,
+                    " SUCCESS: {shown} is valid prometheus config file syntax"
+                )?;
+                config
+            }
+            Err(reason) => {
+                writeln!(error, "  FAILED: {reason}")?;
+                failed = true;
+                continue;
+            }
+        };
+        writeln!(out)?;
+        if let Some(job) = config.jobs.iter().find(|job| is_too_rare(job, check)) {
+            writeln!(
+                error,
+                "  FAILED: too long scrape interval found, data point will be marked as stale - job: {}, interval: {}",
+                job.scrape.job_name,
+                crate::config::show_period(job.scrape.scrape_interval)
+            )?;
+            linted = true;
+        }
+    }
+    Ok(match (failed, linted && check.lint_fatal) {
+        (true, _) => FAILED,
+        (false, true) => LINTED,
+        (false, false) => 0,
+    })
+}
+
+fn is_too_rare(job: &Job, check: &CheckConfig) -> bool {
+    !check.syntax_only
+        && check
+            .lookback_delta
+            .is_some_and(|delta| job.scrape.scrape_interval >= delta)
+}
+
+/// Reads a file; returns what it says and what to warn of.
+fn read(path: &Path, syntax_only: bool) -> Result<(Config, Vec<String>), String> {
+    let config =
+        Config::load(path, &crate::reload::environment).map_err(|error| error.to_string())?;
+    let mut warnings = config.warnings.clone();
+    if !syntax_only {
+        for job in &config.jobs {
+            check_files(job)?;
+            warnings.extend(missing_lists(job));
+        }
+    }
+    Ok((config, warnings))
+}
+
+/// Fails when a file that a job's client needs is not there.
+fn check_files(job: &Job) -> Result<(), String> {
+    let http = &job.scrape.http;
+    let credentials = http
+        .authorization
+        .as_ref()
+        .and_then(|authorization| authorization.credentials_file.as_ref());
+    for (what, file) in [
+        ("authorization credentials or bearer token", credentials),
+        ("client cert", http.tls.cert_file.as_ref()),
+        ("client key", http.tls.key_file.as_ref()),
+    ] {
+        if let Some(file) = file {
+            std::fs::metadata(file).map_err(|error| {
+                let shown = file.display().to_string();
+                format!("error checking {what} file {shown:?}: {error}")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Says which of a job's lists of targets are not there.
+fn missing_lists(job: &Job) -> Vec<String> {
+    let patterns = job.discovery.iter().flat_map(|config| match config {
+        SdConfig::File(config) => config.files.as_slice(),
+        _ => &[],
+    });
+    patterns
+        .filter(|pattern| !narthex_discovery::glob(pattern).is_ok_and(|found| !found.is_empty()))
+        .map(|pattern| {
+            let name = &job.scrape.job_name;
+            format!("file {pattern:?} for file_sd in scrape job {name:?} does not exist")
+        })
+        .collect()
+}
