@@ -16,6 +16,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"narthex.dev/go/internal/labels"
+	"narthex.dev/go/internal/record"
 	"narthex.dev/go/internal/sketch"
 )
 
@@ -60,7 +61,7 @@ func (m nativeMetric) Desc() *prometheus.Desc { return m.settings.native }
 // Write implements prometheus.Metric.
 func (m nativeMetric) Write(out *dto.Metric) error {
 	h := &dto.Histogram{CreatedTimestamp: m.createdTimestamp()}
-	totals := m.ReadNative(func(n *sketch.Native) {
+	totals := record.ReadNative(&m.recorder, func(n *sketch.Native) {
 		schema, threshold, zero := int32(n.Schema), float64(sketch.ZeroThreshold), n.Zero
 		h.Schema, h.ZeroThreshold, h.ZeroCount = &schema, &threshold, &zero
 		h.PositiveSpan, h.PositiveDelta = spans(n.Positive)

@@ -17,10 +17,13 @@ import (
 	"narthex.dev/go/switches"
 )
 
-// Summary is a prometheus.Summary. Make it with New or NewWithOptions.
+// recorder keeps the name of the embedded field to this package.
+type recorder = record.Recorder
+
+// Summary is a prometheus.Summary. Make it with New or NewSummary.
 type Summary struct {
-	// Recorder comes first, so that Observe through an interface needs no adjustment.
-	record.Recorder
+	// The recorder comes first, so that its Observe through an interface needs no adjustment.
+	recorder
 	settings *settings
 	labels   []*dto.LabelPair
 	// created is in nanoseconds since 1970.
@@ -109,7 +112,7 @@ func refuseQuantile(names []string) {
 func newChild(shared *settings, values []string) *Summary {
 	s := &Summary{settings: shared, labels: prometheus.MakeLabelPairs(shared.desc, values)}
 	s.created = shared.now().UnixNano()
-	s.Recorder.Init(&shared.record)
+	record.Init(&s.recorder, &shared.record)
 	return s
 }
 
@@ -126,7 +129,7 @@ func (s *Summary) Collect(ch chan<- prometheus.Metric) { ch <- s }
 func (s *Summary) Write(out *dto.Metric) error {
 	qs := s.settings.objectives
 	values := make([]float64, len(qs))
-	totals := s.Read(qs, values)
+	totals := record.Read(&s.recorder, qs, values)
 	quantiles := make([]*dto.Quantile, len(qs))
 	for i := range qs {
 		quantiles[i] = &dto.Quantile{Quantile: &qs[i], Value: &values[i]}
@@ -148,7 +151,7 @@ func (s *Summary) Quantile(q float64) float64 {
 		return math.NaN()
 	}
 	var out [1]float64
-	s.Read([]float64{q}, out[:])
+	record.Read(&s.recorder, []float64{q}, out[:])
 	return out[0]
 }
 

@@ -22,7 +22,7 @@ type Totals struct {
 var merges = sync.Pool{New: func() any { return new(sketch.Merge) }}
 
 // Read returns the totals and sets out[i] to the quantile qs[i] over the windows; qs must ascend.
-func (r *Recorder) Read(qs, out []float64) Totals {
+func Read(r *Recorder, qs, out []float64) Totals {
 	r.reading.Lock()
 	defer r.reading.Unlock()
 	totals, present := r.collect(len(qs) > 0)
@@ -45,7 +45,7 @@ func (r *Recorder) Read(qs, out []float64) Totals {
 }
 
 // ReadNative returns the totals and calls f with the native histogram of everything counted so far.
-func (r *Recorder) ReadNative(f func(*sketch.Native)) Totals {
+func ReadNative(r *Recorder, f func(*sketch.Native)) Totals {
 	r.reading.Lock()
 	defer r.reading.Unlock()
 	totals, present := r.collect(true)
@@ -58,7 +58,7 @@ func (r *Recorder) ReadNative(f func(*sketch.Native)) Totals {
 }
 
 // Turn closes windows whose time is over. It does nothing while somebody reads, who does the same.
-func (r *Recorder) Turn() {
+func Turn(r *Recorder) {
 	if !r.reading.TryLock() {
 		return
 	}
@@ -151,9 +151,12 @@ func (r *Recorder) push(window []sketch.Chunk) {
 func (l *lane) end() []sketch.Chunk {
 	chunks := l.frozen
 	l.frozen = nil
-	if l.sketch.Count() > 0 {
-		chunks = append(chunks, l.sketch.Freeze())
-		l.sketch.Reset()
+	if l.sketch.Count() == 0 {
+		// Who saw nothing for a whole window gives the memory of its cells back.
+		l.sketch = sketch.Sketch{}
+		return chunks
 	}
+	chunks = append(chunks, l.sketch.Freeze())
+	l.sketch.Reset()
 	return chunks
 }

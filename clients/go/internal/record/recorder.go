@@ -48,7 +48,8 @@ type Config struct {
 	HasNative    bool
 }
 
-// Recorder collects the observations of one metric. Use Init before anything else.
+// Recorder collects the observations of one metric. Use Init before anything else. Observe is its only exported method,
+// since types that embed it show that one.
 type Recorder struct {
 	// slots holds the buffers, one for each processor.
 	slots atomic.Pointer[[]slot]
@@ -106,7 +107,7 @@ var (
 )
 
 // Init prepares the recorder and begins its first window. Nothing else is allocated before the first observation.
-func (r *Recorder) Init(config *Config) {
+func Init(r *Recorder, config *Config) {
 	r.config = config
 	r.slots.Store(emptySlots)
 	if config.Windows == 0 {

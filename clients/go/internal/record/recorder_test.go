@@ -4,6 +4,7 @@ package record
 
 import (
 	"math"
+	"reflect"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -21,13 +22,13 @@ func (c *clock) advance(d time.Duration) { c.nanos.Add(int64(d)) }
 
 func newRecorder(windows int, c *clock) *Recorder {
 	r := new(Recorder)
-	r.Init(&Config{Windows: windows, Step: time.Minute, Now: c.now})
+	Init(r, &Config{Windows: windows, Step: time.Minute, Now: c.now})
 	return r
 }
 
 func quantile(r *Recorder, q float64) float64 {
 	var out [1]float64
-	r.Read([]float64{q}, out[:])
+	Read(r, []float64{q}, out[:])
 	return out[0]
 }
 
@@ -42,7 +43,7 @@ func TestEveryObservationIsReadOnce(t *testing.T) {
 		last := uint64(0)
 		for !done.Load() {
 			var out [1]float64
-			totals := r.Read([]float64{0.5}, out[:])
+			totals := Read(r, []float64{0.5}, out[:])
 			if totals.Count < last {
 				t.Errorf("the count went from %d to %d", last, totals.Count)
 			}
@@ -59,7 +60,7 @@ func TestEveryObservationIsReadOnce(t *testing.T) {
 	writers.Wait()
 	done.Store(true)
 	readers.Wait()
-	totals := r.Read(nil, nil)
+	totals := Read(r, nil, nil)
 	if totals.Count != goroutines*each || totals.Sum != goroutines*each*(each-1)/2 {
 		t.Errorf("%+v", totals)
 	}
@@ -84,7 +85,7 @@ func TestAnObservationIsReadAsSoonAsItReturned(t *testing.T) {
 	}
 	for range 300 {
 		atLeast := returned.Load()
-		if got := r.Read(nil, nil).Count; got < atLeast {
+		if got := Read(r, nil, nil).Count; got < atLeast {
 			t.Fatalf("read %d after %d returned", got, atLeast)
 		}
 		runtime.Gosched()
@@ -109,7 +110,7 @@ func TestProcessorsMayBeAdded(t *testing.T) {
 		}
 		wg.Wait()
 		n += 32_000
-		if got := r.Read(nil, nil); got.Count != n || got.Sum != float64(n) {
+		if got := Read(r, nil, nil); got.Count != n || got.Sum != float64(n) {
 			t.Fatalf("%d processors: %+v, want %d", procs, got, n)
 		}
 	}
@@ -128,7 +129,7 @@ func TestWindowsEnd(t *testing.T) {
 			t.Errorf("after %d minutes: %v, want %v", minute, got, want)
 		}
 	}
-	if totals := r.Read(nil, nil); totals.Count != 1 || totals.Sum != 1 {
+	if totals := Read(r, nil, nil); totals.Count != 1 || totals.Sum != 1 {
 		t.Errorf("totals age: %+v", totals)
 	}
 }
@@ -171,7 +172,7 @@ func TestTurnsWithoutReaders(t *testing.T) {
 	r.Observe(1)
 	for range 4 {
 		c.advance(time.Minute + 1)
-		r.Turn()
+		Turn(r)
 	}
 	r.Observe(2)
 	if got := quantile(r, 0); got != 2 {
@@ -187,7 +188,7 @@ func TestTheTimerServesTheLiving(t *testing.T) {
 	step := 17 * time.Hour // no other test's; the timer itself never fires
 	config := &Config{Windows: 2, Step: step, Now: nil}
 	r := new(Recorder)
-	r.Init(config)
+	Init(r, config)
 	r.config = &Config{Windows: 2, Step: step, Now: c.now}
 	turners.Lock()
 	group := turners.byStep[step]
@@ -229,10 +230,10 @@ func TestAWindowMayHaveMoreThanACellCounts(t *testing.T) {
 func TestNativeKeepsWhatWindowsForget(t *testing.T) {
 	c := &clock{}
 	r := new(Recorder)
-	r.Init(&Config{Windows: 1, Step: time.Minute, Now: c.now, HasNative: true, NativeSchema: 3})
+	Init(r, &Config{Windows: 1, Step: time.Minute, Now: c.now, HasNative: true, NativeSchema: 3})
 	for i := range uint64(4) {
 		r.Observe(1)
-		r.ReadNative(func(h *sketch.Native) {
+		ReadNative(r, func(h *sketch.Native) {
 			if h.Positive[0] != i+1 {
 				t.Errorf("%d in the bucket of 1, want %d", h.Positive[0], i+1)
 			}
@@ -242,9 +243,6 @@ func TestNativeKeepsWhatWindowsForget(t *testing.T) {
 }
 
 func TestHotProcessorsGetLanes(t *testing.T) {
-	if Sharding != "processor" {
-		t.Skip("the portable build spreads by goroutine")
-	}
 	r := newRecorder(1, &clock{})
 	r.Observe(0)
 	at := &(*r.slots.Load())[0]
@@ -266,5 +264,30 @@ func TestHotProcessorsGetLanes(t *testing.T) {
 	}
 	if lane := r.lane(b.prefer.Load()); lane != 0 {
 		t.Errorf("got lane %d while the preferred one is taken", lane)
+	}
+}
+
+func TestIdleRecordersGiveMemoryBack(t *testing.T) {
+	c := &clock{}
+	r := newRecorder(2, c)
+	for i := range 10_000 {
+		r.Observe(float64(i) * 1.1)
+	}
+	quantile(r, 0.5)
+	for range 3 {
+		c.advance(time.Minute + 1)
+		Turn(r)
+	}
+	if !reflect.DeepEqual(r.lanes[0].sketch, sketch.Sketch{}) {
+		t.Error("the cells are kept")
+	}
+	for _, window := range r.closed {
+		if len(window) > 0 {
+			t.Error("a window is kept")
+		}
+	}
+	r.Observe(3)
+	if got := quantile(r, 0.5); got != 3 {
+		t.Errorf("%v afterwards", got)
 	}
 }

@@ -52,7 +52,7 @@ func (t *turner) run(step time.Duration) {
 	}
 	turners.Unlock()
 	for _, r := range members {
-		r.Turn()
+		Turn(r)
 	}
 	if len(members) > 0 {
 		time.AfterFunc(t.tick, func() { t.run(step) })
