@@ -4,23 +4,21 @@
 //! loses them.
 
 pub(crate) mod glob;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use narthex_net::StopToken;
-use notify::event::{AccessKind, AccessMode, ModifyKind};
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
-use tokio::sync::Notify;
 
 use crate::config::FileSdConfig;
 use crate::error::DiscoveryError;
 use crate::group::{Notation, TargetGroup, read_groups, source};
 use crate::manager::{Discoverer, Run, Updates};
 use crate::metrics;
+use watch::Watcher;
 
 /// Longest file read.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -44,12 +42,11 @@ impl FileDiscovery {
     }
 
     async fn watch(self, updates: Updates, stop: StopToken) {
-        let changed = Arc::new(Notify::new());
-        let mut watcher = watcher(Arc::clone(&changed));
+        let mut watcher = watcher();
         let mut scan = self.scan;
         loop {
             // Watched before reading: a change in between is seen by one or the other.
-            if let Some(watcher) = &mut watcher {
+            if let Some(watcher) = &watcher {
                 watch_directories(watcher, &scan.patterns);
             }
             let scanning = tokio::task::spawn_blocking(move || {
@@ -66,7 +63,7 @@ impl FileDiscovery {
             updates.send(groups);
             tokio::select! {
                 () = stop.stopped() => break,
-                () = changed.notified() => {}
+                () = changed(&mut watcher) => {}
                 () = tokio::time::sleep(self.interval) => {}
             }
         }
@@ -164,16 +161,8 @@ fn read_file(path: &str) -> Result<Vec<TargetGroup>, DiscoveryError> {
 }
 
 /// Without a watcher files are still read at every interval.
-fn watcher(changed: Arc<Notify>) -> Option<RecommendedWatcher> {
-    let seen = move |event: notify::Result<notify::Event>| match event {
-        Ok(event) if is_change(&event.kind) => changed.notify_one(),
-        Ok(_reading) => {}
-        Err(error) => {
-            metrics::FILE_WATCHER_ERRORS.inc();
-            tracing::error!(%error, "Error watching files.");
-        }
-    };
-    match notify::recommended_watcher(seen) {
+fn watcher() -> Option<Watcher> {
+    match Watcher::new() {
         Ok(watcher) => Some(watcher),
         Err(error) => {
             metrics::FILE_WATCHER_ERRORS.inc();
@@ -183,18 +172,23 @@ fn watcher(changed: Arc<Notify>) -> Option<RecommendedWatcher> {
     }
 }
 
-/// Reading a file and changing its mode are none.
-fn is_change(kind: &EventKind) -> bool {
-    !matches!(kind, EventKind::Modify(ModifyKind::Metadata(_)))
-        && (!matches!(kind, EventKind::Access(_))
-            || matches!(
-                kind,
-                EventKind::Access(AccessKind::Close(AccessMode::Write))
-            ))
+/// Waits for a change; forever when nothing is watched.
+async fn changed(watcher: &mut Option<Watcher>) {
+    if let Some(watching) = watcher {
+        match watching.changed().await {
+            Ok(()) => return,
+            Err(error) => {
+                metrics::FILE_WATCHER_ERRORS.inc();
+                tracing::error!(%error, "Error watching files, they are only polled.");
+                *watcher = None;
+            }
+        }
+    }
+    std::future::pending().await
 }
 
 /// Directories, not files: a file that is replaced by renaming is another file.
-fn watch_directories(watcher: &mut RecommendedWatcher, patterns: &[String]) {
+fn watch_directories(watcher: &Watcher, patterns: &[String]) {
     let directories: BTreeSet<&Path> = patterns
         .iter()
         .map(|pattern| match Path::new(pattern).parent() {
@@ -204,7 +198,7 @@ fn watch_directories(watcher: &mut RecommendedWatcher, patterns: &[String]) {
         .collect();
     for directory in directories {
         // Repeated each round, because a directory may have been removed and made again.
-        if let Err(error) = watcher.watch(directory, RecursiveMode::NonRecursive) {
+        if let Err(error) = watcher.watch(directory) {
             let directory = directory.display();
             tracing::error!(%error, %directory, "Error adding file watch.");
         }

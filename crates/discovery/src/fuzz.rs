@@ -26,7 +26,9 @@ pub fn fuzz_groups(data: &[u8]) {
 
 /// Answers of DNS servers.
 pub fn fuzz_dns_answer(data: &[u8]) {
-    let id = data.get(..2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
+    let id = data
+        .get(..2)
+        .map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
     let question = message::question(id, "a.example.", RecordType::Srv, true).expect("a name");
     if let Some(answer) = message::answer(data, &question) {
         assert!(answer.records.len() <= data.len() / 11);

@@ -24,7 +24,7 @@ use crate::error::DiscoveryError;
 use crate::manager::{Discoverer, Options, Run, Updates};
 use api::{Api, Query, follow};
 use objects::{
-    Endpoints, EndpointSlice, Ingress, Job, Kind, Namespace, Node, Pod, ReplicaSet, Service,
+    EndpointSlice, Endpoints, Ingress, Job, Kind, Namespace, Node, Pod, ReplicaSet, Service,
 };
 use world::{Event, World};
 
@@ -100,10 +100,7 @@ impl KubernetesDiscovery {
                 informers.follow::<Service>(self, namespace);
                 informers.follow::<Pod>(self, namespace);
             }
-            if matches!(
-                self.role,
-                Role::Pod | Role::Endpoints | Role::EndpointSlice
-            ) {
+            if matches!(self.role, Role::Pod | Role::Endpoints | Role::EndpointSlice) {
                 if attach.deployment {
                     informers.follow::<ReplicaSet>(self, namespace);
                 }
@@ -166,7 +163,8 @@ impl Informers {
             fields,
         };
         let api = Arc::clone(&discovery.api);
-        self.tasks.spawn(follow::<K>(api, query, self.sender.clone()));
+        self.tasks
+            .spawn(follow::<K>(api, query, self.sender.clone()));
         self.started += 1;
     }
 }

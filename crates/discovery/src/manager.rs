@@ -191,7 +191,11 @@ impl Manager {
         let mut failed = 0;
         for (job, configs) in &jobs {
             let empty = [SdConfig::Static(Vec::new())];
-            let configs = if configs.is_empty() { &empty } else { &configs[..] };
+            let configs = if configs.is_empty() {
+                &empty
+            } else {
+                &configs[..]
+            };
             for config in configs {
                 if let Some(same) = after.iter_mut().find(|p| p.config == *config) {
                     same.jobs.insert(job.clone());
@@ -327,7 +331,11 @@ impl Shared {
             }
         }
         let first = !std::mem::replace(&mut provider.reported, true);
-        let why = if first { Pending::First } else { Pending::Update };
+        let why = if first {
+            Pending::First
+        } else {
+            Pending::Update
+        };
         self.due(&mut state, why);
     }
 

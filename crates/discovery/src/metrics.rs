@@ -1,8 +1,6 @@
 //! What discovery reports about itself, under Prometheus' names.
 
-use narthex_client::{
-    Counter, CounterVec, GaugeVec, HistogramVec, Registry, Summary, SummaryVec,
-};
+use narthex_client::{Counter, CounterVec, GaugeVec, HistogramVec, Registry, Summary, SummaryVec};
 
 pub(crate) static FAILED_CONFIGS: GaugeVec<1> = GaugeVec::new(
     "prometheus_sd_failed_configs",

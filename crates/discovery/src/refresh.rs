@@ -14,9 +14,7 @@ use crate::metrics;
 
 /// A mechanism that finds everything at once.
 pub(crate) trait Round: Send {
-    fn round(
-        &mut self,
-    ) -> impl Future<Output = Result<Vec<TargetGroup>, DiscoveryError>> + Send;
+    fn round(&mut self) -> impl Future<Output = Result<Vec<TargetGroup>, DiscoveryError>> + Send;
 }
 
 /// How often, and under which labels in metrics.

@@ -37,6 +37,7 @@
 //! ```
 
 mod address;
+mod base64;
 mod blocking;
 mod body;
 mod client;
@@ -60,6 +61,7 @@ mod yaml;
 pub use axum;
 pub use axum::Router;
 
+pub use base64::decode_base64;
 pub use body::{read_body, read_wire_body};
 pub use client::config::{
     Authorization, BasicAuth, HeaderSources, HttpClientConfig, OAuth2, ProxyConfig, TlsConfig,

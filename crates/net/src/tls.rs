@@ -91,13 +91,18 @@ pub(crate) fn text_of(error: &rustls::Error) -> String {
         Error::InvalidCertificate(CertificateError::Other(other)) => {
             format!("failed to verify certificate: x509: {other}")
         }
-        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+        // An authority of the same name with another key is another authority.
+        Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => {
             "failed to verify certificate: x509: certificate signed by unknown authority".to_owned()
         }
         Error::InvalidCertificate(cause) => {
             format!("failed to verify certificate: x509: {cause}")
         }
-        Error::AlertReceived(alert) => format!("remote error: tls: {}", spaced(&format!("{alert:?}"))),
+        Error::AlertReceived(alert) => {
+            format!("remote error: tls: {}", spaced(&format!("{alert:?}")))
+        }
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "first record does not look like a TLS handshake".to_owned()
         }

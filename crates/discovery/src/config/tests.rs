@@ -18,7 +18,14 @@ fn files(names: &[&str]) -> SdConfig {
 
 #[test]
 fn file_names_need_a_known_ending() {
-    for good in ["a.json", "a.yml", "a.YAML", "/x/*.json", "x/nodes-*.yaml", "*.yml"] {
+    for good in [
+        "a.json",
+        "a.yml",
+        "a.YAML",
+        "/x/*.json",
+        "x/nodes-*.yaml",
+        "*.yml",
+    ] {
         assert!(files(&[good]).validate().is_ok(), "{good}");
     }
     for bad in ["a.txt", "a", "*/a.json", "a*b/c.json", "json", "a.Json"] {
@@ -61,13 +68,25 @@ fn dns_needs_names_and_mostly_a_port() {
         record_type,
         ..DnsSdConfig::default()
     };
-    assert!(SdConfig::Dns(without_port(RecordType::Srv)).validate().is_ok());
-    for record_type in [RecordType::A, RecordType::Aaaa, RecordType::Mx, RecordType::Ns] {
+    assert!(
+        SdConfig::Dns(without_port(RecordType::Srv))
+            .validate()
+            .is_ok()
+    );
+    for record_type in [
+        RecordType::A,
+        RecordType::Aaaa,
+        RecordType::Mx,
+        RecordType::Ns,
+    ] {
         assert_eq!(
             refusal(SdConfig::Dns(without_port(record_type))),
             "a port is required in DNS-SD configs for all record types except SRV"
         );
-        assert_eq!(RecordType::parse(record_type.name()).expect("its name"), record_type);
+        assert_eq!(
+            RecordType::parse(record_type.name()).expect("its name"),
+            record_type
+        );
     }
     assert_eq!(
         RecordType::parse("TXT").expect_err("unknown").to_string(),
@@ -148,7 +167,15 @@ fn kubernetes_settings_must_agree() {
     ] {
         assert_eq!(refusal(config), want);
     }
-    for label in ["", "a", "!a", "a=b", "a==b,c!=d", "x.io/a in (b, c), d notin (e)", "n>1"] {
+    for label in [
+        "",
+        "a",
+        "!a",
+        "a=b",
+        "a==b,c!=d",
+        "x.io/a in (b, c), d notin (e)",
+        "n>1",
+    ] {
         let fine = selector(Role::Pod, label, "metadata.name=x,spec.nodeName!=y");
         assert!(
             kubernetes(|c| c.selectors = vec![fine]).validate().is_ok(),

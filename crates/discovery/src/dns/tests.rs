@@ -79,7 +79,10 @@ fn search_domains_are_tried_as_resolvers_do() {
     assert_eq!(conf.candidates("web"), below);
     let enough = ["a.b.c.", "a.b.c.a.example.", "a.b.c.b.example."];
     assert_eq!(conf.candidates("a.b.c"), enough);
-    assert_eq!(ResolvConf::parse("domain d\n").candidates("w"), ["w.d.", "w."]);
+    assert_eq!(
+        ResolvConf::parse("domain d\n").candidates("w"),
+        ["w.d.", "w."]
+    );
     assert_eq!(ResolvConf::parse("").candidates("w"), ["w."]);
 }
 

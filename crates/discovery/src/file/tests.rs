@@ -53,18 +53,21 @@ fn files_come_change_break_and_go() {
     assert_eq!(told(&scan.round(), &dir), want(&[("b.json:0", 1)]));
 }
 
-#[test]
-fn only_changes_of_content_are_changes() {
-    use notify::event::{CreateKind, DataChange, MetadataKind, RemoveKind};
-    for (kind, want) in [
-        (EventKind::Create(CreateKind::File), true),
-        (EventKind::Modify(ModifyKind::Data(DataChange::Any)), true),
-        (EventKind::Remove(RemoveKind::File), true),
-        (EventKind::Access(AccessKind::Close(AccessMode::Write)), true),
-        (EventKind::Access(AccessKind::Open(AccessMode::Read)), false),
-        (EventKind::Access(AccessKind::Close(AccessMode::Read)), false),
-        (EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)), false),
-    ] {
-        assert_eq!(is_change(&kind), want, "{kind:?}");
-    }
+#[tokio::test]
+async fn changes_are_seen_and_readings_are_not() {
+    let dir = TempDir::new("watch");
+    let watcher = Watcher::new().expect("inotify");
+    watcher.watch(dir.path()).expect("a directory");
+    watcher.watch(dir.path()).expect("again");
+    dir.write("a.json", "[]");
+    watcher.changed().await.expect("created");
+    assert!(read_file(&dir.join("a.json").display().to_string()).is_ok());
+    std::fs::read_dir(dir.path()).expect("readable").count();
+    let quiet = tokio::time::timeout(Duration::from_millis(50), watcher.changed()).await;
+    assert!(quiet.is_err(), "reading is no change");
+    std::fs::rename(dir.join("a.json"), dir.join("b.json")).expect("renamed");
+    watcher.changed().await.expect("renamed");
+    std::fs::remove_file(dir.join("b.json")).expect("removed");
+    watcher.changed().await.expect("removed");
+    assert!(watcher.watch(&dir.join("none")).is_err());
 }

@@ -32,10 +32,22 @@ fn what_is_no_list_of_groups_is_refused() {
         ("[null]", Notation::Json, "nil target group item found"),
         ("- null\n", Notation::Yaml, "nil target group item found"),
         (r#"[{"bad":1}]"#, Notation::Json, "unknown field `bad`"),
-        ("- bad: 1\n", Notation::Yaml, "line 1, column 3: unknown field `bad`"),
+        (
+            "- bad: 1\n",
+            Notation::Yaml,
+            "line 1, column 3: unknown field `bad`",
+        ),
         (r#"{"targets":[]}"#, Notation::Json, "line 1 column 0"),
-        (r#"[{"targets":["a"]}] x"#, Notation::Json, "trailing characters"),
-        (r#"[{"targets":["a"],"labels":{"":"x"}}]"#, Notation::Json, "not a valid label name"),
+        (
+            r#"[{"targets":["a"]}] x"#,
+            Notation::Json,
+            "trailing characters",
+        ),
+        (
+            r#"[{"targets":["a"],"labels":{"":"x"}}]"#,
+            Notation::Json,
+            "not a valid label name",
+        ),
     ] {
         let error = read(text, notation).expect_err(text);
         assert!(error.contains(want), "{text}: {error}");

@@ -4,10 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use narthex_net::{
-    Authorization, BasicAuth, Client, HttpClientConfig, ProxyUrl, Secret, TlsConfig, read_yaml,
+    Authorization, BasicAuth, Client, HttpClientConfig, ProxyUrl, Secret, TlsConfig, decode_base64,
+    read_yaml,
 };
 use serde::Deserialize;
 
@@ -167,28 +166,7 @@ pub(super) fn from_kubeconfig(
         what: file.display().to_string(),
         message,
     };
-    let config: KubeConfig = read_yaml(text).map_err(refuse)?.unwrap_or_default();
-    let wanted = config.current_context.unwrap_or_default();
-    let context = config.contexts.into_iter().find(|c| c.name == wanted);
-    let context = context
-        .ok_or_else(|| refuse(format!("context {wanted:?} does not exist")))?
-        .context;
-    let cluster = config
-        .clusters
-        .into_iter()
-        .find(|c| c.name == context.cluster);
-    let cluster = cluster
-        .ok_or_else(|| refuse(format!("cluster {:?} does not exist", context.cluster)))?
-        .cluster;
-    let user = match context.user.filter(|name| !name.is_empty()) {
-        Some(name) => {
-            let found = config.users.into_iter().find(|u| u.name == name);
-            found
-                .ok_or_else(|| refuse(format!("user {name:?} does not exist")))?
-                .user
-        }
-        None => User::default(),
-    };
+    let (cluster, mut user) = chosen(text).map_err(refuse)?;
     if user.exec.is_some() || user.auth_provider.is_some() {
         return Err(refuse(
             "users with exec or auth-provider are not supported: use a token or a certificate"
@@ -203,8 +181,8 @@ pub(super) fn from_kubeconfig(
         let Some(data) = data.as_ref().filter(|data| !data.is_empty()) else {
             return Ok(String::new());
         };
-        let bytes = STANDARD.decode(data.split_whitespace().collect::<String>());
-        let text = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let bytes = decode_base64(data.split_whitespace().collect::<String>());
+        let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
         text.ok_or_else(|| refuse(format!("{what} is not base64 of PEM")))
     };
     let ca = decode(
@@ -221,8 +199,8 @@ pub(super) fn from_kubeconfig(
     let mut http = HttpClientConfig {
         tls: TlsConfig {
             ca_file: beside(cluster.certificate_authority, &ca),
-            cert_file: beside(user.client_certificate, &cert),
-            key_file: beside(user.client_key, &key),
+            cert_file: beside(user.client_certificate.take(), &cert),
+            key_file: beside(user.client_key.take(), &key),
             ca,
             cert,
             key: Secret::new(key),
@@ -235,6 +213,34 @@ pub(super) fn from_kubeconfig(
     if let Some(url) = cluster.proxy_url.filter(|url| !url.is_empty()) {
         http.proxy.url = Some(ProxyUrl::parse(&url)?);
     }
+    authenticate(user, directory, &mut http);
+    Ok((cluster.server, http))
+}
+
+/// Returns the current context's cluster and user.
+fn chosen(text: &str) -> Result<(Cluster, User), String> {
+    let config: KubeConfig = read_yaml(text)?.unwrap_or_default();
+    let wanted = config.current_context.unwrap_or_default();
+    let mut contexts = config.contexts.into_iter();
+    let context = contexts.find(|c| c.name == wanted);
+    let context = context
+        .ok_or_else(|| format!("context {wanted:?} does not exist"))?
+        .context;
+    let mut clusters = config.clusters.into_iter();
+    let cluster = clusters.find(|c| c.name == context.cluster);
+    let cluster = cluster
+        .ok_or_else(|| format!("cluster {:?} does not exist", context.cluster))?
+        .cluster;
+    let Some(name) = context.user.filter(|name| !name.is_empty()) else {
+        return Ok((cluster, User::default()));
+    };
+    let user = config.users.into_iter().find(|u| u.name == name);
+    let user = user.ok_or_else(|| format!("user {name:?} does not exist"))?;
+    Ok((cluster, user.user))
+}
+
+/// A token goes before a name with a password.
+fn authenticate(user: User, directory: &Path, http: &mut HttpClientConfig) {
     let token = user.token.filter(|token| !token.is_empty());
     let token_file = user.token_file.filter(|file| !file.as_os_str().is_empty());
     if token.is_some() || token_file.is_some() {
@@ -254,5 +260,4 @@ pub(super) fn from_kubeconfig(
             ..BasicAuth::default()
         });
     }
-    Ok((cluster.server, http))
 }

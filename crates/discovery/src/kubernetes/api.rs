@@ -181,7 +181,8 @@ impl Api {
             let head = self.client.get(&request, &mut body).await;
             count(query, head.as_ref().ok().map(|head| head.status), start);
             refuse(head?.status, &body)?;
-            let page: List<K> = serde_json::from_slice(&body).map_err(|error| parse(query, &error))?;
+            let page: List<K> =
+                serde_json::from_slice(&body).map_err(|error| parse(query, &error))?;
             objects.extend(page.items.unwrap_or_default());
             match page.metadata.next.filter(|next| !next.is_empty()) {
                 Some(more) => next = Some(more),

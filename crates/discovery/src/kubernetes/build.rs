@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::objects::{
-    Condition, Container, ContainerPort, ContainerStatus, EndpointAddress, EndpointPort, Endpoints,
-    EndpointSlice, Ingress, Map, Meta, Node, Pod, Service, SliceEndpoint, SlicePort, TargetRef, key,
+    Condition, Container, ContainerPort, ContainerStatus, EndpointAddress, EndpointPort,
+    EndpointSlice, Endpoints, Ingress, Map, Meta, Node, Pod, Service, SliceEndpoint, SlicePort,
+    TargetRef, key,
 };
 use super::world::World;
 use crate::config::Role;
@@ -39,7 +40,10 @@ pub(super) fn group(world: &World, key: &str) -> Option<TargetGroup> {
             .endpoints
             .get(key)
             .map(|endpoints| endpoints_group(world, endpoints)),
-        Role::EndpointSlice => stores.slices.get(key).map(|slice| slice_group(world, slice)),
+        Role::EndpointSlice => stores
+            .slices
+            .get(key)
+            .map(|slice| slice_group(world, slice)),
         Role::Node => match stores.nodes.get(key) {
             None => return gone(),
             Some(node) => match node_group(node) {
@@ -229,7 +233,9 @@ fn pod_labels(world: &World, pod: &Pod, labels: &mut Labels) {
 }
 
 fn ready(conditions: &[Condition]) -> String {
-    let ready = conditions.iter().find(|condition| condition.kind == "Ready");
+    let ready = conditions
+        .iter()
+        .find(|condition| condition.kind == "Ready");
     ready.map_or_else(
         || "unknown".to_owned(),
         |condition| condition.status.to_lowercase(),
@@ -477,7 +483,13 @@ fn endpoint_target<'a>(
     let of_node = reference.filter(|r| r.kind == "Node").map(|r| &r.name);
     target.node_metadata(world, address.node_name.as_ref().or(of_node));
     if let Some(pod) = pod_of(world, reference) {
-        add_pod(world, pod, Some(port.port), Some(&port.protocol), &mut target);
+        add_pod(
+            world,
+            pod,
+            Some(port.port),
+            Some(&port.protocol),
+            &mut target,
+        );
         let seen = seen.entry(pod.metadata.key());
         seen.or_insert((pod, Vec::new())).1.push(port.port);
     }
@@ -537,7 +549,10 @@ fn slice_target<'a>(
     target.set_some("endpointslice_port_protocol", port.protocol.as_ref());
     let number = port.port.map(|port| port.to_string());
     target.set_some("endpointslice_port", number.as_ref());
-    target.set_some("endpointslice_port_app_protocol", port.app_protocol.as_ref());
+    target.set_some(
+        "endpointslice_port_app_protocol",
+        port.app_protocol.as_ref(),
+    );
     let conditions = &endpoint.conditions;
     for (name, value) in [
         ("ready", conditions.ready),
@@ -546,7 +561,10 @@ fn slice_target<'a>(
     ] {
         target.set_bool(&format!("endpointslice_endpoint_conditions_{name}"), value);
     }
-    target.set_some("endpointslice_endpoint_hostname", endpoint.hostname.as_ref());
+    target.set_some(
+        "endpointslice_endpoint_hostname",
+        endpoint.hostname.as_ref(),
+    );
     let reference = endpoint.target_ref.as_ref();
     if let Some(reference) = reference {
         target.set("endpointslice_address_target_kind", reference.kind.as_str());

@@ -71,9 +71,9 @@ fn requirement(text: &str) -> Result<&str, String> {
         if let Some(after) = rest.strip_prefix(operator) {
             let (value, rest) = word(after.trim_start());
             if matches!(operator, ">" | "<") {
-                value
-                    .parse::<i64>()
-                    .map_err(|_invalid| format!("{value:?}: for 'Gt', 'Lt' operators, the value must be an integer"))?;
+                value.parse::<i64>().map_err(|_invalid| {
+                    format!("{value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
+                })?;
             }
             check_value(value)?;
             return Ok(rest);

@@ -82,13 +82,17 @@ impl Running {
 
 fn addresses(group: &TargetGroup) -> Vec<&str> {
     let targets = group.targets.iter();
-    targets.map(|target| target[ADDRESS_LABEL].as_str()).collect()
+    targets
+        .map(|target| target[ADDRESS_LABEL].as_str())
+        .collect()
 }
 
 /// Labels without the common prefix, as JSON, so that a test can write them down.
 fn short(labels: &BTreeMap<String, String>) -> Value {
     let short = |name: &str| name.trim_start_matches("__meta_kubernetes_").to_owned();
-    let map = labels.iter().map(|(name, value)| (short(name), json!(value)));
+    let map = labels
+        .iter()
+        .map(|(name, value)| (short(name), json!(value)));
     Value::Object(map.collect())
 }
 
@@ -163,12 +167,19 @@ async fn pods_come_change_and_go() {
     fake.put(PODS, pod("p1", |pod| pod["status"]["podIP"] = Value::Null));
     running.targets(12).await;
     // A new version that makes the same labels is nothing to report.
-    fake.put(PODS, pod("p2", |pod| pod["status"]["startTime"] = "now".into()));
-    fake.put(PODS, pod("p3", |pod| pod["status"]["phase"] = "Failed".into()));
-    let phase = |groups: &Groups, name: &str| {
-        groups[name].labels["__meta_kubernetes_pod_phase"].clone()
-    };
-    running.until(|groups| phase(groups, "pod/ns/p3") == "Failed").await;
+    fake.put(
+        PODS,
+        pod("p2", |pod| pod["status"]["startTime"] = "now".into()),
+    );
+    fake.put(
+        PODS,
+        pod("p3", |pod| pod["status"]["phase"] = "Failed".into()),
+    );
+    let phase =
+        |groups: &Groups, name: &str| groups[name].labels["__meta_kubernetes_pod_phase"].clone();
+    running
+        .until(|groups| phase(groups, "pod/ns/p3") == "Failed")
+        .await;
     assert_eq!(fake.lists(), 1, "everything after it was watched");
 }
 
@@ -199,22 +210,37 @@ async fn forgotten_versions_are_made_up_for_by_a_list() {
     running.targets(9).await;
     fake.delete(PODS, "ns/p2");
     fake.forget();
-    fake.put(PODS, pod("p4", |pod| pod["spec"]["initContainers"] = Value::Null));
+    fake.put(
+        PODS,
+        pod("p4", |pod| pod["spec"]["initContainers"] = Value::Null),
+    );
     fake.forget();
     fake.hang_up();
     let groups = running.until(|groups| {
-        let gone = groups.get("pod/ns/p2").is_some_and(|g| g.targets.is_empty());
+        let gone = groups
+            .get("pod/ns/p2")
+            .is_some_and(|g| g.targets.is_empty());
         gone && groups.contains_key("pod/ns/p4")
     });
     let groups = groups.await;
     assert_eq!(addresses(&groups["pod/ns/p4"]), ["10.0.0.1:80", "10.0.0.1"]);
     // Also when the watch itself says so, and when it says what nobody understands.
-    fake.send(PODS, json!({ "type": "ERROR", "object": { "code": 410, "message": "too old" } }));
+    fake.send(
+        PODS,
+        json!({ "type": "ERROR", "object": { "code": 410, "message": "too old" } }),
+    );
     fake.put(PODS, pod("p5", |_| {}));
-    running.until(|groups| groups.contains_key("pod/ns/p5")).await;
-    fake.send(PODS, json!({ "type": "ADDED", "object": { "metadata": { "name": 5 } } }));
+    running
+        .until(|groups| groups.contains_key("pod/ns/p5"))
+        .await;
+    fake.send(
+        PODS,
+        json!({ "type": "ADDED", "object": { "metadata": { "name": 5 } } }),
+    );
     fake.put(PODS, pod("p6", |_| {}));
-    running.until(|groups| groups.contains_key("pod/ns/p6")).await;
+    running
+        .until(|groups| groups.contains_key("pod/ns/p6"))
+        .await;
     assert!(fake.lists() >= 3, "{:?}", fake.asked());
 }
 
@@ -236,26 +262,33 @@ async fn an_api_that_refuses_keeps_the_targets() {
 #[tokio::test]
 async fn pods_get_labels_of_what_is_around_them() {
     let fake = Fake::start().await;
-    let owner = |kind: &str, name: &str| json!([{ "kind": kind, "name": name, "controller": true }]);
-    let owned = |name: &str, owner: Value| {
-        json!({ "metadata": { "name": name, "namespace": "ns", "ownerReferences": owner } })
-    };
-    let node = |zone: &str| {
-        json!({ "metadata": { "name": "node-1", "labels": { "zone": zone } }, "status": {} })
-    };
+    let owner =
+        |kind: &str, name: &str| json!([{ "kind": kind, "name": name, "controller": true }]);
+    let owned = |name: &str, owner: Value| json!({ "metadata": { "name": name, "namespace": "ns", "ownerReferences": owner } });
+    let node = |zone: &str| json!({ "metadata": { "name": "node-1", "labels": { "zone": zone } }, "status": {} });
     fake.put(NODES, node("a"));
-    fake.put(NAMESPACES, json!({ "metadata": { "name": "ns", "annotations": { "team": "x" } } }));
+    fake.put(
+        NAMESPACES,
+        json!({ "metadata": { "name": "ns", "annotations": { "team": "x" } } }),
+    );
     fake.put(REPLICA_SETS, owned("web-7", owner("Deployment", "web")));
     fake.put(JOBS, owned("night-1", owner("CronJob", "night")));
     fake.put(
         PODS,
-        pod("web", |pod| pod["metadata"]["ownerReferences"] = owner("ReplicaSet", "web-7")),
+        pod("web", |pod| {
+            pod["metadata"]["ownerReferences"] = owner("ReplicaSet", "web-7")
+        }),
     );
     fake.put(
         PODS,
-        pod("night", |pod| pod["metadata"]["ownerReferences"] = owner("Job", "night-1")),
+        pod("night", |pod| {
+            pod["metadata"]["ownerReferences"] = owner("Job", "night-1")
+        }),
     );
-    fake.put(PODS, pod("elsewhere", |pod| pod["spec"]["nodeName"] = "node-2".into()));
+    fake.put(
+        PODS,
+        pod("elsewhere", |pod| pod["spec"]["nodeName"] = "node-2".into()),
+    );
     let mut running = run(&fake, Role::Pod, |config| {
         config.attach_metadata = AttachMetadata {
             node: true,
@@ -286,7 +319,10 @@ async fn pods_get_labels_of_what_is_around_them() {
     ] {
         assert_eq!(label(&groups, pod, name).as_deref(), want, "{pod} {name}");
     }
-    assert!(groups["pod/ns/elsewhere"].targets.is_empty(), "an unknown node");
+    assert!(
+        groups["pod/ns/elsewhere"].targets.is_empty(),
+        "an unknown node"
+    );
     fake.put(NODES, node("b"));
     let moved = |groups: &Groups| label(groups, "web", "node_label_zone").as_deref() == Some("b");
     running.until(moved).await;
@@ -309,7 +345,10 @@ async fn nodes_are_reached_at_their_best_address() {
         })
     };
     let address = |kind: &str, address: &str| json!({ "type": kind, "address": address });
-    let both = json!([address("Hostname", "n1.example"), address("InternalIP", "10.0.0.9")]);
+    let both = json!([
+        address("Hostname", "n1.example"),
+        address("InternalIP", "10.0.0.9")
+    ]);
     fake.put(NODES, node("n1", both));
     fake.put(NODES, node("n2", json!([address("ExternalIP", "fe80::1")])));
     fake.put(NODES, node("n3", Value::Null));
@@ -345,7 +384,11 @@ fn service(name: &str, spec: Value) -> Value {
 async fn services_say_how_they_are_reached() {
     let fake = Fake::start().await;
     let ports = json!([{ "name": "http", "port": 80, "protocol": "TCP" }]);
-    for (name, kind) in [("c", "ClusterIP"), ("e", "ExternalName"), ("l", "LoadBalancer")] {
+    for (name, kind) in [
+        ("c", "ClusterIP"),
+        ("e", "ExternalName"),
+        ("l", "LoadBalancer"),
+    ] {
         let spec = json!({
             "type": kind, "ports": ports, "clusterIP": "10.3.0.1", "externalName": "ext.example",
         });
@@ -417,7 +460,8 @@ async fn ingresses_have_a_target_for_each_path() {
 }
 
 fn endpoints() -> Value {
-    let reference = |kind: &str, name: &str| json!({ "kind": kind, "namespace": "ns", "name": name });
+    let reference =
+        |kind: &str, name: &str| json!({ "kind": kind, "namespace": "ns", "name": name });
     json!({
         "metadata": { "name": "web", "namespace": "ns", "labels": { "l": "v" } },
         "subsets": [{
@@ -539,7 +583,10 @@ async fn endpoint_slices_are_joined_once_for_both_families() {
     let groups = running.targets(3).await;
     assert!(groups["endpointslice/ns/web-6"].targets.is_empty());
     let group = &groups["endpointslice/ns/web-4"];
-    assert_eq!(addresses(group), ["10.0.0.1:80", "10.0.0.1", "10.0.0.1:8080"]);
+    assert_eq!(
+        addresses(group),
+        ["10.0.0.1:80", "10.0.0.1", "10.0.0.1:8080"]
+    );
     let labels = short(&group.labels);
     for (name, want) in [
         ("endpointslice_name", "web-4"),
@@ -580,7 +627,10 @@ async fn endpoint_slices_are_joined_once_for_both_families() {
 async fn namespaces_and_selectors_narrow_down_what_is_asked() {
     let fake = Fake::start().await;
     fake.put(PODS, pod("p1", |_| {}));
-    fake.put(PODS, pod("p2", |pod| pod["metadata"]["namespace"] = "other".into()));
+    fake.put(
+        PODS,
+        pod("p2", |pod| pod["metadata"]["namespace"] = "other".into()),
+    );
     let mut running = run(&fake, Role::Pod, |config| {
         config.namespaces = Namespaces {
             own_namespace: false,
@@ -593,7 +643,10 @@ async fn namespaces_and_selectors_narrow_down_what_is_asked() {
         }];
     });
     let groups = running.targets(3).await;
-    assert!(groups.contains_key("pod/ns/p1") && groups.len() == 1, "{groups:?}");
+    assert!(
+        groups.contains_key("pod/ns/p1") && groups.len() == 1,
+        "{groups:?}"
+    );
     let asked = fake.asked();
     let wanted = "labelSelector=app%20in%20%28a%2C%20b%29&fieldSelector=status.phase%3DRunning";
     for namespace in ["ns", "third"] {
@@ -627,17 +680,36 @@ users:
     assert_eq!(server, "https://k.example:6443/");
     assert_eq!(http.tls.ca, "ca-pem");
     assert_eq!(http.tls.server_name, "k");
-    assert_eq!(http.tls.cert_file.as_deref(), Some(Path::new("/home/me/.kube/me.crt")));
+    assert_eq!(
+        http.tls.cert_file.as_deref(),
+        Some(Path::new("/home/me/.kube/me.crt"))
+    );
     assert_eq!(http.tls.key.expose(), "key-pem");
     let authorization = http.authorization.expect("a token's file");
     let token_file = Path::new("/home/me/.kube/token");
     assert_eq!(authorization.credentials_file.as_deref(), Some(token_file));
     for (from, to, want) in [
-        ("current-context: b", "current-context: c", "context \"c\" does not exist"),
-        ("cluster: main", "cluster: x", "cluster \"x\" does not exist"),
+        (
+            "current-context: b",
+            "current-context: c",
+            "context \"c\" does not exist",
+        ),
+        (
+            "cluster: main",
+            "cluster: x",
+            "cluster \"x\" does not exist",
+        ),
         ("user: me", "user: you", "user \"you\" does not exist"),
-        ("Y2EtcGVt", "%", "certificate-authority-data is not base64 of PEM"),
-        ("tokenFile: token", "exec: {command: x}", "users with exec or auth-provider are not supported"),
+        (
+            "Y2EtcGVt",
+            "'%'",
+            "certificate-authority-data is not base64 of PEM",
+        ),
+        (
+            "tokenFile: token",
+            "exec: {command: x}",
+            "users with exec or auth-provider are not supported",
+        ),
         ("https://k.example:6443/", "''", "the cluster has no server"),
     ] {
         let error = access::from_kubeconfig(&text.replace(from, to), file);

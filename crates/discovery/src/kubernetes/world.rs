@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::build;
 use super::objects::{
-    Endpoints, EndpointSlice, Ingress, Job, Kind, Namespace, Node, Pod, ReplicaSet, Service, key,
+    EndpointSlice, Endpoints, Ingress, Job, Kind, Namespace, Node, Pod, ReplicaSet, Service, key,
 };
 use crate::config::{AttachMetadata, Role};
 use crate::group::TargetGroup;
@@ -17,7 +17,10 @@ use crate::metrics;
 #[derive(Debug)]
 pub(crate) enum Change<K> {
     /// These are all there are in this namespace (with an empty one: anywhere).
-    Replaced { namespace: String, objects: Vec<K> },
+    Replaced {
+        namespace: String,
+        objects: Vec<K>,
+    },
     Applied(K),
     /// By key.
     Deleted(String),

@@ -1,8 +1,8 @@
 //! Merging, throttling, and what a reload keeps. Time is tokio's, paused.
 
 use super::*;
-use crate::group::{ADDRESS_LABEL, LabelMap};
 use crate::config::FileSdConfig;
+use crate::group::{ADDRESS_LABEL, LabelMap};
 use narthex_testkit::TempDir;
 
 fn statics(addresses: &[&str]) -> SdConfig {
@@ -12,13 +12,17 @@ fn statics(addresses: &[&str]) -> SdConfig {
 }
 
 fn jobs(jobs: &[(&str, Vec<SdConfig>)]) -> BTreeMap<String, Vec<SdConfig>> {
-    let owned = jobs.iter().map(|(job, configs)| ((*job).to_owned(), configs.clone()));
+    let owned = jobs
+        .iter()
+        .map(|(job, configs)| ((*job).to_owned(), configs.clone()));
     owned.collect()
 }
 
 fn addresses(sets: &TargetSets, job: &str) -> Vec<String> {
     let targets = sets[job].iter().flat_map(|group| &group.targets);
-    targets.map(|target| target[ADDRESS_LABEL].clone()).collect()
+    targets
+        .map(|target| target[ADDRESS_LABEL].clone())
+        .collect()
 }
 
 fn manager(name: &'static str) -> (Manager, Targets, Stopper) {
@@ -41,7 +45,10 @@ async fn static_targets_are_there_with_the_first_publication() {
     manager.apply(jobs(&[("a", vec![statics(&["z:3"])])]));
     let sets = targets.next().await.expect("running");
     assert_eq!(addresses(&sets, "a"), ["z:3"]);
-    assert!(!sets.contains_key("empty"), "a job that is gone is not named");
+    assert!(
+        !sets.contains_key("empty"),
+        "a job that is gone is not named"
+    );
     stopper.stop();
     manager.join().await;
     assert!(targets.next().await.is_none());
@@ -56,7 +63,10 @@ async fn equal_settings_share_a_discoverer_and_survive_a_reload() {
         ..FileSdConfig::default()
     });
     let (manager, mut targets, _stopper) = manager("share-test");
-    manager.apply(jobs(&[("a", vec![file.clone()]), ("b", vec![file.clone()])]));
+    manager.apply(jobs(&[
+        ("a", vec![file.clone()]),
+        ("b", vec![file.clone()]),
+    ]));
     loop {
         let sets = targets.next().await.expect("running");
         if addresses(&sets, "a") == ["f:1"] && addresses(&sets, "b") == ["f:1"] {
@@ -99,7 +109,11 @@ async fn updates_that_keep_coming_are_published_ever_less_often() {
     manager.apply(jobs(&[("a", vec![statics(&["x"])])]));
     let start = Instant::now();
     targets.next().await.expect("running");
-    assert_eq!(start.elapsed(), Duration::ZERO, "the first one waits for nothing");
+    assert_eq!(
+        start.elapsed(),
+        Duration::ZERO,
+        "the first one waits for nothing"
+    );
     let mut pauses = Vec::new();
     for round in 0..14 {
         let before = Instant::now();

@@ -79,7 +79,9 @@ impl Way<'_> {
         tls: &Arc<TlsClientConfig>,
     ) -> Result<Stream, NetError> {
         let name = self.server_name.unwrap_or(self.url.host());
-        Ok(Stream::Tls(Box::new(handshake(transport, tls, name).await?)))
+        Ok(Stream::Tls(Box::new(
+            handshake(transport, tls, name).await?,
+        )))
     }
 
     /// Asks the proxy for a connection to the server.
@@ -101,7 +103,11 @@ impl Way<'_> {
             }
         }
         if let Some(authorization) = proxy.authorization() {
-            push_header(&mut request, "proxy-authorization", authorization.as_bytes());
+            push_header(
+                &mut request,
+                "proxy-authorization",
+                authorization.as_bytes(),
+            );
         }
         request.extend_from_slice(b"\r\n");
         stream.write_all(&request).await.map_err(NetError::write)?;

@@ -162,8 +162,7 @@ impl Inner {
                     return Ok((answer, reused));
                 }
                 // The server closed it while the request was on its way and never saw it.
-                Err(_closed)
-                    if reused && hop.method == Method::Get && buffers.head.is_empty() => {}
+                Err(_closed) if reused && hop.method == Method::Get && buffers.head.is_empty() => {}
                 Err(error) => return Err(error),
             }
         }

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use rustls::SignatureScheme;
 use serde_json::{Map, Value, json};
@@ -19,6 +17,7 @@ use super::config::{GRANT_JWT_BEARER, HttpClientConfig, OAuth2, invalid};
 use super::outfit::basic;
 use super::proxy::percent_decode;
 use super::{Client, ClientConfig, Request};
+use crate::base64::encode_url;
 use crate::error::{NetError, status_text};
 use crate::fresh::Text;
 use crate::secret::Secret;
@@ -176,7 +175,9 @@ impl TokenSource {
             match given {
                 Some((_, kind)) if name == "grant_type" => kind.clone_from(value),
                 Some(_) => {
-                    return Err(invalid(format!("oauth2: cannot overwrite parameter {name:?}")));
+                    return Err(invalid(format!(
+                        "oauth2: cannot overwrite parameter {name:?}"
+                    )));
                 }
                 None => form.push((name, value.clone())),
             }
@@ -239,9 +240,8 @@ impl TokenSource {
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_seconds = now.map_or(0, |since| since.as_secs());
-        let or = |text: &str, default: &str| {
-            if text.is_empty() { default } else { text }.to_owned()
-        };
+        let or =
+            |text: &str, default: &str| if text.is_empty() { default } else { text }.to_owned();
         let mut claims = Map::new();
         claims.insert("iss".into(), or(&config.iss, &config.client_id).into());
         claims.insert("sub".into(), config.client_id.as_str().into());
@@ -257,7 +257,7 @@ impl TokenSource {
         if !config.client_certificate_key_id.is_empty() {
             header["kid"] = config.client_certificate_key_id.as_str().into();
         }
-        let encode = |json: String| URL_SAFE_NO_PAD.encode(json);
+        let encode = |json: String| encode_url(json);
         let signed = format!(
             "{}.{}",
             encode(header.to_string()),
@@ -272,7 +272,7 @@ impl TokenSource {
             .choose_scheme(&[scheme])
             .ok_or_else(|| tls_error("oauth2 client certificate key: not an RSA key"))?;
         let signature = signer.sign(signed.as_bytes()).map_err(unusable)?;
-        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+        Ok(format!("{signed}.{}", encode_url(signature)))
     }
 }
 

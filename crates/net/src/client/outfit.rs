@@ -7,14 +7,12 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
 use super::config::{HttpClientConfig, invalid};
 use super::connect::Way;
 use super::oauth2::TokenSource;
 use super::proxy::{Proxies, ProxyUrl};
 use super::{ClientConfig, push_header};
+use crate::base64;
 use crate::error::NetError;
 use crate::fresh::{FreshFile, Text};
 use crate::secret::Secret;
@@ -60,10 +58,7 @@ pub(super) struct Dress {
 
 impl Outfit {
     /// Reads files once, so that a wrong path fails at the start. `config` has been validated.
-    pub(super) fn new(
-        client: &ClientConfig,
-        config: &HttpClientConfig,
-    ) -> Result<Self, NetError> {
+    pub(super) fn new(client: &ClientConfig, config: &HttpClientConfig) -> Result<Self, NetError> {
         let credentials = if let Some(basic) = &config.basic_auth {
             let (user, password) = (&basic.username, &basic.password);
             Some(Credentials::Basic {
@@ -217,7 +212,9 @@ pub(super) fn is_same_domain(host: &str, first: &str) -> bool {
         return true;
     }
     // Of addresses, and of what only looks like a name, no part is a domain.
-    let below = host.strip_suffix(first).is_some_and(|rest| rest.ends_with('.'));
+    let below = host
+        .strip_suffix(first)
+        .is_some_and(|rest| rest.ends_with('.'));
     below && !first.is_empty() && !host.contains([':', '%']) && !is_address(host)
 }
 
@@ -226,7 +223,7 @@ fn is_address(host: &str) -> bool {
 }
 
 pub(super) fn basic(username: &str, password: &str) -> Secret {
-    let token = STANDARD.encode(format!("{username}:{password}"));
+    let token = base64::encode(format!("{username}:{password}"));
     Secret::new(format!("Basic {token}"))
 }
 

@@ -5,10 +5,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
 use super::config::{ProxyConfig, invalid};
+use crate::base64;
 use crate::error::NetError;
 use crate::url::Url;
 
@@ -60,7 +58,7 @@ impl ProxyUrl {
                 percent_decode(part).ok_or_else(|| invalid("proxy_url: malformed credentials"))
             };
             let (user, secret) = (decode(user)?, decode(password.unwrap_or_default())?);
-            let token = STANDARD.encode([&user[..], b":", &secret[..]].concat());
+            let token = base64::encode([&user[..], b":", &secret[..]].concat());
             proxy.authorization = Some(format!("Basic {token}"));
             proxy.user = Some(String::from_utf8_lossy(&user).into_owned());
             proxy.has_password = password.is_some();

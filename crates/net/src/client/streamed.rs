@@ -5,11 +5,11 @@
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::ResponseHead;
 use super::chunked::Chunked;
 use super::exchange::Beginning;
 use super::head::Framing;
 use super::stream::Stream;
-use super::ResponseHead;
 use crate::encoding::Encoding;
 use crate::error::NetError;
 

@@ -4,9 +4,8 @@ use super::*;
 
 #[test]
 fn texts_are_compressible() {
-    let with = |kind: &'static str| {
-        HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))])
-    };
+    let with =
+        |kind: &'static str| HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
     for kind in [
         "text/plain; version=0.0.4",
         "application/json",
@@ -17,7 +16,13 @@ fn texts_are_compressible() {
     ] {
         assert!(is_compressible(&with(kind)), "{kind}");
     }
-    for kind in ["", "image/png", "text/event-stream", "font/woff2", "application/x-protobuf"] {
+    for kind in [
+        "",
+        "image/png",
+        "text/event-stream",
+        "font/woff2",
+        "application/x-protobuf",
+    ] {
         assert!(!is_compressible(&with(kind)), "{kind}");
     }
     let mut done = with("text/plain");

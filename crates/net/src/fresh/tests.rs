@@ -20,7 +20,10 @@ fn content_is_trimmed_and_read_again() {
     assert!(error.ends_with("longer than 1 MiB"), "{error}");
     std::fs::remove_file(&path).expect("it is there");
     let error = file.get().expect_err("gone").to_string();
-    assert!(error.starts_with("unable to read a secret: open "), "{error}");
+    assert!(
+        error.starts_with("unable to read a secret: open "),
+        "{error}"
+    );
 }
 
 #[test]

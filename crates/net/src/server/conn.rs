@@ -123,7 +123,8 @@ async fn shake_hands(mut stream: TcpStream, web: &Web) -> Option<TlsStream<TcpSt
     let mut first = [0; 5];
     let seen = stream.peek(&mut first).await.ok()?;
     if looks_like_http(first.get(..seen).unwrap_or_default()) {
-        let answer = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+        let answer =
+            b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
         let _gone = stream.write_all(answer).await;
         let _gone = stream.shutdown().await;
         return None;

@@ -242,7 +242,10 @@ impl<'a> Reader<'a> {
         let (year, rest) = match tag {
             0x17 => {
                 let year = number(text.get(..2)?)?;
-                (if year < 50 { 2000 + year } else { 1900 + year }, text.get(2..)?)
+                (
+                    if year < 50 { 2000 + year } else { 1900 + year },
+                    text.get(2..)?,
+                )
             }
             0x18 => (number(text.get(..4)?)?, text.get(4..)?),
             _ => return None,

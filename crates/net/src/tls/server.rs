@@ -135,8 +135,7 @@ impl ServerTls {
             None => builder.with_no_client_auth(),
             Some(verifier) => builder.with_client_cert_verifier(verifier),
         };
-        let unusable =
-            |reason: String| tls_error(format!("failed to load X509KeyPair: {reason}"));
+        let unusable = |reason: String| tls_error(format!("failed to load X509KeyPair: {reason}"));
         let chain = certificates(cert);
         if chain.is_empty() {
             let reason = "failed to find any certificate in PEM data";
@@ -314,8 +313,7 @@ impl ClientCertVerifier for ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let certificate =
-            Certificate::parse(end_entity).ok_or(CertificateError::BadEncoding)?;
+        let certificate = Certificate::parse(end_entity).ok_or(CertificateError::BadEncoding)?;
         if let Some(webpki) = &self.webpki {
             if self.roots.iter().any(|root| root == end_entity) {
                 // As in Go, a certificate among the authorities is its own chain.

@@ -46,10 +46,8 @@ impl Verifier {
         if usable == 0 {
             return Ok(None);
         }
-        let builder = WebPkiServerVerifier::builder_with_provider(
-            Arc::new(store),
-            Arc::clone(provider()),
-        );
+        let builder =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(provider()));
         let webpki = builder.build().map_err(|e| tls_error(e.to_string()))?;
         Ok(Some(Self { roots, webpki }))
     }
@@ -119,13 +117,8 @@ impl ServerCertVerifier for Verifier {
                 Err(CertificateError::UnknownIssuer.into())
             };
         }
-        self.webpki.verify_server_cert(
-            end_entity,
-            intermediates,
-            server_name,
-            ocsp_response,
-            now,
-        )
+        self.webpki
+            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
     fn verify_tls12_signature(

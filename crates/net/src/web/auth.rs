@@ -4,10 +4,8 @@
 //! kept: what was checked before is found by a digest under a key of this process.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rustls::SupportedCipherSuite;
@@ -15,6 +13,7 @@ use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use tokio::time::Instant;
 
 use super::config::RateLimit;
+use crate::base64::decode_base64;
 use crate::error::NetError;
 use crate::secret::Secret;
 use crate::tls::{provider, tls_error};
@@ -29,8 +28,8 @@ const NOBODY_SALT_AND_HASH: &str = "QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00
 pub(super) struct Authenticator {
     key: Key,
     answers: Mutex<HashMap<Vec<u8>, bool>>,
-    /// Held while a password is checked: it takes a whole CPU.
-    checking: tokio::sync::Mutex<()>,
+    /// Held while a password is checked, which takes a whole CPU, even if the client has gone.
+    checking: Arc<tokio::sync::Mutex<()>>,
 }
 
 struct Key([u8; 32]);
@@ -49,7 +48,7 @@ impl Authenticator {
         Ok(Self {
             key: Key(key),
             answers: Mutex::default(),
-            checking: tokio::sync::Mutex::new(()),
+            checking: Arc::default(),
         })
     }
 
@@ -68,14 +67,16 @@ impl Authenticator {
         if let Some(answer) = self.recall(&digest) {
             return answer && known.is_some();
         }
-        let turn = self.checking.lock().await;
+        let turn = Arc::clone(&self.checking).lock_owned().await;
         // Whoever waited behind the same question finds its answer.
         if let Some(answer) = self.recall(&digest) {
             return answer && known.is_some();
         }
-        let checked = tokio::task::spawn_blocking(move || bcrypt::verify(password, &hash));
+        let checked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            bcrypt::verify(password, &hash)
+        });
         let matches = matches!(checked.await, Ok(Ok(true)));
-        drop(turn);
         let answer = matches && known.is_some();
         self.remember(digest, answer);
         answer
@@ -118,7 +119,7 @@ fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
     if !scheme.eq_ignore_ascii_case(b"basic ") {
         return None;
     }
-    let text = STANDARD.decode(token).ok()?;
+    let text = decode_base64(token)?;
     let colon = text.iter().position(|b| *b == b':')?;
     let user = String::from_utf8(text.get(..colon)?.to_vec()).ok()?;
     Some((user, text.get(colon + 1..)?.to_vec()))
@@ -127,15 +128,16 @@ fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
 /// A hash that nobody's password has, as dear to check as the dearest of the users'.
 fn nobody(users: &BTreeMap<String, Secret>) -> String {
     let costs = users.values().filter_map(|hash| cost(hash.expose()).ok());
-    format!("$2y${:02}${NOBODY_SALT_AND_HASH}", costs.max().unwrap_or(10))
+    format!(
+        "$2y${:02}${NOBODY_SALT_AND_HASH}",
+        costs.max().unwrap_or(10)
+    )
 }
 
 /// Returns a bcrypt hash's cost.
 pub(super) fn cost(hash: &str) -> Result<u32, String> {
     if hash.len() < 59 {
-        return Err(
-            "crypto/bcrypt: hashedSecret too short to be a bcrypted password".to_owned(),
-        );
+        return Err("crypto/bcrypt: hashedSecret too short to be a bcrypted password".to_owned());
     }
     let malformed = || "crypto/bcrypt: not a bcrypt hash ($2a$, $2b$ or $2y$)".to_owned();
     let mut parts = hash.split('$');

@@ -47,7 +47,6 @@ struct TlsSection {
 #[serde(deny_unknown_fields, default)]
 struct HttpSection {
     /// Accepted: connections speak HTTP/1.1 either way.
-    #[expect(dead_code, reason = "a key that is known but has no effect")]
     http2: Option<bool>,
     headers: Option<BTreeMap<String, String>>,
 }
@@ -145,8 +144,8 @@ impl WebConfig {
     fn check(&self) -> Result<(), String> {
         for (name, value) in self.headers() {
             let known = HEADERS.iter().find(|(known, _)| *known == name);
-            let (_, allowed) = known
-                .ok_or_else(|| format!("HTTP header {name:?} can not be configured"))?;
+            let (_, allowed) =
+                known.ok_or_else(|| format!("HTTP header {name:?} can not be configured"))?;
             if !allowed.is_empty() && !allowed.contains(&value) {
                 let list = allowed.iter().map(|v| format!("{v:?}")).collect::<Vec<_>>();
                 return Err(format!(

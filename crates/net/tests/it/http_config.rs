@@ -54,14 +54,23 @@ async fn credentials_are_sent_and_files_are_read_again() {
         ..HttpClientConfig::default()
     });
     let told = fetch(&basic, server.url("/")).await.unwrap();
-    assert!(told.contains("authorization: Basic dXNlcjpzZWNyZXQ=\n"), "{told}");
+    assert!(
+        told.contains("authorization: Basic dXNlcjpzZWNyZXQ=\n"),
+        "{told}"
+    );
     dir.write("password", "other");
     let told = fetch(&basic, server.url("/")).await.unwrap();
-    assert!(told.contains("authorization: Basic dXNlcjpvdGhlcg==\n"), "{told}");
+    assert!(
+        told.contains("authorization: Basic dXNlcjpvdGhlcg==\n"),
+        "{told}"
+    );
     std::fs::remove_file(dir.join("password")).unwrap();
     let error = fetch(&basic, server.url("/")).await.unwrap_err();
     assert!(
-        error.failure().to_string().starts_with("unable to read basic auth password: open "),
+        error
+            .failure()
+            .to_string()
+            .starts_with("unable to read basic auth password: open "),
         "{error}"
     );
 
@@ -104,7 +113,10 @@ async fn a_requests_own_authorization_stands() {
     let mut body = Vec::new();
     patient(client.get(&request, &mut body)).await.unwrap();
     let told = String::from_utf8(body).unwrap();
-    assert!(told.contains("authorization: Own\n") && !told.contains("configured"), "{told}");
+    assert!(
+        told.contains("authorization: Own\n") && !told.contains("configured"),
+        "{told}"
+    );
 }
 
 #[tokio::test]
@@ -148,8 +160,14 @@ async fn private_headers_do_not_leave_the_first_domain() {
     let leave = format!("http://localhost:{}/", away.address.port());
     let stay = format!("http://127.0.0.1:{port}/");
     let first = Router::new()
-        .route("/leave", get(move || async move { Redirect::temporary(&leave) }))
-        .route("/stay", get(move || async move { Redirect::temporary(&stay) }));
+        .route(
+            "/leave",
+            get(move || async move { Redirect::temporary(&leave) }),
+        )
+        .route(
+            "/stay",
+            get(move || async move { Redirect::temporary(&stay) }),
+        );
     let first = Running::start(first, ServerConfig::default()).await;
     let client = client(HttpClientConfig {
         bearer_token: Secret::from("token"),
@@ -164,7 +182,11 @@ async fn private_headers_do_not_leave_the_first_domain() {
         ..HttpClientConfig::default()
     });
     let kept = fetch(&client, first.url("/stay")).await.unwrap();
-    for line in ["authorization: Bearer token\n", "x-mixed: public\n", "x-mixed: hidden\n"] {
+    for line in [
+        "authorization: Bearer token\n",
+        "x-mixed: public\n",
+        "x-mixed: hidden\n",
+    ] {
         assert!(kept.contains(line), "{line} in {kept}");
     }
     // Back on the first host the chain is no better: who was in between wrote the URL.
@@ -206,9 +228,15 @@ async fn plain_requests_are_handed_to_a_proxy_whole() {
     let target = Url::parse("http://metrics.example:8080/a?b").unwrap();
     assert_eq!(fetch(&always, target).await.unwrap(), "ok");
     let head = seen.lock().await.pop().unwrap();
-    assert!(head.starts_with("GET http://metrics.example:8080/a?b HTTP/1.1\r\n"), "{head}");
+    assert!(
+        head.starts_with("GET http://metrics.example:8080/a?b HTTP/1.1\r\n"),
+        "{head}"
+    );
     assert!(head.contains("host: metrics.example:8080\r\n"), "{head}");
-    assert!(head.contains("proxy-authorization: Basic bWU6cHc=\r\n"), "{head}");
+    assert!(
+        head.contains("proxy-authorization: Basic bWU6cHc=\r\n"),
+        "{head}"
+    );
 
     let server = echo_server().await;
     let exempt = through(ProxyConfig {
@@ -217,7 +245,10 @@ async fn plain_requests_are_handed_to_a_proxy_whole() {
         ..ProxyConfig::default()
     });
     let told = fetch(&exempt, server.url("/")).await.unwrap();
-    assert!(told.starts_with("host: 127.0.0.1"), "loopback goes directly: {told}");
+    assert!(
+        told.starts_with("host: 127.0.0.1"),
+        "loopback goes directly: {told}"
+    );
 
     let variables = |name: &str| (name == "http_proxy").then(|| address.to_string());
     let mut config = ClientConfig::default();
@@ -261,7 +292,13 @@ struct Issuer {
     forms: tokio::sync::Mutex<Vec<String>>,
 }
 
-async fn issue(State(issuer): State<Arc<Issuer>>, headers: http::HeaderMap, body: Bytes) -> Response {
+const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
+
+async fn issue(
+    State(issuer): State<Arc<Issuer>>,
+    headers: http::HeaderMap,
+    body: Bytes,
+) -> Response {
     let form = String::from_utf8(body.to_vec()).unwrap();
     let by_header = headers.get("authorization");
     let by_header = by_header.is_some_and(|value| value == "Basic aWQ6cyUyNmNyZXQ=");
@@ -270,12 +307,13 @@ async fn issue(State(issuer): State<Arc<Issuer>>, headers: http::HeaderMap, body
     let known = if issuer.form_only { by_form } else { by_header };
     if !known {
         let error = r#"{"error":"invalid_client","error_description":"s&cret"}"#;
-        return (http::StatusCode::UNAUTHORIZED, error).into_response();
+        return (http::StatusCode::UNAUTHORIZED, JSON, error).into_response();
     }
     let nth = issuer.issued.fetch_add(1, SeqCst) + 1;
     let expires = issuer.expires_in;
-    format!(r#"{{"access_token":"t{nth}","token_type":"bearer","expires_in":{expires}}}"#)
-        .into_response()
+    let token =
+        format!(r#"{{"access_token":"t{nth}","token_type":"bearer","expires_in":{expires}}}"#);
+    (JSON, token).into_response()
 }
 
 async fn issuer(form_only: bool, expires_in: u32) -> (Arc<Issuer>, Running) {
@@ -287,7 +325,10 @@ async fn issuer(form_only: bool, expires_in: u32) -> (Arc<Issuer>, Running) {
     let router = Router::new()
         .route("/token", post(issue))
         .with_state(Arc::clone(&issuer));
-    (issuer, Running::start(router, ServerConfig::default()).await)
+    (
+        issuer,
+        Running::start(router, ServerConfig::default()).await,
+    )
 }
 
 fn oauth2(server: &Running, change: impl FnOnce(&mut OAuth2)) -> Client {
@@ -359,7 +400,10 @@ async fn another_secret_is_another_token() {
     );
     dir.write("secret", "s&cret");
     let told = fetch(&client, server.url("/")).await.unwrap();
-    assert!(told.contains("Bearer t1\n"), "the kept token is its own: {told}");
+    assert!(
+        told.contains("Bearer t1\n"),
+        "the kept token is its own: {told}"
+    );
     assert_eq!(issuer.issued.load(SeqCst), 1);
 }
 
@@ -389,7 +433,7 @@ async fn assertions_are_signed() {
             let form = String::from_utf8(body.to_vec()).unwrap();
             let sender = sender.lock().unwrap().take().unwrap();
             sender.send(form).unwrap();
-            r#"{"access_token":"signed"}"#
+            (JSON, r#"{"access_token":"signed"}"#)
         }),
     );
     let tokens = Running::start(router, ServerConfig::default()).await;
@@ -507,7 +551,11 @@ fn secrets_are_not_shown() {
         error,
         "invalid URL \"http://xxxxx@h/\": credentials in a URL are not supported"
     );
-    for url in ["socks5://u:hush@h:1", "http://u:hush@h:99999", "http://u:%zzhush@h"] {
+    for url in [
+        "socks5://u:hush@h:1",
+        "http://u:hush@h:99999",
+        "http://u:%zzhush@h",
+    ] {
         let error = ProxyUrl::parse(url).unwrap_err().to_string();
         assert!(!error.contains("hush"), "{error}");
     }

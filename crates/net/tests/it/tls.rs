@@ -65,7 +65,10 @@ async fn chains_to_a_configured_authority_are_believed() {
     let stranger = Authority::new("Another root");
     assert_eq!(
         fetch(&client(trusting(&stranger.identity.cert)), &server).await,
-        Err("tls: failed to verify certificate: x509: certificate signed by unknown authority".into())
+        Err(
+            "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+                .into()
+        )
     );
 }
 
@@ -96,7 +99,11 @@ async fn self_signed_certificates_are_their_own_authority() {
         let identity = self_signed(&params);
         let server = server_with(&dir, &identity, "").await;
         let trusted = client(trusting(&identity.cert));
-        assert_eq!(fetch(&trusted, &server).await.as_deref(), Ok("hello"), "{is_ca:?}");
+        assert_eq!(
+            fetch(&trusted, &server).await.as_deref(),
+            Ok("hello"),
+            "{is_ca:?}"
+        );
         // Being trusted does not make it another server's certificate.
         let elsewhere = client(TlsConfig {
             server_name: "db.example".to_owned(),
@@ -111,7 +118,10 @@ async fn self_signed_certificates_are_their_own_authority() {
         let fooled = fetch(&client(trusting(&twin.cert)), &server).await;
         assert_eq!(
             fooled,
-            Err("tls: failed to verify certificate: x509: certificate signed by unknown authority".into()),
+            Err(
+                "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+                    .into()
+            ),
             "{is_ca:?}"
         );
     }
@@ -145,11 +155,36 @@ async fn names_usage_and_time_are_checked_in_gos_words() {
     };
     type Change = fn(&mut rcgen::CertificateParams);
     let cases: [(&[&str], &str, Change, &str); 6] = [
-        (&[], "127.0.0.1", nothing, "certificate relies on legacy Common Name field, use SANs instead"),
-        (&["a.example"], "x", nothing, "cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs"),
-        (&["10.0.0.1"], "x", nothing, "certificate is valid for 10.0.0.1, not 127.0.0.1"),
-        (&["127.0.0.1"], "x", expired, "certificate has expired or is not yet valid: current time is after its validity ends"),
-        (&["127.0.0.1"], "x", clients, "certificate specifies an incompatible key usage"),
+        (
+            &[],
+            "127.0.0.1",
+            nothing,
+            "certificate relies on legacy Common Name field, use SANs instead",
+        ),
+        (
+            &["a.example"],
+            "x",
+            nothing,
+            "cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs",
+        ),
+        (
+            &["10.0.0.1"],
+            "x",
+            nothing,
+            "certificate is valid for 10.0.0.1, not 127.0.0.1",
+        ),
+        (
+            &["127.0.0.1"],
+            "x",
+            expired,
+            "certificate has expired or is not yet valid: current time is after its validity ends",
+        ),
+        (
+            &["127.0.0.1"],
+            "x",
+            clients,
+            "certificate specifies an incompatible key usage",
+        ),
         (&["127.0.0.1"], "x", nothing, ""),
     ];
     for (names, common_name, change, want) in cases {
@@ -192,10 +227,16 @@ async fn files_that_change_are_read_again() {
     assert_eq!(client.stats().connections_opened_total, 2);
     dir.write("ca.crt", "no certificate");
     let broken = fetch(&client, &server).await.unwrap_err();
-    assert!(broken.contains("unable to use specified CA cert file"), "{broken}");
+    assert!(
+        broken.contains("unable to use specified CA cert file"),
+        "{broken}"
+    );
     std::fs::remove_file(dir.join("ca.crt")).unwrap();
     let missing = fetch(&client, &server).await.unwrap_err();
-    assert!(missing.starts_with("unable to read CA cert: open "), "{missing}");
+    assert!(
+        missing.starts_with("unable to read CA cert: open "),
+        "{missing}"
+    );
     assert!(missing.ends_with("no such file or directory"), "{missing}");
 }
 
@@ -242,13 +283,19 @@ async fn clients_are_asked_for_certificates() {
         }
         client(tls)
     };
-    let verified = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: clients.crt\n";
+    let verified =
+        "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: clients.crt\n";
     let sans = format!("{verified}  client_allowed_sans: [other.example, client.example]\n");
     let no_sans = format!("{verified}  client_allowed_sans: [other.example]\n");
     for (settings, nobody, by_stranger, by_known) in [
         ("", true, true, true),
         ("  client_auth_type: RequestClientCert\n", true, true, true),
-        ("  client_auth_type: RequireAnyClientCert\n", false, true, true),
+        (
+            "  client_auth_type: RequireAnyClientCert\n",
+            false,
+            true,
+            true,
+        ),
         (
             "  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: clients.crt\n",
             true,
@@ -306,11 +353,22 @@ async fn plain_http_to_an_encrypted_port_gets_gos_answer() {
         "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
     );
     // And the other way round.
-    let plain = Running::start(hello(), narthex_net::ServerConfig::default()).await;
-    let error = fetch(&client(trusting(&identity.cert)), &plain).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _peer) = listener.accept().await.unwrap();
+        stream
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .await
+            .unwrap();
+        let _hello = stream.read(&mut [0; 1024]).await;
+    });
+    let url = narthex_net::Url::parse(&format!("https://{address}/")).unwrap();
+    let trusted = client(trusting(&identity.cert));
+    let error = patient(trusted.get(&Request::new(url), &mut Vec::new())).await;
     assert_eq!(
-        error,
-        Err("tls: first record does not look like a TLS handshake".into())
+        error.unwrap_err().failure().to_string(),
+        "tls: first record does not look like a TLS handshake"
     );
 }
 
@@ -337,10 +395,7 @@ async fn a_handshake_that_never_comes_is_cut() {
 }
 
 /// A proxy that takes one `CONNECT`, shows its head, and passes bytes on.
-async fn connecting_proxy() -> (
-    std::net::SocketAddr,
-    tokio::sync::oneshot::Receiver<String>,
-) {
+async fn connecting_proxy() -> (std::net::SocketAddr, tokio::sync::oneshot::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -375,7 +430,10 @@ async fn encrypted_requests_go_through_a_proxys_tunnel() {
         ..HttpClientConfig::default()
     };
     let shown = format!("{http:?}");
-    assert!(!shown.contains("p@ss") && !shown.contains("p%40ss"), "{shown}");
+    assert!(
+        !shown.contains("p@ss") && !shown.contains("p%40ss"),
+        "{shown}"
+    );
     let client = Client::with_http(ClientConfig::default(), http).unwrap();
     assert_eq!(fetch(&client, &server).await.as_deref(), Ok("hello"));
     let head = patient(head).await.unwrap().to_ascii_lowercase();
@@ -404,7 +462,10 @@ async fn a_proxy_that_refuses_is_named_by_its_status() {
     let request = Request::new(narthex_net::Url::parse("https://a.example/").unwrap());
     let error = patient(client.get(&request, &mut Vec::new())).await;
     let error = error.unwrap_err();
-    assert!(matches!(error.failure(), NetError::Proxy { code: 407 }), "{error}");
+    assert!(
+        matches!(error.failure(), NetError::Proxy { code: 407 }),
+        "{error}"
+    );
 }
 
 #[tokio::test]

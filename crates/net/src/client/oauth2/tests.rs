@@ -9,7 +9,12 @@ fn read(body: &str, content_type: &str) -> Result<Token, NetError> {
 #[test]
 fn answers_of_every_kind_are_read() {
     for (body, content_type, authorization, seconds) in [
-        (r#"{"access_token":"t"}"#, "application/json", "Bearer t", None),
+        (
+            r#"{"access_token":"t"}"#,
+            "application/json",
+            "Bearer t",
+            None,
+        ),
         (
             r#"{"access_token":"t","token_type":"mac","expires_in":"60"}"#,
             "",

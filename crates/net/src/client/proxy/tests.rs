@@ -58,7 +58,10 @@ fn the_environment_is_read_as_go_reads_it() {
     let http = |environment: &ProxyEnvironment| environment.http.as_ref().map(ToString::to_string);
     assert_eq!(http(&set(&[])), None);
     assert_eq!(
-        http(&set(&[("http_proxy", "proxy:1"), ("HTTP_PROXY", "http://upper:2")])),
+        http(&set(&[
+            ("http_proxy", "proxy:1"),
+            ("HTTP_PROXY", "http://upper:2")
+        ])),
         Some("http://upper:2/".to_owned())
     );
     assert_eq!(

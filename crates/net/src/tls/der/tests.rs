@@ -8,7 +8,9 @@ fn der(change: impl FnOnce(&mut CertificateParams)) -> Vec<u8> {
     let names = ["a.example", "10.0.0.1", "fe80::1"].map(str::to_owned);
     let mut params = CertificateParams::new(names).expect("names");
     params.distinguished_name = rcgen::DistinguishedName::new();
-    params.distinguished_name.push(DnType::OrganizationName, "o");
+    params
+        .distinguished_name
+        .push(DnType::OrganizationName, "o");
     params.distinguished_name.push(DnType::CommonName, "cn");
     change(&mut params);
     let key = KeyPair::generate().expect("a key");
@@ -47,14 +49,22 @@ fn fields_are_found() {
 #[test]
 fn usage_is_open_unless_it_is_said() {
     let open = der(|_| {});
-    assert!(Certificate::parse(&open).expect("well formed").is_for_servers());
+    assert!(
+        Certificate::parse(&open)
+            .expect("well formed")
+            .is_for_servers()
+    );
     let clients = der(|params| {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     });
     let clients = Certificate::parse(&clients).expect("well formed");
     assert!(!clients.is_for_servers() && !clients.is_authority);
     let any = der(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::Any]);
-    assert!(Certificate::parse(&any).expect("well formed").is_for_servers());
+    assert!(
+        Certificate::parse(&any)
+            .expect("well formed")
+            .is_for_servers()
+    );
 }
 
 #[test]
