@@ -7,7 +7,7 @@ use crate::{
     error::QueryError,
     eval::{META_LABELS, Series},
 };
-use narthex_model::METRIC_NAME;
+use narthex_model::{METRIC_NAME, Pattern, Template};
 
 /// What to do with a series' labels.
 pub(crate) struct Change {
@@ -18,20 +18,13 @@ pub(crate) struct Change {
 enum How {
     Replace {
         source: String,
-        pattern: regex::Regex,
-        template: Vec<Piece>,
+        pattern: Pattern,
+        template: Template,
     },
     Join {
         separator: String,
         sources: Vec<String>,
     },
-}
-
-/// A part of a replacement: text, or what a group of the pattern matched.
-enum Piece {
-    Text(String),
-    Number(usize),
-    Name(String),
 }
 
 impl Change {
@@ -40,7 +33,7 @@ impl Change {
         let fail = |text: String| Err(QueryError::Execution(text));
         let (target, how) = match (id, texts) {
             (FunctionId::LabelReplace, [target, template, source, pattern]) => {
-                let Ok(compiled) = regex::Regex::new(&format!("^(?s:{pattern})$")) else {
+                let Ok(compiled) = Pattern::anchored(pattern) else {
                     return fail(format!(
                         "invalid regular expression in label_replace(): {pattern}"
                     ));
@@ -51,7 +44,7 @@ impl Change {
                     How::Replace {
                         source,
                         pattern: compiled,
-                        template: pieces(template),
+                        template: Template::parse(template),
                     },
                 )
             }
@@ -82,10 +75,10 @@ impl Change {
                 template,
             } => {
                 let text = labels.get(source).unwrap_or_default();
-                let Some(captures) = pattern.captures(text) else {
+                let Some(value) = pattern.expand(text, template) else {
                     return;
                 };
-                expand(template, &captures)
+                value
             }
             How::Join { separator, sources } => {
                 let values: Vec<&str> = sources
@@ -100,65 +93,4 @@ impl Change {
         debug_assert_eq!(META_LABELS[0], METRIC_NAME);
         *series = changed;
     }
-}
-
-/// Splits Go's template syntax: `$1`, `${1}`, `$name`, `${name}`, `$$`.
-fn pieces(template: &str) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    let mut rest = template;
-    while let Some(at) = rest.find('$') {
-        if at > 0 {
-            pieces.push(Piece::Text(rest[..at].to_owned()));
-        }
-        rest = &rest[at + 1..];
-        if let Some(tail) = rest.strip_prefix('$') {
-            pieces.push(Piece::Text("$".to_owned()));
-            rest = tail;
-            continue;
-        }
-        let word = |text: &str| {
-            text.len()
-                - text
-                    .trim_start_matches(|c: char| c.is_alphanumeric() || c == '_')
-                    .len()
-        };
-        let (name, tail) = match rest.strip_prefix('{') {
-            Some(inner) => {
-                let end = word(inner);
-                match inner[end..].strip_prefix('}') {
-                    Some(tail) => (&inner[..end], tail),
-                    None => ("", rest),
-                }
-            }
-            None => rest.split_at(word(rest)),
-        };
-        if name.is_empty() {
-            // Malformed: Go keeps the dollar sign as it is.
-            pieces.push(Piece::Text("$".to_owned()));
-            continue;
-        }
-        rest = tail;
-        let digits =
-            name.bytes().all(|b| b.is_ascii_digit()) && (name.len() == 1 || !name.starts_with('0'));
-        pieces.push(match name.parse() {
-            Ok(number) if digits => Piece::Number(number),
-            _ => Piece::Name(name.to_owned()),
-        });
-    }
-    if !rest.is_empty() {
-        pieces.push(Piece::Text(rest.to_owned()));
-    }
-    pieces
-}
-
-fn expand(template: &[Piece], captures: &regex::Captures<'_>) -> String {
-    let mut text = String::new();
-    for piece in template {
-        text.push_str(match piece {
-            Piece::Text(text) => text,
-            Piece::Number(number) => captures.get(*number).map_or("", |m| m.as_str()),
-            Piece::Name(name) => captures.name(name).map_or("", |m| m.as_str()),
-        });
-    }
-    text
 }
