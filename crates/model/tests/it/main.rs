@@ -1,5 +1,11 @@
 //! Patterns and relabelling against the newest Prometheus, and bytes nobody chose.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test's helpers panic and print like the test itself"
+)]
+
 mod fuzz;
 mod oracle;
 mod pattern;

@@ -142,7 +142,7 @@ fn random_rules_do_what_prometheus_does() {
     let mut oracle = Oracle::start();
     let mut rng = SplitMix64::new(0x4e1a);
     let (mut valid, mut dropped, mut differences) = (0, 0, Vec::new());
-    let count = scaled(4_000);
+    let count = scaled(2_000);
     for _ in 0..count {
         let written: Vec<Written> = (0..1 + rng.index(3))
             .map(|_| Written::random(&mut rng))
