@@ -124,7 +124,7 @@ pub fn fuzz_mdstat(data: &[u8]) {
 /// `/proc/spl/kstat/zfs/*`.
 pub fn fuzz_zfs(data: &[u8]) {
     let _ = zfs::parse(data, |name, value| {
-        assert!(!name.is_empty() && !value.is_nan())
+        assert!(!name.is_empty() && !value.is_nan());
     });
     let _ = zfs::parse_io(data);
 }

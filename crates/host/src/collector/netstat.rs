@@ -18,7 +18,7 @@ use crate::sink::{Desc, Sink, Slot};
 
 pub(crate) struct Netstat {
     fields: Regex,
-    tables: [(KeptFile, Roster<Box<[u8]>, Vec<Column>>); 2],
+    tables: [(KeptFile, Tables); 2],
     list: KeptFile,
     lines: Roster<Box<[u8]>, Option<Slot>>,
 }
@@ -98,7 +98,7 @@ pub(crate) fn read_tables(
     tables.sweep(|_, columns| {
         columns
             .into_iter()
-            .for_each(|column| out.retire(column.slot))
+            .for_each(|column| out.retire(column.slot));
     });
     Ok(())
 }

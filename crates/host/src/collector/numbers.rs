@@ -74,7 +74,7 @@ mod tests {
         // A maximum beyond 64 bits of sign is a number all the same.
         assert_eq!(
             nth(b"0 0 9223372036854775807", 2),
-            Some(9.223_372_036_854_775_8e18)
+            Some(9_223_372_036_854_775_807_u64 as f64)
         );
     }
 }

@@ -322,8 +322,11 @@ pub(crate) fn parse(mut text: &[u8], mut each: impl FnMut(&[u8], f64)) -> Result
     }
 }
 
+/// A line of names and the line of numbers below it.
+type NamesAndValues<'a> = (&'a [u8], &'a [u8]);
+
 /// Returns the line of names and the line of numbers below it.
-pub(crate) fn parse_io(mut text: &[u8]) -> Result<Option<(&[u8], &[u8])>, ParseError> {
+pub(crate) fn parse_io(mut text: &[u8]) -> Result<Option<NamesAndValues<'_>>, ParseError> {
     while let Some(line) = next_line(&mut text) {
         let mut fields = line;
         if next_field(&mut fields) == Some(b"nread") {
