@@ -33,9 +33,23 @@ pub(super) struct BlockSet {
 pub(super) struct Unreadable {
     pub(super) listed: Listed,
     pub(super) damage: Damage,
+    /// Length of the file.
+    pub(super) bytes: u64,
 }
 
 impl Unreadable {
+    /// Reports whether all of its samples, as far as anybody knows, are from before `time_ms`.
+    pub(super) fn is_before(&self, time_ms: i64) -> bool {
+        let id = self
+            .listed
+            .name
+            .strip_suffix(".block")
+            .and_then(BlockId::parse);
+        let made_ms = id.map(BlockId::time_ms);
+        let newest_ms = self.listed.range.map(|range| range.max_ms).or(made_ms);
+        newest_ms.is_some_and(|newest_ms| newest_ms < time_ms)
+    }
+
     /// Reports whether the block may have samples within `range`.
     pub(super) fn overlaps(&self, range: TimeRange) -> bool {
         self.listed.range.is_none_or(|own| own.overlaps(range))
@@ -67,7 +81,11 @@ impl BlockSet {
         let finished = |name: &&String| name.ends_with(".block");
         let counted: Vec<Listed> = match listed {
             Some(listed) => listed.to_vec(),
-            None => present.iter().filter(finished).map(Listed::named).collect(),
+            None => present
+                .iter()
+                .filter(finished)
+                .map(|name| Listed::named(name))
+                .collect(),
         };
         let is_counted = |name: &&String| counted.iter().any(|listed| listed.name == **name);
         for orphan in present.iter().filter(|name| !is_counted(name)) {
@@ -87,12 +105,17 @@ impl BlockSet {
                 Err(error @ TsdbError::Version { .. }) => return Err(error),
                 Err(error) => error,
             };
+            let bytes = io.open(&path).and_then(|file| file.len_bytes());
             let damage = Damage::of(error.into()).unwrap_or_else(|error| Damage {
                 path,
                 offset: 0,
                 detail: error.to_string(),
             });
-            set.unreadable.push(Unreadable { listed, damage });
+            set.unreadable.push(Unreadable {
+                listed,
+                damage,
+                bytes: bytes.unwrap_or_default(),
+            });
         }
         if all_there_is {
             set.drop_superseded();
@@ -147,6 +170,12 @@ impl BlockSet {
         self.blocks.retain(|other| !Arc::ptr_eq(other, block));
     }
 
+    /// Takes files that could not be opened out of the list, by name.
+    pub(super) fn forget_unreadable(&mut self, names: &[String]) {
+        self.unreadable
+            .retain(|block| !names.contains(&block.listed.name));
+    }
+
     /// Returns the blocks; on equal times the earlier one's sample counts.
     pub(super) fn all(&self) -> &[Arc<Block>] {
         &self.blocks
@@ -178,7 +207,9 @@ impl BlockSet {
 
     /// Returns the bytes of all blocks.
     pub(super) fn bytes(&self) -> u64 {
-        self.blocks.iter().map(|block| block.meta().bytes).sum()
+        let lost: u64 = self.unreadable.iter().map(|block| block.bytes).sum();
+        let open = self.blocks.iter().map(|block| block.meta().bytes);
+        open.sum::<u64>() + lost
     }
 
     /// Returns an interval around all samples.

@@ -159,7 +159,12 @@ impl FlushJob {
         let mut exemplars = HashSet::new();
         for (number, entry) in std::mem::take(&mut self.exemplars) {
             let window = entry.time_ms.div_euclid(self.window_ms);
-            // Others wait for a block of their window.
+            // Where no block of its window is written, the one before or behind takes it: the log may go after this.
+            let before = self.writers.range(..=window).next_back();
+            let nearest = before.or_else(|| self.writers.iter().next());
+            let Some(window) = nearest.map(|(window, _)| *window) else {
+                continue;
+            };
             if let Some(writer) = self.writers.get_mut(&window) {
                 exemplars.insert(number);
                 writer.add_exemplar(SeriesExemplar {

@@ -4,7 +4,7 @@
 
 use super::{
     Inner,
-    blocks::range_of,
+    blocks::{Unreadable, range_of},
     flush::{FlushJob, Flushed, FlushedStrip},
     manifest::{self, Listed, Manifest},
     merge::Merging,
@@ -418,12 +418,13 @@ impl Inner {
     /// Removes blocks that are too old, then the oldest while there are too many bytes.
     fn keep_retention(&self, upkeep: &mut Upkeep, now_ms: i64) -> Result<(), TsdbError> {
         let options = &self.ground.options;
-        let blocks = self
-            .blocks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .all()
-            .to_vec();
+        let set = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let (blocks, mut lost) = (
+            set.all().to_vec(),
+            set.unreadable().cloned().collect::<Vec<_>>(),
+        );
+        drop(set);
+        let lost_bytes: u64 = lost.iter().map(|block| block.bytes).sum();
         let mut gone: Vec<Arc<Block>> = Vec::new();
         if let Some(retention_ms) = options.retention_ms {
             let end_ms = now_ms.saturating_sub(retention_ms);
@@ -433,7 +434,11 @@ impl Inner {
                     .filter(|block| range_of(block).max_ms < end_ms)
                     .cloned(),
             );
-            self.metrics.retention_time.inc_by(gone.len() as u64);
+            lost.retain(|block| block.is_before(end_ms));
+            let count = gone.len() + lost.len();
+            self.metrics.retention_time.inc_by(count as u64);
+        } else {
+            lost.clear();
         }
         if let Some(limit) = options.retention_bytes {
             let mut left: Vec<&Arc<Block>> = blocks
@@ -441,8 +446,8 @@ impl Inner {
                 .filter(|block| !gone.iter().any(|other| Arc::ptr_eq(other, block)))
                 .collect();
             left.sort_by_key(|block| std::cmp::Reverse(range_of(block).max_ms));
-            let mut bytes: u64 =
-                left.iter().map(|block| block.meta().bytes).sum::<u64>() + self.wal.len_bytes();
+            let of_blocks: u64 = left.iter().map(|block| block.meta().bytes).sum();
+            let mut bytes = of_blocks + lost_bytes + self.wal.len_bytes();
             while bytes > limit
                 && let Some(oldest) = left.pop()
             {
@@ -451,18 +456,20 @@ impl Inner {
                 self.metrics.retention_size.inc();
             }
         }
-        if gone.is_empty() {
+        if gone.is_empty() && lost.is_empty() {
             return Ok(());
         }
         let is_gone = |block: &Arc<Block>| gone.iter().any(|other| Arc::ptr_eq(other, block));
         if upkeep.merging.blocks().any(is_gone) {
             self.give_up_merge(&mut upkeep.merging, now_ms);
         }
-        self.remove_blocks(&gone)
+        self.remove_blocks(&gone, &lost)
     }
 
-    fn remove_blocks(&self, gone: &[Arc<Block>]) -> Result<(), TsdbError> {
-        let names: Vec<String> = gone.iter().map(|block| block.meta().file_name()).collect();
+    fn remove_blocks(&self, gone: &[Arc<Block>], lost: &[Unreadable]) -> Result<(), TsdbError> {
+        let names = gone.iter().map(|block| block.meta().file_name());
+        let lost_names = lost.iter().map(|block| block.listed.name.clone());
+        let names: Vec<String> = names.chain(lost_names).collect();
         let mut manifest = self.manifest_with(&[], &[]);
         manifest
             .blocks
@@ -470,7 +477,13 @@ impl Inner {
         manifest.write(&*self.ground.io, &self.ground.options.path)?;
         let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
         gone.iter().for_each(|block| blocks.remove(block));
+        blocks.forget_unreadable(&names);
         drop(blocks);
+        for block in lost {
+            let path = &block.damage.path;
+            let removed = self.ground.io.remove(path);
+            removed.map_err(io_error(path, "remove"))?;
+        }
         self.remove_files(gone)
     }
 

@@ -57,9 +57,9 @@ const GIVEN_UP: u8 = 2;
 
 impl Listed {
     /// Lists a block of which nothing but the name is known.
-    pub(super) fn named(name: &String) -> Self {
+    pub(super) fn named(name: &str) -> Self {
         Self {
-            name: name.clone(),
+            name: name.to_owned(),
             ..Self::default()
         }
     }
@@ -86,7 +86,7 @@ impl Listed {
     }
 
     fn read(reader: &mut Reader<'_>, version: u32) -> Result<Self, Malformed> {
-        let mut listed = Self::named(&reader.text()?.to_owned());
+        let mut listed = Self::named(reader.text()?);
         if version > 1 {
             let flags = reader.byte()?;
             listed.given_up = flags & GIVEN_UP != 0;
@@ -275,7 +275,7 @@ mod tests {
                     range: Some(TimeRange::new(-5, 7_200_000)),
                     given_up: true,
                 },
-                Listed::named(&"B.block".into()),
+                Listed::named("B.block"),
             ],
             marks: marks.into(),
         }

@@ -269,7 +269,13 @@ impl View for DbView {
                 series.exemplars.push(entry);
             }
         };
-        for block in self.blocks_within(query.range) {
+        // An exemplar may be a little older than the rows it came with.
+        let window_ms = self.inner.ground.options.block_window_ms;
+        let around = TimeRange::new(
+            query.range.min_ms.saturating_sub(window_ms),
+            query.range.max_ms.saturating_add(window_ms),
+        );
+        for block in self.blocks_within(around) {
             ctx.stop.check()?;
             match block.exemplars() {
                 Ok(all) => all

@@ -128,10 +128,10 @@ fn grown(schema: &Schema, columns: usize) -> Schema {
 }
 
 /// Scattered samples of any age, some for times that are taken: the first value stays.
-fn scatter(db: &Db, model: &MemStore, time_ms: i64, random: &mut SplitMix64) {
-    let samples: Vec<SeriesSample> = (0..random.below(6))
+fn scatter(db: &Db, model: &MemStore, time_ms: i64, series: u64, random: &mut SplitMix64) {
+    let samples: Vec<SeriesSample> = (0..random.below(2 + series))
         .map(|_| {
-            let series = random.below(4).to_string();
+            let series = random.below(series).to_string();
             let labels = LabelSet::new([(METRIC_NAME, "loose"), ("i", series.as_str())]);
             let age_ms = random.below(400) as i64 * 60_000;
             SeriesSample::float(labels, time_ms - age_ms, random.below(9) as f64)
@@ -163,7 +163,9 @@ fn whatever_is_written_and_merged_answers_as_the_model() {
             for origin in &mut origins {
                 origin.round(&db, &model, now_ms, &mut random);
             }
-            scatter(&db, &model, now_ms, &mut random);
+            // With many of them each has times of its own.
+            let series = if seed % 2 == 0 { 4 } else { 90 };
+            scatter(&db, &model, now_ms, series, &mut random);
             if random.one_in(7) {
                 db.flush().expect("flushed");
             }

@@ -303,6 +303,36 @@ fn retention_removes_what_is_too_old_and_refuses_it() {
     assert_eq!(binding.append(&frame).expect("appended").too_old, 1);
 }
 
+/// A block that cannot be read takes room on the disk, and is not kept for ever.
+#[test]
+fn retention_removes_what_cannot_be_read() {
+    let options = DbOptions {
+        retention_ms: Some(60 * MINUTE_MS),
+        ..options()
+    };
+    let mut fixture = Fixture::new(options.clone());
+    let schema = schema("i", 5);
+    let mut binding = fixture.db.bind(&schema).expect("a binding");
+    append(&mut binding, &schema, fixture.now_ms);
+    fixture.db.flush().expect("flushed");
+    let block = fixture.files("blocks")[0].clone();
+    drop(binding);
+    fixture.disk.kill();
+    let bytes = fixture.disk.bytes(&block).expect("a block");
+    fixture.disk.put(&block, bytes[..bytes.len() / 2].to_vec());
+    fixture.db = Db::open(
+        Arc::new(fixture.disk.clone()),
+        options,
+        Arc::new(fixture.clock.clone()),
+    )
+    .expect("a database");
+    assert_eq!(fixture.db.damage().len(), 1);
+    fixture.pass(30 * MINUTE_MS);
+    assert!(fixture.files("blocks").contains(&block));
+    fixture.pass(40 * MINUTE_MS);
+    assert!(!fixture.files("blocks").contains(&block));
+}
+
 #[test]
 fn retention_by_size_removes_the_oldest() {
     let options = DbOptions {

@@ -1,10 +1,10 @@
 //! How the strips of several blocks with the same common labels become strips of one block.
 //!
-//! **Invariant:** every series is in exactly one of the resulting strips.
+//! **Invariant:** every series is in exactly one of the resulting strips, unless it has more rows than a strip may have.
 
 use crate::block::StripCursor;
 use narthex_model::LabelSet;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// A series that is in one of every so many rows of a strip joins it; a rarer one gets a strip of its own.
 const LEAST_SHARE: usize = 4;
@@ -26,37 +26,72 @@ pub(super) struct Series {
     pub(super) sources: Vec<(usize, u32)>,
 }
 
+/// With more kinds of series than this, as scattered ones have, each kind gets strips of its own.
+const MOST_JOINED: usize = 64;
+
+/// Series that are in exactly the same inputs.
+struct Kind {
+    inputs: Vec<usize>,
+    /// By place among all series, ascending.
+    series: Vec<(usize, Series)>,
+}
+
 /// Divides the series of `inputs`, in the order of precedence, among strips of at most `most_rows` rows; where a
 /// series has more than that, its inputs stay apart.
 pub(super) fn divide(inputs: &[StripCursor], most_rows: usize) -> Vec<Target> {
-    let mut left = collect(inputs);
+    let mut kinds = kinds_of(inputs);
+    let joining = kinds.len() <= MOST_JOINED;
+    // The largest first, which others may join; of equals the one that came first.
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.series.len()));
     let mut targets = Vec::new();
-    while let Some(leader) = leader_of(&left) {
-        let times_ms = union_of(inputs, &leader);
+    let mut left = VecDeque::from(kinds);
+    while let Some(mut leader) = left.pop_front() {
+        let times_ms = union_of(inputs, &leader.inputs);
         if times_ms.len() > most_rows {
-            let (own, rest) = left
-                .into_iter()
-                .partition(|series| signature(series) == leader);
-            left = rest;
-            targets.extend(apart(inputs, own));
+            targets.extend(apart(inputs, leader));
             continue;
         }
-        let joins = |series: &Series| {
-            let within = series
-                .sources
-                .iter()
-                .all(|source| leader.contains(&source.0));
-            let rows = series
-                .sources
-                .iter()
-                .map(|source| inputs[source.0].times_ms.len());
-            within && rows.sum::<usize>() * LEAST_SHARE >= times_ms.len()
-        };
-        let (own, rest) = left.into_iter().partition(joins);
-        left = rest;
-        targets.push(target(inputs, &leader, times_ms, own));
+        if joining {
+            let joins = |kind: &Kind| {
+                let rows = kind
+                    .inputs
+                    .iter()
+                    .map(|input| inputs[*input].times_ms.len());
+                kind.inputs
+                    .iter()
+                    .all(|input| leader.inputs.contains(input))
+                    && rows.sum::<usize>() * LEAST_SHARE >= times_ms.len()
+            };
+            let (own, rest): (VecDeque<Kind>, VecDeque<Kind>) = left.into_iter().partition(joins);
+            left = rest;
+            leader
+                .series
+                .extend(own.into_iter().flat_map(|kind| kind.series));
+            leader.series.sort_by_key(|(place, _)| *place);
+        }
+        let series = leader.series.into_iter().map(|(_, series)| series);
+        targets.push(target(inputs, &leader.inputs, times_ms, series.collect()));
     }
     targets
+}
+
+/// Sorts series by the inputs they are in, in the order of first appearance.
+fn kinds_of(inputs: &[StripCursor]) -> Vec<Kind> {
+    let mut places: HashMap<Vec<usize>, usize> = HashMap::new();
+    let mut kinds: Vec<Kind> = Vec::new();
+    for (place, series) in collect(inputs).into_iter().enumerate() {
+        let mut of_series: Vec<usize> = series.sources.iter().map(|source| source.0).collect();
+        of_series.dedup();
+        let at = *places.entry(of_series).or_insert_with_key(|of_series| {
+            kinds.push(Kind {
+                inputs: of_series.clone(),
+                series: Vec::new(),
+            });
+            kinds.len() - 1
+        });
+        kinds[at].series.push((place, series));
+    }
+    kinds
 }
 
 fn collect(inputs: &[StripCursor]) -> Vec<Series> {
@@ -75,25 +110,6 @@ fn collect(inputs: &[StripCursor]) -> Vec<Series> {
         }
     }
     all
-}
-
-/// Returns the inputs of a series, each once.
-fn signature(series: &Series) -> Vec<usize> {
-    let mut inputs: Vec<usize> = series.sources.iter().map(|source| source.0).collect();
-    inputs.dedup();
-    inputs
-}
-
-/// Returns the inputs that the most series have in common exactly; of equals, those of the first series.
-fn leader_of(left: &[Series]) -> Option<Vec<usize>> {
-    let mut counts: HashMap<Vec<usize>, (usize, usize)> = HashMap::new();
-    for (at, series) in left.iter().enumerate() {
-        counts.entry(signature(series)).or_insert((0, at)).0 += 1;
-    }
-    let best = counts
-        .into_iter()
-        .max_by_key(|(_, (count, first))| (*count, std::cmp::Reverse(*first)));
-    best.map(|(inputs, _)| inputs)
 }
 
 fn union_of(inputs: &[StripCursor], chosen: &[usize]) -> Vec<i64> {
@@ -128,12 +144,13 @@ fn target(
 }
 
 /// Returns a strip for each input of series that have too many rows together.
-fn apart(inputs: &[StripCursor], series: Vec<Series>) -> Vec<Target> {
-    let Some(chosen) = series.first().map(signature) else {
-        return Vec::new();
-    };
+fn apart(inputs: &[StripCursor], kind: Kind) -> Vec<Target> {
+    let Kind {
+        inputs: chosen,
+        series,
+    } = kind;
     let own = |input: &usize| {
-        let of_input = series.iter().map(|series| Series {
+        let of_input = series.iter().map(|(_, series)| Series {
             set: series.set.clone(),
             sources: series
                 .sources
