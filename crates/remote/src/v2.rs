@@ -295,7 +295,7 @@ fn exemplar(message: &[u8]) -> Result<(Vec<u32>, f64, i64), RemoteError> {
     while let Some((number, field)) = reader.next()? {
         match (number, field) {
             (1, field) => {
-                field.each_varint(|at| refs.push(u32::try_from(at).unwrap_or(u32::MAX)))?
+                field.each_varint(|at| refs.push(u32::try_from(at).unwrap_or(u32::MAX)))?;
             }
             (2, field) => value = field.double()?,
             (3, Field::Varint(time)) => time_ms = time.cast_signed(),
