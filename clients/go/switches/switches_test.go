@@ -3,14 +3,18 @@
 package switches
 
 import (
+	"context"
 	"errors"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -339,6 +343,69 @@ func TestNobodyKeepsHandles(t *testing.T) {
 		if n := testutil.CollectAndCount(v); n != 0 {
 			t.Errorf("%T made %d children while off", v, n)
 		}
+	}
+}
+
+func TestAFileIsWatched(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules")
+	s := newSet(t, "")
+	f, err := s.File(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	reported := make(chan error, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.Watch(ctx, time.Millisecond, func(err error) {
+			select {
+			case reported <- err:
+			default:
+			}
+		})
+	}()
+	if err := os.WriteFile(path, []byte("a = off"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for s.Switch("a").State() != Off {
+		runtime.Gosched()
+	}
+	if err := os.WriteFile(path, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-reported; err == nil {
+		t.Error("no error for nonsense")
+	}
+	cancel()
+	<-ended
+}
+
+func TestSwitchingBesideUse(t *testing.T) {
+	s := newSet(t, "")
+	c := WrapCounter(s.Switch("c", Freeze()), prometheus.NewCounter(prometheus.CounterOpts{Name: "c", Help: "h"}))
+	v := WrapSummaryVec(s.Switch("v", NoKeptHandles()), prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "v", Help: "h"}, []string{"a"}))
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 2000 {
+				c.Inc()
+				v.WithLabelValues("1").Observe(1)
+				v.Observe(1, "2")
+			}
+		})
+	}
+	for i := range 500 {
+		s.Override(Rule{"*", State(i % 3)})
+		testutil.CollectAndCount(s)
+		testutil.CollectAndCount(v)
+	}
+	wg.Wait()
+	s.Switch("c").Set(On)
+	before := testutil.ToFloat64(c)
+	c.Inc()
+	if testutil.ToFloat64(c) != before+1 {
+		t.Error("does not count")
 	}
 }
 

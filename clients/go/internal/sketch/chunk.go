@@ -5,6 +5,7 @@
 package sketch
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -56,46 +57,38 @@ func (s *Sketch) Freeze() Chunk {
 	return chunk
 }
 
-// exact returns the values that are kept exactly, in order.
+// exact returns the values that are kept exactly, in order, each once.
 func (s *Sketch) exact() []atom {
-	var list []atom
 	if s.atoms != nil {
-		list = make([]atom, 0, s.atoms.used)
+		list := make([]atom, 0, s.atoms.used)
 		for h, key := range s.atoms.keys {
 			if key != 0 {
 				list = append(list, atom{key, s.atoms.counts[h]})
 			}
 		}
+		slices.SortFunc(list, func(a, b atom) int { return cmp.Compare(a.key, b.key) })
+		return list
 	}
+	var keys []uint64
 	if s.tails != nil {
-		for i := range tailSize {
-			list = append(list, atom{s.tails.low[i], 1}, atom{s.tails.high[i], 1})
-		}
+		keys = append(append(keys, s.tails.low[:]...), s.tails.high[:]...)
 	}
-	if len(s.raw) != 0 {
-		list = make([]atom, len(s.raw))
-		for i, v := range s.raw {
-			list[i] = atom{keyOf(v), 1}
-		}
+	for _, v := range s.raw {
+		keys = append(keys, keyOf(v))
 	}
-	slices.SortFunc(list, func(a, b atom) int {
-		if a.key < b.key {
-			return -1
-		}
-		if a.key > b.key {
-			return 1
-		}
-		return 0
-	})
-	kept := list[:0]
-	for _, a := range list {
-		if last := len(kept) - 1; last >= 0 && kept[last].key == a.key {
-			kept[last].n += a.n
+	slices.Sort(keys)
+	var list []atom
+	for _, key := range keys {
+		if last := len(list) - 1; last >= 0 && list[last].key == key {
+			list[last].n++
 			continue
 		}
-		kept = append(kept, a)
+		if list == nil {
+			list = make([]atom, 0, len(keys))
+		}
+		list = append(list, atom{key, 1})
 	}
-	return kept
+	return list
 }
 
 // writer appends ascending numbers with counts.

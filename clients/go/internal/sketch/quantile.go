@@ -7,7 +7,10 @@
 
 package sketch
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Merge is the union of frozen windows. It can be used again after Reset; its memory is kept.
 type Merge struct {
@@ -151,13 +154,20 @@ func (m *Merge) sort() {
 	}
 }
 
+// mergeRuns appends two sorted runs as one.
 func mergeRuns(to, a, b []entry) []entry {
+	at := len(to)
+	to = slices.Grow(to, len(a)+len(b))[:at+len(a)+len(b)]
+	out := to[at:]
 	for len(a) > 0 && len(b) > 0 {
 		if a[0].first <= b[0].first {
-			to, a = append(to, a[0]), a[1:]
+			out[0], a = a[0], a[1:]
 		} else {
-			to, b = append(to, b[0]), b[1:]
+			out[0], b = b[0], b[1:]
 		}
+		out = out[1:]
 	}
-	return append(append(to, a...), b...)
+	copy(out, a)
+	copy(out, b)
+	return to
 }
