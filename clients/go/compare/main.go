@@ -56,11 +56,15 @@ func main() {
 	out := flag.String("json", "", "a file for all results")
 	profile := flag.Bool("blocking", false, "show mutex and block profiles of 64 goroutines instead")
 	memory := flag.Bool("memory", false, "show memory of a child instead")
+	reading := flag.Bool("reading", false, "show what reading a child costs instead")
 	accuracy := flag.Bool("accuracy", false, "show errors of quantiles instead")
 	flag.Parse()
 	switch {
 	case *accuracy:
 		showAccuracy()
+		return
+	case *reading:
+		showReading()
 		return
 	case *profile:
 		showBlocking()
