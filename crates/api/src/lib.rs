@@ -13,6 +13,8 @@ mod debug;
 mod error;
 mod exemplars;
 mod federate;
+#[doc(hidden)]
+pub mod fuzz;
 mod json;
 mod listing;
 mod metrics;

@@ -46,6 +46,13 @@ impl Params {
         Ok(Self(params))
     }
 
+    /// Reads the parameters of a form.
+    pub(crate) fn of_text(text: &str) -> Self {
+        let mut params = Vec::new();
+        decode(text, &mut params);
+        Self(params)
+    }
+
     pub(crate) fn get(&self, name: &str) -> &str {
         self.0
             .iter()
@@ -195,12 +202,7 @@ mod tests {
 
     #[test]
     fn forms_are_decoded_as_go_does() {
-        let mut params = Vec::new();
-        decode(
-            "query=a%2Bb+c&match[]=x&match%5B%5D=y&bad=%zz&flag&=e",
-            &mut params,
-        );
-        let params = Params(params);
+        let params = Params::of_text("query=a%2Bb+c&match[]=x&match%5B%5D=y&bad=%zz&flag&=e");
         assert_eq!(params.get("query"), "a+b c");
         assert_eq!(params.all("match[]").collect::<Vec<_>>(), ["x", "y"]);
         assert_eq!(
