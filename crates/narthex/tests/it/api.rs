@@ -437,11 +437,14 @@ const LISTINGS: &[Case] = &[
         Shape {
             ours: &[
                 "/data/droppedTargetCounts",
+                "/data/activeTargets/0/discoveredLabels/__always_scrape_classic_histograms__",
+                "/data/activeTargets/0/discoveredLabels/__convert_classic_histograms_to_nhcb__",
+                "/data/activeTargets/0/discoveredLabels/__scrape_native_histograms__",
                 "/data/activeTargets/0/lastScrapeBytes",
                 "/data/activeTargets/0/lastScrapeSamples",
             ],
             theirs: &[],
-            why: "the counts came with 2.48; bytes and samples are for our page",
+            why: "the counts came with 2.48, the labels with 3; bytes and samples are for our page",
         },
     ),
     case(
@@ -450,11 +453,14 @@ const LISTINGS: &[Case] = &[
         Shape {
             ours: &[
                 "/data/droppedTargetCounts",
+                "/data/activeTargets/0/discoveredLabels/__always_scrape_classic_histograms__",
+                "/data/activeTargets/0/discoveredLabels/__convert_classic_histograms_to_nhcb__",
+                "/data/activeTargets/0/discoveredLabels/__scrape_native_histograms__",
                 "/data/activeTargets/0/lastScrapeBytes",
                 "/data/activeTargets/0/lastScrapeSamples",
             ],
             theirs: &[],
-            why: "the counts came with 2.48; bytes and samples are for our page",
+            why: "the counts came with 2.48, the labels with 3; bytes and samples are for our page",
         },
     ),
     case(

@@ -43,7 +43,7 @@ fn samples(n: u64) -> Vec<(String, f64)> {
             "latency_seconds_bucket{le=\"0.1\"}".to_owned(),
             (x / 3.0).floor(),
         ),
-        ("latency_seconds_bucket{le=\"1\"}".to_owned(), 2.0 * x),
+        ("latency_seconds_bucket{le=\"1.0\"}".to_owned(), 2.0 * x),
         ("latency_seconds_bucket{le=\"+Inf\"}".to_owned(), 3.0 * x),
         ("latency_seconds_sum".to_owned(), 0.37 * x),
         ("latency_seconds_count".to_owned(), 3.0 * x),

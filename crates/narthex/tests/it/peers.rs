@@ -274,7 +274,14 @@ fn assert_promtool_is_content(page: &str, dir: &TempDir) {
     };
     let finished = check(page);
     let said = format!("{}{}", finished.stdout, finished.stderr);
-    assert_eq!((finished.exit.code, said.as_str()), (Some(0), ""), "{page}");
+    // Prometheus' own metrics have these names; an older promtool does not like them.
+    let advice = "metric name should not include type 'histogram'";
+    let said: Vec<&str> = said
+        .lines()
+        .filter(|line| !line.ends_with(advice))
+        .collect();
+    assert!(said.is_empty(), "{said:?}\n{page}");
+    assert!(matches!(finished.exit.code, Some(0 | 3)), "{page}");
     let complaint = check("# TYPE requests counter\nrequests 1\n");
     assert_ne!(complaint.exit.code, Some(0), "promtool checks nothing");
 }
