@@ -145,9 +145,12 @@ fn other_format(
             let round = parser
                 .parse(style.format, body, 0, &mut KeepLabels)
                 .expect("what is written can be read");
-            assert_eq!(round.stats.added, SERIES);
+            assert_eq!(round.stats.added, round.stats.lines);
         }
     });
+    // Messages always have a histogram's count, sum and last bucket, which the fleet leaves out.
+    let samples: usize = parsers.iter().map(|parser| parser.stats().lines).sum();
+    println!("{what}: {samples} samples, not {}", TARGETS * SERIES);
     for _ in 0..2 {
         let later = bodies(targets);
         report(&format!("{what}: steady"), &later, ROUNDS, || {
@@ -155,7 +158,7 @@ fn other_format(
                 let round = parser
                     .parse(style.format, body, 0, &mut KeepLabels)
                     .expect("what is written can be read");
-                assert_eq!(round.stats.expected, SERIES);
+                assert_eq!(round.stats.expected, round.stats.lines);
                 black_box(round.frame.values());
             }
         });

@@ -197,6 +197,14 @@ mod tests {
                 },
                 "line 2, column 3: unit \"s\" not a suffix of metric \"a\"",
             ),
+        ];
+        check(cases);
+    }
+
+    #[test]
+    fn every_kind_about_more_than_a_byte_reads_well() {
+        let text = |text: &str| text.to_owned();
+        check([
             (
                 ParseErrorKind::Message {
                     what: "a field ends behind its message",
@@ -222,7 +230,10 @@ mod tests {
                 ParseErrorKind::BucketLimit,
                 "histogram bucket limit exceeded",
             ),
-        ];
+        ]);
+    }
+
+    fn check<const N: usize>(cases: [(ParseErrorKind, &str); N]) {
         for (kind, shown) in cases {
             assert_eq!(ParseError::at(b"a 1\nb x\n", 6, kind).to_string(), shown);
         }

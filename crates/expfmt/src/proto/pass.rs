@@ -120,7 +120,8 @@ impl<'b> Pass<'_, 'b, '_> {
         // The unit stands behind the metrics; it is compared with what is known.
         if let Some(unit) = unit {
             let name = name_of(reader)?;
-            self.intake.unit(name, unit.text()?);
+            // One that is no text says nothing.
+            self.intake.unit(name, unit.text().unwrap_or_default());
         }
         Ok(())
     }

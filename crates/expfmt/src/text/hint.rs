@@ -47,6 +47,13 @@ pub(super) struct Place {
     comments: usize,
 }
 
+/// What a run reads into.
+pub(super) struct Reading<'a> {
+    pub(super) dialect: Dialect,
+    pub(super) cells: &'a mut Cells,
+    pub(super) rich: &'a mut Vec<Rich>,
+}
+
 /// A line of a run with more than a value.
 #[derive(Debug)]
 pub(super) struct Rich {
@@ -95,9 +102,7 @@ impl Hint {
         mut at: usize,
         mut previous: usize,
         mut place: Place,
-        cells: &mut Cells,
-        rich: &mut Vec<Rich>,
-        dialect: Dialect,
+        into: &mut Reading<'_>,
     ) -> Run {
         while let (Some(entry), Some(target)) =
             (self.entries.get(place.entry), self.targets.get(place.entry))
@@ -129,10 +134,10 @@ impl Hint {
             }
             match number::read_plain_line(body, value_at) {
                 Some((value, next)) => {
-                    cells.put(*target, value);
+                    into.cells.put(*target, value);
                     at = next;
                 }
-                None => match general(body, value_at, dialect, *target, cells, rich) {
+                None => match general(body, value_at, *target, into) {
                     Some(next) => at = next,
                     None => break,
                 },
@@ -190,21 +195,14 @@ impl Hint {
 
 /// Reads a value the plain form does not cover, and what follows it; `None` when the line has an error.
 #[cold]
-fn general(
-    body: &[u8],
-    from: usize,
-    dialect: Dialect,
-    target: u32,
-    cells: &mut Cells,
-    rich: &mut Vec<Rich>,
-) -> Option<usize> {
-    let mut cursor = Cursor::new(body, from, dialect);
+fn general(body: &[u8], from: usize, target: u32, into: &mut Reading<'_>) -> Option<usize> {
+    let mut cursor = Cursor::new(body, from, into.dialect);
     // The text before holds the blank that the dialect demands before a value.
     let tail = cursor.tail().ok()?;
-    let fresh = cells.put(target, tail.value);
+    let fresh = into.cells.put(target, tail.value);
     let end = tail.end;
     if tail.time_ms.is_some() || tail.exemplar.is_some() {
-        rich.push(Rich {
+        into.rich.push(Rich {
             target,
             fresh,
             tail,

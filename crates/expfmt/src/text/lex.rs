@@ -172,8 +172,9 @@ impl<'a> Cursor<'a> {
             words.at += 1;
         }
         let keyword = &self.body[keyword_from..words.at];
-        // The keyword has to follow the `#` after blanks: `#HELP` is an ordinary comment.
-        let known = keyword_from > self.at && matches!(keyword, b"HELP" | b"TYPE");
+        // The keyword has to stand between blanks: `#HELP` and a lone `# HELP` are ordinary comments.
+        let between_blanks = keyword_from > self.at && words.peek().is_some();
+        let known = between_blanks && matches!(keyword, b"HELP" | b"TYPE");
         if !known {
             self.at = next;
             return Ok(Comment::Other);

@@ -4,7 +4,7 @@
 
 use super::{
     Dialect,
-    hint::{Hint, Learner, Place, Rich, Run},
+    hint::{Hint, Learner, Place, Reading, Rich, Run},
     lex::{Comment, Cursor, Memo, Tail, exemplar},
     memory::LineMemory,
     tables::Tables,
@@ -112,16 +112,12 @@ impl Pass<'_, '_, '_> {
         previous: usize,
         place: Place,
     ) -> Result<Run, ParseError> {
-        let cells = &mut *self.intake.cells;
-        let run = self.hint.run(
-            self.body,
-            at,
-            previous,
-            place,
-            cells,
-            &mut self.rich,
-            self.dialect,
-        );
+        let mut into = Reading {
+            dialect: self.dialect,
+            cells: &mut *self.intake.cells,
+            rich: &mut self.rich,
+        };
+        let run = self.hint.run(self.body, at, previous, place, &mut into);
         let lines = run.place.entry - place.entry;
         self.intake.stats.lines += lines;
         self.intake.stats.expected += lines;

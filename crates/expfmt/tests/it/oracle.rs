@@ -357,8 +357,11 @@ fn what_prometheus_takes_of_mutated_bodies_is_taken() {
             if format != Format::Protobuf {
                 // Prometheus makes as many histograms of one as there are other lines between its own.
                 options.custom_buckets = false;
-                // It stops reading text at a zero byte, and spells bounds by the last head whatever it was of.
-                if body.contains(&0) || spells_bounds(&body) {
+                // It spells bounds by the last head whatever it was of, looks at names that are no text only when it
+                // stores them, and takes control characters for blanks or ends.
+                let plain = std::str::from_utf8(&body)
+                    .is_ok_and(|text| !text.chars().any(|c| c.is_control() && c != '\n'));
+                if !plain || spells_bounds(&body) {
                     continue;
                 }
             }
@@ -366,13 +369,18 @@ fn what_prometheus_takes_of_mutated_bodies_is_taken() {
                 continue;
             };
             taken += 1;
-            if let Some(differs) = difference(&theirs, &ours(format, &body, &options)) {
+            let ours = ours(format, &body, &options);
+            // Names that are no text are refused by what stores them there, and here at once.
+            if matches!(&ours, Err(error) if error.contains("invalid UTF-8")) {
+                continue;
+            }
+            if let Some(differs) = difference(&theirs, &ours) {
                 let body = String::from_utf8_lossy(&body);
                 complaints.push(format!("{format:?} {options:?} {body:?}: {differs}"));
             }
         }
     }
-    assert!(taken > 300, "only {taken} bodies were taken by Prometheus");
+    assert!(taken > 150, "only {taken} bodies were taken by Prometheus");
     assert!(
         complaints.is_empty(),
         "{} of {taken}: {}",
