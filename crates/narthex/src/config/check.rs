@@ -71,7 +71,7 @@ fn kind(node: &Node, kind: Kind) -> Result<(), ConfigError> {
         }
         Kind::Params | Kind::SecretParams => {
             let lists = pairs(node)?;
-            lists.into_iter().try_for_each(|list| kind_of_texts(list))
+            lists.into_iter().try_for_each(kind_of_texts)
         }
         Kind::Bool => scalar(node, "bool", |scalar| scalar.boolean().is_some()),
         Kind::Count => scalar(node, "uint64", |scalar| whole(scalar, 0)),

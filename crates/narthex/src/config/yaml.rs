@@ -306,10 +306,7 @@ impl<'a> Reader<'a> {
     fn map(&mut self, depth: usize) -> Result<Value, ConfigError> {
         let mut pairs: Vec<(Word, Node)> = Vec::new();
         let mut merged = Vec::new();
-        loop {
-            let Some((event, span)) = self.next()? else {
-                break;
-            };
+        while let Some((event, span)) = self.next()? {
             if matches!(event, Event::MappingEnd) {
                 break;
             }
