@@ -52,7 +52,7 @@ async fn encode(request: Request, next: Next, from_bytes: u64) -> Response {
     let encoder = match encoding {
         Encoding::Gzip => {
             let fast = flate2::Compression::fast();
-            Encoder::Gzip(GzEncoder::new(Vec::new(), fast))
+            Encoder::Gzip(Box::new(GzEncoder::new(Vec::new(), fast)))
         }
         Encoding::Zstd => match ZstdEncoder::new(Vec::new(), ZSTD_LEVEL) {
             Ok(encoder) => Encoder::Zstd(Box::new(encoder)),
@@ -89,7 +89,7 @@ fn is_compressible(headers: &HeaderMap) -> bool {
 }
 
 enum Encoder {
-    Gzip(GzEncoder<Vec<u8>>),
+    Gzip(Box<GzEncoder<Vec<u8>>>),
     Zstd(Box<ZstdEncoder<'static, Vec<u8>>>),
 }
 

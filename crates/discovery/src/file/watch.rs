@@ -18,8 +18,11 @@ pub(super) struct Watcher {
 impl Watcher {
     pub(super) fn new() -> io::Result<Self> {
         let descriptor = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+        // SAFETY: an `OwnedFd` stays open and is the same descriptor until it is dropped, which happens
+        // only together with the `AsyncFd` that owns it.
+        let registered = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
         Ok(Self {
-            descriptor: AsyncFd::with_interest(descriptor, Interest::READABLE)?,
+            descriptor: registered.map_err(|error| error.into_parts().1)?,
         })
     }
 

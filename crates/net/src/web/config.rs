@@ -86,7 +86,7 @@ impl WebConfig {
             message: format!("{}: {message}", path.display()),
         };
         let mut config: Self = read_yaml(text).map_err(in_file)?.unwrap_or_default();
-        config.check().map_err(|message| in_file(message))?;
+        config.check().map_err(in_file)?;
         let directory = path.parent().unwrap_or_else(|| Path::new(""));
         if let Some(tls) = &mut config.tls_server_config {
             for file in [
