@@ -262,7 +262,7 @@ impl Role {
 }
 
 /// `kubernetes_sd_configs`
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct KubernetesSdConfig {
     /// `role`; required.
     pub role: Option<Role>,
@@ -278,20 +278,6 @@ pub struct KubernetesSdConfig {
     pub selectors: Vec<Selector>,
     /// `attach_metadata`
     pub attach_metadata: AttachMetadata,
-}
-
-impl Default for KubernetesSdConfig {
-    fn default() -> Self {
-        Self {
-            role: None,
-            api_server: None,
-            kubeconfig_file: None,
-            http: HttpClientConfig::default(),
-            namespaces: Namespaces::default(),
-            selectors: Vec::new(),
-            attach_metadata: AttachMetadata::default(),
-        }
-    }
 }
 
 /// Where objects are looked for; with neither set, in all namespaces.

@@ -20,6 +20,9 @@ use crate::manager::{Discoverer, Run, Updates};
 use crate::metrics;
 use watch::Watcher;
 
+/// How long after a change files are read: one that is being written is read whole, and a log beside it that is
+/// written all the time does not keep us busy.
+const SETTLE: Duration = Duration::from_millis(50);
 /// Longest file read.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 const FILEPATH_LABEL: &str = "__meta_filepath";
@@ -63,7 +66,7 @@ impl FileDiscovery {
             updates.send(groups);
             tokio::select! {
                 () = stop.stopped() => break,
-                () = changed(&mut watcher) => {}
+                () = changed(&mut watcher) => tokio::time::sleep(SETTLE).await,
                 () = tokio::time::sleep(self.interval) => {}
             }
         }
@@ -184,7 +187,7 @@ async fn changed(watcher: &mut Option<Watcher>) {
             }
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Directories, not files: a file that is replaced by renaming is another file.

@@ -273,7 +273,7 @@ mod tests {
             ..Histogram::default()
         };
         assert!(check(&good).is_ok());
-        let mut bad = vec![good.clone(); 6];
+        let mut bad = vec![good; 6];
         bad[0].count = 4.0;
         bad[1].positive_buckets[0] = -1.0;
         bad[2].positive_spans.push(span(-1, 0));

@@ -422,7 +422,12 @@ mod tests {
         }
         let schema = edit.finish();
         assert_eq!(schema.families().len(), 3 * FEW_FAMILIES);
-        assert!(schema.families().iter().all(|family| &*family.help == "new"));
+        assert!(
+            schema
+                .families()
+                .iter()
+                .all(|family| &*family.help == "new")
+        );
     }
 
     #[test]

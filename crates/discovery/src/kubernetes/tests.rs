@@ -276,13 +276,13 @@ async fn pods_get_labels_of_what_is_around_them() {
     fake.put(
         PODS,
         pod("web", |pod| {
-            pod["metadata"]["ownerReferences"] = owner("ReplicaSet", "web-7")
+            pod["metadata"]["ownerReferences"] = owner("ReplicaSet", "web-7");
         }),
     );
     fake.put(
         PODS,
         pod("night", |pod| {
-            pod["metadata"]["ownerReferences"] = owner("Job", "night-1")
+            pod["metadata"]["ownerReferences"] = owner("Job", "night-1");
         }),
     );
     fake.put(
@@ -732,9 +732,11 @@ fn without_a_cluster_around_it_there_is_no_service_account() {
     let dir = narthex_testkit::TempDir::new("kubernetes");
     dir.write("token", "t");
     dir.write("namespace", "mine\n");
-    let mut options = Options::default();
-    options.service_account = dir.path().to_owned();
-    options.kubernetes_service = Some(("10.0.0.1".to_owned(), "443".to_owned()));
+    let options = Options {
+        service_account: dir.path().to_owned(),
+        kubernetes_service: Some(("10.0.0.1".to_owned(), "443".to_owned())),
+        ..Options::default()
+    };
     let mut own = config;
     own.namespaces.own_namespace = true;
     let discovery = KubernetesDiscovery::new(&own, &options).expect("usable");

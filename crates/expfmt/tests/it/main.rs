@@ -1,4 +1,5 @@
 //! The exposition formats against reference bodies and against mutated ones.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod corpus;
 mod fuzz;

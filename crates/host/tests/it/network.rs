@@ -79,7 +79,7 @@ fn ipvs_backends_come_and_go() {
     assert_eq!(of(&first, active).len(), 2);
 
     // In another order, one gone, one new.
-    list(&[service.clone(), backend(3, 7), backend(1, 8)]);
+    list(&[service, backend(3, 7), backend(1, 8)]);
     let frame = host.collect(1);
     assert_eq!(stale(frame).len(), 3);
     let second = samples(frame);

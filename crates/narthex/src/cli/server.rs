@@ -400,19 +400,6 @@ impl ServerOptions {
         let config_file = text("config.file")
             .filter(|path| !path.is_empty())
             .map(PathBuf::from);
-        let listen_addresses = values
-            .given
-            .get("web.listen-address")
-            .cloned()
-            .unwrap_or_else(|| {
-                // Without a configuration nobody has said who may look: stay on this machine.
-                let address = if config_file.is_some() {
-                    default_of("web.listen-address")
-                } else {
-                    "127.0.0.1:9090"
-                };
-                vec![address.to_owned()]
-            });
         let older_retention =
             text("storage.tsdb.retention").map(|_| period("storage.tsdb.retention"));
         let retention =
@@ -427,7 +414,7 @@ impl ServerOptions {
             .filter(|name| !name.is_empty());
         Ok(Self {
             features: features.map(str::to_owned).collect(),
-            listen_addresses,
+            listen_addresses: listen_addresses(&values, config_file.is_some()),
             read_timeout: period("web.read-timeout"),
             max_connections: usize::try_from(count("web.max-connections")).unwrap_or(usize::MAX),
             enable_lifecycle: or_default("web.enable-lifecycle") == "true",
@@ -454,6 +441,20 @@ impl ServerOptions {
             values,
         })
     }
+}
+
+/// Without a configuration nobody has said who may look: stay on this machine.
+fn listen_addresses(values: &Values, configured: bool) -> Vec<String> {
+    let default = || {
+        let address = if configured {
+            default_of("web.listen-address")
+        } else {
+            "127.0.0.1:9090"
+        };
+        vec![address.to_owned()]
+    };
+    let given = values.given.get("web.listen-address");
+    given.cloned().unwrap_or_else(default)
 }
 
 impl ServerOptions {

@@ -128,20 +128,7 @@ async fn serve(
         Some(path) => Some(Config::load(path, &reload::environment).map_err(ServerError::Config)?),
         None => None,
     };
-    let cors_origin =
-        regex::Regex::new(&format!("^(?:{})$", options.cors_origin)).map_err(|error| {
-            ServerError::Flag {
-                flag: "web.cors.origin",
-                // The lines before the last draw the pattern: an error is one line.
-                reason: error
-                    .to_string()
-                    .lines()
-                    .last()
-                    .unwrap_or_default()
-                    .trim_start_matches("error: ")
-                    .to_owned(),
-            }
-        })?;
+    let cors_origin = cors_origin(&options)?;
     let registry = narthex_client::global();
     register(registry).map_err(ServerError::Metrics)?;
     let status = process_status(&options, config.as_ref(), &resources);
@@ -166,29 +153,14 @@ async fn serve(
         runtime: scrape_runtime,
     };
     let manager = Arc::new(Manager::new(scraping, scrape_stop));
-    let reloader = match options.config_file.as_deref().zip(config) {
-        Some((path, config)) => {
-            let now_ms = Arc::clone(&now_ms);
-            let status = Arc::clone(&status);
-            let manager = Arc::clone(&manager);
-            Some(Reloader::start(
-                path, config, manager, status, now_ms, &stop,
-            ))
-        }
-        None => {
-            watch_own(&manager, registry, &web.address)?;
-            None
-        }
-    };
-    if let Some(reloader) = &reloader {
-        tokio::spawn(reload::on_signal(
-            Arc::clone(reloader),
-            hang_ups,
-            stop.clone(),
-        ));
-        if let Some(interval) = options.auto_reload {
-            tokio::spawn(Arc::clone(reloader).watch(interval, stop.clone()));
-        }
+    let reloader = options.config_file.as_deref().zip(config);
+    let reloader = reloader.map(|(path, config)| {
+        let (manager, status) = (Arc::clone(&manager), Arc::clone(&status));
+        Reloader::start(path, config, manager, status, Arc::clone(&now_ms), &stop)
+    });
+    match &reloader {
+        Some(reloader) => follow(reloader, hang_ups, options.auto_reload, &stop),
+        None => watch_own(&manager, registry, &web.address)?,
     }
     let (db, maintenance) = open_storage(opening, &sink, registry).await?;
     let budget = Budget::new("all queries", resources.memory_bytes / 2);
@@ -223,6 +195,32 @@ async fn serve(
         db,
     };
     running.end().await
+}
+
+fn cors_origin(options: &ServerOptions) -> Result<regex::Regex, ServerError> {
+    regex::Regex::new(&format!("^(?:{})$", options.cors_origin)).map_err(|error| {
+        // The lines before the last draw the pattern: an error is one line.
+        let text = error.to_string();
+        let reason = text.lines().last().unwrap_or_default();
+        ServerError::Flag {
+            flag: "web.cors.origin",
+            reason: reason.trim_start_matches("error: ").to_owned(),
+        }
+    })
+}
+
+/// Reads the configuration again when a signal or, every `interval`, a change of its files asks for it.
+fn follow(
+    reloader: &Arc<Reloader>,
+    hang_ups: Arc<tokio::sync::Notify>,
+    interval: Option<Duration>,
+    stop: &StopToken,
+) {
+    let on_signal = reload::on_signal(Arc::clone(reloader), hang_ups, stop.clone());
+    tokio::spawn(on_signal);
+    if let Some(interval) = interval {
+        tokio::spawn(Arc::clone(reloader).watch(interval, stop.clone()));
+    }
 }
 
 /// What has been started, in that order.

@@ -141,11 +141,10 @@ fn flapping(rng: &mut SplitMix64, offset_ms: i64) -> Vec<(i64, f64)> {
     samples
 }
 
-fn classic(
-    rng: &mut SplitMix64,
-    offset_ms: i64,
-    target: &dyn Fn(&str, &[(&str, &str)]) -> Series,
-) -> Vec<Series> {
+/// Makes an empty series of a name and labels.
+type Maker<'a> = dyn Fn(&str, &[(&str, &str)]) -> Series + 'a;
+
+fn classic(rng: &mut SplitMix64, offset_ms: i64, target: &Maker<'_>) -> Vec<Series> {
     const BOUNDS: [&str; 5] = ["0.1", "0.5", "1", "5", "+Inf"];
     let mut all: Vec<Series> = BOUNDS
         .iter()

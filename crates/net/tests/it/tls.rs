@@ -95,7 +95,7 @@ async fn self_signed_certificates_are_their_own_authority() {
     ] {
         let dir = TempDir::new("tls");
         let mut params = params(&["127.0.0.1", "web.example"], "web.example");
-        params.is_ca = is_ca.clone();
+        params.is_ca = is_ca;
         let identity = self_signed(&params);
         let server = server_with(&dir, &identity, "").await;
         let trusted = client(trusting(&identity.cert));

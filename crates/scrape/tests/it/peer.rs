@@ -6,8 +6,11 @@ use narthex_expfmt::ScrapeProtocol;
 use narthex_testkit::{go_program, process::Spawn};
 use std::time::Duration;
 
+/// A name, its labels and its value.
+type Expected = (&'static str, &'static [(&'static str, &'static str)], f64);
+
 /// Series of the exporter and their values, in every format that has them.
-const SERIES: [(&str, &[(&str, &str)], f64); 8] = [
+const SERIES: [Expected; 8] = [
     ("demo_requests_total", &[("code", "300")], 17.5),
     (
         "demo_temperature_celsius",
