@@ -3,7 +3,7 @@
 //! **Invariant:** `/-/healthy` answers from the moment the port is bound, `/-/ready` and everything else only once
 //! storage is open.
 
-use crate::reload::Reloader;
+use crate::{reload::Reloader, sources::own_page};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use narthex_client::Registry;
 use narthex_net::{
@@ -24,6 +24,9 @@ use std::sync::{
 use tokio::sync::Notify;
 
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Answers shorter than this are not worth compressing.
+const COMPRESS_FROM_BYTES: u64 = 1024;
 
 /// The pattern that `--web.cors.origin` has by default.
 const ANY_ORIGIN: &str = "^(?:.*)$";
@@ -113,9 +116,18 @@ pub(crate) fn inner(parts: Parts) -> Router {
         cors_origin,
     } = parts;
     let metrics = move |headers: HeaderMap| async move {
-        let mut page = Vec::new();
-        registry.encode_text(&mut page);
-        respond(METRICS_TYPE, page.into(), &headers)
+        let accept = headers
+            .get(header::ACCEPT)
+            .and_then(|value| value.to_str().ok());
+        let (content_type, page) = own_page(registry, accept.unwrap_or_default());
+        let mut response = respond(METRICS_TYPE, page.into(), &headers);
+        let content_type = content_type.and_then(|text| HeaderValue::try_from(text).ok());
+        if let Some(content_type) = content_type {
+            let _ = response
+                .headers_mut()
+                .insert(header::CONTENT_TYPE, content_type);
+        }
+        response
     };
     let quit = move |method: Method, headers: HeaderMap| async move {
         if let Some(refusal) = refuse_lifecycle(enable_lifecycle, &method, &headers) {
@@ -145,7 +157,7 @@ pub(crate) fn inner(parts: Parts) -> Router {
         .route("/-/reload", any(reload))
         .merge(pages)
         .route("/{*path}", get(file).fallback(not_found));
-    narthex_net::instrument(routes)
+    narthex_net::instrument(narthex_net::compress(routes, COMPRESS_FROM_BYTES))
 }
 
 /// Returns the answer to a call of the lifecycle that is not to be done.

@@ -8,6 +8,8 @@ use crate::{
     pair::Pair,
     support::{self, PATIENCE, Running},
 };
+use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser, check};
+use narthex_model::LabelSet;
 use narthex_testkit::{
     TempDir, go_program,
     http::{self, Response},
@@ -823,7 +825,9 @@ fn assert_grafana_is_content(server: &Running) {
 
 /// Answers are compressed for those who ask, and only for them.
 fn assert_gzip(server: &Running, dir: &TempDir) {
-    for path in ["/metrics", "/api/v1/label/__name__/values"] {
+    // The last is written piece by piece, as long as it turns out to be.
+    let query = "/api/v1/query?query=%7B__name__%3D~%22.%2B%22%7D";
+    for path in ["/metrics", "/api/v1/label/__name__/values", query] {
         let url = format!("{}{path}", server.url);
         let fetch =
             |encoding| http::request("GET", &url, &[("Accept-Encoding", encoding)], b"").unwrap();
@@ -850,6 +854,46 @@ fn assert_gzip(server: &Running, dir: &TempDir) {
     }
 }
 
+/// Our own page comes in every format, and says the same in each.
+fn assert_formats(server: &Running) {
+    let url = format!("{}/metrics", server.url);
+    let page = |accept: &str| http::request("GET", &url, &[("Accept", accept)], b"").unwrap();
+    let formats = [
+        (
+            "*/*",
+            "text/plain; version=0.0.4; charset=utf-8",
+            Format::Text,
+        ),
+        (
+            "application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=underscores",
+            Format::OpenMetrics,
+        ),
+        (
+            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
+            "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited; \
+             escaping=underscores",
+            Format::Protobuf,
+        ),
+    ];
+    let mut series = Vec::new();
+    for (accept, content_type, format) in formats {
+        let page = page(accept);
+        assert_eq!(page.header("content-type"), Some(content_type));
+        assert_eq!(check(format, &page.body), [], "{content_type}");
+        let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());
+        let round = parser
+            .parse(format, &page.body, 0, &mut KeepLabels)
+            .unwrap_or_else(|error| panic!("{content_type}: {error}"));
+        series.push(round.frame.present().count());
+    }
+    // A request adds series of its own now and then.
+    assert!(
+        series[0] > 100 && series.iter().all(|count| count.abs_diff(series[0]) < 50),
+        "{series:?}"
+    );
+}
+
 #[test]
 fn clients_are_served() {
     let dir = TempDir::new("clients");
@@ -860,6 +904,7 @@ fn clients_are_served() {
     );
     assert_grafana_is_content(&server);
     assert_gzip(&server, &dir);
+    assert_formats(&server);
 
     let finished = Spawn::new(go_program("goclient"))
         .arg(&server.url)
