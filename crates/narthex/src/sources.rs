@@ -5,6 +5,7 @@ use narthex_expfmt::{Format, KeepLabels, Negotiated, ParseOptions, Parser, Write
 use narthex_host::HostSource;
 use narthex_model::{Frame, LabelSet};
 use narthex_scrape::LocalSource;
+use std::sync::{Mutex, PoisonError};
 
 /// This process' own metrics.
 pub(crate) struct OwnMetrics {
@@ -35,23 +36,62 @@ impl LocalSource for OwnMetrics {
     }
 }
 
-/// Renders this process' metrics in the format that an `Accept` header asks for; returns it with its content type,
-/// `None` for text.
+/// This process' metrics as `/metrics` shows them.
 ///
-/// Text is what the registry writes itself; other formats are made from its frame.
-pub(crate) fn own_page(registry: &'static Registry, accept: &str) -> (Option<String>, Vec<u8>) {
-    let style = Negotiated::from_accept(accept);
-    let mut page = Vec::new();
-    if style.format != Format::Text {
-        let mut source = OwnMetrics::new(registry, LabelSet::empty());
-        if let Ok(frame) = source.collect(0) {
-            Writer::new(frame.schema(), style).write(frame, &mut page);
-            Writer::end(style, &mut page);
-            return (Some(style.content_type()), page);
+/// **Invariant:** text is what the registry writes itself. Other formats come from its frame, by a writer that is kept:
+/// only numbers move from one page to the next.
+pub(crate) struct OwnPage {
+    registry: &'static Registry,
+    rendered: Mutex<Rendered>,
+}
+
+struct Rendered {
+    source: OwnMetrics,
+    writers: Vec<(Negotiated, Writer)>,
+}
+
+impl OwnPage {
+    pub(crate) fn new(registry: &'static Registry) -> Self {
+        let rendered = Rendered {
+            source: OwnMetrics::new(registry, LabelSet::empty()),
+            writers: Vec::new(),
+        };
+        Self {
+            registry,
+            rendered: Mutex::new(rendered),
         }
     }
-    registry.encode_text(&mut page);
-    (None, page)
+
+    /// Renders the page as an `Accept` header asks for; returns it with its content type, `None` for text.
+    pub(crate) fn render(&self, accept: &str) -> (Option<String>, Vec<u8>) {
+        let style = Negotiated::from_accept(accept);
+        let mut page = Vec::new();
+        if style.format != Format::Text {
+            let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+            if rendered.write(style, &mut page).is_ok() {
+                return (Some(style.content_type()), page);
+            }
+        }
+        self.registry.encode_text(&mut page);
+        (None, page)
+    }
+}
+
+impl Rendered {
+    fn write(&mut self, style: Negotiated, page: &mut Vec<u8>) -> Result<(), String> {
+        let frame = self.source.collect(0)?;
+        let known = self.writers.iter().position(|(known, _)| *known == style);
+        let at = known.unwrap_or_else(|| {
+            self.writers
+                .push((style, Writer::new(frame.schema(), style)));
+            self.writers.len() - 1
+        });
+        if let Some((_, writer)) = self.writers.get_mut(at) {
+            writer.write(frame, page);
+        }
+        Writer::end(style, page);
+        Ok(())
+    }
 }
 
 /// The host's metrics.

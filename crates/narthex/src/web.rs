@@ -3,11 +3,11 @@
 //! **Invariant:** `/-/healthy` answers from the moment the port is bound, `/-/ready` and everything else only once
 //! storage is open.
 
-use crate::{reload::Reloader, sources::own_page};
+use crate::{reload::Reloader, sources::OwnPage};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use narthex_client::Registry;
 use narthex_net::{
-    Router, Stopper,
+    COMPRESS_FROM_BYTES, Router, Stopper,
     axum::{
         body::Body,
         extract::{Path, Request},
@@ -24,9 +24,6 @@ use std::sync::{
 use tokio::sync::Notify;
 
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// Answers shorter than this are not worth compressing.
-const COMPRESS_FROM_BYTES: u64 = 1024;
 
 /// The pattern that `--web.cors.origin` has by default.
 const ANY_ORIGIN: &str = "^(?:.*)$";
@@ -115,19 +112,22 @@ pub(crate) fn inner(parts: Parts) -> Router {
         reloader,
         cors_origin,
     } = parts;
-    let metrics = move |headers: HeaderMap| async move {
-        let accept = headers
-            .get(header::ACCEPT)
-            .and_then(|value| value.to_str().ok());
-        let (content_type, page) = own_page(registry, accept.unwrap_or_default());
-        let mut response = respond(METRICS_TYPE, page.into(), &headers);
-        let content_type = content_type.and_then(|text| HeaderValue::try_from(text).ok());
-        if let Some(content_type) = content_type {
-            let _ = response
-                .headers_mut()
-                .insert(header::CONTENT_TYPE, content_type);
+    let own = Arc::new(OwnPage::new(registry));
+    let metrics = move |headers: HeaderMap| {
+        let own = Arc::clone(&own);
+        async move {
+            let accept = headers.get(header::ACCEPT);
+            let accept = accept.and_then(|value| value.to_str().ok());
+            let (content_type, page) = own.render(accept.unwrap_or_default());
+            let mut response = respond(METRICS_TYPE, page.into(), &headers);
+            let content_type = content_type.and_then(|text| HeaderValue::try_from(text).ok());
+            if let Some(content_type) = content_type {
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_TYPE, content_type);
+            }
+            response
         }
-        response
     };
     let quit = move |method: Method, headers: HeaderMap| async move {
         if let Some(refusal) = refuse_lifecycle(enable_lifecycle, &method, &headers) {

@@ -31,19 +31,19 @@ const PIECE_BYTES: usize = 16 << 10;
 ///
 /// Left alone: bodies known to be shorter than `from_bytes`, those with an encoding already
 /// (everything made by [`crate::respond`]), event streams, and types that are compressed by nature.
-pub fn compress(router: Router, from_bytes: u64) -> Router {
+pub fn compress(router: Router, from_bytes: usize) -> Router {
     router.layer(middleware::from_fn(move |request: Request, next: Next| {
         encode(request, next, from_bytes)
     }))
 }
 
-async fn encode(request: Request, next: Next, from_bytes: u64) -> Response {
+async fn encode(request: Request, next: Next, from_bytes: usize) -> Response {
     let encoding = choose_encoding(request.headers());
     let is_head = request.method() == Method::HEAD;
     let mut response = next.run(request).await;
     let short = HttpBody::size_hint(response.body())
         .upper()
-        .is_some_and(|upper| upper < from_bytes);
+        .is_some_and(|upper| upper < from_bytes as u64);
     if is_head || short || !is_compressible(response.headers()) {
         return response;
     }

@@ -75,7 +75,8 @@ pub use error::NetError;
 pub use inflate::decompress;
 pub use metrics::{instrument, register_metrics};
 pub use respond::{
-    BodySender, ClientGone, body_channel, body_of, gzip, respond, respond_json, respond_text, zstd,
+    BodySender, COMPRESS_FROM_BYTES, ClientGone, body_channel, body_of, gzip, respond,
+    respond_json, respond_text, zstd,
 };
 pub use secret::Secret;
 pub use server::{ServeReport, Server, ServerConfig};

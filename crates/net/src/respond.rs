@@ -21,7 +21,7 @@ use crate::encoding::{Encoding, choose_encoding};
 use crate::error::NetError;
 
 /// Shorter bodies are sent as they are: they fit one packet either way.
-const COMPRESS_FROM_BYTES: usize = 1 << 10;
+pub const COMPRESS_FROM_BYTES: usize = 1 << 10;
 /// libdeflate's fastest level that still searches for matches; measured in bench/record/net-fetch.md.
 const LEVEL: i32 = 1;
 /// zstd's fastest ordinary level.
