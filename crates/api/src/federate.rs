@@ -10,10 +10,9 @@ use crate::{
     error::ApiError,
     params::Params,
     query::run,
-    wire::Message,
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use narthex_expfmt::Escaping;
+use narthex_expfmt::{Escaping, Message};
 use narthex_model::{
     Histogram, LabelSet, METRIC_NAME,
     cell::Cell,

@@ -23,7 +23,6 @@ mod query;
 mod status;
 mod time;
 mod tree;
-mod wire;
 
 pub use config::{Api, ApiConfig, BuildInfo};
 pub use metrics::register_metrics;

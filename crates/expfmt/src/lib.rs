@@ -43,6 +43,7 @@ pub use error::{ParseError, ParseErrorKind};
 pub use escape::Escaping;
 pub use format::{Format, Negotiated, ScrapeProtocol, UnknownType, accept_header};
 pub use parser::Parser;
+pub use proto::Message;
 pub use resolve::{KeepLabels, Resolver};
 pub use round::{MoreSample, ParseOptions, Round, RoundStats};
 pub use writer::Writer;

@@ -3,7 +3,11 @@
 //! **Invariant:** a family's head and a metric's labels are encoded when the schema is bound and copied afterwards.
 
 use super::families;
-use crate::{escape::Escaping, number};
+use crate::{
+    escape::Escaping,
+    number,
+    proto::{put_bytes, put_double, put_integer, put_varint, zigzag},
+};
 use narthex_model::{
     ColumnId, Exemplar, Frame, Histogram, LabelSet, METRIC_NAME, MetricType, Schema,
     cell::{self, Cell},
@@ -366,32 +370,4 @@ fn put_exemplar(out: &mut Vec<u8>, field: u64, exemplar: &Exemplar) {
         put_bytes(&mut message, 3, &time);
     }
     put_bytes(out, field, &message);
-}
-
-fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)).cast_unsigned()
-}
-
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn put_integer(out: &mut Vec<u8>, field: u64, value: u64) {
-    put_varint(out, field << 3);
-    put_varint(out, value);
-}
-
-fn put_double(out: &mut Vec<u8>, field: u64, value: f64) {
-    put_varint(out, field << 3 | 1);
-    out.extend_from_slice(&value.to_le_bytes());
-}
-
-fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
-    put_varint(out, field << 3 | 2);
-    put_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
 }

@@ -1,0 +1,70 @@
+//! Protobuf fields, written.
+//!
+//! **Invariant:** fields are written as they are given, defaults included: a reader that tells unset from zero sees what
+//! was meant.
+
+/// A message under construction.
+#[derive(Debug, Default)]
+pub struct Message(Vec<u8>);
+
+impl Message {
+    /// Writes an integer.
+    pub fn integer(&mut self, field: u64, value: u64) {
+        put_integer(&mut self.0, field, value);
+    }
+
+    /// Writes an integer in zigzag form.
+    pub fn signed(&mut self, field: u64, value: i64) {
+        put_integer(&mut self.0, field, zigzag(value));
+    }
+
+    /// Writes a double.
+    pub fn double(&mut self, field: u64, value: f64) {
+        put_double(&mut self.0, field, value);
+    }
+
+    /// Writes a string.
+    pub fn text(&mut self, field: u64, text: &str) {
+        put_bytes(&mut self.0, field, text.as_bytes());
+    }
+
+    /// Writes a message within this one.
+    pub fn message(&mut self, field: u64, message: &Self) {
+        put_bytes(&mut self.0, field, &message.0);
+    }
+
+    /// Appends the message behind its length to `out`.
+    pub fn delimited(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.0.len() as u64);
+        out.extend_from_slice(&self.0);
+    }
+}
+
+/// Turns small numbers of either sign into small numbers.
+pub(crate) fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)).cast_unsigned()
+}
+
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+pub(crate) fn put_integer(out: &mut Vec<u8>, field: u64, value: u64) {
+    put_varint(out, field << 3);
+    put_varint(out, value);
+}
+
+pub(crate) fn put_double(out: &mut Vec<u8>, field: u64, value: f64) {
+    put_varint(out, field << 3 | 1);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+pub(crate) fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
+    put_varint(out, field << 3 | 2);
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
