@@ -1,5 +1,5 @@
 //! Development-only helpers shared by the tests of every crate: temporary directories, seeded mutation, reference
-//! data, real processes, the Go programs `oracle` and `goclient`, and a blocking HTTP client.
+//! data, real processes, the Go programs `oracle`, `goclient` and `gopeer`, and a blocking HTTP client.
 //!
 //! What it is not: part of the product. No crate may name it outside `[dev-dependencies]`, and `cargo xtask tidy`
 //! fails when one does. It uses nothing but `std`, so that it never decides how a crate under test is built.

@@ -19,7 +19,7 @@ pub fn tool(program: &str, package: &str) -> PathBuf {
     })
 }
 
-/// Builds the Go program in `testkit/<name>` (`oracle`, `goclient`) and returns its path.
+/// Builds the Go program in `testkit/<name>` (`oracle`, `goclient`, `gopeer`) and returns its path.
 ///
 /// The first build takes half a minute and needs the network; later ones well under a second.
 ///
@@ -69,7 +69,18 @@ impl LineServer {
     /// When it cannot be started.
     #[must_use]
     pub fn start(program: &Path) -> Self {
+        Self::start_with(program, &[])
+    }
+
+    /// Starts the program with arguments; it is killed on drop.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_with(program: &Path, args: &[&str]) -> Self {
         let child = Command::new(program)
+            .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn();

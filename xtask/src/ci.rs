@@ -45,8 +45,8 @@ const NPM_CI: &str = "cmp -s package-lock.json node_modules/.installed-lock || \
 const DENY: &str = "if command -v cargo-deny; then cargo deny check --hide-inclusion-graph bans licenses sources; \
     else echo 'cargo-deny is not installed; cargo xtask licenses checked licences and bans'; fi";
 
-const GO_LINT: &str =
-    "test -z \"$(gofmt -l .)\" && (cd oracle && go vet ./...) && (cd goclient && go vet ./...)";
+const GO_LINT: &str = "test -z \"$(gofmt -l .)\" && (cd oracle && go vet ./...) && (cd goclient && go vet ./...) && \
+    (cd gopeer && go vet ./...)";
 
 /// The Go client, and its comparison with other libraries where those can be had.
 const GO_LIBRARY_LINT: &str = "test -z \"$(gofmt -l .)\" && go vet ./... && go vet -tags narthex_portable ./... && \
@@ -93,6 +93,12 @@ const STEPS: &[Step] = &[
     step(
         "go client",
         "testkit/goclient",
+        "go test -count=1 -v ./...",
+        Count::Go,
+    ),
+    step(
+        "go peer",
+        "testkit/gopeer",
         "go test -count=1 -v ./...",
         Count::Go,
     ),

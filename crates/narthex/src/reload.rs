@@ -9,7 +9,7 @@ use crate::{
 };
 use narthex_client::{Gauge, Registry};
 use narthex_discovery::{SdConfig, TargetGroup, TargetSets, Targets};
-use narthex_net::{Client, ClientConfig, StopToken};
+use narthex_net::{Client, ClientConfig, ProxyEnvironment, StopToken};
 use narthex_scrape::{JobConfig, Manager};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,6 +35,13 @@ static SUCCEEDED_AT: Gauge = Gauge::new(
 /// Fails when a name is taken.
 pub(crate) fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
     registry.register_all(&[&SUCCESSFUL, &SUCCEEDED_AT])
+}
+
+/// Returns what the clients of scraping and discovery have in common.
+pub(crate) fn client_config() -> ClientConfig {
+    let mut config = ClientConfig::default();
+    config.environment = ProxyEnvironment::read(environment);
+    config
 }
 
 /// Reads the environment variable `name`.
@@ -95,6 +102,7 @@ impl Reloader {
         stop: &StopToken,
     ) -> Arc<Self> {
         let mut options = narthex_discovery::Options::default();
+        options.client = client_config();
         options.kubernetes_service =
             environment("KUBERNETES_SERVICE_HOST").zip(environment("KUBERNETES_SERVICE_PORT"));
         let (discovery, targets) = narthex_discovery::Manager::new("scrape", options, stop.clone());
@@ -233,9 +241,13 @@ impl Reloader {
 }
 
 /// Reports whether every job's HTTP settings make a client.
-fn check_clients(jobs: &[Job]) -> Result<(), String> {
+///
+/// # Errors
+/// Names the job, and what is wrong with its settings.
+pub(crate) fn check_clients(jobs: &[Job]) -> Result<(), String> {
+    let clients = client_config();
     for job in jobs {
-        Client::with_http(ClientConfig::default(), job.scrape.http.clone())
+        Client::with_http(clients.clone(), job.scrape.http.clone())
             .map_err(|error| format!("job {:?}: {error}", job.scrape.job_name))?;
     }
     Ok(())

@@ -15,7 +15,7 @@ use crate::{
 };
 use narthex_discovery::TargetGroup;
 use narthex_model::storage::Sink;
-use narthex_net::StopToken;
+use narthex_net::{ClientConfig, StopToken};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -32,6 +32,8 @@ pub struct ManagerConfig {
     pub sink: Arc<dyn Sink>,
     /// The wall clock, in milliseconds since the epoch.
     pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    /// What jobs' HTTP settings come on top of.
+    pub client: ClientConfig,
     /// Where loops run: of the kind with several threads, because a wide target blocks the one it is on.
     pub runtime: tokio::runtime::Handle,
 }
@@ -43,6 +45,7 @@ pub struct Manager {
     locals: Mutex<Vec<(Arc<ActiveTarget>, watch::Sender<Control>)>>,
     loops: Mutex<JoinSet<()>>,
     runtime: tokio::runtime::Handle,
+    client: ClientConfig,
     clients: AtomicU64,
     stop: StopToken,
 }
@@ -69,6 +72,7 @@ impl Manager {
             locals: Mutex::default(),
             loops: Mutex::default(),
             runtime: config.runtime,
+            client: config.client,
             clients: AtomicU64::new(0),
             stop,
         }
@@ -94,12 +98,12 @@ impl Manager {
         let mut pools = lock(&self.pools);
         let starts = match pools.get_mut(&job.job_name) {
             Some(pool) => {
-                pool.configure(job, client_id)?;
+                pool.configure(job, &self.client, client_id)?;
                 pool.sync(groups, &self.shared)
             }
             None => {
                 let name = job.job_name.clone();
-                let mut pool = Pool::new(job, client_id)?;
+                let mut pool = Pool::new(job, &self.client, client_id)?;
                 let starts = pool.sync(groups, &self.shared);
                 pools.insert(name, pool);
                 starts

@@ -61,9 +61,13 @@ impl Pool {
     ///
     /// # Errors
     /// Fails when the job's HTTP settings make no client.
-    pub(crate) fn new(job: JobConfig, client_id: u64) -> Result<Self, ScrapeError> {
+    pub(crate) fn new(
+        job: JobConfig,
+        clients: &ClientConfig,
+        client_id: u64,
+    ) -> Result<Self, ScrapeError> {
         metrics::POOLS.inc();
-        let client = client(&job).inspect_err(|_| metrics::POOLS_FAILED.inc())?;
+        let client = client(&job, clients).inspect_err(|_| metrics::POOLS_FAILED.inc())?;
         Ok(Self {
             job,
             client,
@@ -78,14 +82,19 @@ impl Pool {
     ///
     /// # Errors
     /// Fails, changing nothing, when the job's HTTP settings make no client.
-    pub(crate) fn configure(&mut self, job: JobConfig, client_id: u64) -> Result<(), ScrapeError> {
+    pub(crate) fn configure(
+        &mut self,
+        job: JobConfig,
+        clients: &ClientConfig,
+        client_id: u64,
+    ) -> Result<(), ScrapeError> {
         if job == self.job {
             return Ok(());
         }
         let start = Instant::now();
         metrics::RELOADS.inc();
         if job.http != self.job.http {
-            self.client = client(&job).inspect_err(|_| metrics::RELOADS_FAILED.inc())?;
+            self.client = client(&job, clients).inspect_err(|_| metrics::RELOADS_FAILED.inc())?;
             self.client_id = client_id;
         }
         self.job = job;
@@ -224,12 +233,10 @@ impl Pool {
     }
 }
 
-fn client(job: &JobConfig) -> Result<Client, ScrapeError> {
-    Client::with_http(ClientConfig::default(), job.http.clone()).map_err(|source| {
-        ScrapeError::Client {
-            job: job.job_name.clone(),
-            source,
-        }
+fn client(job: &JobConfig, clients: &ClientConfig) -> Result<Client, ScrapeError> {
+    Client::with_http(clients.clone(), job.http.clone()).map_err(|source| ScrapeError::Client {
+        job: job.job_name.clone(),
+        source,
     })
 }
 

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use narthex_net::{
-    Authorization, BasicAuth, Client, HttpClientConfig, ProxyUrl, Secret, TlsConfig, decode_base64,
-    read_yaml,
+    Authorization, BasicAuth, Client, HttpClientConfig, ProxyConfig, ProxyUrl, Secret, TlsConfig,
+    decode_base64, read_yaml,
 };
 use serde::Deserialize;
 
@@ -79,9 +79,18 @@ fn in_cluster(options: &Options) -> Result<(String, HttpClientConfig), Discovery
             ca_file: ca.exists().then_some(ca),
             ..TlsConfig::default()
         },
+        proxy: of_environment(),
         ..HttpClientConfig::default()
     };
     Ok((format!("https://{}", join_host_port(host, port)), http))
+}
+
+/// Kubernetes' own client asks the environment for a proxy unless it is told one.
+fn of_environment() -> ProxyConfig {
+    ProxyConfig {
+        from_environment: true,
+        ..ProxyConfig::default()
+    }
 }
 
 /// The parts of a kubeconfig that a server process can use.
@@ -210,9 +219,13 @@ pub(super) fn from_kubeconfig(
         },
         ..HttpClientConfig::default()
     };
-    if let Some(url) = cluster.proxy_url.filter(|url| !url.is_empty()) {
-        http.proxy.url = Some(ProxyUrl::parse(&url)?);
-    }
+    http.proxy = match cluster.proxy_url.filter(|url| !url.is_empty()) {
+        Some(url) => ProxyConfig {
+            url: Some(ProxyUrl::parse(&url)?),
+            ..ProxyConfig::default()
+        },
+        None => of_environment(),
+    };
     authenticate(user, directory, &mut http);
     Ok((cluster.server, http))
 }

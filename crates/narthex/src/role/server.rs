@@ -125,7 +125,7 @@ async fn serve(
     let started = Instant::now();
     warn_of_flags(&options);
     let config = match &options.config_file {
-        Some(path) => Some(Config::load(path, &reload::environment).map_err(ServerError::Config)?),
+        Some(path) => Some(load(path)?),
         None => None,
     };
     let cors_origin = cors_origin(&options)?;
@@ -150,6 +150,7 @@ async fn serve(
     let scraping = ManagerConfig {
         sink: Arc::new(sink.clone()),
         now_ms: Arc::clone(&now_ms),
+        client: reload::client_config(),
         runtime: scrape_runtime,
     };
     let manager = Arc::new(Manager::new(scraping, scrape_stop));
@@ -195,6 +196,16 @@ async fn serve(
         db,
     };
     running.end().await
+}
+
+/// Reads the configuration that the server starts with.
+fn load(path: &std::path::Path) -> Result<Config, ServerError> {
+    let config = Config::load(path, &reload::environment).map_err(ServerError::Config)?;
+    reload::check_clients(&config.jobs).map_err(|reason| ServerError::Flag {
+        flag: "config.file",
+        reason,
+    })?;
+    Ok(config)
 }
 
 fn cors_origin(options: &ServerOptions) -> Result<regex::Regex, ServerError> {

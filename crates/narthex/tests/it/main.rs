@@ -20,6 +20,7 @@ mod known;
 mod pair;
 mod peers;
 mod promqltest;
+mod proxy;
 mod query_text;
 mod reload;
 mod remote_write;

@@ -106,7 +106,7 @@ impl Outfit {
         Ok(Self {
             credentials,
             headers,
-            proxies: Proxies::new(&config.proxy, &client.environment),
+            proxies: Proxies::new(&config.proxy, &client.environment)?,
             connect_headers: config.proxy.connect_headers.clone(),
             tls: ClientTls::new(&config.tls)?,
             follow_redirects: config.follow_redirects,

@@ -3,7 +3,7 @@
 //! Invariant: a proxy's credentials are shown nowhere; `Debug` and `Display` print `xxxxx` instead.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use super::config::{ProxyConfig, invalid};
 use crate::base64;
@@ -94,19 +94,50 @@ impl fmt::Debug for ProxyUrl {
 }
 
 /// The proxies that the process' environment names, for `proxy_from_environment`.
+///
+/// A proxy that cannot be used is an error of who wants to use it: a client with `proxy_from_environment`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProxyEnvironment {
-    http: Option<ProxyUrl>,
-    https: Option<ProxyUrl>,
+    http: Named,
+    https: Named,
     no_proxy: String,
+}
+
+/// What a variable names: nothing, a proxy, or something that is none, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum Named {
+    #[default]
+    Nothing,
+    Proxy(ProxyUrl),
+    Unusable(String),
+}
+
+impl Named {
+    fn of(variable: &str, text: &str) -> Self {
+        let parsed = match text {
+            "" => return Self::Nothing,
+            url if url.contains("://") => ProxyUrl::parse(url),
+            host => ProxyUrl::parse(&format!("http://{host}")),
+        };
+        match parsed {
+            Ok(url) => Self::Proxy(url),
+            Err(error) => Self::Unusable(format!("{variable}: {error}")),
+        }
+    }
+
+    fn get(&self) -> Result<Option<ProxyUrl>, NetError> {
+        match self {
+            Self::Nothing => Ok(None),
+            Self::Proxy(url) => Ok(Some(url.clone())),
+            Self::Unusable(reason) => Err(invalid(reason.clone())),
+        }
+    }
 }
 
 impl ProxyEnvironment {
     /// Reads `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` (or their lower case) from `variable`.
-    ///
-    /// # Errors
-    /// [`NetError::Config`] when a proxy's URL cannot be used.
-    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, NetError> {
+    #[must_use]
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let either = |upper: &str| {
             variable(upper)
                 .filter(|v| !v.is_empty())
@@ -115,22 +146,29 @@ impl ProxyEnvironment {
         };
         // A CGI's environment gets HTTP_PROXY from a request's header, so it is not believed.
         let cgi = variable("REQUEST_METHOD").is_some_and(|v| !v.is_empty());
-        let parse = |text: String| -> Result<Option<ProxyUrl>, NetError> {
-            match text.as_str() {
-                "" => Ok(None),
-                url if url.contains("://") => ProxyUrl::parse(url).map(Some),
-                host => ProxyUrl::parse(&format!("http://{host}")).map(Some),
-            }
+        let http = if cgi {
+            Named::Nothing
+        } else {
+            Named::of("HTTP_PROXY", &either("HTTP_PROXY"))
         };
-        Ok(Self {
-            http: parse(if cgi {
-                String::new()
-            } else {
-                either("HTTP_PROXY")
-            })?,
-            https: parse(either("HTTPS_PROXY"))?,
+        Self {
+            http,
+            https: Named::of("HTTPS_PROXY", &either("HTTPS_PROXY")),
             no_proxy: either("NO_PROXY"),
-        })
+        }
+    }
+
+    /// Returns the proxy through which a request that asks the environment reaches a URL; none when directly.
+    ///
+    /// # Errors
+    /// [`NetError::Config`] when a variable names what is no proxy.
+    pub fn proxy_of(&self, url: &Url) -> Result<Option<ProxyUrl>, NetError> {
+        let config = ProxyConfig {
+            from_environment: true,
+            ..ProxyConfig::default()
+        };
+        let proxies = Proxies::new(&config, self)?;
+        Ok(proxies.and_then(|proxies| proxies.of(url).cloned()))
     }
 }
 
@@ -145,22 +183,28 @@ pub(super) struct Proxies {
 
 impl Proxies {
     /// Returns none when every request goes directly.
-    pub(super) fn new(config: &ProxyConfig, environment: &ProxyEnvironment) -> Option<Self> {
+    ///
+    /// # Errors
+    /// [`NetError::Config`] when the environment is asked and names what is no proxy.
+    pub(super) fn new(
+        config: &ProxyConfig,
+        environment: &ProxyEnvironment,
+    ) -> Result<Option<Self>, NetError> {
         if config.from_environment {
-            let exempt = Some(NoProxy::parse(&environment.no_proxy));
-            let (http, https) = (environment.http.clone(), environment.https.clone());
-            return (http.is_some() || https.is_some()).then_some(Self {
+            let (http, https) = (environment.http.get()?, environment.https.get()?);
+            let any = http.is_some() || https.is_some();
+            return Ok(any.then(|| Self {
                 http,
                 https,
-                exempt,
-            });
+                exempt: Some(NoProxy::parse(&environment.no_proxy)),
+            }));
         }
-        let url = config.url.clone()?;
-        Some(Self {
+        let of_url = |url: &ProxyUrl| Self {
             http: Some(url.clone()),
-            https: Some(url),
+            https: Some(url.clone()),
             exempt: (!config.no_proxy.is_empty()).then(|| NoProxy::parse(&config.no_proxy)),
-        })
+        };
+        Ok(config.url.as_ref().map(of_url))
     }
 
     /// Returns the proxy for a URL.
@@ -185,6 +229,7 @@ pub(crate) struct NoProxy {
     rules: Vec<Rule>,
 }
 
+/// One entry; a port is compared as it is written, and an empty one means all.
 #[derive(Debug)]
 enum Rule {
     Network {
@@ -193,13 +238,13 @@ enum Rule {
     },
     Address {
         address: IpAddr,
-        port: Option<u16>,
+        port: String,
     },
     /// `.example.com`; with `itself` also `example.com`.
     Domain {
         suffix: String,
         itself: bool,
-        port: Option<u16>,
+        port: String,
     },
 }
 
@@ -223,23 +268,22 @@ impl NoProxy {
         if self.all || host == "localhost" || address.is_some_and(|ip| ip.is_loopback()) {
             return true;
         }
-        let host = host.strip_suffix('.').unwrap_or(host);
+        let port = port.to_string();
+        let on_port = |wanted: &str| wanted.is_empty() || wanted == port;
         self.rules.iter().any(|rule| match (rule, address) {
             (Rule::Network { address, bits }, Some(ip)) => in_network(ip, *address, *bits),
-            (Rule::Address { address, port: p }, Some(ip)) => {
-                ip == *address && p.is_none_or(|p| p == port)
-            }
+            (Rule::Address { address, port }, Some(ip)) => ip == *address && on_port(port),
             (
                 Rule::Domain {
                     suffix,
                     itself,
-                    port: p,
+                    port,
                 },
                 None,
             ) => {
                 let below = host.ends_with(suffix.as_str());
                 let same = *itself && suffix.get(1..) == Some(host);
-                (below || same) && p.is_none_or(|p| p == port)
+                (below || same) && on_port(port)
             }
             _ => false,
         })
@@ -248,12 +292,14 @@ impl NoProxy {
 
 fn rule(entry: &str) -> Option<Rule> {
     if let Some((address, bits)) = entry.split_once('/')
+        && bits.bytes().all(|byte| byte.is_ascii_digit())
         && let (Ok(address), Ok(bits)) = (address.parse::<IpAddr>(), bits.parse::<u8>())
         && bits <= if address.is_ipv4() { 32 } else { 128 }
     {
         return Some(Rule::Network { address, bits });
     }
-    let (host, port) = split_port(entry)?;
+    let (host, port) = split_port(entry).unwrap_or((entry, ""));
+    let port = port.to_owned();
     if let Ok(address) = host.parse::<IpAddr>() {
         let address = address.to_canonical();
         return Some(Rule::Address { address, port });
@@ -262,35 +308,28 @@ fn rule(entry: &str) -> Option<Rule> {
         Some(rest) if rest.starts_with('.') => rest,
         _ => host,
     };
-    let itself = !host.starts_with('.');
-    let suffix = if itself {
-        format!(".{host}")
-    } else {
-        host.to_owned()
+    let suffix = match host {
+        "" => return None,
+        _ if host.starts_with('.') => host.to_owned(),
+        _ => format!(".{host}"),
     };
     Some(Rule::Domain {
+        itself: !host.starts_with('.'),
         suffix,
-        itself,
         port,
     })
 }
 
-/// Splits `host:port`, `[v6]:port`, or takes the whole for a host.
-fn split_port(entry: &str) -> Option<(&str, Option<u16>)> {
-    if entry.parse::<Ipv6Addr>().is_ok() {
-        return Some((entry, None));
-    }
-    if let Some(rest) = entry.strip_prefix('[') {
-        let (host, port) = rest.split_once(']')?;
-        return match port.strip_prefix(':') {
-            Some(port) => Some((host, Some(port.parse().ok()?))),
-            None => Some((host, None)),
-        };
-    }
-    match entry.rsplit_once(':') {
-        Some(("", _)) => None,
-        Some((host, port)) => Some((host, Some(port.parse().ok()?))),
-        None => Some((entry, None)),
+/// Splits `host:port` and `[host]:port`; none for what has no port or is malformed, which Go takes for a name.
+fn split_port(entry: &str) -> Option<(&str, &str)> {
+    let (front, port) = entry.rsplit_once(':')?;
+    let bracket = |c| matches!(c, '[' | ']');
+    match front.strip_prefix('[') {
+        Some(inside) => {
+            let host = inside.strip_suffix(']')?;
+            (!host.contains(bracket) && !port.contains(bracket)).then_some((host, port))
+        }
+        None => (!front.contains(':') && !entry.contains(bracket)).then_some((front, port)),
     }
 }
 

@@ -252,7 +252,7 @@ async fn plain_requests_are_handed_to_a_proxy_whole() {
 
     let variables = |name: &str| (name == "http_proxy").then(|| address.to_string());
     let mut config = ClientConfig::default();
-    config.environment = ProxyEnvironment::read(variables).unwrap();
+    config.environment = ProxyEnvironment::read(variables);
     let http = HttpClientConfig {
         proxy: ProxyConfig {
             from_environment: true,

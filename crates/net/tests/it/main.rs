@@ -10,6 +10,7 @@ mod client;
 mod compress;
 mod fuzz;
 mod http_config;
+mod proxies;
 mod server;
 mod support;
 mod tls;

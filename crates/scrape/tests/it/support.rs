@@ -5,7 +5,7 @@ use narthex_model::{
     MatchOp, Matcher, MemStore,
     storage::{Context, LastCell, Selector, Store, TimeRange},
 };
-use narthex_net::{StopToken, Stopper};
+use narthex_net::{ClientConfig, StopToken, Stopper};
 use narthex_scrape::{JobConfig, Manager, ManagerConfig, StaticGroup};
 use std::{
     sync::Arc,
@@ -57,6 +57,7 @@ impl Scraping {
         let config = ManagerConfig {
             sink: Arc::new(store.clone()),
             now_ms: Arc::new(now_ms),
+            client: ClientConfig::default(),
             runtime: tokio::runtime::Handle::current(),
         };
         let manager = Arc::new(Manager::new(config, stop));

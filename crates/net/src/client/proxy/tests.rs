@@ -24,7 +24,7 @@ fn exemptions_are_gos() {
         ("localhost", 80, true),
         ("127.1.2.3", 80, true),
         ("::1", 80, true),
-        ("a.example.", 80, true),
+        ("a.example.", 80, false),
         ("d.example", 80, false),
     ] {
         assert_eq!(parsed.matches(host, port), want, "{host}:{port}");
@@ -53,9 +53,11 @@ fn the_environment_is_read_as_go_reads_it() {
             let found = pairs.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         })
-        .expect("usable")
     };
-    let http = |environment: &ProxyEnvironment| environment.http.as_ref().map(ToString::to_string);
+    let http = |environment: &ProxyEnvironment| {
+        let named = environment.http.get().expect("usable");
+        named.as_ref().map(ToString::to_string)
+    };
     assert_eq!(http(&set(&[])), None);
     assert_eq!(
         http(&set(&[
@@ -70,5 +72,15 @@ fn the_environment_is_read_as_go_reads_it() {
     );
     let cgi = set(&[("HTTP_PROXY", "http://evil:2"), ("REQUEST_METHOD", "GET")]);
     assert_eq!(http(&cgi), None);
-    assert!(ProxyEnvironment::read(|_| Some("socks5://x".to_owned())).is_err());
+    let unusable = set(&[("HTTPS_PROXY", "socks5://x")]);
+    let proxies = |from_environment| {
+        let config = ProxyConfig {
+            from_environment,
+            ..ProxyConfig::default()
+        };
+        Proxies::new(&config, &unusable)
+    };
+    assert!(matches!(proxies(false), Ok(None)), "nobody asks for it");
+    let error = proxies(true).expect_err("it is asked for").to_string();
+    assert!(error.contains("HTTPS_PROXY: "), "{error}");
 }
