@@ -18,8 +18,8 @@ fn a_wrong_command_line_exits_with_2_and_its_reason() {
             "--targets: \"0\" is not a number from 1 to 62500",
         ),
         (
-            &["storage", "--server=narthex"],
-            "--server: \"narthex\" is not NAME=PATH",
+            &["storage", "--server=influx"],
+            "--server: \"influx\" is none of narthex, prometheus, victoria-metrics",
         ),
         (
             &[

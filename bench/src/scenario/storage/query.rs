@@ -2,24 +2,27 @@
 //!
 //! **Invariant:** an answer that is not a success in the API's envelope is an error, never an empty result.
 
-use crate::{error::BenchError, measure::quantile, report::rounded, server::RunningServer};
+use crate::{
+    frame::{error::BenchError, measure::quantile, server::RunningServer},
+    load::fleet_server::now_ms,
+};
 use narthex_testkit::http;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// A query that is timed.
 #[derive(Debug)]
-pub(crate) struct Timed {
-    pub(crate) key: &'static str,
-    pub(crate) text: &'static str,
+pub(super) struct Timed {
+    pub(super) key: &'static str,
+    pub(super) text: &'static str,
     /// As a range of two minutes in steps of 5 s, otherwise an instant.
-    pub(crate) is_range: bool,
+    pub(super) is_range: bool,
     /// How often it is asked.
-    pub(crate) times: usize,
+    pub(super) times: usize,
 }
 
 /// What is timed on every server, from a handful of series to all of them.
-pub(crate) static TIMED: &[Timed] = &[
+pub(super) static TIMED: &[Timed] = &[
     Timed {
         key: "count(up)",
         text: "count(up)",
@@ -48,20 +51,15 @@ pub(crate) static TIMED: &[Timed] = &[
 
 /// The latencies of one query.
 #[derive(Debug)]
-pub(crate) struct Latency {
-    pub(crate) key: &'static str,
+pub(super) struct Latency {
+    pub(super) key: &'static str,
     sorted_ms: Vec<f64>,
 }
 
 impl Latency {
     /// Returns the median.
-    pub(crate) fn p50_ms(&self) -> f64 {
+    pub(super) fn p50_ms(&self) -> f64 {
         quantile(&self.sorted_ms, 0.5)
-    }
-
-    /// Returns all of it for the record.
-    pub(crate) fn json(&self) -> Value {
-        json!({ "p50_ms": rounded(self.p50_ms()), "p100_ms": rounded(quantile(&self.sorted_ms, 1.0)), "times": self.sorted_ms.len() })
     }
 }
 
@@ -70,13 +68,13 @@ impl Latency {
 /// # Errors
 ///
 /// When an answer is none, or empty.
-pub(crate) fn time_all(server: &RunningServer) -> Result<Vec<Latency>, BenchError> {
+pub(super) fn time_all(server: &RunningServer) -> Result<Vec<Latency>, BenchError> {
     let time = |timed: &'static Timed| {
         let mut sorted_ms = Vec::with_capacity(timed.times);
         for _ in 0..timed.times {
             let start = Instant::now();
             let result = if timed.is_range {
-                let now = crate::fleet_server::now_ms();
+                let now = now_ms();
                 range(server, timed.text, now - 120_000, now)?
             } else {
                 instant(server, timed.text, None)?
@@ -100,7 +98,7 @@ pub(crate) fn time_all(server: &RunningServer) -> Result<Vec<Latency>, BenchErro
 /// # Errors
 ///
 /// When the answer is no success or more than one number.
-pub(crate) fn number(
+pub(super) fn number(
     server: &RunningServer,
     query: &str,
     at_ms: Option<i64>,
@@ -124,7 +122,7 @@ pub(crate) fn number(
 /// # Errors
 ///
 /// When it is another one.
-pub(crate) fn expect(server: &RunningServer, query: &str, expected: f64) -> Result<(), BenchError> {
+pub(super) fn expect(server: &RunningServer, query: &str, expected: f64) -> Result<(), BenchError> {
     let got = number(server, query, None)?;
     if got == Some(expected) {
         return Ok(());
@@ -138,7 +136,7 @@ pub(crate) fn expect(server: &RunningServer, query: &str, expected: f64) -> Resu
 }
 
 /// Returns the error of an answer that is not what it must be.
-pub(crate) fn wrong(server: &RunningServer, query: &str, what: &str) -> BenchError {
+pub(super) fn wrong(server: &RunningServer, query: &str, what: &str) -> BenchError {
     BenchError::Answer {
         name: server.label().to_owned(),
         query: query.to_owned(),
@@ -228,17 +226,5 @@ mod tests {
     #[test]
     fn a_time_keeps_its_milliseconds() {
         assert_eq!(seconds(1_700_000_000_007), "1700000000.007");
-    }
-
-    #[test]
-    fn latencies_are_summed_up_by_their_middle_and_their_worst() {
-        let latency = Latency {
-            key: "x",
-            sorted_ms: vec![1.0, 2.0, 9.0],
-        };
-        assert_eq!(
-            latency.json(),
-            json!({"p50_ms": 2, "p100_ms": 9, "times": 3})
-        );
     }
 }

@@ -4,11 +4,8 @@
 //! cost and when it happened is kept, as the outside view of a server's schedule.
 //! **Invariant:** listens on 127.1.0.0/16 only; an answer is one round, whole.
 
-use crate::{
-    body::{Body, target_labels},
-    error::BenchError,
-    measure::cpu_time,
-};
+use super::body::{Body, target_labels};
+use crate::frame::{error::BenchError, measure::cpu_time};
 use libdeflater::{CompressionLvl, Compressor};
 use rustix::{
     buffer::spare_capacity,

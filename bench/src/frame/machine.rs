@@ -2,17 +2,28 @@
 //!
 //! **Invariant:** nothing that names the machine or its user.
 
-use serde_json::{Value, json};
+use crate::record::Machine;
 use std::{fs, path::Path};
 
 /// Returns CPU, cores, memory and kernel.
-pub(crate) fn facts() -> Value {
-    json!({
-        "cpu": field("/proc/cpuinfo", "model name"),
-        "cores": std::thread::available_parallelism().map_or(0, usize::from),
-        "memory": field("/proc/meminfo", "MemTotal"),
-        "kernel": read("/proc/sys/kernel/osrelease"),
-    })
+pub(crate) fn facts() -> Machine {
+    let memory = field("/proc/meminfo", "MemTotal");
+    let kib = memory.split(' ').next().and_then(|kib| kib.parse().ok());
+    Machine {
+        cpu: field("/proc/cpuinfo", "model name"),
+        cores: std::thread::available_parallelism().map_or(0, usize::from) as u64,
+        memory_bytes: kib.unwrap_or(0_u64) * 1024,
+        kernel: read("/proc/sys/kernel/osrelease"),
+    }
+}
+
+/// Returns how this program was built: figures of a debug build are for tests.
+pub(crate) fn profile() -> &'static str {
+    if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        "release"
+    }
 }
 
 /// Returns the three load averages.
@@ -50,10 +61,8 @@ mod tests {
     #[test]
     fn every_fact_is_known_here() {
         let facts = facts();
-        for key in ["cpu", "memory", "kernel"] {
-            assert!(!facts[key].as_str().unwrap().is_empty(), "{key}");
-        }
-        assert!(facts["cores"].as_u64().unwrap() > 0);
+        assert!(!facts.cpu.is_empty() && !facts.kernel.is_empty());
+        assert!(facts.cores > 0 && facts.memory_bytes > 1 << 20);
         assert_eq!(
             load()
                 .split(' ')

@@ -2,7 +2,8 @@
 //!
 //! **Invariant:** knows nothing but times: what the server says of itself plays no part.
 
-use crate::{fleet_server::Answer, measure::quantile};
+use super::fleet_server::Answer;
+use crate::frame::measure::quantile;
 use std::time::Duration;
 
 /// How well a server kept its schedule, seen from the targets.

@@ -3,13 +3,13 @@
 //! **Invariant:** a figure is the kernel's own; what cannot be read is an error, never zero. Only a descendant that
 //! ends while the tree is being read is left out: its parent's figures take it over once it is waited for.
 
-use crate::error::BenchError;
+use super::error::BenchError;
 use rustix::time::{ClockId, clock_gettime};
 use std::{
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// What a process tree has used since its start, and what it holds.
@@ -146,7 +146,7 @@ pub(crate) fn cpu_time(clock: ClockId) -> Duration {
 /// # Errors
 ///
 /// When /proc/stat does not begin as documented.
-pub(crate) fn machine_busy() -> Result<Duration, BenchError> {
+fn machine_busy() -> Result<Duration, BenchError> {
     let path = PathBuf::from("/proc/stat");
     let text = fs::read_to_string(&path).map_err(BenchError::io("/proc/stat"))?;
     busy_ticks(&text).map(ticks).ok_or(BenchError::Parse {
@@ -164,6 +164,36 @@ fn busy_ticks(text: &str) -> Option<u64> {
         .collect();
     let counted = [0, 1, 2, 5, 6, 7];
     counted.iter().map(|at| fields.get(*at)).sum()
+}
+
+/// The machine's busy time and our own, for telling what others took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bystanders {
+    at: Instant,
+    busy: Duration,
+    known: Duration,
+}
+
+impl Bystanders {
+    /// Reads both; `subjects` is the CPU time that what is measured has used so far.
+    ///
+    /// # Errors
+    ///
+    /// When /proc/stat does not read as documented.
+    pub(crate) fn read(subjects: Duration) -> Result<Self, BenchError> {
+        Ok(Self {
+            at: Instant::now(),
+            busy: machine_busy()?,
+            known: subjects + cpu_time(ClockId::ProcessCPUTime),
+        })
+    }
+
+    /// Returns how many cores processes that are neither measured nor this one used since `earlier`.
+    pub(crate) fn cores_since(&self, earlier: &Self) -> f64 {
+        let known = self.known.saturating_sub(earlier.known);
+        let others = self.busy.saturating_sub(earlier.busy).saturating_sub(known);
+        others.as_secs_f64() / (self.at - earlier.at).as_secs_f64().max(1e-9)
+    }
 }
 
 /// Returns the bytes a directory takes on its device and the sum of its files' lengths.

@@ -26,6 +26,8 @@ pub(crate) enum BenchError {
         query: String,
         what: String,
     },
+    /// A record's file is damaged or of another format.
+    Record { name: String, what: String },
     /// There are figures, but they say nothing about the servers.
     Refused(String),
 }
@@ -58,6 +60,7 @@ impl fmt::Display for BenchError {
                 write!(f, "{name} {what}; the end of its output:\n{log}")
             }
             Self::Answer { name, query, what } => write!(f, "{name} answers {query:?} {what}"),
+            Self::Record { name, what } => write!(f, "{name}: {what}"),
             Self::Refused(why) => write!(f, "the result is refused: {why}"),
         }
     }
@@ -117,6 +120,14 @@ mod tests {
                     what: text("with 1 instead of 2"),
                 },
                 "narthex answers \"up\" with 1 instead of 2",
+                1,
+            ),
+            (
+                BenchError::Record {
+                    name: text("x.json"),
+                    what: text("cut off"),
+                },
+                "x.json: cut off",
                 1,
             ),
             (

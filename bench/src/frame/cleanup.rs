@@ -4,7 +4,7 @@
 //! covers ends by return and panic, the signal thread empties the registry itself. A child that outlives even that
 //! (`kill -9` of the bench) has asked the kernel to be killed with its parent.
 
-use crate::error::BenchError;
+use super::error::BenchError;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use std::{
     fs, io,

@@ -1,25 +1,40 @@
-//! One server's run through a scenario: start, warm-up, window, checks, queries, crash.
+//! One server's run through a plan: start, warm-up, window, checks, queries, crash.
 //!
 //! **Invariant:** every server goes through the same phases, and has figures only when it holds what it was sent and
 //! the fleet was fast enough.
 
-use crate::{
-    error::BenchError,
-    fleet_server::{Answer, FleetServer, now_ms},
-    machine,
-    measure::{Resident, ThreadTime, Usage, cpu_time, directory_bytes, machine_busy, quantile},
-    outcome::{Meta, Outcome, Recovery, Tick},
-    progress::Progress,
+use super::{
+    config::scrape_config,
+    outcome::{Outcome, Recovery, Tick},
+    plan::Plan,
     query,
-    scenario::Scenario,
-    schedule::Schedule,
-    server::{RunningServer, ServerSpec, scrape_config},
+};
+use crate::{
+    frame::{
+        error::BenchError,
+        measure::{Bystanders, Resident, ThreadTime, Usage, directory_bytes, quantile},
+        progress::Progress,
+        server::{RunningServer, ServerSpec},
+    },
+    load::{
+        fleet_server::{Answer, FleetServer, now_ms},
+        schedule::Schedule,
+    },
+    record::OwnCost,
 };
 use std::{
     thread,
     time::{Duration, Instant},
 };
 
+/// What the fleet may cost, in ns a sample: above it the fleet is worth a warning.
+const FLEET_BUDGET_NS: f64 = 60.0;
+/// Cores of strangers above which a result is called noisy.
+const QUIET_CORES: f64 = 0.1;
+/// A share of the interval: the fleet answers later than this only when it is the bottleneck.
+const LATEST_ANSWER: f64 = 0.1;
+/// A share of one core: above it the fleet might be the bottleneck.
+const BUSIEST_FLEET: f64 = 0.5;
 /// Longest start or restart.
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// Time between two readings of the figures.
@@ -29,8 +44,8 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// What the restart is judged by: all targets, a sum that is exact because its terms are whole numbers.
 const PAST: &str = "sum(http_server_requests_00_total)";
 /// One server's run.
-pub(crate) struct Run<'a> {
-    scenario: &'a Scenario,
+pub(super) struct Measured<'a> {
+    plan: &'a Plan,
     spec: &'a ServerSpec,
     progress: &'a mut Progress,
     // Dropped in this order: the server goes before its targets.
@@ -43,24 +58,24 @@ pub(crate) struct Run<'a> {
     ticks: Vec<Tick>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> Measured<'a> {
     /// Starts the fleet and the server, and waits for the first scrape.
     ///
     /// # Errors
     ///
     /// When either does not start.
-    pub(crate) fn start(
-        scenario: &'a Scenario,
+    pub(super) fn start(
+        plan: &'a Plan,
         spec: &'a ServerSpec,
         progress: &'a mut Progress,
     ) -> Result<Self, BenchError> {
         progress.begin(&format!("{}: making the fleet", spec.label));
-        let fleet = FleetServer::start(scenario.fleet)?;
-        let config = scrape_config(fleet.addresses(), scenario.interval, |target| {
-            scenario.fleet.labels_of(target)
+        let fleet = FleetServer::start(plan.fleet)?;
+        let config = scrape_config(fleet.addresses(), plan.interval, |target| {
+            plan.fleet.labels_of(target)
         });
         let started = Instant::now();
-        let mut server = RunningServer::start(spec, &scenario.base, &config)?;
+        let mut server = RunningServer::start(spec, &plan.base, &[("scrape", &config)])?;
         server.wait_ready(START_LIMIT)?;
         let ready = started.elapsed();
         // Prometheus takes 5 s to begin; warm-up is time spent scraping.
@@ -68,7 +83,7 @@ impl<'a> Run<'a> {
             fleet.with_answers(|answers| answers.first().map(drop))
         })?;
         Ok(Self {
-            scenario,
+            plan,
             spec,
             progress,
             server,
@@ -86,23 +101,20 @@ impl<'a> Run<'a> {
     /// # Errors
     ///
     /// When the server fails, answers wrongly, or the result is refused.
-    pub(crate) fn finish(mut self) -> Result<Outcome, BenchError> {
-        let scenario = self.scenario;
-        self.watch("warm-up", scenario.warmup)?;
+    pub(super) fn finish(mut self) -> Result<Outcome, BenchError> {
+        let plan = self.plan;
+        self.watch("warm-up", plan.warmup)?;
         let from = Point::of(&self)?;
-        self.watch("measuring", scenario.duration)?;
+        self.watch("measuring", plan.duration)?;
         let to = Point::of(&self)?;
         let resident = Resident::of(self.server.pid())?;
         let (disk_bytes, disk_apparent_bytes) = directory_bytes(&self.server.data())?;
-        let meta = self.meta(&from, &to);
-        if let Some(why) = meta.refusal(scenario.interval) {
-            return Err(BenchError::Refused(format!("{}: {why}", self.spec.label)));
-        }
+        let own_costs = self.own_costs(&from, &to);
         let schedule = self.fleet.with_answers(|answers| {
             Schedule::of(
                 answers,
-                scenario.fleet.targets,
-                scenario.interval,
+                plan.fleet.targets,
+                plan.interval,
                 from.at_ms,
                 to.at_ms,
             )
@@ -113,10 +125,8 @@ impl<'a> Run<'a> {
         let latencies = query::time_all(&self.server)?;
         let peak_with_queries_bytes = Usage::of_tree(self.server.pid())?.peak_rss_bytes;
         let recovery = self.crash()?;
-        let series = scenario.fleet.series as u64;
+        let series = plan.fleet.series as u64;
         Ok(Outcome {
-            spec: self.spec.clone(),
-            version: self.spec.version(),
             ready: self.ready,
             scraping: self.scraping,
             first_round_cpu: self.first_round_cpu.unwrap_or_default(),
@@ -132,7 +142,7 @@ impl<'a> Run<'a> {
             schedule,
             latencies,
             recovery,
-            meta,
+            own_costs,
             ticks: self.ticks,
         })
     }
@@ -169,7 +179,7 @@ impl<'a> Run<'a> {
     fn tick(&mut self) -> Result<Tick, BenchError> {
         let usage = Usage::of_tree(self.server.pid())?;
         if self.first_round_cpu.is_none() {
-            let targets = self.scenario.fleet.targets;
+            let targets = self.plan.fleet.targets;
             let all = self
                 .fleet
                 .with_answers(|answers| nth_target_ms(answers, targets, 0, targets));
@@ -183,7 +193,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn meta(&self, from: &Point, to: &Point) -> Meta {
+    /// Says what the fleet cost, how promptly it answered, and what else ran.
+    fn own_costs(&self, from: &Point, to: &Point) -> Vec<OwnCost> {
         let window = to.at - from.at;
         let answered = to.answered - from.answered;
         let ran = to.thread.run.saturating_sub(from.thread.run);
@@ -194,36 +205,43 @@ impl<'a> Run<'a> {
                 .filter(|answer| (from.at_ms..to.at_ms).contains(&answer.at_ms));
             inside.copied().collect()
         });
-        let samples = (answered * self.scenario.fleet.series as u64).max(1) as f64;
+        let samples = (answered * self.plan.fleet.series as u64).max(1) as f64;
         let bytes: f64 = inside.iter().map(|answer| f64::from(answer.bytes)).sum();
         let mut lags: Vec<f64> = inside
             .iter()
             .map(|answer| f64::from(answer.lag_us) / 1e3)
             .collect();
         lags.sort_by(f64::total_cmp);
-        let used = |point: &Point| point.usage.cpu + point.own_cpu;
-        let busy = to.busy.saturating_sub(from.busy);
-        let others = busy.saturating_sub(used(to).saturating_sub(used(from)));
-        Meta {
-            making_ns_a_sample: (to.making - from.making).as_nanos() as f64 / samples,
-            fleet_ns_a_sample: ran.as_nanos() as f64 / samples,
-            bytes_a_sample: bytes / (inside.len() * self.scenario.fleet.series).max(1) as f64,
-            fleet_cores: ran.as_secs_f64() / window.as_secs_f64(),
-            lag_p99_ms: quantile(&lags, 0.99),
-            waited_ms: waited.as_secs_f64() * 1e3 / answered.max(1) as f64,
-            other_cores: others.as_secs_f64() / window.as_secs_f64(),
-            load: machine::load(),
-        }
+        let making = (to.making - from.making).as_nanos() as f64 / samples;
+        let waited_ms = waited.as_secs_f64() * 1e3 / answered.max(1) as f64;
+        let late_ms = quantile(&lags, 0.99) + waited_ms;
+        let latest_ms = self.plan.interval.as_secs_f64() * 1e3 * LATEST_ANSWER;
+        vec![
+            // Sending includes the server's half of loopback TCP.
+            OwnCost::new("the fleet", "ns a sample", ran.as_nanos() as f64 / samples)
+                .warn_above(FLEET_BUDGET_NS),
+            OwnCost::new("without sending", "ns a sample", making),
+            OwnCost::new("of", "B a sample", bytes / samples),
+            OwnCost::new("its cores", "", ran.as_secs_f64() / window.as_secs_f64())
+                .refuse_above(BUSIEST_FLEET),
+            OwnCost::new("first byte after (p99)", "ms", late_ms).refuse_above(latest_ms),
+            OwnCost::new(
+                "cores of others",
+                "",
+                to.bystanders.cores_since(&from.bystanders),
+            )
+            .warn_above(QUIET_CORES),
+        ]
     }
 
     /// Fails unless the server holds what it was sent.
     fn check_content(&mut self) -> Result<(), BenchError> {
-        let fleet = self.scenario.fleet;
+        let fleet = self.plan.fleet;
         query::expect(&self.server, "count(up == 1)", fleet.targets as f64)?;
         query::expect(
             &self.server,
             "sum(scrape_samples_scraped)",
-            self.scenario.all_series() as f64,
+            self.plan.all_series() as f64,
         )?;
         let address = self.fleet.addresses()[0];
         let text = format!(
@@ -247,7 +265,7 @@ impl<'a> Run<'a> {
 
     /// Kills the server and waits until it has come back to where it was.
     fn crash(&mut self) -> Result<Recovery, BenchError> {
-        let interval = self.scenario.interval;
+        let interval = self.plan.interval;
         self.progress
             .begin(&format!("{}: kill -9", self.spec.label));
         let interval_ms = interval.as_millis() as i64;
@@ -268,10 +286,10 @@ impl<'a> Run<'a> {
                 let got = query::number(server, PAST, Some(past_ms)).ok()?;
                 (got == Some(expected)).then(|| started.elapsed())
             })?;
-        let counted = interval_ms.max(30_000.min(self.scenario.duration.as_millis() as i64));
+        let counted = interval_ms.max(30_000.min(self.plan.duration.as_millis() as i64));
         let stored = format!("sum(count_over_time(up[{counted}ms]))");
         let stored = query::number(&self.server, &stored, Some(crash_ms))?.unwrap_or(0.0) as u64;
-        let targets = self.scenario.fleet.targets;
+        let targets = self.plan.fleet.targets;
         let fleet = &self.fleet;
         let limit = START_LIMIT + interval * 2;
         let all_ms = self.server.wait("scrape every target", limit, |_| {
@@ -308,22 +326,21 @@ struct Point {
     at: Instant,
     at_ms: i64,
     usage: Usage,
-    own_cpu: Duration,
     making: Duration,
-    busy: Duration,
+    bystanders: Bystanders,
     thread: ThreadTime,
     answered: u64,
 }
 
 impl Point {
-    fn of(run: &Run<'_>) -> Result<Self, BenchError> {
+    fn of(run: &Measured<'_>) -> Result<Self, BenchError> {
+        let usage = Usage::of_tree(run.server.pid())?;
         Ok(Self {
             at: Instant::now(),
             at_ms: now_ms(),
-            usage: Usage::of_tree(run.server.pid())?,
-            own_cpu: cpu_time(rustix::time::ClockId::ProcessCPUTime),
+            usage,
             making: run.fleet.making(),
-            busy: machine_busy()?,
+            bystanders: Bystanders::read(usage.cpu)?,
             thread: ThreadTime::of(run.fleet.thread_id())?,
             answered: run.fleet.with_answers(<[_]>::len) as u64,
         })

@@ -4,21 +4,36 @@
 //! and the bytes it hands to the kernel.
 
 use crate::{
-    cleanup::{Group, WorkDir},
-    cli::{Values, usage},
-    error::BenchError,
-    machine::is_in_memory,
-    measure::{Usage, cpu_time},
+    frame::{
+        cleanup::{Group, WorkDir},
+        cli::{Flag, Values},
+        error::BenchError,
+        measure::{Usage, cpu_time},
+    },
     report::say,
 };
 use rustix::time::ClockId;
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Write},
-    path::PathBuf,
     process::{Command, Stdio},
     time::Duration,
 };
+
+/// The flags of `self-test`.
+pub(crate) static FLAGS: &[Flag] = &[Flag::new(
+    "dir",
+    "DIR",
+    "",
+    "Where the known bytes are written. Default: the system's temporary directory.",
+)];
+
+/// The flags of `burn`, the process that `self-test` measures.
+pub(crate) static BURN: &[Flag] = &[
+    Flag::new("cpu", "TIME", "0s", "CPU time to use up."),
+    Flag::new("write", "BYTES", "0", "Bytes to write."),
+    Flag::new("file", "FILE", "", "File to write them to."),
+];
 
 /// How far a measurement may be off.
 const TOLERANCE: f64 = 0.05;
@@ -36,16 +51,7 @@ exec "$0" burn --cpu=1s"#;
 ///
 /// When a figure is more than 5 % off, or nothing could be measured.
 pub(crate) fn run(values: &Values) -> Result<(), BenchError> {
-    let base = match values.text("dir") {
-        "" => std::env::temp_dir(),
-        dir => PathBuf::from(dir),
-    };
-    if is_in_memory(&base) {
-        return Err(usage(format!(
-            "{} lies in memory, where written bytes are not counted: name another directory with --dir",
-            base.display()
-        )));
-    }
+    let base = values.dir()?;
     let dir = WorkDir::new(&base, "self-test")?;
     let program = std::env::current_exe().map_err(BenchError::io("find this program"))?;
     let (ready, ready_end) = std::io::pipe().map_err(BenchError::io("make a pipe"))?;

@@ -1,0 +1,601 @@
+//! The command line: each flag is one row of a table, from which parsing, scenario files and help all come.
+//!
+//! **Invariant:** nothing is started before the whole line has been read and found right. A value is the command
+//! line's, else the scenario file's, else the table's default.
+
+use super::{Kind, ScenarioFile, error::BenchError, machine};
+use crate::record::{FORMAT, Parameter, Record, Tool};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// One flag.
+#[derive(Debug)]
+pub(crate) struct Flag {
+    /// Its name without dashes.
+    pub(crate) name: &'static str,
+    /// What its value is called in help; empty for a switch.
+    pub(crate) value: &'static str,
+    /// Its value when it is not given.
+    pub(crate) default: &'static str,
+    /// What it does.
+    pub(crate) help: &'static str,
+    /// Whether it may be given several times, or as a list in a file.
+    pub(crate) is_list: bool,
+}
+
+impl Flag {
+    /// Returns a flag with one value.
+    pub(crate) const fn new(
+        name: &'static str,
+        value: &'static str,
+        default: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            value,
+            default,
+            help,
+            is_list: false,
+        }
+    }
+
+    /// Returns a flag that is on or off, and off when it is not given.
+    pub(crate) const fn switch(name: &'static str, help: &'static str) -> Self {
+        Self::new(name, "", "false", help)
+    }
+
+    /// Returns a flag that may be given several times.
+    pub(crate) const fn list(name: &'static str, value: &'static str, help: &'static str) -> Self {
+        Self {
+            is_list: true,
+            ..Self::new(name, value, "", help)
+        }
+    }
+}
+
+/// The flags every scenario has.
+pub(crate) static COMMON: &[Flag] = &[
+    Flag::new(
+        "repetitions",
+        "N",
+        "1",
+        "How often everything is measured, in alternating order.",
+    ),
+    Flag::new(
+        "seed",
+        "N",
+        "1",
+        "What is generated: another seed gives other names and values.",
+    ),
+    Flag::new(
+        "dir",
+        "DIR",
+        "",
+        "Where servers keep their data while they run. Default: the system's temporary directory.",
+    ),
+    Flag::new("out", "FILE", "", "Where the JSON record goes."),
+];
+
+/// Flags that say where things are, which a record leaves out.
+const PLACES: &[&str] = &["dir", "out"];
+
+/// The values of one command.
+#[derive(Debug)]
+pub(crate) struct Values {
+    command: &'static str,
+    tables: [&'static [Flag]; 2],
+    given: Vec<Given>,
+    kinds: Vec<Kind>,
+    arguments: Vec<String>,
+}
+
+/// A value somebody wrote.
+#[derive(Debug)]
+struct Given {
+    name: &'static str,
+    value: String,
+    /// Where in the scenario file, such as `storage.yml:3:5`; empty for the command line.
+    place: String,
+}
+
+impl Values {
+    /// Reads `--name=value`, `--name value`, `--switch` and `--no-switch` by the flags of a command.
+    ///
+    /// # Errors
+    ///
+    /// When an argument is no flag of the tables, has no value, or is given twice without being a list.
+    pub(crate) fn parse(
+        command: &'static str,
+        tables: [&'static [Flag]; 2],
+        arguments: &[String],
+    ) -> Result<Self, BenchError> {
+        let mut values = Self {
+            command,
+            tables,
+            given: Vec::new(),
+            kinds: Vec::new(),
+            arguments: arguments.to_vec(),
+        };
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let text = argument
+                .strip_prefix("--")
+                .ok_or_else(|| usage(format!("{argument:?} is not a flag")))?;
+            let (name, value) = match text.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (text, None),
+            };
+            let (flag, value) = values.value_of(name, value, &mut rest)?;
+            values.give(flag, value, String::new())?;
+        }
+        Ok(values)
+    }
+
+    /// Adds what a scenario file says, for whatever the command line does not.
+    ///
+    /// # Errors
+    ///
+    /// With the place of a key that is no flag, or of a value of the wrong shape.
+    pub(crate) fn with_file(mut self, file: ScenarioFile) -> Result<Self, BenchError> {
+        let by_hand: Vec<&str> = self.given.iter().map(|given| given.name).collect();
+        for entry in file.entries {
+            let flag = self
+                .flag(&entry.name)
+                .filter(|flag| !PLACES.contains(&flag.name))
+                .ok_or_else(|| {
+                    let (place, name, command) = (&entry.place, &entry.name, self.command);
+                    usage(format!("{place}: {command} has no {name:?}"))
+                })?;
+            if entry.values.len() != 1 && !flag.is_list {
+                let (place, name) = (&entry.place, flag.name);
+                return Err(usage(format!("{place}: {name} takes one value")));
+            }
+            if by_hand.contains(&flag.name) {
+                continue;
+            }
+            for (value, place) in entry.values {
+                self.give(flag, value, place)?;
+            }
+        }
+        self.kinds = file.kinds;
+        Ok(self)
+    }
+
+    fn give(&mut self, flag: &Flag, value: String, place: String) -> Result<(), BenchError> {
+        let is_twice = self.given.iter().any(|given| given.name == flag.name);
+        if is_twice && !flag.is_list {
+            return Err(usage(format!("--{} is given twice", flag.name)));
+        }
+        let flag = self.flag(flag.name).expect("the flag is of the tables");
+        self.given.push(Given {
+            name: flag.name,
+            value,
+            place,
+        });
+        Ok(())
+    }
+
+    fn flag(&self, name: &str) -> Option<&'static Flag> {
+        self.flags().find(|flag| flag.name == name)
+    }
+
+    fn flags(&self) -> impl Iterator<Item = &'static Flag> {
+        self.tables.into_iter().flatten()
+    }
+
+    fn value_of<'a>(
+        &self,
+        name: &str,
+        value: Option<String>,
+        rest: &mut impl Iterator<Item = &'a String>,
+    ) -> Result<(&'static Flag, String), BenchError> {
+        if let Some(flag) = name.strip_prefix("no-").and_then(|name| self.flag(name))
+            && flag.value.is_empty()
+            && value.is_none()
+        {
+            return Ok((flag, "false".to_owned()));
+        }
+        let flag = self
+            .flag(name)
+            .ok_or_else(|| usage(format!("--{name} is not known")))?;
+        let value = match value {
+            Some(value) => value,
+            None if flag.value.is_empty() => "true".to_owned(),
+            None => rest
+                .next()
+                .cloned()
+                .ok_or_else(|| usage(format!("--{name} needs a value: {}", flag.value)))?,
+        };
+        Ok((flag, value))
+    }
+
+    /// Returns a flag's value, its default when it was not given.
+    ///
+    /// # Panics
+    ///
+    /// When the tables have no such flag.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        let default = self.flag(name).expect("callers name flags of their table");
+        let given = self.given.iter().find(|given| given.name == name);
+        given.map_or(default.default, |given| &given.value)
+    }
+
+    /// Returns all values of a list.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let given = self.given.iter().filter(move |given| given.name == name);
+        given.map(|given| given.value.as_str())
+    }
+
+    /// Returns the kinds of server that the scenario file declares.
+    pub(crate) fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// Returns the error of a flag's value, with its place in the file or its name on the command line.
+    pub(crate) fn wrong(&self, name: &str, what: impl AsRef<str>) -> BenchError {
+        let given = self.given.iter().find(|given| given.name == name);
+        let what = what.as_ref();
+        match given.map(|given| given.place.as_str()) {
+            None | Some("") => usage(format!("--{name}: {what}")),
+            Some(place) => usage(format!("{place}: {name}: {what}")),
+        }
+    }
+
+    /// Returns a whole number within `range`.
+    ///
+    /// # Errors
+    ///
+    /// When it is none.
+    pub(crate) fn number(
+        &self,
+        name: &str,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> Result<u64, BenchError> {
+        let number = self.text(name).parse().ok();
+        number.filter(|n| range.contains(n)).ok_or_else(|| {
+            let (text, start, end) = (self.text(name), range.start(), range.end());
+            self.wrong(
+                name,
+                format!("{text:?} is not a number from {start} to {end}"),
+            )
+        })
+    }
+
+    /// Returns a number, possibly with a fraction, within `range`.
+    ///
+    /// # Errors
+    ///
+    /// When it is none.
+    pub(crate) fn real(
+        &self,
+        name: &str,
+        range: std::ops::RangeInclusive<f64>,
+    ) -> Result<f64, BenchError> {
+        let number = self.text(name).parse().ok();
+        number.filter(|n| range.contains(n)).ok_or_else(|| {
+            let (text, start, end) = (self.text(name), range.start(), range.end());
+            self.wrong(
+                name,
+                format!("{text:?} is not a number from {start} to {end}"),
+            )
+        })
+    }
+
+    /// Returns a time, such as `500ms`, `5s`, `2m` or `1h`, of at most a day.
+    ///
+    /// # Errors
+    ///
+    /// When it is none.
+    pub(crate) fn time(&self, name: &str) -> Result<Duration, BenchError> {
+        let text = self.text(name);
+        parse_time(text)
+            .filter(|time| *time <= Duration::from_secs(86_400))
+            .ok_or_else(|| {
+                let what = "is not a time of at most a day, such as 500ms, 5s, 2m or 1h";
+                self.wrong(name, format!("{text:?} {what}"))
+            })
+    }
+
+    /// Returns whether a switch is on.
+    ///
+    /// # Errors
+    ///
+    /// When its value is neither true nor false.
+    pub(crate) fn switch(&self, name: &str) -> Result<bool, BenchError> {
+        let text = self.text(name);
+        text.parse()
+            .map_err(|_| self.wrong(name, format!("{text:?} is neither true nor false")))
+    }
+
+    /// Returns which of `choices` a flag names.
+    ///
+    /// # Errors
+    ///
+    /// When it names none.
+    pub(crate) fn choice<T: Copy>(
+        &self,
+        name: &str,
+        choices: &[(&'static str, T)],
+    ) -> Result<T, BenchError> {
+        let text = self.text(name);
+        let found = choices.iter().find(|(choice, _)| *choice == text);
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+            self.wrong(name, format!("{text:?} is none of {}", names.join(", ")))
+        })
+    }
+
+    /// Returns how often everything is measured.
+    ///
+    /// # Errors
+    ///
+    /// When it is out of range.
+    pub(crate) fn repetitions(&self) -> Result<usize, BenchError> {
+        Ok(self.number("repetitions", 1..=100)? as usize)
+    }
+
+    /// Returns the seed, which fits 32 bits.
+    ///
+    /// # Errors
+    ///
+    /// When it does not.
+    pub(crate) fn seed(&self) -> Result<u64, BenchError> {
+        self.number("seed", 0..=u64::from(u32::MAX))
+    }
+
+    /// Returns the directory in which servers get theirs, on a disk.
+    ///
+    /// # Errors
+    ///
+    /// When it is no directory, or lies in memory, where the kernel counts no written bytes.
+    pub(crate) fn dir(&self) -> Result<PathBuf, BenchError> {
+        let dir = match self.text("dir") {
+            "" => std::env::temp_dir(),
+            dir => PathBuf::from(dir),
+        };
+        let shown = dir.display();
+        if !dir.is_dir() {
+            return Err(self.wrong("dir", format!("{shown} is no directory")));
+        }
+        if machine::is_in_memory(&dir) {
+            return Err(usage(format!(
+                "{shown} lies in memory, where written bytes are not counted: name another directory with --dir"
+            )));
+        }
+        Ok(dir)
+    }
+
+    /// Returns the file a flag names for writing, None when it names none.
+    ///
+    /// # Errors
+    ///
+    /// When its directory does not exist.
+    pub(crate) fn output(&self, name: &str) -> Result<Option<PathBuf>, BenchError> {
+        let text = self.text(name);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let directory = Path::new(text).parent();
+        let directory = directory.filter(|dir| !dir.as_os_str().is_empty());
+        if directory.is_some_and(|dir| !dir.is_dir()) {
+            return Err(self.wrong(name, format!("the directory of {text} does not exist")));
+        }
+        Ok(Some(PathBuf::from(text)))
+    }
+
+    /// Returns a record with everything that is known before measuring. `title` says in one sentence, without its
+    /// full stop, what is done.
+    pub(crate) fn record(&self, title: String) -> Record {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let listed = self.flags().filter(|flag| !PLACES.contains(&flag.name));
+        let parameter = |flag: &Flag| Parameter {
+            name: flag.name.to_owned(),
+            value: if flag.is_list {
+                self.all(flag.name)
+                    .map(without_path)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            } else {
+                without_path(self.text(flag.name))
+            },
+        };
+        Record {
+            format: FORMAT,
+            tool: Tool {
+                name: env!("CARGO_PKG_NAME").to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                profile: machine::profile().to_owned(),
+            },
+            command: std::iter::once(format!("{} {}", env!("CARGO_PKG_NAME"), self.command))
+                .chain(self.arguments.iter().map(|argument| without_path(argument)))
+                .collect::<Vec<_>>()
+                .join(" "),
+            time_s: now.unwrap_or_default().as_secs(),
+            seed: self.seed().unwrap_or_default(),
+            machine: machine::facts(),
+            scenario: self.command.to_owned(),
+            title,
+            parameters: listed.map(parameter).collect(),
+            subjects: Vec::new(),
+            runs: Vec::new(),
+            differences: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// Returns an argument with the path in it reduced to its last part. Addresses are no paths.
+fn without_path(argument: &str) -> String {
+    let last = |path: &str| {
+        let name = Path::new(path).file_name();
+        name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    };
+    if argument.contains("://") {
+        return argument.to_owned();
+    }
+    match argument.rsplit_once('=') {
+        Some((name, path)) if path.contains('/') => format!("{name}={}", last(path)),
+        None if argument.contains('/') => last(argument),
+        _ => argument.to_owned(),
+    }
+}
+
+/// Returns the error of a command line.
+pub(crate) fn usage(what: impl Into<String>) -> BenchError {
+    BenchError::Usage(what.into())
+}
+
+/// Appends one command's flags as help shows them.
+pub(crate) fn help_of(flags: &[Flag], text: &mut String) {
+    for flag in flags {
+        let name = match (flag.value, flag.default) {
+            ("", _) => format!("--[no-]{}", flag.name),
+            (value, "") => format!("--{}={value}", flag.name),
+            (_, default) => format!("--{}={default}", flag.name),
+        };
+        let again = if flag.is_list { " Repeatable." } else { "" };
+        text.push_str(&format!("  {name}\n      {}{again}\n", flag.help));
+    }
+}
+
+fn parse_time(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let ms = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    Some(Duration::from_millis(number.checked_mul(ms)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static FLAGS: &[Flag] = &[
+        Flag::list("server", "NAME=PATH", "Server."),
+        Flag::new("targets", "N", "850", "Targets."),
+        Flag::new("interval", "TIME", "5s", "Interval."),
+        Flag::switch("gzip", "Compress."),
+    ];
+
+    fn parse(line: &str) -> Result<Values, BenchError> {
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Values::parse("storage", [FLAGS, COMMON], &arguments)
+    }
+
+    #[test]
+    fn flags_are_read_in_every_form() {
+        let values =
+            parse("--targets=7 --seed 9 --gzip --server a=b --server=c=d --interval 500ms")
+                .unwrap();
+        assert_eq!(values.number("targets", 1..=10).unwrap(), 7);
+        assert_eq!(values.seed().unwrap(), 9);
+        assert_eq!(values.number("repetitions", 0..=10).unwrap(), 1);
+        assert!(values.switch("gzip").unwrap());
+        assert_eq!(values.all("server").collect::<Vec<_>>(), ["a=b", "c=d"]);
+        assert_eq!(values.time("interval").unwrap(), Duration::from_millis(500));
+        assert!(!parse("--no-gzip").unwrap().switch("gzip").unwrap());
+        assert_eq!(values.real("targets", 0.0..=7.5).unwrap(), 7.0);
+        let choice = values.choice("targets", &[("6", false), ("7", true)]);
+        assert!(choice.unwrap());
+    }
+
+    #[test]
+    fn a_wrong_line_is_refused_with_its_reason() {
+        let refused = |line: &str| parse(line).unwrap_err().to_string();
+        assert_eq!(refused("targets"), "\"targets\" is not a flag");
+        assert_eq!(refused("--color"), "--color is not known");
+        assert_eq!(refused("--no-targets"), "--no-targets is not known");
+        assert_eq!(refused("--seed"), "--seed needs a value: N");
+        assert_eq!(refused("--seed 1 --seed 2"), "--seed is given twice");
+        let values = parse("--targets=0 --interval=5 --gzip=maybe").unwrap();
+        assert!(values.number("targets", 1..=5).is_err());
+        assert!(values.time("interval").is_err());
+        assert!(values.switch("gzip").is_err());
+        let choice = values.choice("targets", &[("6", 6), ("7", 7)]).unwrap_err();
+        assert_eq!(choice.to_string(), "--targets: \"0\" is none of 6, 7");
+    }
+
+    #[test]
+    fn the_command_line_goes_before_the_file_and_the_file_before_the_default() {
+        let text =
+            "scenario: storage\ntargets: 12\ninterval: 9\nserver:\n  - narthex\n  - prometheus\n";
+        let file = || ScenarioFile::parse(text, "x.yml").unwrap();
+        let values = parse("--server=a=b").unwrap().with_file(file()).unwrap();
+        assert_eq!(values.all("server").collect::<Vec<_>>(), ["a=b"]);
+        assert_eq!(values.number("targets", 1..=20).unwrap(), 12);
+        assert_eq!(
+            values.number("targets", 1..=5).unwrap_err().to_string(),
+            "x.yml:2:10: targets: \"12\" is not a number from 1 to 5"
+        );
+        let values = parse("--targets=3").unwrap().with_file(file()).unwrap();
+        assert_eq!(
+            values.all("server").collect::<Vec<_>>(),
+            ["narthex", "prometheus"]
+        );
+        assert_eq!(values.text("targets"), "3");
+        assert_eq!(values.text("seed"), "1");
+        let refused = |text: &str| {
+            let file = ScenarioFile::parse(text, "x.yml").unwrap();
+            parse("").unwrap().with_file(file).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused("scenario: storage\n  \ntarget: 12\n"),
+            "x.yml:3:1: storage has no \"target\""
+        );
+        assert_eq!(
+            refused("scenario: storage\nout: /x\n"),
+            "x.yml:2:1: storage has no \"out\""
+        );
+        assert_eq!(
+            refused("scenario: storage\ntargets: [1, 2]\n"),
+            "x.yml:2:1: targets takes one value"
+        );
+    }
+
+    #[test]
+    fn a_record_has_no_paths_of_the_machine() {
+        let arguments = [
+            "--server",
+            "narthex=/a/b/narthex",
+            "--server=prometheus=/x/prometheus",
+            "--dir",
+            "/t/u",
+        ];
+        let arguments = arguments.map(str::to_owned);
+        let values = Values::parse("storage", [FLAGS, COMMON], &arguments).unwrap();
+        let record = values.record("x".to_owned());
+        assert_eq!(
+            record.command,
+            "narthex-bench storage --server narthex=narthex --server=prometheus=prometheus --dir u"
+        );
+        let names: Vec<&str> = record.parameters.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "server",
+                "targets",
+                "interval",
+                "gzip",
+                "repetitions",
+                "seed"
+            ]
+        );
+        assert_eq!(
+            record.parameters[0].value,
+            "narthex=narthex, prometheus=prometheus"
+        );
+        assert_eq!(
+            without_path("--url=http://127.0.0.1/x"),
+            "--url=http://127.0.0.1/x"
+        );
+    }
+}

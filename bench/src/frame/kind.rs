@@ -1,0 +1,69 @@
+//! Kinds of server: what to start, how to configure it, where to reach it and how to tell that it is ready.
+//!
+//! Presets are a scenario's static table; a scenario file may declare others. In arguments, configuration and URL
+//! these places are filled: `{config}` (the configuration's file), `{data}` (the data directory), `{dir}` (the one
+//! around both), `{listen}` (address and port), `{port}`, and in the configuration whatever the scenario defines,
+//! such as `{scrape}`.
+
+/// A kind that is built in.
+#[derive(Debug)]
+pub(crate) struct Preset {
+    /// What `--server` calls it.
+    pub(crate) name: &'static str,
+    /// The program looked for beside this one and on PATH.
+    pub(crate) program: &'static str,
+    /// The Debian package to install; empty for what comes with this program.
+    pub(crate) package: &'static str,
+    pub(crate) arguments: &'static [&'static str],
+    /// The arguments that make it say its version.
+    pub(crate) version: &'static [&'static str],
+    /// The configuration's file; nothing is written when it is empty.
+    pub(crate) config: &'static str,
+    /// The path that answers 200 when it is ready.
+    pub(crate) ready: &'static str,
+}
+
+/// A kind, built in or declared.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    pub(crate) program: String,
+    pub(crate) package: String,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) version: Vec<String>,
+    pub(crate) config: String,
+    /// The base URL, without a slash behind it.
+    pub(crate) url: String,
+    pub(crate) ready: String,
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            program: String::new(),
+            package: String::new(),
+            arguments: Vec::new(),
+            version: vec!["--version".to_owned()],
+            config: String::new(),
+            url: "http://{listen}".to_owned(),
+            ready: String::new(),
+        }
+    }
+}
+
+impl From<&Preset> for Kind {
+    fn from(preset: &Preset) -> Self {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Self {
+            name: preset.name.to_owned(),
+            program: preset.program.to_owned(),
+            package: preset.package.to_owned(),
+            arguments: owned(preset.arguments),
+            version: owned(preset.version),
+            config: preset.config.to_owned(),
+            ready: preset.ready.to_owned(),
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What all scenarios share: the command line, servers under test, meters, progress, and clean ends.
+//!
+//! **Invariant:** it knows no scenario.
+
+pub(crate) mod cleanup;
+pub(crate) mod cli;
+pub(crate) mod error;
+mod kind;
+pub(crate) mod machine;
+pub(crate) mod measure;
+pub(crate) mod progress;
+mod scenario_file;
+pub(crate) mod server;
+pub(crate) mod turns;
+mod yaml;
+
+pub(crate) use kind::{Kind, Preset};
+pub(crate) use scenario_file::ScenarioFile;

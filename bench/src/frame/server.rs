@@ -1,0 +1,428 @@
+//! Servers under test: which are measured, and one that runs.
+//!
+//! **Invariant:** all subjects of a scenario get the same configuration, as far as their kinds can; a server listens
+//! on a free loopback port only and leaves no process behind.
+
+use super::{
+    Kind, Preset,
+    cleanup::{Group, WorkDir},
+    cli::{Flag, Values, usage},
+    error::BenchError,
+};
+use crate::record::Subject;
+use narthex_testkit::http;
+use std::{
+    fs::{self, File},
+    net::{SocketAddrV4, TcpListener},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often a wait looks again.
+const POLL: Duration = Duration::from_millis(5);
+/// Bytes of a server's output that an error shows.
+const LOG_TAIL: usize = 2_000;
+/// The name of the configuration's file.
+const CONFIG: &str = "config.yml";
+
+/// The flag that names servers, for a scenario's table.
+pub(crate) const SERVER: Flag = Flag::list(
+    "server",
+    "NAME[=PATH]",
+    "Server under test, the first is the one others are compared with. NAME is a preset or a kind of the scenario \
+     file, NAME@LABEL one of several of a kind. Without PATH it is looked for beside this program and on PATH. \
+     Default: all that are found there.",
+);
+
+/// A server that is measured.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerSpec {
+    /// What the report calls it.
+    pub(crate) label: String,
+    pub(crate) kind: Kind,
+    pub(crate) program: PathBuf,
+}
+
+impl ServerSpec {
+    /// Returns the servers that the command line or the file names, otherwise all that are installed; and a sentence
+    /// for each kind that is not.
+    ///
+    /// # Errors
+    ///
+    /// When a named one cannot be found, two have one label, or there is none at all.
+    pub(crate) fn chosen(
+        values: &Values,
+        presets: &[Preset],
+    ) -> Result<(Vec<Self>, Vec<String>), BenchError> {
+        let kinds: Vec<Kind> = presets.iter().map(Kind::from).collect();
+        let kinds: Vec<Kind> = kinds
+            .into_iter()
+            .chain(values.kinds().iter().cloned())
+            .collect();
+        let mut notes = Vec::new();
+        let named = values
+            .all("server")
+            .map(|text| Self::parse(text, &kinds).map_err(|what| values.wrong("server", what)));
+        let mut servers = named.collect::<Result<Vec<_>, _>>()?;
+        if servers.is_empty() {
+            for kind in kinds {
+                match find(&kind.program) {
+                    Some(program) => servers.push(Self {
+                        label: kind.name.clone(),
+                        kind,
+                        program,
+                    }),
+                    None => notes.push(missing(&kind)),
+                }
+            }
+        }
+        if servers.is_empty() {
+            let notes = notes.join("; ");
+            return Err(usage(format!("there is no server to measure: {notes}")));
+        }
+        for (at, server) in servers.iter().enumerate() {
+            let label = &server.label;
+            if servers[..at].iter().any(|other| other.label == *label) {
+                let what = format!("two are called {label}; use {label}@other=PATH");
+                return Err(values.wrong("server", what));
+            }
+        }
+        Ok((servers, notes))
+    }
+
+    /// Reads `kind`, `kind=PATH` or `kind@label=PATH`.
+    fn parse(text: &str, kinds: &[Kind]) -> Result<Self, String> {
+        let (label, path) = match text.split_once('=') {
+            Some((label, path)) => (label, Some(path)),
+            None => (text, None),
+        };
+        let name = label.split('@').next().unwrap_or(label);
+        let kind = kinds.iter().find(|kind| kind.name == name).ok_or_else(|| {
+            let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+            format!("{name:?} is none of {}", names.join(", "))
+        })?;
+        if label.contains('/') {
+            return Err(format!("{label:?}: a label has no slash"));
+        }
+        let program = match path {
+            // Links are kept: a program may go by the name it is called.
+            Some(path) => fs::metadata(path)
+                .and_then(|_| std::path::absolute(path))
+                .map_err(|e| format!("{path}: {e}"))?,
+            None => find(&kind.program).ok_or_else(|| missing(kind))?,
+        };
+        Ok(Self {
+            label: label.to_owned(),
+            kind: kind.clone(),
+            program,
+        })
+    }
+
+    /// Returns it as the record names it; asks the program for its version.
+    pub(crate) fn subject(&self) -> Subject {
+        let arguments = self.kind.arguments.join(" ");
+        Subject {
+            label: self.label.clone(),
+            version: self.version(),
+            command: format!("{} {arguments}", self.kind.program),
+        }
+    }
+
+    /// Returns the first line that the program says of its version.
+    fn version(&self) -> String {
+        let output = Command::new(&self.program)
+            .args(&self.kind.version)
+            .stdin(Stdio::null())
+            .output();
+        let Ok(output) = output else {
+            return "unknown".to_owned();
+        };
+        // Older Go programs say it on standard error.
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        let line = text.lines().next().filter(|_| output.status.success());
+        line.unwrap_or("unknown").to_owned()
+    }
+}
+
+/// Returns the program of that name beside this one or on PATH.
+fn find(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(|path| path.is_file());
+    }
+    let beside = std::env::current_exe().ok();
+    let beside = beside.and_then(|path| Some(path.parent()?.to_path_buf()));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut directories = beside.into_iter().chain(std::env::split_paths(&path));
+    directories.find_map(|dir| Some(dir.join(program)).filter(|path| path.is_file()))
+}
+
+fn missing(kind: &Kind) -> String {
+    let name = &kind.name;
+    let install = match kind.package.as_str() {
+        "" => String::new(),
+        package => format!("install Debian's package {package}, or "),
+    };
+    format!("{name} is not installed: {install}name it with --server {name}=PATH")
+}
+
+/// A server that runs, with its configuration and data in `dir`.
+#[derive(Debug)]
+pub(crate) struct RunningServer {
+    spec: ServerSpec,
+    dir: WorkDir,
+    group: Group,
+    address: SocketAddrV4,
+}
+
+impl RunningServer {
+    /// Starts the server with an empty data directory below `base`; `places` are filled in its configuration.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub(crate) fn start(
+        spec: &ServerSpec,
+        base: &Path,
+        places: &[(&str, &str)],
+    ) -> Result<Self, BenchError> {
+        let dir = WorkDir::new(base, &spec.label)?;
+        let address = free_address()?;
+        if !spec.kind.config.is_empty() {
+            let mut config = fill(&spec.kind.config, dir.path(), address);
+            for (place, text) in places {
+                config = config.replace(&format!("{{{place}}}"), text);
+            }
+            fs::write(dir.path().join(CONFIG), config)
+                .map_err(BenchError::io("write the configuration"))?;
+        }
+        let group = launch(spec, dir.path(), address)?;
+        Ok(Self {
+            spec: spec.clone(),
+            dir,
+            group,
+            address,
+        })
+    }
+
+    /// Kills it with `kill -9`.
+    pub(crate) fn crash(&mut self) {
+        self.group.kill();
+    }
+
+    /// Starts it again on the same data and port.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub(crate) fn restart(&mut self) -> Result<(), BenchError> {
+        self.group = launch(&self.spec, self.dir.path(), self.address)?;
+        Ok(())
+    }
+
+    /// Returns what the report calls it.
+    pub(crate) fn label(&self) -> &str {
+        &self.spec.label
+    }
+
+    /// Returns its process id.
+    pub(crate) fn pid(&self) -> i32 {
+        self.group.pid().as_raw_nonzero().get()
+    }
+
+    /// Returns its data directory.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Returns the URL of a path on it.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!(
+            "{}{path}",
+            fill(&self.spec.kind.url, self.dir.path(), self.address)
+        )
+    }
+
+    /// Fails when it has ended.
+    ///
+    /// # Errors
+    ///
+    /// With the end of its output.
+    pub(crate) fn check(&mut self) -> Result<(), BenchError> {
+        let ended = self
+            .group
+            .ended()
+            .map_err(BenchError::io("wait for the server"))?;
+        match ended {
+            Some(status) => Err(self.error(format!("ended ({status})"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks again and again until `found` returns something.
+    ///
+    /// # Errors
+    ///
+    /// When the server ends or the time is over.
+    pub(crate) fn wait<T>(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        mut found: impl FnMut(&Self) -> Option<T>,
+    ) -> Result<T, BenchError> {
+        let end = Instant::now() + limit;
+        loop {
+            if let Some(found) = found(self) {
+                return Ok(found);
+            }
+            self.check()?;
+            if Instant::now() > end {
+                return Err(self.error(format!("did not {what} within {limit:?}")));
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Waits until it says that it is ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`RunningServer::wait`].
+    pub(crate) fn wait_ready(&mut self, limit: Duration) -> Result<(), BenchError> {
+        let url = self.url(&self.spec.kind.ready);
+        self.wait("get ready", limit, |_| {
+            let answer = http::get(&url).ok()?;
+            (answer.status == 200).then_some(())
+        })
+    }
+
+    fn error(&self, what: String) -> BenchError {
+        let log = fs::read(self.dir.path().join("log")).unwrap_or_default();
+        let tail = &log[log.len().saturating_sub(LOG_TAIL)..];
+        BenchError::Server {
+            name: self.spec.label.clone(),
+            what,
+            log: String::from_utf8_lossy(tail).into_owned(),
+        }
+    }
+}
+
+fn launch(spec: &ServerSpec, dir: &Path, address: SocketAddrV4) -> Result<Group, BenchError> {
+    let log = || {
+        File::options()
+            .create(true)
+            .append(true)
+            .open(dir.join("log"))
+    };
+    let open = BenchError::io("open the server's log");
+    let (stdout, stderr) = log().and_then(|out| Ok((out, log()?))).map_err(open)?;
+    let mut command = Command::new(&spec.program);
+    let arguments = spec.kind.arguments.iter();
+    command
+        .args(arguments.map(|argument| fill(argument, dir, address)))
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(stdout)
+        .stderr(stderr);
+    Group::start(&mut command).map_err(BenchError::io(format!("start {}", spec.program.display())))
+}
+
+/// Fills the places every template may have.
+fn fill(template: &str, dir: &Path, address: SocketAddrV4) -> String {
+    template
+        .replace("{config}", &dir.join(CONFIG).to_string_lossy())
+        .replace("{data}", &dir.join("data").to_string_lossy())
+        .replace("{dir}", &dir.to_string_lossy())
+        .replace("{listen}", &address.to_string())
+        .replace("{port}", &address.port().to_string())
+}
+
+/// Returns a loopback address that nobody listens on at the moment.
+fn free_address() -> Result<SocketAddrV4, BenchError> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(BenchError::io("find a free port"))?;
+    let port = listener
+        .local_addr()
+        .map_err(BenchError::io("find a free port"))?
+        .port();
+    Ok(SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static PRESETS: &[Preset] = &[Preset {
+        name: "prometheus",
+        program: "prometheus-of-nobody",
+        package: "prometheus",
+        arguments: &["--config.file={config}", "--listen={listen}"],
+        version: &["--version"],
+        config: "a {scrape} in {dir}\n",
+        ready: "/ready",
+    }];
+
+    fn chosen(arguments: &[&str]) -> Result<(Vec<ServerSpec>, Vec<String>), BenchError> {
+        static FLAGS: &[Flag] = &[SERVER];
+        let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+        let values = Values::parse("storage", [FLAGS, &[]], &arguments).unwrap();
+        ServerSpec::chosen(&values, PRESETS)
+    }
+
+    #[test]
+    fn a_server_is_a_preset_a_label_and_a_program() {
+        let (servers, notes) = chosen(&["--server=prometheus@old=/bin/sh"]).unwrap();
+        assert_eq!(servers[0].label, "prometheus@old");
+        assert_eq!(servers[0].kind.name, "prometheus");
+        assert!(notes.is_empty());
+        let subject = servers[0].subject();
+        assert_eq!(
+            subject.command,
+            "prometheus-of-nobody --config.file={config} --listen={listen}"
+        );
+        let hint = "prometheus is not installed: install Debian's package prometheus, or name it with \
+                    --server prometheus=PATH";
+        for (arguments, reason) in [
+            (&["--server=prometheus"][..], format!("--server: {hint}")),
+            (&[], format!("there is no server to measure: {hint}")),
+            (
+                &["--server=influx=/bin/sh"],
+                "--server: \"influx\" is none of prometheus".to_owned(),
+            ),
+            (
+                &["--server=prometheus=/nowhere"],
+                "--server: /nowhere: No such file or directory (os error 2)".to_owned(),
+            ),
+            (
+                &[
+                    "--server=prometheus=/bin/sh",
+                    "--server=prometheus=/bin/cat",
+                ],
+                "--server: two are called prometheus; use prometheus@other=PATH".to_owned(),
+            ),
+        ] {
+            assert_eq!(chosen(arguments).unwrap_err().to_string(), reason);
+        }
+    }
+
+    #[test]
+    fn a_server_that_ends_shows_its_output_and_has_its_configuration() {
+        // What cat says to a server's arguments.
+        let (servers, _) = chosen(&["--server=prometheus@cat=/bin/cat"]).unwrap();
+        let base = std::env::temp_dir();
+        let mut server = RunningServer::start(&servers[0], &base, &[("scrape", "b")]).unwrap();
+        let config = fs::read_to_string(server.dir.path().join(CONFIG)).unwrap();
+        assert_eq!(config, format!("a b in {}\n", server.dir.path().display()));
+        assert!(server.url("/x").starts_with("http://127.0.0.1:"));
+        let error = server
+            .wait_ready(Duration::from_secs(10))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("prometheus@cat ended (exit status: 1)"),
+            "{error}"
+        );
+        assert!(error.contains("config.file"), "{error}");
+    }
+}

@@ -1,0 +1,161 @@
+//! One connection that stays open, for requests one after another.
+//!
+//! **Invariant:** an answer is whole or an error. A request is sent once: it is repeated on a fresh connection only
+//! when the kept one turns out to have ended before any byte of an answer.
+
+use narthex_testkit::http::{Response, read_response};
+use std::{
+    io::{self, BufReader, ErrorKind, Write},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// A client of one server.
+#[derive(Debug)]
+pub(crate) struct Client {
+    address: SocketAddr,
+    /// How long a read or a write may take.
+    limit: Duration,
+    stream: Option<BufReader<TcpStream>>,
+}
+
+impl Client {
+    /// Returns one that connects when it is first used.
+    pub(crate) fn new(address: SocketAddr, limit: Duration) -> Self {
+        Self {
+            address,
+            limit,
+            stream: None,
+        }
+    }
+
+    /// Sends a GET of a path with its query.
+    ///
+    /// # Errors
+    ///
+    /// When the connection fails or the answer is not complete HTTP.
+    pub(crate) fn get(&mut self, path: &str, headers: &[(&str, &str)]) -> io::Result<Response> {
+        self.send("GET", path, headers, &[])
+    }
+
+    /// Sends a POST.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get`].
+    pub(crate) fn post(
+        &mut self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<Response> {
+        self.send("POST", path, headers, body)
+    }
+
+    fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<Response> {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.address);
+        for (name, value) in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if method == "POST" {
+            request.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        request.push_str("\r\n");
+        let mut request = request.into_bytes();
+        request.extend_from_slice(body);
+        let was_open = self.stream.is_some();
+        match self.try_send(&request) {
+            Err(e) if was_open && is_end(&e) => self.try_send(&request),
+            other => other,
+        }
+    }
+
+    fn try_send(&mut self, request: &[u8]) -> io::Result<Response> {
+        // Put back only after a whole answer that leaves the connection usable.
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => BufReader::with_capacity(64 << 10, self.connect()?),
+        };
+        stream.get_mut().write_all(request)?;
+        if std::io::BufRead::fill_buf(&mut stream)?.is_empty() {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
+        let answer = read_response(&mut stream, true)?;
+        let closes = answer
+            .header("Connection")
+            .is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        let has_length = answer.header("Content-Length").is_some()
+            || answer.header("Transfer-Encoding").is_some()
+            || answer.status == 204;
+        if has_length && !closes {
+            self.stream = Some(stream);
+        }
+        Ok(answer)
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect_timeout(&self.address, CONNECT_LIMIT)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(self.limit))?;
+        stream.set_write_timeout(Some(self.limit))?;
+        Ok(stream)
+    }
+}
+
+/// Returns whether the other side had gone before it answered.
+fn is_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{io::Read, net::TcpListener, thread};
+
+    /// Answers each connection as often as `answers` says and ends it then.
+    fn server(answers: usize) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for (number, stream) in listener.incoming().flatten().enumerate() {
+                let mut stream: TcpStream = stream;
+                for answer in 0..answers {
+                    if !matches!(stream.read(&mut [0; 4096]), Ok(1..)) {
+                        break;
+                    }
+                    let body = format!("{number}.{answer}");
+                    let length = body.len();
+                    let text =
+                        format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
+                    stream.write_all(text.as_bytes()).unwrap();
+                }
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn a_connection_is_kept_and_replaced_when_it_has_ended() {
+        let mut client = Client::new(server(2), Duration::from_secs(30));
+        let mut get = || client.get("/x?y=z", &[("Accept", "*/*")]).unwrap().text();
+        assert_eq!([get(), get(), get(), get(), get()], ["0.0", "0.1", "1.0", "1.1", "2.0"]);
+    }
+
+    #[test]
+    fn an_answer_that_never_comes_is_an_error() {
+        let mut client = Client::new(server(0), Duration::from_secs(30));
+        let error = client.post("/", &[], b"body").unwrap_err();
+        assert!(is_end(&error), "{error}");
+    }
+}

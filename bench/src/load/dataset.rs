@@ -1,0 +1,321 @@
+//! Time series as a fleet of pods has them, made from a seed: counters that restart, gauges, classic histograms.
+//!
+//! **Invariant:** the same configuration gives the same samples, bit for bit, each time they are made; every value is a
+//! whole number or a whole number of thousandths, so that no server has an excuse.
+
+use narthex_testkit::rng::SplitMix64;
+use std::time::Duration;
+
+/// Series of one pod.
+pub(crate) const POD_SERIES: usize = 50;
+/// Pods of one service.
+const SERVICE_PODS: usize = 20;
+/// One step in so many restarts a pod: its counters begin at 0 again.
+const RESTART_ONE_IN: u64 = 400;
+
+const CODES: [&str; 5] = ["200", "301", "404", "500", "503"];
+/// Most requests of each code in one step.
+const REQUESTS: [u64; 5] = [400, 20, 30, 5, 3];
+const BOUNDS: [&str; 12] = [
+    "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf",
+];
+/// A typical observation of each bucket, in thousandths.
+const OBSERVED: [i64; 12] = [3, 8, 18, 40, 80, 170, 400, 800, 1_700, 4_000, 8_000, 20_000];
+
+/// Which data.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct DatasetConfig {
+    /// A multiple of [`POD_SERIES`].
+    pub(crate) series: usize,
+    pub(crate) duration: Duration,
+    pub(crate) interval: Duration,
+    pub(crate) seed: u64,
+    /// No sample is later than this.
+    pub(crate) end_ms: i64,
+}
+
+impl DatasetConfig {
+    /// Returns how many samples each series has.
+    pub(crate) fn steps(&self) -> u64 {
+        let steps = self.duration.as_millis() / self.interval.as_millis().max(1);
+        u64::try_from(steps).unwrap_or(u64::MAX)
+    }
+
+    /// Returns how many samples there are in all.
+    pub(crate) fn samples(&self) -> u64 {
+        self.steps() * self.series as u64
+    }
+
+    fn interval_ms(&self) -> i64 {
+        i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// Returns a time no sample is before.
+    pub(crate) fn start_ms(&self) -> i64 {
+        self.end_ms - self.steps().cast_signed() * self.interval_ms()
+    }
+
+    /// Returns when a pod has its sample of `step`; pods are spread over the interval as a scraper spreads targets.
+    pub(crate) fn time_ms(&self, pod: usize, step: u64) -> i64 {
+        let interval = self.interval_ms();
+        let offset = (pod as i64 * 7_919) % interval;
+        self.start_ms() + step.cast_signed() * interval + offset
+    }
+
+    /// Returns the number of pods.
+    pub(crate) fn pods(&self) -> usize {
+        self.series / POD_SERIES
+    }
+}
+
+/// One pod and its present values.
+#[derive(Debug, Clone)]
+pub(crate) struct Pod {
+    rng: SplitMix64,
+    /// Whole numbers, or thousandths where `FAMILIES` says so.
+    units: [i64; POD_SERIES],
+}
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Shape {
+    /// Counted in whole numbers, 0 after a restart.
+    Count,
+    /// Counted in thousandths.
+    Thousandths,
+    Gauge,
+    GaugeThousandths,
+}
+
+/// Names of a pod's series in their order, each with how many there are and what they are.
+const FAMILIES: [(&str, usize, Shape); 13] = [
+    ("http_requests_total", 10, Shape::Count),
+    ("http_request_duration_seconds_bucket", 12, Shape::Count),
+    ("http_request_duration_seconds_sum", 1, Shape::Thousandths),
+    ("http_request_duration_seconds_count", 1, Shape::Count),
+    ("container_cpu_usage_seconds_total", 8, Shape::Thousandths),
+    ("container_memory_usage_bytes", 2, Shape::Gauge),
+    ("queue_length", 10, Shape::Gauge),
+    ("process_open_fds", 1, Shape::Gauge),
+    ("go_goroutines", 1, Shape::Gauge),
+    ("pod_info", 1, Shape::Gauge),
+    ("pod_ready", 1, Shape::Gauge),
+    ("sensor_temperature_celsius", 1, Shape::GaugeThousandths),
+    ("sensor_fan_rpm", 1, Shape::Gauge),
+];
+const BUCKETS: usize = 10;
+const SUM: usize = 22;
+const CPU: usize = 24;
+const MEMORY: usize = 32;
+const QUEUES: usize = 34;
+const REST: usize = 44;
+
+impl Pod {
+    /// Returns a pod before its first step.
+    pub(crate) fn new(seed: u64, pod: usize) -> Self {
+        let mut rng = SplitMix64::new(seed.wrapping_mul(0x9e37_79b9) ^ (pod as u64) << 20);
+        let mut units = [0; POD_SERIES];
+        for unit in &mut units[..CPU + 8] {
+            // It has run for a while.
+            *unit = rng.below(50_000).cast_signed();
+        }
+        for bucket in 1..BOUNDS.len() {
+            units[BUCKETS + bucket] += units[BUCKETS + bucket - 1];
+        }
+        units[SUM + 1] = units[BUCKETS + BOUNDS.len() - 1];
+        for unit in &mut units[MEMORY..QUEUES] {
+            *unit = (100 + rng.below(400)).cast_signed() << 20;
+        }
+        // Descriptors, goroutines, info, ready, thousandths of a degree, turns of the fan.
+        units[REST..].copy_from_slice(&[40, 120, 1, 1, 45_000, 2_400]);
+        Self { rng, units }
+    }
+
+    /// Moves on by one step.
+    pub(crate) fn step(&mut self) {
+        let Self { rng, units } = self;
+        if rng.one_in(RESTART_ONE_IN) {
+            units[..MEMORY].fill(0);
+        }
+        for (at, unit) in units[..BUCKETS].iter_mut().enumerate() {
+            *unit += rng.below(REQUESTS[at % CODES.len()]).cast_signed();
+        }
+        for _ in 0..rng.below(12) {
+            // Two draws, so that the middle buckets are hit most.
+            let bucket = (rng.index(7) + rng.index(6)).min(BOUNDS.len() - 1);
+            for cumulative in &mut units[BUCKETS + bucket..SUM] {
+                *cumulative += 1;
+            }
+            units[SUM] += OBSERVED[bucket];
+            units[SUM + 1] += 1;
+        }
+        for unit in &mut units[CPU..MEMORY] {
+            *unit += rng.below(30_000).cast_signed();
+        }
+        for unit in &mut units[MEMORY..QUEUES] {
+            *unit = wander(rng, *unit, 1 << 20, 64 << 20, 900 << 20);
+        }
+        for unit in &mut units[QUEUES..REST] {
+            // A queue changes now and then.
+            if rng.one_in(3) {
+                *unit = rng.below(100).cast_signed();
+            }
+        }
+        let rest = &mut units[REST..];
+        rest[0] = wander(rng, rest[0], 3, 10, 1_000);
+        rest[1] = wander(rng, rest[1], 20, 20, 5_000);
+        rest[3] = i64::from(!rng.one_in(100));
+        rest[4] = wander(rng, rest[4], 500, 20_000, 95_000);
+        rest[5] = wander(rng, rest[5], 100, 600, 6_000);
+    }
+
+    /// Returns the value of one of its series.
+    pub(crate) fn value(&self, series: usize) -> f64 {
+        let unit = self.units[series] as f64;
+        match family(series).2 {
+            Shape::Count | Shape::Gauge => unit,
+            Shape::Thousandths | Shape::GaugeThousandths => unit / 1_000.0,
+        }
+    }
+}
+
+fn wander(rng: &mut SplitMix64, value: i64, most: i64, least: i64, largest: i64) -> i64 {
+    let by = rng.below(2 * most.unsigned_abs() + 1).cast_signed() - most;
+    (value + by).clamp(least, largest)
+}
+
+/// Returns the family of one of a pod's series, the place within it, and its shape.
+fn family(series: usize) -> (&'static str, usize, Shape) {
+    let mut first = 0;
+    for (name, count, shape) in FAMILIES {
+        if series < first + count {
+            return (name, series - first, shape);
+        }
+        first += count;
+    }
+    unreachable!("families add up to POD_SERIES, which is the array's length")
+}
+
+/// Returns the labels of one of a pod's series, sorted by name.
+pub(crate) fn labels(pod: usize, series: usize) -> Vec<(&'static str, String)> {
+    let service = pod / SERVICE_PODS;
+    let (name, place, _) = family(series);
+    let mut labels = vec![
+        ("__name__", name.to_owned()),
+        ("cluster", "prod".to_owned()),
+        (
+            "instance",
+            format!("10.{}.{}.{}:8080", pod >> 16, (pod >> 8) & 255, pod & 255),
+        ),
+        ("job", "app".to_owned()),
+        ("namespace", format!("ns-{:02}", service % 20)),
+        ("node", format!("node-{:03}", pod % 331)),
+        ("pod", format!("svc-{service:04}-{}", pod % SERVICE_PODS)),
+        ("service", format!("svc-{service:04}")),
+    ];
+    let mut add = |name, value: String| labels.push((name, value));
+    match name {
+        "http_requests_total" => {
+            add("code", CODES[place % CODES.len()].to_owned());
+            let method = ["GET", "POST"][place / CODES.len()];
+            add("method", method.to_owned());
+        }
+        "http_request_duration_seconds_bucket" => add("le", BOUNDS[place].to_owned()),
+        "container_cpu_usage_seconds_total" => add("cpu", format!("cpu{place:02}")),
+        "container_memory_usage_bytes" => add("container", ["app", "sidecar"][place].to_owned()),
+        "queue_length" => add("queue", format!("q{place}")),
+        "pod_info" => {
+            add("image", format!("registry.example/svc-{service:04}"));
+            add("version", format!("v1.{}.{}", service % 7, pod % 3));
+        }
+        "sensor_temperature_celsius" | "sensor_fan_rpm" => add("sensor", "board".to_owned()),
+        _ => {}
+    }
+    labels.sort_by(|a, b| a.0.cmp(b.0));
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn families_fill_a_pod_and_every_series_has_labels_of_its_own() {
+        let count: usize = FAMILIES.iter().map(|(_, count, _)| count).sum();
+        assert_eq!(count, POD_SERIES);
+        for (first, name) in [
+            (BUCKETS, "http_request_duration_seconds_bucket"),
+            (SUM, "http_request_duration_seconds_sum"),
+            (CPU, "container_cpu_usage_seconds_total"),
+            (MEMORY, "container_memory_usage_bytes"),
+            (QUEUES, "queue_length"),
+            (REST, "process_open_fds"),
+        ] {
+            let (found, place, _) = family(first);
+            assert_eq!((found, place), (name, 0));
+        }
+        let mut seen = HashSet::new();
+        for pod in [0, 1, 19, 20, 399, 400, 9_999] {
+            for series in 0..POD_SERIES {
+                let labels = labels(pod, series);
+                assert!(labels.is_sorted_by(|a, b| a.0 < b.0), "{labels:?}");
+                assert!(seen.insert(labels));
+            }
+        }
+    }
+
+    #[test]
+    fn a_pods_values_are_what_its_families_say() {
+        let mut restarts = 0;
+        for pod in 0..20 {
+            let mut before = Pod::new(7, pod);
+            for _ in 0..500 {
+                let mut now = before.clone();
+                now.step();
+                let is_restart = now.units[0] < before.units[0];
+                restarts += usize::from(is_restart);
+                for series in 0..POD_SERIES {
+                    let (name, _, shape) = family(series);
+                    let is_counter = matches!(shape, Shape::Count | Shape::Thousandths);
+                    let grows = now.value(series) >= before.value(series);
+                    assert!(!is_counter || is_restart || grows, "{name} went back");
+                }
+                let buckets = &now.units[BUCKETS..SUM];
+                assert!(buckets.is_sorted(), "{buckets:?}");
+                assert_eq!(buckets.last(), Some(&now.units[SUM + 1]));
+                assert_eq!(now.value(REST + 2), 1.0);
+                before = now;
+            }
+        }
+        assert!((5..80).contains(&restarts), "{restarts} restarts");
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_values_and_another_one_others() {
+        let last = |seed| {
+            let mut pod = Pod::new(seed, 3);
+            (0..100).for_each(|_| pod.step());
+            pod.units
+        };
+        assert_eq!(last(1), last(1));
+        assert_ne!(last(1), last(2));
+    }
+
+    #[test]
+    fn times_lie_within_the_data() {
+        let config = DatasetConfig {
+            series: 1_000,
+            duration: Duration::from_secs(3600),
+            interval: Duration::from_secs(30),
+            seed: 1,
+            end_ms: 1_700_000_000_000,
+        };
+        assert_eq!((config.steps(), config.samples(), config.pods()), (120, 120_000, 20));
+        for pod in 0..config.pods() {
+            assert!(config.time_ms(pod, 0) >= config.start_ms());
+            assert!(config.time_ms(pod, 119) < config.end_ms);
+            assert_eq!(config.time_ms(pod, 1) - config.time_ms(pod, 0), 30_000);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Latencies counted in cells that grow with the value, from when a request was due and from when it was sent.
+//!
+//! **Invariant:** a quantile is at most one part in 128 above the value it stands for, and never below; memory does
+//! not grow with the number of requests.
+
+use crate::record::{Distribution, Quantile};
+use std::time::{Duration, Instant};
+
+/// Cells of each power of two.
+const STEPS: u64 = 128;
+/// The shares a percentile table has.
+const SHARES: [f64; 14] = [
+    0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0,
+];
+
+/// How often which time was seen.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Histogram {
+    cells: Vec<u64>,
+    count: u64,
+    largest_ns: u64,
+}
+
+impl Histogram {
+    /// Counts a time.
+    pub(crate) fn add(&mut self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let cell = cell_of(ns);
+        if cell >= self.cells.len() {
+            self.cells.resize(cell + 1, 0);
+        }
+        self.cells[cell] += 1;
+        self.count += 1;
+        self.largest_ns = self.largest_ns.max(ns);
+    }
+
+    /// Adds what another one counted.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let length = self.cells.len().max(other.cells.len());
+        self.cells.resize(length, 0);
+        for (cell, more) in self.cells.iter_mut().zip(&other.cells) {
+            *cell += more;
+        }
+        self.count += other.count;
+        self.largest_ns = self.largest_ns.max(other.largest_ns);
+    }
+
+    /// Returns how many times were counted.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns the time that `share` of all do not exceed, in milliseconds; 0 of none.
+    pub(crate) fn quantile_ms(&self, share: f64) -> f64 {
+        let rank = ((share * self.count as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        let cell = self.cells.iter().position(|count| {
+            seen += count;
+            seen >= rank
+        });
+        let end = cell.map_or(0, |cell| end_of(cell).min(self.largest_ns));
+        end as f64 / 1e6
+    }
+
+    /// Returns the percentile table, as far as there are values to fill it.
+    pub(crate) fn table(&self) -> Vec<Quantile> {
+        let told = |share: &f64| {
+            // A share beyond the last value but one is the maximum once more.
+            *share == 1.0 || (1.0 - share) * self.count as f64 >= 1.0
+        };
+        let line = |share: &f64| Quantile {
+            share: *share,
+            value: self.quantile_ms(*share),
+        };
+        if self.count == 0 {
+            return Vec::new();
+        }
+        SHARES
+            .iter()
+            .filter(|share| told(share))
+            .map(line)
+            .collect()
+    }
+}
+
+/// Latencies of one class of requests, seen both ways.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Latencies {
+    /// From when the request was due.
+    pub(crate) corrected: Histogram,
+    /// From when it was sent.
+    pub(crate) uncorrected: Histogram,
+}
+
+impl Latencies {
+    /// Counts a request.
+    pub(crate) fn add(&mut self, due: Instant, sent: Instant, ended: Instant) {
+        self.corrected.add(ended.saturating_duration_since(due));
+        self.uncorrected.add(ended.saturating_duration_since(sent));
+    }
+
+    /// Adds what another one counted.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.corrected.merge(&other.corrected);
+        self.uncorrected.merge(&other.uncorrected);
+    }
+
+    /// Returns it for a record.
+    pub(crate) fn distribution(&self, key: &str) -> Distribution {
+        Distribution {
+            key: key.to_owned(),
+            unit: "ms".to_owned(),
+            count: self.corrected.count(),
+            corrected: self.corrected.table(),
+            uncorrected: self.uncorrected.table(),
+        }
+    }
+}
+
+/// The cell of a value: below 256 each has its own, above each power of two has 128.
+fn cell_of(ns: u64) -> usize {
+    let shift = (64 - ns.leading_zeros()).saturating_sub(8);
+    (u64::from(shift) * STEPS + (ns >> shift)) as usize
+}
+
+/// The largest value of a cell.
+fn end_of(cell: usize) -> u64 {
+    let cell = cell as u64;
+    let shift = (cell / STEPS).saturating_sub(1);
+    let step = cell - shift * STEPS;
+    // The last cell ends where 64 bits do.
+    ((step + 1) << shift).wrapping_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_lies_in_its_cell_and_near_its_end() {
+        let mut cell = 0;
+        for ns in (0..5_000).chain((1..2_000).map(|n| n * 1_234_567)) {
+            let next = cell_of(ns);
+            assert!(next >= cell, "{ns}");
+            cell = next;
+            assert!(end_of(cell) >= ns, "{ns}");
+            assert!(
+                (end_of(cell) - ns) as f64 <= ns as f64 / 128.0,
+                "{ns} {}",
+                end_of(cell)
+            );
+        }
+        // Neighbouring cells touch: no value falls between them.
+        for cell in 0..2_000 {
+            assert_eq!(cell_of(end_of(cell)), cell);
+            assert_eq!(cell_of(end_of(cell) + 1), cell + 1);
+        }
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_values() {
+        let (mut low, mut high) = (Histogram::default(), Histogram::default());
+        for ms in 1..=1000 {
+            let half = if ms <= 500 { &mut low } else { &mut high };
+            half.add(Duration::from_millis(ms));
+        }
+        low.merge(&high);
+        assert_eq!(low.count(), 1000);
+        for (share, ms) in [(0.5, 500.0), (0.99, 990.0), (0.999, 999.0), (1.0, 1000.0)] {
+            let got = low.quantile_ms(share);
+            assert!(got >= ms && got <= ms * 1.008, "{share}: {got}");
+        }
+        let table = low.table();
+        assert_eq!(table.last().unwrap().value, 1000.0);
+        assert!(
+            table
+                .iter()
+                .all(|line| line.share <= 0.999 || line.share == 1.0)
+        );
+        assert!(Histogram::default().table().is_empty());
+    }
+
+    #[test]
+    fn a_stall_is_in_what_was_due_and_not_in_what_was_sent() {
+        // A request every millisecond; the server takes nothing for the first 100.
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut latencies = Latencies::default();
+        for due in 0..200 {
+            let sent = due.max(100);
+            latencies.add(at(due), at(sent), at(sent + 1));
+        }
+        assert!(latencies.corrected.quantile_ms(0.75) >= 50.0);
+        assert!(latencies.uncorrected.quantile_ms(1.0) < 1.1);
+        let distribution = latencies.distribution("requests");
+        assert_eq!(
+            (distribution.count, distribution.unit.as_str()),
+            (200, "ms")
+        );
+    }
+}

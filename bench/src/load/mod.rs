@@ -1,0 +1,8 @@
+//! What drives servers: fleets that are scraped, requests that are sent, and the clocks both are held against.
+//!
+//! **Invariant:** load follows its own schedule, never the server's answers, and says what it cost itself.
+
+mod body;
+pub(crate) mod fleet_server;
+pub(crate) mod latency;
+pub(crate) mod schedule;

@@ -1,0 +1,441 @@
+//! Requests at a constant rate, whether or not the server keeps up.
+//!
+//! Each request has a time at which it is due. A user who comes then waits from then on, so the corrected latency
+//! counts from the due time; the uncorrected one counts from when the request was really sent, which is what a
+//! generator sees that stops while the server does.
+//!
+//! **Invariant:** the schedule never waits for the server. What the generator itself is late by is kept apart: the time
+//! between when a request could be sent (it was due and a connection was free) and when it was.
+
+use crate::{
+    error::BenchError,
+    load::{
+        answer::{Answer, AnswerReader},
+        latency::Latencies,
+    },
+    measure::{ThreadTime, cpu_time},
+};
+use rustix::{
+    event::{Timespec, epoll},
+    fd::OwnedFd,
+    time::{
+        ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime,
+        timerfd_create, timerfd_settime,
+    },
+};
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream},
+    thread,
+    time::Duration,
+};
+
+/// How long connecting may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// Time between the start of the threads and the first request.
+const LEAD_NS: u64 = 20_000_000;
+/// The timer's place among the connections.
+const TIMER: u64 = u64::MAX;
+/// Events taken at once.
+const EVENTS: usize = 64;
+
+/// What to send, where and how fast.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) address: SocketAddr,
+    /// The bytes of the request, head and all.
+    pub(crate) request: Vec<u8>,
+    /// Requests a second, all threads together.
+    pub(crate) rate: f64,
+    pub(crate) connections: usize,
+    pub(crate) threads: usize,
+    /// Time at the start that is not recorded.
+    pub(crate) warmup: Duration,
+    /// Time that is.
+    pub(crate) duration: Duration,
+    /// How long answers may take after the last request was due.
+    pub(crate) drain: Duration,
+}
+
+/// What happened within one second of the schedule.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Second {
+    pub(crate) requests: u64,
+    /// The longest corrected latency of a request due in it.
+    pub(crate) longest: Duration,
+}
+
+/// What became of a plan.
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    /// From when requests were due.
+    pub(crate) corrected: Latencies,
+    /// From when they were sent.
+    pub(crate) uncorrected: Latencies,
+    /// How late the generator was in sending what it could have sent.
+    pub(crate) late: Latencies,
+    pub(crate) answered: u64,
+    /// Answers other than 2xx and 3xx.
+    pub(crate) refused: u64,
+    /// Requests whose connection ended before the answer, or that had none at the end.
+    pub(crate) lost: u64,
+    pub(crate) body_bytes: u64,
+    /// What the generator's threads used and how long they were ready without running, in all.
+    pub(crate) cpu: Duration,
+    pub(crate) waited: Duration,
+    /// Requests in all, the warm-up's included: what `cpu` was used for.
+    pub(crate) sent: u64,
+    /// Of the recorded time.
+    pub(crate) seconds: Vec<Second>,
+}
+
+impl Load {
+    fn new(duration: Duration) -> Self {
+        Self {
+            corrected: Latencies::new(),
+            uncorrected: Latencies::new(),
+            late: Latencies::new(),
+            answered: 0,
+            refused: 0,
+            lost: 0,
+            body_bytes: 0,
+            cpu: Duration::ZERO,
+            waited: Duration::ZERO,
+            sent: 0,
+            seconds: vec![Second::default(); duration.as_secs_f64().ceil() as usize],
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.corrected.add(&other.corrected);
+        self.uncorrected.add(&other.uncorrected);
+        self.late.add(&other.late);
+        self.answered += other.answered;
+        self.refused += other.refused;
+        self.lost += other.lost;
+        self.body_bytes += other.body_bytes;
+        self.cpu += other.cpu;
+        self.waited += other.waited;
+        self.sent += other.sent;
+        for (all, one) in self.seconds.iter_mut().zip(&other.seconds) {
+            all.requests += one.requests;
+            all.longest = all.longest.max(one.longest);
+        }
+    }
+
+    /// Returns what one request cost the generator.
+    pub(crate) fn cpu_a_request(&self) -> Duration {
+        self.cpu.div_f64(self.sent.max(1) as f64)
+    }
+}
+
+/// Sends what `plan` says and waits for the answers.
+///
+/// # Errors
+///
+/// When the server cannot be reached, or what it sends is not HTTP.
+pub(crate) fn run(plan: &Plan) -> Result<Load, BenchError> {
+    let threads = plan.threads.clamp(1, plan.connections.max(1));
+    let start_ns = now_ns() + LEAD_NS;
+    let parts: Vec<_> = thread::scope(|scope| {
+        let worker = |index| {
+            let run = move || Worker::new(plan, index, threads, start_ns)?.run();
+            thread::Builder::new()
+                .name(format!("load-{index}"))
+                .spawn_scoped(scope, run)
+                .map_err(BenchError::io("start a thread"))
+        };
+        let started: Vec<_> = (0..threads).map(worker).collect();
+        let join = |thread: Result<thread::ScopedJoinHandle<'_, _>, BenchError>| {
+            thread?
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        started.into_iter().map(join).collect()
+    });
+    let mut load = Load::new(plan.duration);
+    for part in parts {
+        load.add(&part?);
+    }
+    Ok(load)
+}
+
+/// One connection and the request under way on it.
+struct Connection {
+    stream: TcpStream,
+    reader: AnswerReader,
+    /// When the request was due and sent, while there is no answer.
+    request: Option<(u64, u64)>,
+    /// Since when it has had nothing to do.
+    free_ns: u64,
+}
+
+/// One thread's share of the plan: every n-th request on its own connections.
+struct Worker<'a> {
+    plan: &'a Plan,
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    connections: Vec<Connection>,
+    /// Connections without a request.
+    free: Vec<usize>,
+    schedule: Schedule,
+    load: Load,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(
+        plan: &'a Plan,
+        index: usize,
+        threads: usize,
+        start_ns: u64,
+    ) -> Result<Self, BenchError> {
+        let own = plan.connections / threads + usize::from(index < plan.connections % threads);
+        let io = |what| move |errno: rustix::io::Errno| BenchError::io(what)(errno.into());
+        let epoll =
+            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io("wait for connections"))?;
+        let timer = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+        )
+        .map_err(io("make a timer"))?;
+        let event = epoll::EventData::new_u64(TIMER);
+        epoll::add(&epoll, &timer, event, epoll::EventFlags::IN).map_err(io("make a timer"))?;
+        let mut worker = Self {
+            plan,
+            epoll,
+            timer,
+            connections: Vec::with_capacity(own),
+            free: (0..own).rev().collect(),
+            schedule: Schedule::new(plan, index, threads, start_ns),
+            load: Load::new(plan.duration),
+            buffer: vec![0; 256 << 10],
+        };
+        for place in 0..own {
+            let connection = worker.connect(place)?;
+            worker.connections.push(connection);
+        }
+        Ok(worker)
+    }
+
+    fn connect(&self, place: usize) -> Result<Connection, BenchError> {
+        let address = self.plan.address;
+        let open = || {
+            let stream = TcpStream::connect_timeout(&address, CONNECT_LIMIT)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            let event = epoll::EventData::new_u64(place as u64);
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+            epoll::add(&self.epoll, &stream, event, flags)?;
+            Ok(stream)
+        };
+        Ok(Connection {
+            stream: open().map_err(BenchError::io(format!("connect to {address}")))?,
+            reader: AnswerReader::default(),
+            request: None,
+            free_ns: now_ns(),
+        })
+    }
+
+    fn run(mut self) -> Result<Load, BenchError> {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        let waited = ThreadTime::of(thread)?.waited;
+        let cpu = cpu_time(ClockId::ThreadCPUTime);
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            self.send_due()?;
+            let busy = self.connections.len() - self.free.len();
+            if self.schedule.next().is_none() && busy == 0 {
+                break;
+            }
+            if now_ns() > self.schedule.give_up_ns {
+                self.load.lost += busy as u64 + self.schedule.left_to_record();
+                break;
+            }
+            self.wait(&mut events)?;
+            for event in &events {
+                let place = event.data.u64();
+                if place != TIMER {
+                    self.receive(place as usize)?;
+                }
+            }
+        }
+        self.load.cpu = cpu_time(ClockId::ThreadCPUTime).saturating_sub(cpu);
+        self.load.waited = ThreadTime::of(thread)?.waited.saturating_sub(waited);
+        Ok(self.load)
+    }
+
+    /// Sends every request that is due while a connection is free.
+    fn send_due(&mut self) -> Result<(), BenchError> {
+        while let Some(due_ns) = self.schedule.next() {
+            let now = now_ns();
+            if due_ns > now {
+                return Ok(());
+            }
+            let Some(place) = self.free.pop() else {
+                return Ok(());
+            };
+            self.schedule.advance();
+            self.load.sent += 1;
+            let connection = &mut self.connections[place];
+            let could_ns = due_ns.max(connection.free_ns);
+            if self.schedule.is_recorded(due_ns) {
+                self.load.late.record_ns(now.saturating_sub(could_ns));
+            }
+            connection.request = Some((due_ns, now));
+            // A request is far smaller than a socket's buffer: it is taken whole or the connection is gone.
+            let sent = connection.stream.write(&self.plan.request);
+            if !matches!(sent, Ok(length) if length == self.plan.request.len()) {
+                self.lose(place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for an answer, or for the next request to be due when one could be sent then.
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), BenchError> {
+        let next_ns = self.schedule.next().filter(|_| !self.free.is_empty());
+        let wake_ns = next_ns.unwrap_or(self.schedule.give_up_ns + 1);
+        let spec = Itimerspec {
+            it_interval: Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            },
+            it_value: Timespec {
+                tv_sec: (wake_ns / 1_000_000_000) as i64,
+                tv_nsec: (wake_ns % 1_000_000_000) as _,
+            },
+        };
+        let io = |errno: rustix::io::Errno| BenchError::io("wait for answers")(errno.into());
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &spec).map_err(io)?;
+        events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(errno) => Err(io(errno)),
+        }
+    }
+
+    /// Reads what a connection has, up to the end of the answer.
+    fn receive(&mut self, place: usize) -> Result<(), BenchError> {
+        let connection = &mut self.connections[place];
+        let answer = loop {
+            match connection.stream.read(&mut self.buffer) {
+                Ok(0) => match connection.reader.end() {
+                    Some(answer) => break answer,
+                    None => return self.lose(place),
+                },
+                Ok(length) => {
+                    let fed = connection.reader.feed(&self.buffer[..length]);
+                    let fed = fed.map_err(|e| {
+                        BenchError::Refused(format!("{} does not answer: {e}", self.plan.address))
+                    })?;
+                    if let Some(answer) = fed {
+                        break answer;
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return self.lose(place),
+            }
+        };
+        let now = now_ns();
+        connection.free_ns = now;
+        if let Some((due_ns, sent_ns)) = connection.request.take() {
+            self.free.push(place);
+            self.record(&answer, due_ns, sent_ns, now);
+        }
+        if !answer.keeps_alive {
+            self.connections[place] = self.connect(place)?;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, answer: &Answer, due_ns: u64, sent_ns: u64, now: u64) {
+        if !self.schedule.is_recorded(due_ns) {
+            return;
+        }
+        let load = &mut self.load;
+        load.answered += 1;
+        load.refused += u64::from(!(200..400).contains(&answer.status));
+        load.body_bytes += answer.body_bytes;
+        let corrected = now.saturating_sub(due_ns);
+        load.corrected.record_ns(corrected);
+        load.uncorrected.record_ns(now.saturating_sub(sent_ns));
+        let second = self.schedule.second_of(due_ns);
+        if let Some(second) = load.seconds.get_mut(second) {
+            second.requests += 1;
+            second.longest = second.longest.max(Duration::from_nanos(corrected));
+        }
+    }
+
+    /// Opens a connection anew that ended without an answer, or while nothing was asked.
+    fn lose(&mut self, place: usize) -> Result<(), BenchError> {
+        if let Some((due_ns, _)) = self.connections[place].request {
+            self.load.lost += u64::from(self.schedule.is_recorded(due_ns));
+            self.free.push(place);
+        }
+        self.connections[place] = self.connect(place)?;
+        Ok(())
+    }
+}
+
+/// When one thread's requests are due.
+#[derive(Debug)]
+struct Schedule {
+    /// The number, among all threads' requests, of the next one.
+    next: u64,
+    threads: u64,
+    /// Requests of all threads.
+    count: u64,
+    period_ns: f64,
+    start_ns: u64,
+    recorded_from_ns: u64,
+    give_up_ns: u64,
+}
+
+impl Schedule {
+    fn new(plan: &Plan, index: usize, threads: usize, start_ns: u64) -> Self {
+        let whole = plan.warmup + plan.duration;
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4);
+        Self {
+            next: index as u64,
+            threads: threads as u64,
+            count: (whole.as_secs_f64() * plan.rate).ceil() as u64,
+            period_ns: 1e9 / plan.rate,
+            start_ns,
+            recorded_from_ns: start_ns + ns(plan.warmup),
+            give_up_ns: start_ns + ns(whole) + ns(plan.drain),
+        }
+    }
+
+    /// Returns when the next request is due.
+    fn next(&self) -> Option<u64> {
+        let after = |number| (number as f64 * self.period_ns) as u64;
+        (self.next < self.count).then(|| self.start_ns + after(self.next))
+    }
+
+    fn advance(&mut self) {
+        self.next += self.threads;
+    }
+
+    fn is_recorded(&self, due_ns: u64) -> bool {
+        due_ns >= self.recorded_from_ns
+    }
+
+    fn second_of(&self, due_ns: u64) -> usize {
+        ((due_ns - self.recorded_from_ns) / 1_000_000_000) as usize
+    }
+
+    fn left_to_record(&self) -> u64 {
+        (self.count.saturating_sub(self.next)).div_ceil(self.threads)
+    }
+}
+
+/// Returns the time of the clock that only goes forward.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests;

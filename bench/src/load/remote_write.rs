@@ -1,0 +1,263 @@
+//! A dataset as requests of Prometheus' remote write 1.0.
+//!
+//! **Invariant:** each series' samples come in the order of their times, and time moves on for all series together, as a
+//! sender has it that follows scrapes: servers refuse what is far behind. Labels are encoded once for a whole run.
+
+use super::{
+    client::Client,
+    dataset::{DatasetConfig, POD_SERIES, Pod, labels},
+};
+use crate::error::BenchError;
+use std::ops::Range;
+
+/// Pods of one request; with 50 series of 5 steps each this is a request of 10,000 samples.
+const PODS_A_REQUEST: usize = 40;
+/// Samples of each series in one request.
+const STEPS_A_REQUEST: u64 = 5;
+
+/// Makes the requests of a dataset, one after another.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    config: DatasetConfig,
+    pods: Vec<Pod>,
+    /// All series' labels as fields of their messages, behind one another.
+    labels: Vec<u8>,
+    /// Where each series' labels end.
+    ends: Vec<usize>,
+    /// The steps and the first pod of the next request.
+    steps: Range<u64>,
+    pod: usize,
+    samples: Vec<Vec<u8>>,
+}
+
+impl Requests {
+    /// Prepares them all.
+    pub(crate) fn new(config: DatasetConfig) -> Self {
+        let (mut encoded, mut ends) = (Vec::new(), Vec::new());
+        for pod in 0..config.pods() {
+            for series in 0..POD_SERIES {
+                for (name, value) in labels(pod, series) {
+                    let length = 2 + name.len() + value.len() + lengths(name) + lengths(&value);
+                    encoded.push(0x0a);
+                    varint(&mut encoded, length as u64);
+                    for (tag, text) in [(0x0a, name), (0x12, &value)] {
+                        encoded.push(tag);
+                        varint(&mut encoded, text.len() as u64);
+                        encoded.extend_from_slice(text.as_bytes());
+                    }
+                }
+                ends.push(encoded.len());
+            }
+        }
+        Self {
+            config,
+            pods: (0..config.pods())
+                .map(|pod| Pod::new(config.seed, pod))
+                .collect(),
+            labels: encoded,
+            ends,
+            steps: 0..STEPS_A_REQUEST.min(config.steps()),
+            pod: 0,
+            samples: vec![Vec::new(); POD_SERIES],
+        }
+    }
+
+    /// Replaces `body` by the next request and returns its number of samples, 0 after the last one.
+    pub(crate) fn next(&mut self, body: &mut Vec<u8>) -> u64 {
+        body.clear();
+        if self.steps.is_empty() || self.pods.is_empty() {
+            return 0;
+        }
+        let end = (self.pod + PODS_A_REQUEST).min(self.pods.len());
+        for pod in self.pod..end {
+            self.write_pod(pod, body);
+        }
+        let samples =
+            (end - self.pod) as u64 * POD_SERIES as u64 * (self.steps.end - self.steps.start);
+        self.pod = end;
+        if end == self.pods.len() {
+            self.pod = 0;
+            let next = self.steps.end;
+            self.steps = next..(next + STEPS_A_REQUEST).min(self.config.steps());
+        }
+        samples
+    }
+
+    fn write_pod(&mut self, pod: usize, body: &mut Vec<u8>) {
+        self.samples.iter_mut().for_each(Vec::clear);
+        for step in self.steps.clone() {
+            let time_ms = self.config.time_ms(pod, step);
+            let values = &mut self.pods[pod];
+            values.step();
+            for (series, samples) in self.samples.iter_mut().enumerate() {
+                write_sample(samples, time_ms, values.value(series));
+            }
+        }
+        for (series, samples) in self.samples.iter().enumerate() {
+            let at = pod * POD_SERIES + series;
+            let from = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+            let labels = &self.labels[from..self.ends[at]];
+            body.push(0x0a);
+            varint(body, (labels.len() + samples.len()) as u64);
+            body.extend_from_slice(labels);
+            body.extend_from_slice(samples);
+        }
+    }
+}
+
+/// What sending a dataset came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Sent {
+    pub(crate) requests: u64,
+    pub(crate) samples: u64,
+    /// Compressed, without heads.
+    pub(crate) bytes: u64,
+}
+
+/// Sends a whole dataset; `progress` is told the share that is done.
+///
+/// # Errors
+///
+/// When a request is not taken; `name` says by whom.
+pub(crate) fn send(
+    client: &mut Client,
+    path: &str,
+    config: DatasetConfig,
+    name: &str,
+    mut progress: impl FnMut(f64),
+) -> Result<Sent, BenchError> {
+    const HEADERS: [(&str, &str); 4] = [
+        ("Content-Type", "application/x-protobuf"),
+        ("Content-Encoding", "snappy"),
+        ("X-Prometheus-Remote-Write-Version", "0.1.0"),
+        ("User-Agent", "narthex-bench"),
+    ];
+    let mut requests = Requests::new(config);
+    let (mut plain, mut packed) = (Vec::new(), Vec::new());
+    let mut encoder = snap::raw::Encoder::new();
+    let mut sent = Sent::default();
+    loop {
+        let samples = requests.next(&mut plain);
+        if samples == 0 {
+            return Ok(sent);
+        }
+        packed.resize(snap::raw::max_compress_len(plain.len()), 0);
+        let length = encoder.compress(&plain, &mut packed);
+        let length = length.expect("the buffer has the length the encoder asks for");
+        let answer = client
+            .post(path, &HEADERS, &packed[..length])
+            .map_err(BenchError::io(format!("write to {name}")))?;
+        if !(200..300).contains(&answer.status) {
+            let text: String = answer.text().chars().take(300).collect();
+            return Err(BenchError::Answer {
+                name: name.to_owned(),
+                query: path.to_owned(),
+                what: format!("with {}: {text}", answer.status),
+            });
+        }
+        sent.requests += 1;
+        sent.samples += samples;
+        sent.bytes += length as u64;
+        progress(sent.samples as f64 / config.samples().max(1) as f64);
+    }
+}
+
+fn write_sample(out: &mut Vec<u8>, time_ms: i64, value: f64) {
+    // Field 2 of the series; inside, value and time, each left out when it is 0.
+    let start = out.len();
+    out.extend_from_slice(&[0x12, 0]);
+    if value.to_bits() != 0 {
+        out.push(0x09);
+        out.extend_from_slice(&value.to_bits().to_le_bytes());
+    }
+    if time_ms != 0 {
+        out.push(0x10);
+        varint(out, time_ms.cast_unsigned());
+    }
+    // At most 1 + 8 + 1 + 10 bytes: the length is one byte.
+    out[start + 1] = (out.len() - start - 2) as u8;
+}
+
+/// Returns how many bytes a text's length takes.
+fn lengths(text: &str) -> usize {
+    let mut length = Vec::with_capacity(10);
+    varint(&mut length, text.len() as u64);
+    length.len()
+}
+
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narthex_testkit::remote_write::{Request, Series};
+    use std::time::Duration;
+
+    fn config(pods: usize, steps: u64) -> DatasetConfig {
+        DatasetConfig {
+            series: pods * POD_SERIES,
+            duration: Duration::from_secs(30 * steps),
+            interval: Duration::from_secs(30),
+            seed: 5,
+            end_ms: 1_700_000_000_000,
+        }
+    }
+
+    #[test]
+    fn requests_are_what_another_encoder_makes_of_the_same_samples() {
+        let config = config(3, 7);
+        let mut pods: Vec<Pod> = (0..3).map(|pod| Pod::new(5, pod)).collect();
+        let mut requests = Requests::new(config);
+        let mut body = Vec::new();
+        for steps in [0..5, 5..7] {
+            let mut series = Vec::new();
+            for (pod, values) in pods.iter_mut().enumerate() {
+                let mut samples = vec![Vec::new(); POD_SERIES];
+                for step in steps.clone() {
+                    values.step();
+                    for (at, samples) in samples.iter_mut().enumerate() {
+                        samples.push((config.time_ms(pod, step), values.value(at)));
+                    }
+                }
+                for (at, samples) in samples.into_iter().enumerate() {
+                    let owned = |(name, value): (&str, String)| (name.to_owned(), value);
+                    series.push(Series {
+                        labels: labels(pod, at).into_iter().map(owned).collect(),
+                        samples,
+                        ..Series::default()
+                    });
+                }
+            }
+            let expected = Request {
+                series,
+                families: Vec::new(),
+            };
+            let samples = requests.next(&mut body);
+            assert_eq!(samples, 3 * POD_SERIES as u64 * (steps.end - steps.start));
+            assert!(body == expected.v1(), "the request of {steps:?} differs");
+        }
+        assert_eq!((requests.next(&mut body), body.len()), (0, 0));
+    }
+
+    #[test]
+    fn every_sample_is_in_one_request() {
+        for (pods, steps) in [(1, 1), (40, 5), (41, 6), (100, 12), (0, 3), (3, 0)] {
+            let config = config(pods, steps);
+            let mut requests = Requests::new(config);
+            let (mut body, mut all) = (Vec::new(), 0);
+            loop {
+                match requests.next(&mut body) {
+                    0 => break,
+                    samples => all += samples,
+                }
+            }
+            assert_eq!(all, config.samples(), "{pods} pods, {steps} steps");
+        }
+    }
+}

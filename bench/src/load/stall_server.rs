@@ -1,0 +1,150 @@
+//! A server that is known to stall: it answers at once, except in a part of every period, when it answers nothing.
+//!
+//! **Invariant:** whatever was asked within a stall is answered when the stall ends, not before.
+
+use crate::error::BenchError;
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Most connections that are accepted.
+const MOST_CONNECTIONS: usize = 256;
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
+
+/// When it stalls: at the end of each period.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stalls {
+    pub(crate) every: Duration,
+    pub(crate) length: Duration,
+}
+
+impl Stalls {
+    /// Returns how long the stall that `since` lies in still takes, zero outside of one.
+    fn left(&self, since: Duration) -> Duration {
+        let within = since.as_nanos() % self.every.as_nanos().max(1);
+        let left = self.every.saturating_sub(Duration::from_nanos(
+            u64::try_from(within).unwrap_or(u64::MAX),
+        ));
+        if left <= self.length {
+            left
+        } else {
+            Duration::ZERO
+        }
+    }
+}
+
+/// A running one; connections end when their clients go.
+#[derive(Debug)]
+pub(crate) struct StallServer {
+    address: SocketAddr,
+    is_stopping: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl StallServer {
+    /// Starts one on a free loopback port.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub(crate) fn start(stalls: Stalls) -> Result<Self, BenchError> {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(BenchError::io("listen"))?;
+        let address = listener.local_addr().map_err(BenchError::io("listen"))?;
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&is_stopping);
+        let started = Instant::now();
+        let accept = move || {
+            for stream in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+                if stop.load(Ordering::Acquire) {
+                    return;
+                }
+                // A client that goes away ends its thread; nobody else is hurt.
+                thread::spawn(move || serve(stream, stalls, started));
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("stalls".to_owned())
+            .spawn(accept);
+        Ok(Self {
+            address,
+            is_stopping,
+            thread: Some(thread.map_err(BenchError::io("start a thread"))?),
+        })
+    }
+
+    /// Returns where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for StallServer {
+    fn drop(&mut self) {
+        self.is_stopping.store(true, Ordering::Release);
+        // A connection wakes the thread that accepts; when it ended by itself there is nothing to wake.
+        let _ = TcpStream::connect(self.address);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(mut stream: TcpStream, stalls: Stalls, started: Instant) {
+    let mut request = Vec::new();
+    let mut buffer = [0; 4096];
+    // The answers are small; waiting for more to send would look like a stall.
+    let _ = stream.set_nodelay(true);
+    while let Ok(length @ 1..) = stream.read(&mut buffer) {
+        request.extend_from_slice(&buffer[..length]);
+        if !request.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        request.clear();
+        loop {
+            let left = stalls.left(started.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left);
+        }
+        if stream.write_all(ANSWER).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_is_the_end_of_a_period() {
+        let ms = Duration::from_millis;
+        let stalls = Stalls {
+            every: ms(5000),
+            length: ms(1000),
+        };
+        for (since, left) in [
+            (0, 0),
+            (3999, 0),
+            (4000, 1000),
+            (4999, 1),
+            (5000, 0),
+            (9500, 500),
+        ] {
+            assert_eq!(stalls.left(ms(since)), ms(left), "after {since} ms");
+        }
+        let never = Stalls {
+            every: ms(10),
+            length: ms(0),
+        };
+        assert_eq!(never.left(ms(5)), ms(0));
+    }
+}

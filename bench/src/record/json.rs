@@ -1,0 +1,169 @@
+//! The file a record is kept in: JSON, one object.
+//!
+//! **Invariant:** what [`write`] makes, [`read`] gives back; anything else is refused with its line and column, or with
+//! the field that contradicts another one.
+
+use super::{FORMAT, Record};
+use crate::frame::error::BenchError;
+use serde::Deserialize;
+use std::{collections::HashSet, fs, path::Path};
+
+/// Longest file that is read.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Writes a record.
+///
+/// # Errors
+///
+/// When the file cannot be written.
+pub(crate) fn write(path: &Path, record: &Record) -> Result<(), BenchError> {
+    fs::write(path, text(record)).map_err(BenchError::io(format!("write {}", path.display())))
+}
+
+/// Reads a record.
+///
+/// # Errors
+///
+/// When the file cannot be read or is no sound record.
+pub(crate) fn read(path: &Path) -> Result<Record, BenchError> {
+    let name = path.display().to_string();
+    let metadata = fs::metadata(path).map_err(BenchError::io(format!("read {name}")))?;
+    if metadata.len() > MAX_BYTES {
+        return Err(damaged(&name, format!("longer than {MAX_BYTES} bytes")));
+    }
+    let text = fs::read(path).map_err(BenchError::io(format!("read {name}")))?;
+    parse(&text, &name)
+}
+
+/// Returns a record's file: numbers rounded to what a measurement has, an object a line where it is long.
+pub(super) fn text(record: &Record) -> String {
+    let mut record = record.clone();
+    for run in &mut record.runs {
+        let figures = run.figures.iter_mut().map(|figure| &mut figure.value);
+        let costs = run.own_costs.iter_mut().map(|cost| &mut cost.value);
+        figures
+            .chain(costs)
+            .for_each(|value| *value = rounded(*value));
+        for course in &mut run.courses {
+            let numbers = course.points.iter_mut().flatten();
+            numbers.for_each(|number| *number = rounded(*number));
+        }
+        for distribution in &mut run.distributions {
+            let lines = distribution.corrected.iter_mut();
+            let lines = lines.chain(&mut distribution.uncorrected);
+            lines.for_each(|line| line.value = rounded(line.value));
+        }
+    }
+    let mut text = serde_json::to_string(&record).expect("a record has text keys only");
+    text.push('\n');
+    text
+}
+
+/// Reads a record's file, which errors call `name`.
+pub(super) fn parse(text: &[u8], name: &str) -> Result<Record, BenchError> {
+    /// The version comes first: another one may have other fields.
+    #[derive(Deserialize)]
+    struct Versioned {
+        format: u32,
+    }
+    let versioned: Versioned =
+        serde_json::from_slice(text).map_err(|e| damaged(name, e.to_string()))?;
+    if versioned.format != FORMAT {
+        let found = versioned.format;
+        return Err(damaged(
+            name,
+            format!("format {found} is not known, only {FORMAT}"),
+        ));
+    }
+    let record: Record = serde_json::from_slice(text).map_err(|e| damaged(name, e.to_string()))?;
+    check(&record).map_err(|what| damaged(name, what))?;
+    Ok(record)
+}
+
+/// Says which field contradicts another one, if one does.
+fn check(record: &Record) -> Result<(), String> {
+    if record.subjects.is_empty() {
+        return Err("subjects: there is none".to_owned());
+    }
+    let labels: Vec<&str> = record.subjects.iter().map(|s| s.label.as_str()).collect();
+    unique(labels.iter().copied())
+        .map_err(|label| format!("subjects: two are called {label:?}"))?;
+    for (at, run) in record.runs.iter().enumerate() {
+        let place = format!("runs[{at}]");
+        if run.subject >= record.subjects.len() {
+            let (subject, count) = (run.subject, record.subjects.len());
+            return Err(format!("{place}.subject: {subject} of {count}"));
+        }
+        let figures = run.figures.iter().map(|figure| figure.key.as_str());
+        unique(figures).map_err(|key| format!("{place}.figures: two are called {key:?}"))?;
+        for course in &run.courses {
+            if course.points.windows(2).any(|pair| pair[0][0] > pair[1][0]) {
+                let key = &course.key;
+                return Err(format!("{place}.courses: {key:?} goes back in time"));
+            }
+        }
+        for distribution in &run.distributions {
+            let lines = distribution
+                .corrected
+                .iter()
+                .chain(&distribution.uncorrected);
+            if !lines.into_iter().all(|q| (0.0..=1.0).contains(&q.share)) {
+                let key = &distribution.key;
+                return Err(format!(
+                    "{place}.distributions: {key:?} has a share outside 0 to 1"
+                ));
+            }
+        }
+    }
+    for (at, difference) in record.differences.iter().enumerate() {
+        let columns = difference.columns.len();
+        if difference.rows.iter().any(|row| row.len() != columns) {
+            return Err(format!(
+                "differences[{at}].rows: not all have {columns} texts"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the text that occurs twice, if one does.
+fn unique<'a>(texts: impl Iterator<Item = &'a str>) -> Result<(), &'a str> {
+    let mut seen = HashSet::new();
+    for text in texts {
+        if !seen.insert(text) {
+            return Err(text);
+        }
+    }
+    Ok(())
+}
+
+fn damaged(name: &str, what: String) -> BenchError {
+    BenchError::Record {
+        name: name.to_owned(),
+        what,
+    }
+}
+
+/// Returns a number with five significant digits, which are more than a measurement has; whole ones stay whole.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    if value.fract() == 0.0 {
+        return value;
+    }
+    let places = 4 - value.abs().log10().floor() as i32;
+    // Through text, so that the shortest digits come out; a product of powers leaves 0.30000000000000004.
+    let text = format!("{value:.*}", usize::try_from(places).unwrap_or(0).min(17));
+    text.parse().unwrap_or(value)
+}
+
+/// Feeds arbitrary bytes to the reader; what it accepts must survive being written and read again.
+#[cfg(test)]
+pub(crate) fn fuzz_record(data: &[u8]) {
+    if let Ok(record) = parse(data, "fuzz") {
+        let again = text(&record);
+        let read = parse(again.as_bytes(), "again").expect("what was written is read");
+        assert_eq!(text(&read), again);
+    }
+}

@@ -1,0 +1,315 @@
+//! What a scenario measured, in a form that knows nothing of scenarios: whatever prints, plots or compares works on
+//! this alone.
+//!
+//! **Invariant:** plain readings with keys and units; medians, ratios and spreads are made by who shows them. A record
+//! names programs and command lines, never paths of the machine, and what is read from a file is checked before use.
+
+mod json;
+pub(crate) mod summary;
+
+#[cfg(test)]
+pub(crate) use json::read;
+pub(crate) use json::write;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the file format, raised when an older reader would misread a record.
+pub(crate) const FORMAT: u32 = 1;
+
+/// One scenario's result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Record {
+    /// [`FORMAT`].
+    pub(crate) format: u32,
+    pub(crate) tool: Tool,
+    /// The command line, programs and directories reduced to their last part.
+    pub(crate) command: String,
+    /// When it began, seconds since the epoch.
+    pub(crate) time_s: u64,
+    pub(crate) seed: u64,
+    pub(crate) machine: Machine,
+    /// The scenario's name, such as `storage`.
+    pub(crate) scenario: String,
+    /// What was done, in one sentence without its full stop.
+    pub(crate) title: String,
+    pub(crate) parameters: Vec<Parameter>,
+    /// What was measured; the others are compared with the first.
+    pub(crate) subjects: Vec<Subject>,
+    /// Every measurement, in the order they were made.
+    pub(crate) runs: Vec<Run>,
+    #[serde(default)]
+    pub(crate) differences: Vec<Difference>,
+    /// What a reader has to know, a sentence each: peers that are not installed, settings that differ.
+    #[serde(default)]
+    pub(crate) notes: Vec<String>,
+}
+
+/// The program that measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tool {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// `release` or `debug`.
+    pub(crate) profile: String,
+}
+
+/// Where it was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) kernel: String,
+}
+
+/// One setting of the scenario, as the flag of that name takes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameter {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+/// Something that was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Subject {
+    /// What reports call it; one of its kind in a record.
+    pub(crate) label: String,
+    /// The first line it says of its version.
+    pub(crate) version: String,
+    /// Its command line with its places (`{config}`, `{listen}`) unfilled.
+    pub(crate) command: String,
+}
+
+/// One measurement of one subject.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Run {
+    /// Index of the subject.
+    pub(crate) subject: usize,
+    /// Under which of the scenario's conditions, such as `with queries`; empty when there is one only.
+    #[serde(default)]
+    pub(crate) variant: String,
+    /// Which repetition, from 0; runs of one repetition are compared with each other.
+    pub(crate) repetition: usize,
+    pub(crate) figures: Vec<Figure>,
+    #[serde(default)]
+    pub(crate) courses: Vec<Course>,
+    #[serde(default)]
+    pub(crate) distributions: Vec<Distribution>,
+    /// What measuring itself cost.
+    #[serde(default)]
+    pub(crate) own_costs: Vec<OwnCost>,
+}
+
+/// Which way a figure is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Better {
+    Less,
+    More,
+    /// It describes what happened and is no merit.
+    Neither,
+}
+
+/// One number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Figure {
+    /// What it is, such as `CPU a sample`; unique in its run.
+    pub(crate) key: String,
+    /// Its unit, such as `µs`; empty for a count.
+    pub(crate) unit: String,
+    pub(crate) value: f64,
+    pub(crate) better: Better,
+    /// One of the few that a reader looks at first.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) is_headline: bool,
+}
+
+/// A figure over time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Course {
+    /// What it is, such as `resident memory`; the same for all subjects, which share one plot.
+    pub(crate) key: String,
+    pub(crate) unit: String,
+    /// Seconds since the run began, ascending, and the value then.
+    pub(crate) points: Vec<[f64; 2]>,
+}
+
+/// How a latency is distributed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Distribution {
+    /// What was timed, such as `instant queries`.
+    pub(crate) key: String,
+    /// The unit of the values, such as `ms`.
+    pub(crate) unit: String,
+    /// How many were timed.
+    pub(crate) count: u64,
+    /// From when each was due: a server that stalls delays those behind it as well.
+    pub(crate) corrected: Vec<Quantile>,
+    /// From when each was really begun; empty where nothing has an intended start.
+    #[serde(default)]
+    pub(crate) uncorrected: Vec<Quantile>,
+}
+
+/// One line of a percentile table.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Quantile {
+    /// From 0 to 1, inclusive.
+    pub(crate) share: f64,
+    /// The smallest value that this share does not exceed.
+    pub(crate) value: f64,
+}
+
+/// One cost of measuring, and how much of it a result stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OwnCost {
+    /// What it is, such as `the fleet's CPU a sample`.
+    pub(crate) key: String,
+    pub(crate) unit: String,
+    pub(crate) value: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) limit: Option<Limit>,
+}
+
+/// The largest value a cost may have.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Limit {
+    /// Inclusive.
+    pub(crate) at_most: f64,
+    /// Above it the run says nothing about its subject and is left out; otherwise there is a warning.
+    pub(crate) refuses: bool,
+}
+
+/// What one subject answers and another does not, as a table of texts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Difference {
+    /// Such as `families on one side only`.
+    pub(crate) title: String,
+    pub(crate) columns: Vec<String>,
+    /// As many texts as there are columns, each.
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+/// Whether a run counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Sound,
+    /// A limit that only warns was passed.
+    Noisy,
+    /// The generator was the bottleneck.
+    Refused,
+}
+
+impl Figure {
+    /// Returns a figure of which less is better.
+    pub(crate) fn cost(key: impl Into<String>, unit: &str, value: f64) -> Self {
+        Self::new(key, unit, value, Better::Less)
+    }
+
+    /// Returns a figure of which more is better.
+    pub(crate) fn gain(key: impl Into<String>, unit: &str, value: f64) -> Self {
+        Self::new(key, unit, value, Better::More)
+    }
+
+    /// Returns a figure that is no merit.
+    pub(crate) fn fact(key: impl Into<String>, unit: &str, value: f64) -> Self {
+        Self::new(key, unit, value, Better::Neither)
+    }
+
+    fn new(key: impl Into<String>, unit: &str, value: f64, better: Better) -> Self {
+        Self {
+            key: key.into(),
+            unit: unit.to_owned(),
+            value,
+            better,
+            is_headline: false,
+        }
+    }
+
+    /// Makes it one that is looked at first.
+    pub(crate) fn headline(mut self) -> Self {
+        self.is_headline = true;
+        self
+    }
+}
+
+impl OwnCost {
+    /// Returns a cost that is reported only.
+    pub(crate) fn new(key: &str, unit: &str, value: f64) -> Self {
+        Self {
+            key: key.to_owned(),
+            unit: unit.to_owned(),
+            value,
+            limit: None,
+        }
+    }
+
+    /// Refuses the run when the cost is above `at_most`.
+    pub(crate) fn refuse_above(mut self, at_most: f64) -> Self {
+        self.limit = Some(Limit {
+            at_most,
+            refuses: true,
+        });
+        self
+    }
+
+    /// Warns when the cost is above `at_most`.
+    pub(crate) fn warn_above(mut self, at_most: f64) -> Self {
+        self.limit = Some(Limit {
+            at_most,
+            refuses: false,
+        });
+        self
+    }
+
+    /// Returns what the cost makes of its run.
+    pub(crate) fn verdict(&self) -> Verdict {
+        match self.limit {
+            Some(limit) if self.value > limit.at_most && limit.refuses => Verdict::Refused,
+            Some(limit) if self.value > limit.at_most => Verdict::Noisy,
+            _ => Verdict::Sound,
+        }
+    }
+}
+
+impl Run {
+    /// Returns what all costs together make of the run.
+    pub(crate) fn verdict(&self) -> Verdict {
+        let verdicts = || self.own_costs.iter().map(OwnCost::verdict);
+        if verdicts().any(|verdict| verdict == Verdict::Refused) {
+            Verdict::Refused
+        } else if verdicts().any(|verdict| verdict == Verdict::Noisy) {
+            Verdict::Noisy
+        } else {
+            Verdict::Sound
+        }
+    }
+
+    /// Returns the figure of that key.
+    pub(crate) fn figure(&self, key: &str) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.key == key)
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

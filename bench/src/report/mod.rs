@@ -1,0 +1,14 @@
+//! Records shown: as a table on the terminal, as a page, beside another record.
+//!
+//! **Invariant:** works on records alone; every number comes with its unit, every ratio says of what.
+
+pub(crate) mod number;
+pub(crate) mod table;
+
+use std::io::{Write, stdout};
+
+/// Prints a line of the result.
+pub(crate) fn say(text: &str) {
+    // A closed pipe is the reader's wish.
+    let _ = writeln!(stdout(), "{text}");
+}

@@ -1,0 +1,173 @@
+//! Two exporters' pages of the same host, compared.
+//!
+//! The first exporter is asked before and after the second one, so that its two pages bound what the second may say of
+//! a counter.
+//!
+//! **Invariant:** what an exporter says of itself is not compared. Everything else is on one side only, or has a class:
+//! equal, moved on (between the two pages), near, or different.
+
+use super::page::{Family, Page};
+
+/// How far apart gauges of a moment may be, relatively: load, free memory, clocks.
+const NEAR: f64 = 0.05;
+
+/// How one series' value compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Equal,
+    /// Within what the first exporter said before and after.
+    MovedOn,
+    /// A gauge within a few percent of that.
+    Near,
+    Different,
+}
+
+/// How many series fall into each class, and tables of what does not agree.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Comparison {
+    pub(crate) equal: usize,
+    pub(crate) moved_on: usize,
+    pub(crate) near: usize,
+    /// Family, series and both values.
+    pub(crate) different: Vec<[String; 3]>,
+    /// Families and the number of their series.
+    pub(crate) only_first: Vec<(String, usize)>,
+    pub(crate) only_other: Vec<(String, usize)>,
+    /// Series of families that both have.
+    pub(crate) series_only_first: Vec<String>,
+    pub(crate) series_only_other: Vec<String>,
+    /// Family, what differs (`type` or `help`), and both texts.
+    pub(crate) descriptions: Vec<[String; 4]>,
+}
+
+impl Comparison {
+    /// Compares the pages of the first exporter, before and after, with the other's between them.
+    pub(crate) fn of(before: &Page, other: &Page, after: &Page) -> Self {
+        let mut comparison = Self::default();
+        for (name, first) in &before.families {
+            if Page::is_own(name) {
+                continue;
+            }
+            match other.families.get(name) {
+                None => comparison.only_first.push((name.clone(), first.series.len())),
+                Some(family) => comparison.family(name, first, family, after.families.get(name)),
+            }
+        }
+        for (name, family) in &other.families {
+            if !Page::is_own(name) && !before.families.contains_key(name) {
+                comparison.only_other.push((name.clone(), family.series.len()));
+            }
+        }
+        comparison
+    }
+
+    /// Returns how many series both have.
+    pub(crate) fn shared(&self) -> usize {
+        self.equal + self.moved_on + self.near + self.different.len()
+    }
+
+    fn family(&mut self, name: &str, first: &Family, other: &Family, after: Option<&Family>) {
+        for (what, a, b) in [
+            ("type", &first.kind, &other.kind),
+            ("help", &first.help, &other.help),
+        ] {
+            if a != b {
+                let row = [name, what, a, b].map(str::to_owned);
+                self.descriptions.push(row);
+            }
+        }
+        for (series, before) in &first.series {
+            let Some(value) = other.series.get(series) else {
+                self.series_only_first.push(series.clone());
+                continue;
+            };
+            let after = after.and_then(|after| after.series.get(series));
+            let after = *after.unwrap_or(before);
+            match class(first.is_counter(), *before, *value, after) {
+                Class::Equal => self.equal += 1,
+                Class::MovedOn => self.moved_on += 1,
+                Class::Near => self.near += 1,
+                Class::Different => {
+                    let row = [series.clone(), before.to_string(), value.to_string()];
+                    self.different.push(row);
+                }
+            }
+        }
+        let new = other.series.keys().filter(|series| !first.series.contains_key(*series));
+        self.series_only_other.extend(new.cloned());
+    }
+}
+
+fn class(is_counter: bool, before: f64, value: f64, after: f64) -> Class {
+    if before.to_bits() == value.to_bits() || (before.is_nan() && value.is_nan()) {
+        return Class::Equal;
+    }
+    let (low, high) = (before.min(after), before.max(after));
+    if (low..=high).contains(&value) {
+        return Class::MovedOn;
+    }
+    // A counter that both read at nearly the same moment may be ahead by what happened in between.
+    let slack = NEAR * low.abs().max(high.abs());
+    let is_near = value >= low - slack && value <= high + slack;
+    match (is_counter, is_near) {
+        (true, true) if value >= low => Class::Near,
+        (false, true) => Class::Near,
+        _ => Class::Different,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(text: &str) -> Page {
+        Page::read(text).unwrap()
+    }
+
+    #[test]
+    fn values_have_the_class_of_what_they_are() {
+        for (is_counter, before, value, after, expected) in [
+            (true, 5.0, 5.0, 5.0, Class::Equal),
+            (true, f64::NAN, f64::NAN, 0.0, Class::Equal),
+            (true, 5.0, 6.0, 7.0, Class::MovedOn),
+            (true, 100.0, 104.0, 101.0, Class::Near),
+            (true, 100.0, 99.0, 101.0, Class::Different),
+            (true, 100.0, 200.0, 101.0, Class::Different),
+            (false, 7.0, 6.0, 5.0, Class::MovedOn),
+            (false, 100.0, 96.0, 100.0, Class::Near),
+            (false, 100.0, 90.0, 100.0, Class::Different),
+            (false, -100.0, -104.0, -100.0, Class::Near),
+            (false, 0.0, 1.0, 0.0, Class::Different),
+        ] {
+            let got = class(is_counter, before, value, after);
+            assert_eq!(got, expected, "{is_counter} {before} {value} {after}");
+        }
+    }
+
+    #[test]
+    fn what_is_on_one_side_and_what_is_described_otherwise_is_listed() {
+        let before = page(
+            "# HELP a A.\n# TYPE a counter\na{x=\"1\"} 1\na{x=\"2\"} 5\ngone 1\ngo_x 1\n# TYPE g gauge\ng 10\n",
+        );
+        let other = page(
+            "# HELP a a.\n# TYPE a gauge\na{x=\"1\"} 2\na{x=\"3\"} 5\nextra{b=\"1\"} 1\nextra{b=\"2\"} 1\n\
+             go_y 1\n# TYPE g gauge\ng 20\n",
+        );
+        let after = page("# TYPE a counter\na{x=\"1\"} 3\na{x=\"2\"} 5\ngone 1\ng 10\n");
+        let got = Comparison::of(&before, &other, &after);
+        assert_eq!((got.equal, got.moved_on, got.near, got.shared()), (0, 1, 0, 2));
+        assert_eq!(got.only_first, [("gone".to_owned(), 1)]);
+        assert_eq!(got.only_other, [("extra".to_owned(), 2)]);
+        assert_eq!(got.series_only_first, ["a{x=\"2\"}"]);
+        assert_eq!(got.series_only_other, ["a{x=\"3\"}"]);
+        assert_eq!(got.different, [["g{}", "10", "20"].map(str::to_owned)]);
+        assert_eq!(
+            got.descriptions,
+            [["a", "type", "counter", "gauge"], ["a", "help", "A.", "a."]]
+                .map(|row| row.map(str::to_owned))
+        );
+        let same = Comparison::of(&before, &before, &after);
+        assert_eq!((same.equal, same.shared()), (4, 4));
+        assert_eq!(same.descriptions.len() + same.only_first.len(), 0);
+    }
+}

@@ -1,0 +1,200 @@
+//! A page of metrics in the text format, read into families and series.
+//!
+//! **Invariant:** reads what exporters write: one line, one fact. A line it cannot read is an error with its number,
+//! never left out.
+
+use std::{collections::BTreeMap, fmt};
+
+/// What an exporter says of itself and not of its host.
+const OWN: [&str; 5] = ["go_", "process_", "promhttp_", "node_scrape_collector_", "node_exporter_"];
+
+/// One page.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Page {
+    pub(crate) families: BTreeMap<String, Family>,
+}
+
+/// What is known of one family.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Family {
+    /// `counter`, `gauge` and so on; empty when the page does not say.
+    pub(crate) kind: String,
+    pub(crate) help: String,
+    /// Values by series: the name with its labels sorted.
+    pub(crate) series: BTreeMap<String, f64>,
+}
+
+impl Family {
+    /// Returns whether its values only grow.
+    pub(crate) fn is_counter(&self) -> bool {
+        matches!(self.kind.as_str(), "counter" | "histogram" | "summary")
+    }
+}
+
+/// A line that does not read.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BadLine {
+    pub(crate) number: usize,
+    pub(crate) text: String,
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} does not read: {}", self.number, self.text)
+    }
+}
+
+impl Page {
+    /// Reads a page.
+    ///
+    /// # Errors
+    ///
+    /// With the first line that is neither a comment nor a sample.
+    pub(crate) fn read(text: &str) -> Result<Self, BadLine> {
+        let mut page = Self::default();
+        for (at, line) in text.lines().enumerate() {
+            page.read_line(line.trim()).ok_or_else(|| BadLine {
+                number: at + 1,
+                text: line.chars().take(200).collect(),
+            })?;
+        }
+        Ok(page)
+    }
+
+    /// Returns the number of series.
+    pub(crate) fn len(&self) -> usize {
+        self.families.values().map(|family| family.series.len()).sum()
+    }
+
+    /// Returns whether a family is about the exporter itself.
+    pub(crate) fn is_own(family: &str) -> bool {
+        OWN.iter().any(|prefix| family.starts_with(prefix))
+    }
+
+    fn read_line(&mut self, line: &str) -> Option<()> {
+        if let Some(comment) = line.strip_prefix('#') {
+            let mut words = comment.trim_start().splitn(3, ' ');
+            let keyword = words.next().unwrap_or_default();
+            if matches!(keyword, "TYPE" | "HELP") {
+                let family = self.families.entry(words.next()?.to_owned()).or_default();
+                let text = words.next().unwrap_or_default().trim().to_owned();
+                if keyword == "TYPE" {
+                    family.kind = text;
+                } else {
+                    family.help = text;
+                }
+            }
+            return Some(());
+        }
+        if line.is_empty() {
+            return Some(());
+        }
+        let name_end = line.find(['{', ' ', '\t'])?;
+        let (name, rest) = line.split_at(name_end);
+        let (labels, rest) = match rest.strip_prefix('{') {
+            Some(rest) => labels(rest)?,
+            None => (Vec::new(), rest),
+        };
+        let value = rest.split_ascii_whitespace().next()?.parse().ok()?;
+        let family = self.family_of(name, &labels);
+        let mut labels = labels;
+        labels.sort_unstable();
+        let series = format!("{name}{{{}}}", labels.join(","));
+        let family = self.families.entry(family).or_default();
+        family.series.insert(series, value);
+        Some(())
+    }
+
+    /// Returns the family of a sample: histograms and summaries have samples of other names.
+    fn family_of(&self, name: &str, labels: &[&str]) -> String {
+        if self.families.contains_key(name) {
+            return name.to_owned();
+        }
+        for suffix in ["_bucket", "_sum", "_count"] {
+            if let Some(base) = name.strip_suffix(suffix)
+                && let Some(family) = self.families.get(base)
+                && matches!(family.kind.as_str(), "histogram" | "summary")
+                && (suffix != "_bucket" || labels.iter().any(|label| label.starts_with("le=")))
+            {
+                return base.to_owned();
+            }
+        }
+        name.to_owned()
+    }
+}
+
+/// Reads labels up to the closing brace and returns them as they stand, and what follows.
+fn labels(text: &str) -> Option<(Vec<&str>, &str)> {
+    let mut labels = Vec::new();
+    let mut rest = text.trim_start();
+    loop {
+        if let Some(after) = rest.strip_prefix('}') {
+            return Some((labels, after));
+        }
+        let open = rest.find('"')?;
+        if !rest[..open].trim_end().ends_with('=') {
+            return None;
+        }
+        let close = open + 1 + end_of_value(&rest[open + 1..])?;
+        labels.push(rest[..=close].trim());
+        rest = rest[close + 1..].trim_start();
+        rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+    }
+}
+
+/// Returns where the quote is that ends a label's value.
+fn end_of_value(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narthex_testkit::mutate::Mutator;
+
+    const PAGE: &str = "# HELP a_total What a is.\n# TYPE a_total counter\n\
+        a_total{y=\"2\",x=\"a \\\"b\\\", {c}\"} 5\na_total 7 1700000000000\n\n\
+        # HELP h A histogram.\n# TYPE h histogram\nh_bucket{le=\"1\"} 2\nh_bucket{le=\"+Inf\"} 3\nh_sum 4.5\nh_count 3\n\
+        # TYPE go_goroutines gauge\ngo_goroutines 8\n# A comment.\nplain{} NaN\n";
+
+    #[test]
+    fn families_have_their_series_whatever_their_names() {
+        let page = Page::read(PAGE).unwrap();
+        let names: Vec<&String> = page.families.keys().collect();
+        assert_eq!(names, ["a_total", "go_goroutines", "h", "plain"]);
+        let a = &page.families["a_total"];
+        assert_eq!((a.kind.as_str(), a.help.as_str()), ("counter", "What a is."));
+        assert!(a.is_counter());
+        assert_eq!(a.series["a_total{x=\"a \\\"b\\\", {c}\",y=\"2\"}"], 5.0);
+        assert_eq!(a.series["a_total{}"], 7.0);
+        assert_eq!(page.families["h"].series.len(), 4);
+        assert!(page.families["plain"].series["plain{}"].is_nan());
+        assert_eq!(page.len(), 8);
+        assert!(Page::is_own("go_goroutines") && !Page::is_own("node_load1"));
+    }
+
+    #[test]
+    fn a_line_that_does_not_read_is_named() {
+        for bad in ["a", "a b", "a{x=\"1\" 5", "a{x=1} 5", "a{x} 5", "{} ", "a{x=\"1\\\"} 5"] {
+            let error = Page::read(&format!("ok 1\n{bad}\n")).unwrap_err();
+            assert_eq!(error.to_string(), format!("line 2 does not read: {bad}"));
+        }
+    }
+
+    #[test]
+    fn arbitrary_text_does_no_harm() {
+        let iterations = narthex_testkit::scaled(5_000);
+        Mutator::new(9).run(&[PAGE.as_bytes()], iterations, |bytes| {
+            let _ = Page::read(&String::from_utf8_lossy(bytes));
+        });
+    }
+}

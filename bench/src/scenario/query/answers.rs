@@ -1,0 +1,294 @@
+//! What servers answer, compared: equal, nearly equal, or different and where.
+//!
+//! **Invariant:** the order of series plays no part, the order of samples within one does. Two numbers are equal when
+//! they are the same bits, NaN with NaN; nothing else is rounded on the way.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Largest relative difference of two numbers that still agree: sums made in another order.
+pub(crate) const TOLERANCE: f64 = 1e-12;
+/// Longest text of a value that a difference shows.
+const SHOWN: usize = 120;
+
+/// How two answers compare.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Agreement {
+    Equal,
+    /// Equal but for numbers that differ by at most this, relatively.
+    Close(f64),
+    Differ(Mismatch),
+}
+
+/// The first place where two answers differ.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mismatch {
+    /// The series, and within it the time.
+    pub(crate) place: String,
+    pub(crate) first: String,
+    pub(crate) other: String,
+    /// How many series differ or are on one side only.
+    pub(crate) count: usize,
+}
+
+/// The data of a successful answer, its series sorted by their labels.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    entries: BTreeMap<String, Vec<Sample>>,
+}
+
+/// A time and a value; texts for what is no number.
+#[derive(Debug, Clone, PartialEq)]
+struct Sample {
+    at: Option<f64>,
+    value: String,
+}
+
+impl Answer {
+    /// Reads the envelope; None when it is no success or has no data that is known.
+    pub(crate) fn read(body: &[u8]) -> Option<Self> {
+        let answer: Value = serde_json::from_slice(body).ok()?;
+        if answer["status"] != "success" {
+            return None;
+        }
+        let data = &answer["data"];
+        let mut entries = BTreeMap::new();
+        match (data, data["resultType"].as_str()) {
+            (Value::Array(items), _) => {
+                // Label values are texts, series are label sets.
+                for item in items {
+                    let key = item.as_str().map_or_else(|| labels(item), str::to_owned);
+                    entries.insert(key, Vec::new());
+                }
+            }
+            (_, Some("vector")) => {
+                for series in data["result"].as_array()? {
+                    entries.insert(labels(&series["metric"]), vec![sample(&series["value"])?]);
+                }
+            }
+            (_, Some("matrix")) => {
+                for series in data["result"].as_array()? {
+                    let samples: Option<Vec<Sample>> =
+                        series["values"].as_array()?.iter().map(sample).collect();
+                    entries.insert(labels(&series["metric"]), samples?);
+                }
+            }
+            (_, Some("scalar" | "string")) => {
+                entries.insert(String::new(), vec![sample(&data["result"])?]);
+            }
+            _ => return None,
+        }
+        Some(Self { entries })
+    }
+
+    /// Returns how many series, or texts, it has.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns the value of the only sample of the only series.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self.entries.values().next().map(Vec::as_slice) {
+            Some([sample]) if self.entries.len() == 1 => sample.value.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// Compares `self` with what another server answers.
+    pub(crate) fn compare(&self, other: &Self) -> Agreement {
+        let mut first: Option<Mismatch> = None;
+        let (mut count, mut worst) = (0, 0.0_f64);
+        let mut differ = |place: String, a: String, b: String| {
+            count += 1;
+            first.get_or_insert(Mismatch {
+                place: shown(place),
+                first: shown(a),
+                other: shown(b),
+                count: 0,
+            });
+        };
+        for (key, samples) in &self.entries {
+            match other.entries.get(key) {
+                None => differ(key.clone(), describe(samples), "nothing".to_owned()),
+                Some(others) => match compare(samples, others) {
+                    Ok(apart) => worst = worst.max(apart),
+                    Err((place, a, b)) => differ(format!("{key}{place}"), a, b),
+                },
+            }
+        }
+        for (key, samples) in &other.entries {
+            if !self.entries.contains_key(key) {
+                differ(key.clone(), "nothing".to_owned(), describe(samples));
+            }
+        }
+        match first {
+            Some(mismatch) => Agreement::Differ(Mismatch { count, ..mismatch }),
+            None if worst > 0.0 => Agreement::Close(worst),
+            None => Agreement::Equal,
+        }
+    }
+}
+
+/// Returns how far apart two series' numbers are at most, relatively, or the first place where that is too far.
+fn compare(samples: &[Sample], others: &[Sample]) -> Result<f64, (String, String, String)> {
+    let mut worst = 0.0_f64;
+    for (a, b) in samples.iter().zip(others) {
+        let place = a.at.map_or_else(String::new, |at| format!(" @ {at}"));
+        if a.at != b.at {
+            let text = |sample: &Sample| format!("a sample at {}", sample.at.unwrap_or_default());
+            return Err((place, text(a), text(b)));
+        }
+        let apart = match (a.value.parse(), b.value.parse()) {
+            (Ok(a), Ok(b)) => apart(a, b),
+            _ if a.value == b.value => 0.0,
+            _ => f64::INFINITY,
+        };
+        if apart > TOLERANCE {
+            return Err((place, a.value.clone(), b.value.clone()));
+        }
+        worst = worst.max(apart);
+    }
+    if samples.len() != others.len() {
+        let text = |samples: &[Sample]| format!("{} samples", samples.len());
+        return Err((String::new(), text(samples), text(others)));
+    }
+    Ok(worst)
+}
+
+/// Returns the relative difference of two numbers, 0 for the same bits and for any two NaN.
+fn apart(a: f64, b: f64) -> f64 {
+    if a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()) {
+        return 0.0;
+    }
+    if !a.is_finite() || !b.is_finite() {
+        return f64::INFINITY;
+    }
+    // Zeroes of both signs are not the same bits, but no distance apart.
+    (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE)
+}
+
+fn describe(samples: &[Sample]) -> String {
+    match samples {
+        [] => "it".to_owned(),
+        [one] => one.value.clone(),
+        many => format!("{} samples", many.len()),
+    }
+}
+
+fn shown(text: String) -> String {
+    if text.chars().count() <= SHOWN {
+        return text;
+    }
+    let short: String = text.chars().take(SHOWN).collect();
+    format!("{short}…")
+}
+
+fn sample(pair: &Value) -> Option<Sample> {
+    Some(Sample {
+        at: Some(pair[0].as_f64()?),
+        value: pair[1].as_str()?.to_owned(),
+    })
+}
+
+/// Returns a label set as text, sorted by name.
+fn labels(metric: &Value) -> String {
+    let pairs = metric.as_object().into_iter().flatten();
+    let pairs: BTreeMap<&String, &Value> = pairs.collect();
+    let text: Vec<String> = pairs
+        .into_iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    format!("{{{}}}", text.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vector(series: &[(&str, &str)]) -> Answer {
+        let series: Vec<Value> = series
+            .iter()
+            .map(|(name, value)| serde_json::json!({"metric": {"a": name}, "value": [1.5, value]}))
+            .collect();
+        let body = serde_json::json!({
+            "status": "success", "data": {"resultType": "vector", "result": series},
+        });
+        Answer::read(body.to_string().as_bytes()).unwrap()
+    }
+
+    fn read(data: &str) -> Answer {
+        Answer::read(format!("{{\"status\":\"success\",\"data\":{data}}}").as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn order_of_series_and_spelling_of_numbers_play_no_part() {
+        let a = vector(&[("x", "1"), ("y", "NaN"), ("z", "1e3")]);
+        let b = vector(&[("z", "1000"), ("x", "1.0"), ("y", "NaN")]);
+        assert_eq!(a.compare(&b), Agreement::Equal);
+        assert_eq!(a.len(), 3);
+        assert_eq!((vector(&[("x", "7")]).number(), a.number()), (Some(7.0), None));
+    }
+
+    #[test]
+    fn sums_in_another_order_are_close_and_more_is_a_difference() {
+        let one = vector(&[("x", "1")]);
+        let Agreement::Close(apart) = one.compare(&vector(&[("x", "1.0000000000005")])) else {
+            panic!("not close");
+        };
+        assert!((4e-13..6e-13).contains(&apart), "{apart}");
+        for other in ["1.000000000002", "-1", "+Inf", "NaN", "0"] {
+            let agreement = one.compare(&vector(&[("x", other)]));
+            let Agreement::Differ(mismatch) = agreement else {
+                panic!("{other}: {agreement:?}");
+            };
+            assert_eq!((mismatch.other.as_str(), mismatch.count), (other, 1));
+            assert_eq!(mismatch.place, "{a=\"x\"} @ 1.5");
+        }
+        let (zero, negative) = (vector(&[("x", "0")]), vector(&[("x", "-0")]));
+        assert_eq!(zero.compare(&negative), Agreement::Equal);
+    }
+
+    #[test]
+    fn series_and_samples_on_one_side_are_differences() {
+        let a = vector(&[("x", "1"), ("y", "2")]);
+        let b = vector(&[("y", "2"), ("z", "3"), ("w", "4")]);
+        let Agreement::Differ(mismatch) = a.compare(&b) else {
+            panic!("equal");
+        };
+        assert_eq!((mismatch.first.as_str(), mismatch.other.as_str()), ("1", "nothing"));
+        assert_eq!(mismatch.count, 3);
+        let matrix = |values| {
+            read(&format!(
+                r#"{{"resultType":"matrix","result":[{{"metric":{{}},"values":{values}}}]}}"#
+            ))
+        };
+        let long = matrix(r#"[[1,"1"],[2,"2"]]"#);
+        for other in [r#"[[1,"1"]]"#, r#"[[1,"1"],[3,"2"]]"#, r#"[[1,"1"],[2,"2.5"]]"#] {
+            let agreement = long.compare(&matrix(other));
+            assert!(matches!(agreement, Agreement::Differ(_)), "{other}");
+        }
+        assert_eq!(long.compare(&long.clone()), Agreement::Equal);
+    }
+
+    #[test]
+    fn label_values_series_and_scalars_are_read() {
+        let values = read(r#"["b","a"]"#);
+        assert_eq!(values.compare(&read(r#"["a","b"]"#)), Agreement::Equal);
+        let Agreement::Differ(mismatch) = values.compare(&read(r#"["a","c"]"#)) else {
+            panic!("equal");
+        };
+        assert_eq!((mismatch.place.as_str(), mismatch.first.as_str()), ("b", "it"));
+        let series = read(r#"[{"b":"2","a":"1"}]"#);
+        assert_eq!(series.compare(&read(r#"[{"a":"1","b":"2"}]"#)), Agreement::Equal);
+        let scalar = read(r#"{"resultType":"scalar","result":[1,"5"]}"#);
+        assert_eq!(scalar.number(), Some(5.0));
+        for body in [
+            &br#"{"status":"error","data":{"resultType":"vector","result":[]}}"#[..],
+            br#"{"status":"success","data":{}}"#,
+            br#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{}}]}}"#,
+            b"404 page not found",
+        ] {
+            assert_eq!(Answer::read(body), None);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! One line of the text format, taken apart: enough to replace a label's value and to ask a server for the series.
+//!
+//! **Invariant:** the pieces are slices of the line; a line that is none gives nothing instead of a guess.
+
+/// A sample's line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) labels: Vec<Label<'a>>,
+    pub(crate) value: &'a str,
+    pub(crate) timestamp: Option<&'a str>,
+}
+
+/// A label as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Label<'a> {
+    pub(crate) name: &'a str,
+    /// With its escapes, without quotes.
+    pub(crate) value: &'a str,
+}
+
+impl<'a> Line<'a> {
+    /// Takes a line without its break apart; nothing for comments, empty lines and what is no line.
+    pub(crate) fn parse(line: &'a str) -> Option<Self> {
+        let line = line.trim_matches([' ', '\t']);
+        if line.starts_with('#') {
+            return None;
+        }
+        let end = line.find(['{', ' ', '\t'])?;
+        let (name, mut rest) = line.split_at(end);
+        let mut labels = Vec::new();
+        if let Some(inside) = rest.strip_prefix('{') {
+            rest = parse_labels(inside, &mut labels)?;
+        }
+        let mut words = rest.split_ascii_whitespace();
+        let (value, timestamp) = (words.next()?, words.next());
+        let is_line = !name.is_empty() && words.next().is_none();
+        is_line.then_some(Self {
+            name,
+            labels,
+            value,
+            timestamp,
+        })
+    }
+}
+
+/// Reads labels up to the closing brace; returns what follows it.
+fn parse_labels<'a>(mut rest: &'a str, labels: &mut Vec<Label<'a>>) -> Option<&'a str> {
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        if let Some(after) = rest.strip_prefix('}') {
+            return Some(after);
+        }
+        let (name, after) = rest.split_once('=')?;
+        let quoted = after.trim_start().strip_prefix('"')?;
+        let end = end_of_value(quoted)?;
+        let (value, after) = quoted.split_at(end);
+        labels.push(Label {
+            name: name.trim_end(),
+            value,
+        });
+        rest = after.get(1..)?;
+    }
+}
+
+/// Returns where the closing quote is.
+fn end_of_value(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    text.bytes().position(|byte| {
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    })
+}
+
+/// Returns a label's value without its escapes.
+pub(crate) fn unescape(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match (c, c == '\\') {
+            (_, true) => match chars.next() {
+                Some('n') => text.push('\n'),
+                Some(other) => text.push(other),
+                None => text.push('\\'),
+            },
+            (c, _) => text.push(c),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(line: &str) -> Vec<(&str, &str)> {
+        let line = Line::parse(line).unwrap_or_else(|| panic!("{line}"));
+        line.labels
+            .iter()
+            .map(|label| (label.name, label.value))
+            .collect()
+    }
+
+    #[test]
+    fn lines_as_exporters_write_them() {
+        let line = Line::parse("a_total{x=\"1\", y=\"a,}b\\\"c\\\\\",} 1e+09 123").unwrap();
+        assert_eq!((line.name, line.value, line.timestamp), ("a_total", "1e+09", Some("123")));
+        assert_eq!(labels("a{x=\"1\", y=\"\"} 1"), [("x", "1"), ("y", "")]);
+        assert_eq!(labels("a{y=\"a,}b\\\"c\\\\\",} 1"), [("y", "a,}b\\\"c\\\\")]);
+        assert_eq!(labels("a 1"), []);
+        assert_eq!(labels("a{} NaN"), []);
+        assert_eq!(unescape("a\\\"b\\\\n\\n"), "a\"b\\n\n");
+    }
+
+    #[test]
+    fn what_is_no_line_gives_nothing() {
+        for line in [
+            "", "# HELP a b", "a", "a{", "a{x=\"1\"}", "a{x=1} 1", "a{x=\"1} 1", "a 1 2 3", "{} 1",
+        ] {
+            assert_eq!(Line::parse(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! Takes out of a scrape what names a machine: host names, addresses, hardware addresses, serials, paths.
+//!
+//! Label values only: names, help and numbers stay. A value is replaced by a numbered one of the same kind, in the
+//! order of first appearance, so that series stay distinct and the same series. The rules are in
+//! docs/bench.md. **Invariant:** the same recording is scrubbed the same way every time, and what has
+//! been scrubbed is left alone.
+
+use super::line::{Line, unescape};
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+/// Labels whose values are identifiers of one machine, disk or installation.
+const IDENTIFIERS: &[&str] = &[
+    "asset_tag",
+    "board_asset_tag",
+    "board_serial",
+    "boot_id",
+    "chassis_asset_tag",
+    "chassis_serial",
+    "machine_id",
+    "product_serial",
+    "product_uuid",
+    "serial",
+    "serial_number",
+    "system_uuid",
+    "uuid",
+    "wwid",
+    "wwn",
+];
+/// Labels whose values are names of hosts.
+const HOSTS: &[&str] = &["domainname", "fqdn", "host", "hostname", "nodename"];
+/// Labels whose values look like addresses and are versions.
+const VERSIONS: &[&str] = &["goversion", "release", "revision", "short_version", "version"];
+/// Labels whose values look like paths and are parts of URLs.
+const ROUTES: &[&str] = &["endpoint", "handler", "route", "uri", "url"];
+/// Paths that every machine has.
+const COMMON_PATHS: &[&str] = &[
+    "/", "/boot", "/boot/efi", "/dev", "/dev/shm", "/etc", "/home", "/metrics", "/opt", "/proc", "/run",
+    "/run/lock", "/srv", "/sys", "/tmp", "/usr", "/var", "/var/lib", "/var/log", "/var/tmp",
+];
+/// Directories whose files have names that the kernel or a program's source gave.
+const COMMON_PREFIXES: &[&str] = &["/proc/", "/sys/"];
+
+/// What was found in a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    Host,
+    Address,
+    HardwareAddress,
+    Identifier,
+    Path,
+}
+
+/// Replaces values and remembers what by what.
+#[derive(Debug, Default)]
+pub(crate) struct Scrubber {
+    /// Names that are replaced wherever they appear as a word.
+    hosts: Vec<String>,
+    replaced: HashMap<(Kind, String), String>,
+    numbers: BTreeMap<Kind, u32>,
+}
+
+impl Scrubber {
+    /// Returns one that knows the names of the machine it runs on.
+    pub(crate) fn new(hosts: impl IntoIterator<Item = String>) -> Self {
+        let mut scrubber = Self::default();
+        for host in hosts {
+            scrubber.learn_host(&host);
+        }
+        scrubber
+    }
+
+    /// Returns how many different values of each kind were replaced.
+    pub(crate) fn counts(&self) -> &BTreeMap<Kind, u32> {
+        &self.numbers
+    }
+
+    /// Returns a body without what names a machine.
+    pub(crate) fn scrub(&mut self, body: &str) -> String {
+        // Names first: a host's name may be in a series above the one that says it is one.
+        for line in body.lines().filter_map(Line::parse) {
+            for label in line.labels.iter().filter(|label| HOSTS.contains(&label.name)) {
+                self.learn_host(&unescape(label.value));
+            }
+        }
+        let mut out = String::with_capacity(body.len());
+        for line in body.split_inclusive('\n') {
+            let Some(parsed) = Line::parse(line.trim_end_matches('\n')) else {
+                out.push_str(line);
+                continue;
+            };
+            let start = line.as_ptr() as usize;
+            let mut copied = 0;
+            for label in &parsed.labels {
+                if let Some(value) = self.value(parsed.name, label.name, label.value) {
+                    // Both are slices of the same line.
+                    let at = label.value.as_ptr() as usize - start;
+                    out.push_str(&line[copied..at]);
+                    out.push_str(&value);
+                    copied = at + label.value.len();
+                }
+            }
+            out.push_str(&line[copied..]);
+        }
+        out
+    }
+
+    /// Returns what a label's value becomes; nothing when it stays.
+    fn value(&mut self, metric: &str, label: &str, value: &str) -> Option<String> {
+        if value.is_empty() {
+            return None;
+        }
+        if IDENTIFIERS.contains(&label) {
+            return Some(self.number(Kind::Identifier, value));
+        }
+        if VERSIONS.contains(&label) {
+            return self.without_hosts(value);
+        }
+        let is_route = ROUTES.contains(&label) || label == "path" && metric.contains("http");
+        if value.starts_with('/') && !is_route {
+            return self.path(value);
+        }
+        let mut text = self.without_hosts(value);
+        for find in [Self::hardware_address, Self::address] {
+            let current = text.as_deref().unwrap_or(value);
+            if let Some(found) = self.words(current, find) {
+                text = Some(found);
+            }
+        }
+        text
+    }
+
+    fn learn_host(&mut self, name: &str) {
+        let is_name = name.len() > 1
+            && name != "localhost"
+            && !name.starts_with('(')
+            && !is_replacement(Kind::Host, name)
+            && name.bytes().any(|byte| byte.is_ascii_alphabetic());
+        if is_name && !self.hosts.iter().any(|host| host == name) {
+            self.hosts.push(name.to_owned());
+            // A longer name may contain a shorter one.
+            self.hosts.sort_by_key(|host| std::cmp::Reverse(host.len()));
+        }
+    }
+
+    fn without_hosts(&mut self, value: &str) -> Option<String> {
+        let mut text: Option<String> = None;
+        for host in self.hosts.clone() {
+            let current = text.as_deref().unwrap_or(value);
+            if let Some(replaced) = replace_word(current, &host, || self.number(Kind::Host, &host)) {
+                text = Some(replaced);
+            }
+        }
+        text
+    }
+
+    fn path(&mut self, value: &str) -> Option<String> {
+        let is_device = value
+            .strip_prefix("/dev/")
+            .is_some_and(|name| !name.contains('/'));
+        let is_common = COMMON_PATHS.contains(&value)
+            || COMMON_PREFIXES.iter().any(|prefix| value.starts_with(prefix));
+        if is_device || is_common || is_replacement(Kind::Path, value) {
+            return None;
+        }
+        Some(self.number(Kind::Path, value))
+    }
+
+    /// Replaces every word of hexadecimal digits, colons and points that `find` takes for something.
+    fn words(
+        &mut self,
+        value: &str,
+        find: fn(&mut Self, &str) -> Option<String>,
+    ) -> Option<String> {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '-' | '_');
+        let mut out = String::new();
+        let mut changed = false;
+        for piece in value.split_inclusive(|c: char| !is_part(c)) {
+            let word = piece.trim_end_matches(|c: char| !is_part(c));
+            let replaced = find(self, word);
+            changed |= replaced.is_some();
+            out.push_str(replaced.as_deref().unwrap_or(word));
+            out.push_str(&piece[word.len()..]);
+        }
+        changed.then_some(out)
+    }
+
+    fn hardware_address(&mut self, word: &str) -> Option<String> {
+        let mut pairs = word.split([':', '-']);
+        let is_one = word.len() == 17
+            && pairs.clone().count() == 6
+            && pairs.all(|pair| pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit()));
+        let plain = word.to_ascii_lowercase().replace('-', ":");
+        let is_special = matches!(plain.as_str(), "00:00:00:00:00:00" | "ff:ff:ff:ff:ff:ff");
+        if !is_one || is_special || is_replacement(Kind::HardwareAddress, &plain) {
+            return None;
+        }
+        Some(self.number(Kind::HardwareAddress, &plain))
+    }
+
+    /// Replaces an address, with its port left behind it.
+    fn address(&mut self, word: &str) -> Option<String> {
+        if let Ok(address) = word.parse::<IpAddr>() {
+            return self.ip(address);
+        }
+        let (host, port) = word.rsplit_once(':')?;
+        let address = host.parse::<Ipv4Addr>().ok()?;
+        port.parse::<u16>().ok()?;
+        Some(format!("{}:{port}", self.ip(address.into())?))
+    }
+
+    fn ip(&mut self, address: IpAddr) -> Option<String> {
+        let stays = match address {
+            IpAddr::V4(v4) => {
+                v4.is_loopback() || v4.is_unspecified() || v4.is_broadcast() || v4.is_documentation()
+            }
+            IpAddr::V6(v6) => {
+                v6.is_loopback() || v6.is_unspecified() || v6.segments()[..2] == [0x2001, 0xdb8]
+            }
+        };
+        (!stays).then(|| self.number(Kind::Address, &address.to_string()))
+    }
+
+    /// Returns the replacement of a value, the next number of its kind when it is a new one.
+    fn number(&mut self, kind: Kind, value: &str) -> String {
+        if is_replacement(kind, value) {
+            return value.to_owned();
+        }
+        if let Some(known) = self.replaced.get(&(kind, value.to_owned())) {
+            return known.clone();
+        }
+        let count = self.numbers.entry(kind).or_default();
+        *count += 1;
+        let text = replacement(kind, *count, value);
+        self.replaced.insert((kind, value.to_owned()), text.clone());
+        text
+    }
+}
+
+/// Returns the `count`th replacement of a kind; addresses are of the ranges kept for documentation.
+fn replacement(kind: Kind, count: u32, value: &str) -> String {
+    let [_, _, high, low] = count.to_be_bytes();
+    match kind {
+        Kind::Host => format!("host-{count}"),
+        Kind::Identifier => format!("id-{count}"),
+        Kind::Path => format!("/path-{count}"),
+        Kind::HardwareAddress => format!("00:00:5e:00:{:02x}:{low:02x}", 0x53 + high % 0xac),
+        Kind::Address if value.contains(':') => {
+            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, count as u16).to_string()
+        }
+        // 762 addresses in three ranges; a recording with more begins again at the first.
+        Kind::Address => {
+            let at = (count - 1) % 762;
+            let (a, b, c) = [(192, 0, 2), (198, 51, 100), (203, 0, 113)][(at / 254) as usize];
+            Ipv4Addr::new(a, b, c, (at % 254 + 1) as u8).to_string()
+        }
+    }
+}
+
+/// Returns whether a value is one this program puts in.
+fn is_replacement(kind: Kind, value: &str) -> bool {
+    let number = |prefix: &str| {
+        let rest = value.strip_prefix(prefix);
+        rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    match kind {
+        Kind::Host => number("host-"),
+        Kind::Identifier => number("id-"),
+        Kind::Path => number("/path-"),
+        Kind::HardwareAddress => value.starts_with("00:00:5e:00:"),
+        Kind::Address => false,
+    }
+}
+
+/// Replaces `word` where no letter, digit, `-`, `_` or `.` touches it before, and no letter or digit behind.
+fn replace_word(text: &str, word: &str, by: impl FnOnce() -> String) -> Option<String> {
+    let is_word = |at: &usize| {
+        let before = text[..*at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        before.is_none_or(|c| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.'))
+            && after.is_none_or(|c| !c.is_alphanumeric() && !matches!(c, '-' | '_'))
+    };
+    let places: Vec<usize> = text
+        .match_indices(word)
+        .map(|(at, _)| at)
+        .filter(is_word)
+        .collect();
+    if places.is_empty() {
+        return None;
+    }
+    let (by, mut out, mut from) = (by(), String::new(), 0);
+    for at in places {
+        out.push_str(&text[from..at]);
+        out.push_str(&by);
+        from = at + word.len();
+    }
+    out.push_str(&text[from..]);
+    Some(out)
+}
+
+/// Returns the names this machine goes by.
+pub(crate) fn own_names() -> Vec<String> {
+    let uname = rustix::system::uname();
+    let node = uname.nodename().to_string_lossy().into_owned();
+    let file = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    let first = node.split('.').next().unwrap_or_default().to_owned();
+    let mut names = vec![node, file.trim().to_owned(), first];
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scrub(body: &str) -> String {
+        Scrubber::new(["box7.example.net".to_owned(), "box7".to_owned()]).scrub(body)
+    }
+
+    fn value(label: &str, value: &str) -> String {
+        let line = scrub(&format!("m{{{label}=\"{value}\"}} 1\n"));
+        let line = Line::parse(line.trim_end()).unwrap();
+        line.labels[0].value.to_owned()
+    }
+
+    #[test]
+    fn what_names_a_machine_is_replaced() {
+        for (label, before, after) in [
+            ("nodename", "box7", "host-1"),
+            ("target", "http://box7.example.net:9100/metrics", "http://host-1:9100/metrics"),
+            ("instance", "10.1.2.3:9100", "192.0.2.1:9100"),
+            ("address", "10.1.2.3", "192.0.2.1"),
+            ("address", "fe80::1", "2001:db8::1"),
+            ("address", "52:54:00:AB:cd:01", "00:00:5e:00:53:01"),
+            ("serial", "S3Z8NB0K", "id-1"),
+            ("product_uuid", "2f4c0a60-9d1c", "id-1"),
+            ("mountpoint", "/srv/customers/acme", "/path-1"),
+            ("device", "/dev/mapper/vg-acme", "/path-1"),
+            ("path", "/home/anna/data", "/path-1"),
+            ("value", "/home/anna/data", "/path-1"),
+        ] {
+            assert_eq!(value(label, before), after, "{label}={before}");
+        }
+    }
+
+    #[test]
+    fn what_every_machine_has_stays() {
+        for (label, before) in [
+            ("instance", "127.0.0.1:9090"),
+            ("address", "00:00:00:00:00:00"),
+            ("broadcast", "ff:ff:ff:ff:ff:ff"),
+            ("address", "::1"),
+            ("version", "10.1.2.3"),
+            ("handler", "/api/v1/query"),
+            ("device", "/dev/vda1"),
+            ("device", "eth0"),
+            ("mountpoint", "/boot/efi"),
+            ("domainname", "(none)"),
+            ("le", "0.005"),
+            ("name", "box70 box7-a mybox7"),
+            ("time", "12:30:45"),
+            ("quantile", ""),
+        ] {
+            assert_eq!(value(label, before), before, "{label}");
+        }
+        let http = "vm_http_requests_total{path=\"/api/v1/query\"} 1\n";
+        assert_eq!(scrub(http), http);
+        let help = "# HELP m From box7 at 10.1.2.3.\n";
+        assert_eq!(scrub(help), help);
+    }
+
+    #[test]
+    fn one_thing_has_one_name_and_two_have_two() {
+        let body = "# TYPE m gauge\nm{a=\"10.0.0.1\", path=\"/data/1\"} 1\nm{a=\"10.0.0.2\", path=\"/data/2\"} 2\n\
+            m{a=\"10.0.0.1\", path=\"/data/2\"} 3\n";
+        let mut scrubber = Scrubber::default();
+        let expected = "# TYPE m gauge\nm{a=\"192.0.2.1\", path=\"/path-1\"} 1\n\
+            m{a=\"192.0.2.2\", path=\"/path-2\"} 2\nm{a=\"192.0.2.1\", path=\"/path-2\"} 3\n";
+        assert_eq!(scrubber.scrub(body), expected);
+        // The next round, and what is scrubbed already.
+        assert_eq!(scrubber.scrub(body), expected);
+        assert_eq!(Scrubber::default().scrub(expected), expected);
+        assert_eq!(scrubber.counts().values().sum::<u32>(), 4);
+    }
+
+    #[test]
+    fn a_name_is_known_before_the_line_that_tells_it() {
+        let body = "a{peer=\"db9:80\"} 1\nnode_uname_info{nodename=\"db9\"} 1\n";
+        let expected = "a{peer=\"host-1:80\"} 1\nnode_uname_info{nodename=\"host-1\"} 1\n";
+        assert_eq!(Scrubber::default().scrub(body), expected);
+        assert!(own_names().iter().any(|name| !name.is_empty()));
+    }
+
+    #[test]
+    fn many_addresses_stay_within_documentation() {
+        let mut scrubber = Scrubber::default();
+        for number in 0..800_u32 {
+            let address = Ipv4Addr::from(0x0a00_0000 + number).to_string();
+            let text = scrubber.scrub(&format!("m{{a=\"{address}\"}} 1\n"));
+            let line = Line::parse(text.trim_end()).unwrap();
+            let replaced: Ipv4Addr = line.labels[0].value.parse().unwrap();
+            assert!(replaced.is_documentation(), "{replaced}");
+        }
+    }
+}
