@@ -7,12 +7,12 @@
 //! **Invariant:** the schedule never waits for the server. What the generator itself is late by is kept apart: the time
 //! between when a request could be sent (it was due and a connection was free) and when it was.
 
-use crate::{
+use super::{
+    answer::{Answer, AnswerReader},
+    latency::{Histogram, Latencies},
+};
+use crate::frame::{
     error::BenchError,
-    load::{
-        answer::{Answer, AnswerReader},
-        latency::Latencies,
-    },
     measure::{ThreadTime, cpu_time},
 };
 use rustix::{
@@ -68,12 +68,10 @@ pub(crate) struct Second {
 /// What became of a plan.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
-    /// From when requests were due.
-    pub(crate) corrected: Latencies,
-    /// From when they were sent.
-    pub(crate) uncorrected: Latencies,
+    /// From when requests were due, and from when they were sent.
+    pub(crate) latencies: Latencies,
     /// How late the generator was in sending what it could have sent.
-    pub(crate) late: Latencies,
+    pub(crate) late: Histogram,
     pub(crate) answered: u64,
     /// Answers other than 2xx and 3xx.
     pub(crate) refused: u64,
@@ -92,9 +90,8 @@ pub(crate) struct Load {
 impl Load {
     fn new(duration: Duration) -> Self {
         Self {
-            corrected: Latencies::new(),
-            uncorrected: Latencies::new(),
-            late: Latencies::new(),
+            latencies: Latencies::default(),
+            late: Histogram::default(),
             answered: 0,
             refused: 0,
             lost: 0,
@@ -107,9 +104,8 @@ impl Load {
     }
 
     fn add(&mut self, other: &Self) {
-        self.corrected.add(&other.corrected);
-        self.uncorrected.add(&other.uncorrected);
-        self.late.add(&other.late);
+        self.latencies.merge(&other.latencies);
+        self.late.merge(&other.late);
         self.answered += other.answered;
         self.refused += other.refused;
         self.lost += other.lost;
@@ -280,7 +276,8 @@ impl<'a> Worker<'a> {
             let connection = &mut self.connections[place];
             let could_ns = due_ns.max(connection.free_ns);
             if self.schedule.is_recorded(due_ns) {
-                self.load.late.record_ns(now.saturating_sub(could_ns));
+                let late = now.saturating_sub(could_ns);
+                self.load.late.add(Duration::from_nanos(late));
             }
             connection.request = Some((due_ns, now));
             // A request is far smaller than a socket's buffer: it is taken whole or the connection is gone.
@@ -358,13 +355,14 @@ impl<'a> Worker<'a> {
         load.answered += 1;
         load.refused += u64::from(!(200..400).contains(&answer.status));
         load.body_bytes += answer.body_bytes;
-        let corrected = now.saturating_sub(due_ns);
-        load.corrected.record_ns(corrected);
-        load.uncorrected.record_ns(now.saturating_sub(sent_ns));
+        let corrected = Duration::from_nanos(now.saturating_sub(due_ns));
+        let uncorrected = Duration::from_nanos(now.saturating_sub(sent_ns));
+        load.latencies.corrected.add(corrected);
+        load.latencies.uncorrected.add(uncorrected);
         let second = self.schedule.second_of(due_ns);
         if let Some(second) = load.seconds.get_mut(second) {
             second.requests += 1;
-            second.longest = second.longest.max(Duration::from_nanos(corrected));
+            second.longest = second.longest.max(corrected);
         }
     }
 

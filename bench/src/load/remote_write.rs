@@ -7,7 +7,7 @@ use super::{
     client::Client,
     dataset::{DatasetConfig, POD_SERIES, Pod, labels},
 };
-use crate::error::BenchError;
+use crate::frame::error::BenchError;
 use std::ops::Range;
 
 /// Pods of one request; with 50 series of 5 steps each this is a request of 10,000 samples.

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** whatever was asked within a stall is answered when the stall ends, not before.
 
-use crate::error::BenchError;
+use crate::frame::error::BenchError;
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},

@@ -29,17 +29,17 @@ fn a_stall_shows_in_the_corrected_latency_and_hides_from_the_other() {
     let server = server(stall);
     let load = run(&plan(server.address())).unwrap();
     // Half of all requests are due within a stall; two for each stall are under way in it.
-    let (corrected, uncorrected) = (
-        load.corrected.percentile(99.9),
-        load.uncorrected.percentile(99.0),
-    );
-    assert!(corrected >= stall / 2, "corrected P99.9: {corrected:?}");
-    assert!(uncorrected < stall / 2, "uncorrected P99: {uncorrected:?}");
-    assert!(load.corrected.percentile(75.0) >= stall / 4);
+    let latencies = &load.latencies;
+    let corrected = latencies.corrected.quantile_ms(0.999);
+    let uncorrected = latencies.uncorrected.quantile_ms(0.99);
+    assert!(corrected >= 500.0, "corrected P99.9: {corrected} ms");
+    assert!(uncorrected < 500.0, "uncorrected P99: {uncorrected} ms");
+    assert!(latencies.corrected.quantile_ms(0.75) >= 250.0);
     let longest = load.seconds.iter().map(|second| second.longest).max();
+    let longest = longest.unwrap().as_secs_f64() * 1e3;
     assert!(
-        longest >= Some(stall / 2) && longest <= Some(load.corrected.percentile(100.0)),
-        "{longest:?}"
+        longest >= 500.0 && longest <= latencies.corrected.quantile_ms(1.0),
+        "{longest}"
     );
 }
 
@@ -67,11 +67,13 @@ fn every_request_of_the_schedule_is_sent_and_answered_once() {
         assert!(load.answered - inside <= 1, "{inside} in seconds");
         assert_eq!((load.refused, load.lost), (0, 0));
         assert_eq!(load.body_bytes, load.answered * 3);
-        assert_eq!(load.corrected.count(), load.answered);
-        assert_eq!(load.uncorrected.count(), load.answered);
+        let latencies = &load.latencies;
+        assert_eq!(latencies.corrected.count(), load.answered);
+        assert_eq!(latencies.uncorrected.count(), load.answered);
         assert_eq!(load.late.count(), load.answered);
-        for percent in [50.0, 99.0, 100.0] {
-            assert!(load.corrected.percentile(percent) >= load.uncorrected.percentile(percent));
+        for share in [0.5, 0.99, 1.0] {
+            let corrected = latencies.corrected.quantile_ms(share);
+            assert!(corrected >= latencies.uncorrected.quantile_ms(share));
         }
         assert!(load.cpu_a_request() > Duration::ZERO);
     }

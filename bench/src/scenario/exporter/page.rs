@@ -96,6 +96,7 @@ impl Page {
             None => (Vec::new(), rest),
         };
         let value = rest.split_ascii_whitespace().next()?.parse().ok()?;
+        (!name.is_empty()).then_some(())?;
         let family = self.family_of(name, &labels);
         let mut labels = labels;
         labels.sort_unstable();
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_line_that_does_not_read_is_named() {
-        for bad in ["a", "a b", "a{x=\"1\" 5", "a{x=1} 5", "a{x} 5", "{} ", "a{x=\"1\\\"} 5"] {
+        for bad in ["a", "a b", "a{x=\"1\" 5", "a{x=1} 5", "a{x} 5", "{} 5", "a{x=\"1\\\"} 5"] {
             let error = Page::read(&format!("ok 1\n{bad}\n")).unwrap_err();
             assert_eq!(error.to_string(), format!("line 2 does not read: {bad}"));
         }

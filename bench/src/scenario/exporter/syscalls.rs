@@ -1,0 +1,109 @@
+//! System calls of a process, counted by strace while something is asked of it.
+//!
+//! **Invariant:** the process is measured for nothing else meanwhile: being traced makes it many times slower.
+
+use crate::frame::{
+    cleanup::{Group, WorkDir},
+    error::BenchError,
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// How long strace may take to write its summary.
+const END_LIMIT: Duration = Duration::from_secs(30);
+/// What a runtime's clock thread does all the time, whether or not it is asked for anything.
+const IDLE: [&str; 2] = ["nanosleep", "clock_nanosleep"];
+
+/// Calls by name.
+pub(crate) type Calls = BTreeMap<String, u64>;
+
+/// Counts the calls a process makes while `ask` runs; the text says why they could not be counted.
+///
+/// # Errors
+///
+/// When `ask` fails or the summary cannot be read.
+pub(crate) fn count(
+    pid: i32,
+    base: &Path,
+    ask: impl FnOnce() -> Result<(), BenchError>,
+) -> Result<Result<Calls, String>, BenchError> {
+    let dir = WorkDir::new(base, "strace")?;
+    let summary = dir.path().join("summary");
+    let mut command = Command::new("strace");
+    command
+        .args(["-c", "-f", "-p", &pid.to_string(), "-o"])
+        .arg(&summary)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    let (said, said_end) = std::io::pipe().map_err(BenchError::io("make a pipe"))?;
+    command.stderr(said_end);
+    let Ok(mut group) = Group::start(&mut command) else {
+        return Ok(Err(
+            "strace is not installed (apt-get install strace)".to_owned()
+        ));
+    };
+    drop(command);
+    let mut line = String::new();
+    BufReader::new(said)
+        .read_line(&mut line)
+        .map_err(BenchError::io("listen to strace"))?;
+    if !line.contains("attached") {
+        return Ok(Err(format!("strace does not attach: {}", line.trim())));
+    }
+    ask()?;
+    // It detaches and writes its summary.
+    rustix::process::kill_process(group.pid(), rustix::process::Signal::INT)
+        .map_err(|errno| BenchError::io("stop strace")(errno.into()))?;
+    let end = Instant::now() + END_LIMIT;
+    while group.ended().map_err(BenchError::io("wait for strace"))?.is_none() {
+        if Instant::now() > end {
+            return Ok(Err("strace does not end".to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let text = fs::read_to_string(&summary).map_err(BenchError::io("read strace's summary"))?;
+    Ok(parse(&text).ok_or_else(|| "strace's summary does not read".to_owned()))
+}
+
+/// Reads the table that `strace -c` writes.
+fn parse(text: &str) -> Option<Calls> {
+    let mut calls = Calls::new();
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("------"));
+    lines.next()?;
+    for line in lines.take_while(|line| !line.starts_with("------")) {
+        // Share, seconds, microseconds a call, calls, errors where there were any, name.
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let name = *fields.last()?;
+        if !IDLE.contains(&name) {
+            calls.insert(name.to_owned(), fields.get(3)?.parse().ok()?);
+        }
+    }
+    Some(calls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_read_with_and_without_errors() {
+        let text = "% time     seconds  usecs/call     calls    errors syscall\n\
+            ------ ----------- ----------- --------- --------- ----------------\n \
+            57.14    0.000004           4        12           read\n \
+            28.57    0.000002           2         7         3 openat\n  \
+            0.00    0.000000           0         9           nanosleep\n\
+            ------ ----------- ----------- --------- --------- ----------------\n\
+            100.00    0.000007           2        28         3 total\n";
+        let calls = parse(text).unwrap();
+        let expected = [("openat".to_owned(), 7), ("read".to_owned(), 12)];
+        assert_eq!(calls.into_iter().collect::<Vec<_>>(), expected);
+        assert_eq!(parse("strace: no\n"), None);
+        assert_eq!(parse("------\n 1 2 3 x name\n"), None);
+    }
+}
