@@ -176,6 +176,10 @@ impl Reloader {
             .iter()
             .map(|job| (job.scrape.job_name.clone(), job.discovery.clone()))
             .collect();
+        // Before the jobs: their pools keep the times they begin with.
+        self.applied
+            .manager
+            .set_offset_seed(&crate::status::hostname(), &config.external_labels);
         self.warn_of_storage(&config);
         *self
             .applied

@@ -8,6 +8,12 @@ use narthex_model::LabelSet;
 use narthex_tsdb::Db;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+/// Returns this machine's name.
+pub(crate) fn hostname() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
+}
+
 /// The process as the API shows it.
 pub(crate) struct ProcessStatus {
     flags: Vec<(String, String)>,
@@ -89,10 +95,7 @@ impl ServerStatus for ProcessStatus {
         RuntimeInfo {
             start_time_ms: self.start_ms,
             cwd: cwd.display().to_string(),
-            hostname: rustix::system::uname()
-                .nodename()
-                .to_string_lossy()
-                .into_owned(),
+            hostname: hostname(),
             reload_config_success: config.succeeded,
             last_config_time_ms: config.at_ms,
             corruption_count: self.db.get().map_or(0, |db| db.damage().len() as u64),

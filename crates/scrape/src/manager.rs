@@ -14,7 +14,7 @@ use crate::{
     status::{ActiveTarget, PoolStatus},
 };
 use narthex_discovery::TargetGroup;
-use narthex_model::storage::Sink;
+use narthex_model::{LabelSet, storage::Sink};
 use narthex_net::{ClientConfig, StopToken};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,6 +47,7 @@ pub struct Manager {
     runtime: tokio::runtime::Handle,
     client: ClientConfig,
     clients: AtomicU64,
+    offset_seed: AtomicU64,
     stop: StopToken,
 }
 
@@ -62,7 +63,6 @@ impl Manager {
             sink: config.sink,
             buffers: Buffers::default(),
             now_ms: config.now_ms,
-            offset_seed: AtomicU64::new(0),
             storage_fails: AtomicBool::new(false),
             labels_in_use: Mutex::default(),
         };
@@ -74,15 +74,18 @@ impl Manager {
             runtime: config.runtime,
             client: config.client,
             clients: AtomicU64::new(0),
+            offset_seed: AtomicU64::new(0),
             stop,
         }
     }
 
-    /// Sets what spreads this server's scrapes from those of others; loops started before keep their times.
+    /// Spreads this server's scrapes from those of others that have the same targets: of the other server of a pair.
     ///
-    /// Prometheus takes the host's name and the external labels.
-    pub fn set_offset_seed(&self, seed: u64) {
-        self.shared.offset_seed.store(seed, Ordering::Relaxed);
+    /// Pools that are there keep their times, also for targets that come later.
+    pub fn set_offset_seed(&self, host: &str, external_labels: &LabelSet) {
+        let identity = format!("{host}{external_labels}");
+        let seed = rapidhash::v3::rapidhash_v3(identity.as_bytes());
+        self.offset_seed.store(seed, Ordering::Relaxed);
     }
 
     /// Makes the pool called `job.job_name` scrape what these groups say, the way `job` says.
@@ -103,7 +106,8 @@ impl Manager {
             }
             None => {
                 let name = job.job_name.clone();
-                let mut pool = Pool::new(job, &self.client, client_id)?;
+                let seed = self.offset_seed.load(Ordering::Relaxed);
+                let mut pool = Pool::new(job, &self.client, client_id, seed)?;
                 let starts = pool.sync(groups, &self.shared);
                 pools.insert(name, pool);
                 starts
@@ -156,7 +160,9 @@ impl Manager {
         let (sender, receiver) = watch::channel(Control::default());
         lock(&self.locals).push((Arc::clone(&active), sender));
         metrics::TARGETS.inc();
-        let scraping = ScrapeLoop::of_source(Arc::clone(&self.shared), active, origin, interval);
+        let seed = self.offset_seed.load(Ordering::Relaxed);
+        let shared = Arc::clone(&self.shared);
+        let scraping = ScrapeLoop::of_source(shared, active, origin, interval, seed);
         lock(&self.loops).spawn_on(scraping.run(receiver, self.stop.clone()), &self.runtime);
     }
 

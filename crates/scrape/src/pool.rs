@@ -38,6 +38,7 @@ pub(crate) struct Pool {
     job: JobConfig,
     client: Client,
     client_id: u64,
+    offset_seed: u64,
     running: HashMap<(LabelSet, String), Running>,
     dropped: Vec<LabelSet>,
     dropped_count: usize,
@@ -57,7 +58,7 @@ struct Sorted {
 }
 
 impl Pool {
-    /// Returns a pool without targets.
+    /// Returns a pool without targets; `offset_seed` tells its times from those of other servers.
     ///
     /// # Errors
     /// Fails when the job's HTTP settings make no client.
@@ -65,6 +66,7 @@ impl Pool {
         job: JobConfig,
         clients: &ClientConfig,
         client_id: u64,
+        offset_seed: u64,
     ) -> Result<Self, ScrapeError> {
         metrics::POOLS.inc();
         let client = client(&job, clients).inspect_err(|_| metrics::POOLS_FAILED.inc())?;
@@ -72,6 +74,7 @@ impl Pool {
             job,
             client,
             client_id,
+            offset_seed,
             running: HashMap::new(),
             dropped: Vec::new(),
             dropped_count: 0,
@@ -142,7 +145,7 @@ impl Pool {
             if known.is_some_and(|running| resume(running, &control, &target, shared)) {
                 continue;
             }
-            let (running, start) = begin(&name, target, control, shared);
+            let (running, start) = begin(&name, target, control, shared, self.offset_seed);
             self.running.insert(key, running);
             starts.extend(start);
         }
@@ -245,6 +248,7 @@ fn begin(
     target: Target,
     control: Control,
     shared: &Arc<Shared>,
+    offset_seed: u64,
 ) -> (Running, Option<Start>) {
     let active = Arc::new(ActiveTarget::new(pool, target));
     shared.use_labels(&active.target.labels);
@@ -252,7 +256,12 @@ fn begin(
     let plan = control.plan.clone();
     let (sender, receiver) = watch::channel(control);
     let start = plan.map(|plan| Start {
-        scraping: ScrapeLoop::of_target(Arc::clone(shared), Arc::clone(&active), &plan),
+        scraping: ScrapeLoop::of_target(
+            Arc::clone(shared),
+            Arc::clone(&active),
+            &plan,
+            offset_seed,
+        ),
         control: receiver,
     });
     let running = Running {
@@ -302,3 +311,6 @@ pub(crate) fn with_interval(mut target: Target, interval: Duration) -> Target {
     (target.interval, target.timeout) = (interval, interval);
     target
 }
+
+#[cfg(test)]
+mod tests;

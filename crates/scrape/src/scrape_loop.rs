@@ -36,8 +36,6 @@ pub(crate) struct Shared {
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) buffers: Buffers,
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
-    /// Spreads the schedules of servers that scrape the same targets.
-    pub(crate) offset_seed: std::sync::atomic::AtomicU64,
     /// Whether the last round of any loop could not be stored: the log tells of changes, not of every round.
     pub(crate) storage_fails: AtomicBool,
     /// How many targets have these labels.
@@ -108,6 +106,8 @@ pub(crate) struct ScrapeLoop {
     origin: Origin,
     forced_error: Option<Arc<str>>,
     interval: Duration,
+    /// Spreads the times of servers that scrape the same target.
+    offset_seed: u64,
     /// Where lengths of intervals are counted, once there is one.
     lengths: Option<(SummaryHandle<1>, HistogramHandle<1>)>,
     scraped: bool,
@@ -128,6 +128,7 @@ impl ScrapeLoop {
         shared: Arc<Shared>,
         active: Arc<ActiveTarget>,
         plan: &Arc<Plan>,
+        offset_seed: u64,
     ) -> Self {
         let origin = Origin::Http(Box::new(HttpOrigin::new(Arc::clone(plan))));
         Self {
@@ -136,6 +137,7 @@ impl ScrapeLoop {
             origin,
             forced_error: None,
             interval: plan.interval,
+            offset_seed,
             lengths: None,
             scraped: false,
         }
@@ -147,6 +149,7 @@ impl ScrapeLoop {
         active: Arc<ActiveTarget>,
         source: LocalOrigin,
         interval: Duration,
+        offset_seed: u64,
     ) -> Self {
         Self {
             shared,
@@ -154,6 +157,7 @@ impl ScrapeLoop {
             origin: Origin::Local(Box::new(source)),
             forced_error: None,
             interval,
+            offset_seed,
             lengths: None,
             scraped: false,
         }
@@ -212,8 +216,13 @@ impl ScrapeLoop {
     fn schedule(&self) -> Schedule {
         let target = &self.active.target;
         let identity = format!("{}{}", target.labels, target.shown_url);
-        let seed = self.shared.offset_seed.load(Ordering::Relaxed);
-        Schedule::new(self.interval, &identity, seed)
+        Schedule::new(self.interval, &identity, self.offset_seed)
+    }
+
+    /// Returns when the first scrape at or after `now_ms` is.
+    #[cfg(test)]
+    pub(crate) fn first_due(&self, now_ms: i64) -> i64 {
+        self.schedule().next(now_ms)
     }
 
     fn observe_interval(&mut self, length: Duration) {

@@ -9,7 +9,7 @@ use crate::{
     lifecycle, logging,
     reload::{self, Reloader},
     sources::{HostMetrics, OwnMetrics},
-    status::{Loaded, ProcessStatus},
+    status::{Loaded, ProcessStatus, hostname},
     web::{self, Gate},
 };
 use narthex_api::{Api, ApiConfig, BuildInfo};
@@ -475,11 +475,7 @@ fn watch_own(
     let own = Target::local("narthex", address);
     let metrics = OwnMetrics::new(registry, own.labels.clone());
     manager.start_local(own, OWN_INTERVAL, Box::new(metrics));
-    let name = rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned();
-    let host = Target::local("node", &name);
+    let host = Target::local("node", &hostname());
     let settings = HostConfig {
         common: host.labels.clone(),
         ..HostConfig::default()

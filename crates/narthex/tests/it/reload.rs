@@ -290,6 +290,39 @@ fn configurations_are_checked_with_exit_codes() {
     assert_eq!(server.exit.code, Some(2));
 }
 
+/// The two servers of a pair have one configuration but for a label: they ask the same targets at different times.
+#[test]
+fn servers_with_other_external_labels_scrape_at_other_times() {
+    let dir = TempDir::new("offsets");
+    let target = Target::start(page);
+    let phases = |replica: &str| -> BTreeMap<String, i64> {
+        let mut text = format!(
+            "global: {{scrape_interval: 1s, scrape_timeout: 1s, external_labels: {{replica: {replica}}}}}\nscrape_configs:\n"
+        );
+        for job in 0..8 {
+            let _ = writeln!(
+                text,
+                "- {{job_name: j{job}, static_configs: [{{targets: ['{}']}}]}}",
+                target.address
+            );
+        }
+        let config = dir.write(format!("{replica}.yml"), text);
+        let server = Running::start(&dir.join(replica), &config);
+        server.wait_vector("up", |vector| vector.len() == 8);
+        let times = times(&server, "up[1m]");
+        server.stop();
+        let first = |(labels, times): (String, Vec<i64>)| (labels, times[0].rem_euclid(1000));
+        times.into_iter().map(first).collect()
+    };
+    let (a, b) = (phases("a"), phases("b"));
+    // A scrape that is late by some milliseconds is still the same time.
+    let apart = a.iter().filter(|(labels, phase)| {
+        let distance = (*phase - b[*labels]).rem_euclid(1000);
+        (100..900).contains(&distance)
+    });
+    assert!(apart.count() > 0, "{a:?}\n{b:?}");
+}
+
 /// Rules that choose pods by an annotation and name them.
 const RULES: &str = r"
   relabel_configs:
