@@ -10,7 +10,7 @@ use crate::{
     },
     record::{self, summary},
     report::{say, table},
-    scenario::{SCENARIOS, Scenario, self_test},
+    scenario::{SCENARIOS, Scenario, replay, self_test},
 };
 use std::path::Path;
 
@@ -39,6 +39,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), BenchError> {
             let values = Values::parse("self-test", [self_test::FLAGS, &[]], rest)?;
             cleanup::on_signals()?;
             self_test::run(&values)
+        }
+        "record-scrapes" => {
+            let values = Values::parse("record-scrapes", [replay::RECORD_FLAGS, &[]], rest)?;
+            cleanup::on_signals()?;
+            replay::record(&values)
         }
         "burn" => self_test::burn(&Values::parse("burn", [self_test::BURN, &[]], rest)?),
         "--help" | "-h" | "help" => {
@@ -109,6 +114,10 @@ fn help() -> String {
         );
     }
     add("every scenario:", COMMON);
+    add(
+        "record-scrapes: Records exporters' scrapes for replay, without what names their machine.",
+        replay::RECORD_FLAGS,
+    );
     add(
         "self-test: Measures known CPU time and known bytes.",
         self_test::FLAGS,

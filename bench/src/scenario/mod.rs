@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** a scenario turns flags into a record and shows its progress; it prints, plots and compares nothing.
 
+pub(crate) mod replay;
 pub(crate) mod self_test;
 mod storage;
 

@@ -376,12 +376,16 @@ impl BlockHead {
     /// Reads the head at `at` and compares the block's checksum.
     fn parse(bytes: &[u8], at: usize) -> Result<Self, Broken> {
         let rest = bytes.get(at..).unwrap_or_default();
-        let head = rest.get(..BLOCK_HEAD).ok_or(broken(at, "the file ends inside a block"))?;
+        let head = rest
+            .get(..BLOCK_HEAD)
+            .ok_or(broken(at, "the file ends inside a block"))?;
         let [packed, rounds, times, ops, numbers, texts, crc_then] =
             std::array::from_fn(|field| number(head, field * 4));
         let start = at + BLOCK_HEAD;
         let end = start + packed as usize;
-        let body = bytes.get(start..end).ok_or(broken(at, "the file ends inside a block"))?;
+        let body = bytes
+            .get(start..end)
+            .ok_or(broken(at, "the file ends inside a block"))?;
         if crc(&[&head[..BLOCK_HEAD - 4], body]) != crc_then {
             return Err(broken(at, "a block's checksum is wrong"));
         }
@@ -404,9 +408,14 @@ impl BlockHead {
 
 fn parse_head(bytes: &[u8]) -> Result<(About, usize), Broken> {
     if bytes.get(..8) != Some(MAGIC) {
-        return Err(broken(0, "no recorded scrapes: the file does not begin with NRTHXSCR"));
+        return Err(broken(
+            0,
+            "no recorded scrapes: the file does not begin with NRTHXSCR",
+        ));
     }
-    let head = bytes.get(..HEAD).ok_or(broken(8, "the file ends inside its head"))?;
+    let head = bytes
+        .get(..HEAD)
+        .ok_or(broken(8, "the file ends inside its head"))?;
     if number(head, 8) != VERSION {
         return Err(broken(8, "of a version this program does not know"));
     }
@@ -415,7 +424,9 @@ fn parse_head(bytes: &[u8]) -> Result<(About, usize), Broken> {
         return Err(broken(12, "an impossible length of the description"));
     }
     let end = HEAD + length;
-    let checked = bytes.get(..end + 4).ok_or(broken(12, "the file ends inside its head"))?;
+    let checked = bytes
+        .get(..end + 4)
+        .ok_or(broken(12, "the file ends inside its head"))?;
     if crc(&[&checked[..end]]) != number(checked, end) {
         return Err(broken(end, "the head's checksum is wrong"));
     }
@@ -457,7 +468,10 @@ pub(crate) fn fuzz_corpus(data: &[u8]) {
     };
     let mut rounds = corpus.rounds();
     while let Ok(Some(round)) = rounds.next() {
-        assert!(round.body.len() <= data.len().max(1) << 20, "a body grew out of nothing");
+        assert!(
+            round.body.len() <= data.len().max(1) << 20,
+            "a body grew out of nothing"
+        );
     }
 }
 

@@ -221,7 +221,10 @@ fn difference(before: &[u8], after: &[u8]) -> Option<(i64, Option<Layout>)> {
     let difference = after.minus(before)?;
     // What a difference cannot lead back to is written as text.
     before.plus(difference, after.layout)?;
-    Some((difference, (after.layout != before.layout).then_some(after.layout)))
+    Some((
+        difference,
+        (after.layout != before.layout).then_some(after.layout),
+    ))
 }
 
 fn text<'a>(streams: &'a Streams, place: &mut Place, length: u64) -> Result<&'a [u8], Damage> {
@@ -326,10 +329,7 @@ mod tests {
         let (mut reader, mut place) = (DeltaReader::default(), Place::default());
         for body in bodies {
             let read = reader.read(&streams, &mut place).unwrap();
-            assert_eq!(
-                String::from_utf8_lossy(read),
-                String::from_utf8_lossy(body)
-            );
+            assert_eq!(String::from_utf8_lossy(read), String::from_utf8_lossy(body));
         }
         assert_eq!(place.ops, streams.ops.len());
         assert_eq!(place.numbers, streams.numbers.len());
@@ -373,8 +373,22 @@ mod tests {
     fn any_bodies_come_back() {
         let mut rng = SplitMix64::new(5);
         let words = [
-            "a", "b{x=\"1\"}", "# HELP", "0", "1", "-1", "12.50", "1e+09", "1.7e+09", "NaN", "",
-            "+Inf", "\n", "999999999999999999", "1e-07", "c d",
+            "a",
+            "b{x=\"1\"}",
+            "# HELP",
+            "0",
+            "1",
+            "-1",
+            "12.50",
+            "1e+09",
+            "1.7e+09",
+            "NaN",
+            "",
+            "+Inf",
+            "\n",
+            "999999999999999999",
+            "1e-07",
+            "c d",
         ];
         for _ in 0..scaled(400) {
             let mut round = Vec::new();
@@ -411,7 +425,10 @@ mod tests {
             read(&cut).unwrap_err()
         };
         assert_eq!(cut(|streams| &mut streams.ops), Damage::Short("operations"));
-        assert_eq!(cut(|streams| &mut streams.numbers), Damage::Short("numbers"));
+        assert_eq!(
+            cut(|streams| &mut streams.numbers),
+            Damage::Short("numbers")
+        );
         assert_eq!(cut(|streams| &mut streams.texts), Damage::Short("texts"));
         let mut unknown = streams.clone();
         unknown.ops[0] = 7;

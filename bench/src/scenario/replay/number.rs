@@ -109,8 +109,7 @@ impl Decimal {
     /// Undoes [`Decimal::minus`]: returns the number laid out as `layout` that is `difference` more than this one.
     pub(crate) fn plus(self, difference: i64, layout: Layout) -> Option<Self> {
         let finest = self.layout.scale().min(layout.scale());
-        let sum =
-            scale_up(self.mantissa, self.layout.scale() - finest)? + i128::from(difference);
+        let sum = scale_up(self.mantissa, self.layout.scale() - finest)? + i128::from(difference);
         let unit = power_of_ten(layout.scale() - finest)?;
         if sum % unit != 0 {
             return None;
@@ -162,8 +161,20 @@ mod tests {
     #[test]
     fn a_text_that_is_read_is_written_the_same() {
         for text in [
-            "0", "7", "-7", "120", "0.5", "-0.05", "10.250", "1.795e+09", "7.08e-07", "1e+100",
-            "2e+06", "999999999999999999", "0.000", "0e+00",
+            "0",
+            "7",
+            "-7",
+            "120",
+            "0.5",
+            "-0.05",
+            "10.250",
+            "1.795e+09",
+            "7.08e-07",
+            "1e+100",
+            "2e+06",
+            "999999999999999999",
+            "0.000",
+            "0e+00",
         ] {
             let number = Decimal::parse(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
             assert_eq!(text_of(number), text);
@@ -173,9 +184,30 @@ mod tests {
     #[test]
     fn a_text_it_would_write_otherwise_is_not_read() {
         for text in [
-            "", "-", "-0", "-0.0", "00", "01.5", ".5", "5.", "+5", "1e5", "1e+5", "1e+005",
-            "1e-00", "1E+05", "1e", "1e+", "NaN", "+Inf", "1_0", "1.2.3", " 1", "1 ",
-            "1234567890123456789", "1e+1000",
+            "",
+            "-",
+            "-0",
+            "-0.0",
+            "00",
+            "01.5",
+            ".5",
+            "5.",
+            "+5",
+            "1e5",
+            "1e+5",
+            "1e+005",
+            "1e-00",
+            "1E+05",
+            "1e",
+            "1e+",
+            "NaN",
+            "+Inf",
+            "1_0",
+            "1.2.3",
+            " 1",
+            "1 ",
+            "1234567890123456789",
+            "1e+1000",
         ] {
             assert_eq!(Decimal::parse(text.as_bytes()), None, "{text}");
         }
@@ -196,7 +228,8 @@ mod tests {
             assert_eq!(from.plus(difference, to.layout), Some(to));
         }
         // Too far apart, or not a whole number of the layout's last digit.
-        let [large, small] = ["1e+30", "1e-30"].map(|text| Decimal::parse(text.as_bytes()).unwrap());
+        let [large, small] =
+            ["1e+30", "1e-30"].map(|text| Decimal::parse(text.as_bytes()).unwrap());
         assert_eq!(large.minus(small), None);
         let [half, one] = ["0.5", "1"].map(|text| Decimal::parse(text.as_bytes()).unwrap());
         assert_eq!(half.plus(1, one.layout), None);

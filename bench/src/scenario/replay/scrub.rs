@@ -32,13 +32,37 @@ const IDENTIFIERS: &[&str] = &[
 /// Labels whose values are names of hosts.
 const HOSTS: &[&str] = &["domainname", "fqdn", "host", "hostname", "nodename"];
 /// Labels whose values look like addresses and are versions.
-const VERSIONS: &[&str] = &["goversion", "release", "revision", "short_version", "version"];
+const VERSIONS: &[&str] = &[
+    "goversion",
+    "release",
+    "revision",
+    "short_version",
+    "version",
+];
 /// Labels whose values look like paths and are parts of URLs.
 const ROUTES: &[&str] = &["endpoint", "handler", "route", "uri", "url"];
 /// Paths that every machine has.
 const COMMON_PATHS: &[&str] = &[
-    "/", "/boot", "/boot/efi", "/dev", "/dev/shm", "/etc", "/home", "/metrics", "/opt", "/proc", "/run",
-    "/run/lock", "/srv", "/sys", "/tmp", "/usr", "/var", "/var/lib", "/var/log", "/var/tmp",
+    "/",
+    "/boot",
+    "/boot/efi",
+    "/dev",
+    "/dev/shm",
+    "/etc",
+    "/home",
+    "/metrics",
+    "/opt",
+    "/proc",
+    "/run",
+    "/run/lock",
+    "/srv",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/var",
+    "/var/lib",
+    "/var/log",
+    "/var/tmp",
 ];
 /// Directories whose files have names that the kernel or a program's source gave.
 const COMMON_PREFIXES: &[&str] = &["/proc/", "/sys/"];
@@ -51,6 +75,19 @@ pub(crate) enum Kind {
     HardwareAddress,
     Identifier,
     Path,
+}
+
+impl Kind {
+    /// Returns what several of them are called.
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Self::Host => "host names",
+            Self::Address => "addresses",
+            Self::HardwareAddress => "hardware addresses",
+            Self::Identifier => "identifiers",
+            Self::Path => "paths",
+        }
+    }
 }
 
 /// Replaces values and remembers what by what.
@@ -81,7 +118,11 @@ impl Scrubber {
     pub(crate) fn scrub(&mut self, body: &str) -> String {
         // Names first: a host's name may be in a series above the one that says it is one.
         for line in body.lines().filter_map(Line::parse) {
-            for label in line.labels.iter().filter(|label| HOSTS.contains(&label.name)) {
+            for label in line
+                .labels
+                .iter()
+                .filter(|label| HOSTS.contains(&label.name))
+            {
                 self.learn_host(&unescape(label.value));
             }
         }
@@ -149,7 +190,8 @@ impl Scrubber {
         let mut text: Option<String> = None;
         for host in self.hosts.clone() {
             let current = text.as_deref().unwrap_or(value);
-            if let Some(replaced) = replace_word(current, &host, || self.number(Kind::Host, &host)) {
+            if let Some(replaced) = replace_word(current, &host, || self.number(Kind::Host, &host))
+            {
                 text = Some(replaced);
             }
         }
@@ -161,7 +203,9 @@ impl Scrubber {
             .strip_prefix("/dev/")
             .is_some_and(|name| !name.contains('/'));
         let is_common = COMMON_PATHS.contains(&value)
-            || COMMON_PREFIXES.iter().any(|prefix| value.starts_with(prefix));
+            || COMMON_PREFIXES
+                .iter()
+                .any(|prefix| value.starts_with(prefix));
         if is_device || is_common || is_replacement(Kind::Path, value) {
             return None;
         }
@@ -214,7 +258,10 @@ impl Scrubber {
     fn ip(&mut self, address: IpAddr) -> Option<String> {
         let stays = match address {
             IpAddr::V4(v4) => {
-                v4.is_loopback() || v4.is_unspecified() || v4.is_broadcast() || v4.is_documentation()
+                v4.is_loopback()
+                    || v4.is_unspecified()
+                    || v4.is_broadcast()
+                    || v4.is_documentation()
             }
             IpAddr::V6(v6) => {
                 v6.is_loopback() || v6.is_unspecified() || v6.segments()[..2] == [0x2001, 0xdb8]
@@ -330,7 +377,11 @@ mod tests {
     fn what_names_a_machine_is_replaced() {
         for (label, before, after) in [
             ("nodename", "box7", "host-1"),
-            ("target", "http://box7.example.net:9100/metrics", "http://host-1:9100/metrics"),
+            (
+                "target",
+                "http://box7.example.net:9100/metrics",
+                "http://host-1:9100/metrics",
+            ),
             ("instance", "10.1.2.3:9100", "192.0.2.1:9100"),
             ("address", "10.1.2.3", "192.0.2.1"),
             ("address", "fe80::1", "2001:db8::1"),

@@ -32,7 +32,11 @@ fn read(bytes: Vec<u8>) -> Result<Rows, Broken> {
     let corpus = Corpus::parse(bytes)?;
     let (mut rounds, mut rows) = (corpus.rounds(), Vec::new());
     while let Some(round) = rounds.next()? {
-        rows.push((round.at_ms, round.content_type.to_owned(), round.body.to_vec()));
+        rows.push((
+            round.at_ms,
+            round.content_type.to_owned(),
+            round.body.to_vec(),
+        ));
     }
     assert_eq!(rows.len(), corpus.len());
     Ok(rows)
@@ -52,7 +56,13 @@ fn small() -> Rows {
         text.into_bytes()
     };
     (0..5)
-        .map(|round| (1_795_000_000_000 + round * 15_000 + round % 2, TEXT.to_owned(), body(round)))
+        .map(|round| {
+            (
+                1_795_000_000_000 + round * 15_000 + round % 2,
+                TEXT.to_owned(),
+                body(round),
+            )
+        })
         .collect()
 }
 
@@ -64,7 +74,10 @@ fn rounds_come_back_with_their_times_and_types() {
     assert_eq!(read(write(&rows)).unwrap(), rows);
     assert_eq!(read(write(&Vec::new())).unwrap(), Vec::new());
     let corpus = Corpus::parse(write(&rows)).unwrap();
-    assert_eq!((corpus.about(), corpus.len(), corpus.is_whole()), (&about(), 5, true));
+    assert_eq!(
+        (corpus.about(), corpus.len(), corpus.is_whole()),
+        (&about(), 5, true)
+    );
 }
 
 #[test]
@@ -110,15 +123,25 @@ fn damage_is_said_with_its_place() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 4;
         let error = read(damaged).expect_err("every byte is under a checksum");
-        let is_near = if at < head { error.offset <= head } else { error.offset <= at };
+        let is_near = if at < head {
+            error.offset <= head
+        } else {
+            error.offset <= at
+        };
         assert!(is_near, "byte {at}: {error:?}");
         if at >= 16 {
-            assert!(error.what.contains("checksum") || error.what.contains("ends inside"), "{error:?}");
+            assert!(
+                error.what.contains("checksum") || error.what.contains("ends inside"),
+                "{error:?}"
+            );
         }
     }
     let what = |bytes: &[u8]| read(bytes.to_vec()).unwrap_err();
     assert_eq!(what(b"# HELP a").offset, 0);
-    assert_eq!(what(&bytes[..12]), broken(8, "the file ends inside its head"));
+    assert_eq!(
+        what(&bytes[..12]),
+        broken(8, "the file ends inside its head")
+    );
     let longer = [&bytes[..], b"x"].concat();
     assert_eq!(what(&longer), broken(bytes.len(), "bytes behind the end"));
 }
@@ -131,7 +154,10 @@ fn what_a_checksum_fits_is_still_not_believed() {
     let forge = |field: usize, value: u32| {
         let mut forged = bytes.clone();
         forged[start + field * 4..start + field * 4 + 4].copy_from_slice(&value.to_le_bytes());
-        let sum = crc(&[&forged[start..start + BLOCK_HEAD - 4], &forged[head.packed.clone()]]);
+        let sum = crc(&[
+            &forged[start..start + BLOCK_HEAD - 4],
+            &forged[head.packed.clone()],
+        ]);
         forged[start + BLOCK_HEAD - 4..start + BLOCK_HEAD].copy_from_slice(&sum.to_le_bytes());
         read(forged).unwrap_err().what
     };
@@ -174,7 +200,9 @@ fn files_of_any_bytes_end() {
         lengths[3] = data.len().saturating_sub(lengths[..3].iter().sum());
         let mut file = small[..corpus.blocks].to_vec();
         let fields = [packed.len(), 5].into_iter().chain(lengths);
-        let fields: Vec<u8> = fields.flat_map(|field| (field as u32).to_le_bytes()).collect();
+        let fields: Vec<u8> = fields
+            .flat_map(|field| (field as u32).to_le_bytes())
+            .collect();
         file.extend_from_slice(&fields);
         file.extend_from_slice(&crc(&[&fields, &packed]).to_le_bytes());
         file.extend_from_slice(&packed);
