@@ -80,6 +80,9 @@ export interface Targets {
   droppedTargetCounts?: Readonly<Record<string, number>> | null;
   /** By pool, then by reason; Prometheus doesn't tell. */
   droppedTargetReasons?: Readonly<Record<string, Readonly<Record<string, number>>>> | null;
+  /** What was discovered and makes no target, with the reason; Prometheus only logs it. */
+  failedTargets?: readonly DroppedTarget[] | null;
+  failedTargetCounts?: Readonly<Record<string, number>> | null;
 }
 
 export interface BuildInfo {

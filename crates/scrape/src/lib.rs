@@ -25,6 +25,7 @@ mod scrape_loop;
 mod selector;
 mod status;
 mod target;
+mod why;
 
 pub use config::{JobConfig, Limits, Rules, StaticGroup};
 pub use error::ScrapeError;

@@ -6,7 +6,7 @@ use crate::{
     JobConfig, ScrapeError, Target, metrics,
     plan::Plan,
     scrape_loop::{Control, ScrapeLoop, Shared, go_duration},
-    status::{ActiveTarget, PoolStatus},
+    status::{ActiveTarget, PoolStatus, Unscraped},
     target::Populated,
 };
 use narthex_discovery::TargetGroup;
@@ -40,8 +40,7 @@ pub(crate) struct Pool {
     client_id: u64,
     offset_seed: u64,
     running: HashMap<(LabelSet, String), Running>,
-    dropped: Vec<LabelSet>,
-    dropped_count: usize,
+    unscraped: Unscraped,
 }
 
 /// A loop that is to be started.
@@ -53,8 +52,7 @@ pub(crate) struct Start {
 /// What was found out about the groups of a job.
 struct Sorted {
     kept: Vec<Target>,
-    dropped: Vec<LabelSet>,
-    dropped_count: usize,
+    unscraped: Unscraped,
 }
 
 impl Pool {
@@ -76,8 +74,7 @@ impl Pool {
             client_id,
             offset_seed,
             running: HashMap::new(),
-            dropped: Vec::new(),
-            dropped_count: 0,
+            unscraped: Unscraped::default(),
         })
     }
 
@@ -112,12 +109,8 @@ impl Pool {
     pub(crate) fn sync(&mut self, groups: &[TargetGroup], shared: &Arc<Shared>) -> Vec<Start> {
         let start = Instant::now();
         let name = self.job.job_name.clone();
-        let Sorted {
-            kept,
-            dropped,
-            dropped_count,
-        } = self.sort(groups);
-        (self.dropped, self.dropped_count) = (dropped, dropped_count);
+        let Sorted { kept, unscraped } = self.sort(groups);
+        self.unscraped = unscraped;
         // A loop that has ended by itself is nobody's.
         self.running
             .retain(|_, running| running.active.unless_ended(|| {}));
@@ -166,9 +159,12 @@ impl Pool {
     fn sort(&self, groups: &[TargetGroup]) -> Sorted {
         let mut sorted = Sorted {
             kept: Vec::new(),
-            dropped: Vec::new(),
-            dropped_count: 0,
+            unscraped: Unscraped {
+                drops_by_rule: vec![0; self.job.relabel_configs.len()],
+                ..Unscraped::default()
+            },
         };
+        let unscraped = &mut sorted.unscraped;
         let failed = metrics::SYNC_FAILED.with(&[self.job.job_name.as_str()]);
         let keep = match self.job.limits.keep_dropped_targets {
             0 => usize::MAX,
@@ -178,16 +174,23 @@ impl Pool {
             for (at, own) in group.targets.iter().enumerate() {
                 match Target::populate(&self.job, own, &group.labels) {
                     Ok(Populated::Kept(target)) => sorted.kept.push(*target),
-                    Ok(Populated::Dropped(labels)) => {
-                        sorted.dropped_count += 1;
-                        if sorted.dropped.len() < keep {
-                            sorted.dropped.push(labels);
+                    Ok(Populated::Dropped(dropped)) => {
+                        if let Some(drops) = unscraped.drops_by_rule.get_mut(dropped.rule) {
+                            *drops += 1;
+                        }
+                        if unscraped.dropped.len() < keep {
+                            unscraped.dropped.push(dropped);
                         }
                     }
-                    Err(error) => {
+                    Err(failure) => {
                         failed.inc();
                         let (job, source) = (&self.job.job_name, &group.source);
+                        let error = &failure.reason;
                         tracing::error!(job, source, at, error, "Creating target failed.");
+                        unscraped.failed_count += 1;
+                        if unscraped.failed.len() < keep {
+                            unscraped.failed.push(failure);
+                        }
                     }
                 }
             }
@@ -230,8 +233,8 @@ impl Pool {
         PoolStatus {
             name: self.job.job_name.clone(),
             active: self.active().cloned().collect(),
-            dropped: self.dropped.clone(),
-            dropped_count: self.dropped_count,
+            unscraped: self.unscraped.clone(),
+            rules: self.job.relabel_configs.clone(),
         }
     }
 }

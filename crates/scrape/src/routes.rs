@@ -1,11 +1,12 @@
-//! The API's routes about targets: `/api/v1/targets`, `/api/v1/targets/metadata`, `/api/v1/scrape_pools`.
+//! The API's routes about targets: `/api/v1/targets` and what is below it, `/api/v1/scrape_pools`.
 
 use crate::{
-    Manager, selector,
+    JobConfig, Manager, selector,
     status::{ActiveTarget, PoolStatus},
+    why,
 };
 use http::{HeaderMap, StatusCode};
-use narthex_model::{LabelSet, Matcher, date::rfc3339, duration};
+use narthex_model::{LabelSet, Matcher, date::rfc3339, duration, relabel};
 use narthex_net::{
     Router,
     axum::{extract::Query, response::Response, routing::get},
@@ -30,21 +31,35 @@ pub fn routes(manager: Arc<Manager>) -> Router {
     let of_metadata = Arc::clone(&manager);
     let metadata = move |query: Params, headers: HeaderMap| {
         let answer = metadata(&of_metadata, &query);
-        async move {
-            match answer {
-                Ok(data) => success(data, &headers),
-                Err(error) => bad_data(&error, &headers),
-            }
-        }
+        async move { answered(answer, &headers) }
     };
+    let of_steps = Arc::clone(&manager);
+    let steps = move |query: Params, headers: HeaderMap| {
+        let answer = relabel_steps(&of_steps, &query);
+        async move { answered(answer, &headers) }
+    };
+    let of_pools = Arc::clone(&manager);
     let pools = move |headers: HeaderMap| {
-        let data = json!({ "scrapePools": manager.pool_names() });
+        let data = json!({ "scrapePools": of_pools.pool_names() });
         async move { success(data, &headers) }
+    };
+    let config = move |query: Params, headers: HeaderMap| {
+        let answer = pool_of(&manager, &query).map(|job| json!({ "yaml": &*job.shown }));
+        async move { answered(answer, &headers) }
     };
     Router::new()
         .route("/api/v1/targets", get(targets))
         .route("/api/v1/targets/metadata", get(metadata))
+        .route("/api/v1/targets/relabel_steps", get(steps))
         .route("/api/v1/scrape_pools", get(pools))
+        .route("/api/v1/scrape_pools/config", get(config))
+}
+
+fn answered(answer: Result<Value, String>, headers: &HeaderMap) -> Response {
+    match answer {
+        Ok(data) => success(data, headers),
+        Err(error) => bad_data(&error, headers),
+    }
 }
 
 fn success(data: Value, headers: &HeaderMap) -> Response {
@@ -76,21 +91,97 @@ fn targets(manager: &Manager, query: &HashMap<String, String>) -> Value {
         .filter(|_| wants("active"))
         .map(|target| shown(target))
         .collect();
-    let dropped: Vec<Value> = pools
-        .iter()
-        .filter(here)
-        .flat_map(|pool| pool.dropped.iter().map(move |found| (pool, found)))
-        .filter(|_| wants("dropped"))
-        .map(|(pool, found)| json!({ "discoveredLabels": labels(found), "scrapePool": pool.name }))
-        .collect();
+    if !wants("dropped") {
+        return json!({ "activeTargets": active, "droppedTargets": [], "droppedTargetCounts": null });
+    }
+    let shown_pools = || pools.iter().filter(here);
+    let dropped: Vec<Value> = shown_pools().flat_map(dropped_of).collect();
+    let failed: Vec<Value> = shown_pools().flat_map(failed_of).collect();
     // Of all pools, whichever is asked for.
-    let counts: Option<BTreeMap<&str, usize>> = wants("dropped").then(|| {
-        pools
-            .iter()
-            .map(|pool| (pool.name.as_str(), pool.dropped_count))
-            .collect()
-    });
-    json!({ "activeTargets": active, "droppedTargets": dropped, "droppedTargetCounts": counts })
+    let counts = |count: fn(&PoolStatus) -> Value| -> Map<String, Value> {
+        let pair = |pool: &PoolStatus| (pool.name.clone(), count(pool));
+        pools.iter().map(pair).collect()
+    };
+    json!({
+        "activeTargets": active,
+        "droppedTargets": dropped,
+        "droppedTargetCounts": counts(|pool| pool.unscraped.dropped_count().into()),
+        "droppedTargetReasons": counts(|pool| Value::Object(drops_by_reason(pool))),
+        "failedTargets": failed,
+        "failedTargetCounts": counts(|pool| pool.unscraped.failed_count.into()),
+    })
+}
+
+fn dropped_of(pool: &PoolStatus) -> impl Iterator<Item = Value> {
+    pool.unscraped.dropped.iter().map(|found| {
+        let mut entry =
+            json!({ "discoveredLabels": labels(&found.discovered), "scrapePool": pool.name });
+        if let (Some(rule), Some(entry)) = (pool.rules.get(found.rule), entry.as_object_mut()) {
+            let mut shown = why::rule(rule);
+            if let Some(shown) = shown.as_object_mut() {
+                shown.insert("index".to_owned(), found.rule.into());
+            }
+            entry.insert("reason".to_owned(), why::dropped(found.rule, rule).into());
+            entry.insert("rule".to_owned(), shown);
+        }
+        entry
+    })
+}
+
+fn failed_of(pool: &PoolStatus) -> impl Iterator<Item = Value> {
+    pool.unscraped.failed.iter().map(|found| {
+        json!({
+            "discoveredLabels": labels(&found.discovered),
+            "scrapePool": pool.name,
+            "reason": found.reason,
+        })
+    })
+}
+
+/// Counts what each rule of a pool dropped.
+fn drops_by_reason(pool: &PoolStatus) -> Map<String, Value> {
+    let drops = pool.rules.iter().zip(&pool.unscraped.drops_by_rule);
+    drops
+        .enumerate()
+        .filter(|(_, (_, count))| **count > 0)
+        .map(|(at, (rule, count))| (why::dropped(at, rule), (*count).into()))
+        .collect()
+}
+
+/// Returns the configuration of the pool that is asked for.
+fn pool_of(manager: &Manager, query: &HashMap<String, String>) -> Result<JobConfig, String> {
+    let name = query.get("scrapePool").filter(|name| !name.is_empty());
+    let name = name.ok_or("no scrapePool parameter provided")?;
+    manager
+        .pool_config(name)
+        .ok_or_else(|| format!("error retrieving scrape config: scrape pool {name:?} not found"))
+}
+
+/// Shows what each rule of a pool makes of labels.
+fn relabel_steps(manager: &Manager, query: &HashMap<String, String>) -> Result<Value, String> {
+    if query.get("scrapePool").is_none_or(String::is_empty) {
+        return Err("no scrapePool parameter provided".to_owned());
+    }
+    let text = query.get("labels").filter(|text| !text.is_empty());
+    let text = text.ok_or("no labels parameter provided")?;
+    let given: BTreeMap<String, String> =
+        serde_json::from_str(text).map_err(|error| format!("error parsing labels: {error}"))?;
+    let job = pool_of(manager, query)?;
+    let given = LabelSet::new(given.iter().map(|(name, value)| (&**name, &**value)));
+    let outputs = relabel::steps(&given, &job.relabel_configs);
+    let steps: Vec<Value> = job
+        .relabel_configs
+        .iter()
+        .zip(outputs)
+        .map(|(rule, output)| {
+            json!({
+                "rule": why::rule(rule),
+                "output": labels(output.as_ref().unwrap_or(&LabelSet::empty())),
+                "keep": output.is_some(),
+            })
+        })
+        .collect();
+    Ok(json!({ "steps": steps }))
 }
 
 fn shown(active: &ActiveTarget) -> Value {

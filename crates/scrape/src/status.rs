@@ -1,6 +1,9 @@
 //! What is known about targets, for people and for the API.
 
-use crate::Target;
+use crate::{
+    Rules, Target,
+    target::{Dropped, Failed},
+};
 use narthex_model::{LabelSet, Schema};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -150,7 +153,26 @@ impl ActiveTarget {
 pub(crate) struct PoolStatus {
     pub(crate) name: String,
     pub(crate) active: Vec<Arc<ActiveTarget>>,
-    /// Labels of dropped targets before relabelling; not more than the job wants to keep.
-    pub(crate) dropped: Vec<LabelSet>,
-    pub(crate) dropped_count: usize,
+    pub(crate) unscraped: Unscraped,
+    /// What drops targets.
+    pub(crate) rules: Rules,
+}
+
+/// What was discovered and is not scraped; counts are complete where lists hold no more than the job wants to keep.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unscraped {
+    /// What relabelling dropped.
+    pub(crate) dropped: Vec<Dropped>,
+    /// How many targets each rule dropped.
+    pub(crate) drops_by_rule: Vec<usize>,
+    /// What makes no target.
+    pub(crate) failed: Vec<Failed>,
+    pub(crate) failed_count: usize,
+}
+
+impl Unscraped {
+    /// Returns how many targets relabelling dropped.
+    pub(crate) fn dropped_count(&self) -> usize {
+        self.drops_by_rule.iter().sum()
+    }
 }

@@ -57,8 +57,26 @@ pub(crate) struct Histograms {
 #[derive(Debug)]
 pub(crate) enum Populated {
     Kept(Box<Target>),
-    /// Relabelling dropped it; the labels before.
-    Dropped(LabelSet),
+    /// Relabelling dropped it.
+    Dropped(Dropped),
+}
+
+/// A target that relabelling dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Dropped {
+    /// The labels before.
+    pub(crate) discovered: LabelSet,
+    /// Which rule did it.
+    pub(crate) rule: usize,
+}
+
+/// Labels that make no target.
+#[derive(Clone, Debug)]
+pub(crate) struct Failed {
+    /// The labels before relabelling.
+    pub(crate) discovered: LabelSet,
+    /// Why, in Prometheus' words.
+    pub(crate) reason: String,
 }
 
 impl Target {
@@ -81,22 +99,33 @@ impl Target {
     /// Makes a target of discovered labels as a job says.
     ///
     /// # Errors
-    /// A reason for which the labels make no target, in Prometheus' words.
+    /// The labels, with the reason for which they make no target.
     pub(crate) fn populate(
         job: &JobConfig,
         own: &LabelMap,
         group: &LabelMap,
-    ) -> Result<Populated, String> {
+    ) -> Result<Populated, Failed> {
         let discovered = discovered(job, own, group);
-        let Some(relabelled) = relabel::process(&discovered, &job.relabel_configs) else {
-            return Ok(Populated::Dropped(discovered));
-        };
+        match relabel::outcome(&discovered, &job.relabel_configs) {
+            Err(rule) => Ok(Populated::Dropped(Dropped { discovered, rule })),
+            Ok(relabelled) => match Self::of_labels(job, &discovered, &relabelled) {
+                Ok(target) => Ok(Populated::Kept(Box::new(target))),
+                Err(reason) => Err(Failed { discovered, reason }),
+            },
+        }
+    }
+
+    fn of_labels(
+        job: &JobConfig,
+        discovered: &LabelSet,
+        relabelled: &LabelSet,
+    ) -> Result<Self, String> {
         let address = relabelled.get(ADDRESS).ok_or("no address")?;
         if address.contains('/') {
             return Err(format!("{address:?} is not a valid hostname"));
         }
-        let interval = period(&relabelled, INTERVAL, "interval")?;
-        let timeout = period(&relabelled, TIMEOUT, "timeout")?;
+        let interval = period(relabelled, INTERVAL, "interval")?;
+        let timeout = period(relabelled, TIMEOUT, "timeout")?;
         if timeout > interval {
             return Err(format!(
                 "scrape timeout cannot be greater than scrape interval ({:?} > {:?})",
@@ -104,8 +133,8 @@ impl Target {
                 relabelled.get(INTERVAL).unwrap_or_default()
             ));
         }
-        let histograms = histograms(job, &relabelled)?;
-        let text = url_text(job, &relabelled, address);
+        let histograms = histograms(job, relabelled)?;
+        let text = url_text(job, relabelled, address);
         let url = Url::parse(&text).map_err(|error| error.to_string())?;
         let without_meta = relabelled
             .iter()
@@ -116,16 +145,16 @@ impl Target {
         }
         let all = all.finish();
         let public = all.iter().filter(|label| !label.name().starts_with("__"));
-        Ok(Populated::Kept(Box::new(Self {
+        Ok(Self {
             labels: LabelSet::from_labels(public.cloned()),
             all,
-            discovered,
+            discovered: discovered.clone(),
             shown_url: url.to_string(),
             url: Some(url),
             interval,
             timeout,
             histograms,
-        })))
+        })
     }
 
     /// Returns what tells the target from all others.
@@ -364,7 +393,7 @@ mod tests {
         ];
         for (own, reason) in cases {
             let error = Target::populate(&job, &map(&own), &LabelMap::new()).unwrap_err();
-            assert_eq!(error, reason);
+            assert_eq!(error.reason, reason);
         }
     }
 
@@ -401,7 +430,7 @@ mod tests {
         );
         let dropped = Target::populate(&job, &map(&[("__address__", "bad:80")]), &LabelMap::new());
         assert!(
-            matches!(dropped, Ok(Populated::Dropped(labels)) if labels.get("__address__") == Some("bad:80"))
+            matches!(dropped, Ok(Populated::Dropped(Dropped { discovered, rule: 0 })) if discovered.get("__address__") == Some("bad:80"))
         );
     }
 }

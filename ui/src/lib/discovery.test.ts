@@ -22,13 +22,17 @@ test("pools hold what is scraped and what is not, with counts that are complete"
       { discoveredLabels: { __address__: "h4:1", job: "a" } },
     ],
     droppedTargetCounts: { a: 7, c: 3 },
+    failedTargets: [{ discoveredLabels: {}, scrapePool: "b", reason: "no address" }],
+    failedTargetCounts: { b: 2 },
   });
-  expect(pools.map(({ name, active: up, dropped, reasons }) => [name, up, dropped, reasons])).toEqual([
-    ["a", 1, 7, [["relabelling", 1]]],
-    ["b", 1, 0, []],
-    ["c", 0, 3, []],
+  expect(pools.map(({ name, active: up, dropped, failed, reasons }) => [name, up, dropped, failed, reasons])).toEqual([
+    ["a", 1, 7, 0, [["relabelling", 1]]],
+    ["b", 1, 0, 2, []],
+    ["c", 0, 3, 0, []],
   ]);
-  expect(pools[0]?.found.map(({ labels, reason }) => [labels === null, reason])).toEqual([[false, ""], [true, "relabelling"], [true, ""]]);
+  const shown = (at: number) => pools[at]?.found.map(({ labels, reason, failed }) => [labels === null, reason, failed]);
+  expect(shown(0)).toEqual([[false, "", false], [true, "relabelling", false], [true, "", false]]);
+  expect(shown(1)).toEqual([[false, "", false], [true, "no address", true]]);
 });
 
 test("reasons come from the server's own counts where it has them", () => {

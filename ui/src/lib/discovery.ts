@@ -1,5 +1,5 @@
-// What service discovery found, pool by pool: targets that are scraped, and those that are not, with the reason if the
-// server tells.
+// What service discovery found, pool by pool: targets that are scraped, dropped ones and failed ones, with the reason
+// if the server tells.
 import type { DroppedTarget, Labels, Target, Targets } from "../api";
 import { commonLabels } from "./labels";
 import { hasWords } from "./targets";
@@ -7,10 +7,12 @@ import { hasWords } from "./targets";
 export interface Found {
   key: string;
   discovered: Labels;
-  /** After relabelling; null for a dropped target. */
+  /** After relabelling; null for a target that is dropped or failed. */
   labels: Labels | null;
-  /** Why it was dropped; empty when the server doesn't tell. */
+  /** Why it is not scraped; empty when the server doesn't tell. */
   reason: string;
+  /** Whether its labels make no target; dropping is what the configuration wants, failing is not. */
+  failed: boolean;
 }
 
 export interface DiscoveredPool {
@@ -18,6 +20,7 @@ export interface DiscoveredPool {
   found: Found[];
   active: number;
   dropped: number;
+  failed: number;
   /** Dropped targets by reason, most first; empty when the server doesn't tell. */
   reasons: (readonly [string, number])[];
 }
@@ -28,26 +31,32 @@ function poolOf(dropped: DroppedTarget): string {
   return dropped.scrapePool ?? dropped.discoveredLabels["job"] ?? NO_POOL;
 }
 
-/** Pools by name; scraped targets before dropped ones. */
+/** Pools by name; scraped targets before dropped ones, failed ones last. */
 export function discoveredPools(targets: Targets): DiscoveredPool[] {
   const pools = new Map<string, DiscoveredPool>();
   const pool = (name: string): DiscoveredPool => {
-    const known = pools.get(name) ?? { name, found: [], active: 0, dropped: 0, reasons: [] };
+    const known = pools.get(name) ?? { name, found: [], active: 0, dropped: 0, failed: 0, reasons: [] };
     pools.set(name, known);
     return known;
   };
   for (const target of targets.activeTargets) {
     const own = pool(target.scrapePool);
     own.active++;
-    own.found.push({ key: `+${target.scrapeUrl} ${JSON.stringify(target.labels)}`, discovered: discoveredOf(target), labels: target.labels, reason: "" });
+    own.found.push({ key: `+${target.scrapeUrl} ${JSON.stringify(target.labels)}`, discovered: discoveredOf(target), labels: target.labels, reason: "", failed: false });
   }
   for (const [i, dropped] of (targets.droppedTargets ?? []).entries()) {
     const own = pool(poolOf(dropped));
     own.dropped++;
-    own.found.push({ key: `-${i}`, discovered: dropped.discoveredLabels, labels: null, reason: dropped.reason ?? "" });
+    own.found.push({ key: `-${i}`, discovered: dropped.discoveredLabels, labels: null, reason: dropped.reason ?? "", failed: false });
+  }
+  for (const [i, failed] of (targets.failedTargets ?? []).entries()) {
+    const own = pool(poolOf(failed));
+    own.failed++;
+    own.found.push({ key: `!${i}`, discovered: failed.discoveredLabels, labels: null, reason: failed.reason ?? "", failed: true });
   }
   // The counts are complete even where the list is cut.
   for (const [name, count] of Object.entries(targets.droppedTargetCounts ?? {})) pool(name).dropped = Math.max(pool(name).dropped, count);
+  for (const [name, count] of Object.entries(targets.failedTargetCounts ?? {})) pool(name).failed = Math.max(pool(name).failed, count);
   for (const own of pools.values()) own.reasons = reasonsOf(own, targets.droppedTargetReasons?.[own.name]);
   return [...pools.values()].sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
 }
@@ -57,7 +66,7 @@ const discoveredOf = (target: Target): Labels => target.discoveredLabels ?? {};
 function reasonsOf(pool: DiscoveredPool, told: Readonly<Record<string, number>> | undefined): (readonly [string, number])[] {
   const counts = new Map(Object.entries(told ?? {}));
   if (told === undefined) {
-    for (const { reason } of pool.found) if (reason !== "") counts.set(reason, (counts.get(reason) ?? 0) + 1);
+    for (const { reason, failed } of pool.found) if (reason !== "" && !failed) counts.set(reason, (counts.get(reason) ?? 0) + 1);
   }
   return [...counts].filter(([, count]) => count > 0).sort(([a, x], [b, y]) => y - x || a.localeCompare(b));
 }

@@ -35,9 +35,15 @@ export default function DiscoveryView() {
 function Summary({ pools }: { pools: readonly DiscoveredPool[] }) {
   const active = pools.reduce((sum, pool) => sum + pool.active, 0);
   const dropped = pools.reduce((sum, pool) => sum + pool.dropped, 0);
+  const failed = pools.reduce((sum, pool) => sum + pool.failed, 0);
   return (
     <p class="summary">
       <strong>{formatCount(active)}</strong> scraped, <strong>{formatCount(dropped)}</strong> dropped
+      {failed > 0 && (
+        <>
+          , <strong class="failed">{formatCount(failed)}</strong> failed
+        </>
+      )}
     </p>
   );
 }
@@ -63,7 +69,7 @@ function Pools({ pools }: { pools: readonly DiscoveredPool[] }) {
         />
         <Choice
           label="State"
-          options={[["all", "All"], ["active", "Scraped"], ["dropped", "Dropped"]]}
+          options={[["all", "All"], ["active", "Scraped"], ["dropped", "Not scraped"]]}
           value={state}
           onChange={(value) => adjust({ state: value === "all" ? undefined : value })}
         />
@@ -89,6 +95,7 @@ function PoolSection({ pool, found }: { pool: DiscoveredPool; found: readonly Fo
         <h2>{pool.name === "" ? "(pool not told)" : pool.name}</h2>
         <span class="pool-health">
           {formatCount(pool.active)} scraped, {formatCount(pool.dropped)} dropped
+          {pool.failed > 0 && <span class="failed">, {formatCount(pool.failed)} failed</span>}
         </span>
         <span class="pool-cost muted">{pool.reasons.map(([reason, count]) => `${reason} ${formatCount(count)}`).join(" · ")}</span>
       </summary>
@@ -113,7 +120,7 @@ function PoolSection({ pool, found }: { pool: DiscoveredPool; found: readonly Fo
                 </td>
                 <td data-title="Target labels">
                   {one.labels === null ? (
-                    <span class="dropped">dropped{one.reason === "" ? "" : `: ${one.reason}`}</span>
+                    <span class={one.failed ? "failed" : "dropped"}>{one.failed ? "failed" : "dropped"}{one.reason === "" ? "" : `: ${one.reason}`}</span>
                   ) : (
                     <LabelChips labels={one.labels} />
                   )}
@@ -130,9 +137,9 @@ function PoolSection({ pool, found }: { pool: DiscoveredPool; found: readonly Fo
           </button>
         </p>
       )}
-      {pool.dropped > listed && (
+      {pool.dropped + pool.failed > listed && (
         <p class="more muted">
-          The server lists {formatCount(listed)} of {formatCount(pool.dropped)} dropped targets
+          The server lists {formatCount(listed)} of {formatCount(pool.dropped + pool.failed)} targets that are not scraped
           {listed === 0 ? "" : "; keep_dropped_targets in the configuration limits the list"}.
         </p>
       )}

@@ -167,8 +167,9 @@ impl RelabelConfig {
         Ok(action)
     }
 
-    /// Returns the pattern's text.
-    pub(super) fn regex_text(&self) -> &str {
+    /// Returns the pattern's text; the default's when none is written.
+    #[must_use]
+    pub fn regex_text(&self) -> &str {
         self.regex.as_deref().unwrap_or(REGEX)
     }
 }

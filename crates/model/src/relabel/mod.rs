@@ -114,11 +114,31 @@ impl Ready {
 /// Applies `rules` in order; `None` when one of them drops what carries the labels.
 #[must_use]
 pub fn process(labels: &LabelSet, rules: &[Rule]) -> Option<LabelSet> {
+    outcome(labels, rules).ok()
+}
+
+/// Applies `rules` in order.
+///
+/// # Errors
+/// The position of the rule that drops what carries the labels.
+pub fn outcome(labels: &LabelSet, rules: &[Rule]) -> Result<LabelSet, usize> {
     let mut working = Working::new(labels);
-    rules
-        .iter()
-        .all(|rule| rule.apply(&mut working))
-        .then(|| working.finish())
+    match rules.iter().position(|rule| !rule.apply(&mut working)) {
+        None => Ok(working.finish()),
+        Some(dropping) => Err(dropping),
+    }
+}
+
+/// Returns the labels after each of `rules`; none from the one on that drops what carries them.
+#[must_use]
+pub fn steps(labels: &LabelSet, rules: &[Rule]) -> Vec<Option<LabelSet>> {
+    let mut working = Working::new(labels);
+    let mut kept = true;
+    let step = |rule: &Rule| {
+        kept = kept && rule.apply(&mut working);
+        kept.then(|| working.finish())
+    };
+    rules.iter().map(step).collect()
 }
 
 /// Returns the last eight bytes of the source's MD5 modulo `modulus`.

@@ -85,7 +85,7 @@ impl<'a> Working<'a> {
     }
 
     /// Returns the set as it is.
-    pub(super) fn finish(self) -> LabelSet {
+    pub(super) fn finish(&self) -> LabelSet {
         if !self.changed {
             return self.original.clone();
         }

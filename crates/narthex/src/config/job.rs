@@ -2,6 +2,8 @@
 
 use super::{
     ConfigError, discovery, http,
+    keys::SCRAPE,
+    print,
     rules::rules,
     yaml::{Node, Value},
 };
@@ -95,6 +97,7 @@ pub(super) fn read(node: &mut Node, global: &Node) -> Result<Job, ConfigError> {
     scrape.metric_name_validation_scheme = name_scheme;
     take(&mut scrape, node);
     http::settle(node);
+    scrape.shown = print::print(node, &SCRAPE).into();
     Ok(Job { scrape, discovery })
 }
 

@@ -439,6 +439,9 @@ const LISTINGS: &[Case] = &[
         Shape {
             ours: &[
                 "/data/droppedTargetCounts",
+                "/data/droppedTargetReasons",
+                "/data/failedTargetCounts",
+                "/data/failedTargets",
                 "/data/activeTargets/0/discoveredLabels/__always_scrape_classic_histograms__",
                 "/data/activeTargets/0/discoveredLabels/__convert_classic_histograms_to_nhcb__",
                 "/data/activeTargets/0/discoveredLabels/__scrape_native_histograms__",
@@ -446,7 +449,7 @@ const LISTINGS: &[Case] = &[
                 "/data/activeTargets/0/lastScrapeSamples",
             ],
             theirs: &[],
-            why: "the counts came with 2.48, the labels with 3; bytes and samples are for our page",
+            why: "the counts came with 2.48, the labels with 3; bytes, samples and reasons are for our page",
         },
     ),
     case(
@@ -469,9 +472,14 @@ const LISTINGS: &[Case] = &[
         TARGETS,
         "state=dropped",
         Shape {
-            ours: &["/data/droppedTargetCounts"],
+            ours: &[
+                "/data/droppedTargetCounts",
+                "/data/droppedTargetReasons",
+                "/data/failedTargetCounts",
+                "/data/failedTargets",
+            ],
             theirs: &[],
-            why: "the counts came with 2.48",
+            why: "the counts came with 2.48; reasons are for our page",
         },
     ),
     case(

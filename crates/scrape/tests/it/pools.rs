@@ -212,6 +212,29 @@ async fn the_api_shows_targets_pools_and_metadata() {
         "dropped-1:1"
     );
     assert_eq!(data["droppedTargetCounts"]["test"], 2);
+    let why = r#"relabel_configs[0] drop: [__address__] matches "dropped.*""#;
+    assert_eq!(data["droppedTargets"][0]["reason"], why);
+    let rule = &data["droppedTargets"][0]["rule"];
+    assert_eq!(
+        (&rule["index"], &rule["action"]),
+        (&Value::from(0), &Value::from("drop"))
+    );
+    assert_eq!(rule["source_labels"], serde_json::json!(["__address__"]));
+    assert_eq!(
+        data["droppedTargetReasons"]["test"],
+        serde_json::json!({ why: 2 })
+    );
+    assert_eq!(data["failedTargetCounts"]["test"], 1);
+    assert_eq!(
+        (
+            &data["failedTargets"][0]["reason"],
+            &data["failedTargets"][0]["discoveredLabels"]["__address__"]
+        ),
+        (
+            &Value::from("\"bad/host\" is not a valid hostname"),
+            &Value::from("bad/host")
+        )
+    );
     let active = get("/targets?state=active&scrapePool=other").await;
     assert_eq!(active["data"]["activeTargets"].as_array().unwrap().len(), 0);
     assert_eq!(active["data"]["droppedTargetCounts"], Value::Null);
@@ -224,6 +247,37 @@ async fn the_api_shows_targets_pools_and_metadata() {
         get("/scrape_pools").await["data"]["scrapePools"],
         serde_json::json!(["test"])
     );
+    let steps = get("/targets/relabel_steps?scrapePool=test&labels=%7B%22__address__%22%3A%22dropped%22%2C%22a%22%3A%22%22%7D").await;
+    assert_eq!(
+        steps["data"]["steps"],
+        serde_json::json!([{
+            "rule": {"source_labels": ["__address__"], "separator": ";", "regex": "dropped.*", "replacement": "$1", "action": "drop"},
+            "output": {},
+            "keep": false,
+        }])
+    );
+    for (path, error) in [
+        ("/targets/relabel_steps", "no scrapePool parameter provided"),
+        (
+            "/targets/relabel_steps?scrapePool=test",
+            "no labels parameter provided",
+        ),
+        (
+            "/targets/relabel_steps?scrapePool=x&labels=%7B%7D",
+            "error retrieving scrape config: scrape pool \"x\" not found",
+        ),
+        ("/scrape_pools/config", "no scrapePool parameter provided"),
+        (
+            "/scrape_pools/config?scrapePool=x",
+            "error retrieving scrape config: scrape pool \"x\" not found",
+        ),
+    ] {
+        let answer = get(path).await;
+        assert_eq!(
+            (&answer["errorType"], &answer["error"]),
+            (&Value::from("bad_data"), &Value::from(error))
+        );
+    }
     let metadata = get("/targets/metadata").await;
     let entries = metadata["data"].as_array().unwrap();
     assert_eq!(
