@@ -12,6 +12,8 @@ DATA ?= ./data
 ARGS ?=
 # How many times the usual iterations a soak runs.
 SCALE ?= 50
+# How long a soak lets a cluster be scraped and reloaded.
+MINUTES ?= 60
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,9 +27,10 @@ test: ## run every check and test, as CI does
 	@.ci/need test
 	@cargo run -q --locked -p xtask -- ci
 
-soak: ## run the tests with many more iterations (SCALE=50)
-	@.ci/need test
+soak: ## run the tests with many more iterations and the cluster for MINUTES (SCALE=50 MINUTES=60)
+	@.ci/need soak
 	NARTHEX_TEST_SCALE=$(SCALE) cargo test --workspace --locked --profile iterate --no-fail-fast
+	NARTHEX_SOAK_MINUTES=$(MINUTES) cargo test -p narthex --locked --profile iterate --test it soak -- --nocapture
 
 bench: ## run a short benchmark and write its report (ARGS="--help" for more)
 	cargo build --release --locked -p narthex -p narthex-bench

@@ -11,9 +11,13 @@
 
 mod api;
 mod client;
+mod cluster;
 mod corruption;
 mod differential;
 mod disk;
+#[path = "../../../discovery/src/kubernetes/tests/fake.rs"]
+#[expect(dead_code, reason = "each of its two users needs a part of it")]
+mod fake_kubernetes;
 mod generated;
 mod kill9;
 mod known;
@@ -24,6 +28,7 @@ mod proxy;
 mod query_text;
 mod reload;
 mod remote_write;
+mod soak;
 mod startup;
 mod support;
 mod target;

@@ -23,9 +23,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a wait looks again.
 const POLL: Duration = Duration::from_millis(10);
 
-/// Returns our binary, without arguments.
+/// Returns our binary, or the one that `NARTHEX_BINARY` names, without arguments.
 pub(crate) fn narthex() -> Spawn {
-    Spawn::new(env!("CARGO_BIN_EXE_narthex"))
+    let named = std::env::var_os("NARTHEX_BINARY");
+    Spawn::new(
+        named
+            .as_deref()
+            .unwrap_or(OsStr::new(env!("CARGO_BIN_EXE_narthex"))),
+    )
 }
 
 /// Returns our server on a free port, its data in `dir`, not started.
@@ -74,6 +79,11 @@ impl Running {
         let program = tool("prometheus-node-exporter", "prometheus-node-exporter");
         let spawn = Spawn::new(program).arg("--web.listen-address=127.0.0.1:0");
         Self::ready(spawn.start(), "/")
+    }
+
+    /// Starts a program that says where it is listening, and waits until it answers `/metrics`.
+    pub(crate) fn exporter(spawn: Spawn) -> Self {
+        Self::ready(spawn.start(), "/metrics")
     }
 
     fn ready(mut process: Server, path: &str) -> Self {
