@@ -4,6 +4,7 @@
 
 use std::{
     io::{IsTerminal, Write, stderr},
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -16,7 +17,7 @@ pub(crate) struct Progress {
     is_terminal: bool,
     /// When the whole run ends, about.
     end: Instant,
-    printed: Option<Instant>,
+    printed: Mutex<Option<Instant>>,
 }
 
 impl Progress {
@@ -25,26 +26,27 @@ impl Progress {
         Self {
             is_terminal: stderr().is_terminal(),
             end: Instant::now() + whole,
-            printed: None,
+            printed: Mutex::new(None),
         }
     }
 
     /// Shows what happens now.
-    pub(crate) fn show(&mut self, text: &str) {
+    pub(crate) fn show(&self, text: &str) {
         let left = self.end.saturating_duration_since(Instant::now()).as_secs();
         let mut out = stderr();
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
         // Progress is a courtesy: a closed standard error does not stop a measurement.
         if self.is_terminal {
             let _ = write!(out, "\r\x1b[K{text}; about {left} s left");
-        } else if self.printed.is_none_or(|at| at.elapsed() >= PLAIN_EVERY) {
+        } else if printed.is_none_or(|at| at.elapsed() >= PLAIN_EVERY) {
             let _ = writeln!(out, "{text}; about {left} s left");
-            self.printed = Some(Instant::now());
+            *printed = Some(Instant::now());
         }
     }
 
     /// Shows it even where lines are rare, because something else begins.
-    pub(crate) fn begin(&mut self, text: &str) {
-        self.printed = None;
+    pub(crate) fn begin(&self, text: &str) {
+        *self.printed.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.show(text);
     }
 }

@@ -212,6 +212,30 @@ impl RunningServer {
         self.group.kill();
     }
 
+    /// Asks it to end, as an operator does, and waits for it; returns how long that took.
+    ///
+    /// # Errors
+    ///
+    /// When it does not end in time.
+    pub(crate) fn stop(&mut self, limit: Duration) -> Result<Duration, BenchError> {
+        let started = Instant::now();
+        // It may have ended a moment ago, which is what is wanted.
+        let _ = rustix::process::kill_process(self.group.pid(), rustix::process::Signal::TERM);
+        loop {
+            let ended = self.group.ended();
+            if ended
+                .map_err(BenchError::io("wait for the server"))?
+                .is_some()
+            {
+                return Ok(started.elapsed());
+            }
+            if started.elapsed() > limit {
+                return Err(self.error(format!("did not end within {limit:?}")));
+            }
+            thread::sleep(POLL);
+        }
+    }
+
     /// Starts it again on the same data and port.
     ///
     /// # Errors
@@ -243,6 +267,19 @@ impl RunningServer {
             "{}{path}",
             fill(&self.spec.kind.url, self.dir.path(), self.address)
         )
+    }
+
+    /// Returns its address.
+    pub(crate) fn address(&self) -> SocketAddrV4 {
+        self.address
+    }
+
+    /// Returns a path on it as a request line names it: below whatever path its base URL has.
+    pub(crate) fn path(&self, path: &str) -> String {
+        let url = self.url(path);
+        let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+        rest.find('/')
+            .map_or_else(|| path.to_owned(), |at| rest[at..].to_owned())
     }
 
     /// Fails when it has ended.

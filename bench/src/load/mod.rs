@@ -3,12 +3,11 @@
 //! **Invariant:** load follows its own schedule, never the server's answers, and says what it cost itself.
 
 mod answer;
-mod body;
 pub(crate) mod client;
 pub(crate) mod dataset;
-pub(crate) mod fleet_server;
+pub(crate) mod fleet;
 pub(crate) mod latency;
 pub(crate) mod open_loop;
+pub(crate) mod paced;
 pub(crate) mod remote_write;
-pub(crate) mod schedule;
 pub(crate) mod stall_server;

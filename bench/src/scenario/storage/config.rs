@@ -1,45 +1,211 @@
 //! How every server is told to scrape the fleet.
+//!
+//! **Invariant:** all kinds get the same targets with the same labels, in the configuration or, where targets are
+//! replaced, in a file that servers watch.
 
-use std::{net::SocketAddrV4, time::Duration};
+use super::plan::Plan;
+use crate::{
+    frame::{cleanup::WorkDir, error::BenchError},
+    load::fleet::server::FleetConfig,
+};
+use std::{fs, net::SocketAddrV4, path::PathBuf};
 
-/// Returns the configuration by which every server scrapes the fleet; `labels_of` gives a target's own labels.
-pub(crate) fn scrape_config(
-    addresses: &[SocketAddrV4],
-    interval: Duration,
-    labels_of: impl Fn(usize) -> Vec<(String, String)>,
-) -> String {
-    let interval = interval.as_millis();
-    let mut text = format!(
-        "global:\n  scrape_interval: {interval}ms\n  scrape_timeout: {interval}ms\n\
-         scrape_configs:\n  - job_name: fleet\n    static_configs:\n"
-    );
-    for (target, address) in addresses.iter().enumerate() {
-        text.push_str(&format!("      - targets: [\"{address}\"]\n"));
-        let labels = labels_of(target);
-        if !labels.is_empty() {
-            text.push_str("        labels:\n");
-        }
-        for (name, value) in labels {
-            text.push_str(&format!("          {name}: \"{value}\"\n"));
-        }
+/// The targets of one fleet, and which pods they are.
+#[derive(Debug)]
+pub(super) struct Targets {
+    addresses: Vec<SocketAddrV4>,
+    generations: Vec<usize>,
+    /// The file that lists them; None where the configuration does.
+    file: Option<PathBuf>,
+    /// What `file` lies in.
+    _dir: Option<WorkDir>,
+}
+
+impl Targets {
+    /// Lists targets of the first generation.
+    ///
+    /// # Errors
+    ///
+    /// When their file cannot be written.
+    pub(super) fn new(
+        plan: &Plan,
+        label: &str,
+        addresses: &[SocketAddrV4],
+    ) -> Result<Self, BenchError> {
+        // With labels in the lines another pod is another page and the same target.
+        let has_file = plan.churned > 0 && !plan.fleet.line_labels;
+        let dir = has_file.then(|| WorkDir::new(&plan.base, &format!("{label}-targets")));
+        let dir = dir.transpose()?;
+        let targets = Self {
+            addresses: addresses.to_vec(),
+            generations: vec![0; addresses.len()],
+            file: dir.as_ref().map(|dir| dir.path().join("targets.json")),
+            _dir: dir,
+        };
+        targets.write(&plan.fleet)?;
+        Ok(targets)
     }
-    text
+
+    /// Notes that targets are of another generation, and tells servers.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub(super) fn replace(
+        &mut self,
+        fleet: &FleetConfig,
+        places: impl Iterator<Item = usize>,
+        generation: usize,
+    ) -> Result<(), BenchError> {
+        for place in places {
+            self.generations[place] = generation;
+        }
+        self.write(fleet)
+    }
+
+    /// Writes the file anew, whole at every moment.
+    fn write(&self, fleet: &FleetConfig) -> Result<(), BenchError> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let groups = self.groups(fleet).map(|(address, labels)| {
+            let labels = labels.into_iter().map(|(name, value)| (name, value.into()));
+            let labels: serde_json::Map<String, serde_json::Value> = labels.collect();
+            serde_json::json!({ "targets": [address.to_string()], "labels": labels })
+        });
+        let text = serde_json::Value::from(groups.collect::<Vec<_>>()).to_string();
+        let next = file.with_extension("next");
+        fs::write(&next, text)
+            .and_then(|()| fs::rename(&next, file))
+            .map_err(BenchError::io("write the targets' file"))
+    }
+
+    fn groups(
+        &self,
+        fleet: &FleetConfig,
+    ) -> impl Iterator<Item = (SocketAddrV4, Vec<(String, String)>)> {
+        let all = self.addresses.iter().zip(&self.generations).enumerate();
+        all.map(|(at, (address, generation))| (*address, fleet.labels_of(at, *generation)))
+    }
+
+    /// Returns the configuration by which every server scrapes them.
+    pub(super) fn scrape_config(&self, plan: &Plan, version: &str) -> String {
+        let interval = plan.interval.as_millis();
+        let mut text = format!(
+            "global:\n  scrape_interval: {interval}ms\n  scrape_timeout: {interval}ms\n\
+             scrape_configs:\n  - job_name: fleet\n"
+        );
+        if plan.compression > 1 && has_timestamp_staleness(version) {
+            text.push_str("    track_timestamps_staleness: true\n");
+        }
+        if let Some(file) = &self.file {
+            let file = file.display();
+            text.push_str(&format!(
+                "    file_sd_configs:\n      - files: [\"{file}\"]\n"
+            ));
+            return text;
+        }
+        text.push_str("    static_configs:\n");
+        for (address, labels) in self.groups(&plan.fleet) {
+            text.push_str(&format!("      - targets: [\"{address}\"]\n"));
+            if !labels.is_empty() {
+                text.push_str("        labels:\n");
+            }
+            for (name, value) in labels {
+                text.push_str(&format!("          {name}: \"{value}\"\n"));
+            }
+        }
+        text
+    }
+}
+
+/// Returns the part of the configuration that allows samples from the past, where there are any.
+pub(super) fn storage_config(plan: &Plan) -> String {
+    if plan.compression == 1 {
+        return String::new();
+    }
+    let past = plan.each() * plan.compression;
+    let minutes = past.as_secs() / 60 + 60;
+    format!("storage:\n  tsdb:\n    out_of_order_time_window: {minutes}m\n")
+}
+
+/// Whether a server of that version knows `track_timestamps_staleness`: ours, and Prometheus since 2.48.
+fn has_timestamp_staleness(version: &str) -> bool {
+    if version.starts_with("narthex") {
+        return true;
+    }
+    let number = version
+        .strip_prefix("prometheus, version ")
+        .unwrap_or_default();
+    let mut parts = number.split('.').map_while(|part| part.parse::<u32>().ok());
+    (parts.next(), parts.next()) >= (Some(2), Some(48))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::cli::{COMMON, Values};
+
+    fn plan(arguments: &[&str]) -> Plan {
+        let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+        let values = Values::parse("storage", [super::super::FLAGS, COMMON], &arguments).unwrap();
+        Plan::from_values(&values).unwrap()
+    }
+
+    fn addresses() -> [SocketAddrV4; 2] {
+        ["127.1.0.1:80", "127.1.0.2:80"].map(|address| address.parse().unwrap())
+    }
 
     #[test]
     fn the_configuration_lists_every_target() {
-        let addresses = [
-            "127.1.0.1:80".parse().unwrap(),
-            "127.1.0.2:80".parse().unwrap(),
-        ];
-        let labels = |target| vec![("pod".to_owned(), format!("p{target}"))];
-        let text = scrape_config(&addresses, Duration::from_millis(1500), labels);
+        let plan = plan(&["--targets=2", "--interval=1500ms"]);
+        let targets = Targets::new(&plan, "config-static", &addresses()).unwrap();
+        let text = targets.scrape_config(&plan, "");
         assert!(text.contains("scrape_interval: 1500ms\n"), "{text}");
-        let second = "- targets: [\"127.1.0.2:80\"]\n        labels:\n          pod: \"p1\"\n";
-        assert!(text.ends_with(second), "{text}");
+        let second =
+            "- targets: [\"127.1.0.2:80\"]\n        labels:\n          cluster: \"prod\"\n";
+        assert!(text.contains(second), "{text}");
+        assert_eq!(storage_config(&plan), "");
+    }
+
+    #[test]
+    fn replaced_targets_have_other_labels_in_their_file() {
+        let plan = plan(&["--targets=2", "--churn-share=0.5"]);
+        let mut targets = Targets::new(&plan, "config-churn", &addresses()).unwrap();
+        let config = targets.scrape_config(&plan, "");
+        assert!(
+            config.contains("file_sd_configs:") && !config.contains("static"),
+            "{config}"
+        );
+        let file = targets.file.clone().unwrap();
+        let read =
+            || -> serde_json::Value { serde_json::from_slice(&fs::read(&file).unwrap()).unwrap() };
+        let before = read();
+        targets.replace(&plan.fleet, std::iter::once(1), 1).unwrap();
+        let after = read();
+        assert_eq!(before[0], after[0]);
+        assert_eq!(before[1]["targets"], after[1]["targets"]);
+        assert_ne!(before[1]["labels"]["pod"], after[1]["labels"]["pod"]);
+    }
+
+    #[test]
+    fn time_that_is_compressed_allows_the_past() {
+        let plan = plan(&["--targets=2", "--compress-time=60"]);
+        let targets = Targets::new(&plan, "config-past", &addresses()).unwrap();
+        assert!(storage_config(&plan).ends_with("out_of_order_time_window: 230m\n"));
+        let config = |version| targets.scrape_config(&plan, version);
+        for (version, knows) in [
+            ("prometheus, version 3.15.0 (branch: x)", true),
+            ("prometheus, version 2.48.0", true),
+            ("prometheus, version 2.42.0+ds (branch: x)", false),
+            ("narthex 0.1.0", true),
+            ("victoria-metrics-2022", false),
+        ] {
+            assert_eq!(
+                config(version).contains("track_timestamps"),
+                knows,
+                "{version}"
+            );
+        }
     }
 }

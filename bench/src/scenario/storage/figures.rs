@@ -4,26 +4,60 @@ use super::{
     outcome::{Outcome, Tick},
     plan::Plan,
 };
-use crate::record::{Course, Figure, Run};
+use crate::{
+    load::{latency::Histogram, paced::latencies},
+    record::{Course, Figure, Record, Run},
+};
 use std::time::Duration;
 
-/// Returns a server's run; subject and repetition are the caller's to set.
+/// Over how much time a point of a latency's course looks.
+const LATENCY_STEP: Duration = Duration::from_secs(10);
+/// Points a course of rates has: neighbouring readings are summed up until there are no more.
+const MOST_POINTS: usize = 300;
+
+/// Returns a server's run; subject, variant and repetition are the caller's to set.
 pub(super) fn run(plan: &Plan, outcome: &Outcome) -> Run {
+    let mut courses = courses(outcome);
+    courses.extend(latency_courses(outcome));
+    let (from, to) = outcome.measured;
+    let (from, to) = (outcome.started + from, outcome.started + to);
+    let asked = outcome.asked.iter();
     Run {
         subject: 0,
         variant: String::new(),
         repetition: 0,
         figures: figures(plan, outcome),
-        courses: courses(outcome),
-        distributions: Vec::new(),
+        courses,
+        distributions: asked
+            .map(|(class, events)| latencies(events, from, to).distribution(class.key))
+            .collect(),
         own_costs: outcome.own_costs.clone(),
     }
 }
 
-/// Returns the figures of one server; every server has the same ones in the same order.
+/// Says what servers lost at the kill, a sentence for each run that lost something.
+pub(super) fn losses(record: &Record) -> Vec<String> {
+    let lost = |run: &Run| {
+        let is_lost = run.figure(CORRECT).is_none();
+        let label = record
+            .subjects
+            .get(run.subject)
+            .map(|subject| &subject.label)?;
+        is_lost.then(|| {
+            format!("{label}, {}: after kill -9 the past was not answered as before: something was lost", run.variant)
+        })
+    };
+    record.runs.iter().filter_map(lost).collect()
+}
+
+/// A figure that is missing where something was lost.
+const CORRECT: &str = "after kill -9 until the past is answered";
+
+/// Returns the figures of one server in their order.
 fn figures(plan: &Plan, outcome: &Outcome) -> Vec<Figure> {
     let mut figures = resources(plan, outcome);
     figures.extend(schedule(outcome));
+    figures.extend(queries(outcome));
     let latency =
         |latency: &super::query::Latency| Figure::cost(latency.key, "ms", latency.p50_ms());
     figures.extend(outcome.latencies.iter().map(latency));
@@ -48,15 +82,17 @@ fn resources(plan: &Plan, outcome: &Outcome) -> Vec<Figure> {
         .write_bytes
         .saturating_sub(outcome.from.write_bytes) as f64;
     let disk = outcome.disk_bytes as f64;
+    let files = outcome.disk_apparent_bytes as f64;
+    let window = outcome.window.as_secs_f64();
     vec![
         Figure::cost("CPU a sample", "µs", cpu * 1e6 / samples),
-        Figure::cost("CPU", "cores", cpu / outcome.window.as_secs_f64()),
+        Figure::cost("CPU", "cores", cpu / window).headline(),
         Figure::cost(
             "CPU until all were scraped once",
             "µs a series",
             first * 1e6 / series,
         ),
-        Figure::cost("RSS at the end", "MB", rss / 1e6),
+        Figure::cost("RSS at the end", "MB", rss / 1e6).headline(),
         Figure::cost("RSS a series", "B", rss / series),
         Figure::cost("anonymous memory a series", "B", anonymous / series),
         Figure::cost("RSS peak", "MB", outcome.to.peak_rss_bytes as f64 / 1e6),
@@ -65,32 +101,74 @@ fn resources(plan: &Plan, outcome: &Outcome) -> Vec<Figure> {
             "MB",
             outcome.peak_with_queries_bytes as f64 / 1e6,
         ),
-        Figure::cost("written to disk a sample", "B", written / samples),
-        Figure::cost("data directory a sample", "B", disk / stored),
+        Figure::cost("written to disk a sample", "B", written / samples).headline(),
+        Figure::cost("data directory a sample", "B", disk / stored).headline(),
         Figure::cost("data directory", "MB", disk / 1e6),
-        Figure::fact(
-            "samples",
-            "a second",
-            samples / outcome.window.as_secs_f64(),
-        ),
+        Figure::cost("files' length a sample", "B", files / stored),
+        Figure::fact("processes", "", outcome.to.processes as f64),
+        Figure::fact("threads", "", outcome.to.threads as f64),
+        Figure::gain("samples", "a second", samples / window),
     ]
 }
 
-fn schedule(outcome: &Outcome) -> [Figure; 4] {
+fn schedule(outcome: &Outcome) -> Vec<Figure> {
     let schedule = &outcome.schedule;
-    [
+    let mut figures = vec![
         Figure::fact("scrapes", "", schedule.answered as f64),
-        Figure::fact("missed scrapes", "", schedule.missed as f64),
-        Figure::fact("late scrapes", "", schedule.late as f64),
+        Figure::cost("missed scrapes", "", schedule.missed as f64),
+        Figure::cost("late scrapes", "", schedule.late as f64),
         Figure::cost("off schedule p99", "ms", schedule.off_p99_ms),
-    ]
+        Figure::cost("off schedule p100", "ms", schedule.off_max_ms),
+    ];
+    if outcome.replaced > 0 {
+        figures.push(Figure::fact(
+            "targets replaced",
+            "",
+            outcome.replaced as f64,
+        ));
+    }
+    figures
 }
 
-fn starts(outcome: &Outcome) -> [Figure; 7] {
+/// What was asked during the window.
+fn queries(outcome: &Outcome) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let (mut sent, mut failed) = (0, 0);
+    for (class, events) in &outcome.asked {
+        let mut corrected = Histogram::default();
+        for event in events {
+            corrected.add(event.ended.saturating_duration_since(event.due));
+        }
+        sent += events.len();
+        failed += events.iter().filter(|event| !event.is_success).count();
+        if corrected.count() == 0 {
+            continue;
+        }
+        for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p100", 1.0)] {
+            let figure = Figure::cost(
+                format!("{}, {name}", class.key),
+                "ms",
+                corrected.quantile_ms(share),
+            );
+            figures.push(if name == "p99" {
+                figure.headline()
+            } else {
+                figure
+            });
+        }
+    }
+    if !outcome.asked.is_empty() {
+        figures.push(Figure::fact("queries answered", "", (sent - failed) as f64));
+        figures.push(Figure::cost("queries failed", "", failed as f64));
+    }
+    figures
+}
+
+fn starts(outcome: &Outcome) -> Vec<Figure> {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let recovery = &outcome.recovery;
     let unstored = recovery.answered.saturating_sub(recovery.stored);
-    [
+    let mut figures = vec![
         Figure::cost("first start until ready", "ms", ms(outcome.ready)),
         Figure::cost(
             "first start until the first scrape",
@@ -98,49 +176,95 @@ fn starts(outcome: &Outcome) -> [Figure; 7] {
             ms(outcome.scraping),
         ),
         Figure::cost("after kill -9 until ready", "ms", ms(recovery.ready)),
-        Figure::cost(
-            "after kill -9 until the past is answered",
-            "ms",
-            ms(recovery.correct),
-        ),
+    ];
+    figures.extend(
+        recovery
+            .correct
+            .map(|time| Figure::cost(CORRECT, "ms", ms(time))),
+    );
+    figures.extend([
         Figure::cost(
             "after kill -9 until the first scrape",
             "ms",
             ms(recovery.first_scrape),
-        ),
+        )
+        .headline(),
         Figure::fact(
             "after kill -9 until all were scraped",
             "ms",
             ms(recovery.all_scraped),
         ),
-        Figure::fact(
+        Figure::cost(
             "scrapes answered and not stored at kill -9",
             "",
             unstored as f64,
         ),
-    ]
+    ]);
+    figures
 }
 
-/// Returns what changed while the server ran, a point a second.
+/// Returns what changed while the server ran: levels as they were, and rates between readings.
 fn courses(outcome: &Outcome) -> Vec<Course> {
-    let course = |key: &str, unit: &str, of: &dyn Fn(&Tick) -> f64| Course {
+    let every = outcome.ticks.len().div_ceil(MOST_POINTS).max(1);
+    let ticks: Vec<&Tick> = outcome.ticks.iter().step_by(every).collect();
+    let level = |key: &str, unit: &str, of: &dyn Fn(&Tick) -> f64| Course {
         key: key.to_owned(),
         unit: unit.to_owned(),
-        points: outcome
-            .ticks
+        points: ticks
             .iter()
             .map(|tick| [tick.at.as_secs_f64(), of(tick)])
             .collect(),
     };
+    let rate = |key: &str, unit: &str, of: &dyn Fn(&Tick) -> f64| {
+        let between = |pair: &[&Tick]| {
+            let (before, after) = (pair.first()?, pair.get(1)?);
+            let time = (after.at - before.at).as_secs_f64();
+            Some([
+                after.at.as_secs_f64(),
+                (of(after) - of(before)).max(0.0) / time,
+            ])
+        };
+        Course {
+            key: key.to_owned(),
+            unit: unit.to_owned(),
+            points: ticks.windows(2).filter_map(between).collect(),
+        }
+    };
     vec![
-        course("resident memory", "MB", &|tick| {
+        level("resident memory", "MB", &|tick| {
             tick.usage.rss_bytes as f64 / 1e6
         }),
-        course("CPU time", "s", &|tick| tick.usage.cpu.as_secs_f64()),
-        course("written to disk", "MB", &|tick| {
+        rate("CPU", "cores", &|tick| tick.usage.cpu.as_secs_f64()),
+        rate("written to disk", "MB/s", &|tick| {
             tick.usage.write_bytes as f64 / 1e6
         }),
-        course("data directory", "MB", &|tick| tick.disk_bytes as f64 / 1e6),
-        course("scrapes", "", &|tick| tick.answered as f64),
+        level("data directory", "MB", &|tick| tick.disk_bytes as f64 / 1e6),
+        rate("samples taken in", "thousand a second", &|tick| {
+            tick.samples as f64 / 1e3
+        }),
     ]
+}
+
+/// Returns the 99th percentile of each class, a point for every ten seconds.
+fn latency_courses(outcome: &Outcome) -> Vec<Course> {
+    let (from, to) = outcome.measured;
+    let step = LATENCY_STEP.max((to - from) / MOST_POINTS as u32);
+    let course = |(class, events): &(crate::load::paced::Class, Vec<crate::load::paced::Event>)| {
+        let mut points = Vec::new();
+        let mut start = from;
+        while start < to {
+            let end = (start + step).min(to);
+            let some = latencies(events, outcome.started + start, outcome.started + end);
+            if some.corrected.count() > 0 {
+                points.push([end.as_secs_f64(), some.corrected.quantile_ms(0.99)]);
+            }
+            start = end;
+        }
+        Course {
+            key: format!("{}, p99", class.key),
+            unit: "ms".to_owned(),
+            points,
+        }
+    };
+    outcome.asked.iter().map(course).collect()
 }

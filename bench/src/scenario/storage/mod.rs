@@ -1,41 +1,61 @@
-//! `storage`: servers scrape the same fleet and are measured from outside.
+//! `storage`: servers scrape the same fleet, answer queries meanwhile, and are measured from outside.
 //!
 //! **Invariant:** every server meets the same fleet in its first round, the same configuration and the same phases:
-//! start, warm-up, window, checks, queries, crash.
+//! start, warm-up, window, checks, queries, crash. Repetitions alternate their order.
 
 mod config;
 mod figures;
+mod load;
 mod outcome;
 mod plan;
+mod presets;
 mod query;
 mod run;
 
 use super::Scenario;
 use crate::{
     frame::{
-        Preset,
         cli::{Flag, Values},
         error::BenchError,
         progress::Progress,
         server::{SERVER, ServerSpec},
-        turns::turns,
+        turns::{Turn, turns},
     },
-    record::Record,
+    record::{Record, Run},
 };
 use plan::Plan;
 use run::Measured;
+use std::{io, thread};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "storage",
-    about: "Servers scrape the same fleet and store it.",
+    about: "Servers scrape the same fleet, store it and answer queries.",
     flags: FLAGS,
     run,
 };
 
 static FLAGS: &[Flag] = &[
     SERVER,
-    Flag::new("targets", "N", "850", "Targets of the fleet."),
-    Flag::new("series", "N", "588", "Series of each target."),
+    Flag::new(
+        "shape",
+        "SHAPE",
+        "fleet",
+        "What targets report: fleet (counters, buckets, gauges), service (whole histograms and summaries too), objects \
+         (one target, all labels its own, most values constant), stamped (a timestamp on every line), shuffled (another \
+         order every time), tiny (5 series a target), flapping (a tenth absent every third round).",
+    ),
+    Flag::new(
+        "targets",
+        "N",
+        "",
+        "Targets. Default: the shape's, 850 for the fleet.",
+    ),
+    Flag::new(
+        "series",
+        "N",
+        "",
+        "Series of each target. Default: the shape's, 588 for the fleet.",
+    ),
     Flag::new(
         "interval",
         "TIME",
@@ -49,6 +69,53 @@ static FLAGS: &[Flag] = &[
         "120s",
         "Time measured, for each server.",
     ),
+    Flag::new(
+        "queries",
+        "WHICH",
+        "both",
+        "Whether servers are queried while they are measured: with, without, or both, one after the other.",
+    ),
+    Flag::new(
+        "instant-rate",
+        "N",
+        "5",
+        "Instant queries of one service, a second.",
+    ),
+    Flag::new(
+        "range-rate",
+        "N",
+        "2",
+        "Range queries of one family over all targets, a second.",
+    ),
+    Flag::new(
+        "heavy-rate",
+        "N",
+        "0.2",
+        "Queries that read a large part of all series, a second.",
+    ),
+    Flag::new(
+        "range",
+        "TIME",
+        "5m",
+        "How far back range queries go, in 60 steps.",
+    ),
+    Flag::new(
+        "churn-share",
+        "SHARE",
+        "0",
+        "Part of the targets replaced by others each time, 0 to 1.",
+    ),
+    Flag::new("churn-every", "TIME", "60s", "Time between replacements."),
+    Flag::new(
+        "compress-time",
+        "N",
+        "1",
+        "Write timestamps that begin in the past and run N times as fast, for hours of data in minutes.",
+    ),
+    Flag::switch(
+        "parallel",
+        "Measure all servers at once instead of one after another.",
+    ),
     Flag::switch("gzip", "Compress the bodies."),
     Flag::switch(
         "line-labels",
@@ -56,71 +123,59 @@ static FLAGS: &[Flag] = &[
     ),
 ];
 
-/// The servers that are built in, ours first.
-static PRESETS: &[Preset] = &[
-    Preset {
-        name: "narthex",
-        program: "narthex",
-        package: "",
-        arguments: &[
-            "server",
-            "--config.file={config}",
-            "--storage.tsdb.path={data}",
-            "--web.listen-address={listen}",
-            "--log.level=warn",
-        ],
-        version: &["server", "--version"],
-        config: "{scrape}",
-        ready: "/-/ready",
-    },
-    Preset {
-        name: "prometheus",
-        program: "prometheus",
-        package: "prometheus",
-        arguments: &[
-            "--config.file={config}",
-            "--storage.tsdb.path={data}",
-            "--web.listen-address={listen}",
-            "--log.level=warn",
-        ],
-        version: &["--version"],
-        config: "{scrape}",
-        ready: "/-/ready",
-    },
-    Preset {
-        name: "victoria-metrics",
-        program: "victoria-metrics",
-        package: "victoria-metrics",
-        arguments: &[
-            "-promscrape.config={config}",
-            "-storageDataPath={data}",
-            "-httpListenAddr={listen}",
-            "-loggerLevel=WARN",
-        ],
-        version: &["-version"],
-        config: "{scrape}",
-        ready: "/health",
-    },
-];
-
-/// Measures every server.
+/// Measures every server, as often and under as many conditions as wanted.
 ///
 /// # Errors
 ///
 /// When a value is out of range, or a server cannot be found, fails or answers wrongly.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
-    let (servers, notes) = ServerSpec::chosen(values, PRESETS)?;
+    let (servers, notes) = ServerSpec::chosen(values, presets::PRESETS)?;
     let mut record = values.record(plan.title());
     record.notes = notes;
     record.subjects = servers.iter().map(ServerSpec::subject).collect();
-    let turns = turns(servers.len(), 1, plan.repetitions);
-    let mut progress = Progress::new(plan.each() * turns.len() as u32);
-    for turn in turns {
-        let outcome = Measured::start(&plan, &servers[turn.subject], &mut progress)?.finish()?;
-        let mut run = figures::run(&plan, &outcome);
-        (run.subject, run.repetition) = (turn.subject, turn.repetition);
-        record.runs.push(run);
+    let turns = turns(servers.len(), plan.variants.len(), plan.repetitions);
+    let at_once = if plan.is_parallel { servers.len() } else { 1 };
+    let progress = Progress::new(plan.each() * (turns.len() / at_once) as u32);
+    for turns in turns.chunks(at_once) {
+        let mut started = Vec::with_capacity(at_once);
+        // Children die with the thread that starts them.
+        for turn in turns {
+            let version = record.subjects.get(turn.subject).map_or("", |s| &s.version);
+            let server = &servers[turn.subject];
+            let with_queries = plan.variants[turn.variant];
+            let measured = Measured::start(&plan, server, version, with_queries, &progress)?;
+            started.push((*turn, measured));
+        }
+        for run in together(&plan, started)? {
+            record.runs.push(run);
+        }
     }
+    record.notes.extend(plan.notes());
+    let lost: Vec<String> = figures::losses(&record);
+    record.notes.extend(lost);
     Ok(record)
+}
+
+/// Brings all that were started to their ends, at once.
+fn together(plan: &Plan, started: Vec<(Turn, Measured<'_>)>) -> Result<Vec<Run>, BenchError> {
+    thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(started.len());
+        for (turn, measured) in started {
+            threads.push(scope.spawn(move || {
+                let outcome = measured.finish()?;
+                Ok(Run {
+                    subject: turn.subject,
+                    variant: plan.variant_name(turn.variant).to_owned(),
+                    repetition: turn.repetition,
+                    ..figures::run(plan, &outcome)
+                })
+            }));
+        }
+        let panicked = || BenchError::io("measure a server")(io::Error::other("it panicked"));
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        joined
+            .map(|result| result.unwrap_or_else(|_| Err(panicked())))
+            .collect()
+    })
 }

@@ -5,10 +5,13 @@
 use super::query::Latency;
 use crate::{
     frame::measure::{Resident, Usage},
-    load::schedule::Schedule,
+    load::{
+        fleet::schedule::Schedule,
+        paced::{Class, Event},
+    },
     record::OwnCost,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One reading while a server runs.
 #[derive(Debug, Clone, Copy)]
@@ -17,14 +20,15 @@ pub(super) struct Tick {
     pub(super) usage: Usage,
     pub(super) disk_bytes: u64,
     pub(super) answered: u64,
+    pub(super) samples: u64,
 }
 
 /// After `kill -9`, counted from the new start.
 #[derive(Debug)]
 pub(super) struct Recovery {
     pub(super) ready: Duration,
-    /// Until a question about the time before has the answer it had then.
-    pub(super) correct: Duration,
+    /// Until a question about the time before has the answer it had then; None when it had another one to the end.
+    pub(super) correct: Option<Duration>,
     pub(super) first_scrape: Duration,
     pub(super) all_scraped: Duration,
     /// Scrapes that were answered in the time before the crash, and of them those that are stored.
@@ -51,6 +55,12 @@ pub(super) struct Outcome {
     pub(super) disk_bytes: u64,
     pub(super) disk_apparent_bytes: u64,
     pub(super) schedule: Schedule,
+    /// The queries of each class, due within the window.
+    pub(super) asked: Vec<(Class, Vec<Event>)>,
+    pub(super) started: Instant,
+    /// The window, in the time since the start.
+    pub(super) measured: (Duration, Duration),
+    pub(super) replaced: u64,
     pub(super) latencies: Vec<Latency>,
     pub(super) recovery: Recovery,
     pub(super) own_costs: Vec<OwnCost>,

@@ -2,58 +2,67 @@
 //!
 //! **Invariant:** an answer that is not a success in the API's envelope is an error, never an empty result.
 
+use super::{
+    load::{seconds, window},
+    plan::Plan,
+};
 use crate::{
     frame::{error::BenchError, measure::quantile, server::RunningServer},
-    load::fleet_server::now_ms,
+    load::fleet::clock::{Clock, now_ms},
 };
 use narthex_testkit::http;
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// A query that is timed.
+/// A query that is timed when nothing else is asked.
 #[derive(Debug)]
-pub(super) struct Timed {
-    pub(super) key: &'static str,
-    pub(super) text: &'static str,
+struct Timed {
+    key: &'static str,
+    text: String,
     /// As a range of two minutes in steps of 5 s, otherwise an instant.
-    pub(super) is_range: bool,
+    is_range: bool,
     /// How often it is asked.
-    pub(super) times: usize,
+    times: usize,
 }
 
-/// What is timed on every server, from a handful of series to all of them.
-pub(super) static TIMED: &[Timed] = &[
-    Timed {
-        key: "count(up)",
-        text: "count(up)",
-        is_range: false,
-        times: 20,
-    },
-    Timed {
-        key: "rate, one family",
-        text: "sum by (job) (rate(http_server_requests_00_total[1m]))",
-        is_range: false,
-        times: 10,
-    },
-    Timed {
-        key: "rate, one family, 2 min range",
-        text: "sum by (service) (rate(http_server_requests_00_total[1m]))",
-        is_range: true,
-        times: 5,
-    },
-    Timed {
-        key: "count of all series",
-        text: "count({job=\"fleet\"})",
-        is_range: false,
-        times: 3,
-    },
-];
+/// Returns what is timed on every server, from a handful of series to all of them.
+fn timed(plan: &Plan) -> Vec<Timed> {
+    let families = plan.fleet.shape.families();
+    let (counter, by, window) = (families.counter, families.by, window(plan));
+    let timed = |key, text, is_range, times| Timed {
+        key,
+        text,
+        is_range,
+        times,
+    };
+    vec![
+        timed("count(up)", "count(up)".to_owned(), false, 20),
+        timed(
+            "rate, one family",
+            format!("sum by (job) (rate({counter}[{window}]))"),
+            false,
+            10,
+        ),
+        timed(
+            "rate, one family, 2 min range",
+            format!("sum by ({by}) (rate({counter}[{window}]))"),
+            true,
+            5,
+        ),
+        timed(
+            "count of all series",
+            "count({job=\"fleet\"})".to_owned(),
+            false,
+            3,
+        ),
+    ]
+}
 
 /// The latencies of one query.
 #[derive(Debug)]
 pub(super) struct Latency {
     pub(super) key: &'static str,
-    sorted_ms: Vec<f64>,
+    pub(super) sorted_ms: Vec<f64>,
 }
 
 impl Latency {
@@ -68,20 +77,27 @@ impl Latency {
 /// # Errors
 ///
 /// When an answer is none, or empty.
-pub(super) fn time_all(server: &RunningServer) -> Result<Vec<Latency>, BenchError> {
-    let time = |timed: &'static Timed| {
+pub(super) fn time_all(
+    plan: &Plan,
+    clock: Option<Clock>,
+    server: &RunningServer,
+) -> Result<Vec<Latency>, BenchError> {
+    let time = |timed: Timed| {
         let mut sorted_ms = Vec::with_capacity(timed.times);
         for _ in 0..timed.times {
+            // `up` has the real time, whatever lines have.
+            let now = clock.filter(|_| timed.key != "count(up)");
+            let now = now.map_or_else(now_ms, |clock| clock.now_ms());
             let start = Instant::now();
             let result = if timed.is_range {
-                let now = now_ms();
-                range(server, timed.text, now - 120_000, now)?
+                let back = 120_000 * i64::from(plan.compression);
+                range(server, &timed.text, now - back, now, plan.compression * 5)?
             } else {
-                instant(server, timed.text, None)?
+                instant(server, &timed.text, Some(now))?
             };
             sorted_ms.push(start.elapsed().as_secs_f64() * 1e3);
             if result.is_empty() {
-                return Err(wrong(server, timed.text, "with nothing"));
+                return Err(wrong(server, &timed.text, "with nothing"));
             }
         }
         sorted_ms.sort_by(f64::total_cmp);
@@ -90,7 +106,7 @@ pub(super) fn time_all(server: &RunningServer) -> Result<Vec<Latency>, BenchErro
             sorted_ms,
         })
     };
-    TIMED.iter().map(time).collect()
+    timed(plan).into_iter().map(time).collect()
 }
 
 /// Returns the one number a query has at a time, now when none is given; None when the result is empty.
@@ -117,24 +133,6 @@ pub(super) fn number(
     }
 }
 
-/// Fails unless a query's one number is `expected`.
-///
-/// # Errors
-///
-/// When it is another one.
-pub(super) fn expect(server: &RunningServer, query: &str, expected: f64) -> Result<(), BenchError> {
-    let got = number(server, query, None)?;
-    if got == Some(expected) {
-        return Ok(());
-    }
-    let got = got.map_or_else(|| "nothing".to_owned(), |got| got.to_string());
-    Err(wrong(
-        server,
-        query,
-        &format!("with {got} instead of {expected}"),
-    ))
-}
-
 /// Returns the error of an answer that is not what it must be.
 pub(super) fn wrong(server: &RunningServer, query: &str, what: &str) -> BenchError {
     BenchError::Answer {
@@ -150,7 +148,8 @@ fn instant(
     at_ms: Option<i64>,
 ) -> Result<Vec<Value>, BenchError> {
     let time = at_ms.map(seconds);
-    let mut fields = vec![("query", query)];
+    // What VictoriaMetrics remembers would not be measured.
+    let mut fields = vec![("query", query), ("nocache", "1")];
     if let Some(time) = &time {
         fields.push(("time", time));
     }
@@ -162,13 +161,15 @@ fn range(
     query: &str,
     from_ms: i64,
     to_ms: i64,
+    step_s: u32,
 ) -> Result<Vec<Value>, BenchError> {
-    let (start, end) = (seconds(from_ms), seconds(to_ms));
+    let (start, end, step) = (seconds(from_ms), seconds(to_ms), step_s.to_string());
     let fields = [
         ("query", query),
         ("start", &start),
         ("end", &end),
-        ("step", "5"),
+        ("step", &step),
+        ("nocache", "1"),
     ];
     ask(server, "/api/v1/query_range", query, &fields)
 }
@@ -200,11 +201,6 @@ fn result(body: &[u8]) -> Option<Vec<Value>> {
     }
 }
 
-fn seconds(ms: i64) -> String {
-    let since = Duration::from_millis(ms.unsigned_abs());
-    format!("{}.{:03}", since.as_secs(), since.subsec_millis())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,10 +217,5 @@ mod tests {
         ] {
             assert!(result(body).is_none());
         }
-    }
-
-    #[test]
-    fn a_time_keeps_its_milliseconds() {
-        assert_eq!(seconds(1_700_000_000_007), "1700000000.007");
     }
 }

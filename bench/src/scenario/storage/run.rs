@@ -1,10 +1,10 @@
-//! One server's run through a plan: start, warm-up, window, checks, queries, crash.
+//! One server's run through the scenario: start, warm-up, window, checks, queries, crash.
 //!
-//! **Invariant:** every server goes through the same phases, and has figures only when it holds what it was sent and
-//! the fleet was fast enough.
+//! **Invariant:** every server goes through the same phases, and has figures only when it holds what it was sent.
 
 use super::{
-    config::scrape_config,
+    config::{Targets, storage_config},
+    load::{asker, classes},
     outcome::{Outcome, Recovery, Tick},
     plan::Plan,
     query,
@@ -17,8 +17,13 @@ use crate::{
         server::{RunningServer, ServerSpec},
     },
     load::{
-        fleet_server::{Answer, FleetServer, now_ms},
-        schedule::Schedule,
+        fleet::{
+            clock::now_ms,
+            schedule::Schedule,
+            server::{Answer, FleetConfig, FleetServer},
+            shape::Shape,
+        },
+        paced::{Class, Event, PacedLoad},
     },
     record::OwnCost,
 };
@@ -26,6 +31,16 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+
+/// Longest start or restart.
+const START_LIMIT: Duration = Duration::from_secs(120);
+/// Longest time until an answer about the past is what it was, or what was stored can be read.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Most readings of the figures; two are at least [`TICK`] apart.
+const MOST_TICKS: u32 = 900;
+const TICK: Duration = Duration::from_secs(1);
+/// Time for the fleet to finish with a server that was killed.
+const SETTLE: Duration = Duration::from_millis(200);
 
 /// What the fleet may cost, in ns a sample: above it the fleet is worth a warning.
 const FLEET_BUDGET_NS: f64 = 60.0;
@@ -35,31 +50,37 @@ const QUIET_CORES: f64 = 0.1;
 const LATEST_ANSWER: f64 = 0.1;
 /// A share of one core: above it the fleet might be the bottleneck.
 const BUSIEST_FLEET: f64 = 0.5;
-/// Longest start or restart.
-const START_LIMIT: Duration = Duration::from_secs(120);
-/// Time between two readings of the figures.
-const TICK: Duration = Duration::from_secs(1);
-/// Time for the fleet to finish with a server that was killed.
-const SETTLE: Duration = Duration::from_millis(200);
-/// What the restart is judged by: all targets, a sum that is exact because its terms are whole numbers.
-const PAST: &str = "sum(http_server_requests_00_total)";
+/// Queries sent later than this, though a thread was waiting for them, tell of the machine and not of the server.
+const LATEST_QUERY_MS: f64 = 20.0;
+
 /// One server's run.
 pub(super) struct Measured<'a> {
     plan: &'a Plan,
     spec: &'a ServerSpec,
-    progress: &'a mut Progress,
-    // Dropped in this order: the server goes before its targets.
+    progress: &'a Progress,
+    config: FleetConfig,
+    with_queries: bool,
+    // Dropped in this order: queries end before the server, and the server before its targets.
+    load: Option<PacedLoad>,
     server: RunningServer,
+    targets: Targets,
     fleet: FleetServer,
     started: Instant,
     ready: Duration,
     scraping: Duration,
     first_round_cpu: Option<Duration>,
+    churn: Option<Churn>,
     ticks: Vec<Tick>,
 }
 
+/// When targets are replaced.
+struct Churn {
+    next: Instant,
+    rounds: usize,
+}
+
 impl<'a> Measured<'a> {
-    /// Starts the fleet and the server, and waits for the first scrape.
+    /// Starts the fleet and the server, and waits for the first scrape. Call it from the main thread.
     ///
     /// # Errors
     ///
@@ -67,15 +88,19 @@ impl<'a> Measured<'a> {
     pub(super) fn start(
         plan: &'a Plan,
         spec: &'a ServerSpec,
-        progress: &'a mut Progress,
+        version: &str,
+        with_queries: bool,
+        progress: &'a Progress,
     ) -> Result<Self, BenchError> {
         progress.begin(&format!("{}: making the fleet", spec.label));
-        let fleet = FleetServer::start(plan.fleet)?;
-        let config = scrape_config(fleet.addresses(), plan.interval, |target| {
-            plan.fleet.labels_of(target)
-        });
+        let config = plan.fleet();
+        let fleet = FleetServer::start(config)?;
+        let targets = Targets::new(plan, &spec.label, fleet.addresses())?;
+        let scrape = targets.scrape_config(plan, version);
+        let storage = storage_config(plan);
+        let places = [("scrape", scrape.as_str()), ("storage", &storage)];
         let started = Instant::now();
-        let mut server = RunningServer::start(spec, &plan.base, &[("scrape", &config)])?;
+        let mut server = RunningServer::start(spec, &plan.base, &places)?;
         server.wait_ready(START_LIMIT)?;
         let ready = started.elapsed();
         // Prometheus takes 5 s to begin; warm-up is time spent scraping.
@@ -86,12 +111,17 @@ impl<'a> Measured<'a> {
             plan,
             spec,
             progress,
+            config,
+            with_queries,
+            load: None,
             server,
+            targets,
             fleet,
             ready,
             scraping: started.elapsed(),
             started,
             first_round_cpu: None,
+            churn: None,
             ticks: Vec::new(),
         })
     }
@@ -100,46 +130,57 @@ impl<'a> Measured<'a> {
     ///
     /// # Errors
     ///
-    /// When the server fails, answers wrongly, or the result is refused.
+    /// When the server fails or answers wrongly.
     pub(super) fn finish(mut self) -> Result<Outcome, BenchError> {
         let plan = self.plan;
         self.watch("warm-up", plan.warmup)?;
+        self.churn = (plan.churned > 0).then(|| Churn {
+            next: Instant::now() + plan.churn_every,
+            rounds: 0,
+        });
+        if self.with_queries {
+            let (server, clock) = (&self.server, self.config.clock);
+            let make = |class| asker(plan, server, clock, class);
+            self.load = Some(PacedLoad::start(&classes(plan.rates), make)?);
+        }
         let from = Point::of(&self)?;
         self.watch("measuring", plan.duration)?;
         let to = Point::of(&self)?;
+        let asked = self.asked(from.at, to.at);
+        let late_starts_ms = self.load.as_ref().map(PacedLoad::late_starts_p99_ms);
+        self.load = None;
+        let replaced = self.churn.take().map_or(0, |churn| churn.rounds) * plan.churned;
         let resident = Resident::of(self.server.pid())?;
         let (disk_bytes, disk_apparent_bytes) = directory_bytes(&self.server.data())?;
-        let own_costs = self.own_costs(&from, &to);
+        let own_costs = self.own_costs(&from, &to, late_starts_ms);
+        let targets = plan.fleet.targets;
         let schedule = self.fleet.with_answers(|answers| {
-            Schedule::of(
-                answers,
-                plan.fleet.targets,
-                plan.interval,
-                from.at_ms,
-                to.at_ms,
-            )
+            Schedule::of(answers, targets, plan.interval, from.at_ms, to.at_ms)
         });
         self.progress
             .begin(&format!("{}: queries", self.spec.label));
         self.check_content()?;
-        let latencies = query::time_all(&self.server)?;
+        let latencies = query::time_all(plan, self.config.clock, &self.server)?;
         let peak_with_queries_bytes = Usage::of_tree(self.server.pid())?.peak_rss_bytes;
         let recovery = self.crash()?;
-        let series = plan.fleet.series as u64;
         Ok(Outcome {
             ready: self.ready,
             scraping: self.scraping,
             first_round_cpu: self.first_round_cpu.unwrap_or_default(),
             window: to.at - from.at,
-            samples: (to.answered - from.answered) * series,
+            samples: to.samples - from.samples,
             from: from.usage,
             to: to.usage,
             resident,
             peak_with_queries_bytes,
-            stored_samples: to.answered * series,
+            stored_samples: to.samples,
             disk_bytes,
             disk_apparent_bytes,
             schedule,
+            asked,
+            started: self.started,
+            measured: (from.at - self.started, to.at - self.started),
+            replaced: replaced as u64,
             latencies,
             recovery,
             own_costs,
@@ -147,19 +188,24 @@ impl<'a> Measured<'a> {
         })
     }
 
-    /// Lets time pass, reading the figures every second.
+    /// Lets time pass, reading the figures and replacing targets.
     fn watch(&mut self, phase: &str, time: Duration) -> Result<(), BenchError> {
         self.progress
             .begin(&format!("{}: {phase}", self.spec.label));
+        let tick = TICK.max((self.plan.warmup + self.plan.duration) / MOST_TICKS);
         let end = Instant::now() + time;
+        let mut next = Instant::now() + tick;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(());
             }
-            thread::sleep(left.min(TICK));
+            thread::sleep(left.min(next.saturating_duration_since(Instant::now())));
+            // Ticks keep their schedule, whatever reading takes.
+            next = (next + tick).max(Instant::now());
             self.server.check()?;
             self.fleet.check()?;
+            self.replace()?;
             let before = self.ticks.last().copied();
             let tick = self.tick()?;
             self.ticks.push(tick);
@@ -176,6 +222,24 @@ impl<'a> Measured<'a> {
         }
     }
 
+    /// Puts other targets in the places of some, when it is time.
+    fn replace(&mut self) -> Result<(), BenchError> {
+        let Some(churn) = &mut self.churn else {
+            return Ok(());
+        };
+        if Instant::now() < churn.next {
+            return Ok(());
+        }
+        churn.next += self.plan.churn_every;
+        churn.rounds += 1;
+        // Round by round through the fleet, so that no target stays for ever.
+        let (all, some) = (self.plan.fleet.targets, self.plan.churned);
+        let first = (churn.rounds - 1) * some;
+        let places = (0..some).map(|at| (first + at) % all);
+        self.fleet.replace(places.clone(), churn.rounds);
+        self.targets.replace(&self.config, places, churn.rounds)
+    }
+
     fn tick(&mut self) -> Result<Tick, BenchError> {
         let usage = Usage::of_tree(self.server.pid())?;
         if self.first_round_cpu.is_none() {
@@ -185,16 +249,28 @@ impl<'a> Measured<'a> {
                 .with_answers(|answers| nth_target_ms(answers, targets, 0, targets));
             self.first_round_cpu = all.map(|_| usage.cpu);
         }
+        let (answered, samples) = self.fleet.counts();
         Ok(Tick {
             at: self.started.elapsed(),
             usage,
             disk_bytes: directory_bytes(&self.server.data()).unwrap_or_default().0,
-            answered: self.fleet.with_answers(<[_]>::len) as u64,
+            answered,
+            samples,
         })
     }
 
-    /// Says what the fleet cost, how promptly it answered, and what else ran.
-    fn own_costs(&self, from: &Point, to: &Point) -> Vec<OwnCost> {
+    /// Returns the queries that were due between two times.
+    fn asked(&self, from: Instant, to: Instant) -> Vec<(Class, Vec<Event>)> {
+        let mut asked = self.load.as_ref().map_or_else(Vec::new, PacedLoad::events);
+        for (_, events) in &mut asked {
+            events.retain(|event| (from..to).contains(&event.due));
+        }
+        asked.retain(|(class, _)| class.rate > 0.0);
+        asked
+    }
+
+    /// Says what the fleet and the queries cost, how promptly they came, and what else ran.
+    fn own_costs(&self, from: &Point, to: &Point, late_starts_ms: Option<f64>) -> Vec<OwnCost> {
         let window = to.at - from.at;
         let answered = to.answered - from.answered;
         let ran = to.thread.run.saturating_sub(from.thread.run);
@@ -205,7 +281,7 @@ impl<'a> Measured<'a> {
                 .filter(|answer| (from.at_ms..to.at_ms).contains(&answer.at_ms));
             inside.copied().collect()
         });
-        let samples = (answered * self.plan.fleet.series as u64).max(1) as f64;
+        let samples = (to.samples - from.samples).max(1) as f64;
         let bytes: f64 = inside.iter().map(|answer| f64::from(answer.bytes)).sum();
         let mut lags: Vec<f64> = inside
             .iter()
@@ -216,7 +292,7 @@ impl<'a> Measured<'a> {
         let waited_ms = waited.as_secs_f64() * 1e3 / answered.max(1) as f64;
         let late_ms = quantile(&lags, 0.99) + waited_ms;
         let latest_ms = self.plan.interval.as_secs_f64() * 1e3 * LATEST_ANSWER;
-        vec![
+        let mut costs = vec![
             // Sending includes the server's half of loopback TCP.
             OwnCost::new("the fleet", "ns a sample", ran.as_nanos() as f64 / samples)
                 .warn_above(FLEET_BUDGET_NS),
@@ -225,42 +301,56 @@ impl<'a> Measured<'a> {
             OwnCost::new("its cores", "", ran.as_secs_f64() / window.as_secs_f64())
                 .refuse_above(BUSIEST_FLEET),
             OwnCost::new("first byte after (p99)", "ms", late_ms).refuse_above(latest_ms),
-            OwnCost::new(
-                "cores of others",
-                "",
-                to.bystanders.cores_since(&from.bystanders),
-            )
-            .warn_above(QUIET_CORES),
-        ]
+        ];
+        costs.extend(late_starts_ms.map(|late| {
+            OwnCost::new("queries sent late (p99)", "ms", late).refuse_above(LATEST_QUERY_MS)
+        }));
+        // What runs beside it is measured with it.
+        if !self.plan.is_parallel {
+            let others = to.bystanders.cores_since(&from.bystanders);
+            costs.push(OwnCost::new("cores of others", "", others).warn_above(QUIET_CORES));
+        }
+        costs
     }
 
     /// Fails unless the server holds what it was sent.
     fn check_content(&mut self) -> Result<(), BenchError> {
-        let fleet = self.plan.fleet;
-        query::expect(&self.server, "count(up == 1)", fleet.targets as f64)?;
-        query::expect(
-            &self.server,
-            "sum(scrape_samples_scraped)",
+        let (targets, all) = (
+            self.plan.fleet.targets as f64,
             self.plan.all_series() as f64,
-        )?;
-        let address = self.fleet.addresses()[0];
-        let text = format!(
-            "http_server_requests_00_total{{instance=\"{address}\",route=\"/api/v1/r00\"}}"
         );
-        let got = query::number(&self.server, &text, None)?;
-        // The last scrape may not be stored yet, and another one may have come while the query ran.
-        let sent: Vec<f64> = self.fleet.with_answers(|answers| {
-            let of_target = answers.iter().rev().filter(|answer| answer.target == 0);
-            of_target.take(3).map(|answer| answer.first_value).collect()
-        });
-        if got.is_some_and(|got| sent.contains(&got)) {
+        let least = match self.config.shape {
+            Shape::Flapping => all * 0.85,
+            _ => all,
+        };
+        self.expect("count(up == 1)", &|up| up == targets)?;
+        self.expect("sum(scrape_samples_scraped)", &|sum| {
+            sum >= least && sum <= all
+        })?;
+        if self.config.clock.is_some() || self.config.shape == Shape::Stamped {
+            // What was scraped a moment ago carries another time.
             return Ok(());
         }
-        Err(query::wrong(
-            &self.server,
-            &text,
-            &format!("with {got:?} where {sent:?} were sent"),
-        ))
+        // The last scrape may not be stored yet, and another one may have come while the query ran.
+        let fleet = &self.fleet;
+        let sent = |value: f64| {
+            fleet.with_answers(|answers| {
+                let of_target = answers.iter().rev().filter(|answer| answer.target == 0);
+                of_target.take(4).any(|answer| answer.first_value == value)
+            })
+        };
+        let address = self.fleet.addresses()[0];
+        let counter = self.config.shape.families().counter;
+        let text = if self.config.shape == Shape::Objects {
+            format!("{counter}{{pod=~\"app-000000-.*\"}}")
+        } else {
+            format!("{counter}{{instance=\"{address}\",route=\"/api/v1/r00\"}}")
+        };
+        wait_number(&mut self.server, &text, ANSWER_LIMIT, &sent)
+    }
+
+    fn expect(&mut self, text: &str, is_right: &dyn Fn(f64) -> bool) -> Result<(), BenchError> {
+        wait_number(&mut self.server, text, ANSWER_LIMIT, is_right)
     }
 
     /// Kills the server and waits until it has come back to where it was.
@@ -269,9 +359,12 @@ impl<'a> Measured<'a> {
         self.progress
             .begin(&format!("{}: kill -9", self.spec.label));
         let interval_ms = interval.as_millis() as i64;
-        let past_ms = now_ms() - interval_ms;
-        let expected = query::number(&self.server, PAST, Some(past_ms))?
-            .ok_or_else(|| query::wrong(&self.server, PAST, "with nothing"))?;
+        let shown = |real_ms| self.config.clock.map_or(real_ms, |clock| clock.at(real_ms));
+        // All targets: a sum that is exact because its terms are whole numbers.
+        let past = format!("sum({})", self.config.shape.families().counter);
+        let past_ms = shown(now_ms() - interval_ms);
+        let expected = query::number(&self.server, &past, Some(past_ms))?
+            .ok_or_else(|| query::wrong(&self.server, &past, "with nothing"))?;
         let crash_ms = now_ms();
         self.server.crash();
         // What it had asked for is still being answered.
@@ -280,12 +373,13 @@ impl<'a> Measured<'a> {
         self.server.restart()?;
         self.server.wait_ready(START_LIMIT)?;
         let ready = started.elapsed();
-        let correct = self
-            .server
-            .wait("answer as before", START_LIMIT, |server| {
-                let got = query::number(server, PAST, Some(past_ms)).ok()?;
-                (got == Some(expected)).then(|| started.elapsed())
-            })?;
+        let correct = self.server.wait("answer at all", START_LIMIT, |server| {
+            let got = query::number(server, &past, Some(past_ms)).ok()?;
+            let is_over = started.elapsed() > ANSWER_LIMIT;
+            (got == Some(expected))
+                .then(|| Some(started.elapsed()))
+                .or(is_over.then_some(None))
+        })?;
         let counted = interval_ms.max(30_000.min(self.plan.duration.as_millis() as i64));
         let stored = format!("sum(count_over_time(up[{counted}ms]))");
         let stored = query::number(&self.server, &stored, Some(crash_ms))?.unwrap_or(0.0) as u64;
@@ -312,6 +406,29 @@ impl<'a> Measured<'a> {
     }
 }
 
+/// Asks until the answer is right: what was scraped a moment ago may not be visible yet.
+fn wait_number(
+    server: &mut RunningServer,
+    text: &str,
+    limit: Duration,
+    is_right: &dyn Fn(f64) -> bool,
+) -> Result<(), BenchError> {
+    let end = Instant::now() + limit;
+    loop {
+        let got = query::number(server, text, None)?;
+        if got.is_some_and(is_right) {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            let got = got.map_or_else(|| "nothing".to_owned(), |got| got.to_string());
+            let what = format!("with {got}, which is not what the fleet sent");
+            return Err(query::wrong(server, text, &what));
+        }
+        server.check()?;
+        thread::sleep(SETTLE);
+    }
+}
+
 /// Returns when the `nth` of the targets was scraped for the first time after `after_ms`.
 fn nth_target_ms(answers: &[Answer], targets: usize, after_ms: i64, nth: usize) -> Option<i64> {
     let mut was_seen = vec![false; targets];
@@ -330,11 +447,13 @@ struct Point {
     bystanders: Bystanders,
     thread: ThreadTime,
     answered: u64,
+    samples: u64,
 }
 
 impl Point {
     fn of(run: &Measured<'_>) -> Result<Self, BenchError> {
         let usage = Usage::of_tree(run.server.pid())?;
+        let (answered, samples) = run.fleet.counts();
         Ok(Self {
             at: Instant::now(),
             at_ms: now_ms(),
@@ -342,7 +461,8 @@ impl Point {
             making: run.fleet.making(),
             bystanders: Bystanders::read(usage.cpu)?,
             thread: ThreadTime::of(run.fleet.thread_id())?,
-            answered: run.fleet.with_answers(<[_]>::len) as u64,
+            answered,
+            samples,
         })
     }
 }

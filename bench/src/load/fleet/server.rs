@@ -4,7 +4,11 @@
 //! cost and when it happened is kept, as the outside view of a server's schedule.
 //! **Invariant:** listens on 127.1.0.0/16 only; an answer is one round, whole.
 
-use super::body::{Body, target_labels};
+use super::{
+    body::{Body, target_labels},
+    clock::{Clock, now_ms},
+    shape::Shape,
+};
 use crate::frame::{error::BenchError, measure::cpu_time};
 use libdeflater::{CompressionLvl, Compressor};
 use rustix::{
@@ -22,7 +26,7 @@ use std::{
         atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 /// Most targets: two bytes of an address.
@@ -38,18 +42,21 @@ pub(crate) struct FleetConfig {
     pub(crate) targets: usize,
     pub(crate) series: usize,
     pub(crate) seed: u64,
+    pub(crate) shape: Shape,
     pub(crate) gzip: bool,
     /// Whether lines have their target's labels, which otherwise the configuration gives.
     pub(crate) line_labels: bool,
+    /// What lines have as timestamps; None leaves them without.
+    pub(crate) clock: Option<Clock>,
 }
 
 impl FleetConfig {
     /// Returns the labels that the configuration gives a target: name and value, without quotes.
-    pub(crate) fn labels_of(&self, target: usize) -> Vec<(String, String)> {
+    pub(crate) fn labels_of(&self, target: usize, generation: usize) -> Vec<(String, String)> {
         if self.line_labels {
             return Vec::new();
         }
-        target_labels(target, self.seed, self.series)
+        target_labels(self, target, generation)
             .split_terminator(',')
             .filter_map(|label| label.split_once('='))
             .map(|(name, value)| (name.to_owned(), value.trim_matches('"').to_owned()))
@@ -66,6 +73,7 @@ pub(crate) struct Answer {
     /// From the wake-up that brought the request to the first byte of the answer.
     pub(crate) lag_us: u32,
     pub(crate) bytes: u32,
+    pub(crate) samples: u32,
     /// The value of the target's first series.
     pub(crate) first_value: f64,
 }
@@ -73,6 +81,7 @@ pub(crate) struct Answer {
 /// A running fleet; it stops on drop.
 #[derive(Debug)]
 pub(crate) struct FleetServer {
+    config: FleetConfig,
     addresses: Vec<SocketAddrV4>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<io::Result<()>>>,
@@ -83,6 +92,9 @@ struct Shared {
     stop: AtomicBool,
     thread_id: AtomicI32,
     making_ns: AtomicU64,
+    /// Targets that take the place of others, until the thread takes them.
+    replaced: Mutex<Vec<(usize, Body)>>,
+    has_replaced: AtomicBool,
     answers: Mutex<Vec<Answer>>,
 }
 
@@ -106,6 +118,7 @@ impl FleetServer {
             .spawn(move || server.run())
             .map_err(BenchError::io("start the fleet"))?;
         Ok(Self {
+            config,
             addresses,
             shared,
             thread: Some(thread),
@@ -126,6 +139,32 @@ impl FleetServer {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner),
         )
+    }
+
+    /// Returns how many scrapes were answered so far, and how many samples they had.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        self.with_answers(|answers| {
+            let samples = answers.iter().map(|answer| u64::from(answer.samples)).sum();
+            (answers.len() as u64, samples)
+        })
+    }
+
+    /// Puts new targets in the places of others: another pod answers at the same address. What they are made of is
+    /// made here, so that the fleet answers on.
+    pub(crate) fn replace(&self, places: impl Iterator<Item = usize>, generation: usize) {
+        let mut bodies: Vec<(usize, Body)> = Vec::new();
+        for place in places {
+            let shared = bodies.first().map(|(_, body)| body);
+            let body = Body::new(&self.config, place, generation, shared);
+            bodies.push((place, body));
+        }
+        let mut replaced = self
+            .shared
+            .replaced
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        replaced.append(&mut bodies);
+        self.shared.has_replaced.store(true, Relaxed);
     }
 
     /// Returns the CPU time that making texts took, without sending them.
@@ -167,12 +206,6 @@ impl Drop for FleetServer {
             let _ = thread.join();
         }
     }
-}
-
-/// Returns the time since the epoch.
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Allows a listener and a few connections for each target.
@@ -274,12 +307,7 @@ impl Loop {
             config,
             epoll,
             listeners,
-            targets: Body::fleet(
-                config.targets,
-                config.seed,
-                config.series,
-                config.line_labels,
-            ),
+            targets: Body::fleet(&config),
             connections: Vec::new(),
             compressor: Compressor::new(compression()),
             text: Vec::new(),
@@ -303,6 +331,7 @@ impl Loop {
                 other => other?,
             };
             let woke = Instant::now();
+            self.take_replaced();
             for event in &events {
                 let token = event.data.u64() as usize;
                 match token.checked_sub(self.listeners.len()) {
@@ -312,6 +341,20 @@ impl Loop {
             }
         }
         Ok(())
+    }
+
+    fn take_replaced(&mut self) {
+        if !self.shared.has_replaced.swap(false, Relaxed) {
+            return;
+        }
+        let mut replaced = self
+            .shared
+            .replaced
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for (place, body) in replaced.drain(..) {
+            self.targets[place] = body;
+        }
     }
 
     fn accept(&mut self, target: usize) -> io::Result<()> {
@@ -414,7 +457,9 @@ impl Loop {
         }
         let target = &mut self.targets[index];
         let start = cpu_time(ClockId::ThreadCPUTime);
-        target.next(&mut self.text);
+        let at_ms = now_ms();
+        let stamp_ms = self.config.clock.map_or(at_ms, |clock| clock.at(at_ms));
+        let samples = target.next(stamp_ms, &mut self.text);
         let is_packed = self.config.gzip && find(request, b"gzip").is_some();
         let (content, encoding) = if is_packed {
             pack(&mut self.compressor, &self.text, &mut self.packed);
@@ -432,9 +477,10 @@ impl Loop {
         );
         let answer = Answer {
             target: index as u32,
-            at_ms: now_ms(),
+            at_ms,
             lag_us: u32::try_from(woke.elapsed().as_micros()).unwrap_or(u32::MAX),
             bytes: bytes as u32,
+            samples: samples as u32,
             first_value: target.values()[0],
         };
         let sent =

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** knows nothing but times: what the server says of itself plays no part.
 
-use super::fleet_server::Answer;
+use super::server::Answer;
 use crate::frame::measure::quantile;
 use std::time::Duration;
 
@@ -75,6 +75,7 @@ mod tests {
             at_ms,
             lag_us: 0,
             bytes: 1,
+            samples: 1,
             first_value: 0.0,
         };
         let interval = Duration::from_secs(1);

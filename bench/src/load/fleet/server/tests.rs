@@ -7,8 +7,10 @@ const SMALL: FleetConfig = FleetConfig {
     targets: 3,
     series: 40,
     seed: 5,
+    shape: Shape::Fleet,
     gzip: false,
     line_labels: true,
+    clock: None,
 };
 
 fn wait_answers(fleet: &FleetServer, count: usize) {
@@ -91,4 +93,17 @@ fn requests_in_one_packet_are_answered_in_turn() {
         assert_eq!(http::read_response(&mut reader, true).unwrap().status, 200);
     }
     wait_answers(&fleet, 3);
+}
+
+#[test]
+fn another_pod_answers_at_the_same_address() {
+    let fleet = FleetServer::start(SMALL).unwrap();
+    let url = format!("http://{}/metrics", fleet.addresses()[1]);
+    let pod = |text: &str| text.split("pod=\"").nth(1).unwrap()[..8].to_owned();
+    let first = pod(&http::get(&url).unwrap().text());
+    fleet.replace(std::iter::once(1), 1);
+    let second = pod(&http::get(&url).unwrap().text());
+    assert_ne!(first, second);
+    wait_answers(&fleet, 2);
+    assert_eq!(fleet.with_answers(|answers| answers[1].samples), 40);
 }

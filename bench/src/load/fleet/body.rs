@@ -1,0 +1,460 @@
+//! The texts of the fleet's targets, written anew for each scrape from parts that stay in the processor's cache.
+//!
+//! Targets differ in the labels all their lines share and in values only, so everything else is kept once for the
+//! whole fleet: 850 texts of 140 KB would come from memory every time. **Invariant:** in the plain shapes a text is byte
+//! for byte prefixes and values of the same round, a line each; others have the same lines in another order, with
+//! timestamps, or fewer.
+
+use super::{
+    server::FleetConfig,
+    shape::{Series, Shape},
+};
+use narthex_testkit::rng::SplitMix64;
+use std::sync::Arc;
+
+/// Rounds after which a flapping series is absent once.
+const FLAP_ROUNDS: usize = 3;
+/// One in this many series flaps.
+const FLAP_SERIES: usize = 10;
+/// How much older than the scrape a line of the stamped shape can be.
+const OLDEST_STAMP_MS: u64 = 10_000;
+
+/// A target and what its text is made of.
+#[derive(Debug)]
+pub(crate) struct Body {
+    series: Series,
+    layout: Arc<Layout>,
+    common: Box<str>,
+    shape: Shape,
+    /// Whether lines have timestamps, and whether these differ from line to line.
+    stamps: Stamps,
+    round: usize,
+    rng: SplitMix64,
+    /// Families and their lines in the order of this round; used where that changes.
+    order: Vec<u32>,
+}
+
+/// Which timestamps lines have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stamps {
+    None,
+    /// The fleet's clock.
+    Clock,
+    /// Up to [`OLDEST_STAMP_MS`] before it.
+    Older,
+}
+
+/// The parts of a text between common labels and values.
+#[derive(Debug, PartialEq)]
+struct Layout {
+    /// For each line: its own start, such as `name{`, behind the end of the line before; the common labels follow.
+    heads: Box<[Box<str>]>,
+    /// For each line: its own labels, up to the value.
+    tails: Box<[Box<str>]>,
+    /// The first line of each family.
+    families: Box<[u32]>,
+}
+
+impl Body {
+    /// Returns all targets of a fleet in their first round.
+    pub(super) fn fleet(config: &FleetConfig) -> Vec<Self> {
+        let mut bodies: Vec<Self> = Vec::with_capacity(config.targets);
+        for index in 0..config.targets {
+            let body = Self::new(config, index, 0, bodies.first());
+            bodies.push(body);
+        }
+        bodies
+    }
+
+    /// Returns target `index` in its `generation`, which shares its layout with `other` when it can.
+    pub(super) fn new(
+        config: &FleetConfig,
+        index: usize,
+        generation: usize,
+        other: Option<&Self>,
+    ) -> Self {
+        let generation = seed_of(config.seed, generation);
+        let series = Series::new(config.shape, index, generation, config.series);
+        let (layout, common) = Layout::of(&series);
+        let common = if config.line_labels {
+            common
+        } else {
+            "".into()
+        };
+        let shared = other.map(|other| &other.layout);
+        let layout = match shared.filter(|shared| ***shared == layout) {
+            Some(shared) => Arc::clone(shared),
+            None => Arc::new(layout),
+        };
+        let stamps = match (config.shape, config.clock) {
+            (Shape::Stamped, _) => Stamps::Older,
+            (_, Some(_)) => Stamps::Clock,
+            (_, None) => Stamps::None,
+        };
+        Self {
+            series,
+            layout,
+            common,
+            shape: config.shape,
+            stamps,
+            round: 0,
+            rng: SplitMix64::new(index as u64),
+            order: Vec::new(),
+        }
+    }
+
+    /// Returns the values of the present round, in line order.
+    pub(super) fn values(&self) -> &[f64] {
+        self.series.values()
+    }
+
+    /// Moves on by one round and replaces `text` by its text at the time `now_ms`; returns how many samples it has.
+    pub(super) fn next(&mut self, now_ms: i64, text: &mut Vec<u8>) -> usize {
+        self.series.step();
+        self.round += 1;
+        text.clear();
+        match (self.shape, self.stamps) {
+            (Shape::Shuffled, _) => self.shuffled(now_ms, text),
+            (Shape::Flapping, _) | (_, Stamps::Clock | Stamps::Older) => self.picked(now_ms, text),
+            _ => self.plain(text),
+        }
+    }
+
+    /// All lines in order, without timestamps.
+    fn plain(&self, text: &mut Vec<u8>) -> usize {
+        let layout = &self.layout;
+        let lines = layout.heads.iter().zip(&layout.tails);
+        for ((head, tail), value) in lines.zip(self.series.values()) {
+            text.extend_from_slice(head.as_bytes());
+            text.extend_from_slice(self.common.as_bytes());
+            text.extend_from_slice(tail.as_bytes());
+            write_value(*value, text);
+        }
+        text.push(b'\n');
+        layout.heads.len()
+    }
+
+    /// The lines that are there, in order.
+    fn picked(&self, now_ms: i64, text: &mut Vec<u8>) -> usize {
+        let mut samples = 0;
+        for line in 0..self.layout.heads.len() {
+            if self.shape == Shape::Flapping && self.is_absent(line) {
+                continue;
+            }
+            self.line(line, true, now_ms, text);
+            samples += 1;
+        }
+        samples
+    }
+
+    fn is_absent(&self, line: usize) -> bool {
+        // The first line of a family has its comments; some target keeps every series.
+        line % FLAP_SERIES == FLAP_SERIES - 1
+            && (self.round + line / FLAP_SERIES).is_multiple_of(FLAP_ROUNDS)
+            && !self.layout.has_comments(line)
+    }
+
+    /// All lines, families and lines within them in an order of this round.
+    fn shuffled(&mut self, now_ms: i64, text: &mut Vec<u8>) -> usize {
+        let layout = Arc::clone(&self.layout);
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        order.extend(0..layout.families.len() as u32);
+        self.rng.shuffle(&mut order);
+        let families = order.len();
+        for at in 0..families {
+            let family = order[at] as usize;
+            let start = layout.families[family];
+            let end = layout.families.get(family + 1).copied();
+            let end = end.unwrap_or(layout.heads.len() as u32);
+            layout.comments(start as usize, text);
+            order.truncate(families);
+            order.extend(start..end);
+            self.rng.shuffle(&mut order[families..]);
+            for line in &order[families..] {
+                self.line(*line as usize, false, now_ms, text);
+            }
+        }
+        self.order = order;
+        layout.heads.len()
+    }
+
+    fn line(&self, line: usize, with_comments: bool, now_ms: i64, text: &mut Vec<u8>) {
+        let layout = &self.layout;
+        if with_comments {
+            layout.comments(line, text);
+        }
+        let (_, name) = layout.parts(line);
+        text.extend_from_slice(name.as_bytes());
+        text.extend_from_slice(self.common.as_bytes());
+        text.extend_from_slice(layout.tails[line].as_bytes());
+        write_value(self.series.values()[line], text);
+        let age_ms = match self.stamps {
+            Stamps::None => None,
+            Stamps::Clock => Some(0),
+            Stamps::Older => Some(SplitMix64::new(line as u64).below(OLDEST_STAMP_MS)),
+        };
+        if let Some(age_ms) = age_ms {
+            text.push(b' ');
+            let stamp = now_ms - age_ms as i64;
+            text.extend_from_slice(itoa::Buffer::new().format(stamp).as_bytes());
+        }
+        text.push(b'\n');
+    }
+}
+
+/// Returns the number by which the corpus tells the generations of a fleet apart; the first is the seed itself.
+fn seed_of(seed: u64, generation: usize) -> usize {
+    let mixed = seed.wrapping_add((generation as u64).wrapping_mul(0x9e37_79b9));
+    mixed as u32 as usize
+}
+
+/// Returns the labels that all lines of a target share, as `name="value"` with commas between and behind.
+pub(super) fn target_labels(config: &FleetConfig, index: usize, generation: usize) -> Box<str> {
+    // A few lines of each kind are enough to tell what is common to all.
+    let series = config.series.min(64);
+    let generation = seed_of(config.seed, generation);
+    Layout::of(&Series::new(config.shape, index, generation, series)).1
+}
+
+impl Layout {
+    /// Splits a target's lines around the labels they all share.
+    fn of(series: &Series) -> (Self, Box<str>) {
+        let prefixes = series.prefixes();
+        let labels = |prefix: &str| {
+            // Comments before the name have no braces.
+            prefix.find('{').map_or(prefix.len(), |at| at + 1)
+        };
+        let mut common = &prefixes[0][labels(&prefixes[0])..];
+        for prefix in prefixes {
+            let same = common
+                .bytes()
+                .zip(prefix[labels(prefix)..].bytes())
+                .take_while(|(a, b)| a == b);
+            common = &common[..same.count()];
+        }
+        // Whole labels only, so that targets whose values begin alike still share a layout.
+        common = &common[..common.rfind("\",").map_or(0, |at| at + 2)];
+        let head = |(at, prefix): (usize, &String)| {
+            let end_of_line = if at == 0 { "" } else { "\n" };
+            format!("{end_of_line}{}", &prefix[..labels(prefix)]).into()
+        };
+        let tail = |prefix: &String| prefix[labels(prefix) + common.len()..].into();
+        let is_first = |(_, prefix): &(usize, &String)| prefix.starts_with('#');
+        let firsts = prefixes.iter().enumerate().filter(is_first);
+        let layout = Self {
+            families: firsts.map(|(at, _)| at as u32).collect(),
+            heads: prefixes.iter().enumerate().map(head).collect(),
+            tails: prefixes.iter().map(tail).collect(),
+        };
+        (layout, common.into())
+    }
+
+    /// Returns a line's comments, each with its end, and the start of the line itself.
+    fn parts(&self, line: usize) -> (&str, &str) {
+        let head = &self.heads[line];
+        let head = head.strip_prefix('\n').unwrap_or(head);
+        head.split_at(head.rfind('\n').map_or(0, |at| at + 1))
+    }
+
+    fn has_comments(&self, line: usize) -> bool {
+        !self.parts(line).0.is_empty()
+    }
+
+    fn comments(&self, line: usize, text: &mut Vec<u8>) {
+        text.extend_from_slice(self.parts(line).0.as_bytes());
+    }
+}
+
+/// Appends a number's shortest text. `Display` of a float takes about 100 ns; the fleet's values are whole numbers or
+/// thousandths.
+fn write_value(value: f64, text: &mut Vec<u8>) {
+    // Above this, neighbouring floats are more than a thousandth apart.
+    const LARGEST: f64 = 1e12;
+    let thousandths = (value * 1000.0 + 0.5) as u64;
+    let is_short = (0.0..LARGEST).contains(&value) && thousandths as f64 / 1000.0 == value;
+    if !is_short || value.is_sign_negative() {
+        text.extend_from_slice(value.to_string().as_bytes());
+        return;
+    }
+    let (whole, rest) = (thousandths / 1000, (thousandths % 1000) as u16);
+    text.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes());
+    if rest != 0 {
+        let digit = |number: u16| b'0' + (number % 10) as u8;
+        let places = [b'.', digit(rest / 100), digit(rest / 10), digit(rest)];
+        let used = match (places[2], places[3]) {
+            (b'0', b'0') => 2,
+            (_, b'0') => 3,
+            _ => 4,
+        };
+        text.extend_from_slice(&places[..used]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_has_its_shortest_text() {
+        for value in [
+            0.0,
+            1.0,
+            9.0,
+            1000.0,
+            0.5,
+            0.001,
+            0.01,
+            0.1,
+            123.456,
+            999.999,
+            120.03,
+            7.25e11,
+            1e12,
+            1e15,
+            0.0001,
+            1.0 / 3.0,
+            -1.0,
+            -0.0,
+            4_503_599_627_370_497.5,
+            f64::INFINITY,
+        ] {
+            let mut text = Vec::new();
+            write_value(value, &mut text);
+            assert_eq!(std::str::from_utf8(&text).unwrap(), value.to_string());
+        }
+        for thousandths in 0..1_000_000 {
+            let value = f64::from(thousandths) / 1000.0;
+            let mut text = Vec::new();
+            write_value(value, &mut text);
+            assert!(text == value.to_string().as_bytes(), "{value}");
+        }
+    }
+
+    fn config(targets: usize, series: usize, shape: Shape, line_labels: bool) -> FleetConfig {
+        FleetConfig {
+            targets,
+            series,
+            seed: 3,
+            shape,
+            gzip: false,
+            line_labels,
+            clock: None,
+        }
+    }
+
+    fn rendered(series: &Series) -> String {
+        let lines = series.prefixes().iter().zip(series.values());
+        lines
+            .map(|(prefix, value)| format!("{prefix}{value}\n"))
+            .collect()
+    }
+
+    #[test]
+    fn texts_are_the_fleets_over_many_rounds_and_share_their_layout() {
+        for shape in [Shape::Fleet, Shape::Service] {
+            let mut bodies = Body::fleet(&config(12, 97, shape, true));
+            let first = Arc::clone(&bodies[0].layout);
+            assert!(bodies.iter().all(|body| Arc::ptr_eq(&body.layout, &first)));
+            assert!(bodies[0].common.starts_with("cluster="));
+            assert!(bodies[0].common.ends_with(".internal\","));
+            let mut text = Vec::new();
+            for (index, body) in bodies.iter_mut().enumerate() {
+                let mut series = Series::new(shape, index, 3, 97);
+                for round in 0..100 {
+                    series.step();
+                    assert_eq!(body.next(0, &mut text), 97);
+                    let is_same = text == rendered(&series).as_bytes();
+                    assert!(is_same, "round {round} of {index} differs");
+                    assert_eq!(body.values(), series.values());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn labels_of_the_target_are_in_its_lines_or_in_its_configuration() {
+        for shape in [Shape::Fleet, Shape::Service] {
+            let config = config(2, 397, shape, false);
+            let mut bodies = Body::fleet(&config);
+            let mut series = Series::new(shape, 1, 3, 397);
+            series.step();
+            let labels = target_labels(&config, 1, 0);
+            assert!(
+                labels.starts_with("cluster=\"prod\",") && labels.contains("pod="),
+                "{labels}"
+            );
+            let mut text = Vec::new();
+            bodies[1].next(0, &mut text);
+            assert_eq!(rendered(&series).replace(&*labels, "").as_bytes(), text);
+            assert_ne!(target_labels(&config, 1, 1), labels);
+        }
+    }
+
+    #[test]
+    fn lines_without_anything_in_common_still_have_their_text() {
+        let mut text = Vec::new();
+        for shape in [Shape::Fleet, Shape::Objects] {
+            let mut series = Series::new(shape, 0, 3, 1);
+            series.step();
+            Body::fleet(&config(1, 1, shape, true))[0].next(0, &mut text);
+            assert!(text == rendered(&series).as_bytes());
+        }
+    }
+
+    #[test]
+    fn shuffled_lines_are_the_same_lines_with_their_family_around_them() {
+        let mut body = Body::fleet(&config(1, 97, Shape::Shuffled, true)).remove(0);
+        let mut series = Series::new(Shape::Fleet, 0, 3, 97);
+        let (mut text, mut orders) = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            series.step();
+            assert_eq!(body.next(0, &mut text), 97);
+            let text = String::from_utf8(text.clone()).unwrap();
+            let (mut got, expected) = (text.lines().collect::<Vec<_>>(), rendered(&series));
+            let mut family = "";
+            for line in &got {
+                match line.strip_prefix("# TYPE ") {
+                    Some(rest) => family = rest.split(' ').next().unwrap(),
+                    None => assert!(line.starts_with('#') || line.starts_with(family), "{line}"),
+                }
+            }
+            orders.push(
+                got.iter()
+                    .map(|l| l.split(' ').next().unwrap().to_owned())
+                    .collect::<Vec<_>>(),
+            );
+            let mut expected: Vec<&str> = expected.lines().collect();
+            got.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(got, expected);
+        }
+        assert_ne!(orders[0], orders[1]);
+    }
+
+    #[test]
+    fn flapping_series_come_back_and_stamps_go_forward() {
+        let mut body = Body::fleet(&config(1, 100, Shape::Flapping, true)).remove(0);
+        let mut text = Vec::new();
+        let counts: Vec<usize> = (0..9).map(|_| body.next(0, &mut text)).collect();
+        assert!(
+            counts.iter().all(|count| (92..100).contains(count)),
+            "{counts:?}"
+        );
+        assert_eq!(counts[..3], counts[3..6]);
+        let mut body = Body::fleet(&config(1, 100, Shape::Stamped, true)).remove(0);
+        let stamps = |text: &[u8]| -> Vec<i64> {
+            let text = std::str::from_utf8(text).unwrap();
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            lines
+                .map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
+                .collect()
+        };
+        body.next(100_000, &mut text);
+        let first = stamps(&text);
+        assert!(first.iter().all(|stamp| (90_000..=100_000).contains(stamp)));
+        assert!(first.iter().any(|stamp| *stamp != first[0]));
+        body.next(105_000, &mut text);
+        assert!(first.iter().zip(stamps(&text)).all(|(a, b)| b - a == 5_000));
+    }
+}

@@ -1,0 +1,64 @@
+//! The time that targets write into their lines: the real one, or one that begins in the past and runs faster.
+//!
+//! **Invariant:** the written time never is in the future, as servers refuse that; it reaches the present when the
+//! time planned is over, and stays there.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Returns the time since the epoch.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+}
+
+/// How real time becomes written time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Clock {
+    /// When it began, in real time.
+    began_ms: i64,
+    /// What it showed then.
+    from_ms: i64,
+    factor: i64,
+}
+
+impl Clock {
+    /// Returns a clock that runs `factor` times as fast for a planned real time of `whole`, and then shows the present.
+    pub(crate) fn new(factor: u32, whole: Duration) -> Self {
+        let began_ms = now_ms();
+        let factor = i64::from(factor.max(1));
+        let whole = i64::try_from(whole.as_millis()).unwrap_or(i64::MAX / factor / 2);
+        Self {
+            began_ms,
+            from_ms: began_ms - whole * (factor - 1),
+            factor,
+        }
+    }
+
+    /// Returns what it shows at a real time.
+    pub(crate) fn at(&self, real_ms: i64) -> i64 {
+        let shown = self.from_ms + (real_ms - self.began_ms) * self.factor;
+        shown.min(real_ms)
+    }
+
+    /// Returns what it shows.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.at(now_ms())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fast_clock_reaches_the_present_and_stays_there() {
+        let clock = Clock::new(10, Duration::from_secs(60));
+        let began = clock.began_ms;
+        assert_eq!(clock.at(began), began - 540_000);
+        assert_eq!(clock.at(began + 1_000), began - 530_000);
+        assert_eq!(clock.at(began + 60_000), began + 60_000);
+        assert_eq!(clock.at(began + 90_000), began + 90_000);
+        let plain = Clock::new(1, Duration::from_secs(60));
+        assert_eq!(plain.at(plain.began_ms + 7), plain.began_ms + 7);
+    }
+}

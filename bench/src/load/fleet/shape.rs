@@ -1,0 +1,421 @@
+//! The shapes a fleet can have: what its targets report, and what about their pages is unfriendly.
+//!
+//! **Invariant:** the same shape, target, generation and number of rounds give the same values everywhere.
+
+use narthex_testkit::{fleet, rng::SplitMix64};
+
+/// What a fleet looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Counters, buckets and gauges, the corpus that storage figures call the fleet.
+    Fleet,
+    /// Microservices: counters, gauges, whole histograms and summaries.
+    Service,
+    /// One target with the states of many objects, all labels its own, most values constant.
+    Objects,
+    /// The fleet with a timestamp on every line, some seconds old and different from line to line.
+    Stamped,
+    /// The fleet with families, and lines in them, in another order every time.
+    Shuffled,
+    /// Very many targets with five series.
+    Tiny,
+    /// The fleet with a tenth of its series absent every third round.
+    Flapping,
+}
+
+/// The names of all shapes.
+pub(crate) const SHAPES: &[(&str, Shape)] = &[
+    ("fleet", Shape::Fleet),
+    ("service", Shape::Service),
+    ("objects", Shape::Objects),
+    ("stamped", Shape::Stamped),
+    ("shuffled", Shape::Shuffled),
+    ("tiny", Shape::Tiny),
+    ("flapping", Shape::Flapping),
+];
+
+impl Shape {
+    /// Returns how many targets and series of each there are when nothing else is asked for.
+    pub(crate) fn size(self) -> (usize, usize) {
+        match self {
+            Self::Objects => (1, 500_000),
+            Self::Tiny => (10_000, 5),
+            _ => (850, 588),
+        }
+    }
+
+    /// Returns the families that queries ask for.
+    pub(crate) fn families(self) -> Families {
+        match self {
+            Self::Objects => Families {
+                counter: "kube_pod_container_status_restarts_total",
+                by: "namespace",
+                gauge: "kube_pod_status_ready",
+                bucket: "",
+            },
+            _ => Families {
+                counter: "http_server_requests_00_total",
+                by: "service",
+                gauge: "worker_pool_saturation",
+                bucket: "rpc_duration_seconds",
+            },
+        }
+    }
+}
+
+/// What queries can count on in a shape.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Families {
+    /// A counter every target has, of whole numbers.
+    pub(crate) counter: &'static str,
+    /// A label it has.
+    pub(crate) by: &'static str,
+    /// How the names of gauges begin.
+    pub(crate) gauge: &'static str,
+    /// How the names of histograms begin; empty when there are none.
+    pub(crate) bucket: &'static str,
+}
+
+/// What one target reports.
+#[derive(Debug)]
+pub(crate) enum Series {
+    Fleet(fleet::Target),
+    Own(Own),
+}
+
+/// Series of the shapes that the fleet's corpus does not have.
+#[derive(Debug)]
+pub(crate) struct Own {
+    prefixes: Vec<String>,
+    kinds: Vec<Kind>,
+    values: Vec<f64>,
+    rng: SplitMix64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Grows by up to this much, exclusive.
+    Counter(u64),
+    /// Any thousandth up to 1,000.
+    Gauge,
+    /// Cumulated over its histogram; the flag marks its first.
+    Bucket { first: bool },
+    /// What the last bucket counted.
+    Count,
+    /// Thousandths, in proportion to the count behind it.
+    Sum,
+    /// Around its level.
+    Quantile(u16),
+    /// 0 or 1, seldom another one.
+    State,
+}
+
+impl Series {
+    /// Returns target `index` of a shape with `series` series; another generation has another pod.
+    pub(crate) fn new(shape: Shape, index: usize, generation: usize, series: usize) -> Self {
+        match shape {
+            Shape::Service => Self::Own(Own::service(index, generation, series)),
+            Shape::Objects => Self::Own(Own::objects(index, generation, series)),
+            _ => Self::Fleet(fleet::Target::new(index, generation, series)),
+        }
+    }
+
+    /// Returns each line's text up to its value, comments before it included.
+    pub(crate) fn prefixes(&self) -> &[String] {
+        match self {
+            Self::Fleet(target) => target.prefixes(),
+            Self::Own(own) => &own.prefixes,
+        }
+    }
+
+    /// Returns the values of the present round, in line order.
+    pub(crate) fn values(&self) -> &[f64] {
+        match self {
+            Self::Fleet(target) => target.values(),
+            Self::Own(own) => &own.values,
+        }
+    }
+
+    /// Moves all values on by one round.
+    pub(crate) fn step(&mut self) {
+        match self {
+            Self::Fleet(target) => target.step(),
+            Self::Own(own) => own.step(),
+        }
+    }
+}
+
+impl Own {
+    fn empty(rng: SplitMix64, series: usize) -> Self {
+        Self {
+            prefixes: Vec::with_capacity(series),
+            kinds: Vec::with_capacity(series),
+            values: Vec::with_capacity(series),
+            rng,
+        }
+    }
+
+    fn push(&mut self, kind: Kind, prefix: String) {
+        let value = match kind {
+            Kind::Counter(_) | Kind::Bucket { .. } | Kind::Count => 1000.0,
+            Kind::Sum => 120.5,
+            Kind::State => f64::from(u8::from(self.rng.one_in(4))),
+            Kind::Gauge | Kind::Quantile(_) => 0.5,
+        };
+        self.prefixes.push(prefix);
+        self.kinds.push(kind);
+        self.values.push(value);
+    }
+
+    /// Of a hundred series 40 are counters, 20 gauges, 25 belong to histograms and 15 to summaries.
+    fn service(index: usize, generation: usize, series: usize) -> Self {
+        let mut rng = SplitMix64::new((index as u64) << 32 | generation as u64);
+        let service = index % 50;
+        let common = format!(
+            "cluster=\"prod\",namespace=\"team-{:02}\",service=\"svc-{service:02}\",pod=\"{:08x}\",node=\"n{:03}.internal\"",
+            service % 12,
+            rng.next_u64() as u32,
+            index % 97
+        );
+        let mut own = Self::empty(rng, series);
+        let parts = [series * 2 / 5, series / 5, series / 4];
+        let head = |name: &str, kind: &str| {
+            format!("# HELP {name} A metric of the service.\n# TYPE {name} {kind}\n")
+        };
+        for at in 0..parts[0] {
+            let name = format!("http_server_requests_{:02}_total", at / 14);
+            let (route, head) = (
+                at % 14,
+                if at % 14 == 0 {
+                    head(&name, "counter")
+                } else {
+                    String::new()
+                },
+            );
+            let code = [200, 201, 404, 500][route % 4];
+            own.push(Kind::Counter(16), format!(
+                "{head}{name}{{{common},method=\"GET\",route=\"/api/v1/r{route:02}\",code=\"{code}\",version=\"1.4.2\"}} "
+            ));
+        }
+        for at in 0..parts[1] {
+            let name = format!("worker_pool_saturation_{:02}_ratio", at / 10);
+            let head = if at % 10 == 0 {
+                head(&name, "gauge")
+            } else {
+                String::new()
+            };
+            own.push(
+                Kind::Gauge,
+                format!(
+                    "{head}{name}{{{common},pool=\"p{}\",shard=\"{:03}\",tier=\"hot\"}} ",
+                    at % 3,
+                    at % 10
+                ),
+            );
+        }
+        // Twelve buckets, sum and count; what does not fill a histogram is summaries'.
+        for at in 0..parts[2] / 14 {
+            let name = format!("rpc_duration_seconds_{:02}", at / 3);
+            let head = if at % 3 == 0 {
+                head(&name, "histogram")
+            } else {
+                String::new()
+            };
+            let labels = format!(
+                "{common},method=\"M{}\",peer=\"backend\",version=\"1.4.2\"",
+                at % 3
+            );
+            for bucket in 0..12 {
+                let le = if bucket == 11 {
+                    "+Inf".to_owned()
+                } else {
+                    format!("{}", 0.005 * f64::from(1 << bucket))
+                };
+                let head = if bucket == 0 { head.as_str() } else { "" };
+                own.push(
+                    Kind::Bucket { first: bucket == 0 },
+                    format!("{head}{name}_bucket{{{labels},le=\"{le}\"}} "),
+                );
+            }
+            own.push(Kind::Count, format!("{name}_count{{{labels}}} "));
+            own.push(Kind::Sum, format!("{name}_sum{{{labels}}} "));
+        }
+        // Three quantiles, sum and count.
+        for at in 0..series - own.values.len() {
+            let (summary, part) = (at / 5, at % 5);
+            let name = format!("cache_fetch_seconds_{:02}", summary / 4);
+            let labels = format!("{common},cache=\"c{}\",version=\"1.4.2\"", summary % 4);
+            let head = if at % 20 == 0 {
+                head(&name, "summary")
+            } else {
+                String::new()
+            };
+            match part {
+                0..=2 => own.push(
+                    Kind::Quantile(10 << part),
+                    format!(
+                        "{head}{name}{{{labels},quantile=\"{}\"}} ",
+                        ["0.5", "0.9", "0.99"][part]
+                    ),
+                ),
+                3 => own.push(Kind::Counter(20), format!("{name}_count{{{labels}}} ")),
+                _ => own.push(Kind::Sum, format!("{name}_sum{{{labels}}} ")),
+            }
+        }
+        own
+    }
+
+    /// Families in turn, each with all its objects, as kube-state-metrics writes them.
+    fn objects(index: usize, generation: usize, series: usize) -> Self {
+        const FAMILIES: [(&str, &str, &str); 8] = [
+            ("kube_pod_container_status_restarts_total", "counter", ""),
+            (
+                "kube_pod_info",
+                "gauge",
+                ",host_ip=\"10.0.0.7\",created_by_kind=\"ReplicaSet\",created_by_name=\"app-6d4b\"",
+            ),
+            ("kube_pod_status_phase", "gauge", ",phase=\"Running\""),
+            ("kube_pod_status_ready", "gauge", ",condition=\"true\""),
+            (
+                "kube_pod_container_status_ready",
+                "gauge",
+                ",image_spec=\"registry.example/app:1.4.2\"",
+            ),
+            (
+                "kube_pod_container_resource_requests",
+                "gauge",
+                ",resource=\"memory\",unit=\"byte\"",
+            ),
+            (
+                "kube_pod_container_resource_limits",
+                "gauge",
+                ",resource=\"cpu\",unit=\"core\"",
+            ),
+            (
+                "kube_pod_labels",
+                "gauge",
+                ",label_app=\"app\",label_tier=\"backend\",label_release=\"stable\"",
+            ),
+        ];
+        let rng = SplitMix64::new((index as u64) << 32 | generation as u64);
+        let mut own = Self::empty(rng, series);
+        let pods = series.div_ceil(FAMILIES.len());
+        for (name, kind, labels) in FAMILIES {
+            for pod in 0..pods.min(series - own.values.len()) {
+                let head = if pod == 0 {
+                    format!("# HELP {name} A state of an object.\n# TYPE {name} {kind}\n")
+                } else {
+                    String::new()
+                };
+                let mut id = SplitMix64::new(pod as u64);
+                let (uid, node) = (id.next_u64(), id.below(97));
+                let counts = if kind == "counter" {
+                    Kind::Counter(2)
+                } else {
+                    Kind::State
+                };
+                own.push(counts, format!(
+                    "{head}{name}{{namespace=\"team-{:02}\",pod=\"app-{pod:06}-{:05x}\",uid=\"{uid:016x}\",container=\"main\",node=\"n{node:03}.internal\"{labels}}} ",
+                    pod % 40,
+                    uid >> 44
+                ));
+            }
+        }
+        own
+    }
+
+    fn step(&mut self) {
+        let (mut cumulated, mut counted) = (0, 0);
+        for (value, kind) in self.values.iter_mut().zip(&self.kinds) {
+            match *kind {
+                Kind::Counter(most) => {
+                    counted = self.rng.below(most);
+                    *value += counted as f64;
+                }
+                Kind::Gauge => *value = self.rng.below(1_000_000) as f64 / 1000.0,
+                Kind::Bucket { first } => {
+                    cumulated = if first { 0 } else { cumulated } + self.rng.below(4);
+                    *value += cumulated as f64;
+                    counted = cumulated;
+                }
+                Kind::Count => *value += counted as f64,
+                Kind::Sum => {
+                    // Added up in thousandths, so that the text stays short.
+                    let more = counted * self.rng.below(500);
+                    *value = ((*value * 1000.0).round() + more as f64) / 1000.0;
+                }
+                Kind::Quantile(level) => {
+                    let level = f64::from(level);
+                    *value = (level + self.rng.below(1 + u64::from(level as u32)) as f64) / 1000.0;
+                }
+                // One in 256: most states are what they were.
+                Kind::State => {
+                    if self.rng.one_in(256) {
+                        *value = 1.0 - *value;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_has_every_kind_and_as_many_series_as_asked_for() {
+        for series in [4, 50, 500, 588] {
+            let one = Series::new(Shape::Service, 3, 1, series);
+            assert_eq!((one.prefixes().len(), one.values().len()), (series, series));
+        }
+        let one = Series::new(Shape::Service, 3, 1, 500);
+        let page = one.prefixes().concat();
+        for kind in ["counter", "gauge", "histogram", "summary"] {
+            assert!(page.contains(&format!(" {kind}\n")), "{kind}");
+        }
+        let labels = |prefix: &String| prefix.matches("=\"").count();
+        // Job and instance come with the scrape.
+        assert!(
+            one.prefixes()
+                .iter()
+                .map(labels)
+                .all(|n| (6..=10).contains(&n))
+        );
+    }
+
+    #[test]
+    fn buckets_never_fall_and_the_last_is_the_count() {
+        let mut one = Series::new(Shape::Service, 0, 0, 500);
+        let at = one
+            .prefixes()
+            .iter()
+            .position(|p| p.contains("_bucket{"))
+            .unwrap();
+        for _ in 0..50 {
+            one.step();
+            let buckets = &one.values()[at..at + 13];
+            assert!(buckets[..12].is_sorted(), "{buckets:?}");
+            assert_eq!(buckets[11], buckets[12]);
+        }
+    }
+
+    #[test]
+    fn objects_seldom_change_and_have_their_own_labels() {
+        let mut one = Series::new(Shape::Objects, 0, 0, 8_000);
+        assert_eq!(one.prefixes().len(), 8_000);
+        let mut names: Vec<&String> = one.prefixes().iter().collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 8_000);
+        let before = one.values().to_vec();
+        one.step();
+        let changed = before
+            .iter()
+            .zip(one.values())
+            .filter(|(a, b)| a != b)
+            .count();
+        assert!((400..800).contains(&changed), "{changed} of 8000");
+        assert!(one.prefixes()[0].contains(Shape::Objects.families().counter));
+    }
+}

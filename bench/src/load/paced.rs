@@ -1,0 +1,227 @@
+//! Calls made on a schedule that does not wait for answers, each class by a few threads.
+//!
+//! Each class has a rate and a few workers. A worker takes the next request, sleeps until it is due and sends it; when
+//! all workers wait for the server, the next request is sent late, and its corrected latency says so.
+//! **Invariant:** due times depend on the rate alone. A late start is the generator's fault only where a worker had
+//! been sleeping for it.
+
+use super::latency::{Histogram, Latencies};
+use crate::frame::error::BenchError;
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// Longest sleep before a worker looks whether it is to stop.
+const NAP: Duration = Duration::from_millis(100);
+
+/// One class of requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Class {
+    pub(crate) key: &'static str,
+    /// Requests a second; none are sent at 0.
+    pub(crate) rate: f64,
+    /// How many may be under way at once.
+    pub(crate) workers: usize,
+}
+
+/// One request that was answered or failed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Event {
+    pub(crate) due: Instant,
+    pub(crate) sent: Instant,
+    pub(crate) ended: Instant,
+    /// Whether a worker slept until it was due.
+    pub(crate) was_awaited: bool,
+    pub(crate) is_success: bool,
+}
+
+/// Requests being sent; it stops on drop.
+#[derive(Debug)]
+pub(crate) struct PacedLoad {
+    classes: Vec<(Class, Arc<Shared>)>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    next: AtomicU64,
+    events: Mutex<Vec<Event>>,
+}
+
+impl PacedLoad {
+    /// Starts all classes. `make` is told the class and returns what each worker calls with the number of a request;
+    /// it says whether the request succeeded.
+    ///
+    /// # Errors
+    ///
+    /// When threads cannot be started.
+    pub(crate) fn start(
+        classes: &[Class],
+        make: impl Fn(usize) -> Box<dyn FnMut(u64) -> bool + Send>,
+    ) -> Result<Self, BenchError> {
+        let mut all = Self {
+            classes: Vec::new(),
+            stop: Arc::default(),
+            threads: Vec::new(),
+        };
+        let start = Instant::now();
+        for (at, class) in classes.iter().enumerate() {
+            let shared = Arc::<Shared>::default();
+            all.classes.push((*class, Arc::clone(&shared)));
+            if class.rate <= 0.0 {
+                continue;
+            }
+            for _ in 0..class.workers {
+                let worker = Worker {
+                    start,
+                    period: Duration::from_secs_f64(1.0 / class.rate),
+                    shared: Arc::clone(&shared),
+                    stop: Arc::clone(&all.stop),
+                };
+                let send = make(at);
+                let thread = thread::Builder::new()
+                    .name(format!("load-{at}"))
+                    .spawn(move || worker.run(send))
+                    .map_err(BenchError::io("start the load"))?;
+                all.threads.push(thread);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the classes with the events so far, in the order of their ends.
+    pub(crate) fn events(&self) -> Vec<(Class, Vec<Event>)> {
+        let of = |(class, shared): &(Class, Arc<Shared>)| {
+            let events = shared.events.lock().unwrap_or_else(PoisonError::into_inner);
+            (*class, events.clone())
+        };
+        self.classes.iter().map(of).collect()
+    }
+
+    /// Returns the 99th percentile of how late requests were sent by workers that had waited for them.
+    pub(crate) fn late_starts_p99_ms(&self) -> f64 {
+        let mut late = Histogram::default();
+        for (_, events) in self.events() {
+            for event in events.iter().filter(|event| event.was_awaited) {
+                late.add(event.sent.saturating_duration_since(event.due));
+            }
+        }
+        late.quantile_ms(0.99)
+    }
+
+    /// Takes no further requests and waits for those under way, which their own deadlines end.
+    pub(crate) fn stop(&mut self) {
+        self.stop.store(true, Relaxed);
+        for thread in self.threads.drain(..) {
+            // A panic was printed by its thread; its requests are missing in the count.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for PacedLoad {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Sums up events that were due within `from..to`.
+pub(crate) fn latencies(events: &[Event], from: Instant, to: Instant) -> Latencies {
+    let mut latencies = Latencies::default();
+    for event in events
+        .iter()
+        .filter(|event| (from..to).contains(&event.due))
+    {
+        latencies.add(event.due, event.sent, event.ended);
+    }
+    latencies
+}
+
+struct Worker {
+    start: Instant,
+    period: Duration,
+    shared: Arc<Shared>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Worker {
+    fn run(&self, mut send: impl FnMut(u64) -> bool) {
+        loop {
+            let number = self.shared.next.fetch_add(1, Relaxed);
+            let due = self.start + self.period.mul_f64(number as f64);
+            let was_awaited = Instant::now() < due;
+            loop {
+                if self.stop.load(Relaxed) {
+                    return;
+                }
+                let left = due.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break;
+                }
+                thread::sleep(left.min(NAP));
+            }
+            let sent = Instant::now();
+            let is_success = send(number);
+            let event = Event {
+                due,
+                sent,
+                ended: Instant::now(),
+                was_awaited,
+                is_success,
+            };
+            let mut events = self
+                .shared
+                .events
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            events.push(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_delays_what_was_due_behind_it() {
+        let class = Class {
+            key: "x",
+            rate: 500.0,
+            workers: 1,
+        };
+        let none = Class { rate: 0.0, ..class };
+        let mut load = PacedLoad::start(&[none, class], |at| {
+            assert_eq!(at, 1);
+            Box::new(|number| {
+                if number == 10 {
+                    thread::sleep(Duration::from_millis(300));
+                }
+                number != 11
+            })
+        })
+        .unwrap();
+        let end = Instant::now() + Duration::from_secs(30);
+        while load.events()[1].1.len() < 150 {
+            assert!(Instant::now() < end, "the load does not go on");
+            thread::sleep(Duration::from_millis(5));
+        }
+        load.stop();
+        let (first, second) = (&load.events()[0], &load.events()[1]);
+        assert!(first.1.is_empty());
+        let events = &second.1;
+        assert_eq!(events.iter().filter(|event| !event.is_success).count(), 1);
+        let all = latencies(events, events[0].due, Instant::now());
+        // 150 requests were due during the stall; only one was sent before it ended.
+        assert!(all.corrected.quantile_ms(0.9) > 50.0);
+        assert!(all.uncorrected.quantile_ms(0.9) < all.corrected.quantile_ms(0.9));
+        // The worker was busy: none of that is a late start.
+        assert!(events[11..100].iter().any(|event| !event.was_awaited));
+    }
+}
