@@ -93,6 +93,9 @@ impl Applied {
 
 impl Reloader {
     /// Starts scraping what `config` says, which was read from `path`.
+    ///
+    /// # Errors
+    /// Fails when a file of failed scrapes cannot be opened.
     pub(crate) fn start(
         path: &Path,
         config: Config,
@@ -100,7 +103,8 @@ impl Reloader {
         status: Arc<ProcessStatus>,
         now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
         stop: &StopToken,
-    ) -> Arc<Self> {
+    ) -> Result<Arc<Self>, String> {
+        open_failure_logs(&manager, &config)?;
         let mut options = narthex_discovery::Options::default();
         options.client = client_config();
         options.kubernetes_service =
@@ -121,7 +125,7 @@ impl Reloader {
         });
         reloader.take(config);
         tokio::spawn(follow(applied, targets));
-        reloader
+        Ok(reloader)
     }
 
     /// Reads the file again and applies what it says. Reads files: not to be called on a thread of the runtime.
@@ -156,6 +160,8 @@ impl Reloader {
     fn read(&self) -> Result<Config, String> {
         let config = Config::load(&self.path, &environment).map_err(|error| error.to_string())?;
         check_clients(&config.jobs)?;
+        // The last thing that can fail: files that were moved away are left at this moment.
+        open_failure_logs(&self.applied.manager, &config)?;
         Ok(config)
     }
 
@@ -255,6 +261,13 @@ pub(crate) fn check_clients(jobs: &[Job]) -> Result<(), String> {
             .map_err(|error| format!("job {:?}: {error}", job.scrape.job_name))?;
     }
     Ok(())
+}
+
+fn open_failure_logs(manager: &Manager, config: &Config) -> Result<(), String> {
+    let jobs = config.jobs.iter().map(|job| &job.scrape);
+    manager
+        .open_failure_logs(jobs)
+        .map_err(|error| error.to_string())
 }
 
 /// Returns what the paths and contents of files come to.

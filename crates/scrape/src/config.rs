@@ -6,7 +6,7 @@ use narthex_discovery::{LabelMap, TargetGroup};
 use narthex_expfmt::{Escaping, ScrapeProtocol};
 use narthex_model::{labels::NameScheme, relabel::Rule};
 use narthex_net::HttpClientConfig;
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 
 /// One entry of `scrape_configs`.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +59,8 @@ pub struct JobConfig {
     pub limits: Limits,
     /// Targets that are written down.
     pub static_configs: Vec<StaticGroup>,
+    /// Where failed scrapes are written, if anywhere; see [`crate::Manager::open_failure_logs`].
+    pub failure_log: Option<PathBuf>,
     /// All of this as a configuration file would say it, without secrets: for people.
     pub shown: Arc<str>,
 }
@@ -92,6 +94,7 @@ impl JobConfig {
             http: HttpClientConfig::default(),
             limits: Limits::default(),
             static_configs: Vec::new(),
+            failure_log: None,
             shown: "".into(),
         }
     }

@@ -1,7 +1,7 @@
 //! What can be wrong with a target.
 
 use narthex_net::NetError;
-use std::{error::Error, fmt};
+use std::{error::Error, fmt, io, path::PathBuf};
 
 /// A job that cannot be scraped.
 #[derive(Debug)]
@@ -14,6 +14,13 @@ pub enum ScrapeError {
         /// What is wrong with them.
         source: NetError,
     },
+    /// A file of failed scrapes cannot be opened.
+    FailureLog {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
 }
 
 impl fmt::Display for ScrapeError {
@@ -21,6 +28,10 @@ impl fmt::Display for ScrapeError {
         match self {
             Self::Client { job, source } => {
                 write!(f, "job {job:?}: error creating HTTP client: {source}")
+            }
+            Self::FailureLog { path, source } => {
+                let path = path.display();
+                write!(f, "can't create json log file: open {path}: {source}")
             }
         }
     }
@@ -30,6 +41,7 @@ impl Error for ScrapeError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Client { source, .. } => Some(source),
+            Self::FailureLog { source, .. } => Some(source),
         }
     }
 }
@@ -46,6 +58,12 @@ mod tests {
             job: "j".into(),
             source,
         };
+        assert_eq!(error.to_string(), text);
+        let error = ScrapeError::FailureLog {
+            path: "/no/such".into(),
+            source: io::Error::other("gone"),
+        };
+        let text = "can't create json log file: open /no/such: gone";
         assert_eq!(error.to_string(), text);
     }
 }

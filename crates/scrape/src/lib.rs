@@ -11,6 +11,7 @@
 mod buffers;
 mod config;
 mod error;
+mod failure_log;
 mod local;
 mod manager;
 mod metrics;

@@ -6,6 +6,7 @@
 use crate::{
     JobConfig, ScrapeError, Target,
     buffers::Buffers,
+    failure_log::FailureLogs,
     local::LocalSource,
     metrics,
     origin::LocalOrigin,
@@ -64,6 +65,7 @@ impl Manager {
             buffers: Buffers::default(),
             now_ms: config.now_ms,
             storage_fails: AtomicBool::new(false),
+            failure_logs: FailureLogs::default(),
             labels_in_use: Mutex::default(),
         };
         Self {
@@ -86,6 +88,20 @@ impl Manager {
         let identity = format!("{host}{external_labels}");
         let seed = rapidhash::v3::rapidhash_v3(identity.as_bytes());
         self.offset_seed.store(seed, Ordering::Relaxed);
+    }
+
+    /// Opens the files that jobs write their failed scrapes to, those that are open already under their names again.
+    ///
+    /// To be called before these jobs are applied, and with every configuration: that is how such files are rotated.
+    ///
+    /// # Errors
+    /// Fails, changing nothing, when a file cannot be opened.
+    pub fn open_failure_logs<'a>(
+        &self,
+        jobs: impl IntoIterator<Item = &'a JobConfig>,
+    ) -> Result<(), ScrapeError> {
+        let paths = jobs.into_iter().filter_map(|job| job.failure_log.clone());
+        self.shared.failure_logs.open(&paths.collect())
     }
 
     /// Makes the pool called `job.job_name` scrape what these groups say, the way `job` says.

@@ -3,12 +3,12 @@
 //! **Invariant:** a plan is made once for a target and its job's configuration; equal plans mean that a loop goes on
 //! as it is.
 
-use crate::{JobConfig, Limits, Rules, Target, target::Histograms};
+use crate::{JobConfig, Limits, Rules, Target, failure_log::FailureLog, target::Histograms};
 use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
 use narthex_expfmt::{Format, ParseOptions, ScrapeProtocol, accept_header};
 use narthex_model::{LabelSet, Pattern, labels::NameScheme, relabel::Action};
 use narthex_net::{Client, Request, Url};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Bodies beyond this are refused even without a configured limit.
 const BODY_BYTES: usize = 1 << 30;
@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) names: NameScheme,
     pub(crate) extra_metrics: bool,
     pub(crate) labels: LabelSet,
+    /// Where failed scrapes are written.
+    pub(crate) failure_log: Option<Arc<FailureLog>>,
 }
 
 impl PartialEq for Plan {
@@ -46,6 +48,8 @@ impl PartialEq for Plan {
             && self.fallback == other.fallback
             && self.extra_metrics == other.extra_metrics
             && self.resolves_like(other)
+            && self.failure_log.as_ref().map(Arc::as_ptr)
+                == other.failure_log.as_ref().map(Arc::as_ptr)
             && self.limits == other.limits
     }
 }
@@ -95,6 +99,7 @@ impl Plan {
             names: job.metric_name_validation_scheme,
             extra_metrics: job.extra_scrape_metrics,
             labels: target.labels.clone(),
+            failure_log: None,
         })
     }
 

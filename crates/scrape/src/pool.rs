@@ -120,15 +120,19 @@ impl Pool {
             wanted.entry(target.key()).or_insert(target);
         }
         let forced_error = self.target_limit_error(wanted.len());
+        let failure_log = self.job.failure_log.as_deref();
+        let failure_log = failure_log.and_then(|path| shared.failure_logs.get(path));
         for (key, running) in &self.running {
             if !wanted.contains_key(key) {
                 remove(running, shared);
             }
         }
         for (key, target) in wanted {
-            let Some(plan) = Plan::new(&self.job, &target, &self.client, self.client_id) else {
+            let plan = Plan::new(&self.job, &target, &self.client, self.client_id);
+            let Some(mut plan) = plan else {
                 continue;
             };
+            plan.failure_log.clone_from(&failure_log);
             let control = Control {
                 plan: Some(Arc::new(plan)),
                 forced_error: forced_error.clone(),

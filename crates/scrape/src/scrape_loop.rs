@@ -6,6 +6,7 @@
 
 use crate::{
     buffers::Buffers,
+    failure_log::FailureLogs,
     metrics,
     origin::{Fetched, HttpOrigin, LocalOrigin, NoBody, Origin, Scraped},
     plan::Plan,
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// Whether the last round of any loop could not be stored: the log tells of changes, not of every round.
     pub(crate) storage_fails: AtomicBool,
+    pub(crate) failure_logs: FailureLogs,
     /// How many targets have these labels.
     pub(crate) labels_in_use: Mutex<HashMap<LabelSet, usize>>,
 }
@@ -375,6 +377,9 @@ impl ScrapeLoop {
             Ok((outcome, scraped)) => {
                 self.shared.storage_works();
                 count(outcome);
+                if let Some(error) = &scraped.error {
+                    self.log_failure(error);
+                }
                 scraped
             }
             Err(error) => {
@@ -396,6 +401,18 @@ impl ScrapeLoop {
             last_duration: start.elapsed(),
             body_bytes: body.len(),
             samples: report.samples,
+        }
+    }
+}
+
+impl ScrapeLoop {
+    /// Writes a failed scrape to the job's file of such, if it has one.
+    fn log_failure(&self, error: &str) {
+        if let Origin::Http(http) = &self.origin
+            && let Some(log) = &http.plan.failure_log
+        {
+            let ActiveTarget { pool, target, .. } = &*self.active;
+            log.write(self.now_ms(), pool, &target.shown_url, error);
         }
     }
 }

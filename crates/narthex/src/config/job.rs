@@ -125,6 +125,8 @@ fn take(scrape: &mut JobConfig, node: &Node) {
     scrape.extra_scrape_metrics = node.flag("extra_scrape_metrics");
     let escaping = node.text_of("metric_name_escaping_scheme");
     scrape.metric_name_escaping_scheme = Escaping::from_name(escaping);
+    let failure_log = node.text_of("scrape_failure_log_file");
+    scrape.failure_log = (!failure_log.is_empty()).then(|| failure_log.into());
     let body_size = node.size_of("body_size_limit").max(0);
     scrape.limits = Limits {
         body_size_bytes: usize::try_from(body_size).unwrap_or(usize::MAX),

@@ -159,6 +159,7 @@ async fn serve(
         let (manager, status) = (Arc::clone(&manager), Arc::clone(&status));
         Reloader::start(path, config, manager, status, Arc::clone(&now_ms), &stop)
     });
+    let reloader = reloader.transpose().map_err(of_config_file)?;
     match &reloader {
         Some(reloader) => follow(reloader, hang_ups, options.auto_reload, &stop),
         None => watch_own(&manager, registry, &web.address)?,
@@ -201,11 +202,15 @@ async fn serve(
 /// Reads the configuration that the server starts with.
 fn load(path: &std::path::Path) -> Result<Config, ServerError> {
     let config = Config::load(path, &reload::environment).map_err(ServerError::Config)?;
-    reload::check_clients(&config.jobs).map_err(|reason| ServerError::Flag {
+    reload::check_clients(&config.jobs).map_err(of_config_file)?;
+    Ok(config)
+}
+
+fn of_config_file(reason: String) -> ServerError {
+    ServerError::Flag {
         flag: "config.file",
         reason,
-    })?;
-    Ok(config)
+    }
 }
 
 fn cors_origin(options: &ServerOptions) -> Result<regex::Regex, ServerError> {

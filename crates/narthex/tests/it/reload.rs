@@ -290,6 +290,67 @@ fn configurations_are_checked_with_exit_codes() {
     assert_eq!(server.exit.code, Some(2));
 }
 
+#[test]
+fn failed_scrapes_are_written_to_files_that_can_be_moved_away() {
+    let dir = TempDir::new("failure-log");
+    let bad = Target::start(|_| "this is no page\n".to_owned());
+    let config = format!(
+        "global: {{scrape_interval: 200ms, scrape_timeout: 200ms, scrape_failure_log_file: all.json}}\nscrape_configs:\n\
+- {{job_name: closed, static_configs: [{{targets: ['127.0.0.1:1']}}]}}\n\
+- {{job_name: 'bad \"one\"', scrape_failure_log_file: own.json, static_configs: [{{targets: ['{}']}}]}}\n",
+        bad.address
+    );
+    let config = dir.write("p.yml", config);
+    let server = start(&dir, &config, &[]);
+    let line = |file: &str| -> serde_json::Value {
+        until(file, || {
+            let text = fs::read_to_string(dir.join(file)).ok()?;
+            let line = text.split_inclusive('\n').next()?;
+            line.ends_with('\n')
+                .then(|| serde_json::from_str(line).unwrap())
+        })
+    };
+    let closed = line("all.json");
+    assert_eq!(
+        (&closed["level"], &closed["job_name"], &closed["target"]),
+        (
+            &"ERROR".into(),
+            &"closed".into(),
+            &"http://127.0.0.1:1/metrics".into()
+        )
+    );
+    let message = closed["msg"].as_str().unwrap();
+    assert!(
+        message.starts_with("Get \"http://127.0.0.1:1/metrics\": "),
+        "{message}"
+    );
+    let keys: Vec<&str> = closed
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(
+        keys,
+        ["job_name", "level", "msg", "source", "target", "time"]
+    );
+    assert_eq!(line("own.json")["job_name"], "bad \"one\"");
+    // Moved away, the file is written on until the configuration is loaded again.
+    fs::rename(dir.join("all.json"), dir.join("old.json")).unwrap();
+    assert_eq!(reload(&server).status, 200);
+    assert_eq!(line("all.json")["job_name"], "closed");
+    let text = fs::read_to_string(&config).unwrap();
+    dir.write("p.yml", text.replace("own.json", "no/such/dir.json"));
+    let refused = reload(&server);
+    assert_eq!(refused.status, 500);
+    assert!(
+        refused.text().contains("can't create json log file: open "),
+        "{}",
+        refused.text()
+    );
+    server.stop();
+}
+
 /// The two servers of a pair have one configuration but for a label: they ask the same targets at different times.
 #[test]
 fn servers_with_other_external_labels_scrape_at_other_times() {

@@ -12,6 +12,7 @@ fn shared() -> Arc<Shared> {
         buffers: Buffers::default(),
         now_ms: Arc::new(|| 0),
         storage_fails: AtomicBool::new(false),
+        failure_logs: crate::failure_log::FailureLogs::default(),
         labels_in_use: Mutex::default(),
     })
 }

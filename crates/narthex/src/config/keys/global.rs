@@ -102,7 +102,7 @@ pub(crate) static GLOBAL: Section = Section {
         key("query_max_series", Kind::Count, "", "Most series of a query.").no_effect(QUERY_COST),
         key("query_max_samples_read", Kind::Count, "", "Most samples a query reads.").no_effect(QUERY_COST),
         key("query_max_duration", Kind::Period, "", "Longest time of a query.").no_effect(QUERY_COST),
-        key("scrape_failure_log_file", Kind::Path, "", "File to write failed scrapes to.").refused(NOT_HERE),
+        key("scrape_failure_log_file", Kind::Path, "", "File to write failed scrapes to, a JSON object a line; opened again with every reload."),
         key("external_labels", Kind::Labels, "", "Labels of this server, for what leaves it; ${NAME} is replaced from the environment."),
         key("body_size_limit", Kind::Size, "", "Largest page, decompressed; 0 is no limit."),
         key("sample_limit", Kind::Count, "", "Most samples of a page after relabelling; 0 is no limit."),

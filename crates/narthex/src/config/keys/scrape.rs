@@ -1,6 +1,6 @@
 //! Keys of a job.
 
-use super::{Key, Kind, NOT_HERE, RELABEL, Section, discovery, http, key};
+use super::{Key, Kind, RELABEL, Section, discovery, http, key};
 
 /// One entry of `scrape_configs`.
 pub(crate) static SCRAPE: Section = Section {
@@ -29,7 +29,7 @@ static HEAD: &[Key] = &[
     key("scrape_native_histograms", Kind::Bool, "", "Whether to scrape native histograms; the global setting when absent.").always(),
     key("always_scrape_classic_histograms", Kind::Bool, "", "Whether to scrape classic histograms that are exposed as native ones too.").always(),
     key("convert_classic_histograms_to_nhcb", Kind::Bool, "", "Whether to store classic histograms as native ones with custom buckets.").always(),
-    key("scrape_failure_log_file", Kind::Path, "", "File to write failed scrapes to.").refused(NOT_HERE),
+    key("scrape_failure_log_file", Kind::Path, "", "File to write failed scrapes to, a JSON object a line; opened again with every reload."),
     key("metrics_path", Kind::Text, "/metrics", "Path of the page."),
     key("scheme", Kind::Text, "http", "http or https."),
     key("enable_compression", Kind::Bool, "true", "Whether to ask for gzip.").always(),
