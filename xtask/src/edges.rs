@@ -66,7 +66,10 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Edges that tests and benches alone may have: what they check is how two crates work together.
-const TESTS_ONLY: &[(&str, &str)] = &[("narthex-remote", "narthex-tsdb")];
+const TESTS_ONLY: &[(&str, &str)] = &[
+    ("narthex-remote", "narthex-tsdb"),
+    ("narthex-bench", "narthex-model"),
+];
 
 /// The crate that instruments everything, itself included.
 pub(crate) const EVERYWHERE: &str = "narthex-client";

@@ -17,6 +17,7 @@ use crate::{
     },
     report::say,
 };
+pub(crate) use line::Line;
 use recorder::{Recorded, Recording, Target};
 use std::path::PathBuf;
 

@@ -1,0 +1,242 @@
+//! `push`: a fleet of processes pushes to a gateway while a scraper reads everything.
+//!
+//! The first incident: game servers on 25 hosts pushed to one gateway, and a round that should have taken 5 s took 200.
+//! Its three remedies are variants: the processes of a host merged into one push, compressed, and a gateway on every
+//! host.
+//!
+//! **Invariant:** a push is due at its time whatever the gateway does, and what is stored is compared with what was
+//! sent.
+
+mod body;
+mod figures;
+mod fleet;
+mod gateways;
+mod plan;
+mod pushers;
+mod run;
+mod stored;
+
+use super::Scenario;
+use crate::{
+    frame::{
+        Preset,
+        cli::{Flag, Values, usage},
+        error::BenchError,
+        progress::Progress,
+        server::{SERVER, ServerSpec},
+        turns::turns,
+    },
+    record::Record,
+};
+use fleet::Fleet;
+use plan::Plan;
+use run::Session;
+use std::process::{Command, Stdio};
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "push",
+    about: "Processes push to a gateway that is scraped.",
+    flags: FLAGS,
+    run,
+};
+
+static FLAGS: &[Flag] = &[
+    SERVER,
+    Flag::new("hosts", "N", "5", "Hosts of the fleet."),
+    Flag::new("processes", "N", "8", "Processes of each host."),
+    Flag::new("series", "N", "600", "Series of each process."),
+    Flag::new(
+        "interval",
+        "TIME",
+        "5s",
+        "Time between pushes of a process.",
+    ),
+    Flag::new(
+        "format",
+        "text|protobuf",
+        "text",
+        "What bodies are written in.",
+    ),
+    Flag::new(
+        "method",
+        "put|post",
+        "put",
+        "Whether a push replaces its group, or families of it.",
+    ),
+    Flag::new(
+        "batch",
+        "process|host",
+        "process",
+        "Whether each process pushes its own series, or those of a host are merged into one push.",
+    ),
+    Flag::new(
+        "encoding",
+        "plain|gzip|snappy",
+        "plain",
+        "How bodies are compressed.",
+    ),
+    Flag::new(
+        "gateways",
+        "one|host",
+        "one",
+        "One gateway for all, or one for each host.",
+    ),
+    Flag::switch(
+        "remedies",
+        "Measure the incident's remedies too: a push a host, with gzip, and with a gateway a host.",
+    ),
+    Flag::new(
+        "pushers",
+        "N",
+        "25",
+        "Connections that push; a push that is due waits for a free one.",
+    ),
+    Flag::new(
+        "scrape-every",
+        "TIME",
+        "15s",
+        "Time between scrapes; with 0s there are none.",
+    ),
+    Flag::new(
+        "warmup",
+        "TIME",
+        "5s",
+        "Time of pushing on schedule before measuring.",
+    ),
+    Flag::new(
+        "duration",
+        "TIME",
+        "30s",
+        "Time measured, without scrapes and again with them.",
+    ),
+    Flag::new(
+        "fill-limit",
+        "TIME",
+        "10m",
+        "How long every group's first push may take, all together.",
+    ),
+    Flag::new(
+        "push-timeout",
+        "TIME",
+        "60s",
+        "When a push without an answer has failed.",
+    ),
+    Flag::new(
+        "max-late",
+        "TIME",
+        "5ms",
+        "Refuse a run whose generator started 1 % of its pushes later than this, and than a tenth of their latency.",
+    ),
+    Flag::switch(
+        "persist",
+        "Give the gateways a persistence file, restart them at the end and compare again.",
+    ),
+];
+
+/// Arguments that `--persist` adds.
+const PERSIST: &[&str] = &[
+    "--persistence.file={dir}/groups",
+    "--persistence.interval=30s",
+];
+
+/// The gateways that are built in, ours first.
+static PRESETS: &[Preset] = &[
+    Preset {
+        name: "narthex",
+        program: "narthex",
+        package: "",
+        arguments: &[
+            "pushgateway",
+            "--web.listen-address={listen}",
+            "--log.level=warn",
+        ],
+        version: &["pushgateway", "--version"],
+        config: "",
+        ready: "/-/ready",
+    },
+    Preset {
+        name: "pushgateway",
+        program: "prometheus-pushgateway",
+        package: "prometheus-pushgateway",
+        arguments: &["--web.listen-address={listen}", "--log.level=warn"],
+        version: &["--version"],
+        config: "",
+        ready: "/-/ready",
+    },
+    Preset {
+        name: "pushgateway-unchecked",
+        program: "prometheus-pushgateway",
+        package: "prometheus-pushgateway",
+        arguments: &[
+            "--web.listen-address={listen}",
+            "--log.level=warn",
+            "--push.disable-consistency-check",
+        ],
+        version: &["--version"],
+        config: "",
+        ready: "/-/ready",
+    },
+];
+
+/// Pushes to every gateway in every way.
+///
+/// # Errors
+///
+/// When a value is out of range, or a gateway cannot be found or ends.
+fn run(values: &Values) -> Result<Record, BenchError> {
+    let plan = Plan::from_values(values)?;
+    let (servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;
+    let (mut servers, without): (Vec<_>, Vec<_>) = servers.into_iter().partition(can_push);
+    notes.extend(
+        without
+            .iter()
+            .map(|server| format!("{}: this narthex has no pushgateway command", server.label)),
+    );
+    if servers.is_empty() {
+        return Err(usage(format!(
+            "there is no gateway to measure: {}",
+            notes.join("; ")
+        )));
+    }
+    if plan.persist {
+        let arguments = PERSIST.iter().map(|argument| (*argument).to_owned());
+        for server in &mut servers {
+            server.kind.arguments.extend(arguments.clone());
+        }
+    }
+    let mut record = values.record(plan.title());
+    record.subjects = servers.iter().map(ServerSpec::subject).collect();
+    let fleets = plan.ways.iter().map(|way| Fleet::new(&plan.settings, *way));
+    let fleets: Vec<Fleet> = fleets.collect();
+    let turns = turns(servers.len(), fleets.len(), plan.repetitions);
+    let mut progress = Progress::new(plan.each() * turns.len() as u32);
+    for turn in turns {
+        let fleet = &fleets[turn.variant];
+        let session = Session::start(&plan, fleet, &servers[turn.subject], &mut progress)?;
+        match session.finish()? {
+            Err(why) => notes.push(why),
+            Ok(outcome) => {
+                notes.extend(outcome.notes(&servers[turn.subject].label, fleet));
+                let mut run = figures::run(&plan, fleet, &outcome);
+                (run.subject, run.repetition) = (turn.subject, turn.repetition);
+                record.runs.push(run);
+            }
+        }
+    }
+    record.notes = notes;
+    Ok(record)
+}
+
+/// Returns whether a program has the command its preset starts.
+fn can_push(server: &ServerSpec) -> bool {
+    if server.kind.name != "narthex" {
+        return true;
+    }
+    let status = Command::new(&server.program)
+        .args(&server.kind.version)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}

@@ -1,0 +1,156 @@
+//! The flags as what is done.
+//!
+//! **Invariant:** whatever is out of range or does not fit together is refused before a server is started.
+
+use super::{
+    body::{Format, LAST_ROUND},
+    fleet::{Batch, Encoding, Gateways, Settings, Way},
+};
+use crate::frame::{cli::Values, error::BenchError};
+use std::{path::PathBuf, time::Duration};
+
+/// Most series of a fleet: what is read back is kept, eight bytes each.
+const MOST_SERIES: u64 = 20_000_000;
+
+/// What is done to every gateway.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) settings: Settings,
+    /// One variant each.
+    pub(crate) ways: Vec<Way>,
+    pub(crate) pushers: usize,
+    pub(crate) scrape_every: Duration,
+    pub(crate) warmup: Duration,
+    pub(crate) duration: Duration,
+    pub(crate) fill_limit: Duration,
+    pub(crate) limit: Duration,
+    pub(crate) persist: bool,
+    pub(crate) max_late: Duration,
+    pub(crate) repetitions: usize,
+    pub(crate) base: PathBuf,
+}
+
+impl Plan {
+    /// Reads the flags.
+    ///
+    /// # Errors
+    ///
+    /// With the flag that is wrong.
+    pub(crate) fn from_values(values: &Values) -> Result<Self, BenchError> {
+        let plan = Self {
+            settings: Settings {
+                hosts: values.number("hosts", 1..=1_000)? as u32,
+                processes: values.number("processes", 1..=1_000)? as u32,
+                series: values.number("series", 1..=100_000)? as usize,
+                interval: values.time("interval")?,
+                format: values.choice(
+                    "format",
+                    &[("text", Format::Text), ("protobuf", Format::Protobuf)],
+                )?,
+                method: values.choice("method", &[("put", "PUT"), ("post", "POST")])?,
+                seed: values.seed()?,
+            },
+            ways: ways(values)?,
+            pushers: values.number("pushers", 1..=1_000)? as usize,
+            scrape_every: values.time("scrape-every")?,
+            warmup: values.time("warmup")?,
+            duration: values.time("duration")?,
+            fill_limit: values.time("fill-limit")?,
+            limit: values.time("push-timeout")?,
+            persist: values.switch("persist")?,
+            max_late: values.time("max-late")?,
+            repetitions: values.repetitions()?,
+            base: values.dir()?,
+        };
+        let interval = plan.settings.interval;
+        if interval < Duration::from_millis(10) {
+            return Err(values.wrong("interval", "is at least 10ms"));
+        }
+        if plan.duration < interval {
+            return Err(values.wrong("duration", "is at least one interval"));
+        }
+        if plan.limit.is_zero() || plan.fill_limit.is_zero() {
+            return Err(values.wrong("push-timeout", "no push takes no time"));
+        }
+        let whole = plan.warmup + plan.duration * 2 + interval * 8;
+        if whole.as_nanos() / interval.as_nanos() > u128::from(LAST_ROUND) {
+            return Err(values.wrong("duration", "has too many intervals"));
+        }
+        if plan.all_series() > MOST_SERIES {
+            return Err(values.wrong("series", format!("more than {MOST_SERIES} in all")));
+        }
+        Ok(plan)
+    }
+
+    /// Returns the series of all processes.
+    pub(crate) fn all_series(&self) -> u64 {
+        let Settings {
+            hosts,
+            processes,
+            series,
+            ..
+        } = self.settings;
+        u64::from(hosts) * u64::from(processes) * series as u64
+    }
+
+    /// Returns about how long one run takes.
+    pub(crate) fn each(&self) -> Duration {
+        let windows = if self.scrape_every.is_zero() { 1 } else { 2 };
+        self.warmup + self.duration * windows + Duration::from_secs(10)
+    }
+
+    /// Returns what is done, in one sentence.
+    pub(crate) fn title(&self) -> String {
+        let Settings {
+            hosts,
+            processes,
+            series,
+            interval,
+            ..
+        } = self.settings;
+        let scraped = match self.scrape_every {
+            Duration::ZERO => "not scraped".to_owned(),
+            every => format!("without scrapes and scraped every {every:?}"),
+        };
+        format!(
+            "{hosts} hosts × {processes} processes push {series} series each every {interval:?}, {scraped}"
+        )
+    }
+}
+
+/// Returns the way the flags describe, and the incident's three remedies when they are asked for.
+fn ways(values: &Values) -> Result<Vec<Way>, BenchError> {
+    let way = Way {
+        batch: values.choice(
+            "batch",
+            &[("process", Batch::Process), ("host", Batch::Host)],
+        )?,
+        encoding: values.choice(
+            "encoding",
+            &[
+                ("plain", Encoding::Plain),
+                ("gzip", Encoding::Gzip),
+                ("snappy", Encoding::Snappy),
+            ],
+        )?,
+        gateways: values.choice(
+            "gateways",
+            &[("one", Gateways::One), ("host", Gateways::Host)],
+        )?,
+    };
+    let mut ways = vec![way];
+    if values.switch("remedies")? {
+        let remedy = |encoding, gateways| Way {
+            batch: Batch::Host,
+            encoding,
+            gateways,
+        };
+        let remedies = [
+            remedy(Encoding::Plain, Gateways::One),
+            remedy(Encoding::Gzip, Gateways::One),
+            remedy(Encoding::Gzip, Gateways::Host),
+        ];
+        ways.extend(remedies.into_iter().filter(|remedy| *remedy != way));
+    }
+    Ok(ways)
+}

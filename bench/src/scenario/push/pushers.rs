@@ -1,0 +1,332 @@
+//! The pushers: threads with a connection each, that push what is due whether or not the gateway keeps up.
+//!
+//! A pusher takes the next push, makes its body, sleeps until it is due and sends it. While all of them wait for the
+//! gateway, pushes become due that nobody sends: their latency counts from when they were due.
+//! **Invariant:** the schedule never waits for the gateway. What a pusher itself is late by (the time between when it
+//! could have sent and when it did) is kept apart.
+
+use super::fleet::{Fleet, Packer};
+use crate::{
+    frame::{error::BenchError, measure::cpu_time},
+    load::latency::{Histogram, Latencies},
+};
+use narthex_testkit::http::read_response;
+use rustix::time::ClockId;
+use std::{
+    io::{self, BufReader, ErrorKind, IoSlice, Write},
+    net::{SocketAddr, TcpStream},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long connecting may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// Bytes of an answer that refuses a push which are kept.
+const REASON: usize = 200;
+
+/// One stretch of pushing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stretch {
+    /// When the first round begins.
+    pub(crate) start: Instant,
+    /// Pushes due before this time are sent; whoever waits longer counts as waiting until then.
+    pub(crate) end: Instant,
+    /// How many pushes there are, and the round of the first.
+    pub(crate) pushes: u64,
+    pub(crate) first_round: u64,
+    /// Whether pushes are due at their times; otherwise each as soon as a pusher is free.
+    pub(crate) is_paced: bool,
+}
+
+/// A push that was sent, for telling afterwards what has to be stored.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Sent {
+    pub(crate) group: u32,
+    pub(crate) round: u64,
+    pub(crate) sent: Instant,
+    pub(crate) ended: Instant,
+    pub(crate) is_taken: bool,
+}
+
+/// What became of a stretch.
+#[derive(Debug, Default)]
+pub(crate) struct Pushed {
+    pub(crate) latencies: Latencies,
+    /// How late pushers were in sending what they could have sent.
+    pub(crate) late: Histogram,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) failed: u64,
+    /// The first failure's reason.
+    pub(crate) failure: Option<String>,
+    /// Pushes that nobody was free to send before the end.
+    pub(crate) unsent: u64,
+    pub(crate) body_bytes: u64,
+    /// CPU for moving values, for compressing, and in all.
+    pub(crate) filling: Duration,
+    pub(crate) packing: Duration,
+    pub(crate) cpu: Duration,
+    pub(crate) samples: u64,
+}
+
+impl Pushed {
+    /// Adds what another pusher did.
+    fn add(&mut self, other: Self) {
+        self.latencies.merge(&other.latencies);
+        self.late.merge(&other.late);
+        self.sent.extend(other.sent);
+        self.failed += other.failed;
+        self.failure = self.failure.take().or(other.failure);
+        self.unsent += other.unsent;
+        self.body_bytes += other.body_bytes;
+        self.filling += other.filling;
+        self.packing += other.packing;
+        self.cpu += other.cpu;
+        self.samples += other.samples;
+    }
+
+    /// Returns how many pushes were taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.sent.iter().filter(|sent| sent.is_taken).count() as u64
+    }
+}
+
+/// What all pushers need.
+#[derive(Debug)]
+pub(crate) struct Pushers<'a> {
+    pub(crate) fleet: &'a Fleet,
+    pub(crate) gateways: &'a [SocketAddr],
+    pub(crate) count: usize,
+    /// How long a gateway may take for an answer.
+    pub(crate) limit: Duration,
+}
+
+/// What can be watched while pushers work.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    next: AtomicU64,
+    pub(crate) ended: AtomicU64,
+}
+
+impl Pushers<'_> {
+    /// Pushes a whole stretch; `watch` is called again and again meanwhile, on this thread.
+    ///
+    /// # Errors
+    ///
+    /// When threads cannot be started, or `watch` fails.
+    pub(crate) fn run(
+        &self,
+        stretch: Stretch,
+        mut watch: impl FnMut(&Watched) -> Result<(), BenchError>,
+    ) -> Result<Pushed, BenchError> {
+        let watched = Watched::default();
+        thread::scope(|scope| {
+            let pusher = |number| {
+                let run = || Pusher::new(self, stretch).run(&watched);
+                thread::Builder::new()
+                    .name(format!("pusher-{number}"))
+                    .spawn_scoped(scope, run)
+                    .map_err(BenchError::io("start a thread"))
+            };
+            let threads: Result<Vec<_>, _> = (0..self.count).map(pusher).collect();
+            let watching = match &threads {
+                Ok(threads) => loop {
+                    if threads.iter().all(thread::ScopedJoinHandle::is_finished) {
+                        break Ok(());
+                    }
+                    let outcome = watch(&watched);
+                    if outcome.is_err() {
+                        break outcome;
+                    }
+                },
+                Err(_) => Ok(()),
+            };
+            if watching.is_err() || threads.is_err() {
+                // Nobody takes another push.
+                watched.next.store(u64::MAX / 2, Relaxed);
+            }
+            let mut pushed = Pushed::default();
+            for thread in threads? {
+                let one = thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                pushed.add(one);
+            }
+            watching.map(|()| pushed)
+        })
+    }
+}
+
+struct Pusher<'a> {
+    all: &'a Pushers<'a>,
+    stretch: Stretch,
+    /// One for each gateway.
+    connections: Vec<Option<BufReader<TcpStream>>>,
+    pushed: Pushed,
+}
+
+impl<'a> Pusher<'a> {
+    fn new(all: &'a Pushers<'a>, stretch: Stretch) -> Self {
+        Self {
+            all,
+            stretch,
+            connections: all.gateways.iter().map(|_| None).collect(),
+            pushed: Pushed::default(),
+        }
+    }
+
+    fn run(mut self, watched: &Watched) -> Pushed {
+        let fleet = self.all.fleet;
+        let (mut body, mut packer) = (fleet.body(), Packer::new(fleet.way.encoding));
+        let encoding = packer.header();
+        let begun = cpu_time(ClockId::ThreadCPUTime);
+        let mut free = self.stretch.start;
+        loop {
+            let number = watched.next.fetch_add(1, Relaxed);
+            if number >= self.stretch.pushes {
+                break;
+            }
+            let (after, group, round) = fleet.due(number);
+            let due = match self.stretch.is_paced {
+                true => self.stretch.start + after,
+                false => free,
+            };
+            if Instant::now() >= self.stretch.end {
+                self.pushed.unsent += 1;
+                // It waits still: at least so long.
+                self.pushed.latencies.corrected.add(self.stretch.end - due);
+                continue;
+            }
+            let round = self.stretch.first_round + round;
+            let clock = || cpu_time(ClockId::ThreadCPUTime);
+            let (from, at) = (clock(), fleet.first_process(group));
+            body.fill(at, round);
+            let filled = clock();
+            let packed = packer.pack(body.bytes());
+            self.pushed.filling += filled.saturating_sub(from);
+            self.pushed.packing += clock().saturating_sub(filled);
+            self.pushed.samples += body.samples() as u64;
+            let head = format!(
+                "{} {} HTTP/1.1\r\nHost: {}\r\nContent-Type: {}\r\n{}Content-Length: {}\r\n\r\n",
+                fleet.method,
+                fleet.path(group),
+                self.all.gateways[fleet.gateway_of(group)],
+                fleet.format.content_type(),
+                encoding,
+                packed.len()
+            );
+            sleep_until(due);
+            let sent = Instant::now();
+            self.pushed
+                .late
+                .add(sent.saturating_duration_since(due.max(free)));
+            self.pushed.body_bytes += packed.len() as u64;
+            let gateway = fleet.gateway_of(group);
+            let connection = &mut self.connections[gateway];
+            let outcome = send(
+                connection,
+                self.all.gateways[gateway],
+                self.all.limit,
+                head.as_bytes(),
+                packed,
+            );
+            let ended = Instant::now();
+            free = ended;
+            watched.ended.fetch_add(1, Relaxed);
+            self.pushed.sent.push(Sent {
+                group,
+                round,
+                sent,
+                ended,
+                is_taken: outcome.is_ok(),
+            });
+            match outcome {
+                Ok(()) => self.pushed.latencies.add(due, sent, ended),
+                Err(why) => {
+                    if is_timeout(&why) {
+                        // It waited at least so long; a refusal says nothing of the time a push takes.
+                        self.pushed.latencies.add(due, sent, ended);
+                    }
+                    self.pushed.failed += 1;
+                    self.pushed.failure.get_or_insert(why.to_string());
+                }
+            }
+        }
+        self.pushed.cpu = cpu_time(ClockId::ThreadCPUTime).saturating_sub(begun);
+        self.pushed
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+fn sleep_until(due: Instant) {
+    let left = due.saturating_duration_since(Instant::now());
+    if !left.is_zero() {
+        thread::sleep(left);
+    }
+}
+
+/// Sends a push and reads its answer; an answer other than 2xx is an error.
+fn send(
+    kept: &mut Option<BufReader<TcpStream>>,
+    address: SocketAddr,
+    limit: Duration,
+    head: &[u8],
+    body: &[u8],
+) -> io::Result<()> {
+    // Put back only after a whole answer.
+    let mut stream = match kept.take() {
+        Some(stream) => stream,
+        None => BufReader::new(connect(address, limit)?),
+    };
+    // A gateway may refuse a body it has not read to its end: the answer counts, not the broken pipe.
+    let sent = write_both(stream.get_mut(), head, body);
+    let answer = match read_response(&mut stream, true) {
+        Ok(answer) => answer,
+        Err(e) => return Err(sent.err().unwrap_or(e)),
+    };
+    let closes = answer
+        .header("Connection")
+        .is_some_and(|value| value.eq_ignore_ascii_case("close"));
+    if !closes && sent.is_ok() {
+        *kept = Some(stream);
+    }
+    if (200..300).contains(&answer.status) {
+        return Ok(());
+    }
+    let reason: String = answer.text().trim().chars().take(REASON).collect();
+    Err(io::Error::other(format!(
+        "status {}: {reason}",
+        answer.status
+    )))
+}
+
+fn connect(address: SocketAddr, limit: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, CONNECT_LIMIT)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))?;
+    Ok(stream)
+}
+
+/// Writes two pieces with one call where the socket takes them, so that a small push is one packet.
+fn write_both(stream: &mut TcpStream, head: &[u8], body: &[u8]) -> io::Result<()> {
+    let written = loop {
+        match stream.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]) {
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            other => break other?,
+        }
+    };
+    match written.checked_sub(head.len()) {
+        Some(written) => stream.write_all(&body[written..]),
+        None => {
+            stream.write_all(&head[written..])?;
+            stream.write_all(body)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
