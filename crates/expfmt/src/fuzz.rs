@@ -14,7 +14,7 @@ use narthex_model::{Frame, LabelSet};
 ///
 /// # Panics
 /// Panics when a promise is broken: that is what fuzzing looks for.
-pub fn text(data: &[u8]) {
+pub fn fuzz_text(data: &[u8]) {
     body(Format::Text, data);
 }
 
@@ -22,7 +22,7 @@ pub fn text(data: &[u8]) {
 ///
 /// # Panics
 /// Panics when a promise is broken: that is what fuzzing looks for.
-pub fn openmetrics(data: &[u8]) {
+pub fn fuzz_openmetrics(data: &[u8]) {
     body(Format::OpenMetrics, data);
 }
 
@@ -30,7 +30,7 @@ pub fn openmetrics(data: &[u8]) {
 ///
 /// # Panics
 /// Panics when a promise is broken: that is what fuzzing looks for.
-pub fn protobuf(data: &[u8]) {
+pub fn fuzz_protobuf(data: &[u8]) {
     body(Format::Protobuf, data);
 }
 
@@ -38,7 +38,7 @@ pub fn protobuf(data: &[u8]) {
 ///
 /// # Panics
 /// Panics when a body without problems cannot be parsed.
-pub fn check(data: &[u8]) {
+pub fn fuzz_check(data: &[u8]) {
     for format in [Format::Text, Format::OpenMetrics] {
         let problems = crate::check(format, data);
         let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());
@@ -52,7 +52,7 @@ pub fn check(data: &[u8]) {
 ///
 /// # Panics
 /// Panics when an answer cannot be read back.
-pub fn headers(data: &[u8]) {
+pub fn fuzz_headers(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = Format::of_content_type(&text);
     let _ = Format::sniff(data);

@@ -1,3 +1,65 @@
 //! Entry points for fuzzers and the seeded mutator.
 
 pub use crate::pattern::fuzz_pattern;
+
+use crate::{
+    LabelSet,
+    labels::NameScheme,
+    relabel::{Action, RelabelConfig, Rule, process},
+};
+
+const ACTIONS: [Action; 11] = [
+    Action::Replace,
+    Action::Keep,
+    Action::Drop,
+    Action::KeepEqual,
+    Action::DropEqual,
+    Action::HashMod,
+    Action::LabelMap,
+    Action::LabelDrop,
+    Action::LabelKeep,
+    Action::Lowercase,
+    Action::Uppercase,
+];
+
+/// Relabels any labels by any rules: six lines a rule (action, source labels, separator, pattern, target, replacement),
+/// an empty line, then labels.
+///
+/// # Panics
+/// Panics when the same rules give the same labels another result, or an empty value stays: that is what
+/// fuzzing looks for.
+pub fn fuzz_relabel(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (rules, labels) = text.split_once("\n\n").unwrap_or((&text, "a=b"));
+    let lines: Vec<&str> = rules.lines().collect();
+    let ready: Vec<Rule> = lines.chunks(6).filter_map(rule).collect();
+    let pairs = labels.lines().filter_map(|line| line.split_once('='));
+    let labels = LabelSet::new(pairs);
+    let first = process(&labels, &ready);
+    assert_eq!(first, process(&labels, &ready));
+    for label in first.iter().flat_map(LabelSet::iter) {
+        assert!(!label.value().is_empty());
+    }
+}
+
+fn rule(lines: &[&str]) -> Option<Rule> {
+    let [action, sources, separator, regex, target, replacement] = lines else {
+        return None;
+    };
+    let number: usize = action.bytes().map(usize::from).sum();
+    let config = RelabelConfig {
+        source_labels: sources.split(',').map(str::to_owned).collect(),
+        separator: (*separator).to_owned(),
+        regex: (!regex.is_empty()).then(|| (*regex).to_owned()),
+        modulus: number as u64,
+        target_label: (*target).to_owned(),
+        replacement: (*replacement).to_owned(),
+        action: Some(ACTIONS[number % ACTIONS.len()]),
+    };
+    let scheme = if action.len() > 1 {
+        NameScheme::Legacy
+    } else {
+        NameScheme::Utf8
+    };
+    Rule::new(config, scheme).ok()
+}

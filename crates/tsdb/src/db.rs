@@ -7,6 +7,7 @@ mod binding;
 mod blocks;
 mod early;
 mod flush;
+mod fuzz;
 mod late;
 mod maintain;
 mod manifest;
@@ -30,6 +31,7 @@ use crate::{
 use binding::DbBinding;
 use blocks::BlockSet;
 pub use early::EarlySink;
+pub use fuzz::fuzz_manifest;
 use maintain::Upkeep;
 use narthex_client::Registry;
 use narthex_model::{
@@ -54,6 +56,7 @@ pub struct Db(Arc<Inner>);
 
 pub(crate) struct Inner {
     ground: Ground,
+    bounds: Bounds,
     pub(crate) head: Head,
     pub(crate) wal: Wal,
     metrics: Arc<Metrics>,
@@ -102,6 +105,13 @@ impl Db {
         self.0.metrics.register(registry)
     }
 
+    /// Changes what may change while the database is open; blocks beyond a bound go with the next maintenance.
+    pub fn tune(&self, tuning: &Tuning) {
+        self.0.bounds.set(tuning);
+        self.0.head.exemplars().set_capacity(tuning.max_exemplars);
+        self.0.metrics.show_bounds(tuning);
+    }
+
     /// Does what is due at `now_ms`; to be called about every second, never by two threads at once.
     ///
     /// # Errors
@@ -137,9 +147,10 @@ impl Inner {
         Limits {
             segment_rows: options.flush_rows,
             window_ms: options.block_window_ms,
-            out_of_order_window_ms: options.out_of_order_window_ms,
-            min_valid_ms: options
-                .retention_ms
+            out_of_order_window_ms: self.bounds.out_of_order_window_ms(),
+            min_valid_ms: self
+                .bounds
+                .retention_ms()
                 .map_or(i64::MIN, |retention_ms| now_ms.saturating_sub(retention_ms)),
             now_ms,
         }

@@ -15,6 +15,7 @@ use narthex_model::storage::{
 use std::{path::Path, sync::Arc};
 
 pub use crate::block::fuzz_block;
+pub use crate::db::fuzz_manifest;
 
 /// Replays `data` as the only log file of a database and reads everything, as it is and with checksums made to fit, so
 /// that what lies behind them is reached.

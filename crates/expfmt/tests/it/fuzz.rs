@@ -17,25 +17,25 @@ pub(crate) const OPENMETRICS: &[&[u8]] = &[
 
 #[test]
 fn mutated_text_keeps_every_promise() {
-    Mutator::new(0x7e87).run(TEXT, 4_000, fuzz::text);
+    Mutator::new(0x7e87).run(TEXT, 4_000, fuzz::fuzz_text);
 }
 
 #[test]
 fn mutated_openmetrics_keeps_every_promise() {
-    Mutator::new(0x0e).run(OPENMETRICS, 4_000, fuzz::openmetrics);
+    Mutator::new(0x0e).run(OPENMETRICS, 4_000, fuzz::fuzz_openmetrics);
 }
 
 #[test]
 fn mutated_bodies_are_judged() {
     let corpus: Vec<&[u8]> = TEXT.iter().chain(OPENMETRICS).copied().collect();
-    Mutator::new(0xc4ec).run(&corpus, 2_000, fuzz::check);
+    Mutator::new(0xc4ec).run(&corpus, 2_000, fuzz::fuzz_check);
 }
 
 #[test]
 fn mutated_messages_keep_every_promise() {
     let bodies = crate::messages::corpus();
     let corpus: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
-    Mutator::new(0xb0f).run(&corpus, 4_000, fuzz::protobuf);
+    Mutator::new(0xb0f).run(&corpus, 4_000, fuzz::fuzz_protobuf);
 }
 
 #[test]
@@ -45,5 +45,5 @@ fn mutated_headers_keep_every_promise() {
         b"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.5",
         b"Text/Plain; charset=\"utf-8\"",
     ];
-    Mutator::new(0xacc).run(corpus, 4_000, fuzz::headers);
+    Mutator::new(0xacc).run(corpus, 4_000, fuzz::fuzz_headers);
 }

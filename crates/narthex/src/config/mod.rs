@@ -320,5 +320,24 @@ fn expand_labels(global: &mut Node, environment: Environment<'_>) -> Vec<String>
     warnings
 }
 
+/// Reads any text as YAML and every scalar of it as what it could be; for fuzzing: no input may panic.
+pub(crate) fn fuzz_tree(text: &str) {
+    fn look(node: &Node) {
+        let _ = (node.shown(), node.is_null());
+        match &node.value {
+            Value::Scalar(scalar) => {
+                let _ = (scalar.boolean(), scalar.integer(), scalar.float());
+            }
+            Value::List(items) => items.iter().for_each(look),
+            Value::Map(pairs) => pairs.iter().for_each(|(_, node)| look(node)),
+            Value::Null => {}
+        }
+    }
+    match yaml::read(text) {
+        Ok(node) => look(&node),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
 #[cfg(test)]
 mod tests;

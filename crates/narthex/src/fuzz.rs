@@ -1,0 +1,78 @@
+//! Fuzz targets: plain functions over bytes from outside.
+
+use crate::config::{self, Config};
+use std::path::Path;
+
+/// Reads bytes as YAML, see [`config::fuzz_tree`].
+pub fn fuzz_yaml(data: &[u8]) {
+    config::fuzz_tree(&String::from_utf8_lossy(data));
+}
+
+/// Reads bytes as a configuration. What is shown of one that is taken is taken too, and shows the same from then on.
+///
+/// What is shown may read differently once: like Prometheus it leaves out what is off, even where on is the default.
+///
+/// # Panics
+/// Panics when a promise is broken: that is what fuzzing looks for.
+pub fn fuzz_config(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    // Such files would be looked for on this machine; an escaped dollar sign is shown as one that begins a variable.
+    if text.contains("scrape_config_files") || text.contains("$$") {
+        return;
+    }
+    let read = |text: &str| Config::parse(text, Path::new("/nowhere"), &|_| None);
+    let config = match read(&text) {
+        Ok(config) => config,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    let again = |shown: &str| read(shown).unwrap_or_else(|error| panic!("{error}\n{shown}"));
+    let second = again(&config.shown);
+    assert_eq!(second.jobs.len(), config.jobs.len());
+    assert_eq!(again(&second.shown).shown, second.shown);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narthex_testkit::{corpora, mutate::Mutator};
+
+    const FILES: &[&[u8]] = &[
+        b"global: {scrape_interval: 5s, external_labels: {a: '${B}'}}\nscrape_configs:\n- job_name: a\n  static_configs: [{targets: ['h:1'], labels: {x: y}}]\n",
+        b"scrape_configs:\n  - job_name: \"b\"\n    kubernetes_sd_configs: [{role: pod, api_server: 'http://k', namespaces: {names: [a]}}]\n    relabel_configs:\n    - &r {source_labels: [a, b], regex: '(.+);x', replacement: '$1', target_label: t}\n    - *r\n",
+        b"a: |\n  x\n  y\nb: >-\n  z\n? c\n: [1, ~, true, 0x1F, 1_000, .inf, 2024-01-01, !!binary aGk=]\n---\n",
+        b"storage: {tsdb: {out_of_order_time_window: 1h, retention: {time: 1d, size: 1GB}}}\nscrape_configs: [{job_name: a, body_size_limit: 1MB, basic_auth: {username: u, password: p}}]\n",
+    ];
+
+    /// Files of the reference corpus, where it is there, beside our own.
+    fn with_corpus(run: impl FnOnce(&[&[u8]])) {
+        let files: Vec<Vec<u8>> = corpora::dir("prometheus-config")
+            .into_iter()
+            .flat_map(|dir| corpora::files(&dir, "yml"))
+            .filter_map(|file| std::fs::read(file).ok())
+            .collect();
+        let all: Vec<&[u8]> = FILES
+            .iter()
+            .copied()
+            .chain(files.iter().map(Vec::as_slice))
+            .collect();
+        run(&all);
+    }
+
+    #[test]
+    fn mutated_trees_are_read_or_refused() {
+        with_corpus(|files| {
+            Mutator::new(0x7a)
+                .max_len(4096)
+                .run(files, 4_000, fuzz_yaml);
+        });
+    }
+
+    #[test]
+    fn mutated_configurations_are_read_or_refused() {
+        with_corpus(|files| {
+            Mutator::new(0xc0)
+                .max_len(4096)
+                .run(files, 4_000, fuzz_config);
+        });
+    }
+}

@@ -1,0 +1,64 @@
+//! The narthex program without its entry point, so that what reads files from outside can be fuzzed.
+//!
+//! What it is not: a library. [`run`] is all that its binary calls.
+//!
+//! **Invariant:** environment and signals are read in this crate and nowhere else. Exit codes are decided in this file:
+//! 0 for a clean end, 1 for a failure, 2 for bad arguments; a check's are promtool's.
+
+mod cgroup;
+mod cli;
+mod config;
+pub mod fuzz;
+mod lifecycle;
+mod logging;
+mod reload;
+mod role;
+mod sources;
+mod status;
+mod web;
+
+use std::{io::Write, process::ExitCode};
+
+/// Runs the program with its arguments, its own name first, and returns how it ended.
+pub fn run(arguments: &[String]) -> ExitCode {
+    match cli::dispatch(arguments) {
+        Ok(cli::Invocation::Print(text)) => print(&text),
+        Ok(cli::Invocation::Server(options)) => match role::server::run(*options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error.to_string(), 1),
+        },
+        Ok(cli::Invocation::CheckConfig(check)) => {
+            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
+            ended(role::check_config::run(&check, &mut out, &mut error))
+        }
+        Ok(cli::Invocation::CheckMetrics) => {
+            let (page, mut out) = (std::io::stdin().lock(), std::io::stdout().lock());
+            ended(role::check_metrics::run(page, &mut out))
+        }
+        Err(error) => fail(&format!("{error}, try --help"), 2),
+    }
+}
+
+/// Prints to standard output; a closed pipe is the reader's choice, not an error.
+fn print(text: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Ends with what a check came to.
+fn ended(outcome: std::io::Result<u8>) -> ExitCode {
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => fail(&error.to_string(), 1),
+    }
+}
+
+/// Says in one line why the program ends.
+fn fail(message: &str, code: u8) -> ExitCode {
+    // Standard error may be closed; there is nobody left to tell then.
+    let _ = writeln!(std::io::stderr(), "narthex: error: {message}");
+    ExitCode::from(code)
+}
