@@ -1,8 +1,10 @@
 //! What it costs to receive remote write, inside this process and by whole servers.
 //!
-//! `cargo bench -p narthex-remote --bench write [-- targets rounds]` decompresses, decodes and stores requests of
+//! `cargo bench -p narthex-remote --bench write [-- targets rounds order]` decompresses, decodes and stores requests of
 //! 2,000 series into a database with its log, on one thread whose CPU is counted: in scrape order, in the order of
 //! eight shards, and shuffled.
+//!
+//! A third argument, `scrape`, `shards` or `shuffled`, is the only order then.
 //!
 //! `… -- send http://127.0.0.1:9090 PID targets rounds order` sends the same requests to a server and counts the CPU
 //! of its process, to be run against each server in turn.
@@ -50,12 +52,16 @@ fn main() {
         "| order | series | rounds | CPU ns/sample | store alone | first sight ns/series | RSS B/series |"
     );
     println!("|---|---|---|---|---|---|---|");
+    let named = args.get(2).map(|name| Order::named(name));
     for order in [Order::Scrape, Order::Shards, Order::Shuffled] {
+        if named.as_ref().is_some_and(|named| *named != order) {
+            continue;
+        }
         inside(order, number(0, 200), number(1, 20));
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Order {
     Scrape,
     Shards,

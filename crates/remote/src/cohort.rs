@@ -1,7 +1,8 @@
 //! Series that come together: a binding of the sink and the frame that fills it.
 //!
 //! What arrives for one instant is a row when it is at least half of what came for the instant before; the rest of
-//! that instant, and anything older, is handed over as samples with times of their own.
+//! that instant, and anything older, is handed over as samples with times of their own. So is all of a cohort whose
+//! samples come apart.
 //!
 //! **Invariant:** when `append` returns, the sink has taken all it was given; a sample is never held back.
 
@@ -16,7 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A group of series with one binding.
 pub(crate) struct Cohort {
-    origin: LabelHash,
+    /// `None`: the series have nothing in common, and their samples come apart.
+    origin: Option<LabelHash>,
     common: LabelSet,
     state: Mutex<State>,
 }
@@ -40,15 +42,23 @@ struct Rows {
     usual: usize,
 }
 
-/// The samples of a cohort for one instant.
+/// The samples of a cohort for one instant, or all that came apart.
 pub(crate) struct Instant<'a, F, H> {
     pub(crate) time_ms: i64,
     /// Samples, histograms included.
     pub(crate) count: usize,
-    /// Columns, values and start times.
     pub(crate) floats: F,
     pub(crate) histograms: H,
     pub(crate) exemplars: &'a [(ColumnId, Exemplar)],
+}
+
+/// What a column has at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample<V> {
+    pub(crate) column: ColumnId,
+    pub(crate) value: V,
+    pub(crate) time_ms: i64,
+    pub(crate) start_ms: i64,
 }
 
 impl Cohort {
@@ -58,6 +68,22 @@ impl Cohort {
     /// Fails when the sink takes no more origins.
     pub(crate) fn new(
         origin: LabelHash,
+        common: LabelSet,
+        sink: &dyn Sink,
+    ) -> Result<Self, RemoteError> {
+        Self::with_origin(Some(origin), common, sink)
+    }
+
+    /// Makes a cohort, without series, of those whose samples come apart.
+    ///
+    /// # Errors
+    /// Fails when the sink takes no more origins.
+    pub(crate) fn apart(sink: &dyn Sink) -> Result<Self, RemoteError> {
+        Self::with_origin(None, LabelSet::empty(), sink)
+    }
+
+    fn with_origin(
+        origin: Option<LabelHash>,
         common: LabelSet,
         sink: &dyn Sink,
     ) -> Result<Self, RemoteError> {
@@ -81,12 +107,22 @@ impl Cohort {
         })
     }
 
-    pub(crate) fn origin(&self) -> LabelHash {
+    pub(crate) fn origin(&self) -> Option<LabelHash> {
         self.origin
+    }
+
+    /// Reports whether no two samples belong together.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.origin.is_none()
     }
 
     pub(crate) fn common(&self) -> LabelSet {
         self.common.clone()
+    }
+
+    /// Returns the labels of a column.
+    pub(crate) fn labels(&self, column: ColumnId) -> LabelSet {
+        self.lock().schema.labels(column)
     }
 
     /// Returns the number of columns, retired ones included.
@@ -130,18 +166,11 @@ impl Cohort {
         &self,
         instant: Instant<
             '_,
-            impl Iterator<Item = (ColumnId, f64, i64)>,
-            impl Iterator<Item = (ColumnId, &'h Arc<Histogram>, i64)>,
+            impl Iterator<Item = Sample<f64>>,
+            impl Iterator<Item = Sample<&'h Arc<Histogram>>>,
         >,
     ) -> Result<Outcome, RemoteError> {
         let mut state = self.lock();
-        let State {
-            schema,
-            binding,
-            frame,
-            taken,
-            rows,
-        } = &mut *state;
         let Instant {
             time_ms,
             count,
@@ -150,41 +179,40 @@ impl Cohort {
             exemplars,
         } = instant;
         // A frame that is not newer than the last row is no row to the sink, whatever times its samples have.
-        let is_row = count > 0 && rows.take(time_ms, count);
-        let frame_ms = if is_row { time_ms } else { rows.last_row_ms };
-        frame.restart(schema, frame_ms);
-        taken.resize(schema.len());
-        taken.clear();
-        let mut repeated = Outcome::default();
-        for (column, value, start_ms) in floats {
-            if taken.contains(column.index()) {
-                let same = if frame.present().contains(column.index()) {
-                    frame.values()[column.index()].to_bits() == cell::canonical(value).to_bits()
-                } else {
-                    cell::is_stale(value)
-                };
-                repeated.accepted += u64::from(same);
-                repeated.duplicate += u64::from(!same);
+        let is_row = !self.is_apart() && count > 0 && state.rows.take(time_ms, count);
+        let frame_ms = if is_row {
+            time_ms
+        } else {
+            state.rows.last_row_ms
+        };
+        state.restart(frame_ms);
+        let mut outcome = Outcome::default();
+        for sample in floats {
+            if self.is_apart() {
+                outcome += state.make_way(sample.column)?;
+            } else if let Some(same) = state.has(&sample) {
+                outcome.accepted += u64::from(same);
+                outcome.duplicate += u64::from(!same);
                 continue;
             }
-            taken.insert(column.index());
-            frame.set(column, value);
-            place(frame, column, time_ms, start_ms);
+            state.frame.set(sample.column, sample.value);
+            state.place(&sample);
         }
-        for (column, histogram, start_ms) in histograms {
-            if taken.contains(column.index()) {
-                repeated.duplicate += 1;
+        for sample in histograms {
+            if self.is_apart() {
+                outcome += state.make_way(sample.column)?;
+            } else if state.taken.contains(sample.column.index()) {
+                outcome.duplicate += 1;
                 continue;
             }
-            taken.insert(column.index());
-            frame.set_histogram(column, Arc::clone(histogram));
-            place(frame, column, time_ms, start_ms);
+            let histogram = Arc::clone(sample.value);
+            state.frame.set_histogram(sample.column, histogram);
+            state.place(&sample);
         }
         for (column, exemplar) in exemplars {
-            frame.push_exemplar(*column, exemplar.clone());
+            state.frame.push_exemplar(*column, exemplar.clone());
         }
-        let mut outcome = binding.append(frame)?;
-        outcome += repeated;
+        outcome += state.append()?;
         Ok(outcome)
     }
 
@@ -193,13 +221,49 @@ impl Cohort {
     }
 }
 
-/// Gives a sample its own time and start where they are not the frame's.
-fn place(frame: &mut Frame, column: ColumnId, time_ms: i64, start_ms: i64) {
-    if frame.time_ms() != time_ms {
-        frame.set_time(column, time_ms);
+impl State {
+    fn restart(&mut self, frame_ms: i64) {
+        self.frame.restart(&self.schema, frame_ms);
+        self.taken.resize(self.schema.len());
+        self.taken.clear();
     }
-    if start_ms != 0 {
-        frame.set_start_time(column, start_ms);
+
+    fn append(&mut self) -> Result<Outcome, RemoteError> {
+        Ok(self.binding.append(&self.frame)?)
+    }
+
+    /// Hands the frame over when it has something for a column that more comes for.
+    fn make_way(&mut self, column: ColumnId) -> Result<Outcome, RemoteError> {
+        if !self.taken.contains(column.index()) {
+            return Ok(Outcome::default());
+        }
+        let outcome = self.append()?;
+        self.restart(self.frame.time_ms());
+        Ok(outcome)
+    }
+
+    /// Reports whether what the frame has for a column is the same, if it has something.
+    fn has(&self, sample: &Sample<f64>) -> Option<bool> {
+        let at = sample.column.index();
+        let same = || {
+            if self.frame.present().contains(at) {
+                self.frame.values()[at].to_bits() == cell::canonical(sample.value).to_bits()
+            } else {
+                cell::is_stale(sample.value)
+            }
+        };
+        self.taken.contains(at).then(same)
+    }
+
+    /// Gives a sample its own time and start where they are not the frame's.
+    fn place<V>(&mut self, sample: &Sample<V>) {
+        self.taken.insert(sample.column.index());
+        if self.frame.time_ms() != sample.time_ms {
+            self.frame.set_time(sample.column, sample.time_ms);
+        }
+        if sample.start_ms != 0 {
+            self.frame.set_start_time(sample.column, sample.start_ms);
+        }
     }
 }
 

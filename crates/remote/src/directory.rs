@@ -2,7 +2,8 @@
 //!
 //! Series of one job and instance that are met side by side form a *cohort*: they will come together again, so their
 //! samples fill a row. Few series of an origin, those that come in no order, and those without job or instance, are
-//! *strays*: the store takes their samples one by one. A cohort is narrow enough that a sender's cut between two requests loosens few samples.
+//! *strays*: they share cohorts whose samples come *apart*, each with its own time. A cohort of a row is narrow enough
+//! that a sender's cut between two requests loosens few samples.
 //!
 //! **Invariant:** a series has one place, however many byte forms of its labels are known; what was not sent for
 //! `KEEP_EPOCHS` is forgotten, so that churn costs the size of what is being sent.
@@ -21,6 +22,8 @@ use std::{
 
 /// Most columns of a cohort.
 const COHORT_COLUMNS: usize = 256;
+/// Most columns of a cohort of strays.
+const APART_COLUMNS: usize = 1024;
 /// Fewer series of an origin are not worth one.
 const COHORT_FROM: usize = 16;
 /// Shorter runs of an origin's series, on average, are no order to rely on.
@@ -33,16 +36,15 @@ const KEEP_EPOCHS: u32 = 6;
 /// Where the samples of a series go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Place {
-    /// `STRAY`, `NOWHERE` or a cohort's number.
+    /// A cohort's number, with `APART` where it is one of strays, or `NOWHERE`.
     pub(crate) cohort: u32,
-    /// The column; of a stray its number among the known series.
     pub(crate) column: u32,
 }
 
-/// Marks a series that belongs to no cohort.
-pub(crate) const STRAY: u32 = u32::MAX;
+/// Marks a cohort whose samples come apart.
+const APART: u32 = 1 << 31;
 /// Marks labels that are no series.
-const NOWHERE: u32 = u32::MAX - 1;
+const NOWHERE: u32 = u32::MAX;
 
 impl Place {
     /// The place of what is dropped.
@@ -51,8 +53,9 @@ impl Place {
         column: 0,
     };
 
-    pub(crate) fn is_stray(self) -> bool {
-        self.cohort == STRAY
+    /// Reports whether the series' samples come apart.
+    pub(crate) fn is_apart(self) -> bool {
+        self.cohort & APART != 0
     }
 
     pub(crate) fn is_nowhere(self) -> bool {
@@ -73,8 +76,6 @@ struct Form {
 struct Known {
     hash: LabelHash,
     place: Place,
-    /// Of strays only: a cohort's schema has the others'.
-    labels: Option<LabelSet>,
 }
 
 /// Everything known about senders' series.
@@ -87,6 +88,8 @@ pub(crate) struct Directory {
     cohorts: Vec<Option<Arc<Cohort>>>,
     /// Numbers of cohorts by the hash of job and instance.
     origins: HashMap<LabelHash, Vec<u32>, RandomState>,
+    /// The cohort that takes the next strays.
+    apart: Option<u32>,
 }
 
 /// A series met for the first time.
@@ -117,16 +120,7 @@ impl Directory {
 
     /// Returns the cohort of a place.
     pub(crate) fn cohort(&self, number: u32) -> Option<&Arc<Cohort>> {
-        self.cohorts.get(number as usize)?.as_ref()
-    }
-
-    /// Returns the labels of a stray.
-    pub(crate) fn stray(&self, place: Place) -> Option<&LabelSet> {
-        self.series
-            .get(place.column as usize)?
-            .as_ref()?
-            .labels
-            .as_ref()
+        self.cohorts.get((number & !APART) as usize)?.as_ref()
     }
 
     /// Returns the number of series known.
@@ -152,7 +146,7 @@ impl Directory {
         let mut by_origin: Vec<Met> = Vec::new();
         let mut last = None;
         let mut numbers: HashMap<LabelHash, usize, RandomState> = HashMap::default();
-        let mut again: Vec<Fresh> = Vec::new();
+        let (mut again, mut strays) = (Vec::new(), Vec::new());
         let mut met: HashMap<LabelHash, (), RandomState> = HashMap::default();
         for series in fresh {
             // Another form of a known series, or of one that came a moment ago.
@@ -162,7 +156,7 @@ impl Directory {
                 continue;
             }
             let Some(origin) = origin_of(&series.labels) else {
-                self.insert_stray(series, epoch);
+                strays.push(series);
                 continue;
             };
             let at = *numbers.entry(origin).or_insert_with(|| {
@@ -178,8 +172,9 @@ impl Directory {
             last = Some(at);
         }
         for met in by_origin {
-            self.add_of_origin(met, epoch, sink)?;
+            strays.extend(self.add_of_origin(met, epoch, sink)?);
         }
+        self.add_strays(strays, epoch, sink)?;
         for series in again {
             if let Some((number, place)) = self.known(series.labels.hash()) {
                 self.insert_form(series.key, place, number, epoch);
@@ -188,7 +183,13 @@ impl Directory {
         Ok(())
     }
 
-    fn add_of_origin(&mut self, met: Met, epoch: u32, sink: &dyn Sink) -> Result<(), RemoteError> {
+    /// Gives places to new series of one origin; returns those that are strays.
+    fn add_of_origin(
+        &mut self,
+        met: Met,
+        epoch: u32,
+        sink: &dyn Sink,
+    ) -> Result<Vec<Fresh>, RemoteError> {
         let many = met.series.len() >= COHORT_FROM;
         let scattered = met.runs * RUN_FROM > met.series.len();
         let Met {
@@ -196,23 +197,17 @@ impl Directory {
         } = met;
         let numbers = self.origins.get(&origin).cloned().unwrap_or_default();
         if many && scattered {
-            for series in series {
-                self.insert_stray(series, epoch);
-            }
-            return Ok(());
+            return Ok(series);
         }
         if !many {
             for number in &numbers {
                 series = self.extend(*number, series, epoch)?;
                 if series.is_empty() {
-                    return Ok(());
+                    return Ok(series);
                 }
             }
             if numbers.is_empty() {
-                for series in series {
-                    self.insert_stray(series, epoch);
-                }
-                return Ok(());
+                return Ok(series);
             }
         }
         let model = numbers
@@ -224,10 +219,31 @@ impl Directory {
         let each = series.len().div_ceil(parts.max(1)).max(1);
         let mut series = series.into_iter().peekable();
         while series.peek().is_some() {
-            let number = self.new_cohort(origin, &common, sink)?;
+            let number = self.new_cohort(Cohort::new(origin, common.clone(), sink)?);
+            self.origins.entry(origin).or_default().push(number);
             let part: Vec<Fresh> = series.by_ref().take(each).collect();
             let left = self.extend(number, part, epoch)?;
             debug_assert!(left.is_empty(), "a new cohort has room for its series");
+        }
+        Ok(Vec::new())
+    }
+
+    fn add_strays(
+        &mut self,
+        mut strays: Vec<Fresh>,
+        epoch: u32,
+        sink: &dyn Sink,
+    ) -> Result<(), RemoteError> {
+        while !strays.is_empty() {
+            let number = match self.apart {
+                Some(number) => number,
+                None => self.new_cohort(Cohort::apart(sink)?) | APART,
+            };
+            self.apart = Some(number);
+            strays = self.extend(number, strays, epoch)?;
+            if !strays.is_empty() {
+                self.apart = None;
+            }
         }
         Ok(())
     }
@@ -243,7 +259,12 @@ impl Directory {
             return Ok(series);
         };
         let common = cohort.common();
-        let room = COHORT_COLUMNS.saturating_sub(cohort.columns());
+        let most = if cohort.is_apart() {
+            APART_COLUMNS
+        } else {
+            COHORT_COLUMNS
+        };
+        let room = most.saturating_sub(cohort.columns());
         let (mut taken, mut left) = (Vec::new(), Vec::new());
         for series in series {
             if taken.len() < room && contains(&series.labels, &common) {
@@ -266,18 +287,13 @@ impl Directory {
                 cohort: number,
                 column: first.0 + at as u32,
             };
-            self.insert(series, place, None, epoch);
+            self.insert(series, place, epoch);
         }
         Ok(left)
     }
 
-    fn new_cohort(
-        &mut self,
-        origin: LabelHash,
-        common: &LabelSet,
-        sink: &dyn Sink,
-    ) -> Result<u32, RemoteError> {
-        let cohort = Some(Arc::new(Cohort::new(origin, common.clone(), sink)?));
+    fn new_cohort(&mut self, cohort: Cohort) -> u32 {
+        let cohort = Some(Arc::new(cohort));
         let number = match self.cohorts.iter().position(Option::is_none) {
             Some(at) => {
                 self.cohorts[at] = cohort;
@@ -288,9 +304,8 @@ impl Directory {
                 self.cohorts.len() - 1
             }
         };
-        let number = u32::try_from(number).expect("fewer than 2^32 cohorts");
-        self.origins.entry(origin).or_default().push(number);
-        Ok(number)
+        let number = u32::try_from(number).ok().filter(|number| *number < APART);
+        number.expect("fewer than 2^31 cohorts")
     }
 
     fn known(&self, hash: LabelHash) -> Option<(u32, Place)> {
@@ -303,32 +318,13 @@ impl Directory {
         Some((number, place))
     }
 
-    fn insert_stray(&mut self, series: Fresh, epoch: u32) {
-        let labels = Some(series.labels.intern());
-        let place = Place {
-            cohort: STRAY,
-            column: 0,
-        };
-        self.insert(series, place, labels, epoch);
-    }
-
-    fn insert(&mut self, fresh: Fresh, place: Place, labels: Option<LabelSet>, epoch: u32) {
+    fn insert(&mut self, fresh: Fresh, place: Place, epoch: u32) {
         let number = self.free.pop().unwrap_or_else(|| {
             self.series.push(None);
             u32::try_from(self.series.len() - 1).expect("fewer than 2^32 series")
         });
-        let column = if place.is_stray() {
-            number
-        } else {
-            place.column
-        };
-        let place = Place { column, ..place };
         let hash = fresh.labels.hash();
-        self.series[number as usize] = Some(Known {
-            hash,
-            place,
-            labels,
-        });
+        self.series[number as usize] = Some(Known { hash, place });
         let series = &self.series;
         let low = |number: &u32| {
             series[*number as usize]
@@ -385,10 +381,8 @@ impl Directory {
                 entry.remove();
             }
             self.free.push(number);
-            if !known.place.is_stray() {
-                let columns = retired.entry(known.place.cohort).or_default();
-                columns.push(ColumnId(known.place.column));
-            }
+            let columns = retired.entry(known.place.cohort).or_default();
+            columns.push(ColumnId(known.place.column));
         }
         for (number, columns) in retired {
             self.retire(number, &columns)?;
@@ -403,11 +397,15 @@ impl Directory {
         if cohort.retire(columns)? > 0 {
             return Ok(());
         }
-        self.cohorts[number as usize] = None;
-        if let Some(numbers) = self.origins.get_mut(&cohort.origin()) {
+        self.cohorts[(number & !APART) as usize] = None;
+        let Some(origin) = cohort.origin() else {
+            self.apart.take_if(|apart| *apart == number);
+            return Ok(());
+        };
+        if let Some(numbers) = self.origins.get_mut(&origin) {
             numbers.retain(|other| *other != number);
             if numbers.is_empty() {
-                self.origins.remove(&cohort.origin());
+                self.origins.remove(&origin);
             }
         }
         Ok(())

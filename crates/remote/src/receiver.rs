@@ -4,7 +4,7 @@
 //! nothing; of a decoded one everything is stored that can be, and what was refused is told.
 
 use crate::{
-    cohort::Instant,
+    cohort::{Instant, Sample},
     directory::{Directory, EPOCH_MS, Fresh, Place},
     error::RemoteError,
     incoming::{Incoming, KeyHasher},
@@ -14,7 +14,7 @@ use crate::{
 };
 use narthex_model::{
     ColumnId, Family, Frame, LabelSet, Schema,
-    storage::{Binding, Outcome, SeriesSample, Sink},
+    storage::{Binding, Outcome, Sink},
 };
 use std::{
     collections::HashSet,
@@ -228,12 +228,21 @@ impl Receiver {
             let column = |series: u32| ColumnId(places[series as usize].column);
             let floats = plan.floats(group).map(|at| {
                 let sample = &incoming.floats[at];
-                (column(sample.series), sample.value, sample.start_ms)
+                Sample {
+                    column: column(sample.series),
+                    value: sample.value,
+                    time_ms: sample.time_ms,
+                    start_ms: sample.start_ms,
+                }
             });
             let histograms = plan.histograms(group).filter_map(|at| {
                 let sample = &incoming.histograms[at];
-                let histogram = sample.histogram.as_ref().ok()?;
-                Some((column(sample.series), histogram, sample.start_ms))
+                Some(Sample {
+                    column: column(sample.series),
+                    value: sample.histogram.as_ref().ok()?,
+                    time_ms: sample.time_ms,
+                    start_ms: sample.start_ms,
+                })
             });
             let exemplars: Vec<_> = plan
                 .exemplars(group)
@@ -249,100 +258,19 @@ impl Receiver {
                 histograms,
                 exemplars: &exemplars,
             })?;
-            refusals.count(&outcome, None);
+            let only = plan.floats(group).next().filter(|_| group.count == 1);
+            refusals.count(&outcome, || {
+                Some(cohort.labels(column(incoming.floats[only?].series)))
+            });
+            if cohort.is_apart() {
+                metrics::STRAYS.inc_by(u64::from(group.count));
+            }
             let histograms = u64::from(group.histograms).min(outcome.accepted);
             written.histograms += histograms;
             written.samples += outcome.accepted - histograms;
             written.exemplars += exemplars.len() as u64;
         }
-        self.write_strays(incoming, places, &plan, &directory, refusals, &mut written)?;
         Ok(written)
-    }
-
-    /// Hands over the samples of series that belong to no cohort.
-    fn write_strays(
-        &self,
-        incoming: &Incoming<'_>,
-        places: &[Place],
-        plan: &Schedule,
-        directory: &Directory,
-        refusals: &mut Refusals,
-        written: &mut Written,
-    ) -> Result<(), RemoteError> {
-        let labels = |series: u32| directory.stray(places[series as usize]).cloned();
-        let mut samples = Vec::with_capacity(plan.stray_floats.len());
-        for at in &plan.stray_floats {
-            let sample = &incoming.floats[*at as usize];
-            let Some(labels) = labels(sample.series) else {
-                continue;
-            };
-            samples.push(SeriesSample {
-                start_time_ms: sample.start_ms,
-                ..SeriesSample::float(labels, sample.time_ms, sample.value)
-            });
-        }
-        if !samples.is_empty() {
-            metrics::STRAYS.inc_by(samples.len() as u64);
-            let outcome = self.sink.append_samples(&samples)?;
-            refusals.count(
-                &outcome,
-                samples
-                    .first()
-                    .map(|sample| &sample.labels)
-                    .filter(|_| samples.len() == 1),
-            );
-            written.samples += outcome.accepted;
-            samples.clear();
-        }
-        for at in &plan.stray_histograms {
-            let sample = &incoming.histograms[*at as usize];
-            if let (Some(labels), Ok(histogram)) = (labels(sample.series), &sample.histogram) {
-                samples.push(SeriesSample {
-                    start_time_ms: sample.start_ms,
-                    ..SeriesSample::histogram(labels, sample.time_ms, Arc::clone(histogram))
-                });
-            }
-        }
-        if !samples.is_empty() {
-            metrics::STRAYS.inc_by(samples.len() as u64);
-            let outcome = self.sink.append_samples(&samples)?;
-            refusals.count(&outcome, None);
-            written.histograms += outcome.accepted;
-        }
-        let exemplars = plan.stray_exemplars.iter().filter_map(|at| {
-            let (series, exemplar) = &incoming.exemplars[*at as usize];
-            Some((labels(*series)?, exemplar.clone()))
-        });
-        let exemplars: Vec<_> = exemplars.collect();
-        written.exemplars += exemplars.len() as u64;
-        self.write_stray_exemplars(&exemplars)
-    }
-
-    /// Hands over exemplars of strays: by a frame of their own, since samples that come one by one have none.
-    fn write_stray_exemplars(
-        &self,
-        exemplars: &[(LabelSet, narthex_model::Exemplar)],
-    ) -> Result<(), RemoteError> {
-        if exemplars.is_empty() {
-            return Ok(());
-        }
-        let mut edit = Schema::new(LabelSet::empty()).edit();
-        let family = edit.family(Family::default());
-        let mut sets: Vec<&LabelSet> = exemplars.iter().map(|(labels, _)| labels).collect();
-        sets.sort_unstable();
-        sets.dedup();
-        for set in &sets {
-            edit.push(set, family);
-        }
-        let schema = edit.finish();
-        let mut frame = Frame::new(schema.clone(), i64::MIN);
-        for (labels, exemplar) in exemplars {
-            if let Ok(at) = sets.binary_search(&labels) {
-                frame.push_exemplar(ColumnId(at as u32), exemplar.clone());
-            }
-        }
-        self.sink.bind(&schema)?.append(&frame)?;
-        Ok(())
     }
 
     fn store_families(&self, families: &[Family]) -> Result<(), RemoteError> {
@@ -416,8 +344,8 @@ impl Refusals {
         }
     }
 
-    /// Takes in what the sink refused; `series` is told where it is known.
-    fn count(&mut self, outcome: &Outcome, series: Option<&LabelSet>) {
+    /// Takes in what the sink refused; `series` returns the one it was, where that is known.
+    fn count(&mut self, outcome: &Outcome, series: impl Fn() -> Option<LabelSet>) {
         let reasons = [
             (
                 outcome.duplicate,
@@ -435,12 +363,11 @@ impl Refusals {
         for (count, reason, text) in reasons {
             if count > 0 {
                 metrics::REFUSED.with(&[reason]).inc_by(count);
-                match (self.version, series) {
-                    (Some(Message::V2), Some(series)) => {
-                        self.push(format!("{text} for series {series}"));
-                    }
-                    _ => self.push(text.to_owned()),
-                }
+                let series = series().filter(|_| self.version == Some(Message::V2));
+                self.push(match series {
+                    Some(series) => format!("{text} for series {series}"),
+                    None => text.to_owned(),
+                });
             }
         }
     }

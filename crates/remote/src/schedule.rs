@@ -30,7 +30,7 @@ const END: u32 = u32::MAX;
 const FLOATS: usize = 0;
 const HISTOGRAMS: usize = 1;
 const EXEMPLARS: usize = 2;
-/// The instant of a group that has exemplars only.
+/// The instant of a group that has exemplars only, or samples that come apart.
 const NO_INSTANT: i64 = i64::MIN;
 
 /// A request's samples, ordered.
@@ -39,9 +39,6 @@ pub(crate) struct Schedule {
     groups: Vec<Group>,
     /// For each entry of floats, histograms and exemplars the next one of its group.
     next: [Vec<u32>; 3],
-    pub(crate) stray_floats: Vec<u32>,
-    pub(crate) stray_histograms: Vec<u32>,
-    pub(crate) stray_exemplars: Vec<u32>,
 }
 
 impl Schedule {
@@ -140,15 +137,11 @@ impl Builder {
             return;
         }
         let at = at as u32;
-        if place.is_stray() {
-            let strays = match kind {
-                FLOATS => &mut self.schedule.stray_floats,
-                HISTOGRAMS => &mut self.schedule.stray_histograms,
-                _ => &mut self.schedule.stray_exemplars,
-            };
-            strays.push(at);
-            return;
-        }
+        let time_ms = if place.is_apart() {
+            NO_INSTANT
+        } else {
+            time_ms
+        };
         let number = self.group(place.cohort, time_ms);
         self.last = Some(number);
         let Schedule { groups, next, .. } = &mut self.schedule;

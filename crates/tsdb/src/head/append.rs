@@ -194,6 +194,16 @@ impl FrameAppend<'_> {
     ) {
         scratch.restart(columns);
         let in_row = self.frame.time_ms() > state.last_row_ms;
+        let slots = self.frame.present().iter();
+        let newer = slots.map(|slot| {
+            let column = self.map.column(slot);
+            let time_ms = self.frame.time_of(ColumnId(slot as u32));
+            (
+                slot,
+                column != NOWHERE && state.loose.is_newer(column, time_ms),
+            )
+        });
+        scratch.look_ahead(self.frame.values().len(), newer);
         for slot in self.frame.present().iter() {
             let value = self.frame.values()[slot];
             self.classify_one(state, slot, value, in_row, scratch, outcome);
@@ -236,11 +246,20 @@ impl FrameAppend<'_> {
                 .ok()?;
             Some(&self.others[at].2)
         };
-        let stored = if joins {
-            state.loose.value_at(column, time_ms)
-        } else {
-            state.value_at(column, time_ms)
+        let loose = || {
+            let is_newer = scratch.is_newer(slot);
+            if is_newer {
+                None
+            } else {
+                state.loose.value_at(column, time_ms)
+            }
         };
+        let in_rows = || {
+            (!joins)
+                .then(|| state.row_value_at(column, time_ms))
+                .flatten()
+        };
+        let stored = loose().or_else(in_rows);
         let stored = stored
             .or_else(|| other().cloned())
             .or_else(|| scratch.value_at(column, time_ms, joins));
@@ -261,7 +280,7 @@ impl FrameAppend<'_> {
             return;
         }
         let start_time_ms = self.start_of(slot);
-        scratch.loose.push(LooseSample {
+        scratch.loosen(LooseSample {
             column,
             time_ms,
             value,

@@ -6,11 +6,13 @@
 //! **Invariant:** a buffer is sorted by time and has at most one sample at one time, the first that came; places of
 //! arrival never change, so that a view sees what came before it and nothing after.
 
+mod run;
+mod table;
+
 use narthex_model::{Histogram, cell};
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use run::{Run, Timed};
+use std::{collections::BTreeMap, sync::Arc};
+use table::Table;
 
 /// What a series has at one time.
 #[derive(Clone, Debug)]
@@ -43,9 +45,8 @@ pub(crate) struct LooseSample {
 /// The loose samples of one strip.
 #[derive(Debug)]
 pub(crate) struct LooseLane {
-    buffers: HashMap<Key, Buffer, foldhash::fast::RandomState>,
-    /// Eras that any buffer is of, ascending.
-    eras: Vec<i32>,
+    /// Spans of 2^32 ms, ascending, and the buffers of each: as a rule there is one.
+    eras: Vec<(i32, Table)>,
     /// Samples that ever arrived; the place of the next one.
     arrived: u64,
     /// The place from which samples count theirs.
@@ -57,27 +58,14 @@ pub(crate) struct LooseLane {
     since_ms: Option<i64>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-struct Key {
-    column: u32,
-    era: i32,
-}
-
-/// The loose samples of one series in one era.
+/// The loose samples of one series in one era; a cache line, since most often it has to be fetched.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 struct Buffer {
     /// The last sample's offset: most samples are newer, and then nothing else needs a look.
     newest: u32,
-    samples: Vec<Timed>,
+    samples: Run,
     extra: Option<Box<Extra>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Timed {
-    cell: f64,
-    /// Milliseconds from the era's beginning.
-    offset: u32,
-    place: u32,
 }
 
 /// What few series have.
@@ -90,7 +78,6 @@ struct Extra {
 impl Default for LooseLane {
     fn default() -> Self {
         Self {
-            buffers: HashMap::default(),
             eras: Vec::new(),
             arrived: 0,
             first_place: 0,
@@ -133,7 +120,8 @@ impl LooseLane {
 
     /// Returns the columns that have samples, ascending.
     pub(crate) fn columns(&self) -> Vec<u32> {
-        let mut columns: Vec<u32> = self.buffers.keys().map(|key| key.column).collect();
+        let tables = self.eras.iter().flat_map(|(_, table)| table.iter());
+        let mut columns: Vec<u32> = tables.map(|(column, _)| column).collect();
         columns.sort_unstable();
         columns.dedup();
         columns
@@ -141,18 +129,32 @@ impl LooseLane {
 
     /// Reports whether a column has samples.
     pub(crate) fn has(&self, column: u32) -> bool {
-        self.eras
-            .iter()
-            .any(|era| self.buffers.contains_key(&Key { column, era: *era }))
+        let mut tables = self.eras.iter().map(|(_, table)| table);
+        tables.any(|table| table.get(column).is_some())
     }
 
     /// Returns the time of the newest sample of a column.
     pub(crate) fn newest_ms(&self, column: u32) -> Option<i64> {
-        let newest = |era: &i32| {
-            let buffer = self.buffers.get(&Key { column, era: *era })?;
+        let newest = |(era, table): &(i32, Table)| {
+            let buffer = table.get(column)?;
             Some(time_of(*era, buffer.newest))
         };
         self.eras.iter().rev().find_map(newest)
+    }
+
+    /// Reports whether a column has neither this time nor a later one.
+    #[inline]
+    pub(crate) fn is_newer(&self, column: u32, time_ms: i64) -> bool {
+        let (era, offset) = split(time_ms);
+        let mut later = self
+            .eras
+            .iter()
+            .rev()
+            .take_while(|(other, _)| *other >= era);
+        later.all(|(other, table)| {
+            let older = |buffer: &Buffer| *other == era && buffer.newest < offset;
+            table.get(column).is_none_or(older)
+        })
     }
 
     /// Returns what a column has at a time.
@@ -161,23 +163,21 @@ impl LooseLane {
             return None;
         }
         let (era, offset) = split(time_ms);
-        self.buffers.get(&Key { column, era })?.value_at(offset)
+        let (_, table) = self.eras.iter().find(|(other, _)| *other == era)?;
+        table.get(column)?.value_at(offset)
     }
 
     /// Stores a sample, unless the column has one at its time: that one is returned then.
     pub(crate) fn insert(&mut self, sample: LooseSample) -> Option<Value> {
         let (era, offset) = split(sample.time_ms);
-        if !self.eras.contains(&era) {
-            self.eras.push(era);
-            self.eras.sort_unstable();
-        }
-        let buffer = self
-            .buffers
-            .entry(Key {
-                column: sample.column,
-                era,
-            })
-            .or_default();
+        let at = match self.eras.binary_search_by_key(&era, |(era, _)| *era) {
+            Ok(at) => at,
+            Err(at) => {
+                self.eras.insert(at, (era, Table::default()));
+                at
+            }
+        };
+        let buffer = self.eras[at].1.get_mut(sample.column);
         if let Some(stored) = buffer.value_at(offset) {
             return Some(stored);
         }
@@ -210,11 +210,11 @@ impl LooseLane {
         to: u64,
         mut visit: impl FnMut(i64, Value, i64),
     ) {
-        for era in &self.eras {
-            let Some(buffer) = self.buffers.get(&Key { column, era: *era }) else {
+        for (era, table) in &self.eras {
+            let Some(buffer) = table.get(column) else {
                 continue;
             };
-            for sample in &buffer.samples {
+            for sample in buffer.samples.iter() {
                 if (from..to).contains(&(self.first_place + u64::from(sample.place))) {
                     visit(
                         time_of(*era, sample.offset),
@@ -230,11 +230,11 @@ impl LooseLane {
     pub(crate) fn drop_before(&mut self, end: u64) {
         let shift = u32::try_from(end.saturating_sub(self.first_place)).unwrap_or(u32::MAX);
         self.retain(|sample| sample.place >= shift);
-        for buffer in self.buffers.values_mut() {
-            buffer
-                .samples
-                .iter_mut()
-                .for_each(|sample| sample.place -= shift);
+        for (_, table) in &mut self.eras {
+            table.retain(|buffer| {
+                let samples = buffer.samples.iter_mut();
+                samples.for_each(|sample| sample.place -= shift);
+            });
         }
         self.first_place += u64::from(shift);
         self.since_ms = None;
@@ -248,35 +248,26 @@ impl LooseLane {
     }
 
     fn retain(&mut self, keep: impl Fn(&Timed) -> bool) {
-        self.buffers.retain(|_, buffer| {
-            buffer.retain(&keep);
-            !buffer.samples.is_empty()
-        });
-        if self.buffers.len() * 4 < self.buffers.capacity() {
-            self.buffers.shrink_to_fit();
-        }
-        self.held = self
-            .buffers
-            .values()
-            .map(|buffer| buffer.samples.len())
-            .sum();
-        self.eras = self.buffers.keys().map(|key| key.era).collect();
-        self.eras.sort_unstable();
-        self.eras.dedup();
-        let times = self.buffers.iter().map(|(key, buffer)| {
-            let first = buffer.samples.first().map_or(0, |sample| sample.offset);
-            (time_of(key.era, first), time_of(key.era, buffer.newest))
-        });
-        (self.min_ms, self.max_ms) = times
-            .fold((i64::MAX, i64::MIN), |(min, max), (first, last)| {
-                (min.min(first), max.max(last))
+        self.held = 0;
+        (self.min_ms, self.max_ms) = (i64::MAX, i64::MIN);
+        self.eras.retain_mut(|(era, table)| {
+            table.retain(|buffer| {
+                buffer.retain(&keep);
+                let Some(first) = buffer.samples.first() else {
+                    return;
+                };
+                self.held += buffer.samples.len();
+                self.min_ms = self.min_ms.min(time_of(*era, first.offset));
+                self.max_ms = self.max_ms.max(time_of(*era, buffer.newest));
             });
+            !table.is_empty()
+        });
     }
 
     /// Returns the heap bytes held.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.held * size_of::<Timed>()
-            + self.buffers.capacity() * (size_of::<Buffer>() + size_of::<Key>() + 1)
+        let tables = self.eras.iter().map(|(_, table)| table.heap_bytes());
+        self.held * size_of::<Timed>() + tables.sum::<usize>()
     }
 }
 
@@ -305,14 +296,9 @@ impl Buffer {
         };
         if self.samples.is_empty() || offset > self.newest {
             self.newest = offset;
-            if self.samples.len() == self.samples.capacity() {
-                // Doubling would leave a third of all memory for samples empty.
-                self.samples.reserve_exact(self.samples.len() / 4 + 4);
-            }
             self.samples.push(sample);
         } else {
-            let at = self.samples.partition_point(|other| other.offset < offset);
-            self.samples.insert(at, sample);
+            self.samples.insert(sample);
         }
     }
 
@@ -320,11 +306,9 @@ impl Buffer {
         if self.samples.is_empty() || offset > self.newest {
             return None;
         }
-        let at = self
-            .samples
-            .binary_search_by_key(&offset, |sample| sample.offset)
-            .ok()?;
-        Some(self.value_of(&self.samples[at]))
+        self.samples
+            .find(offset)
+            .map(|sample| self.value_of(sample))
     }
 
     fn value_of(&self, sample: &Timed) -> Value {
@@ -361,7 +345,6 @@ impl Buffer {
                 old.start_ms(sample.offset),
             );
         }
-        self.samples.shrink_to_fit();
     }
 }
 

@@ -18,6 +18,10 @@ pub(crate) struct Scratch {
     /// Columns that are stale or have a histogram in this row: looked at for every sample.
     taken: Vec<u64>,
     pub(super) loose: Vec<LooseSample>,
+    /// Columns that have a loose sample.
+    loosened: Vec<u64>,
+    /// By the frame's slots: which samples are newer than all loose ones of their column.
+    newer: Vec<u64>,
 }
 
 /// One row in the strip's columns.
@@ -72,6 +76,29 @@ impl Scratch {
         self.taken.clear();
         self.taken.resize(columns.div_ceil(64), 0);
         self.loose.clear();
+        self.loosened.clear();
+        self.loosened.resize(columns.div_ceil(64), 0);
+    }
+
+    /// Looks at the loose lane for all samples of a frame together: each look waits for memory, and so they wait at once.
+    pub(super) fn look_ahead(&mut self, slots: usize, newer: impl Iterator<Item = (usize, bool)>) {
+        self.newer.clear();
+        self.newer.resize(slots.div_ceil(64), 0);
+        for (slot, newer) in newer {
+            self.newer[slot / 64] |= u64::from(newer) << (slot % 64);
+        }
+    }
+
+    /// Reports what `look_ahead` saw.
+    pub(super) fn is_newer(&self, slot: usize) -> bool {
+        self.newer[slot / 64] >> (slot % 64) & 1 == 1
+    }
+
+    /// Adds a sample without a row.
+    pub(super) fn loosen(&mut self, sample: LooseSample) {
+        let at = sample.column as usize;
+        self.loosened[at / 64] |= 1 << (at % 64);
+        self.loose.push(sample);
     }
 
     pub(super) fn join(&mut self, column: u32, value: Value) {
@@ -96,7 +123,12 @@ impl Scratch {
 
     /// Returns what the frame itself already gave for a column and time.
     pub(super) fn value_at(&self, column: u32, time_ms: i64, joins: bool) -> Option<Value> {
+        let at = column as usize;
         if !joins {
+            // Few columns have two.
+            if self.loosened[at / 64] >> (at % 64) & 1 == 0 {
+                return None;
+            }
             let same = |sample: &&LooseSample| sample.column == column && sample.time_ms == time_ms;
             return self
                 .loose
@@ -104,7 +136,6 @@ impl Scratch {
                 .find(same)
                 .map(|sample| sample.value.clone());
         }
-        let at = column as usize;
         if self.present[at / 64] >> (at % 64) & 1 == 1 {
             return Some(Value::Cell(self.values[at]));
         }
