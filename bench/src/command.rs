@@ -8,20 +8,20 @@ use crate::{
         cli::{COMMON, Flag, Values, help_of, usage},
         error::BenchError,
     },
-    record::{self, summary},
-    report::{say, table},
+    record::{self, Record, summary},
+    report::{compare, html, say, table},
     scenario::{SCENARIOS, Scenario, replay, self_test},
+    tour,
 };
-use std::path::Path;
+use std::{fs, path::Path};
 
-/// What runs without a command: a few minutes with whatever is installed.
-const SHORT: &[&str] = &[
-    "storage",
-    "--targets=100",
-    "--series=500",
-    "--warmup=15s",
-    "--duration=60s",
-];
+/// The flags of commands that show records.
+static SHOW: &[Flag] = &[Flag::new(
+    "html",
+    "FILE",
+    "",
+    "Where the report goes, one page that loads nothing.",
+)];
 
 /// Runs a command line.
 ///
@@ -30,11 +30,13 @@ const SHORT: &[&str] = &[
 /// When it is wrong, or what it started failed or was refused.
 pub(crate) fn run(arguments: &[String]) -> Result<(), BenchError> {
     let Some((command, rest)) = arguments.split_first() else {
-        let short: Vec<String> = SHORT.iter().map(|text| (*text).to_owned()).collect();
-        return run(&short);
+        return tour::run(&Values::parse("tour", [tour::FLAGS, &[]], &[])?);
     };
     match command.as_str() {
         "run" => file(rest),
+        "tour" => tour::run(&Values::parse("tour", [tour::FLAGS, &[]], rest)?),
+        "report" => report(rest),
+        "compare" => compared(rest),
         "self-test" => {
             let values = Values::parse("self-test", [self_test::FLAGS, &[]], rest)?;
             cleanup::on_signals()?;
@@ -57,11 +59,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), BenchError> {
     }
 }
 
-fn find(name: &str) -> Option<&'static Scenario> {
+/// Returns the scenario of that name.
+pub(crate) fn find(name: &str) -> Option<&'static Scenario> {
     SCENARIOS.iter().find(|scenario| scenario.name == name)
 }
 
-fn values(scenario: &Scenario, arguments: &[String]) -> Result<Values, BenchError> {
+/// Reads the flags of a scenario.
+///
+/// # Errors
+///
+/// When an argument is none of them.
+pub(crate) fn values(scenario: &Scenario, arguments: &[String]) -> Result<Values, BenchError> {
     Values::parse(scenario.name, [scenario.flags, COMMON], arguments)
 }
 
@@ -81,15 +89,29 @@ fn file(arguments: &[String]) -> Result<(), BenchError> {
 
 /// Runs a scenario and shows what it measured.
 fn measure(scenario: &Scenario, values: &Values) -> Result<(), BenchError> {
-    let out = values.output("out")?;
+    // Found wrong now rather than after an hour.
+    values.output("out")?;
+    values.output("html")?;
     cleanup::on_signals()?;
-    let record = (scenario.run)(values)?;
-    say(table::render(&record).trim_end_matches('\n'));
+    show(&(scenario.run)(values)?, values)
+}
+
+/// Prints a record and writes it where the flags say.
+///
+/// # Errors
+///
+/// When a file cannot be written, or the result is refused.
+pub(crate) fn show(record: &Record, values: &Values) -> Result<(), BenchError> {
+    let (out, page) = (values.output("out")?, values.output("html")?);
+    say(table::render(record).trim_end_matches('\n'));
     if let Some(path) = out {
-        record::write(&path, &record)?;
+        record::write(&path, record)?;
         say(&format!("recorded in {}", path.display()));
     }
-    if summary::is_refused(&record) {
+    if let Some(path) = page {
+        write_page(&path, record)?;
+    }
+    if summary::is_refused(record) {
         return Err(BenchError::Refused(
             "the generator, not the server, was the bottleneck; see REFUSED above".to_owned(),
         ));
@@ -97,11 +119,60 @@ fn measure(scenario: &Scenario, values: &Values) -> Result<(), BenchError> {
     Ok(())
 }
 
+fn write_page(path: &Path, record: &Record) -> Result<(), BenchError> {
+    let written = fs::write(path, html::page(record));
+    written.map_err(BenchError::io(format!("write {}", path.display())))?;
+    say(&format!("reported in {}", path.display()));
+    Ok(())
+}
+
+/// Shows a record again.
+fn report(arguments: &[String]) -> Result<(), BenchError> {
+    let Some((path, rest)) = arguments.split_first() else {
+        return Err(usage("report needs a record"));
+    };
+    let values = Values::parse("report", [SHOW, &[]], rest)?;
+    let page = values.output("html")?;
+    let record = record::read(Path::new(path))?;
+    say(table::render(&record).trim_end_matches('\n'));
+    page.map_or(Ok(()), |path| write_page(&path, &record))
+}
+
+/// Shows two records beside each other.
+fn compared(arguments: &[String]) -> Result<(), BenchError> {
+    let [a, b, rest @ ..] = arguments else {
+        return Err(usage("compare needs two records"));
+    };
+    let values = Values::parse("compare", [SHOW, &[]], rest)?;
+    let page = values.output("html")?;
+    let records = [record::read(Path::new(a))?, record::read(Path::new(b))?];
+    if records[0].scenario != records[1].scenario {
+        let names = records.map(|record| record.scenario);
+        return Err(usage(format!(
+            "a record of {} and one of {}",
+            names[0], names[1]
+        )));
+    }
+    let last = |path: &str| {
+        let name = Path::new(path).file_name();
+        name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    };
+    let names = [last(a), last(b)];
+    let names = [names[0].as_str(), names[1].as_str()];
+    let [a, b] = &records;
+    say(compare::render(a, b, names).trim_end_matches('\n'));
+    page.map_or(Ok(()), |path| {
+        write_page(&path, &compare::merged(a, b, names))
+    })
+}
+
 /// Returns the help of all commands.
 fn help() -> String {
     let mut text = "usage: narthex-bench <command> [<flags>]\n\n\
-        Drives servers from outside, on loopback, and measures what they cost. Without a command: a short `storage`.\n\
-        \nrun FILE [<flags>]: Runs the scenario of a YAML file, whose keys are the flags of its command.\n"
+        Drives servers from outside, on loopback, and measures what they cost. Without a command: the tour.\n\
+        \nrun FILE [<flags>]: Runs the scenario of a YAML file, whose keys are the flags of its command.\n\
+        \nreport RECORD [--html=FILE]: Shows a record again.\n\
+        \ncompare A B [--html=FILE]: Shows two records of one scenario beside each other.\n"
         .to_owned();
     let mut add = |title: &str, flags: &[Flag]| {
         text.push_str(&format!("\n{title}\n"));
@@ -114,6 +185,10 @@ fn help() -> String {
         );
     }
     add("every scenario:", COMMON);
+    add(
+        "tour: Runs all scenarios for about ten minutes, against whatever is installed.",
+        tour::FLAGS,
+    );
     add(
         "record-scrapes: Records exporters' scrapes for replay, without what names their machine.",
         replay::RECORD_FLAGS,
@@ -130,13 +205,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_that_runs_without_one_is_a_right_one() {
-        let rest: Vec<String> = SHORT[1..].iter().map(|text| (*text).to_owned()).collect();
-        let values = values(find(SHORT[0]).unwrap(), &rest).unwrap();
-        assert_eq!(values.text("targets"), "100");
-    }
-
-    #[test]
     fn help_names_every_flag_and_no_name_is_twice() {
         let help = help();
         for scenario in SCENARIOS {
@@ -147,6 +215,6 @@ mod tests {
                 assert_eq!(same.count(), 1, "{} of {}", flag.name, scenario.name);
             }
         }
-        assert!(help.contains("--targets=850\n") && help.contains("--[no-]gzip\n"));
+        assert!(help.contains("--duration=120s\n") && help.contains("--[no-]gzip\n"));
     }
 }

@@ -10,6 +10,7 @@ mod load;
 mod record;
 mod report;
 mod scenario;
+mod tour;
 
 use std::process::ExitCode;
 

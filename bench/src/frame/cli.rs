@@ -77,10 +77,16 @@ pub(crate) static COMMON: &[Flag] = &[
         "Where servers keep their data while they run. Default: the system's temporary directory.",
     ),
     Flag::new("out", "FILE", "", "Where the JSON record goes."),
+    Flag::new(
+        "html",
+        "FILE",
+        "",
+        "Where the report goes, one page that loads nothing.",
+    ),
 ];
 
 /// Flags that say where things are, which a record leaves out.
-const PLACES: &[&str] = &["dir", "out"];
+const PLACES: &[&str] = &["dir", "out", "html"];
 
 /// The values of one command.
 #[derive(Debug)]
@@ -461,7 +467,8 @@ pub(crate) fn help_of(flags: &[Flag], text: &mut String) {
     }
 }
 
-fn parse_time(text: &str) -> Option<Duration> {
+/// Reads a time, such as `500ms`, `5s`, `2m` or `1h`.
+pub(crate) fn parse_time(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().ok()?;

@@ -12,7 +12,7 @@ pub(crate) mod progress;
 mod scenario_file;
 pub(crate) mod server;
 pub(crate) mod turns;
-mod yaml;
+pub(crate) mod yaml;
 
 pub(crate) use kind::{Kind, Preset};
 pub(crate) use scenario_file::ScenarioFile;

@@ -137,13 +137,14 @@ impl ServerSpec {
             .stdin(Stdio::null())
             .output();
         let Ok(output) = output else {
-            return "unknown".to_owned();
+            return "of unknown version".to_owned();
         };
         // Older Go programs say it on standard error.
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
-        let line = text.lines().next().filter(|_| output.status.success());
-        line.unwrap_or("unknown").to_owned()
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        let line = lines.next().filter(|_| output.status.success());
+        line.unwrap_or("of unknown version").to_owned()
     }
 }
 

@@ -12,15 +12,15 @@ const MAX_NODES: usize = 10_000;
 
 /// A value and its place in the text, both from 1.
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) line: usize,
-    pub(super) column: usize,
-    pub(super) value: Value,
+pub(crate) struct Node {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) value: Value,
 }
 
 /// What stands at a place.
 #[derive(Debug)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Scalar(String),
     List(Vec<Node>),
     Map(Vec<(Node, Node)>),
@@ -28,15 +28,15 @@ pub(super) enum Value {
 
 /// What is wrong, and where.
 #[derive(Debug)]
-pub(super) struct Wrong {
-    pub(super) line: usize,
-    pub(super) column: usize,
-    pub(super) what: String,
+pub(crate) struct Wrong {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) what: String,
 }
 
 impl Node {
     /// Returns an error about this place.
-    pub(super) fn wrong(&self, what: impl Into<String>) -> Wrong {
+    pub(crate) fn wrong(&self, what: impl Into<String>) -> Wrong {
         Wrong {
             line: self.line,
             column: self.column,
@@ -45,7 +45,7 @@ impl Node {
     }
 
     /// Returns the text of a scalar.
-    pub(super) fn text(&self) -> Result<&str, Wrong> {
+    pub(crate) fn text(&self) -> Result<&str, Wrong> {
         match &self.value {
             Value::Scalar(text) => Ok(text),
             _ => Err(self.wrong("a single value belongs here")),
@@ -53,7 +53,7 @@ impl Node {
     }
 
     /// Returns the items of a list; a scalar is a list of itself.
-    pub(super) fn items(&self) -> Result<&[Self], Wrong> {
+    pub(crate) fn items(&self) -> Result<&[Self], Wrong> {
         match &self.value {
             Value::List(items) => Ok(items),
             Value::Scalar(_) => Ok(std::slice::from_ref(self)),
@@ -62,7 +62,7 @@ impl Node {
     }
 
     /// Returns the pairs of a mapping.
-    pub(super) fn pairs(&self) -> Result<&[(Self, Self)], Wrong> {
+    pub(crate) fn pairs(&self) -> Result<&[(Self, Self)], Wrong> {
         match &self.value {
             Value::Map(pairs) => Ok(pairs),
             _ => Err(self.wrong("a mapping belongs here: `key: value` lines")),
@@ -75,7 +75,7 @@ impl Node {
 /// # Errors
 ///
 /// When the text is no YAML, beyond a bound, or has a second document.
-pub(super) fn read(text: &str) -> Result<Option<Node>, Wrong> {
+pub(crate) fn read(text: &str) -> Result<Option<Node>, Wrong> {
     let mut options = Options::default();
     options.set_emit_comments(false);
     let mut reader = Reader {

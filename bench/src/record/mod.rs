@@ -7,9 +7,7 @@
 mod json;
 pub(crate) mod summary;
 
-#[cfg(test)]
-pub(crate) use json::read;
-pub(crate) use json::write;
+pub(crate) use json::{read, write};
 
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,12 @@
 //!
 //! **Invariant:** works on records alone; every number comes with its unit, every ratio says of what.
 
-pub(crate) mod number;
+pub(crate) mod compare;
+pub(crate) mod html;
+mod number;
+mod plot;
 pub(crate) mod table;
+mod words;
 
 use std::io::{Write, stdout};
 

@@ -4,11 +4,13 @@ use crate::record::summary::Spread;
 
 /// Returns three significant digits, or all of a whole number.
 pub(crate) fn digits(value: f64) -> String {
+    // By what it is rounded to: 0.9996 is 1.00.
     let places = match value.abs() {
-        v if v.fract() == 0.0 || v >= 100.0 => 0,
-        v if v >= 10.0 => 1,
-        v if v >= 1.0 => 2,
-        _ => 3,
+        v if v.fract() == 0.0 || v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        v if v >= 0.9995 => 2,
+        v if v >= 0.01 => 3,
+        _ => 4,
     };
     format!("{value:.places$}")
 }
@@ -47,8 +49,13 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         assert_eq!(
-            [0.01234, 3.3812, 45.67, 1234.5, 7.0].map(digits),
-            ["0.012", "3.38", "45.7", "1234", "7"]
+            [
+                0.001234, 0.01234, 0.9996, 3.3812, 9.996, 45.67, 99.96, 1234.5, 7.0
+            ]
+            .map(digits),
+            [
+                "0.0012", "0.012", "1.00", "3.38", "10.0", "45.7", "100", "1234", "7"
+            ]
         );
     }
 

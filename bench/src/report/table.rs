@@ -4,8 +4,8 @@
 
 use super::number::{digits, name, ratio, spread};
 use crate::record::{
-    OwnCost, Record, Run, Verdict,
-    summary::{Row, rows, variants},
+    Distribution, OwnCost, Quantile, Record, Run, Verdict,
+    summary::{Row, Spread, rows, sound, variants},
 };
 
 /// Returns the tables of a record: figures by variant, latencies, what measuring cost, differences, notes.
@@ -17,6 +17,7 @@ pub(crate) fn render(record: &Record) -> String {
         }
         text.push('\n');
         figures(record, &rows(record, variant), &mut text);
+        latencies(record, variant, &mut text);
     }
     text.push('\n');
     own_costs(record, &mut text);
@@ -50,6 +51,61 @@ fn figures(record: &Record, rows: &[Row], text: &mut String) {
         lines.push(line);
     }
     text.push_str(&aligned(&lines, 1));
+}
+
+/// Percentiles counted from when a request was due, and beside them what would be seen from when it was sent.
+fn latencies(record: &Record, variant: &str, text: &mut String) {
+    const SHARES: [(f64, &str); 5] = [
+        (0.5, "p50"),
+        (0.9, "p90"),
+        (0.99, "p99"),
+        (0.999, "p99.9"),
+        (1.0, "p100"),
+    ];
+    let mut lines = Vec::new();
+    for (at, subject) in record.subjects.iter().enumerate() {
+        let runs = || sound(record, at, variant);
+        let mut keys: Vec<&str> = Vec::new();
+        for distribution in runs().flat_map(|run| &run.distributions) {
+            if !keys.contains(&distribution.key.as_str()) {
+                keys.push(&distribution.key);
+            }
+        }
+        for key in keys {
+            let tables = || runs().flat_map(|run| run.distributions.iter().find(|d| d.key == key));
+            let unit = tables().next().map_or("", |table| table.unit.as_str());
+            let corrected: fn(&Distribution) -> &[Quantile] = |table| &table.corrected;
+            let sides = [
+                ("from due", corrected),
+                ("from sent", |table| &table.uncorrected),
+            ];
+            for (side, of) in sides {
+                if tables().all(|table| of(table).is_empty()) {
+                    continue;
+                }
+                let name = format!("{}, {side}", name(key, unit));
+                let mut line = vec![name, subject.label.clone()];
+                line.extend(SHARES.map(|(share, _)| {
+                    let value = |table: &Distribution| {
+                        let found = of(table).iter().find(|line| line.share == share);
+                        found.map(|line| line.value)
+                    };
+                    let values = Spread::of(tables().filter_map(value));
+                    values.map_or("-".to_owned(), |values| spread(&values))
+                }));
+                lines.push(line);
+            }
+        }
+    }
+    if lines.is_empty() {
+        return;
+    }
+    lines.sort_by(|a, b| a.first().cmp(&b.first()));
+    let mut head = vec!["latency".to_owned(), String::new()];
+    head.extend(SHARES.map(|(_, name)| name.to_owned()));
+    lines.insert(0, head);
+    text.push('\n');
+    text.push_str(&aligned(&lines, 2));
 }
 
 /// Says for each run what measuring cost, and which runs do not count.

@@ -61,7 +61,7 @@ fn a_wrong_command_line_exits_with_2_and_its_reason() {
     }
     let help = run(&["--help"]);
     assert_eq!(help.exit.code, Some(0));
-    assert!(help.stdout.contains("--targets=850"), "{}", help.stdout);
+    assert!(help.stdout.contains("--duration=120s"), "{}", help.stdout);
 }
 
 #[test]

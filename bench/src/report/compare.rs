@@ -1,0 +1,219 @@
+//! Two records of one scenario beside each other.
+//!
+//! **Invariant:** only what both have is compared, under the same variant; a difference is called one only where the
+//! spreads do not touch.
+
+use super::{
+    number::{digits, name, spread},
+    table::aligned,
+};
+use crate::record::{
+    Better, Record, Run,
+    summary::{Row, Spread, rows, variants},
+};
+
+/// Differences below this are not worth a word.
+const NOTABLE: f64 = 0.05;
+
+/// Returns the table of a comparison, called `names` in its head.
+pub(crate) fn render(a: &Record, b: &Record, names: [&str; 2]) -> String {
+    let mut text = format!(
+        "\nA: {}: {}\nB: {}: {}\n",
+        names[0], a.title, names[1], b.title
+    );
+    for warning in warnings(a, b) {
+        text.push_str(&format!("note: {warning}\n"));
+    }
+    for variant in variants(a) {
+        if !variants(b).contains(&variant) {
+            continue;
+        }
+        let (of_a, of_b) = (rows(a, variant), rows(b, variant));
+        for (at, subject) in a.subjects.iter().enumerate() {
+            let label = &subject.label;
+            let Some(other) = b
+                .subjects
+                .iter()
+                .position(|subject| subject.label == *label)
+            else {
+                continue;
+            };
+            let mut lines = vec![["", "A", "B", "B / A", ""].map(str::to_owned).to_vec()];
+            for row in &of_a {
+                let same = of_b
+                    .iter()
+                    .find(|other| other.key == row.key && other.unit == row.unit);
+                let values = same.and_then(|same| {
+                    Some((
+                        row.values.get(at)?.as_ref()?,
+                        same.values.get(other)?.as_ref()?,
+                    ))
+                });
+                lines.extend(values.map(|(a, b)| line(row, a, b)));
+            }
+            let heading = match variant {
+                "" => label.clone(),
+                variant => format!("{label}, {variant}"),
+            };
+            text.push_str(&format!("\n{heading}:\n\n{}", aligned(&lines, 1)));
+        }
+    }
+    text
+}
+
+fn line(row: &Row, a: &Spread, b: &Spread) -> Vec<String> {
+    let ratio = (a.median > 0.0).then(|| b.median / a.median);
+    let shown = ratio.map_or_else(String::new, |ratio| format!("{}x", digits(ratio)));
+    vec![
+        name(&row.key, &row.unit),
+        spread(a),
+        spread(b),
+        shown,
+        verdict(row.better, a, b).to_owned(),
+    ]
+}
+
+/// Says whether B is better or worse, where that is more than chance.
+fn verdict(better: Better, a: &Spread, b: &Spread) -> &'static str {
+    let is_apart = b.least > a.most || b.most < a.least;
+    let is_notable = (b.median - a.median).abs() > NOTABLE * a.median.abs();
+    if !is_apart || !is_notable {
+        return "";
+    }
+    match (better, b.median < a.median) {
+        (Better::Neither, _) => "",
+        (Better::Less, true) | (Better::More, false) => "better",
+        (Better::Less, false) | (Better::More, true) => "worse",
+    }
+}
+
+/// Says what differs besides the figures.
+fn warnings(a: &Record, b: &Record) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut differ = |what: &str, a: &str, b: &str| {
+        if a != b {
+            warnings.push(format!("{what} differs: {a} and {b}"));
+        }
+    };
+    differ("the processor", &a.machine.cpu, &b.machine.cpu);
+    differ("the kernel", &a.machine.kernel, &b.machine.kernel);
+    differ(
+        "the number of cores",
+        &a.machine.cores.to_string(),
+        &b.machine.cores.to_string(),
+    );
+    differ("the tool's build", &a.tool.profile, &b.tool.profile);
+    differ("the seed", &a.seed.to_string(), &b.seed.to_string());
+    for parameter in &a.parameters {
+        let other = b
+            .parameters
+            .iter()
+            .find(|other| other.name == parameter.name);
+        let other = other.map_or("", |other| other.value.as_str());
+        if parameter.name != "seed" && parameter.name != "server" {
+            differ(&parameter.name, &parameter.value, other);
+        }
+    }
+    for subject in &a.subjects {
+        let other = b.subjects.iter().find(|other| other.label == subject.label);
+        if let Some(other) = other {
+            differ(
+                &format!("{}'s version", subject.label),
+                &subject.version,
+                &other.version,
+            );
+        }
+    }
+    warnings
+}
+
+/// Returns both as one record, for the page: every subject of A followed by its counterpart of B.
+pub(crate) fn merged(a: &Record, b: &Record, names: [&str; 2]) -> Record {
+    let mut both = a.clone();
+    both.title = format!(
+        "A ({}): {}; B ({}): {}",
+        names[0], a.title, names[1], b.title
+    );
+    both.subjects.clear();
+    both.runs.clear();
+    let mut add = |record: &Record, subject: usize, name: &str| {
+        let Some(mut named) = record.subjects.get(subject).cloned() else {
+            return;
+        };
+        named.label = format!("{} {name}", named.label);
+        let place = both.subjects.len();
+        both.subjects.push(named);
+        let runs = record.runs.iter().filter(|run| run.subject == subject);
+        both.runs.extend(runs.map(|run| Run {
+            subject: place,
+            ..run.clone()
+        }));
+    };
+    for (at, subject) in a.subjects.iter().enumerate() {
+        add(a, at, "A");
+        if let Some(other) = b
+            .subjects
+            .iter()
+            .position(|other| other.label == subject.label)
+        {
+            add(b, other, "B");
+        }
+    }
+    both.notes = warnings(a, b);
+    both.differences.clear();
+    both
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::sample;
+
+    #[test]
+    fn what_both_have_is_compared_and_chance_is_no_difference() {
+        let a = sample();
+        let mut b = sample();
+        b.seed = 2;
+        for run in b.runs.iter_mut().filter(|run| run.subject == 0) {
+            run.figures[0].value *= 3.0;
+            run.figures[1].value = 2000.0;
+        }
+        let text = render(&a, &b, ["a.json", "b.json"]);
+        assert!(text.contains("note: the seed differs: 1 and 2\n"), "{text}");
+        let line = |start: &str| {
+            let line = text.lines().find(|line| line.starts_with(start)).unwrap();
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            line("CPU a sample"),
+            "CPU a sample, µs 1.50 (1..2) 4.50 (3..6) 3x worse"
+        );
+        assert!(line("samples").ends_with("2x better"), "{text}");
+        assert!(line("scrapes").ends_with("1x"), "{text}");
+        let spread = |least, most| Spread::of([least, most]).unwrap();
+        assert_eq!(
+            verdict(Better::Less, &spread(1.0, 2.0), &spread(1.9, 4.0)),
+            ""
+        );
+        assert_eq!(
+            verdict(Better::Less, &spread(100.0, 101.0), &spread(102.0, 103.0)),
+            ""
+        );
+    }
+
+    #[test]
+    fn both_on_one_page_stand_beside_each_other() {
+        let both = merged(&sample(), &sample(), ["a.json", "b.json"]);
+        let labels: Vec<&str> = both
+            .subjects
+            .iter()
+            .map(|subject| subject.label.as_str())
+            .collect();
+        assert_eq!(
+            labels,
+            ["narthex A", "narthex B", "prometheus A", "prometheus B"]
+        );
+        assert_eq!(both.runs.len(), 10);
+        assert!(super::super::html::page(&both).contains("narthex B"));
+    }
+}

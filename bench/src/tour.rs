@@ -1,0 +1,140 @@
+//! All scenarios in about ten minutes, against whatever is installed.
+//!
+//! **Invariant:** a scenario that fails does not end the tour; what failed, was refused or was not installed is said at
+//! the end.
+
+use crate::{
+    command::{find, show, values},
+    frame::{
+        ScenarioFile, cleanup,
+        cli::{Flag, Values, usage},
+        error::BenchError,
+    },
+    record::Record,
+    report::say,
+};
+use std::{collections::BTreeSet, fs, path::Path, time::Instant};
+
+/// The flags of `tour`.
+pub(crate) static FLAGS: &[Flag] = &[
+    Flag::list("only", "SCENARIO", "Only scenarios of these names."),
+    Flag::new(
+        "reports",
+        "DIR",
+        "narthex-bench-reports",
+        "Where records and reports go, one of each for a scenario.",
+    ),
+];
+
+macro_rules! stop {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../scenarios/tour/", $name, ".yml")),
+        )
+    };
+}
+
+/// The stops: a scenario file each, short enough for ten minutes in all.
+static STOPS: &[(&str, &str)] = &[stop!("storage")];
+
+/// Runs all scenarios.
+///
+/// # Errors
+///
+/// When one of them failed or was refused, or the reports' directory cannot be made.
+pub(crate) fn run(values: &Values) -> Result<(), BenchError> {
+    let only: Vec<&str> = values.all("only").collect();
+    let is_known = |name: &&str| STOPS.iter().any(|(stop, _)| stop == name);
+    if let Some(name) = only.iter().find(|name| !is_known(name)) {
+        return Err(values.wrong("only", format!("{name:?} is not on the tour")));
+    }
+    let directory = Path::new(values.text("reports"));
+    fs::create_dir_all(directory)
+        .map_err(BenchError::io(format!("create {}", directory.display())))?;
+    cleanup::on_signals()?;
+    let stops = STOPS
+        .iter()
+        .filter(|(name, _)| only.is_empty() || only.contains(name));
+    let mut worst = None;
+    let (mut lines, mut missing) = (Vec::new(), BTreeSet::new());
+    for (name, text) in stops {
+        let began = Instant::now();
+        say(&format!("\n=== {name} ==="));
+        let result = visit(name, text, directory, &mut missing);
+        let seconds = began.elapsed().as_secs();
+        match result {
+            Ok(()) => lines.push(format!(
+                "{name}: {seconds} s, {}",
+                directory.join(format!("{name}.html")).display()
+            )),
+            Err(error) => {
+                lines.push(format!("{name}: {seconds} s, {error}"));
+                worst = worst.or(Some(error));
+            }
+        }
+    }
+    say("\n=== the tour ===");
+    lines.iter().for_each(|line| say(line));
+    missing.iter().for_each(|note| say(note));
+    worst.map_or(Ok(()), Err)
+}
+
+fn visit(
+    name: &str,
+    text: &str,
+    directory: &Path,
+    missing: &mut BTreeSet<String>,
+) -> Result<(), BenchError> {
+    let file = ScenarioFile::parse(text, &format!("tour/{name}.yml"))?;
+    let scenario = find(&file.scenario).ok_or_else(|| usage(format!("{name} is no scenario")))?;
+    let path = |ending: &str| directory.join(format!("{name}.{ending}"));
+    let arguments = ["out", "html"].map(|flag| {
+        let ending = if flag == "out" { "json" } else { "html" };
+        format!("--{flag}={}", path(ending).display())
+    });
+    let values = values(scenario, &arguments)?.with_file(file)?;
+    let mut record: Record = (scenario.run)(&values)?;
+    // What to repeat it by is the stop's file, not the flags made here.
+    record.command = format!("{} tour --only={name}", record.tool.name);
+    let is_absent = |note: &&String| note.contains(" is not installed");
+    missing.extend(record.notes.iter().filter(is_absent).cloned());
+    show(&record, &values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    #[test]
+    fn every_stop_has_a_right_file() {
+        for (name, text) in STOPS {
+            let file = ScenarioFile::parse(text, name).unwrap();
+            assert_eq!(file.scenario, *name);
+            values(find(name).unwrap(), &[])
+                .unwrap()
+                .with_file(file)
+                .unwrap();
+        }
+    }
+
+    #[test]
+    fn every_committed_scenario_can_be_read() {
+        let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        let files = fs::read_dir(&directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let files: Vec<PathBuf> = files.filter(|path| path.is_file()).collect();
+        assert!(files.len() > 8, "{files:?}");
+        for path in files {
+            // Others hold lists of queries that scenarios name.
+            if !fs::read_to_string(&path).unwrap().contains("\nscenario: ") {
+                continue;
+            }
+            let file = ScenarioFile::read(&path).unwrap();
+            let scenario = find(&file.scenario).unwrap_or_else(|| panic!("{}", path.display()));
+            values(scenario, &[]).unwrap().with_file(file).unwrap();
+        }
+    }
+}
