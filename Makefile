@@ -8,8 +8,8 @@ SHELL := /bin/bash
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ADDRESS ?= 127.0.0.1:9090
 DATA ?= ./data
-# What `make bench` passes on; nothing means a short comparison with whatever peers are installed.
-ARGS ?=
+# What `make bench` passes on; the tour is all scenarios for ten minutes, against whatever peers are installed.
+ARGS ?= tour --reports=$(TARGET)/bench-reports
 # How many times the usual iterations a soak runs.
 SCALE ?= 50
 # How long a soak lets a cluster be scraped and reloaded.
@@ -32,7 +32,7 @@ soak: ## run the tests with many more iterations and the cluster for MINUTES (SC
 	NARTHEX_TEST_SCALE=$(SCALE) cargo test --workspace --locked --profile iterate --no-fail-fast
 	NARTHEX_SOAK_MINUTES=$(MINUTES) cargo test -p narthex --locked --profile iterate --test it soak -- --nocapture
 
-bench: ## run a short benchmark and write its report (ARGS="--help" for more)
+bench: ## compare with the installed peers for ten minutes and write the reports (ARGS="--help" for more)
 	cargo build --release --locked -p narthex -p narthex-bench
 	$(TARGET)/release/narthex-bench $(ARGS)
 
