@@ -6,7 +6,10 @@
 
 use super::delta::{Damage, DeltaReader, DeltaWriter, Place, Streams, push, varint};
 use serde_json::{Value, json};
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
 
 /// What every file begins with.
 const MAGIC: &[u8; 8] = b"NRTHXSCR";
@@ -245,9 +248,9 @@ impl Corpus {
     }
 
     /// Returns the rounds from the first on.
-    pub(crate) fn rounds(&self) -> Rounds<'_> {
+    pub(crate) fn rounds(self: &Arc<Self>) -> Rounds {
         Rounds {
-            corpus: self,
+            corpus: Arc::clone(self),
             next_block: self.blocks,
             block_at: self.blocks,
             block: Block::default(),
@@ -261,8 +264,8 @@ impl Corpus {
 
 /// Reads a corpus round by round.
 #[derive(Debug)]
-pub(crate) struct Rounds<'a> {
-    corpus: &'a Corpus,
+pub(crate) struct Rounds {
+    corpus: Arc<Corpus>,
     next_block: usize,
     block_at: usize,
     block: Block,
@@ -272,7 +275,7 @@ pub(crate) struct Rounds<'a> {
     state: State,
 }
 
-impl Rounds<'_> {
+impl Rounds {
     /// Returns the next round, nothing behind the last one.
     ///
     /// # Errors
@@ -466,7 +469,7 @@ pub(crate) fn fuzz_corpus(data: &[u8]) {
     let Ok(corpus) = Corpus::parse(data.to_vec()) else {
         return;
     };
-    let mut rounds = corpus.rounds();
+    let mut rounds = Arc::new(corpus).rounds();
     while let Ok(Some(round)) = rounds.next() {
         assert!(
             round.body.len() <= data.len().max(1) << 20,

@@ -4,22 +4,160 @@
 
 mod corpus;
 mod delta;
+mod expect;
+mod feed;
+mod figures;
 mod line;
 mod number;
+mod plan;
 mod recorder;
+mod run;
 mod scrub;
 
+use super::Scenario;
 use crate::{
     frame::{
+        Preset,
         cli::{Flag, Values},
         error::BenchError,
         progress::Progress,
+        server::{SERVER, ServerSpec},
+        turns::turns,
     },
+    record::Record,
     report::say,
 };
 pub(crate) use line::Line;
+use plan::{Plan, damaged};
 use recorder::{Recorded, Recording, Target};
 use std::path::PathBuf;
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "replay",
+    about: "Servers scrape what exporters answered when they were recorded.",
+    flags: FLAGS,
+    run,
+};
+
+static FLAGS: &[Flag] = &[
+    SERVER,
+    Flag::new(
+        "corpus",
+        "DIR",
+        "bench/corpus",
+        "Directory that record-scrapes wrote.",
+    ),
+    Flag::list("target", "NAME", "Recorded target to serve. Default: all."),
+    Flag::new("rounds", "N", "0", "Serve only so many rounds; 0 is all."),
+    Flag::new(
+        "compress-time",
+        "N",
+        "1",
+        "Serve so many times as fast as recorded, with the recorded distances as explicit timestamps.",
+    ),
+    Flag::new(
+        "compare",
+        "N",
+        "50",
+        "Series of each target that are read back and compared bit by bit.",
+    ),
+    Flag::new(
+        "settle",
+        "TIME",
+        "5s",
+        "Time after the last round before anything is read.",
+    ),
+];
+
+/// The servers that are built in, ours first. Prometheus gets what makes a snapshot possible.
+static PRESETS: &[Preset] = &[
+    Preset {
+        name: "narthex",
+        program: "narthex",
+        package: "",
+        arguments: &[
+            "server",
+            "--config.file={config}",
+            "--storage.tsdb.path={data}",
+            "--web.listen-address={listen}",
+            "--log.level=warn",
+        ],
+        version: &["server", "--version"],
+        config: "{scrape}{storage}",
+        ready: "/-/ready",
+    },
+    Preset {
+        name: "prometheus",
+        program: "prometheus",
+        package: "prometheus",
+        arguments: &[
+            "--config.file={config}",
+            "--storage.tsdb.path={data}",
+            "--web.listen-address={listen}",
+            "--web.enable-admin-api",
+            "--log.level=warn",
+        ],
+        version: &["--version"],
+        config: "{scrape}{storage}",
+        ready: "/-/ready",
+    },
+    Preset {
+        name: "victoria-metrics",
+        program: "victoria-metrics",
+        package: "victoria-metrics",
+        arguments: &[
+            "-promscrape.config={config}",
+            "-storageDataPath={data}",
+            "-httpListenAddr={listen}",
+            "-loggerLevel=WARN",
+            "-search.latencyOffset=0s",
+        ],
+        version: &["-version"],
+        config: "{scrape}",
+        ready: "/health",
+    },
+];
+
+/// Serves the corpus to every server.
+///
+/// # Errors
+///
+/// When a value is wrong, the corpus is damaged, or a server fails or does not scrape every round.
+fn run(values: &Values) -> Result<Record, BenchError> {
+    let plan = Plan::from_values(values)?;
+    let (servers, notes) = ServerSpec::chosen(values, PRESETS)?;
+    let mut record = values.record(plan.title());
+    record.notes = notes;
+    record.notes.extend(plan.notes.iter().cloned());
+    record.notes.push(
+        "at rest is a snapshot where a server makes one on demand (Prometheus), else its directory after a stop"
+            .to_owned(),
+    );
+    record.subjects = servers.iter().map(ServerSpec::subject).collect();
+    let expected = plan.corpora.iter().map(|corpus| {
+        let sample = expect::sample(corpus, plan.rounds, plan.series);
+        sample.map_err(damaged(corpus.about().name.clone()))
+    });
+    let expected = match plan.series {
+        0 => plan.corpora.iter().map(|_| Vec::new()).collect(),
+        _ => expected.collect::<Result<Vec<_>, _>>()?,
+    };
+    let turns = turns(servers.len(), 1, plan.repetitions);
+    let mut progress = Progress::new(plan.each() * turns.len() as u32);
+    for turn in turns {
+        let outcome = run::run(&plan, &servers[turn.subject], &expected, &mut progress)?;
+        if let Some(first) = &outcome.compared.first {
+            let label = &servers[turn.subject].label;
+            record
+                .notes
+                .push(format!("{label} does not hold what it was sent: {first}"));
+        }
+        let mut run = figures::run(&outcome);
+        (run.subject, run.repetition) = (turn.subject, turn.repetition);
+        record.runs.push(run);
+    }
+    Ok(record)
+}
 
 /// The flags of `record-scrapes`.
 pub(crate) static RECORD_FLAGS: &[Flag] = &[

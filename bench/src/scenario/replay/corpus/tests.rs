@@ -29,7 +29,7 @@ fn write(rows: &Rows) -> Vec<u8> {
 }
 
 fn read(bytes: Vec<u8>) -> Result<Rows, Broken> {
-    let corpus = Corpus::parse(bytes)?;
+    let corpus = Arc::new(Corpus::parse(bytes)?);
     let (mut rounds, mut rows) = (corpus.rounds(), Vec::new());
     while let Some(round) = rounds.next()? {
         rows.push((

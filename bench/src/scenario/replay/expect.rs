@@ -1,0 +1,364 @@
+//! What servers have to answer: a sample of the recorded series, value by value.
+//!
+//! **Invariant:** expected values come from the recorded text alone. A value is right when it has the same bits at the
+//! same time; any NaN is right where NaN was recorded, since JSON has no payloads.
+
+use super::{
+    corpus::{Broken, Corpus},
+    feed::{Served, Times},
+    line::{Line, unescape},
+};
+use crate::frame::{error::BenchError, server::RunningServer};
+use narthex_testkit::http;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+/// A series and what was recorded of it.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    /// Name and labels as written, such as `a{b="c"}`.
+    written: String,
+    name: String,
+    labels: BTreeMap<String, String>,
+    /// Round and value.
+    values: Vec<(usize, f64)>,
+}
+
+/// What was read back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Compared {
+    pub(crate) samples: u64,
+    /// Not there at all.
+    pub(crate) missing: u64,
+    /// There with another value.
+    pub(crate) different: u64,
+    /// There though nothing was recorded.
+    pub(crate) strange: u64,
+    /// The first that is not right, in words.
+    pub(crate) first: Option<String>,
+}
+
+impl Compared {
+    /// Adds another comparison.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.samples += other.samples;
+        self.missing += other.missing;
+        self.different += other.different;
+        self.strange += other.strange;
+        self.first = self.first.take().or(other.first);
+    }
+}
+
+/// Returns `count` series spread over those of the first rounds, with their values in `rounds` rounds.
+///
+/// # Errors
+///
+/// When the corpus is damaged.
+pub(crate) fn sample(
+    corpus: &Arc<Corpus>,
+    rounds: usize,
+    count: usize,
+) -> Result<Vec<Expected>, Broken> {
+    let mut reader = corpus.rounds();
+    let (mut all, mut places) = (Vec::<Expected>::new(), HashMap::new());
+    for at in 0..rounds {
+        let Some(round) = reader.next()? else { break };
+        let Ok(body) = str::from_utf8(round.body) else {
+            continue;
+        };
+        if at == 0 {
+            let lines: Vec<&str> = body
+                .lines()
+                .filter(|line| Line::parse(line).is_some())
+                .collect();
+            let step = lines.len().div_ceil(count.max(1)).max(1);
+            for line in lines.into_iter().step_by(step) {
+                let Some(expected) = Expected::of(line) else {
+                    continue;
+                };
+                places.insert(expected.written.clone(), all.len());
+                all.push(expected);
+            }
+        }
+        for line in body.lines() {
+            let place = places.get(series_of(line));
+            let value = place.and_then(|_| Line::parse(line)?.value.parse().ok());
+            if let (Some(place), Some(value)) = (place, value) {
+                all[*place].values.push((at, value));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Returns a line up to its value: behind the last brace, or up to the first space.
+fn series_of(line: &str) -> &str {
+    let end = line.rfind('}').map(|at| at + 1);
+    let end = end.or_else(|| line.find(' ')).unwrap_or(line.len());
+    line[..end].trim_end()
+}
+
+impl Expected {
+    fn of(line: &str) -> Option<Self> {
+        let parsed = Line::parse(line)?;
+        let labels = parsed.labels.iter();
+        // What a label of the target's is called as well gets a prefix, as every server does.
+        let name = |name: &str| match name {
+            "job" | "instance" => format!("exported_{name}"),
+            name => name.to_owned(),
+        };
+        Some(Self {
+            written: series_of(line).to_owned(),
+            name: parsed.name.to_owned(),
+            // An empty label is none.
+            labels: labels
+                .filter(|label| !label.value.is_empty())
+                .map(|label| (name(label.name), unescape(label.value)))
+                .collect(),
+            values: Vec::new(),
+        })
+    }
+
+    /// Reads the series back from a server that scraped the rounds of `served` as `instance`.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not answer, or not with a matrix.
+    pub(crate) fn compare(
+        &self,
+        server: &RunningServer,
+        instance: &str,
+        served: &[Served],
+        times: Times,
+    ) -> Result<Compared, BenchError> {
+        let (Some(first), Some(last)) = (served.first(), served.last()) else {
+            return Ok(Compared::default());
+        };
+        // A scraped round is stored with the time the server asked, which is before that of the answer.
+        let margin_ms = 60_000;
+        let range_ms = last.time_ms - first.time_ms + 2 * margin_ms;
+        let query = format!("{}[{range_ms}ms]", self.selector(instance));
+        let at = format!("{:.3}", (last.time_ms + margin_ms) as f64 / 1e3);
+        let path = format!(
+            "/api/v1/query?{}",
+            http::query(&[("query", &query), ("time", &at)])
+        );
+        let wrong = |what: String| BenchError::Answer {
+            name: server.label().to_owned(),
+            query: query.clone(),
+            what,
+        };
+        let answer = http::get(&server.url(&path)).map_err(|e| wrong(e.to_string()))?;
+        let json: Value = serde_json::from_slice(&answer.body)
+            .map_err(|_| wrong(format!("with status {} and no JSON", answer.status)))?;
+        let series = json["data"]["result"].as_array();
+        let series = series.ok_or_else(|| wrong(format!("with {}", answer.text())))?;
+        let own = series.iter().find(|series| self.is_own(&series["metric"]));
+        let stored = own
+            .map(|series| points(&series["values"]))
+            .unwrap_or_default();
+        Ok(self.judge(&stored, served, times))
+    }
+
+    fn selector(&self, instance: &str) -> String {
+        let label = |(name, value): (&String, &String)| format!(",{name}={value:?}");
+        let labels = self.labels.iter().filter(|(name, _)| !is_number(name));
+        let labels: String = labels.map(label).collect();
+        format!("{}{{instance=\"{instance}\"{labels}}}", self.name)
+    }
+
+    /// Whether a result is this series: the selector also finds those that have more labels, or other bounds.
+    fn is_own(&self, metric: &Value) -> bool {
+        let known = ["__name__", "job", "instance"];
+        metric.as_object().is_some_and(|metric| {
+            let mut labels = metric
+                .iter()
+                .filter(|(name, _)| !known.contains(&name.as_str()));
+            let is_same = |(name, value): (&String, &Value)| {
+                let (wanted, value) = (self.labels.get(name), value.as_str());
+                match (wanted, value) {
+                    // Prometheus 3 writes 1 as 1.0 there.
+                    (Some(wanted), Some(value)) if is_number(name) => {
+                        wanted.parse::<f64>().ok() == value.parse::<f64>().ok()
+                    }
+                    (wanted, value) => wanted.map(String::as_str) == value,
+                }
+            };
+            metric.len() >= self.labels.len()
+                && labels.clone().count() == self.labels.len()
+                && labels.all(is_same)
+        })
+    }
+
+    fn judge(&self, stored: &[(i64, f64)], served: &[Served], times: Times) -> Compared {
+        let wanted: Vec<(i64, f64)> = self
+            .values
+            .iter()
+            .filter_map(|(round, value)| Some((served.get(*round)?.time_ms, *value)))
+            .collect();
+        let mut compared = Compared {
+            samples: wanted.len() as u64,
+            ..Compared::default()
+        };
+        let is_same = |a: f64, b: f64| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+        if times == Times::Scraped {
+            // Times are the server's: the order is what can be compared.
+            for (found, (_, value)) in stored.iter().zip(&wanted) {
+                if !is_same(found.1, *value) {
+                    compared.different += 1;
+                    self.tell(&mut compared.first, *value, Some(found.1));
+                }
+            }
+            compared.missing = wanted.len().saturating_sub(stored.len()) as u64;
+            compared.strange = stored.len().saturating_sub(wanted.len()) as u64;
+            return compared;
+        }
+        let found: BTreeMap<i64, f64> = stored.iter().copied().collect();
+        for (time_ms, value) in &wanted {
+            let other = found.get(time_ms).copied();
+            if other.is_some_and(|other| is_same(other, *value)) {
+                continue;
+            }
+            match other {
+                None => compared.missing += 1,
+                Some(_) => compared.different += 1,
+            }
+            self.tell(&mut compared.first, *value, other);
+        }
+        let there = compared.samples - compared.missing;
+        compared.strange = (stored.len() as u64).saturating_sub(there);
+        compared
+    }
+
+    fn tell(&self, first: &mut Option<String>, wanted: f64, found: Option<f64>) {
+        first.get_or_insert_with(|| {
+            let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
+            format!("{} was {wanted} and is read back as {found}", self.written)
+        });
+    }
+}
+
+/// Whether a label's value is a number, which servers may write otherwise.
+fn is_number(label: &str) -> bool {
+    matches!(label, "le" | "quantile")
+}
+
+/// Reads `[[seconds, "value"], …]`.
+fn points(values: &Value) -> Vec<(i64, f64)> {
+    let point = |point: &Value| {
+        let time = point[0].as_f64()?;
+        let value = point[1].as_str()?.parse().ok()?;
+        Some(((time * 1e3).round() as i64, value))
+    };
+    values
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(point)
+        .collect()
+}
+
+/// Asks a server to make everything it took visible, where that is not so at once.
+pub(crate) fn make_visible(server: &RunningServer) {
+    // Those that do not know it say 404, and have nothing to make visible.
+    let _ = http::get(&server.url("/internal/force_flush"));
+    std::thread::sleep(Duration::from_millis(1_500));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::corpus::{About, CorpusWriter, Round},
+        *,
+    };
+
+    fn served(times_ms: &[i64]) -> Vec<Served> {
+        let served = |time_ms: &i64| Served {
+            at_ms: *time_ms,
+            time_ms: *time_ms,
+            samples: 1,
+            bytes: 1,
+        };
+        times_ms.iter().map(served).collect()
+    }
+
+    #[test]
+    fn a_sample_has_the_values_of_all_rounds() {
+        let about = About {
+            name: "a".to_owned(),
+            interval_ms: 1_000,
+        };
+        let mut writer = CorpusWriter::new(Vec::new(), &about).unwrap();
+        for (at_ms, body) in [
+            (0, "# TYPE a gauge\na{x=\"1 {\", job=\"j\"} 1\nb 2\nc 3\n"),
+            (1, "a{x=\"1 {\", job=\"j\"} 1.5\nc 4\n"),
+            (2, "b NaN\nc 5\na{x=\"1 {\", job=\"j\"} 2\n"),
+        ] {
+            writer
+                .push(Round {
+                    at_ms,
+                    content_type: "text/plain",
+                    body: body.as_bytes(),
+                })
+                .unwrap();
+        }
+        let corpus = Arc::new(Corpus::parse(writer.finish().unwrap()).unwrap());
+        let all = sample(&corpus, 9, 100).unwrap();
+        assert_eq!(all.len(), 3);
+        assert_eq!(all[0].values, [(0, 1.0), (1, 1.5), (2, 2.0)]);
+        assert_eq!(
+            all[0].selector("i"),
+            "a{instance=\"i\",exported_job=\"j\",x=\"1 {\"}"
+        );
+        assert_eq!(all[1].values.len(), 2);
+        assert_eq!(sample(&corpus, 1, 2).unwrap().len(), 2);
+        let own =
+            serde_json::json!({"__name__": "a", "instance": "i", "x": "1 {", "exported_job": "j"});
+        assert!(all[0].is_own(&own));
+        assert!(!all[1].is_own(&own));
+        let bucket = Expected::of("h_bucket{le=\"1\"} 5").unwrap();
+        assert_eq!(bucket.selector("i"), "h_bucket{instance=\"i\"}");
+        for (bound, is_own) in [("1", true), ("1.0", true), ("1.5", false), ("+Inf", false)] {
+            let metric = serde_json::json!({"__name__": "h_bucket", "le": bound});
+            assert_eq!(bucket.is_own(&metric), is_own, "{bound}");
+        }
+    }
+
+    #[test]
+    fn values_are_compared_bit_by_bit() {
+        let expected = Expected {
+            written: "a".to_owned(),
+            name: "a".to_owned(),
+            labels: BTreeMap::new(),
+            values: vec![(0, 0.1), (1, f64::NAN), (2, -0.0), (3, 7.0)],
+        };
+        let served = served(&[10, 20, 30, 40]);
+        let right = [(10, 0.1), (20, f64::NAN), (30, -0.0), (40, 7.0)];
+        let written = Times::Written { shift_ms: 0 };
+        for times in [written, Times::Scraped] {
+            let judge = |stored: &[(i64, f64)]| expected.judge(stored, &served, times);
+            let all = Compared {
+                samples: 4,
+                ..Compared::default()
+            };
+            assert_eq!(judge(&right), all);
+            let off = judge(&[(10, 0.2)]).first.unwrap();
+            assert_eq!(off, "a was 0.1 and is read back as 0.2");
+            let mut off = right;
+            off[0].1 = 0.1 + f64::EPSILON / 8.0;
+            off[2].1 = 0.0;
+            assert_eq!(judge(&off).different, 2);
+            assert_eq!(judge(&right[..3]).missing, 1);
+            assert_eq!(judge(&[]).missing, 4);
+        }
+        let stored = [(10, 0.1), (11, 0.1), (20, f64::NAN)];
+        let got = expected.judge(&stored, &served, written);
+        assert_eq!((got.missing, got.different, got.strange), (2, 0, 1));
+        let json = serde_json::json!([[1.5, "0.1"], [2.0, "NaN"]]);
+        assert_eq!(points(&json)[0], (1_500, 0.1));
+    }
+}

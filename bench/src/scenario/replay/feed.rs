@@ -1,0 +1,391 @@
+//! Recorded targets, served again: each scrape is answered with the next round, once, until there are no more.
+//!
+//! **Invariant:** a round counts as served when its last byte was taken by the socket; one that was cut off is served
+//! again. The answer to a scrape is made before the scrape comes.
+
+use super::{
+    corpus::{Broken, Corpus, Rounds},
+    line::Line,
+};
+use crate::{frame::error::BenchError, load::fleet::clock::now_ms};
+use libdeflater::{CompressionLvl, Compressor};
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// Longest head of a request.
+const LONGEST_HEAD: usize = 16 << 10;
+/// How often an idle connection looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(200);
+/// Longest write of an answer.
+const WRITE_LIMIT: Duration = Duration::from_secs(30);
+/// What promhttp compresses with.
+const GZIP_LEVEL: i32 = 6;
+
+/// How rounds are told when they were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Times {
+    /// Not at all: a round is of the time it is scraped.
+    Scraped,
+    /// In every line: so many milliseconds after they were recorded.
+    Written { shift_ms: i64 },
+}
+
+/// A round that was served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Served {
+    /// When its answer was sent.
+    pub(crate) at_ms: i64,
+    /// What its lines say; `at_ms` where they say nothing.
+    pub(crate) time_ms: i64,
+    pub(crate) samples: u64,
+    /// As it was sent.
+    pub(crate) bytes: u64,
+}
+
+/// One target that is served; it stops on drop.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    address: SocketAddrV4,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    stop: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    rounds: Rounds,
+    /// Rounds that are still to be made.
+    left: usize,
+    times: Times,
+    compressor: Compressor,
+    next: Option<Answer>,
+    served: Vec<Served>,
+    broken: Option<Broken>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let served = self.served.len();
+        f.debug_struct("State")
+            .field("left", &self.left)
+            .field("served", &served)
+            .finish()
+    }
+}
+
+/// The next round, ready to be sent.
+struct Answer {
+    plain: Vec<u8>,
+    packed: Vec<u8>,
+    time_ms: i64,
+    samples: u64,
+}
+
+impl Feed {
+    /// Binds an address and serves the first `rounds` rounds of a corpus.
+    ///
+    /// # Errors
+    ///
+    /// When the address cannot be bound, or the corpus is damaged.
+    pub(crate) fn start(
+        corpus: &Arc<Corpus>,
+        name: &str,
+        rounds: usize,
+        times: Times,
+    ) -> Result<Self, BenchError> {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(BenchError::io("listen"))?;
+        let address = listener.local_addr().map_err(BenchError::io("listen"))?;
+        let SocketAddr::V4(address) = address else {
+            unreachable!("an IPv4 address was bound");
+        };
+        let mut state = State {
+            rounds: corpus.rounds(),
+            left: rounds,
+            times,
+            compressor: Compressor::new(
+                CompressionLvl::new(GZIP_LEVEL).expect("6 is a level of gzip"),
+            ),
+            next: None,
+            served: Vec::with_capacity(rounds),
+            broken: None,
+        };
+        state.make_next();
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            state: Mutex::new(state),
+        });
+        let serving = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name(format!("feed-{name}"))
+            .spawn(move || accept(&listener, &serving));
+        let feed = Self {
+            address,
+            shared,
+            thread: Some(thread.map_err(BenchError::io("start a thread"))?),
+        };
+        feed.served()?;
+        Ok(feed)
+    }
+
+    /// Returns where it is scraped.
+    pub(crate) fn address(&self) -> SocketAddrV4 {
+        self.address
+    }
+
+    /// Returns what has been served so far.
+    ///
+    /// # Errors
+    ///
+    /// When the corpus turned out to be damaged.
+    pub(crate) fn served(&self) -> Result<Vec<Served>, BenchError> {
+        let state = self.shared.state();
+        match state.broken {
+            Some(broken) => Err(BenchError::Record {
+                name: "a corpus".to_owned(),
+                what: format!("byte {}: {}", broken.offset, broken.what),
+            }),
+            None => Ok(state.served.clone()),
+        }
+    }
+
+    /// Returns whether every round has been served.
+    pub(crate) fn is_done(&self) -> bool {
+        let state = self.shared.state();
+        state.next.is_none() && state.broken.is_none()
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Relaxed);
+        // A connection wakes the thread that accepts.
+        let _ = TcpStream::connect(self.address);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Makes the next round's answer.
+    fn make_next(&mut self) {
+        self.next = None;
+        let Some(left) = self.left.checked_sub(1) else {
+            return;
+        };
+        match self.rounds.next() {
+            Ok(Some(round)) => {
+                let time_ms = match self.times {
+                    Times::Scraped => None,
+                    Times::Written { shift_ms } => Some(round.at_ms + shift_ms),
+                };
+                let (plain, samples) = stamped(round.body, time_ms);
+                let mut packed = vec![0; self.compressor.gzip_compress_bound(plain.len())];
+                let length = self.compressor.gzip_compress(&plain, &mut packed);
+                packed.truncate(length.expect("the buffer has the longest length"));
+                self.left = left;
+                self.next = Some(Answer {
+                    plain,
+                    packed,
+                    time_ms: time_ms.unwrap_or_default(),
+                    samples,
+                });
+            }
+            Ok(None) => self.left = 0,
+            Err(broken) => self.broken = Some(broken),
+        }
+    }
+
+    /// Answers one scrape; returns whether the connection can go on.
+    fn answer(&mut self, stream: &mut TcpStream, takes_gzip: bool) -> bool {
+        let Some(next) = &self.next else {
+            let over = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+            return stream.write_all(over).is_ok();
+        };
+        let (body, encoding) = match takes_gzip {
+            true => (&next.packed, "Content-Encoding: gzip\r\n"),
+            false => (&next.plain, ""),
+        };
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n{encoding}\
+             Content-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let at_ms = now_ms();
+        let answer = [head.as_bytes(), body].concat();
+        if stream.write_all(&answer).is_err() {
+            return false;
+        }
+        self.served.push(Served {
+            at_ms,
+            time_ms: match self.times {
+                Times::Scraped => at_ms,
+                Times::Written { .. } => next.time_ms,
+            },
+            samples: next.samples,
+            bytes: body.len() as u64,
+        });
+        self.make_next();
+        true
+    }
+}
+
+/// Returns a body whose lines have a time, when there is one, and the number of its samples.
+fn stamped(body: &[u8], time_ms: Option<i64>) -> (Vec<u8>, u64) {
+    let (mut out, mut samples) = (Vec::with_capacity(body.len() * 5 / 4), 0);
+    let mut buffer = itoa::Buffer::new();
+    for line in body.split_inclusive(|byte| *byte == b'\n') {
+        let text = str::from_utf8(line).unwrap_or_default();
+        let end = text.trim_end_matches('\n').len();
+        match (Line::parse(&text[..end]), time_ms) {
+            (Some(parsed), Some(time_ms)) => {
+                samples += 1;
+                // A line's own time would be of another day.
+                let own = parsed.timestamp.map_or(0, |own| own.len() + 1);
+                out.extend_from_slice(text[..end - own].trim_end().as_bytes());
+                out.push(b' ');
+                out.extend_from_slice(buffer.format(time_ms).as_bytes());
+                out.extend_from_slice(&line[end..]);
+            }
+            (parsed, _) => {
+                samples += u64::from(parsed.is_some());
+                out.extend_from_slice(line);
+            }
+        }
+    }
+    (out, samples)
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for stream in listener.incoming() {
+        if shared.stop.load(Relaxed) {
+            return;
+        }
+        let Ok(stream) = stream else { continue };
+        let shared = Arc::clone(shared);
+        // A connection ends with its client or with the feed, within a look.
+        thread::spawn(move || serve(stream, &shared));
+    }
+}
+
+fn serve(mut stream: TcpStream, shared: &Shared) {
+    let is_set = stream.set_nodelay(true).is_ok()
+        && stream.set_read_timeout(Some(LOOK)).is_ok()
+        && stream.set_write_timeout(Some(WRITE_LIMIT)).is_ok();
+    let (mut input, mut buffer) = (Vec::new(), [0; 4096]);
+    while is_set && !shared.stop.load(Relaxed) && input.len() < LONGEST_HEAD {
+        match stream.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(length) => input.extend_from_slice(&buffer[..length]),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
+            Err(_) => return,
+        }
+        // A GET has no body; one scrape is sent at a time.
+        if !input.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let head = String::from_utf8_lossy(&input).to_ascii_lowercase();
+        let mut lines = head.lines();
+        let is_scrape = lines
+            .next()
+            .is_some_and(|line| line.starts_with("get /metrics "));
+        let takes_gzip =
+            lines.any(|line| line.starts_with("accept-encoding:") && line.contains("gzip"));
+        let goes_on = match is_scrape {
+            true => shared.state().answer(&mut stream, takes_gzip),
+            false => stream
+                .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+                .is_ok(),
+        };
+        if !goes_on {
+            return;
+        }
+        input.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::corpus::{About, CorpusWriter, Round},
+        *,
+    };
+    use narthex_testkit::http;
+
+    fn corpus(bodies: &[&str]) -> Arc<Corpus> {
+        let about = About {
+            name: "a".to_owned(),
+            interval_ms: 1_000,
+        };
+        let mut writer = CorpusWriter::new(Vec::new(), &about).unwrap();
+        for (at, body) in bodies.iter().enumerate() {
+            writer
+                .push(Round {
+                    at_ms: at as i64 * 1_000,
+                    content_type: "text/plain",
+                    body: body.as_bytes(),
+                })
+                .unwrap();
+        }
+        Arc::new(Corpus::parse(writer.finish().unwrap()).unwrap())
+    }
+
+    #[test]
+    fn each_scrape_gets_the_next_round_once() {
+        let corpus = corpus(&["# TYPE a gauge\na 1\n", "a 2\nb{x=\"y z\"} 3\n", "a 4\n"]);
+        let feed = Feed::start(&corpus, "a", 2, Times::Scraped).unwrap();
+        let url = format!("http://{}/metrics", feed.address());
+        let get = || http::get(&url).unwrap();
+        assert!(!feed.is_done());
+        assert_eq!(get().text(), "# TYPE a gauge\na 1\n");
+        assert_eq!(
+            http::get(&url.replace("/metrics", "/")).unwrap().status,
+            404
+        );
+        assert_eq!(get().text(), "a 2\nb{x=\"y z\"} 3\n");
+        assert!(feed.is_done());
+        assert_eq!(get().status, 503);
+        let served = feed.served().unwrap();
+        let samples: Vec<u64> = served.iter().map(|served| served.samples).collect();
+        assert_eq!(samples, [1, 2]);
+        assert_eq!(served[0].time_ms, served[0].at_ms);
+    }
+
+    #[test]
+    fn written_times_are_those_of_the_recording_shifted() {
+        let corpus = corpus(&["# HELP a b\na 1\n\nb{x=\"}\"} 2 7\n", "a 2"]);
+        let times = Times::Written { shift_ms: 5_000 };
+        let feed = Feed::start(&corpus, "a", 9, times).unwrap();
+        let url = format!("http://{}/metrics", feed.address());
+        let gzip = [("Accept-Encoding", "gzip")];
+        let answer = http::request("GET", &url, &gzip, &[]).unwrap();
+        let mut text = vec![0; 100];
+        let length = libdeflater::Decompressor::new()
+            .gzip_decompress(&answer.body, &mut text)
+            .unwrap();
+        assert_eq!(
+            &text[..length],
+            b"# HELP a b\na 1 5000\n\nb{x=\"}\"} 2 5000\n"
+        );
+        assert_eq!(http::get(&url).unwrap().text(), "a 2 6000");
+        assert_eq!(feed.served().unwrap()[1].time_ms, 6_000);
+    }
+}

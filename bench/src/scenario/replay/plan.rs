@@ -1,0 +1,201 @@
+//! The flags as what is served: corpora, rounds, and when they are told to have been.
+//!
+//! **Invariant:** written times stay within what servers take: not too far behind the present, hardly before it.
+
+use super::{
+    corpus::{Broken, Corpus},
+    recorder::files,
+};
+use crate::{
+    frame::{cli::Values, error::BenchError},
+    scenario::replay::feed::Times,
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How far behind its newest sample a Prometheus takes others, with some time to spare: an hour is its limit.
+const BEHIND: Duration = Duration::from_mins(55);
+/// How far ahead of its clock it takes them, with some time to spare: ten minutes is its limit.
+const AHEAD: Duration = Duration::from_mins(9);
+
+/// What every server is given.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) corpora: Vec<Arc<Corpus>>,
+    /// Rounds of the longest.
+    pub(crate) rounds: usize,
+    /// Between two scrapes, in real time.
+    pub(crate) interval: Duration,
+    pub(crate) compression: u32,
+    /// Series of each target that are read back.
+    pub(crate) series: usize,
+    pub(crate) settle: Duration,
+    pub(crate) repetitions: usize,
+    pub(crate) base: PathBuf,
+    /// When the first round was recorded, and how long the recording is.
+    from_ms: i64,
+    recorded: Duration,
+    name: String,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Plan {
+    /// Reads the flags and the corpus.
+    ///
+    /// # Errors
+    ///
+    /// With the flag that is wrong, or the place of the damage.
+    pub(crate) fn from_values(values: &Values) -> Result<Self, BenchError> {
+        let dir = PathBuf::from(values.text("corpus"));
+        let only: Vec<&str> = values.all("target").collect();
+        let (mut corpora, mut notes) = (Vec::new(), Vec::new());
+        for file in files(&dir)? {
+            let corpus = read(&file)?;
+            let name = corpus.about().name.clone();
+            if !only.is_empty() && !only.contains(&name.as_str()) {
+                continue;
+            }
+            if !corpus.is_whole() {
+                notes.push(format!(
+                    "the recording of {name} was killed: its last block is missing"
+                ));
+            }
+            corpora.push(Arc::new(corpus));
+        }
+        if corpora.is_empty() {
+            return Err(values.wrong("target", "is none of the recorded ones"));
+        }
+        let wanted = values.number("rounds", 0..=100_000_000)? as usize;
+        let longest = corpora.iter().map(|corpus| corpus.len()).max().unwrap_or(0);
+        let rounds = if wanted == 0 {
+            longest
+        } else {
+            wanted.min(longest)
+        };
+        let compression = values.number("compress-time", 1..=1_000)? as u32;
+        let interval = corpora
+            .iter()
+            .map(|corpus| corpus.about().interval_ms)
+            .min();
+        let interval = Duration::from_millis(interval.unwrap_or(1)) / compression;
+        if interval < Duration::from_millis(50) {
+            return Err(values.wrong("compress-time", "leaves less than 50ms between scrapes"));
+        }
+        let (from_ms, to_ms) = span(&corpora, rounds)?;
+        let name = dir.file_name().unwrap_or(dir.as_os_str());
+        let mut plan = Self {
+            corpora,
+            rounds,
+            interval,
+            compression,
+            series: values.number("compare", 0..=1_000_000)? as usize,
+            settle: values.time("settle")?,
+            repetitions: values.repetitions()?,
+            base: values.dir()?,
+            from_ms,
+            recorded: Duration::from_millis((to_ms - from_ms).unsigned_abs()),
+            name: name.to_string_lossy().into_owned(),
+            notes,
+        };
+        if plan.past().is_some() {
+            plan.notes.push(
+                "the recording is too long for compressed time: servers are told to take samples out of order"
+                    .to_owned(),
+            );
+        }
+        Ok(plan)
+    }
+
+    /// Returns about how long serving takes.
+    pub(crate) fn serving(&self) -> Duration {
+        self.interval * u32::try_from(self.rounds).unwrap_or(u32::MAX)
+    }
+
+    /// Returns about how long one run takes.
+    pub(crate) fn each(&self) -> Duration {
+        self.serving() + self.settle + Duration::from_secs(20)
+    }
+
+    /// How much more written time passes than real time.
+    fn drift(&self) -> Duration {
+        self.recorded
+            .saturating_sub(self.recorded / self.compression)
+    }
+
+    /// Returns how far out of order servers have to take samples, where they do not otherwise.
+    pub(crate) fn past(&self) -> Option<Duration> {
+        (self.drift() > BEHIND + AHEAD).then(|| self.drift() + Duration::from_hours(1))
+    }
+
+    /// Returns how rounds are told when they were, for serving that begins at `now_ms`.
+    pub(crate) fn times(&self, now_ms: i64) -> Times {
+        if self.compression == 1 {
+            return Times::Scraped;
+        }
+        let ahead = match self.past() {
+            None => self.drift().saturating_sub(BEHIND),
+            Some(_) => Duration::ZERO,
+        };
+        let start_ms = now_ms - (self.drift() - ahead).as_millis() as i64;
+        Times::Written {
+            shift_ms: start_ms - self.from_ms,
+        }
+    }
+
+    /// Returns what is done, in one sentence.
+    pub(crate) fn title(&self) -> String {
+        let names: Vec<&str> = self
+            .corpora
+            .iter()
+            .map(|corpus| corpus.about().name.as_str())
+            .collect();
+        let minutes = self.recorded.as_secs_f64() / 60.0;
+        let faster = match self.compression {
+            1 => "in real time".to_owned(),
+            factor => format!("{factor} times as fast, with the times they were recorded"),
+        };
+        format!(
+            "{} rounds ({minutes:.0} min) of {} from the corpus {:?}, served again {faster}",
+            self.rounds,
+            names.join(", "),
+            self.name
+        )
+    }
+}
+
+fn read(path: &Path) -> Result<Corpus, BenchError> {
+    let bytes = std::fs::read(path).map_err(BenchError::io(path.display().to_string()))?;
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    Corpus::parse(bytes).map_err(damaged(name.to_string_lossy().into_owned()))
+}
+
+/// Returns what `map_err` takes for a damaged file of that name.
+pub(crate) fn damaged(name: String) -> impl FnOnce(Broken) -> BenchError {
+    move |broken| BenchError::Record {
+        name,
+        what: format!("byte {}: {}", broken.offset, broken.what),
+    }
+}
+
+/// Returns when the first and the last of the rounds were recorded. Reads them all, and so finds damage beforehand.
+fn span(corpora: &[Arc<Corpus>], rounds: usize) -> Result<(i64, i64), BenchError> {
+    let (mut from_ms, mut to_ms) = (i64::MAX, i64::MIN);
+    for corpus in corpora {
+        let mut reader = corpus.rounds();
+        for _ in 0..rounds {
+            let name = || corpus.about().name.clone();
+            let Some(round) = reader.next().map_err(damaged(name()))? else {
+                break;
+            };
+            from_ms = from_ms.min(round.at_ms);
+            to_ms = to_ms.max(round.at_ms);
+        }
+    }
+    if from_ms > to_ms {
+        return Err(BenchError::Usage("the corpus has no rounds".to_owned()));
+    }
+    Ok((from_ms, to_ms))
+}
