@@ -21,6 +21,8 @@ fn small(dir: &Path, duration: &str) -> Spawn {
             "--series=50",
             "--interval=500ms",
             "--warmup=2s",
+            "--queries=with",
+            "--range=60s",
         ])
         .arg(format!("--duration={duration}"))
         .arg(format!("--server=prometheus={}", prometheus.display()))
@@ -53,7 +55,11 @@ fn processes_in(dir: &Path) -> Vec<String> {
 fn five_seconds_of_prometheus_give_a_table_and_a_record() {
     let (work, out) = (TempDir::new("bench-work"), TempDir::new("bench-out"));
     let record = out.join("record.json");
-    let bench = small(work.path(), "5s").arg(format!("--out={}", record.display()));
+    let record_path = record.display().to_string();
+    let page = out.join("page.html");
+    let bench = small(work.path(), "5s")
+        .arg(format!("--out={}", record.display()))
+        .arg(format!("--html={}", page.display()));
     let finished = bench.run(Duration::from_secs(120));
     assert_eq!(
         finished.exit.code,
@@ -100,12 +106,71 @@ fn five_seconds_of_prometheus_give_a_table_and_a_record() {
             .len()
             >= 6
     );
+    assert_eq!(run["variant"], "with queries");
+    assert!(figure("instant queries, p99") > 0.0 && figure("queries failed") == 0.0);
+    let page = std::fs::read_to_string(&page).expect("the page is written");
+    assert!(page.contains("<svg") && page.contains("resident memory"));
+    assert!(!page.contains("http://") && !page.contains("<script"));
+    let again = Spawn::new(BENCH)
+        .args(["compare"])
+        .args([&record_path, &record_path])
+        .run(Duration::from_secs(60));
+    assert_eq!(again.exit.code, Some(0), "{}", again.stderr);
+    assert!(
+        again.stdout.contains("prometheus, with queries:"),
+        "{}",
+        again.stdout
+    );
     assert!(
         finished.stdout.contains("CPU a sample, µs"),
         "{}",
         finished.stdout
     );
     assert!(is_empty(work.path()) && processes_in(work.path()).is_empty());
+}
+
+#[test]
+fn pods_come_and_go_and_time_runs_faster() {
+    let (work, out) = (TempDir::new("bench-work"), TempDir::new("bench-out"));
+    let record = out.join("record.json");
+    let scenario = out.write(
+        "churn.yml",
+        "scenario: storage\nshape: service\ntargets: 5\nseries: 60\ninterval: 500ms\nwarmup: 2s\n\
+         duration: 5s\nqueries: without\nchurn-share: 0.4\nchurn-every: 1s\ncompress-time: 20\n",
+    );
+    let prometheus = tool("prometheus", "prometheus");
+    let finished = Spawn::new(BENCH)
+        .args(["run", &scenario.display().to_string()])
+        .arg(format!("--server=prometheus={}", prometheus.display()))
+        .arg(format!("--dir={}", work.path().display()))
+        .arg(format!("--out={}", record.display()))
+        .run(Duration::from_secs(200));
+    let output = format!("{}{}", finished.stdout, finished.stderr);
+    assert_eq!(finished.exit.code, Some(0), "{output}");
+    let text = std::fs::read_to_string(&record).expect("the record is written");
+    let record: serde_json::Value = serde_json::from_str(&text).expect("the record is JSON");
+    let figures = record["runs"][0]["figures"].as_array().expect("figures");
+    let replaced = figures
+        .iter()
+        .find(|figure| figure["key"] == "targets replaced");
+    // Two of five a second, less what a busy machine is late.
+    assert!(
+        replaced.expect("counted")["value"].as_f64() >= Some(4.0),
+        "{output}"
+    );
+    assert!(
+        record["title"]
+            .as_str()
+            .expect("a text")
+            .contains("time 20 times as fast")
+    );
+    assert!(
+        record["notes"][0]
+            .as_str()
+            .expect("a note")
+            .contains("run 20 times as fast")
+    );
+    assert!(is_empty(work.path()));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use super::{
     server::FleetConfig,
-    shape::{Series, Shape},
+    shape::{OLDEST_STAMP_MS, Series, Shape},
 };
 use narthex_testkit::rng::SplitMix64;
 use std::sync::Arc;
@@ -16,8 +16,6 @@ use std::sync::Arc;
 const FLAP_ROUNDS: usize = 3;
 /// One in this many series flaps.
 const FLAP_SERIES: usize = 10;
-/// How much older than the scrape a line of the stamped shape can be.
-const OLDEST_STAMP_MS: u64 = 10_000;
 
 /// A target and what its text is made of.
 #[derive(Debug)]

@@ -4,6 +4,9 @@
 
 use narthex_testkit::{fleet, rng::SplitMix64};
 
+/// How much older than the scrape a line of the stamped shape can be.
+pub(crate) const OLDEST_STAMP_MS: u64 = 10_000;
+
 /// What a fleet looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {

@@ -8,7 +8,7 @@ use crate::{
     load::fleet::{
         clock::Clock,
         server::{FleetConfig, MAX_TARGETS},
-        shape::{SHAPES, Shape},
+        shape::{OLDEST_STAMP_MS, SHAPES, Shape},
     },
 };
 use std::{path::PathBuf, time::Duration};
@@ -112,6 +112,13 @@ impl Plan {
         if self.warmup < self.interval * 2 || self.duration < self.interval {
             return Err(usage(
                 "--warmup is at least two intervals and --duration one",
+            ));
+        }
+        let settled = self.interval * 2 + Duration::from_millis(OLDEST_STAMP_MS);
+        if self.fleet.shape == Shape::Stamped && self.warmup < settled {
+            return Err(values.wrong(
+                "warmup",
+                "at least 10s and two intervals for lines that are 10 s old",
             ));
         }
         let rate = self.all_series() as f64 / self.interval.as_secs_f64();

@@ -21,7 +21,7 @@ use crate::{
             clock::now_ms,
             schedule::Schedule,
             server::{Answer, FleetConfig, FleetServer},
-            shape::Shape,
+            shape::{OLDEST_STAMP_MS, Shape},
         },
         paced::{Class, Event, PacedLoad},
     },
@@ -42,8 +42,10 @@ const TICK: Duration = Duration::from_secs(1);
 /// Time for the fleet to finish with a server that was killed.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// What the fleet may cost, in ns a sample: above it the fleet is worth a warning.
+/// What the fleet may cost, in ns a sample: above it the fleet is worth a warning, unless it hardly runs at all.
 const FLEET_BUDGET_NS: f64 = 60.0;
+/// Cores that disturb nobody, however few samples they are spent on: small pages cost what a wake-up costs.
+const IDLE_FLEET: f64 = 0.05;
 /// Cores of strangers above which a result is called noisy.
 const QUIET_CORES: f64 = 0.1;
 /// A share of the interval: the fleet answers later than this only when it is the bottleneck.
@@ -292,10 +294,11 @@ impl<'a> Measured<'a> {
         let waited_ms = waited.as_secs_f64() * 1e3 / answered.max(1) as f64;
         let late_ms = quantile(&lags, 0.99) + waited_ms;
         let latest_ms = self.plan.interval.as_secs_f64() * 1e3 * LATEST_ANSWER;
+        let idle_ns = IDLE_FLEET * window.as_nanos() as f64 / samples;
         let mut costs = vec![
             // Sending includes the server's half of loopback TCP.
             OwnCost::new("the fleet", "ns a sample", ran.as_nanos() as f64 / samples)
-                .warn_above(FLEET_BUDGET_NS),
+                .warn_above(FLEET_BUDGET_NS.max(idle_ns)),
             OwnCost::new("without sending", "ns a sample", making),
             OwnCost::new("of", "B a sample", bytes / samples),
             OwnCost::new("its cores", "", ran.as_secs_f64() / window.as_secs_f64())
@@ -362,7 +365,12 @@ impl<'a> Measured<'a> {
         let shown = |real_ms| self.config.clock.map_or(real_ms, |clock| clock.at(real_ms));
         // All targets: a sum that is exact because its terms are whole numbers.
         let past = format!("sum({})", self.config.shape.families().counter);
-        let past_ms = shown(now_ms() - interval_ms);
+        // Lines older than their scrape go on changing the past for as long as they can be old.
+        let oldest_ms = match self.config.shape {
+            Shape::Stamped => OLDEST_STAMP_MS as i64,
+            _ => 0,
+        };
+        let past_ms = shown(now_ms() - interval_ms - oldest_ms);
         let expected = query::number(&self.server, &past, Some(past_ms))?
             .ok_or_else(|| query::wrong(&self.server, &past, "with nothing"))?;
         let crash_ms = now_ms();
