@@ -72,7 +72,10 @@ fn all_ways_of_pushing_store_what_was_sent_and_keep_it_over_a_restart() {
     let without = "--server=narthex=/bin/false";
     let record = push(&[&server("pushgateway"), without, "--remedies", "--persist"]);
     let runs = record["runs"].as_array().expect("runs");
-    let ways: Vec<&str> = runs.iter().filter_map(|run| run["variant"].as_str()).collect();
+    let ways: Vec<&str> = runs
+        .iter()
+        .filter_map(|run| run["variant"].as_str())
+        .collect();
     let expected = [
         "a push a process",
         "a push a host",
@@ -83,16 +86,27 @@ fn all_ways_of_pushing_store_what_was_sent_and_keep_it_over_a_restart() {
     for run in runs {
         check(run);
         assert_eq!(figure(run, "series stored after a restart"), 480.0);
-        assert_eq!(figure(run, "series with a wrong value after a restart"), 0.0);
+        assert_eq!(
+            figure(run, "series with a wrong value after a restart"),
+            0.0
+        );
     }
     let notes = record["notes"].to_string();
-    assert!(notes.contains("narthex: this narthex has no pushgateway command"), "{notes}");
+    assert!(
+        notes.contains("narthex: this narthex has no pushgateway command"),
+        "{notes}"
+    );
 }
 
 #[test]
 fn protobuf_is_taken_and_a_body_of_an_unknown_encoding_is_told() {
     let server = server("pushgateway-unchecked");
-    let record = push(&[&server, "--format=protobuf", "--encoding=gzip", "--method=post"]);
+    let record = push(&[
+        &server,
+        "--format=protobuf",
+        "--encoding=gzip",
+        "--method=post",
+    ]);
     check(&record["runs"][0]);
     // Debian's is older than snappy: it reads the bytes as text.
     let record = push(&[&server, "--encoding=snappy"]);

@@ -64,7 +64,11 @@ fn what_is_recorded_is_stored_bit_by_bit() {
         let series = figure(run, "series of the last round");
         assert!(series > 100.0, "{series}");
         assert!(figure(run, "samples read back") >= 250.0, "{output}");
-        for key in ["samples missing", "samples with other bits", "samples nobody served"] {
+        for key in [
+            "samples missing",
+            "samples with other bits",
+            "samples nobody served",
+        ] {
             assert_eq!(figure(run, key), 0.0, "{key}: {output}");
         }
         assert!(figure(run, "at rest, a sample") > 0.0);

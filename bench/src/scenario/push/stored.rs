@@ -64,9 +64,10 @@ impl<'a> Reader<'a> {
 
     /// Takes a gateway's page in.
     pub(crate) fn read(&mut self, page: &str) {
+        let of_fleet = [",", "{"].map(|before| format!("{before}job=\"{JOB}\""));
         for line in page.lines() {
             // Cheaper than taking every line apart.
-            if !line.contains(",job=\"game\"") && !line.contains("{job=\"game\"") {
+            if !of_fleet.iter().any(|label| line.contains(label)) {
                 continue;
             }
             let place = Line::parse(line).and_then(|line| self.place(&line));
