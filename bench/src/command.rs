@@ -194,7 +194,7 @@ fn help() -> String {
         replay::RECORD_FLAGS,
     );
     add(
-        "self-test: Measures known CPU time and known bytes.",
+        "self-test: Measures known CPU time, known bytes and a known stall.",
         self_test::FLAGS,
     );
     text

@@ -253,9 +253,11 @@ mod tests {
     use narthex_testkit::{mutate, rng::SplitMix64};
 
     const LENGTH: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-    const CHUNKED: &[u8] = b"HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
+    const CHUNKED: &[u8] =
+        b"HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
         3;x=y\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\nTrailer: x\r\n\r\n";
-    const EMPTY: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\nServer: x\r\n\r\n";
+    const EMPTY: &[u8] =
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\nServer: x\r\n\r\n";
     const OLD: &[u8] = b"HTTP/1.0 200 OK\r\n\r\nuntil the end";
 
     /// Reads an answer in pieces whose lengths `cut` gives.

@@ -31,6 +31,11 @@ impl Client {
         }
     }
 
+    /// Returns where it sends to.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Sends a GET of a path with its query.
     ///
     /// # Errors
@@ -85,7 +90,7 @@ impl Client {
             None => BufReader::with_capacity(64 << 10, self.connect()?),
         };
         stream.get_mut().write_all(request)?;
-        if std::io::BufRead::fill_buf(&mut stream)?.is_empty() {
+        if io::BufRead::fill_buf(&mut stream)?.is_empty() {
             return Err(ErrorKind::ConnectionAborted.into());
         }
         let answer = read_response(&mut stream, true)?;
@@ -136,8 +141,7 @@ mod tests {
                     }
                     let body = format!("{number}.{answer}");
                     let length = body.len();
-                    let text =
-                        format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
+                    let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
                     stream.write_all(text.as_bytes()).unwrap();
                 }
             }
@@ -149,7 +153,10 @@ mod tests {
     fn a_connection_is_kept_and_replaced_when_it_has_ended() {
         let mut client = Client::new(server(2), Duration::from_secs(30));
         let mut get = || client.get("/x?y=z", &[("Accept", "*/*")]).unwrap().text();
-        assert_eq!([get(), get(), get(), get(), get()], ["0.0", "0.1", "1.0", "1.1", "2.0"]);
+        assert_eq!(
+            [get(), get(), get(), get(), get()],
+            ["0.0", "0.1", "1.0", "1.1", "2.0"]
+        );
     }
 
     #[test]

@@ -56,9 +56,10 @@ impl DatasetConfig {
     }
 
     /// Returns when a pod has its sample of `step`; pods are spread over the interval as a scraper spreads targets.
+    /// None is at a whole interval, where it depends on a server's version whether a range includes it.
     pub(crate) fn time_ms(&self, pod: usize, step: u64) -> i64 {
         let interval = self.interval_ms();
-        let offset = (pod as i64 * 7_919) % interval;
+        let offset = 1 + (pod as i64 * 7_919) % (interval - 1).max(1);
         self.start_ms() + step.cast_signed() * interval + offset
     }
 
@@ -311,9 +312,12 @@ mod tests {
             seed: 1,
             end_ms: 1_700_000_000_000,
         };
-        assert_eq!((config.steps(), config.samples(), config.pods()), (120, 120_000, 20));
+        assert_eq!(
+            (config.steps(), config.samples(), config.pods()),
+            (120, 120_000, 20)
+        );
         for pod in 0..config.pods() {
-            assert!(config.time_ms(pod, 0) >= config.start_ms());
+            assert!(config.time_ms(pod, 0) > config.start_ms());
             assert!(config.time_ms(pod, 119) < config.end_ms);
             assert_eq!(config.time_ms(pod, 1) - config.time_ms(pod, 0), 30_000);
         }

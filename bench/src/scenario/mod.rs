@@ -2,6 +2,10 @@
 //!
 //! **Invariant:** a scenario turns flags into a record and shows its progress; it prints, plots and compares nothing.
 
+mod exporter;
+mod http;
+mod push;
+mod query;
 pub(crate) mod replay;
 pub(crate) mod self_test;
 mod storage;
@@ -27,4 +31,11 @@ pub(crate) struct Scenario {
 }
 
 /// All scenarios, in the order of help and of the tour.
-pub(crate) static SCENARIOS: &[Scenario] = &[storage::SCENARIO];
+pub(crate) static SCENARIOS: &[Scenario] = &[
+    storage::SCENARIO,
+    http::SCENARIO,
+    exporter::SCENARIO,
+    query::SCENARIO,
+    push::SCENARIO,
+    replay::SCENARIO,
+];

@@ -1,14 +1,20 @@
-//! The meter measured: processes that use known CPU time and write known bytes.
+//! The meters measured: processes that use known CPU time and write known bytes, a server that is known to stall.
 //!
 //! The known side comes from elsewhere than the meter: the burning process counts its own CPU clock in nanoseconds
-//! and the bytes it hands to the kernel.
+//! and the bytes it hands to the kernel; the server that stalls follows a clock and not its requests.
 
 use crate::{
     frame::{
         cleanup::{Group, WorkDir},
         cli::{Flag, Values},
         error::BenchError,
+        machine,
         measure::{Usage, cpu_time},
+    },
+    load::{
+        fleet,
+        open_loop::{self, Plan},
+        stall_server::{StallServer, Stalls},
     },
     report::say,
 };
@@ -16,6 +22,7 @@ use rustix::time::ClockId;
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Write},
+    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -45,14 +52,90 @@ const TREE: &str = r#"exec 3<&0
 "$0" burn --cpu=1s --write=$1 --file="$2" <&3 &
 exec "$0" burn --cpu=1s"#;
 
+/// The server answers for a second, and stalls for one.
+const STALL: Duration = Duration::from_secs(1);
+const STALLS_EVERY: Duration = Duration::from_secs(2);
+/// What a sample may cost the fleet.
+const FLEET_BUDGET_NS: f64 = 60.0;
+
+/// Makes every check.
+///
+/// # Errors
+///
+/// When a meter is wrong, or nothing could be measured.
+pub(crate) fn run(values: &Values) -> Result<(), BenchError> {
+    let base = values.dir()?;
+    known_use(&base)?;
+    known_stall()?;
+    own_cost()
+}
+
+/// Loads a server that stalls: half of all requests are due while it does, and two of a thousand are sent then.
+///
+/// # Errors
+///
+/// When the corrected latencies do not show it, or the uncorrected ones do.
+fn known_stall() -> Result<(), BenchError> {
+    let server = StallServer::start(Stalls {
+        every: STALLS_EVERY,
+        length: STALL,
+    })?;
+    let load = open_loop::run(&Plan {
+        address: server.address(),
+        request: b"GET / HTTP/1.1\r\nHost: self-test\r\n\r\n".to_vec(),
+        rate: 500.0,
+        connections: 2,
+        threads: 1,
+        warmup: Duration::ZERO,
+        duration: STALLS_EVERY * 2,
+        drain: Duration::from_secs(60),
+    })?;
+    let corrected = load.latencies.corrected.quantile_ms(0.999);
+    let uncorrected = load.latencies.uncorrected.quantile_ms(0.99);
+    let stall = STALL.as_secs_f64() * 1e3;
+    say(&format!(
+        "stalls of {stall} ms: corrected P99.9 {corrected:.1} ms, uncorrected P99 {uncorrected:.2} ms; a request cost {:.1} µs",
+        load.cpu_a_request().as_secs_f64() * 1e6
+    ));
+    if corrected >= stall / 2.0 && uncorrected < stall / 2.0 {
+        return Ok(());
+    }
+    Err(BenchError::Refused(
+        "a stall shows where it must not, or not where it must".to_owned(),
+    ))
+}
+
+/// Measures what the fleet's texts cost.
+///
+/// # Errors
+///
+/// When a sample costs more than its budget, in a build with optimisation.
+fn own_cost() -> Result<(), BenchError> {
+    let ns = fleet::cost_of_a_sample_ns();
+    let is_judged = machine::profile() != "debug";
+    let judged = if is_judged {
+        ""
+    } else {
+        "; not judged in a debug build"
+    };
+    say(&format!(
+        "the fleet's text: {ns:.1} ns a sample, at most {FLEET_BUDGET_NS}{judged}"
+    ));
+    if !is_judged || ns <= FLEET_BUDGET_NS {
+        return Ok(());
+    }
+    Err(BenchError::Refused(format!(
+        "a sample of the fleet costs more than {FLEET_BUDGET_NS} ns"
+    )))
+}
+
 /// Measures a tree that uses 3 s of CPU in three processes and writes 48 MiB.
 ///
 /// # Errors
 ///
 /// When a figure is more than 5 % off, or nothing could be measured.
-pub(crate) fn run(values: &Values) -> Result<(), BenchError> {
-    let base = values.dir()?;
-    let dir = WorkDir::new(&base, "self-test")?;
+fn known_use(base: &Path) -> Result<(), BenchError> {
+    let dir = WorkDir::new(base, "self-test")?;
     let program = std::env::current_exe().map_err(BenchError::io("find this program"))?;
     let (ready, ready_end) = std::io::pipe().map_err(BenchError::io("make a pipe"))?;
     let mut command = Command::new("sh");

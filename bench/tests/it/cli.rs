@@ -65,7 +65,7 @@ fn a_wrong_command_line_exits_with_2_and_its_reason() {
 }
 
 #[test]
-fn known_cpu_and_known_bytes_are_measured_within_5_percent() {
+fn known_cpu_bytes_and_stalls_are_measured() {
     let finished = run(&["self-test"]);
     assert_eq!(
         finished.exit.code,
@@ -84,4 +84,7 @@ fn known_cpu_and_known_bytes_are_measured_within_5_percent() {
         "{}",
         finished.stdout
     );
+    for check in ["stalls of 1000 ms: corrected P99.9 ", "the fleet's text: "] {
+        assert!(finished.stdout.contains(check), "{}", finished.stdout);
+    }
 }

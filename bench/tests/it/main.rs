@@ -1,4 +1,10 @@
 //! The program itself: its self-test, a short scenario against a real server, and ends by signal.
 
 mod cli;
+mod exporter;
+mod http;
+mod push;
+mod query;
+mod replay;
 mod storage;
+mod support;

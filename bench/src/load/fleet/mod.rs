@@ -5,3 +5,34 @@ pub(crate) mod clock;
 pub(crate) mod schedule;
 pub(crate) mod server;
 pub(crate) mod shape;
+
+use crate::frame::measure::cpu_time;
+use rustix::time::ClockId;
+
+/// Returns what making the text of one sample costs, in nanoseconds of CPU, on a fleet like that of `storage`.
+pub(crate) fn cost_of_a_sample_ns() -> f64 {
+    const ROUNDS: usize = 20;
+    let config = server::FleetConfig {
+        targets: 100,
+        series: 588,
+        seed: 1,
+        shape: shape::Shape::Service,
+        gzip: false,
+        line_labels: false,
+        clock: None,
+    };
+    let mut bodies = body::Body::fleet(&config);
+    let (mut text, mut samples) = (Vec::new(), 0);
+    // The first round finds out how long a text is.
+    for body in &mut bodies {
+        body.next(0, &mut text);
+    }
+    let before = cpu_time(ClockId::ThreadCPUTime);
+    for _ in 0..ROUNDS {
+        for body in &mut bodies {
+            samples += body.next(0, &mut text);
+        }
+    }
+    let used = cpu_time(ClockId::ThreadCPUTime).saturating_sub(before);
+    used.as_nanos() as f64 / samples.max(1) as f64
+}

@@ -49,13 +49,17 @@ impl Comparison {
                 continue;
             }
             match other.families.get(name) {
-                None => comparison.only_first.push((name.clone(), first.series.len())),
+                None => comparison
+                    .only_first
+                    .push((name.clone(), first.series.len())),
                 Some(family) => comparison.family(name, first, family, after.families.get(name)),
             }
         }
         for (name, family) in &other.families {
             if !Page::is_own(name) && !before.families.contains_key(name) {
-                comparison.only_other.push((name.clone(), family.series.len()));
+                comparison
+                    .only_other
+                    .push((name.clone(), family.series.len()));
             }
         }
         comparison
@@ -93,7 +97,10 @@ impl Comparison {
                 }
             }
         }
-        let new = other.series.keys().filter(|series| !first.series.contains_key(*series));
+        let new = other
+            .series
+            .keys()
+            .filter(|series| !first.series.contains_key(*series));
         self.series_only_other.extend(new.cloned());
     }
 }
@@ -155,7 +162,10 @@ mod tests {
         );
         let after = page("# TYPE a counter\na{x=\"1\"} 3\na{x=\"2\"} 5\ngone 1\ng 10\n");
         let got = Comparison::of(&before, &other, &after);
-        assert_eq!((got.equal, got.moved_on, got.near, got.shared()), (0, 1, 0, 2));
+        assert_eq!(
+            (got.equal, got.moved_on, got.near, got.shared()),
+            (0, 1, 0, 2)
+        );
         assert_eq!(got.only_first, [("gone".to_owned(), 1)]);
         assert_eq!(got.only_other, [("extra".to_owned(), 2)]);
         assert_eq!(got.series_only_first, ["a{x=\"2\"}"]);

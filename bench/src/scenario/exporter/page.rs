@@ -6,7 +6,13 @@
 use std::{collections::BTreeMap, fmt};
 
 /// What an exporter says of itself and not of its host.
-const OWN: [&str; 5] = ["go_", "process_", "promhttp_", "node_scrape_collector_", "node_exporter_"];
+const OWN: [&str; 5] = [
+    "go_",
+    "process_",
+    "promhttp_",
+    "node_scrape_collector_",
+    "node_exporter_",
+];
 
 /// One page.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -63,7 +69,10 @@ impl Page {
 
     /// Returns the number of series.
     pub(crate) fn len(&self) -> usize {
-        self.families.values().map(|family| family.series.len()).sum()
+        self.families
+            .values()
+            .map(|family| family.series.len())
+            .sum()
     }
 
     /// Returns whether a family is about the exporter itself.
@@ -173,7 +182,10 @@ mod tests {
         let names: Vec<&String> = page.families.keys().collect();
         assert_eq!(names, ["a_total", "go_goroutines", "h", "plain"]);
         let a = &page.families["a_total"];
-        assert_eq!((a.kind.as_str(), a.help.as_str()), ("counter", "What a is."));
+        assert_eq!(
+            (a.kind.as_str(), a.help.as_str()),
+            ("counter", "What a is.")
+        );
         assert!(a.is_counter());
         assert_eq!(a.series["a_total{x=\"a \\\"b\\\", {c}\",y=\"2\"}"], 5.0);
         assert_eq!(a.series["a_total{}"], 7.0);
@@ -185,7 +197,15 @@ mod tests {
 
     #[test]
     fn a_line_that_does_not_read_is_named() {
-        for bad in ["a", "a b", "a{x=\"1\" 5", "a{x=1} 5", "a{x} 5", "{} 5", "a{x=\"1\\\"} 5"] {
+        for bad in [
+            "a",
+            "a b",
+            "a{x=\"1\" 5",
+            "a{x=1} 5",
+            "a{x} 5",
+            "{} 5",
+            "a{x=\"1\\\"} 5",
+        ] {
             let error = Page::read(&format!("ok 1\n{bad}\n")).unwrap_err();
             assert_eq!(error.to_string(), format!("line 2 does not read: {bad}"));
         }

@@ -61,7 +61,11 @@ pub(crate) fn count(
     rustix::process::kill_process(group.pid(), rustix::process::Signal::INT)
         .map_err(|errno| BenchError::io("stop strace")(errno.into()))?;
     let end = Instant::now() + END_LIMIT;
-    while group.ended().map_err(BenchError::io("wait for strace"))?.is_none() {
+    while group
+        .ended()
+        .map_err(BenchError::io("wait for strace"))?
+        .is_none()
+    {
         if Instant::now() > end {
             return Ok(Err("strace does not end".to_owned()));
         }

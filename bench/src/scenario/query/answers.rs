@@ -226,7 +226,10 @@ mod tests {
         let b = vector(&[("z", "1000"), ("x", "1.0"), ("y", "NaN")]);
         assert_eq!(a.compare(&b), Agreement::Equal);
         assert_eq!(a.len(), 3);
-        assert_eq!((vector(&[("x", "7")]).number(), a.number()), (Some(7.0), None));
+        assert_eq!(
+            (vector(&[("x", "7")]).number(), a.number()),
+            (Some(7.0), None)
+        );
     }
 
     #[test]
@@ -255,7 +258,10 @@ mod tests {
         let Agreement::Differ(mismatch) = a.compare(&b) else {
             panic!("equal");
         };
-        assert_eq!((mismatch.first.as_str(), mismatch.other.as_str()), ("1", "nothing"));
+        assert_eq!(
+            (mismatch.first.as_str(), mismatch.other.as_str()),
+            ("1", "nothing")
+        );
         assert_eq!(mismatch.count, 3);
         let matrix = |values| {
             read(&format!(
@@ -263,7 +269,11 @@ mod tests {
             ))
         };
         let long = matrix(r#"[[1,"1"],[2,"2"]]"#);
-        for other in [r#"[[1,"1"]]"#, r#"[[1,"1"],[3,"2"]]"#, r#"[[1,"1"],[2,"2.5"]]"#] {
+        for other in [
+            r#"[[1,"1"]]"#,
+            r#"[[1,"1"],[3,"2"]]"#,
+            r#"[[1,"1"],[2,"2.5"]]"#,
+        ] {
             let agreement = long.compare(&matrix(other));
             assert!(matches!(agreement, Agreement::Differ(_)), "{other}");
         }
@@ -277,9 +287,15 @@ mod tests {
         let Agreement::Differ(mismatch) = values.compare(&read(r#"["a","c"]"#)) else {
             panic!("equal");
         };
-        assert_eq!((mismatch.place.as_str(), mismatch.first.as_str()), ("b", "it"));
+        assert_eq!(
+            (mismatch.place.as_str(), mismatch.first.as_str()),
+            ("b", "it")
+        );
         let series = read(r#"[{"b":"2","a":"1"}]"#);
-        assert_eq!(series.compare(&read(r#"[{"a":"1","b":"2"}]"#)), Agreement::Equal);
+        assert_eq!(
+            series.compare(&read(r#"[{"a":"1","b":"2"}]"#)),
+            Agreement::Equal
+        );
         let scalar = read(r#"{"resultType":"scalar","result":[1,"5"]}"#);
         assert_eq!(scalar.number(), Some(5.0));
         for body in [

@@ -1,0 +1,213 @@
+//! What scrapes of an exporter come to, and what differs between two pages, as tables.
+//!
+//! **Invariant:** a table that is cut says how many rows are missing.
+
+use super::{compare::Comparison, measure::Scraped};
+use crate::{
+    load::latency::Histogram,
+    record::{Difference, Distribution, Figure, OwnCost, Record, Run},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Longest table.
+const MOST_ROWS: usize = 100;
+/// Cores of strangers above which a result is called noisy.
+const QUIET_CORES: f64 = 0.1;
+const SYSCALLS: &str = "system calls a scrape";
+
+/// Returns the run of one turn; subject, variant and repetition are the caller's to set.
+pub(super) fn run(scraped: &Scraped) -> Run {
+    let count = scraped.took.len().max(1) as f64;
+    let mut wall = Histogram::default();
+    scraped.took.iter().for_each(|took| wall.add(*took));
+    let each = |time: std::time::Duration| time.as_secs_f64() * 1e3 / count;
+    let mut figures = vec![
+        Figure::cost("CPU a scrape", "ms", each(scraped.cpu)).headline(),
+        Figure::cost("time of a scrape P50", "ms", wall.quantile_ms(0.5)).headline(),
+        Figure::cost("time of a scrape P99", "ms", wall.quantile_ms(0.99)),
+        Figure::cost("RSS", "MB", scraped.resident.rss_bytes as f64 / 1e6).headline(),
+        Figure::cost("RSS peak", "MB", scraped.usage.peak_rss_bytes as f64 / 1e6),
+        Figure::fact("threads", "", scraped.usage.threads as f64),
+        Figure::fact("size of a page", "kB", scraped.bytes / 1e3),
+    ];
+    if let Some((series, families)) = scraped.series {
+        figures.push(Figure::fact("series", "", series as f64));
+        figures.push(Figure::fact("families", "", families as f64));
+    }
+    Run {
+        subject: 0,
+        variant: String::new(),
+        repetition: 0,
+        figures,
+        courses: Vec::new(),
+        distributions: vec![Distribution {
+            key: "scrapes".to_owned(),
+            unit: "ms".to_owned(),
+            count: wall.count(),
+            corrected: wall.table(),
+            uncorrected: Vec::new(),
+        }],
+        own_costs: vec![
+            OwnCost::new("own CPU a scrape", "ms", each(scraped.own_cpu)),
+            OwnCost::new("cores of others", "", scraped.other_cores).warn_above(QUIET_CORES),
+        ],
+    }
+}
+
+/// Adds the number of system calls to a subject's first run.
+pub(super) fn add_syscalls(record: &mut Record, subject: usize, calls: &BTreeMap<String, f64>) {
+    let mut runs = record.runs.iter_mut();
+    if let Some(run) = runs.find(|run| run.subject == subject && run.variant == "identity") {
+        let figure = Figure::cost(SYSCALLS, "", calls.values().sum());
+        run.figures.push(figure.headline());
+    }
+}
+
+/// Returns system calls by name, a column for each exporter, the most frequent ones first.
+pub(super) fn syscall_table(counted: &[(String, BTreeMap<String, f64>)]) -> Option<Difference> {
+    let names: BTreeSet<&String> = counted.iter().flat_map(|(_, calls)| calls.keys()).collect();
+    let of = |calls: &BTreeMap<String, f64>, name: &String| calls.get(name).copied().unwrap_or(0.0);
+    let most = |name: &String| {
+        let all = counted.iter().map(|(_, calls)| of(calls, name));
+        all.fold(0.0, f64::max)
+    };
+    let mut names: Vec<&String> = names.into_iter().collect();
+    names.sort_by(|a, b| most(b).total_cmp(&most(a)));
+    let mut columns = vec!["call".to_owned()];
+    columns.extend(counted.iter().map(|(label, _)| label.clone()));
+    let row = |name: &String| {
+        let counts = counted
+            .iter()
+            .map(|(_, calls)| format!("{:.1}", of(calls, name)));
+        std::iter::once(name.clone()).chain(counts).collect()
+    };
+    (!counted.is_empty()).then(|| Difference {
+        title: format!("{SYSCALLS} (strace; without nanosleep)"),
+        columns,
+        rows: names.into_iter().map(row).collect(),
+    })
+}
+
+/// Says in one sentence how two pages compare.
+pub(super) fn summary(first: &str, other: &str, comparison: &Comparison) -> String {
+    let Comparison {
+        equal,
+        moved_on,
+        near,
+        ..
+    } = comparison;
+    format!(
+        "{other} against {first}: {} series of both, of which {equal} are equal, {moved_on} lie between {first}'s page \
+         before and after, {near} within 5 % of it, {} differ; {} families and {} further series only {first} has, {} \
+         and {} only {other}.",
+        comparison.shared(),
+        comparison.different.len(),
+        comparison.only_first.len(),
+        comparison.series_only_first.len(),
+        comparison.only_other.len(),
+        comparison.series_only_other.len(),
+    )
+}
+
+/// Returns tables of what does not agree.
+pub(super) fn tables(first: &str, other: &str, comparison: &Comparison) -> Vec<Difference> {
+    let families = |families: &[(String, usize)]| {
+        let row = |(name, series): &(String, usize)| vec![name.clone(), series.to_string()];
+        families.iter().map(row).collect::<Vec<_>>()
+    };
+    let series = |series: &[String]| {
+        series
+            .iter()
+            .map(|one| vec![one.clone()])
+            .collect::<Vec<_>>()
+    };
+    let tables = [
+        (
+            format!("families only {first} has ({other} does not)"),
+            vec!["family", "series"],
+            families(&comparison.only_first),
+        ),
+        (
+            format!("families only {other} has ({first} does not)"),
+            vec!["family", "series"],
+            families(&comparison.only_other),
+        ),
+        (
+            format!("series of common families only {first} has ({other} does not)"),
+            vec!["series"],
+            series(&comparison.series_only_first),
+        ),
+        (
+            format!("series of common families only {other} has ({first} does not)"),
+            vec!["series"],
+            series(&comparison.series_only_other),
+        ),
+        (
+            format!("types and help texts that differ, {first} and {other}"),
+            vec!["family", "what", first, other],
+            rows(&comparison.descriptions),
+        ),
+        (
+            format!("values that differ, {first} and {other}"),
+            vec!["series", first, other],
+            rows(&comparison.different),
+        ),
+    ];
+    let table =
+        |(title, columns, rows): (String, Vec<&str>, Vec<Vec<String>>)| cut(title, columns, rows);
+    tables.into_iter().filter_map(table).collect()
+}
+
+fn rows<const N: usize>(rows: &[[String; N]]) -> Vec<Vec<String>> {
+    rows.iter().map(|row| row.to_vec()).collect()
+}
+
+/// Returns the table, None without rows.
+fn cut(title: String, columns: Vec<&str>, mut rows: Vec<Vec<String>>) -> Option<Difference> {
+    let count = rows.len();
+    rows.truncate(MOST_ROWS);
+    let title = match count - rows.len() {
+        0 => title,
+        missing => format!("{title}, without {missing} more"),
+    };
+    (count > 0).then(|| Difference {
+        title,
+        columns: columns.into_iter().map(str::to_owned).collect(),
+        rows,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_table_says_what_it_leaves_out() {
+        let rows = (0..MOST_ROWS + 7).map(|n| vec![n.to_string()]).collect();
+        let table = cut("all".to_owned(), vec!["n"], rows).unwrap();
+        assert_eq!(table.title, "all, without 7 more");
+        assert_eq!(table.rows.len(), MOST_ROWS);
+        assert!(cut("none".to_owned(), vec!["n"], Vec::new()).is_none());
+    }
+
+    #[test]
+    fn system_calls_stand_side_by_side() {
+        let calls = |calls: &[(&str, f64)]| {
+            calls
+                .iter()
+                .map(|(name, count)| ((*name).to_owned(), *count))
+                .collect()
+        };
+        let counted = [
+            ("a".to_owned(), calls(&[("read", 2.0), ("write", 9.0)])),
+            ("b".to_owned(), calls(&[("read", 3.5)])),
+        ];
+        let table = syscall_table(&counted).unwrap();
+        assert_eq!(table.columns, ["call", "a", "b"]);
+        assert_eq!(
+            table.rows,
+            [["write", "9.0", "0.0"], ["read", "2.0", "3.5"]]
+        );
+        assert!(syscall_table(&[]).is_none());
+    }
+}

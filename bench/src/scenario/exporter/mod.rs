@@ -1,0 +1,120 @@
+//! `exporter`: exporters of one host, asked in turn; what a scrape costs each, and how their pages differ.
+//!
+//! **Invariant:** all run at once on the same host, so that they say the same; only one is asked at a time. The page of
+//! the first is taken before and after each other's, which bounds what counters may have become.
+
+mod compare;
+mod figures;
+mod measure;
+mod page;
+mod presets;
+mod syscalls;
+
+use super::Scenario;
+use crate::{
+    frame::{
+        cli::{Flag, Values},
+        error::BenchError,
+        progress::Progress,
+        server::{SERVER, ServerSpec},
+        turns::turns,
+    },
+    record::Record,
+};
+use measure::{Exporter, Plan};
+use std::time::Duration;
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "exporter",
+    about: "Exporters of this host are scraped in turn, and their pages compared.",
+    flags: FLAGS,
+    run,
+};
+
+static FLAGS: &[Flag] = &[
+    SERVER,
+    Flag::new(
+        "scrapes",
+        "N",
+        "100",
+        "Scrapes of each exporter, for each encoding.",
+    ),
+    Flag::new("interval", "TIME", "100ms", "Time between two of them."),
+    Flag::new("path", "PATH", "/metrics", "What is scraped."),
+    Flag::switch(
+        "syscalls",
+        "Count system calls with strace, apart from what is timed.",
+    ),
+];
+
+/// Variants: whether the scraper takes a compressed page, as Prometheus does.
+const ENCODINGS: [(&str, bool); 2] = [("identity", false), ("gzip", true)];
+
+/// Scrapes all exporters.
+///
+/// # Errors
+///
+/// When a value is out of range, or an exporter cannot be found, fails or answers wrongly.
+fn run(values: &Values) -> Result<Record, BenchError> {
+    let plan = Plan {
+        scrapes: values.number("scrapes", 1..=1_000_000)?,
+        interval: values.time("interval")?,
+        path: values.text("path").to_owned(),
+        base: values.dir()?,
+    };
+    let with_syscalls = values.switch("syscalls")?;
+    let repetitions = values.repetitions()?;
+    let (mut servers, mut notes) = ServerSpec::chosen(values, presets::PRESETS)?;
+    presets::without_absent(&mut servers, &mut notes)?;
+    let mut record = values.record(format!(
+        "{} scrapes of each exporter, {:?} between them",
+        plan.scrapes, plan.interval
+    ));
+    record.subjects = servers.iter().map(ServerSpec::subject).collect();
+    let turns = turns(servers.len(), ENCODINGS.len(), repetitions);
+    let each = plan.interval * plan.scrapes as u32 + Duration::from_secs(2);
+    let progress = Progress::new(each * turns.len() as u32);
+    let mut exporters: Vec<Exporter> = servers
+        .iter()
+        .map(|spec| Exporter::start(&plan, spec))
+        .collect::<Result<_, _>>()?;
+    for turn in turns {
+        let (encoding, is_packed) = ENCODINGS[turn.variant];
+        let exporter = &mut exporters[turn.subject];
+        progress.begin(&format!("{}: {encoding}", exporter.label()));
+        let scraped = exporter.scrape(&plan, is_packed)?;
+        let mut run = figures::run(&scraped);
+        run.variant = encoding.to_owned();
+        (run.subject, run.repetition) = (turn.subject, turn.repetition);
+        record.runs.push(run);
+    }
+    if with_syscalls {
+        let mut counted = Vec::new();
+        for (subject, exporter) in exporters.iter_mut().enumerate() {
+            progress.begin(&format!("{}: system calls", exporter.label()));
+            match exporter.syscalls(&plan)? {
+                Ok(calls) => {
+                    figures::add_syscalls(&mut record, subject, &calls);
+                    counted.push((exporter.label().to_owned(), calls));
+                }
+                Err(why) => notes.push(format!("System calls are not counted: {why}.")),
+            }
+        }
+        record.differences.extend(figures::syscall_table(&counted));
+    }
+    let (first, others) = exporters
+        .split_first_mut()
+        .expect("there is at least one exporter");
+    for other in others {
+        let before = first.page(&plan)?;
+        let page = other.page(&plan)?;
+        let after = first.page(&plan)?;
+        let comparison = compare::Comparison::of(&before, &page, &after);
+        let tables = figures::tables(first.label(), other.label(), &comparison);
+        record.differences.extend(tables);
+        notes.push(figures::summary(first.label(), other.label(), &comparison));
+    }
+    notes.dedup();
+    record.notes = notes;
+    Ok(record)
+}

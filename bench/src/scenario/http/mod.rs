@@ -1,0 +1,130 @@
+//! `http`: requests at a constant rate while a page of metrics is scraped, and while it is not.
+//!
+//! A server that renders its metrics where it serves requests makes the requests behind the scrape wait. How long
+//! shows only in latencies that count from when a request was due, and only against the same load without scrapes.
+//!
+//! **Invariant:** with and without scrapes, everything else is the same: the same process, one right after the other,
+//! in turning order. The generator's own lateness is measured apart and refuses a run.
+
+mod figures;
+mod measure;
+mod plan;
+mod presets;
+mod scraper;
+mod target;
+
+use super::Scenario;
+use crate::{
+    frame::{
+        cli::{Flag, Values},
+        error::BenchError,
+        progress::Progress,
+        server::{SERVER, ServerSpec},
+        turns::turns,
+    },
+    record::{Record, Subject},
+};
+use measure::Turn;
+use plan::{Plan, Subjects};
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "http",
+    about: "Requests at a constant rate, with and without scrapes of the same server.",
+    flags: FLAGS,
+    run,
+};
+
+static FLAGS: &[Flag] = &[
+    SERVER,
+    Flag::list(
+        "series",
+        "N",
+        "Series the server has; one variant for each number. Default: 10000.",
+    ),
+    Flag::new("rate", "N", "1000", "Requests a second."),
+    Flag::new("connections", "N", "16", "Connections, kept alive."),
+    Flag::new("threads", "N", "1", "Threads that send and receive."),
+    Flag::new(
+        "warmup",
+        "TIME",
+        "5s",
+        "Time under load that is not recorded.",
+    ),
+    Flag::new("duration", "TIME", "60s", "Time that is."),
+    Flag::new("scrape-interval", "TIME", "5s", "Time between scrapes."),
+    Flag::new(
+        "idle-scrapes",
+        "N",
+        "20",
+        "Scrapes without any load, which give the cost of one.",
+    ),
+    Flag::new(
+        "path",
+        "PATH",
+        "",
+        "What is requested. Default: / of nginx, a small query of a Prometheus.",
+    ),
+    Flag::new(
+        "scrape-path",
+        "PATH",
+        "",
+        "What is scraped. Default: /metrics of nginx, /federate with all series of a Prometheus.",
+    ),
+    Flag::new(
+        "lua-library",
+        "DIR",
+        "",
+        "Directory of nginx-lua-prometheus (github.com/knyar/nginx-lua-prometheus).",
+    ),
+    Flag::new("url", "URL", "", "Load this instead of starting servers."),
+    Flag::new("scrape-url", "URL", "", "Scrape this with --url."),
+    Flag::switch(
+        "allow-remote",
+        "Let --url and --scrape-url name another machine.",
+    ),
+    Flag::new(
+        "max-late",
+        "TIME",
+        "2ms",
+        "Refuse a run whose generator started 1 % of its requests later than this.",
+    ),
+];
+
+/// Loads every subject.
+///
+/// # Errors
+///
+/// When a value is out of range, a server cannot be found, fails or answers wrongly.
+fn run(values: &Values) -> Result<Record, BenchError> {
+    let plan = Plan::from_values(values)?;
+    let mut record = values.record(plan.title());
+    record.notes.clone_from(&plan.notes);
+    record.subjects = match &plan.subjects {
+        Subjects::Servers(servers) => servers.iter().map(ServerSpec::subject).collect(),
+        Subjects::Url { load, .. } => vec![Subject {
+            label: load.host.clone(),
+            version: "unknown".to_owned(),
+            command: format!("http://{}{}", load.host, load.path),
+        }],
+    };
+    let turns = turns(record.subjects.len(), plan.series.len(), plan.repetitions);
+    let progress = Progress::new(plan.each() * turns.len() as u32);
+    for turn in turns {
+        let series = plan.series[turn.variant];
+        let mut measured = match &plan.subjects {
+            Subjects::Servers(servers) => {
+                let server = &servers[turn.subject];
+                Turn::of_server(&plan, server, series, turn.repetition, &progress)?
+            }
+            Subjects::Url { load, scrape } => {
+                Turn::of_url(&plan, load, scrape.as_ref(), turn.repetition, &progress)?
+            }
+        };
+        for run in &mut measured {
+            (run.subject, run.repetition) = (turn.subject, turn.repetition);
+        }
+        record.runs.append(&mut measured);
+    }
+    record.differences = figures::with_against_without(&record);
+    Ok(record)
+}

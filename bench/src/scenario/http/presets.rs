@@ -1,0 +1,199 @@
+//! The servers of `http` and what is asked of each.
+//!
+//! **Invariant:** every kind answers the load with a body of a few bytes to a few hundred, so that what differs between
+//! kinds is what they do besides.
+
+use crate::frame::{Preset, cli::Values, error::BenchError, server::ServerSpec};
+use std::path::{Path, PathBuf};
+
+/// Where Debian keeps nginx' modules.
+const MODULES: &str = "/usr/lib/nginx/modules";
+/// The kind that needs a library.
+const LUA: &str = "nginx-lua-prometheus";
+
+/// The servers that are built in, ours first.
+pub(super) static PRESETS: &[Preset] = &[
+    Preset {
+        name: "narthex",
+        program: "narthex",
+        package: "",
+        arguments: &[
+            "server",
+            "--config.file={config}",
+            "--storage.tsdb.path={data}",
+            "--web.listen-address={listen}",
+            "--web.enable-remote-write-receiver",
+            "--log.level=warn",
+        ],
+        version: &["server", "--version"],
+        config: "scrape_configs: []\n",
+        ready: "/-/ready",
+    },
+    Preset {
+        name: "prometheus",
+        program: "prometheus",
+        package: "prometheus",
+        arguments: &[
+            "--config.file={config}",
+            "--storage.tsdb.path={data}",
+            "--web.listen-address={listen}",
+            "--web.enable-remote-write-receiver",
+            "--log.level=warn",
+        ],
+        version: &["--version"],
+        config: "scrape_configs: []\n",
+        ready: "/-/ready",
+    },
+    Preset {
+        name: "nginx",
+        program: "nginx",
+        package: "nginx",
+        arguments: NGINX,
+        version: &["-v"],
+        config: include_str!("nginx.conf"),
+        ready: "/",
+    },
+    Preset {
+        name: LUA,
+        program: "nginx",
+        package: "nginx libnginx-mod-http-lua",
+        arguments: NGINX,
+        version: &["-v"],
+        config: include_str!("nginx-lua.conf"),
+        ready: "/",
+    },
+];
+
+const NGINX: &[&str] = &[
+    "-p",
+    "{dir}",
+    "-e",
+    "stderr",
+    "-g",
+    "daemon off;",
+    "-c",
+    "{config}",
+];
+
+/// Where a kind is asked, and how it comes to have series.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Paths {
+    pub(super) load: String,
+    pub(super) scrape: String,
+    /// Whether the series are written to it; otherwise it has them by itself, or has none.
+    pub(super) is_written: bool,
+}
+
+impl Paths {
+    /// Returns what is asked of a kind; `load` and `scrape`, where they are given, go before its own.
+    /// `end_s` is when the data ends that is written to it.
+    pub(super) fn of(kind: &str, load: &str, scrape: &str, end_s: i64) -> Self {
+        let is_written = matches!(kind, "narthex" | "prometheus");
+        let or = |given: &str, own: String| match given {
+            "" => own,
+            given => given.to_owned(),
+        };
+        let (own_load, own_scrape) = if is_written {
+            (
+                format!("/api/v1/query?query=pod_info%7Bpod%3D%22svc-0000-0%22%7D&time={end_s}"),
+                "/federate?match%5B%5D=%7Bjob%3D%22app%22%7D".to_owned(),
+            )
+        } else {
+            ("/".to_owned(), "/metrics".to_owned())
+        };
+        Self {
+            load: or(load, own_load),
+            scrape: or(scrape, own_scrape),
+            is_written,
+        }
+    }
+}
+
+/// Servers, the Lua library's directory, and notes.
+pub(super) type Chosen = (Vec<ServerSpec>, Option<PathBuf>, Vec<String>);
+
+/// Returns the servers that can run, the library's directory if any, and a sentence for each one that cannot.
+///
+/// # Errors
+///
+/// As [`ServerSpec::chosen`], and when one is named whose library is not.
+pub(super) fn chosen(values: &Values) -> Result<Chosen, BenchError> {
+    let library = match values.text("lua-library") {
+        "" => None,
+        dir if Path::new(dir).join("prometheus.lua").is_file() => {
+            let dir = std::path::absolute(dir);
+            Some(dir.map_err(BenchError::io("find the Lua library"))?)
+        }
+        dir => {
+            let what = format!("{dir} has no prometheus.lua");
+            return Err(values.wrong("lua-library", what));
+        }
+    };
+    let (mut servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;
+    let is_named = values.all("server").next().is_some();
+    let lacking = lacking(library.as_deref(), Path::new(MODULES));
+    if let Some(lacking) = lacking
+        && servers.iter().any(|server| server.kind.name == LUA)
+    {
+        if is_named {
+            return Err(values.wrong("server", lacking));
+        }
+        servers.retain(|server| server.kind.name != LUA);
+        notes.push(lacking);
+    }
+    Ok((servers, library, notes))
+}
+
+/// Says what the Lua preset lacks.
+fn lacking(library: Option<&Path>, modules: &Path) -> Option<String> {
+    if !modules.join("ngx_http_lua_module.so").is_file() {
+        return Some(format!(
+            "{LUA} needs nginx' Lua module: apt-get install libnginx-mod-http-lua"
+        ));
+    }
+    library.is_none().then(|| {
+        format!(
+            "{LUA} needs its library: git clone https://github.com/knyar/nginx-lua-prometheus, \
+             then name the directory with --lua-library"
+        )
+    })
+}
+
+/// Returns the places of the configurations.
+pub(super) fn places(series: u64, library: Option<&Path>) -> [(&'static str, String); 3] {
+    let library = library.map_or_else(String::new, |dir| dir.display().to_string());
+    [
+        ("series", series.to_string()),
+        ("library", library),
+        ("modules", MODULES.to_owned()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_paths_go_before_a_kinds_own() {
+        let nginx = Paths::of("nginx", "", "", 5);
+        assert_eq!(
+            (nginx.load.as_str(), nginx.scrape.as_str()),
+            ("/", "/metrics")
+        );
+        assert!(!nginx.is_written);
+        let ours = Paths::of("narthex", "", "/metrics", 5);
+        assert!(ours.is_written && ours.load.ends_with("&time=5"));
+        assert_eq!(ours.scrape, "/metrics");
+        assert_eq!(Paths::of("mine", "/x", "", 5).load, "/x");
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_way_to_get_it() {
+        let dir = narthex_testkit::TempDir::new("modules");
+        let say = |library: Option<&Path>| lacking(library, dir.path());
+        assert!(say(None).unwrap().contains("apt-get install"));
+        dir.write("ngx_http_lua_module.so", "");
+        assert!(say(None).unwrap().contains("git clone"));
+        assert_eq!(say(Some(dir.path())), None);
+    }
+}

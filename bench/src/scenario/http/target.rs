@@ -1,0 +1,100 @@
+//! Which URL is loaded, and whether it may be.
+//!
+//! **Invariant:** nothing but loopback is loaded unless the user says so: a generator that hits the wrong host is an
+//! attack.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// An address and what is asked there.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Target {
+    pub(super) address: SocketAddr,
+    /// As the `Host` header has it.
+    pub(super) host: String,
+    pub(super) path: String,
+}
+
+impl Target {
+    /// Reads `http://host[:port]/path`; the host has to be this machine unless `is_remote_allowed`.
+    ///
+    /// # Errors
+    ///
+    /// With what is wrong, in words for the user.
+    pub(super) fn parse(url: &str, is_remote_allowed: bool) -> Result<Self, String> {
+        let rest = url
+            .strip_prefix("http://")
+            .ok_or_else(|| format!("{url:?} is not an http:// URL"))?;
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (host, path) = rest.split_at(end);
+        if host.is_empty() || path.starts_with('?') || path.contains([' ', '\r', '\n']) {
+            return Err(format!("{url:?} is not an http:// URL"));
+        }
+        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| {
+            !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+        });
+        let authority = if has_port {
+            host.to_owned()
+        } else {
+            format!("{host}:80")
+        };
+        let addresses: Vec<SocketAddr> = authority
+            .to_socket_addrs()
+            .map_err(|e| format!("{host}: {e}"))?
+            .collect();
+        if !is_remote_allowed && addresses.iter().any(|address| !address.ip().is_loopback()) {
+            return Err(format!(
+                "{host} is not this machine; --allow-remote says that it may be loaded"
+            ));
+        }
+        let address = addresses.first().copied();
+        Ok(Self {
+            address: address.ok_or_else(|| format!("{host} has no address"))?,
+            host: host.to_owned(),
+            path: if path.is_empty() { "/" } else { path }.to_owned(),
+        })
+    }
+
+    /// Returns the bytes of a GET.
+    pub(super) fn request(&self) -> Vec<u8> {
+        let Self { host, path, .. } = self;
+        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: narthex-bench\r\n\r\n").into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_an_address_a_host_and_a_path() {
+        let target = Target::parse("http://127.0.0.1:9090/a?b=c", false).unwrap();
+        assert_eq!(target.address, "127.0.0.1:9090".parse().unwrap());
+        assert_eq!(
+            (target.host.as_str(), target.path.as_str()),
+            ("127.0.0.1:9090", "/a?b=c")
+        );
+        let request = String::from_utf8(target.request()).unwrap();
+        assert!(request.starts_with("GET /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:9090\r\n"));
+        let target = Target::parse("http://127.0.0.1", false).unwrap();
+        assert_eq!((target.address.port(), target.path.as_str()), (80, "/"));
+        let target = Target::parse("http://[::1]:80/", false).unwrap();
+        assert!(target.address.ip().is_loopback());
+    }
+
+    #[test]
+    fn other_machines_are_loaded_only_when_that_is_said() {
+        let error = Target::parse("http://192.0.2.1:80/", false).unwrap_err();
+        assert!(error.contains("--allow-remote"), "{error}");
+        assert!(Target::parse("http://192.0.2.1:80/", true).is_ok());
+        for url in [
+            "https://127.0.0.1/",
+            "127.0.0.1",
+            "http:///x",
+            "http://127.0.0.1?x",
+            "http://127.0.0.1/a b",
+        ] {
+            let error = Target::parse(url, true).unwrap_err();
+            assert!(error.contains("is not an http:// URL"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What questions come to: latencies by class and by question, costs, and a table of who answers what.
+//!
+//! **Invariant:** every question has a latency and an agreement in the record, whatever they are.
+
+use super::{
+    answers::{Agreement, TOLERANCE},
+    measure::{Asked, Plan, Round, Written},
+};
+use crate::{
+    load::latency::Histogram,
+    record::{Difference, Distribution, Figure, OwnCost, Run},
+};
+use std::time::Duration;
+
+/// Cores of strangers above which a result is called noisy.
+const QUIET_CORES: f64 = 0.1;
+
+/// Returns the run of one phase; subject and repetition are the caller's to set.
+pub(super) fn run(plan: &Plan, phase: &str, round: &Round, written: Option<&Written>) -> Run {
+    let (mut figures, mut distributions) = (Vec::new(), Vec::new());
+    for class in classes(plan) {
+        let of_class = plan.questions.iter().zip(&round.took);
+        let of_class = of_class.filter(|(question, _)| question.class == class);
+        let all = histogram(of_class.flat_map(|(_, took)| took));
+        for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
+            let key = format!("{class} queries {name}");
+            figures.push(Figure::cost(key, "ms", all.quantile_ms(share)).headline());
+        }
+        distributions.push(distribution(format!("{class} queries"), &all));
+    }
+    let asked: usize = round.took.iter().map(Vec::len).sum();
+    let each = |time: Duration| time.as_secs_f64() * 1e3 / asked.max(1) as f64;
+    let peak = round.after.peak_rss_bytes;
+    figures.extend([
+        Figure::cost("CPU a query", "ms", each(round.cpu)).headline(),
+        Figure::cost("RSS before", "MB", round.before.rss_bytes as f64 / 1e6),
+        Figure::cost("RSS peak", "MB", peak as f64 / 1e6).headline(),
+        Figure::cost(
+            "RSS peak above before",
+            "MB",
+            peak.saturating_sub(round.before.rss_bytes) as f64 / 1e6,
+        ),
+    ]);
+    for (question, took) in plan.questions.iter().zip(&round.took) {
+        let one = histogram(took);
+        let key = format!("{}: {} p50", question.class, question.name);
+        figures.push(Figure::cost(key, "ms", one.quantile_ms(0.5)));
+        distributions.push(distribution(question.name.clone(), &one));
+    }
+    if let Some(written) = written {
+        let samples = written.sent.samples.max(1) as f64;
+        figures.extend([
+            Figure::cost(
+                "CPU a written sample",
+                "µs",
+                written.cpu.as_secs_f64() * 1e6 / samples,
+            ),
+            Figure::cost("time to write", "s", written.took.as_secs_f64()),
+            Figure::fact(
+                "bytes a written sample",
+                "B",
+                written.sent.bytes as f64 / samples,
+            ),
+        ]);
+    }
+    let own_cores = round.own_cpu.as_secs_f64() / round.wall.as_secs_f64().max(1e-9);
+    Run {
+        subject: 0,
+        variant: phase.to_owned(),
+        repetition: 0,
+        figures,
+        courses: Vec::new(),
+        distributions,
+        own_costs: vec![
+            OwnCost::new("own CPU", "cores", own_cores),
+            OwnCost::new("cores of others", "", round.other_cores).warn_above(QUIET_CORES),
+        ],
+    }
+}
+
+/// Returns the classes in the order in which they first occur.
+fn classes(plan: &Plan) -> Vec<&str> {
+    let mut classes: Vec<&str> = Vec::new();
+    for question in &plan.questions {
+        if !classes.contains(&question.class.as_str()) {
+            classes.push(&question.class);
+        }
+    }
+    classes
+}
+
+fn histogram<'a>(took: impl IntoIterator<Item = &'a Duration>) -> Histogram {
+    let mut histogram = Histogram::default();
+    took.into_iter().for_each(|took| histogram.add(*took));
+    histogram
+}
+
+fn distribution(key: String, histogram: &Histogram) -> Distribution {
+    Distribution {
+        key,
+        unit: "ms".to_owned(),
+        count: histogram.count(),
+        corrected: histogram.table(),
+        uncorrected: Vec::new(),
+    }
+}
+
+/// Returns how each server's answers compare with the first one's, and the first difference of each that differs.
+pub(super) fn agreement(plan: &Plan, labels: &[&str], asked: &[Vec<Asked>]) -> Vec<Difference> {
+    let Some((first, others)) = asked.split_first() else {
+        return Vec::new();
+    };
+    let first_label = labels.first().copied().unwrap_or_default();
+    let (mut rows, mut details) = (Vec::new(), Vec::new());
+    for (at, question) in plan.questions.iter().enumerate() {
+        let Some(Asked { answer, touched }) = first.get(at) else {
+            continue;
+        };
+        let touched = touched.map_or_else(|| "-".to_owned(), |touched| touched.to_string());
+        let mut row = vec![question.name.clone(), touched, answer.len().to_string()];
+        for (label, other) in labels.iter().skip(1).zip(others) {
+            let Some(other) = other.get(at) else { continue };
+            row.push(match answer.compare(&other.answer) {
+                Agreement::Equal => "equal".to_owned(),
+                Agreement::Close(apart) => format!("within {apart:.0e}"),
+                Agreement::Differ(mismatch) => {
+                    let text = format!("{} differ", mismatch.count);
+                    details.push(vec![
+                        question.name.clone(),
+                        (*label).to_owned(),
+                        mismatch.place,
+                        mismatch.first,
+                        mismatch.other,
+                    ]);
+                    text
+                }
+            });
+        }
+        rows.push(row);
+    }
+    let mut columns = vec![
+        "query".to_owned(),
+        "series touched".to_owned(),
+        "in the answer".to_owned(),
+    ];
+    columns.extend(labels.iter().skip(1).map(|label| (*label).to_owned()));
+    let mut differences = vec![Difference {
+        title: format!(
+            "answers against {first_label}'s: equal bit for bit, within {TOLERANCE:.0e}, or how many series differ"
+        ),
+        columns,
+        rows,
+    }];
+    if !details.is_empty() {
+        differences.push(Difference {
+            title: "where answers differ first".to_owned(),
+            columns: [
+                "query",
+                "server",
+                "series @ time",
+                first_label,
+                "server's value",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+            rows: details,
+        });
+    }
+    differences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        load::dataset::DatasetConfig,
+        scenario::query::{answers::Answer, questions},
+    };
+
+    fn plan() -> Plan {
+        Plan {
+            data: DatasetConfig {
+                series: 50,
+                duration: Duration::from_secs(60),
+                interval: Duration::from_secs(30),
+                seed: 1,
+                end_ms: 1_700_000_000_000,
+            },
+            questions: questions::read(
+                Some(
+                    "queries:\n- {name: a, class: x, expr: up}\n- {name: b, class: y, expr: up}\n",
+                ),
+                "q",
+            )
+            .unwrap(),
+            rounds: 1,
+            restarts: 0,
+            base: std::env::temp_dir(),
+        }
+    }
+
+    fn asked(value: &str) -> Asked {
+        let body = format!(
+            r#"{{"status":"success","data":{{"resultType":"vector","result":[{{"metric":{{}},"value":[1,"{value}"]}}]}}}}"#
+        );
+        Asked {
+            answer: Answer::read(body.as_bytes()).unwrap(),
+            touched: Some(7.0),
+        }
+    }
+
+    #[test]
+    fn agreement_is_a_column_for_each_further_server_and_details_where_there_are_any() {
+        let servers = [
+            vec![asked("1"), asked("2")],
+            vec![asked("1"), asked("3")],
+            vec![asked("1.0000000000002"), asked("2")],
+        ];
+        let tables = agreement(&plan(), &["one", "two", "three"], &servers);
+        assert_eq!(tables[0].columns[3..], ["two", "three"]);
+        assert_eq!(
+            tables[0].rows,
+            [
+                ["a", "7", "1", "equal", "within 2e-13"],
+                ["b", "7", "1", "1 differ", "equal"]
+            ]
+        );
+        assert_eq!(tables[1].rows, [["b", "two", "{} @ 1", "2", "3"]]);
+        assert_eq!(agreement(&plan(), &["one"], &servers[..1]).len(), 1);
+    }
+
+    #[test]
+    fn every_question_and_every_class_has_its_latency() {
+        let usage = crate::frame::measure::Usage::default();
+        let ms = Duration::from_millis;
+        let round = Round {
+            took: vec![vec![ms(1), ms(3), ms(2)], vec![ms(10)]],
+            cpu: ms(40),
+            own_cpu: ms(1),
+            wall: ms(16),
+            before: usage,
+            after: usage,
+            other_cores: 0.0,
+        };
+        let run = run(&plan(), "warm", &round, None);
+        let figure = |key: &str| run.figure(key).unwrap().value;
+        assert!((2.0..2.02).contains(&figure("x queries p50")));
+        assert!((10.0..10.1).contains(&figure("y queries p99")));
+        assert!((2.0..2.02).contains(&figure("x: a p50")));
+        assert_eq!(figure("CPU a query"), 10.0);
+        assert_eq!(run.distributions.len(), 4);
+    }
+}

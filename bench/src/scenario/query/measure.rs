@@ -1,0 +1,314 @@
+//! One server: written to, asked while warm, killed, and asked while cold.
+//!
+//! **Invariant:** only the time between a request's first byte and its answer's last one is a latency; reading the
+//! answer's JSON is nobody's cost. Peak memory is that of the queries, not of what went before them.
+
+use super::{
+    answers::Answer,
+    figures,
+    questions::{self, Question},
+};
+use crate::{
+    frame::{
+        cli::usage,
+        error::BenchError,
+        measure::{Bystanders, Usage, cpu_time},
+        progress::Progress,
+        server::{RunningServer, ServerSpec},
+    },
+    load::{
+        client::Client,
+        dataset::DatasetConfig,
+        remote_write::{self, Sent},
+    },
+    record::Run,
+};
+use rustix::time::ClockId;
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The kind that keeps results unless it is asked not to.
+pub(super) const VICTORIA: &str = "victoria-metrics";
+/// Longest start or restart, and longest answer.
+const LIMIT: Duration = Duration::from_secs(1200);
+/// A server has settled when it uses less of one core than this for as long as `SETTLED`.
+const SETTLED_CORES: f64 = 0.05;
+const SETTLED: Duration = Duration::from_secs(1);
+/// Longest wait for that.
+const SETTLE_LIMIT: Duration = Duration::from_secs(60);
+
+/// What is done with each server.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) data: DatasetConfig,
+    pub(super) questions: Vec<Question>,
+    pub(super) rounds: usize,
+    pub(super) restarts: usize,
+    pub(super) base: PathBuf,
+}
+
+/// What a server answered to one question, and how many series that touched.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) answer: Answer,
+    pub(super) touched: Option<f64>,
+}
+
+/// Latencies of all questions, in their order, and what they cost.
+#[derive(Debug)]
+pub(super) struct Round {
+    /// For each question, the time of each answer.
+    pub(super) took: Vec<Vec<Duration>>,
+    pub(super) cpu: Duration,
+    pub(super) own_cpu: Duration,
+    pub(super) wall: Duration,
+    pub(super) before: Usage,
+    pub(super) after: Usage,
+    pub(super) other_cores: f64,
+}
+
+/// What writing came to.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) sent: Sent,
+    pub(super) took: Duration,
+    pub(super) cpu: Duration,
+}
+
+/// All of one server.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) runs: Vec<Run>,
+    pub(super) answers: Vec<Asked>,
+}
+
+/// Measures one server.
+///
+/// # Errors
+///
+/// When it does not start, does not take the data, or does not answer.
+pub(super) fn run(
+    plan: &Plan,
+    spec: &ServerSpec,
+    progress: &Progress,
+) -> Result<Measured, BenchError> {
+    let mut server = RunningServer::start(spec, &plan.base, &[])?;
+    server.wait_ready(LIMIT)?;
+    let url = server.url("");
+    let address: Option<SocketAddr> = url
+        .strip_prefix("http://")
+        .and_then(|rest| rest.parse().ok());
+    let address = address.ok_or_else(|| usage(format!("{url:?} is not http:// and an address")))?;
+    let mut subject = Subject {
+        plan,
+        client: Client::new(address, LIMIT),
+        suffix: if spec.kind.name == VICTORIA {
+            "&nocache=1"
+        } else {
+            ""
+        },
+        server,
+        progress,
+    };
+    let written = subject.write()?;
+    subject.settle()?;
+    // The answers are read here, apart from what is timed; asking also warms the server.
+    let answers = subject.answers()?;
+    let warm = subject.ask(plan.rounds, "warm")?;
+    let mut runs = vec![figures::run(plan, "warm", &warm, Some(&written))];
+    if plan.restarts > 0 {
+        let mut cold = subject.restart()?;
+        for _ in 1..plan.restarts {
+            cold.add(subject.restart()?);
+        }
+        runs.push(figures::run(plan, "cold", &cold, None));
+    }
+    Ok(Measured { runs, answers })
+}
+
+struct Subject<'a> {
+    plan: &'a Plan,
+    client: Client,
+    /// What every request has at its end.
+    suffix: &'static str,
+    server: RunningServer,
+    progress: &'a Progress,
+}
+
+impl Subject<'_> {
+    fn begin(&self, what: &str) {
+        self.progress
+            .begin(&format!("{}: {what}", self.server.label()));
+    }
+
+    fn usage(&self) -> Result<Usage, BenchError> {
+        Usage::of_tree(self.server.pid())
+    }
+
+    /// Writes all samples and waits until all series are found.
+    fn write(&mut self) -> Result<Written, BenchError> {
+        self.begin("writing");
+        let (before, start) = (self.usage()?.cpu, Instant::now());
+        let label = self.server.label().to_owned();
+        let progress = self.progress;
+        let sent = remote_write::send(
+            &mut self.client,
+            "/api/v1/write",
+            self.plan.data,
+            &label,
+            |share| progress.show(&format!("{label}: {:.0} % written", share * 100.0)),
+        )?;
+        let took = start.elapsed();
+        let cpu = self.usage()?.cpu.saturating_sub(before);
+        self.wait_for_series()?;
+        Ok(Written { sent, took, cpu })
+    }
+
+    /// Waits until the server finds as many series as were written, with their last samples.
+    fn wait_for_series(&mut self) -> Result<(), BenchError> {
+        let data = &self.plan.data;
+        let path = questions::instant("count({job=\"app\"})", data.end_ms);
+        let path = format!("{path}{}", self.suffix);
+        let expected = data.series as f64;
+        let mut client = Client::new(self.address(), LIMIT);
+        self.server.wait("find all series", LIMIT, |_| {
+            let answer = client.get(&path, &[]).ok()?;
+            let found = Answer::read(&answer.body)?.number()?;
+            (found == expected).then_some(())
+        })
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.client.address()
+    }
+
+    /// Waits until the server has done what it had to do with the samples.
+    fn settle(&mut self) -> Result<(), BenchError> {
+        self.begin("settling");
+        let end = Instant::now() + SETTLE_LIMIT;
+        loop {
+            let (before, start) = (self.usage()?.cpu, Instant::now());
+            thread::sleep(SETTLED);
+            self.server.check()?;
+            let used = self.usage()?.cpu.saturating_sub(before).as_secs_f64();
+            if used / start.elapsed().as_secs_f64() < SETTLED_CORES || Instant::now() > end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Asks everything once and reads the answers.
+    fn answers(&mut self) -> Result<Vec<Asked>, BenchError> {
+        self.begin("answers");
+        let plan = self.plan;
+        let ask = |question: &Question| {
+            let body = self.get(&question.path(&plan.data))?;
+            let answer = Answer::read(&body).ok_or_else(|| self.wrong(question, &body))?;
+            let touched = match question.touched(&plan.data) {
+                Some(path) => Answer::read(&self.get(&path)?).and_then(|answer| answer.number()),
+                None => None,
+            };
+            Ok(Asked { answer, touched })
+        };
+        plan.questions.iter().map(ask).collect()
+    }
+
+    /// Asks everything `rounds` times, one question after the other.
+    fn ask(&mut self, rounds: usize, what: &str) -> Result<Round, BenchError> {
+        self.begin(what);
+        let plan = self.plan;
+        self.reset_peak();
+        let paths: Vec<String> = plan
+            .questions
+            .iter()
+            .map(|question| question.path(&plan.data))
+            .collect();
+        let own = || cpu_time(ClockId::ProcessCPUTime);
+        let before = self.usage()?;
+        let (own_before, bystanders) = (own(), Bystanders::read(before.cpu)?);
+        let start = Instant::now();
+        let mut took = vec![Vec::with_capacity(rounds); paths.len()];
+        for round in 0..rounds {
+            for (path, took) in paths.iter().zip(&mut took) {
+                let start = Instant::now();
+                self.get(path)?;
+                took.push(start.elapsed());
+            }
+            let label = self.server.label();
+            let done = round + 1;
+            self.progress
+                .show(&format!("{label}: {what}, {done} of {rounds} rounds"));
+        }
+        let wall = start.elapsed();
+        let after = self.usage()?;
+        self.server.check()?;
+        Ok(Round {
+            took,
+            cpu: after.cpu.saturating_sub(before.cpu),
+            own_cpu: own().saturating_sub(own_before),
+            wall,
+            before,
+            after,
+            other_cores: Bystanders::read(after.cpu)?.cores_since(&bystanders),
+        })
+    }
+
+    /// Kills the server, starts it again and asks everything once.
+    fn restart(&mut self) -> Result<Round, BenchError> {
+        self.begin("restarting");
+        self.server.crash();
+        self.server.restart()?;
+        self.server.wait_ready(LIMIT)?;
+        self.client = Client::new(self.address(), LIMIT);
+        self.settle()?;
+        self.ask(1, "cold")
+    }
+
+    /// Makes the kernel forget the server's highest memory so far. Where it does not, the figure is that of all time.
+    fn reset_peak(&self) {
+        let _ = fs::write(format!("/proc/{}/clear_refs", self.server.pid()), "5");
+    }
+
+    fn get(&mut self, path: &str) -> Result<Vec<u8>, BenchError> {
+        let label = self.server.label();
+        let answer = self.client.get(&format!("{path}{}", self.suffix), &[]);
+        let answer = answer.map_err(BenchError::io(format!("ask {label} {path}")))?;
+        if answer.status == 200 {
+            return Ok(answer.body);
+        }
+        let text: String = answer.text().chars().take(300).collect();
+        Err(BenchError::Answer {
+            name: label.to_owned(),
+            query: path.to_owned(),
+            what: format!("with {}: {text}", answer.status),
+        })
+    }
+
+    fn wrong(&self, question: &Question, body: &[u8]) -> BenchError {
+        let text: String = String::from_utf8_lossy(body).chars().take(300).collect();
+        BenchError::Answer {
+            name: self.server.label().to_owned(),
+            query: question.name.clone(),
+            what: format!("with {text}"),
+        }
+    }
+}
+
+impl Round {
+    /// Adds another round of the same questions.
+    fn add(&mut self, other: Self) {
+        for (took, more) in self.took.iter_mut().zip(other.took) {
+            took.extend(more);
+        }
+        self.cpu += other.cpu;
+        self.own_cpu += other.own_cpu;
+        self.wall += other.wall;
+        self.after.peak_rss_bytes = self.after.peak_rss_bytes.max(other.after.peak_rss_bytes);
+        self.other_cores = self.other_cores.max(other.other_cores);
+    }
+}

@@ -1,0 +1,212 @@
+//! `query`: the same samples in several servers, the same questions to each; how long answers take and whether they
+//! agree.
+//!
+//! **Invariant:** every server is written the same requests by remote write, in the same order, and is asked only when
+//! it has all series. An answer is compared with the first server's; none is taken for right.
+
+mod answers;
+mod figures;
+mod measure;
+mod questions;
+
+use super::Scenario;
+use crate::{
+    frame::{
+        Preset,
+        cli::{Flag, Values, usage},
+        error::BenchError,
+        progress::Progress,
+        server::{SERVER, ServerSpec},
+        turns::turns,
+    },
+    load::{
+        dataset::{DatasetConfig, POD_SERIES},
+        fleet::clock::now_ms,
+    },
+    record::Record,
+};
+use measure::Plan;
+use std::{fs, time::Duration};
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "query",
+    about: "The same samples in each server, and the same questions: latencies, memory, and whether answers agree.",
+    flags: FLAGS,
+    run,
+};
+
+static FLAGS: &[Flag] = &[
+    SERVER,
+    Flag::new("series", "N", "100000", "Series, a multiple of 50."),
+    Flag::new("duration", "TIME", "1h", "Time the data covers."),
+    Flag::new(
+        "interval",
+        "TIME",
+        "30s",
+        "Time between two samples of a series.",
+    ),
+    Flag::new(
+        "queries",
+        "FILE",
+        "",
+        "List of queries. Default: bench/scenarios/queries-20.yml, which is built in.",
+    ),
+    Flag::new(
+        "rounds",
+        "N",
+        "10",
+        "How often each query is asked of a warm server.",
+    ),
+    Flag::new(
+        "restarts",
+        "N",
+        "1",
+        "How often servers are killed, started again and asked once, cold.",
+    ),
+];
+
+/// The data ends at a full hour, so that every run meets the same borders of blocks and steps.
+const END_MS: i64 = 3_600_000;
+/// Longest list of queries.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// The servers that are built in, ours first.
+static PRESETS: &[Preset] = &[
+    Preset {
+        name: "narthex",
+        program: "narthex",
+        package: "",
+        arguments: &[
+            "server",
+            "--config.file={config}",
+            "--storage.tsdb.path={data}",
+            "--web.listen-address={listen}",
+            "--web.enable-remote-write-receiver",
+            "--query.timeout=10m",
+            "--log.level=warn",
+        ],
+        version: &["server", "--version"],
+        config: "scrape_configs: []\n",
+        ready: "/-/ready",
+    },
+    Preset {
+        name: "prometheus",
+        program: "prometheus",
+        package: "prometheus",
+        arguments: &[
+            "--config.file={config}",
+            "--storage.tsdb.path={data}",
+            "--web.listen-address={listen}",
+            "--web.enable-remote-write-receiver",
+            "--query.timeout=10m",
+            "--log.level=warn",
+        ],
+        version: &["--version"],
+        config: "scrape_configs: []\n",
+        ready: "/-/ready",
+    },
+    Preset {
+        name: measure::VICTORIA,
+        program: "victoria-metrics",
+        package: "victoria-metrics",
+        arguments: &[
+            "-storageDataPath={data}",
+            "-httpListenAddr={listen}",
+            "-search.maxQueryDuration=10m",
+            "-search.maxUniqueTimeseries=10000000",
+            "-search.latencyOffset=0s",
+            "-loggerLevel=WARN",
+        ],
+        version: &["-version"],
+        config: "",
+        ready: "/health",
+    },
+];
+
+/// Writes to and asks every server.
+///
+/// # Errors
+///
+/// When a value is out of range, or a server cannot be found, fails or gives no answer.
+fn run(values: &Values) -> Result<Record, BenchError> {
+    let plan = plan(values)?;
+    let repetitions = values.repetitions()?;
+    let (servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;
+    let data = &plan.data;
+    let mut record = values.record(format!(
+        "{} queries over {} series with {} samples, one every {:?}",
+        plan.questions.len(),
+        data.series,
+        data.samples(),
+        data.interval
+    ));
+    record.subjects = servers.iter().map(ServerSpec::subject).collect();
+    if servers
+        .iter()
+        .any(|server| server.kind.name == measure::VICTORIA)
+    {
+        notes.push(format!(
+            "{} keeps the results of range queries; it is asked not to use them.",
+            measure::VICTORIA
+        ));
+    }
+    let turns = turns(servers.len(), 1, repetitions);
+    let each = Duration::from_secs_f64(20.0 + data.samples() as f64 * 3e-6);
+    let progress = Progress::new(each * turns.len() as u32);
+    let mut asked = vec![None; servers.len()];
+    for turn in turns {
+        let mut measured = measure::run(&plan, &servers[turn.subject], &progress)?;
+        for run in &mut measured.runs {
+            (run.subject, run.repetition) = (turn.subject, turn.repetition);
+        }
+        record.runs.append(&mut measured.runs);
+        asked[turn.subject].get_or_insert(measured.answers);
+    }
+    let asked: Vec<_> = asked.into_iter().flatten().collect();
+    let labels: Vec<&str> = servers.iter().map(|server| server.label.as_str()).collect();
+    record.differences = figures::agreement(&plan, &labels, &asked);
+    record.notes = notes;
+    Ok(record)
+}
+
+fn plan(values: &Values) -> Result<Plan, BenchError> {
+    let series = values.number("series", POD_SERIES as u64..=50_000_000)?;
+    if !series.is_multiple_of(POD_SERIES as u64) {
+        let what = format!("{series} is not a multiple of {POD_SERIES}");
+        return Err(values.wrong("series", what));
+    }
+    let data = DatasetConfig {
+        series: series as usize,
+        duration: values.time("duration")?,
+        interval: values.time("interval")?,
+        seed: values.seed()?,
+        end_ms: now_ms().div_euclid(END_MS) * END_MS,
+    };
+    if data.interval < Duration::from_secs(1) || data.duration < data.interval {
+        return Err(usage(
+            "--interval is at least 1s, and --duration at least one interval",
+        ));
+    }
+    let file = values.text("queries");
+    let text = match file {
+        "" => None,
+        path => {
+            let read = || {
+                if fs::metadata(path)?.len() > MOST_BYTES {
+                    return Err(std::io::Error::other(
+                        "longer than a list of queries can be",
+                    ));
+                }
+                fs::read_to_string(path)
+            };
+            Some(read().map_err(|e| values.wrong("queries", format!("{path}: {e}")))?)
+        }
+    };
+    Ok(Plan {
+        data,
+        questions: questions::read(text.as_deref(), file)?,
+        rounds: values.number("rounds", 1..=100_000)? as usize,
+        restarts: values.number("restarts", 0..=100)? as usize,
+        base: values.dir()?,
+    })
+}

@@ -1,0 +1,178 @@
+//! Load with and without scrapes: nginx, nginx with a Lua library, a Prometheus and ours, and a URL.
+
+use crate::support::{figure, narthex, record, refused, runs};
+use narthex_testkit::{TempDir, process::Spawn, tool};
+use serde_json::Value;
+use std::{path::Path, time::Duration};
+
+/// Loads for a second; the machine that runs this test may be busy.
+const SMALL: &[&str] = &[
+    "http",
+    "--rate=200",
+    "--connections=2",
+    "--warmup=200ms",
+    "--duration=1s",
+    "--scrape-interval=100ms",
+    "--idle-scrapes=3",
+    "--max-late=1h",
+];
+
+/// A library with the functions of nginx-lua-prometheus that the configuration uses, and nothing else.
+const LIBRARY: &str = r#"
+local M = { lines = {}, order = {} }
+local function add(name, value, labels)
+  local key = name .. "{" .. 'l="' .. table.concat(labels, "_") .. '"}'
+  if not M.lines[key] then M.lines[key] = 0; M.order[#M.order + 1] = key end
+  M.lines[key] = M.lines[key] + value
+end
+function M.init() return M end
+function M:counter(name) return { inc = function(_, value, labels) add(name, value, labels) end } end
+function M:histogram(name) return { observe = function(_, value, labels) add(name .. "_sum", value, labels) end } end
+function M:collect()
+  for _, key in ipairs(M.order) do ngx.say(key .. " " .. M.lines[key]) end
+end
+return M
+"#;
+
+/// Fails unless a run under load was whole and its percentiles rise.
+fn check(run: &Value) {
+    assert_eq!(figure(run, "requests without a good answer"), 0.0, "{run}");
+    let distribution = &run["distributions"][0];
+    let count = distribution["count"].as_u64().expect("a count");
+    assert!((199..=201).contains(&count), "{count} requests");
+    let percentiles = ["P50", "P75", "P90", "P99", "P99.9", "P99.99", "P100"];
+    let values = percentiles.map(|key| figure(run, key));
+    assert!(values.is_sorted() && values[0] > 0.0, "{values:?}");
+    let column = |key: &str| distribution[key].as_array().expect("rows").clone();
+    let (corrected, uncorrected) = (column("corrected"), column("uncorrected"));
+    assert_eq!(corrected.len(), uncorrected.len());
+    for (corrected, uncorrected) in corrected.iter().zip(&uncorrected) {
+        let value = |row: &Value| row["value"].as_f64().expect("a number");
+        assert!(
+            value(corrected) >= value(uncorrected),
+            "{corrected} {uncorrected}"
+        );
+    }
+    for course in run["courses"].as_array().expect("courses") {
+        assert!(
+            !course["points"].as_array().expect("points").is_empty(),
+            "{course}"
+        );
+    }
+}
+
+fn arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    SMALL.iter().chain(more).copied().collect()
+}
+
+#[test]
+fn nginx_is_loaded_in_alternating_pairs() {
+    let nginx = format!("--server=nginx={}", tool("nginx", "nginx").display());
+    let record = record(&arguments(&[&nginx, "--series=10", "--repetitions=2"]));
+    let variants: Vec<&str> = runs(&record)
+        .iter()
+        .map(|run| run["variant"].as_str().expect("a text"))
+        .collect();
+    let (alone, without, with) = (
+        "10 series, scrapes without load",
+        "10 series, load without scrapes",
+        "10 series, load with scrapes",
+    );
+    assert_eq!(variants, [alone, without, with, alone, with, without]);
+    for run in runs(&record) {
+        let variant = run["variant"].as_str().expect("a text");
+        if variant == alone {
+            assert!(figure(run, "samples of a scrape") > 0.0);
+            continue;
+        }
+        check(run);
+        if variant == with {
+            assert!(figure(run, "scrapes") > 0.0 && figure(run, "scrape time P50") > 0.0);
+        }
+    }
+    let table = &record["differences"][0];
+    assert_eq!(table["rows"].as_array().expect("rows").len(), 7);
+    assert_eq!(table["rows"][6][1], "P100");
+}
+
+#[test]
+fn a_lua_library_has_its_series_and_is_asked_for_when_it_is_missing() {
+    let nginx = tool("nginx", "nginx");
+    let module = Path::new("/usr/lib/nginx/modules/ngx_http_lua_module.so");
+    assert!(
+        module.is_file(),
+        "nginx' Lua module is missing. Install it with:\napt-get install -y libnginx-mod-http-lua"
+    );
+    let server = format!("--server=nginx-lua-prometheus={}", nginx.display());
+    let reason = refused(&arguments(&[&server]));
+    assert!(reason.contains("--lua-library"), "{reason}");
+    let empty = TempDir::new("bench-lua");
+    let library = format!("--lua-library={}", empty.path().display());
+    let reason = refused(&arguments(&[&server, &library]));
+    assert!(reason.contains("has no prometheus.lua"), "{reason}");
+    empty.write("prometheus.lua", LIBRARY);
+    let record = record(&arguments(&[&server, &library, "--series=500"]));
+    let runs = runs(&record);
+    assert_eq!(runs.len(), 3);
+    // The series of the requests themselves come on top.
+    assert!(figure(&runs[0], "samples of a scrape") >= 500.0);
+    check(&runs[1]);
+    check(&runs[2]);
+}
+
+#[test]
+fn a_prometheus_is_asked_small_queries_and_federates() {
+    let prometheus = tool("prometheus", "prometheus");
+    let prometheus = format!("--server=prometheus={}", prometheus.display());
+    let ours = narthex().map(|path| format!("--server=narthex={}", path.display()));
+    let mut servers: Vec<&str> = ours.iter().map(String::as_str).collect();
+    servers.extend([prometheus.as_str(), "--series=120"]);
+    let record = record(&arguments(&servers));
+    for run in runs(&record) {
+        if run["variant"] == "120 series, scrapes without load" {
+            assert_eq!(figure(run, "samples of a scrape"), 150.0);
+        } else {
+            check(run);
+        }
+    }
+}
+
+#[test]
+fn a_url_is_loaded_without_starting_anything_if_it_is_this_machines() {
+    let exporter = tool("prometheus-node-exporter", "prometheus-node-exporter");
+    let mut exporter = Spawn::new(exporter)
+        .arg("--web.listen-address=127.0.0.1:0")
+        .arg("--collector.disable-defaults")
+        .start();
+    let port = exporter.wait_port("address=", Duration::from_secs(60));
+    let url = format!("--url=http://127.0.0.1:{port}/");
+    let scrape = format!("--scrape-url=http://127.0.0.1:{port}/metrics");
+    let record = record(&arguments(&[&url, &scrape]));
+    let runs = runs(&record);
+    assert_eq!(runs.len(), 3);
+    check(&runs[1]);
+    check(&runs[2]);
+    assert!(
+        runs[1]["figures"]
+            .as_array()
+            .expect("figures")
+            .iter()
+            .all(|f| f["key"] != "CPU")
+    );
+    for (more, reason) in [
+        (&["--url=http://192.0.2.1/"][..], "--allow-remote"),
+        (&["--url=https://127.0.0.1/"], "is not an http:// URL"),
+        (&["--scrape-url=http://127.0.0.1/"], "goes with --url"),
+        (
+            &["--url=http://127.0.0.1/", "--server=nginx"],
+            "goes without --server",
+        ),
+        (&["--series=0"], "\"0\" is not a number"),
+        (&["--duration=10ms"], "--duration is at least 1s"),
+    ] {
+        let mut line = arguments(more);
+        line.retain(|flag| !flag.starts_with("--duration=1s") || more[0] != "--duration=10ms");
+        let said = refused(&line);
+        assert!(said.contains(reason), "{more:?}: {said}");
+    }
+}
