@@ -36,7 +36,14 @@ macro_rules! stop {
 }
 
 /// The stops: a scenario file each, short enough for ten minutes in all.
-static STOPS: &[(&str, &str)] = &[stop!("storage")];
+static STOPS: &[(&str, &str)] = &[
+    stop!("storage"),
+    stop!("push"),
+    stop!("replay"),
+    stop!("http"),
+    stop!("exporter"),
+    stop!("query"),
+];
 
 /// Runs all scenarios.
 ///

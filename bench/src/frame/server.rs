@@ -156,7 +156,12 @@ fn find(program: &str) -> Option<PathBuf> {
     let beside = std::env::current_exe().ok();
     let beside = beside.and_then(|path| Some(path.parent()?.to_path_buf()));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut directories = beside.into_iter().chain(std::env::split_paths(&path));
+    // Debian puts servers such as nginx where only root's PATH leads.
+    let system = PathBuf::from("/usr/sbin");
+    let mut directories = beside
+        .into_iter()
+        .chain(std::env::split_paths(&path))
+        .chain([system]);
     directories.find_map(|dir| Some(dir.join(program)).filter(|path| path.is_file()))
 }
 
