@@ -15,12 +15,67 @@ pub(crate) struct Preset {
     /// The Debian package to install; empty for what comes with this program.
     pub(crate) package: &'static str,
     pub(crate) arguments: &'static [&'static str],
+    /// What a scenario adds to the arguments.
+    pub(crate) more: &'static [&'static str],
     /// The arguments that make it say its version.
     pub(crate) version: &'static [&'static str],
     /// The configuration's file; nothing is written when it is empty.
     pub(crate) config: &'static str,
     /// The path that answers 200 when it is ready.
     pub(crate) ready: &'static str,
+}
+
+/// Servers that several scenarios know; a scenario adds a configuration, and arguments where it needs them.
+impl Preset {
+    pub(crate) const NARTHEX: Self = Self {
+        name: "narthex",
+        program: "narthex",
+        package: "",
+        arguments: &[
+            "server",
+            "--config.file={config}",
+            "--storage.tsdb.path={data}",
+            "--web.listen-address={listen}",
+            "--log.level=warn",
+        ],
+        more: &[],
+        version: &["server", "--version"],
+        config: "",
+        ready: "/-/ready",
+    };
+
+    pub(crate) const PROMETHEUS: Self = Self {
+        name: "prometheus",
+        program: "prometheus",
+        package: "prometheus",
+        arguments: &[
+            "--config.file={config}",
+            "--storage.tsdb.path={data}",
+            "--web.listen-address={listen}",
+            "--log.level=warn",
+        ],
+        more: &[],
+        version: &["--version"],
+        config: "",
+        ready: "/-/ready",
+    };
+
+    /// Its answers lag half a minute behind what it stored unless told otherwise.
+    pub(crate) const VICTORIA_METRICS: Self = Self {
+        name: "victoria-metrics",
+        program: "victoria-metrics",
+        package: "victoria-metrics",
+        arguments: &[
+            "-storageDataPath={data}",
+            "-httpListenAddr={listen}",
+            "-loggerLevel=WARN",
+            "-search.latencyOffset=0s",
+        ],
+        more: &[],
+        version: &["-version"],
+        config: "",
+        ready: "/health",
+    };
 }
 
 /// A kind, built in or declared.
@@ -59,7 +114,7 @@ impl From<&Preset> for Kind {
             name: preset.name.to_owned(),
             program: preset.program.to_owned(),
             package: preset.package.to_owned(),
-            arguments: owned(preset.arguments),
+            arguments: [owned(preset.arguments), owned(preset.more)].concat(),
             version: owned(preset.version),
             config: preset.config.to_owned(),
             ready: preset.ready.to_owned(),

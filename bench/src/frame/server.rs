@@ -401,6 +401,7 @@ mod tests {
         program: "prometheus-of-nobody",
         package: "prometheus",
         arguments: &["--config.file={config}", "--listen={listen}"],
+        more: &[],
         version: &["--version"],
         config: "a {scrape} in {dir}\n",
         ready: "/ready",

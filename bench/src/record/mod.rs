@@ -4,9 +4,11 @@
 //! **Invariant:** plain readings with keys and units; medians, ratios and spreads are made by who shows them. A record
 //! names programs and command lines, never paths of the machine, and what is read from a file is checked before use.
 
+mod course;
 mod json;
 pub(crate) mod summary;
 
+pub(crate) use course::{MOST_POINTS, Readings};
 pub(crate) use json::{read, write};
 
 use serde::{Deserialize, Serialize};

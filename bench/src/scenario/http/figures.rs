@@ -11,7 +11,7 @@ use super::{
 use crate::{
     frame::measure::quantile,
     record::{
-        Course, Difference, Distribution, Figure, OwnCost, Record, Run,
+        Course, Difference, Distribution, Figure, OwnCost, Readings, Record, Run,
         summary::{Spread, sound, variants},
     },
 };
@@ -158,19 +158,11 @@ fn courses(plan: &Plan, loaded: &Loaded) -> Vec<Course> {
     let longest = seconds.map(|(at, second)| [warmup + at as f64 + 0.5, ms(second.longest)]);
     let mut courses = vec![course("longest latency", "ms", longest.collect())];
     if let Some(ticks) = &loaded.ticks {
-        let cores = ticks.windows(2).filter_map(|pair| {
-            let [a, b] = pair else { return None };
-            let cpu = b.usage.cpu.saturating_sub(a.usage.cpu).as_secs_f64();
-            Some([
-                b.at.as_secs_f64(),
-                cpu / (b.at - a.at).as_secs_f64().max(1e-9),
-            ])
-        });
-        courses.push(course("CPU", "cores", cores.collect()));
-        let memory = ticks
-            .iter()
-            .map(|tick| [tick.at.as_secs_f64(), tick.usage.rss_bytes as f64 / 1e6]);
-        courses.push(course("resident memory", "MB", memory.collect()));
+        let readings = Readings::new(ticks, |tick| tick.at);
+        courses.push(readings.rate("CPU", "cores", |tick| tick.usage.cpu.as_secs_f64()));
+        courses.push(readings.level("resident memory", "MB", |tick| {
+            tick.usage.rss_bytes as f64 / 1e6
+        }));
     }
     if !loaded.scrapes.is_empty() {
         let scrapes = loaded.scrapes.iter();

@@ -14,41 +14,21 @@ const LUA: &str = "nginx-lua-prometheus";
 /// The servers that are built in, ours first.
 pub(super) static PRESETS: &[Preset] = &[
     Preset {
-        name: "narthex",
-        program: "narthex",
-        package: "",
-        arguments: &[
-            "server",
-            "--config.file={config}",
-            "--storage.tsdb.path={data}",
-            "--web.listen-address={listen}",
-            "--web.enable-remote-write-receiver",
-            "--log.level=warn",
-        ],
-        version: &["server", "--version"],
+        more: RECEIVER,
         config: "scrape_configs: []\n",
-        ready: "/-/ready",
+        ..Preset::NARTHEX
     },
     Preset {
-        name: "prometheus",
-        program: "prometheus",
-        package: "prometheus",
-        arguments: &[
-            "--config.file={config}",
-            "--storage.tsdb.path={data}",
-            "--web.listen-address={listen}",
-            "--web.enable-remote-write-receiver",
-            "--log.level=warn",
-        ],
-        version: &["--version"],
+        more: RECEIVER,
         config: "scrape_configs: []\n",
-        ready: "/-/ready",
+        ..Preset::PROMETHEUS
     },
     Preset {
         name: "nginx",
         program: "nginx",
         package: "nginx",
         arguments: NGINX,
+        more: &[],
         version: &["-v"],
         config: include_str!("nginx.conf"),
         ready: "/",
@@ -58,11 +38,14 @@ pub(super) static PRESETS: &[Preset] = &[
         program: "nginx",
         package: "nginx libnginx-mod-http-lua",
         arguments: NGINX,
+        more: &[],
         version: &["-v"],
         config: include_str!("nginx-lua.conf"),
         ready: "/",
     },
 ];
+
+const RECEIVER: &[&str] = &["--web.enable-remote-write-receiver"];
 
 const NGINX: &[&str] = &[
     "-p",

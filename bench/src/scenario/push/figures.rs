@@ -10,12 +10,10 @@ use super::{
 };
 use crate::{
     load::latency::Histogram,
-    record::{Course, Figure, OwnCost, Run},
+    record::{Course, Figure, OwnCost, Readings, Run},
 };
 use std::time::Duration;
 
-/// Points a course has at most.
-const MOST_POINTS: usize = 300;
 /// Cores of others above which a run is called noisy.
 const OTHERS: f64 = 0.3;
 /// What moving a value may cost.
@@ -216,30 +214,13 @@ fn own_costs(plan: &Plan, outcome: &Outcome) -> Vec<OwnCost> {
 
 /// CPU, memory and pushes as rates and levels.
 fn courses(ticks: &[Tick]) -> Vec<Course> {
-    let step = ticks.len().div_ceil(MOST_POINTS).max(1);
-    let course = |key: &str, unit: &str, point: fn(&Tick, &Tick, f64) -> f64| Course {
-        key: key.to_owned(),
-        unit: unit.to_owned(),
-        points: ticks
-            .iter()
-            .step_by(step)
-            .zip(ticks.iter().step_by(step).skip(1))
-            .map(|(from, to)| {
-                let seconds = (to.at - from.at).as_secs_f64().max(1e-3);
-                [to.at.as_secs_f64(), point(from, to, seconds)]
-            })
-            .collect(),
-    };
+    let readings = Readings::new(ticks, |tick| tick.at);
     vec![
-        course("CPU", "cores", |from, to, seconds| {
-            to.usage.cpu.saturating_sub(from.usage.cpu).as_secs_f64() / seconds
+        readings.rate("CPU", "cores", |tick| tick.usage.cpu.as_secs_f64()),
+        readings.level("resident memory", "MB", |tick| {
+            tick.usage.rss_bytes as f64 / 1e6
         }),
-        course("resident memory", "MB", |_, to, _| {
-            to.usage.rss_bytes as f64 / 1e6
-        }),
-        course("pushes", "a second", |from, to, seconds| {
-            to.ended.saturating_sub(from.ended) as f64 / seconds
-        }),
+        readings.rate("pushes", "a second", |tick| tick.ended as f64),
     ]
 }
 

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     frame::{
+        Preset,
         cli::usage,
         error::BenchError,
         measure::{Bystanders, Usage, cpu_time},
@@ -32,8 +33,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The kind that keeps results unless it is asked not to.
-pub(super) const VICTORIA: &str = "victoria-metrics";
 /// Longest start or restart, and longest answer.
 const LIMIT: Duration = Duration::from_secs(1200);
 /// A server has settled when it uses less of one core than this for as long as `SETTLED`.
@@ -107,7 +106,7 @@ pub(super) fn run(
     let mut subject = Subject {
         plan,
         client: Client::new(address, LIMIT),
-        suffix: if spec.kind.name == VICTORIA {
+        suffix: if spec.kind.name == Preset::VICTORIA_METRICS.name {
             "&nocache=1"
         } else {
             ""

@@ -70,56 +70,26 @@ const END_MS: i64 = 3_600_000;
 /// Longest list of queries.
 const MOST_BYTES: u64 = 1 << 20;
 
+const PATIENT_RECEIVER: &[&str] = &["--web.enable-remote-write-receiver", "--query.timeout=10m"];
+
 /// The servers that are built in, ours first.
 static PRESETS: &[Preset] = &[
     Preset {
-        name: "narthex",
-        program: "narthex",
-        package: "",
-        arguments: &[
-            "server",
-            "--config.file={config}",
-            "--storage.tsdb.path={data}",
-            "--web.listen-address={listen}",
-            "--web.enable-remote-write-receiver",
-            "--query.timeout=10m",
-            "--log.level=warn",
-        ],
-        version: &["server", "--version"],
+        more: PATIENT_RECEIVER,
         config: "scrape_configs: []\n",
-        ready: "/-/ready",
+        ..Preset::NARTHEX
     },
     Preset {
-        name: "prometheus",
-        program: "prometheus",
-        package: "prometheus",
-        arguments: &[
-            "--config.file={config}",
-            "--storage.tsdb.path={data}",
-            "--web.listen-address={listen}",
-            "--web.enable-remote-write-receiver",
-            "--query.timeout=10m",
-            "--log.level=warn",
-        ],
-        version: &["--version"],
+        more: PATIENT_RECEIVER,
         config: "scrape_configs: []\n",
-        ready: "/-/ready",
+        ..Preset::PROMETHEUS
     },
     Preset {
-        name: measure::VICTORIA,
-        program: "victoria-metrics",
-        package: "victoria-metrics",
-        arguments: &[
-            "-storageDataPath={data}",
-            "-httpListenAddr={listen}",
+        more: &[
             "-search.maxQueryDuration=10m",
             "-search.maxUniqueTimeseries=10000000",
-            "-search.latencyOffset=0s",
-            "-loggerLevel=WARN",
         ],
-        version: &["-version"],
-        config: "",
-        ready: "/health",
+        ..Preset::VICTORIA_METRICS
     },
 ];
 
@@ -143,11 +113,11 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     record.subjects = servers.iter().map(ServerSpec::subject).collect();
     if servers
         .iter()
-        .any(|server| server.kind.name == measure::VICTORIA)
+        .any(|server| server.kind.name == Preset::VICTORIA_METRICS.name)
     {
         notes.push(format!(
             "{} keeps the results of range queries; it is asked not to use them.",
-            measure::VICTORIA
+            Preset::VICTORIA_METRICS.name
         ));
     }
     let turns = turns(servers.len(), 1, repetitions);

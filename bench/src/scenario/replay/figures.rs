@@ -3,10 +3,8 @@
 //! **Invariant:** a sample is one that was served; what servers add about their scrapes is part of their cost.
 
 use super::run::{Outcome, Tick};
-use crate::record::{Course, Figure, OwnCost, Run};
+use crate::record::{Course, Figure, OwnCost, Readings, Run};
 
-/// Points a course has at most.
-const MOST_POINTS: usize = 300;
 /// Cores of others above which a run is called noisy, and of our own above which it is refused.
 const OTHERS: f64 = 0.3;
 const OWN: f64 = 0.5;
@@ -88,36 +86,16 @@ fn figures(outcome: &Outcome) -> Vec<Figure> {
 }
 
 fn courses(ticks: &[Tick]) -> Vec<Course> {
-    let step = ticks.len().div_ceil(MOST_POINTS).max(1);
-    let course = |key: &str, unit: &str, point: fn(&Tick, &Tick, f64) -> f64| Course {
-        key: key.to_owned(),
-        unit: unit.to_owned(),
-        points: ticks
-            .iter()
-            .step_by(step)
-            .zip(ticks.iter().step_by(step).skip(1))
-            .map(|(from, to)| {
-                let seconds = (to.at - from.at).as_secs_f64().max(1e-3);
-                [to.at.as_secs_f64(), point(from, to, seconds)]
-            })
-            .collect(),
-    };
+    let readings = Readings::new(ticks, |tick| tick.at);
     vec![
-        course("CPU", "cores", |from, to, seconds| {
-            to.usage.cpu.saturating_sub(from.usage.cpu).as_secs_f64() / seconds
+        readings.rate("CPU", "cores", |tick| tick.usage.cpu.as_secs_f64()),
+        readings.level("resident memory", "MB", |tick| {
+            tick.usage.rss_bytes as f64 / 1e6
         }),
-        course("resident memory", "MB", |_, to, _| {
-            to.usage.rss_bytes as f64 / 1e6
+        readings.rate("written to disk", "MB/s", |tick| {
+            tick.usage.write_bytes as f64 / 1e6
         }),
-        course("written to disk", "MB/s", |from, to, seconds| {
-            let bytes = to.usage.write_bytes.saturating_sub(from.usage.write_bytes);
-            bytes as f64 / 1e6 / seconds
-        }),
-        course("data directory", "MB", |_, to, _| {
-            to.disk_bytes as f64 / 1e6
-        }),
-        course("samples", "a second", |from, to, seconds| {
-            to.samples.saturating_sub(from.samples) as f64 / seconds
-        }),
+        readings.level("data directory", "MB", |tick| tick.disk_bytes as f64 / 1e6),
+        readings.rate("samples", "a second", |tick| tick.samples as f64),
     ]
 }

@@ -72,49 +72,18 @@ static FLAGS: &[Flag] = &[
 /// The servers that are built in, ours first. Prometheus gets what makes a snapshot possible.
 static PRESETS: &[Preset] = &[
     Preset {
-        name: "narthex",
-        program: "narthex",
-        package: "",
-        arguments: &[
-            "server",
-            "--config.file={config}",
-            "--storage.tsdb.path={data}",
-            "--web.listen-address={listen}",
-            "--log.level=warn",
-        ],
-        version: &["server", "--version"],
         config: "{scrape}{storage}",
-        ready: "/-/ready",
+        ..Preset::NARTHEX
     },
     Preset {
-        name: "prometheus",
-        program: "prometheus",
-        package: "prometheus",
-        arguments: &[
-            "--config.file={config}",
-            "--storage.tsdb.path={data}",
-            "--web.listen-address={listen}",
-            "--web.enable-admin-api",
-            "--log.level=warn",
-        ],
-        version: &["--version"],
+        more: &["--web.enable-admin-api"],
         config: "{scrape}{storage}",
-        ready: "/-/ready",
+        ..Preset::PROMETHEUS
     },
     Preset {
-        name: "victoria-metrics",
-        program: "victoria-metrics",
-        package: "victoria-metrics",
-        arguments: &[
-            "-promscrape.config={config}",
-            "-storageDataPath={data}",
-            "-httpListenAddr={listen}",
-            "-loggerLevel=WARN",
-            "-search.latencyOffset=0s",
-        ],
-        version: &["-version"],
+        more: &["-promscrape.config={config}"],
         config: "{scrape}",
-        ready: "/health",
+        ..Preset::VICTORIA_METRICS
     },
 ];
 

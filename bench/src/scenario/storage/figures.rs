@@ -1,19 +1,14 @@
 //! What one server's readings come to: per sample, per series, per second.
 
-use super::{
-    outcome::{Outcome, Tick},
-    plan::Plan,
-};
+use super::{outcome::Outcome, plan::Plan};
 use crate::{
     load::{latency::Histogram, paced::latencies},
-    record::{Course, Figure, Record, Run},
+    record::{Course, Figure, MOST_POINTS, Readings, Record, Run},
 };
 use std::time::Duration;
 
 /// Over how much time a point of a latency's course looks.
 const LATENCY_STEP: Duration = Duration::from_secs(10);
-/// Points a course of rates has: neighbouring readings are summed up until there are no more.
-const MOST_POINTS: usize = 300;
 
 /// Returns a server's run; subject, variant and repetition are the caller's to set.
 pub(super) fn run(plan: &Plan, outcome: &Outcome) -> Run {
@@ -203,43 +198,19 @@ fn starts(outcome: &Outcome) -> Vec<Figure> {
     figures
 }
 
-/// Returns what changed while the server ran: levels as they were, and rates between readings.
+/// CPU, memory, disk and samples as rates and levels.
 fn courses(outcome: &Outcome) -> Vec<Course> {
-    let every = outcome.ticks.len().div_ceil(MOST_POINTS).max(1);
-    let ticks: Vec<&Tick> = outcome.ticks.iter().step_by(every).collect();
-    let level = |key: &str, unit: &str, of: &dyn Fn(&Tick) -> f64| Course {
-        key: key.to_owned(),
-        unit: unit.to_owned(),
-        points: ticks
-            .iter()
-            .map(|tick| [tick.at.as_secs_f64(), of(tick)])
-            .collect(),
-    };
-    let rate = |key: &str, unit: &str, of: &dyn Fn(&Tick) -> f64| {
-        let between = |pair: &[&Tick]| {
-            let (before, after) = (pair.first()?, pair.get(1)?);
-            let time = (after.at - before.at).as_secs_f64();
-            Some([
-                after.at.as_secs_f64(),
-                (of(after) - of(before)).max(0.0) / time,
-            ])
-        };
-        Course {
-            key: key.to_owned(),
-            unit: unit.to_owned(),
-            points: ticks.windows(2).filter_map(between).collect(),
-        }
-    };
+    let readings = Readings::new(&outcome.ticks, |tick| tick.at);
     vec![
-        level("resident memory", "MB", &|tick| {
+        readings.level("resident memory", "MB", |tick| {
             tick.usage.rss_bytes as f64 / 1e6
         }),
-        rate("CPU", "cores", &|tick| tick.usage.cpu.as_secs_f64()),
-        rate("written to disk", "MB/s", &|tick| {
+        readings.rate("CPU", "cores", |tick| tick.usage.cpu.as_secs_f64()),
+        readings.rate("written to disk", "MB/s", |tick| {
             tick.usage.write_bytes as f64 / 1e6
         }),
-        level("data directory", "MB", &|tick| tick.disk_bytes as f64 / 1e6),
-        rate("samples taken in", "thousand a second", &|tick| {
+        readings.level("data directory", "MB", |tick| tick.disk_bytes as f64 / 1e6),
+        readings.rate("samples taken in", "thousand a second", |tick| {
             tick.samples as f64 / 1e3
         }),
     ]

@@ -8,48 +8,19 @@ use crate::frame::Preset;
 
 pub(super) static PRESETS: &[Preset] = &[
     Preset {
-        name: "narthex",
-        program: "narthex",
-        package: "",
-        arguments: &[
-            "server",
-            "--config.file={config}",
-            "--storage.tsdb.path={data}",
-            "--web.listen-address={listen}",
-            "--log.level=warn",
-        ],
-        version: &["server", "--version"],
         config: "{scrape}{storage}",
-        ready: "/-/ready",
+        ..Preset::NARTHEX
     },
     Preset {
-        name: "prometheus",
-        program: "prometheus",
-        package: "prometheus",
-        arguments: &[
-            "--config.file={config}",
-            "--storage.tsdb.path={data}",
-            "--web.listen-address={listen}",
-            "--log.level=warn",
-        ],
-        version: &["--version"],
         config: "{scrape}{storage}",
-        ready: "/-/ready",
+        ..Preset::PROMETHEUS
     },
     Preset {
-        name: "victoria-metrics",
-        program: "victoria-metrics",
-        package: "victoria-metrics",
-        arguments: &[
+        more: &[
             "-promscrape.config={config}",
-            "-storageDataPath={data}",
-            "-httpListenAddr={listen}",
-            "-loggerLevel=WARN",
             "-promscrape.fileSDCheckInterval=1s",
-            "-search.latencyOffset=0s",
         ],
-        version: &["-version"],
         config: "{scrape}",
-        ready: "/health",
+        ..Preset::VICTORIA_METRICS
     },
 ];
