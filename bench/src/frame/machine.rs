@@ -26,13 +26,6 @@ pub(crate) fn profile() -> &'static str {
     }
 }
 
-/// Returns the three load averages.
-pub(crate) fn load() -> String {
-    let text = read("/proc/loadavg");
-    let averages: Vec<&str> = text.split(' ').take(3).collect();
-    averages.join(" ")
-}
-
 /// Returns whether `path` lies in memory, where the kernel counts no written bytes.
 pub(crate) fn is_in_memory(path: &Path) -> bool {
     const TMPFS: i64 = 0x0102_1994;
@@ -63,13 +56,6 @@ mod tests {
         let facts = facts();
         assert!(!facts.cpu.is_empty() && !facts.kernel.is_empty());
         assert!(facts.cores > 0 && facts.memory_bytes > 1 << 20);
-        assert_eq!(
-            load()
-                .split(' ')
-                .filter(|load| load.parse::<f64>().is_ok())
-                .count(),
-            3
-        );
         assert!(!is_in_memory(Path::new("/proc")));
     }
 }

@@ -188,6 +188,12 @@ impl Bystanders {
         })
     }
 
+    /// Returns how many cores of the machine were busy since `earlier`, whoever used them.
+    pub(crate) fn busy_cores_since(&self, earlier: &Self) -> f64 {
+        let busy = self.busy.saturating_sub(earlier.busy).as_secs_f64();
+        busy / (self.at - earlier.at).as_secs_f64().max(1e-9)
+    }
+
     /// Returns how many cores processes that are neither measured nor this one used since `earlier`.
     pub(crate) fn cores_since(&self, earlier: &Self) -> f64 {
         let known = self.known.saturating_sub(earlier.known);

@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
             Wrong {
                 line: place.line(),
                 column: place.col() + 1,
-                what: error.info().to_owned(),
+                what: error.info(),
             }
         })
     }

@@ -93,8 +93,7 @@ pub(crate) fn rows(record: &Record, variant: &str) -> Vec<Row> {
     }
     let row = |first: &Figure| {
         let value = |run: &Run| run.figure(&first.key).map(|figure| figure.value);
-        let values =
-            |subject| Spread::of(sound(record, subject, variant).filter_map(|run| value(run)));
+        let values = |subject| Spread::of(sound(record, subject, variant).filter_map(&value));
         let ratios = |subject| {
             if subject == 0 || first.better == Better::Neither {
                 return None;

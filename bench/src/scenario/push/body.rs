@@ -217,7 +217,7 @@ fn millionths(process: u32, series: u32, round: u64) -> u32 {
     let mixed = mix(process, series)
         .wrapping_add(round)
         .wrapping_mul(0xd6e8_feb8_6659_fd93);
-    100_000 + ((mixed >> 32) * 900_000 >> 32) as u32
+    100_000 + (((mixed >> 32) * 900_000) >> 32) as u32
 }
 
 /// Where a value is in a body.
@@ -384,7 +384,7 @@ impl Body {
                 let series = &catalogue.series[at..at + lines];
                 match family.shape {
                     Shape::Counter => {
-                        metric.message(3, Message::value(process, at, series[0].kind))
+                        metric.message(3, Message::value(process, at, series[0].kind));
                     }
                     Shape::Gauge => metric.message(2, Message::value(process, at, series[0].kind)),
                     Shape::Histogram => metric.message(7, Message::histogram(process, at, series)),

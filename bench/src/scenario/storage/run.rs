@@ -12,6 +12,7 @@ use super::{
 use crate::{
     frame::{
         error::BenchError,
+        machine,
         measure::{Bystanders, Resident, ThreadTime, Usage, directory_bytes, quantile},
         progress::Progress,
         server::{RunningServer, ServerSpec},
@@ -48,6 +49,8 @@ const FLEET_BUDGET_NS: f64 = 60.0;
 const IDLE_FLEET: f64 = 0.05;
 /// Cores of strangers above which a result is called noisy.
 const QUIET_CORES: f64 = 0.1;
+/// A share of all cores: above it servers that run at once wait for each other.
+const ROOM_FOR_ALL: f64 = 0.7;
 /// A share of the interval: the fleet answers later than this only when it is the bottleneck.
 const LATEST_ANSWER: f64 = 0.1;
 /// A share of one core: above it the fleet might be the bottleneck.
@@ -308,11 +311,19 @@ impl<'a> Measured<'a> {
         costs.extend(late_starts_ms.map(|late| {
             OwnCost::new("queries sent late (p99)", "ms", late).refuse_above(LATEST_QUERY_MS)
         }));
-        // What runs beside it is measured with it.
-        if !self.plan.is_parallel {
-            let others = to.bystanders.cores_since(&from.bystanders);
-            costs.push(OwnCost::new("cores of others", "", others).warn_above(QUIET_CORES));
-        }
+        let (before, after) = (&from.bystanders, &to.bystanders);
+        costs.push(if self.plan.is_parallel {
+            // Others are measured too; what counts is whether there was room for all.
+            let room = machine::facts().cores as f64 * ROOM_FOR_ALL;
+            OwnCost::new(
+                "busy cores of the machine",
+                "",
+                after.busy_cores_since(before),
+            )
+            .warn_above(room)
+        } else {
+            OwnCost::new("cores of others", "", after.cores_since(before)).warn_above(QUIET_CORES)
+        });
         costs
     }
 
