@@ -17,6 +17,9 @@ use std::{
     time::Duration,
 };
 
+/// How far Prometheus moves the time of a scrape to have even distances, and a little more.
+const MOVED_MS: i64 = 10;
+
 /// A series and what was recorded of it.
 #[derive(Debug)]
 pub(crate) struct Expected {
@@ -195,42 +198,36 @@ impl Expected {
     }
 
     fn judge(&self, stored: &[(i64, f64)], served: &[Served], times: Times) -> Compared {
+        let (last, is_same) = (served.len().saturating_sub(1), same_bits);
         // Behind the last round a target is gone: a server may write its end over it.
-        let end_ms = match (times, served.last()) {
-            (Times::Written { .. }, Some(last)) => last.time_ms,
-            _ => i64::MAX,
+        let end = if times == Times::Scraped {
+            served.len()
+        } else {
+            last
         };
-        let wanted: Vec<(i64, f64)> = self
-            .values
-            .iter()
-            .filter_map(|(round, value)| Some((served.get(*round)?.time_ms, *value)))
-            .filter(|(time_ms, _)| *time_ms < end_ms)
-            .collect();
-        let stored: Vec<(i64, f64)> = stored
-            .iter()
-            .copied()
-            .filter(|(time_ms, _)| *time_ms < end_ms)
-            .collect();
-        let mut compared = Compared {
-            samples: wanted.len() as u64,
-            ..Compared::default()
+        let round_of = |time_ms: i64| match times {
+            // A server tells when it asked, give or take what it moves times by: after the answer before.
+            Times::Scraped => served.partition_point(|round| round.at_ms + MOVED_MS < time_ms),
+            Times::Written { .. } => served
+                .binary_search_by_key(&time_ms, |round| round.time_ms)
+                .unwrap_or(served.len()),
         };
-        let is_same = |a: f64, b: f64| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
-        if times == Times::Scraped {
-            // Times are the server's: the order is what can be compared.
-            for (found, (_, value)) in stored.iter().zip(&wanted) {
-                if !is_same(found.1, *value) {
-                    compared.different += 1;
-                    self.tell(&mut compared.first, *value, Some(found.1));
-                }
+        let mut found = BTreeMap::new();
+        let (mut compared, mut written) = (Compared::default(), 0_u64);
+        for (time_ms, value) in stored {
+            let round = round_of(*time_ms);
+            let is_late = times != Times::Scraped
+                && served
+                    .get(last)
+                    .is_some_and(|last| *time_ms >= last.time_ms);
+            if !is_late {
+                written += 1;
+                found.insert(round, *value);
             }
-            compared.missing = wanted.len().saturating_sub(stored.len()) as u64;
-            compared.strange = stored.len().saturating_sub(wanted.len()) as u64;
-            return compared;
         }
-        let found: BTreeMap<i64, f64> = stored.iter().copied().collect();
-        for (time_ms, value) in &wanted {
-            let other = found.get(time_ms).copied();
+        for (round, value) in self.values.iter().filter(|(round, _)| *round < end) {
+            compared.samples += 1;
+            let other = found.get(round).copied();
             if other.is_some_and(|other| is_same(other, *value)) {
                 continue;
             }
@@ -240,8 +237,7 @@ impl Expected {
             }
             self.tell(&mut compared.first, *value, other);
         }
-        let there = compared.samples - compared.missing;
-        compared.strange = (stored.len() as u64).saturating_sub(there);
+        compared.strange = written.saturating_sub(compared.samples - compared.missing);
         compared
     }
 
@@ -251,6 +247,10 @@ impl Expected {
             format!("{} was {wanted} and is read back as {found}", self.written)
         });
     }
+}
+
+fn same_bits(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
 
 /// Whether a label's value is a number, which servers may write otherwise.
@@ -347,8 +347,8 @@ mod tests {
             labels: BTreeMap::new(),
             values: vec![(0, 0.1), (1, f64::NAN), (2, -0.0), (3, 7.0)],
         };
-        let served = served(&[10, 20, 30, 40]);
-        let right = [(10, 0.1), (20, f64::NAN), (30, -0.0), (40, 7.0)];
+        let served = served(&[1_000, 2_000, 3_000, 4_000]);
+        let right = [(1_000, 0.1), (2_000, f64::NAN), (3_000, -0.0), (4_000, 7.0)];
         let written = Times::Written { shift_ms: 0 };
         for times in [written, Times::Scraped] {
             let judge = |stored: &[(i64, f64)]| expected.judge(stored, &served, times);
@@ -357,7 +357,7 @@ mod tests {
                 ..Compared::default()
             };
             assert_eq!(judge(&right), all);
-            let off = judge(&[(10, 0.2)]).first.unwrap();
+            let off = judge(&[(1_000, 0.2)]).first.unwrap();
             assert_eq!(off, "a was 0.1 and is read back as 0.2");
             let mut off = right;
             off[0].1 = 0.1 + f64::EPSILON / 8.0;
@@ -366,9 +366,13 @@ mod tests {
             assert_eq!(judge(&right[..2]).missing, all.samples - 2);
             assert_eq!(judge(&[]).missing, all.samples);
         }
-        let stored = [(10, 0.1), (11, 0.1), (20, f64::NAN)];
+        let stored = [(1_000, 0.1), (1_001, 0.1), (2_000, f64::NAN)];
         let got = expected.judge(&stored, &served, written);
         assert_eq!((got.missing, got.different, got.strange), (1, 0, 1));
+        // A round that was lost shifts nothing: the server asked for each a little before it was answered.
+        let lost = [(990, 0.1), (2_950, -0.0), (3_990, 7.0)];
+        let got = expected.judge(&lost, &served, Times::Scraped);
+        assert_eq!((got.missing, got.different, got.strange), (1, 0, 0));
         let json = serde_json::json!([[1.5, "0.1"], [2.0, "NaN"]]);
         assert_eq!(points(&json)[0], (1_500, 0.1));
     }
