@@ -1,17 +1,20 @@
 //! Latencies counted in cells that grow with the value, from when a request was due and from when it was sent.
 //!
-//! **Invariant:** a quantile is at most one part in 128 above the value it stands for, and never below; memory does
+//! **Invariant:** a quantile is at most one part in 1024 above the value it stands for, and never below; memory does
 //! not grow with the number of requests.
 
 use crate::record::{Distribution, Quantile};
 use std::time::{Duration, Instant};
 
-/// Cells of each power of two.
-const STEPS: u64 = 128;
-/// The shares a percentile table has.
+/// Cells of each power of two, and the bits that tell them apart.
+const STEPS: u64 = 1 << STEP_BITS;
+const STEP_BITS: u32 = 10;
+/// The shares every percentile table has, as far as there are values for them.
 const SHARES: [f64; 14] = [
     0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0,
 ];
+/// Further shares between one half of the distance to 1 and the next, as HdrHistogram's spectrum has them.
+const TICKS_A_HALF: u32 = 5;
 
 /// How often which time was seen.
 #[derive(Debug, Clone, Default)]
@@ -62,25 +65,36 @@ impl Histogram {
         end as f64 / 1e6
     }
 
-    /// Returns the percentile table, as far as there are values to fill it.
+    /// Returns the percentile spectrum, as far as there are values to fill it: finer and finer towards 1.
     pub(crate) fn table(&self) -> Vec<Quantile> {
-        let told = |share: &f64| {
-            // A share beyond the last value but one is the maximum once more.
-            *share == 1.0 || (1.0 - share) * self.count as f64 >= 1.0
-        };
-        let line = |share: &f64| Quantile {
-            share: *share,
-            value: self.quantile_ms(*share),
-        };
         if self.count == 0 {
             return Vec::new();
         }
-        SHARES
-            .iter()
-            .filter(|share| told(share))
-            .map(line)
-            .collect()
+        // A share beyond the last value but one is the maximum once more.
+        let told = |share: &f64| *share == 1.0 || (1.0 - share) * self.count as f64 >= 1.0 - 1e-9;
+        // Those with a name keep their exact value.
+        let is_named = |share: &f64| SHARES.iter().any(|named| (named - share).abs() < 1e-9);
+        let between = spectrum(self.count).filter(|share| !is_named(share));
+        let mut shares: Vec<f64> = between.chain(SHARES).filter(told).collect();
+        shares.sort_by(f64::total_cmp);
+        let line = |share| Quantile {
+            share,
+            value: self.quantile_ms(share),
+        };
+        shares.into_iter().map(line).collect()
     }
+}
+
+/// Returns the shares of HdrHistogram's spectrum for so many values: 5 in each half of what is left to 1.
+fn spectrum(count: u64) -> impl Iterator<Item = f64> {
+    let halves = count.max(1).ilog2() + 1;
+    (0..halves).flat_map(|half| {
+        let left = 0.5_f64.powi(half as i32);
+        (0..TICKS_A_HALF).map(move |tick| {
+            let within = f64::from(tick) / f64::from(TICKS_A_HALF);
+            1.0 - left * (1.0 - within / 2.0)
+        })
+    })
 }
 
 /// Latencies of one class of requests, seen both ways.
@@ -117,9 +131,9 @@ impl Latencies {
     }
 }
 
-/// The cell of a value: below 256 each has its own, above each power of two has 128.
+/// The cell of a value: below 2048 each has its own, above each power of two has 1024.
 fn cell_of(ns: u64) -> usize {
-    let shift = (64 - ns.leading_zeros()).saturating_sub(8);
+    let shift = (64 - ns.leading_zeros()).saturating_sub(STEP_BITS + 1);
     (u64::from(shift) * STEPS + (ns >> shift)) as usize
 }
 
@@ -145,13 +159,13 @@ mod tests {
             cell = next;
             assert!(end_of(cell) >= ns, "{ns}");
             assert!(
-                (end_of(cell) - ns) as f64 <= ns as f64 / 128.0,
+                (end_of(cell) - ns) as f64 <= ns as f64 / 1024.0,
                 "{ns} {}",
                 end_of(cell)
             );
         }
         // Neighbouring cells touch: no value falls between them.
-        for cell in 0..2_000 {
+        for cell in 0..20_000 {
             assert_eq!(cell_of(end_of(cell)), cell);
             assert_eq!(cell_of(end_of(cell) + 1), cell + 1);
         }
@@ -168,7 +182,7 @@ mod tests {
         assert_eq!(low.count(), 1000);
         for (share, ms) in [(0.5, 500.0), (0.99, 990.0), (0.999, 999.0), (1.0, 1000.0)] {
             let got = low.quantile_ms(share);
-            assert!(got >= ms && got <= ms * 1.008, "{share}: {got}");
+            assert!(got >= ms && got <= ms * 1.001, "{share}: {got}");
         }
         let table = low.table();
         assert_eq!(table.last().unwrap().value, 1000.0);
@@ -178,6 +192,44 @@ mod tests {
                 .all(|line| line.share <= 0.999 || line.share == 1.0)
         );
         assert!(Histogram::default().table().is_empty());
+    }
+
+    #[test]
+    fn quantiles_of_random_times_are_those_of_the_sorted_ones_and_tables_rise() {
+        let mut rng = narthex_testkit::rng::SplitMix64::new(4);
+        for count in [1, 2, 3, 10, 999, 1_000, 20_000] {
+            let mut histogram = Histogram::default();
+            let mut sorted: Vec<f64> = (0..count)
+                .map(|_| {
+                    // Nine orders of magnitude, and one value that occurs often.
+                    let ns = match rng.below(4) {
+                        0 => 100_000,
+                        _ => (rng.unit_f64() * 21.0).exp() as u64,
+                    };
+                    histogram.add(Duration::from_nanos(ns));
+                    ns as f64 / 1e6
+                })
+                .collect();
+            sorted.sort_by(f64::total_cmp);
+            let table = histogram.table();
+            assert!(table.is_sorted_by(|a, b| a.share < b.share && a.value <= b.value));
+            for Quantile { share, value } in &table {
+                let exact = crate::frame::measure::quantile(&sorted, *share);
+                let is_near =
+                    *value >= exact - 1e-9 && *value <= exact * (1.0 + 1.0 / 1024.0) + 1e-9;
+                assert!(is_near, "{share} of {count}: {value} for {exact}");
+            }
+            let named = SHARES
+                .iter()
+                .filter(|share| **share <= 1.0 - 1.5 / count as f64);
+            for share in named {
+                assert!(
+                    table.iter().any(|line| line.share == *share),
+                    "{share} of {count}"
+                );
+            }
+            assert_eq!(table.last().map(|line| line.share), Some(1.0));
+        }
     }
 
     #[test]

@@ -90,8 +90,8 @@ impl<'a> Turn<'a> {
         repetition: usize,
         progress: &'a Progress,
     ) -> Result<Vec<Run>, BenchError> {
-        let label = format!("{}, {series} series", spec.label);
-        progress.begin(&format!("{label}: starting"));
+        let label = spec.label.clone();
+        progress.begin(&format!("{label}: {series} series, starting"));
         let places = presets::places(series, plan.library.as_deref());
         let places = places.each_ref().map(|(name, text)| (*name, text.as_str()));
         let mut server = RunningServer::start(spec, &plan.base, &places)?;
@@ -171,7 +171,7 @@ impl<'a> Turn<'a> {
         let mut runs = Vec::new();
         if let Some(scrape) = self.scrape.clone() {
             if self.plan.idle_scrapes > 0 {
-                let measured = self.alone(&scrape)?;
+                let measured = self.alone(&alone, &scrape)?;
                 runs.push(figures::alone(alone, &measured));
             }
             let mut pair = [(without, None), (with, Some(scrape))];
@@ -198,9 +198,8 @@ impl<'a> Turn<'a> {
         Bystanders::read(self.usage()?.map_or(Duration::ZERO, |usage| usage.cpu))
     }
 
-    fn alone(&mut self, target: &Target) -> Result<Alone, BenchError> {
-        self.progress
-            .begin(&format!("{}: {}", self.label, figures::ALONE));
+    fn alone(&mut self, what: &str, target: &Target) -> Result<Alone, BenchError> {
+        self.progress.begin(&format!("{}: {what}", self.label));
         let mut scraper = Scraper::new(target);
         let (from, bystanders) = (self.usage()?, self.bystanders()?);
         let scrapes: Vec<Scrape> = (0..self.plan.idle_scrapes)
