@@ -6,7 +6,10 @@
 use super::{Kind, ScenarioFile, error::BenchError, machine};
 use crate::record::{FORMAT, Parameter, Record, Tool};
 use std::{
+    fmt::Display,
+    ops::RangeInclusive,
     path::{Path, PathBuf},
+    str::FromStr,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -255,19 +258,8 @@ impl Values {
     /// # Errors
     ///
     /// When it is none.
-    pub(crate) fn number(
-        &self,
-        name: &str,
-        range: std::ops::RangeInclusive<u64>,
-    ) -> Result<u64, BenchError> {
-        let number = self.text(name).parse().ok();
-        number.filter(|n| range.contains(n)).ok_or_else(|| {
-            let (text, start, end) = (self.text(name), range.start(), range.end());
-            self.wrong(
-                name,
-                format!("{text:?} is not a number from {start} to {end}"),
-            )
-        })
+    pub(crate) fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<u64, BenchError> {
+        self.within(name, &range)
     }
 
     /// Returns a number, possibly with a fraction, within `range`.
@@ -275,18 +267,20 @@ impl Values {
     /// # Errors
     ///
     /// When it is none.
-    pub(crate) fn real(
-        &self,
-        name: &str,
-        range: std::ops::RangeInclusive<f64>,
-    ) -> Result<f64, BenchError> {
-        let number = self.text(name).parse().ok();
-        number.filter(|n| range.contains(n)).ok_or_else(|| {
-            let (text, start, end) = (self.text(name), range.start(), range.end());
-            self.wrong(
-                name,
-                format!("{text:?} is not a number from {start} to {end}"),
-            )
+    pub(crate) fn real(&self, name: &str, range: RangeInclusive<f64>) -> Result<f64, BenchError> {
+        self.within(name, &range)
+    }
+
+    fn within<T>(&self, name: &str, range: &RangeInclusive<T>) -> Result<T, BenchError>
+    where
+        T: FromStr + PartialOrd + Display,
+    {
+        let text = self.text(name);
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            let (start, end) = (range.start(), range.end());
+            let what = format!("{text:?} is not a number from {start} to {end}");
+            self.wrong(name, what)
         })
     }
 

@@ -143,6 +143,19 @@ fn kind(node: &Node) -> Result<Kind, Wrong> {
     if kind.program.is_empty() {
         kind.program.clone_from(&kind.name);
     }
+    const HERE: [&str; 3] = [
+        "http://{listen}",
+        "http://127.0.0.1:{port}",
+        "http://localhost:{port}",
+    ];
+    let is_here = |start: &&str| {
+        let rest = kind.url.strip_prefix(*start);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if !HERE.iter().any(|start| is_here(&start)) {
+        return Err(node
+            .wrong("a server's `url` begins with http://{listen}: only this machine is measured"));
+    }
     if !kind.ready.starts_with('/') {
         return Err(node.wrong("a server needs `ready`: a path that answers 200 when it is"));
     }
@@ -211,6 +224,10 @@ mod tests {
             (
                 "scenario: x\nservers:\n  - ready: /x\n",
                 "x.yml:3:5: a server needs a `name` without =, @ and /",
+            ),
+            (
+                "scenario: x\nservers:\n  - name: a\n    ready: /x\n    url: http://example.org\n",
+                "x.yml:3:5: a server's `url` begins with http://{listen}: only this machine is measured",
             ),
             ("scenario: x\n---\na: 1\n", "x.yml:3:1: a second document"),
         ] {

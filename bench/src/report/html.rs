@@ -183,7 +183,14 @@ impl Page<'_> {
         if keys.is_empty() {
             return;
         }
-        self.add("<h2>In short</h2>\n<div class=\"cards\">");
+        self.add("<h2>In short</h2>");
+        if record.subjects.len() > 1 {
+            let first = escape(self.label(0));
+            self.add(&format!(
+                "<p>Below the bars: how much the others need, compared with {first}.</p>"
+            ));
+        }
+        self.add("<div class=\"cards\">");
         for key in keys {
             let rows = || all.iter().filter(|(_, row)| row.key == key);
             let unit = rows().next().map_or("", |(_, row)| row.unit.as_str());
@@ -217,13 +224,12 @@ impl Page<'_> {
             })
         };
         let drawn: Vec<Bar> = row.values.iter().enumerate().filter_map(bar).collect();
-        let first = self.label(0).to_owned();
         let said: Vec<String> = row
             .ratios
             .iter()
             .enumerate()
             .filter_map(|(at, ratio)| {
-                let words = compared(ratio.as_ref()?.median, &first);
+                let words = compared(ratio.as_ref()?.median);
                 Some(format!(
                     "<li>{}: {}</li>",
                     escape(self.label(at)),
@@ -601,7 +607,7 @@ mod tests {
         }
         for what in [
             "In short",
-            "5 times as much as narthex",
+            "5 times as much",
             "5x",
             "REFUSED",
             "left out",
