@@ -5,7 +5,10 @@
 //! **Invariant:** the schedule never waits for the gateway. What a pusher itself is late by (the time between when it
 //! could have sent and when it did) is kept apart.
 
-use super::fleet::{Fleet, Packer};
+use super::{
+    body::Body,
+    fleet::{Fleet, Packer},
+};
 use crate::{
     frame::{error::BenchError, measure::cpu_time},
     load::latency::{Histogram, Latencies},
@@ -157,6 +160,15 @@ impl Pushers<'_> {
     }
 }
 
+/// One push that has to be made.
+struct Push {
+    group: u32,
+    round: u64,
+    due: Instant,
+    /// Since when the pusher has had nothing to do.
+    free: Instant,
+}
+
 struct Pusher<'a> {
     all: &'a Pushers<'a>,
     stretch: Stretch,
@@ -178,7 +190,6 @@ impl<'a> Pusher<'a> {
     fn run(mut self, watched: &Watched) -> Pushed {
         let fleet = self.all.fleet;
         let (mut body, mut packer) = (fleet.body(), Packer::new(fleet.way.encoding));
-        let encoding = packer.header();
         let begun = cpu_time(ClockId::ThreadCPUTime);
         let mut free = self.stretch.start;
         loop {
@@ -197,63 +208,64 @@ impl<'a> Pusher<'a> {
                 self.pushed.latencies.corrected.add(self.stretch.end - due);
                 continue;
             }
-            let round = self.stretch.first_round + round;
-            let clock = || cpu_time(ClockId::ThreadCPUTime);
-            let (from, at) = (clock(), fleet.first_process(group));
-            body.fill(at, round);
-            let filled = clock();
-            let packed = packer.pack(body.bytes());
-            self.pushed.filling += filled.saturating_sub(from);
-            self.pushed.packing += clock().saturating_sub(filled);
-            self.pushed.samples += body.samples() as u64;
-            let head = format!(
-                "{} {} HTTP/1.1\r\nHost: {}\r\nContent-Type: {}\r\n{}Content-Length: {}\r\n\r\n",
-                fleet.method,
-                fleet.path(group),
-                self.all.gateways[fleet.gateway_of(group)],
-                fleet.format.content_type(),
-                encoding,
-                packed.len()
-            );
-            sleep_until(due);
-            let sent = Instant::now();
-            self.pushed
-                .late
-                .add(sent.saturating_duration_since(due.max(free)));
-            self.pushed.body_bytes += packed.len() as u64;
-            let gateway = fleet.gateway_of(group);
-            let connection = &mut self.connections[gateway];
-            let outcome = send(
-                connection,
-                self.all.gateways[gateway],
-                self.all.limit,
-                head.as_bytes(),
-                packed,
-            );
-            let ended = Instant::now();
-            free = ended;
-            watched.ended.fetch_add(1, Relaxed);
-            self.pushed.sent.push(Sent {
+            let push = Push {
                 group,
-                round,
-                sent,
-                ended,
-                is_taken: outcome.is_ok(),
-            });
-            match outcome {
-                Ok(()) => self.pushed.latencies.add(due, sent, ended),
-                Err(why) => {
-                    if is_timeout(&why) {
-                        // It waited at least so long; a refusal says nothing of the time a push takes.
-                        self.pushed.latencies.add(due, sent, ended);
-                    }
-                    self.pushed.failed += 1;
-                    self.pushed.failure.get_or_insert(why.to_string());
-                }
-            }
+                round: self.stretch.first_round + round,
+                due,
+                free,
+            };
+            free = self.push(&push, &mut body, &mut packer);
+            watched.ended.fetch_add(1, Relaxed);
         }
         self.pushed.cpu = cpu_time(ClockId::ThreadCPUTime).saturating_sub(begun);
         self.pushed
+    }
+
+    /// Makes a push's body, waits until it is due, sends it, and returns when its answer was there.
+    fn push(&mut self, push: &Push, body: &mut Body, packer: &mut Packer) -> Instant {
+        let (fleet, all) = (self.all.fleet, self.all);
+        let encoding = packer.header();
+        let clock = || cpu_time(ClockId::ThreadCPUTime);
+        let from = clock();
+        body.fill(fleet.first_process(push.group), push.round);
+        let filled = clock();
+        let packed = packer.pack(body.bytes());
+        self.pushed.filling += filled.saturating_sub(from);
+        self.pushed.packing += clock().saturating_sub(filled);
+        self.pushed.samples += body.samples() as u64;
+        self.pushed.body_bytes += packed.len() as u64;
+        let gateway = fleet.gateway_of(push.group);
+        let address = all.gateways[gateway];
+        let head = format!(
+            "{} {} HTTP/1.1\r\nHost: {address}\r\nContent-Type: {}\r\n{encoding}Content-Length: {}\r\n\r\n",
+            fleet.method,
+            fleet.path(push.group),
+            fleet.format.content_type(),
+            packed.len()
+        );
+        sleep_until(push.due);
+        let sent = Instant::now();
+        let could = push.due.max(push.free);
+        self.pushed.late.add(sent.saturating_duration_since(could));
+        let connection = &mut self.connections[gateway];
+        let outcome = send(connection, address, all.limit, head.as_bytes(), packed);
+        let ended = Instant::now();
+        self.pushed.sent.push(Sent {
+            group: push.group,
+            round: push.round,
+            sent,
+            ended,
+            is_taken: outcome.is_ok(),
+        });
+        if outcome.as_ref().err().is_none_or(is_timeout) {
+            // What timed out waited at least so long; a refusal says nothing of the time a push takes.
+            self.pushed.latencies.add(push.due, sent, ended);
+        }
+        if let Err(why) = outcome {
+            self.pushed.failed += 1;
+            self.pushed.failure.get_or_insert(why.to_string());
+        }
+        ended
     }
 }
 
