@@ -32,6 +32,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), BenchError> {
     let Some((command, rest)) = arguments.split_first() else {
         return tour::run(&Values::parse("tour", [tour::FLAGS, &[]], &[])?);
     };
+    if rest
+        .iter()
+        .any(|argument| argument == "--help" || argument == "-h")
+    {
+        say(help_about(command).trim());
+        return Ok(());
+    }
     match command.as_str() {
         "run" => file(rest),
         "tour" => tour::run(&Values::parse("tour", [tour::FLAGS, &[]], rest)?),
@@ -164,6 +171,18 @@ fn compared(arguments: &[String]) -> Result<(), BenchError> {
     page.map_or(Ok(()), |path| {
         write_page(&path, &compare::merged(a, b, names))
     })
+}
+
+/// Returns the help of one command, of all where it is not a scenario.
+fn help_about(command: &str) -> String {
+    let Some(scenario) = find(command) else {
+        return help();
+    };
+    let mut text = format!("{}: {}\n", scenario.name, scenario.about);
+    help_of(scenario.flags, &mut text);
+    text.push_str("\nevery scenario:\n");
+    help_of(COMMON, &mut text);
+    text
 }
 
 /// Returns the help of all commands.

@@ -62,6 +62,14 @@ fn a_wrong_command_line_exits_with_2_and_its_reason() {
     let help = run(&["--help"]);
     assert_eq!(help.exit.code, Some(0));
     assert!(help.stdout.contains("--duration=120s"), "{}", help.stdout);
+    let of_one = run(&["storage", "--shape=tiny", "--help"]);
+    assert_eq!(of_one.exit.code, Some(0));
+    assert!(of_one.stdout.starts_with("storage: "), "{}", of_one.stdout);
+    assert!(
+        !of_one.stdout.contains("--connections"),
+        "{}",
+        of_one.stdout
+    );
 }
 
 #[test]
