@@ -238,6 +238,18 @@ export function decode<T>(status: number, text: string): Pick<Answer<T>, "data" 
   throw new ApiError("protocol", `unexpected answer (HTTP ${status})${status === 200 ? "" : `: ${said}`}`, status);
 }
 
+/** Files of the log by number: the first, the last, and the one being read while the server starts. */
+export interface WalReplay {
+  min: number;
+  max: number;
+  current: number;
+}
+
+/** How far the log is replayed; answered before anything else is. */
+export function walReplay(signal?: AbortSignal): Promise<Answer<WalReplay>> {
+  return request("status/walreplay", {}, signal);
+}
+
 /** Evaluates at one time; without `time` at the server's own clock. */
 export function query(expr: string, time?: number, signal?: AbortSignal, stats = false): Promise<Answer<QueryData>> {
   return request("query", { query: expr, time: time?.toFixed(3), stats: stats ? "true" : undefined }, signal);

@@ -1,11 +1,12 @@
 // The frame around every page: name, navigation, connection, controls.
 import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { buildInfo } from "./api";
+import { buildInfo, walReplay } from "./api";
 import { Icon, Notice } from "./components/controls";
 import { formatAddress } from "./lib/address";
 import { connection, paused, usePoll } from "./lib/poll";
 import { go, route } from "./lib/router";
+import { replayed } from "./lib/replay";
 import { useStore } from "./lib/store";
 import { theme, type Theme } from "./lib/theme";
 import { formatClock } from "./lib/time";
@@ -216,8 +217,34 @@ function ConnectionBanner() {
           {starting ? `It isn’t ready yet: ${state.message}.` : `${state.message}.`} Since {formatClock(state.since / 1000)}; trying
           again every 3 s. {starting ? "" : "What is shown below is older."}
         </p>
+        {starting && <ReplayProgress />}
       </Notice>
     </div>
+  );
+}
+
+/** How much of its log a starting server has read. */
+function ReplayProgress() {
+  const [progress, setProgress] = useState<{ read: number; files: number } | null>(null);
+  useEffect(() => {
+    const abort = new AbortController();
+    // Not a poll: an answer to this says nothing about the server being ready.
+    const look = (): void => {
+      walReplay(abort.signal).then(({ data }) => setProgress(replayed(data)), () => setProgress(null));
+    };
+    look();
+    const timer = window.setInterval(look, 1_000);
+    return () => {
+      abort.abort();
+      window.clearInterval(timer);
+    };
+  }, []);
+  if (progress === null) return null;
+  const { read, files } = progress;
+  return (
+    <p>
+      Replaying the log: file {read} of {files}. <progress value={read} max={files} aria-label="Replay of the log" />
+    </p>
   );
 }
 

@@ -1,14 +1,18 @@
-//! `/debug/pprof/*` and `/debug/flamegraph`: where the process spends its time.
+//! `/debug/pprof/*` and `/debug/flamegraph`: where the process spends its time and its memory.
 //!
-//! **Invariant:** nothing is measured until somebody asks, and the measuring ends when the asker goes away.
+//! **Invariant:** time is not measured until somebody asks, and the measuring ends when the asker goes away.
 
-use crate::params::Params;
+use crate::{Api, params::Params};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use narthex_net::{
-    axum::{body::Body, extract::Request, response::Response},
+    axum::{
+        body::Body,
+        extract::{Request, State},
+        response::Response,
+    },
     respond,
 };
-use narthex_profile::{Profile, ProfileError};
+use narthex_profile::{Heap, HeapView, Profile, ProfileError};
 use std::{
     sync::{
         Arc,
@@ -25,32 +29,88 @@ const MAX_SECONDS: u64 = 600;
 /// Sends a CPU profile as `go tool pprof` reads it.
 pub(crate) async fn profile(request: Request) -> Response {
     match taken(request).await {
-        Ok(profile) => {
-            let bytes = profile.to_pprof();
-            // Readers of profiles know them by their compression, not by a header.
-            let bytes = narthex_net::gzip(&bytes).unwrap_or(bytes);
-            let mut response = Response::new(Body::from(bytes));
-            let headers = response.headers_mut();
-            headers.insert(
-                header::CONTENT_TYPE,
-                HeaderValue::from_static("application/octet-stream"),
-            );
-            headers.insert(
-                header::CONTENT_DISPOSITION,
-                HeaderValue::from_static("attachment; filename=\"profile\""),
-            );
-            response
-        }
+        Ok(profile) => attached("profile", profile.to_pprof()),
         Err(refusal) => refusal,
     }
 }
 
-/// Draws a CPU profile.
-pub(crate) async fn flamegraph(headers: HeaderMap, request: Request) -> Response {
-    match taken(request).await {
-        Ok(profile) => respond("image/svg+xml", profile.to_svg().into(), &headers),
+/// Sends a profile of the memory in use as `go tool pprof` reads it.
+pub(crate) async fn heap(State(api): State<Arc<Api>>, request: Request) -> Response {
+    memory(&api, request, "heap", HeapView::InUse).await
+}
+
+/// Sends a profile of all memory that was ever allocated as `go tool pprof` reads it.
+pub(crate) async fn allocs(State(api): State<Arc<Api>>, request: Request) -> Response {
+    memory(&api, request, "allocs", HeapView::Allocated).await
+}
+
+/// Draws a CPU profile, or with `heap` or `allocs` one of memory.
+pub(crate) async fn flamegraph(
+    State(api): State<Arc<Api>>,
+    headers: HeaderMap,
+    request: Request,
+) -> Response {
+    let query = request.uri().query().unwrap_or_default();
+    let asked = |name: &str| {
+        query
+            .split('&')
+            .any(|part| part.split('=').next() == Some(name))
+    };
+    let view = match (asked("heap"), asked("allocs")) {
+        (true, _) => Some(HeapView::InUse),
+        (_, true) => Some(HeapView::Allocated),
+        _ => None,
+    };
+    let picture = match view {
+        Some(view) => heap_of(&api).await.map(|profile| profile.to_svg(view)),
+        None => taken(request).await.map(|profile| profile.to_svg()),
+    };
+    match picture {
+        Ok(picture) => respond("image/svg+xml", picture.into(), &headers),
         Err(refusal) => refusal,
     }
+}
+
+async fn memory(api: &Arc<Api>, request: Request, name: &str, view: HeapView) -> Response {
+    let params = match Params::of(request).await {
+        Ok(params) => params,
+        Err(error) => return refused(StatusCode::BAD_REQUEST, &error.message),
+    };
+    if !params.get("seconds").is_empty() {
+        let reason = "seconds: take two profiles and compare them with go tool pprof -diff_base";
+        return refused(StatusCode::BAD_REQUEST, reason);
+    }
+    match heap_of(api).await {
+        Ok(profile) => attached(name, profile.to_pprof(view)),
+        Err(refusal) => refusal,
+    }
+}
+
+async fn heap_of(api: &Arc<Api>) -> Result<Heap, Response> {
+    let status = Arc::clone(&api.status);
+    let task = tokio::task::spawn_blocking(move || {
+        let dump = status.heap_dump()?;
+        narthex_profile::heap(&dump).map_err(|error| error.to_string())
+    });
+    let outcome = task.await.unwrap_or_else(|panic| Err(panic.to_string()));
+    outcome.map_err(|reason| refused(StatusCode::INTERNAL_SERVER_ERROR, &reason))
+}
+
+/// Answers with a profile.
+fn attached(name: &str, profile: Vec<u8>) -> Response {
+    // Readers of profiles know them by their compression, not by a header.
+    let profile = narthex_net::gzip(&profile).unwrap_or(profile);
+    let mut response = Response::new(Body::from(profile));
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/octet-stream"),
+    );
+    let disposition = format!("attachment; filename=\"{name}\"");
+    if let Ok(disposition) = HeaderValue::try_from(disposition) {
+        headers.insert(header::CONTENT_DISPOSITION, disposition);
+    }
+    response
 }
 
 /// Sends the command line, its arguments separated by NUL.

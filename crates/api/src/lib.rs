@@ -26,7 +26,7 @@ mod tree;
 
 pub use config::{Api, ApiConfig, BuildInfo};
 pub use metrics::register_metrics;
-pub use status::{RuntimeInfo, ServerStatus, WalReplay};
+pub use status::{RuntimeInfo, ServerStatus, WalReplay, early_routes};
 
 use narthex_net::{
     Router,
@@ -70,6 +70,8 @@ pub fn routes(api: Arc<Api>) -> Router {
         .route("/api/v1/admin/tsdb/snapshot", admin())
         .route("/federate", get(federate::federate))
         .route("/debug/pprof/profile", get(debug::profile))
+        .route("/debug/pprof/heap", get(debug::heap))
+        .route("/debug/pprof/allocs", get(debug::allocs))
         .route("/debug/pprof/cmdline", get(debug::cmdline))
         .route("/debug/flamegraph", get(debug::flamegraph))
         .with_state(api)

@@ -12,9 +12,13 @@ use crate::{
 };
 use http::HeaderMap;
 use narthex_model::{date::rfc3339, storage::TimeRange};
-use narthex_net::axum::{
-    extract::{Request, State},
-    response::Response,
+use narthex_net::{
+    Router,
+    axum::{
+        extract::{Request, State},
+        response::Response,
+        routing::get,
+    },
 };
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -35,6 +39,14 @@ pub trait ServerStatus: Send + Sync {
 
     /// Tells how far the log is replayed.
     fn wal_replay(&self) -> WalReplay;
+
+    /// Returns what the allocator says of the heap, for [`narthex_profile::heap`].
+    ///
+    /// # Errors
+    /// A sentence that says why there is nothing.
+    fn heap_dump(&self) -> Result<String, String> {
+        Err("this server has no heap profiles".to_owned())
+    }
 
     /// Lists the labels that every series gets on its way to other servers.
     fn external_labels(&self) -> Vec<(String, String)> {
@@ -151,10 +163,23 @@ pub(crate) async fn runtime_info(State(api): State<Arc<Api>>, headers: HeaderMap
 }
 
 pub(crate) async fn wal_replay(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
-    let WalReplay { min, max, current } = api.status.wal_replay();
+    replay(&*api.status, &headers)
+}
+
+/// Returns what can be answered before storage is open: how far the log is replayed.
+pub fn early_routes(status: Arc<dyn ServerStatus>) -> Router {
+    let wal_replay = move |headers: HeaderMap| {
+        let answer = replay(&*status, &headers);
+        async move { answer }
+    };
+    Router::new().route("/api/v1/status/walreplay", get(wal_replay))
+}
+
+fn replay(status: &dyn ServerStatus, headers: &HeaderMap) -> Response {
+    let WalReplay { min, max, current } = status.wal_replay();
     answer(
         &json!({ "min": min, "max": max, "current": current }),
-        &headers,
+        headers,
     )
 }
 

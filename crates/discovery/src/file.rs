@@ -138,7 +138,11 @@ impl Scan {
     }
 }
 
-fn read_file(path: &str) -> Result<Vec<TargetGroup>, DiscoveryError> {
+/// Reads the groups that a file lists.
+///
+/// # Errors
+/// Fails when the file cannot be read or is no list of groups, with line and column.
+pub fn read_file(path: &str) -> Result<Vec<TargetGroup>, DiscoveryError> {
     let failed = |source| DiscoveryError::Read {
         path: PathBuf::from(path),
         source,

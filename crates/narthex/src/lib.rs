@@ -9,12 +9,14 @@ mod cgroup;
 mod cli;
 mod config;
 pub mod fuzz;
+mod heap;
 mod lifecycle;
 mod logging;
 mod reload;
 mod role;
 mod sources;
 mod status;
+mod storage;
 mod web;
 
 use std::{io::Write, process::ExitCode};
@@ -30,6 +32,18 @@ pub fn run(arguments: &[String]) -> ExitCode {
         Ok(cli::Invocation::CheckConfig(check)) => {
             let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
             ended(role::check_config::run(&check, &mut out, &mut error))
+        }
+        Ok(cli::Invocation::CheckWebConfig(files)) => {
+            let mut error = std::io::stderr().lock();
+            ended(role::check_server::web_config(&files, &mut error))
+        }
+        Ok(cli::Invocation::CheckServer(check)) => {
+            let mut error = std::io::stderr().lock();
+            ended(role::check_server::ask(&check, &mut error))
+        }
+        Ok(cli::Invocation::CheckDiscovery(check)) => {
+            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
+            ended(role::check_discovery::run(&check, &mut out, &mut error))
         }
         Ok(cli::Invocation::CheckMetrics) => {
             let (page, mut out) = (std::io::stdin().lock(), std::io::stdout().lock());

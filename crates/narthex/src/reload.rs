@@ -6,16 +6,18 @@
 use crate::{
     config::{Config, Job},
     status::{Loaded, ProcessStatus},
+    storage::{self, StorageFlags},
 };
 use narthex_client::{Gauge, Registry};
 use narthex_discovery::{SdConfig, TargetGroup, TargetSets, Targets};
 use narthex_net::{Client, ClientConfig, ProxyEnvironment, StopToken};
 use narthex_scrape::{JobConfig, Manager};
+use narthex_tsdb::Db;
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -44,6 +46,11 @@ pub(crate) fn client_config() -> ClientConfig {
     config
 }
 
+/// Returns where a pod's environment says that the API of its cluster is.
+pub(crate) fn kubernetes_service() -> Option<(String, String)> {
+    environment("KUBERNETES_SERVICE_HOST").zip(environment("KUBERNETES_SERVICE_PORT"))
+}
+
 /// Reads the environment variable `name`.
 pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -54,6 +61,9 @@ pub(crate) struct Reloader {
     path: PathBuf,
     applied: Arc<Applied>,
     status: Arc<ProcessStatus>,
+    storage_flags: StorageFlags,
+    /// Once it is open.
+    storage: OnceLock<Db>,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// Held while one reload runs; what the files last came to is inside.
     turn: Mutex<u64>,
@@ -101,14 +111,14 @@ impl Reloader {
         config: Config,
         manager: Arc<Manager>,
         status: Arc<ProcessStatus>,
+        storage_flags: StorageFlags,
         now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
         stop: &StopToken,
     ) -> Result<Arc<Self>, String> {
         open_failure_logs(&manager, &config)?;
         let mut options = narthex_discovery::Options::default();
         options.client = client_config();
-        options.kubernetes_service =
-            environment("KUBERNETES_SERVICE_HOST").zip(environment("KUBERNETES_SERVICE_PORT"));
+        options.kubernetes_service = kubernetes_service();
         let (discovery, targets) = narthex_discovery::Manager::new("scrape", options, stop.clone());
         let applied = Arc::new(Applied {
             manager,
@@ -120,6 +130,8 @@ impl Reloader {
             path: path.to_owned(),
             applied: Arc::clone(&applied),
             status,
+            storage_flags,
+            storage: OnceLock::new(),
             now_ms,
             turn: Mutex::new(fingerprint),
         });
@@ -186,7 +198,7 @@ impl Reloader {
         self.applied
             .manager
             .set_offset_seed(&crate::status::hostname(), &config.external_labels);
-        self.warn_of_storage(&config);
+        self.tune(&config);
         *self
             .applied
             .config
@@ -199,23 +211,22 @@ impl Reloader {
         SUCCEEDED_AT.set(now_ms as f64 / 1000.0);
     }
 
-    /// Settings of storage are read when it is opened.
-    fn warn_of_storage(&self, config: &Config) {
-        let before = self
-            .applied
-            .config
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let storage = |config: &Config| {
-            (
-                config.out_of_order_window,
-                config.retention,
-                config.retention_bytes,
-            )
-        };
-        // The first configuration has nothing before it.
-        if !before.files.is_empty() && storage(&before) != storage(config) {
-            tracing::warn!("Settings of storage changed; they take effect at the next start.");
+    /// Hands over the storage, once it is open; it is brought up to the configuration in effect.
+    pub(crate) fn set_storage(&self, db: &Db) {
+        // No reload may slip in between: its bounds would be followed by older ones.
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // One process opens one.
+        let _ = self.storage.set(db.clone());
+        let config = self.applied.config.lock();
+        self.tune(&config.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Gives storage the bounds that a configuration says.
+    fn tune(&self, config: &Config) {
+        let tuning = self.storage_flags.tuning(Some(config));
+        self.status.set_retention(storage::shown(&tuning));
+        if let Some(db) = self.storage.get() {
+            db.tune(&tuning);
         }
     }
 

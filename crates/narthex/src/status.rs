@@ -5,8 +5,8 @@
 use crate::cgroup::Resources;
 use narthex_api::{RuntimeInfo, ServerStatus, WalReplay};
 use narthex_model::LabelSet;
-use narthex_tsdb::Db;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use narthex_tsdb::{Db, Opening, ReplayProgress};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Returns this machine's name.
 pub(crate) fn hostname() -> String {
@@ -20,9 +20,10 @@ pub(crate) struct ProcessStatus {
     start_ms: i64,
     cpus: usize,
     memory_bytes: u64,
-    retention: String,
+    retention: Mutex<String>,
     config: Mutex<Loaded>,
     db: OnceLock<Db>,
+    replay: OnceLock<Arc<ReplayProgress>>,
 }
 
 /// The configuration that is in effect.
@@ -48,9 +49,10 @@ impl ProcessStatus {
             start_ms,
             cpus: resources.threads(),
             memory_bytes: resources.memory_bytes,
-            retention,
+            retention: Mutex::new(retention),
             config: Mutex::default(),
             db: OnceLock::new(),
+            replay: OnceLock::new(),
         }
     }
 
@@ -65,10 +67,29 @@ impl ProcessStatus {
         config.succeeded = false;
     }
 
+    /// Notes the storage that is about to be opened.
+    pub(crate) fn set_opening(&self, opening: &Opening) {
+        // One process opens one.
+        let _ = self.replay.set(opening.progress());
+    }
+
     /// Notes the storage, once it is open.
     pub(crate) fn set_storage(&self, db: &Db) {
         // One process opens one.
         let _ = self.db.set(db.clone());
+    }
+
+    /// Notes how long and how much is kept.
+    pub(crate) fn set_retention(&self, retention: String) {
+        *self
+            .retention
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = retention;
+    }
+
+    fn retention(&self) -> String {
+        let retention = self.retention.lock();
+        retention.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn config(&self) -> Loaded {
@@ -102,13 +123,21 @@ impl ServerStatus for ProcessStatus {
             threads,
             cpus: self.cpus,
             memory_limit_bytes: self.memory_bytes,
-            storage_retention: self.retention.clone(),
+            storage_retention: self.retention(),
         }
     }
 
     fn wal_replay(&self) -> WalReplay {
-        // Asked for only once the log is replayed: until then nothing but health is answered.
-        WalReplay::default()
+        let [min, max, current] = self.replay.get().map_or([0; 3], |replay| replay.get());
+        WalReplay {
+            min: min.into(),
+            max: max.into(),
+            current: current.into(),
+        }
+    }
+
+    fn heap_dump(&self) -> Result<String, String> {
+        crate::heap::dump()
     }
 
     fn external_labels(&self) -> Vec<(String, String)> {

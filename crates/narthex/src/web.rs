@@ -1,11 +1,11 @@
 //! What the server answers over HTTP: the page, the API, its own metrics, health.
 //!
-//! **Invariant:** `/-/healthy` answers from the moment the port is bound, `/-/ready` and everything else only once
-//! storage is open.
+//! **Invariant:** health, the page, our own metrics and the progress of the replay are answered from the moment the
+//! port is bound, `/-/ready` and everything else only once storage is open.
 
 use crate::{reload::Reloader, sources::OwnPage};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use narthex_client::Registry;
+use narthex_api::ServerStatus;
 use narthex_net::{
     COMPRESS_FROM_BYTES, Router, Stopper,
     axum::{
@@ -55,7 +55,7 @@ impl Gate {
 pub(crate) struct Parts {
     pub(crate) api: Router,
     pub(crate) targets: Router,
-    pub(crate) registry: &'static Registry,
+    pub(crate) own: Arc<OwnPage>,
     pub(crate) stopper: Stopper,
     pub(crate) enable_lifecycle: bool,
     /// `None` without a configuration file.
@@ -63,28 +63,26 @@ pub(crate) struct Parts {
     pub(crate) cors_origin: regex::Regex,
 }
 
-/// Returns the outer router: health at once, everything else through the gate.
-pub(crate) fn outer(gate: Arc<Gate>) -> Router {
+/// Returns the outer router: health at once, everything else through the gate, `early` while that is closed.
+pub(crate) fn outer(gate: Arc<Gate>, early: Router) -> Router {
     let ready = {
         let gate = Arc::clone(&gate);
         move |headers: HeaderMap| async move {
             if gate.ready.load(Ordering::Acquire) {
                 return respond_text("Narthex Server is Ready.\n", &headers);
             }
-            unavailable(&headers)
+            // What was open is closed again because the server is ending.
+            unavailable(&headers, gate.inner.get().is_some())
         }
     };
-    let through = move |request: Request| async move {
-        match gate.inner.get() {
-            Some(router) => {
-                use tower_service::Service;
-                let mut router = router.clone();
-                router
-                    .call(request)
-                    .await
-                    .unwrap_or_else(|never| match never {})
-            }
-            None => unavailable(request.headers()),
+    let through = move |request: Request| {
+        use tower_service::Service;
+        let mut router = gate.inner.get().unwrap_or(&early).clone();
+        async move {
+            router
+                .call(request)
+                .await
+                .unwrap_or_else(|never| match never {})
         }
     };
     let healthy =
@@ -95,24 +93,35 @@ pub(crate) fn outer(gate: Arc<Gate>) -> Router {
         .fallback(through)
 }
 
-fn unavailable(headers: &HeaderMap) -> Response {
+fn unavailable(headers: &HeaderMap, stopping: bool) -> Response {
     let mut response = respond_text("Service Unavailable", headers);
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let stopping = if stopping { "true" } else { "false" };
+    response.headers_mut().insert(
+        HeaderName::from_static("x-prometheus-stopping"),
+        HeaderValue::from_static(stopping),
+    );
     response
 }
 
-/// Returns the inner router of a running server.
-pub(crate) fn inner(parts: Parts) -> Router {
-    let Parts {
-        api,
-        targets,
-        registry,
-        stopper,
-        enable_lifecycle,
-        reloader,
-        cors_origin,
-    } = parts;
-    let own = Arc::new(OwnPage::new(registry));
+/// Returns the router of a server whose storage is not open yet.
+pub(crate) fn early(own: Arc<OwnPage>, status: Arc<dyn ServerStatus>) -> Router {
+    let routes = Router::new()
+        .merge(narthex_api::early_routes(status))
+        .merge(own_metrics(own))
+        .merge(pages())
+        .fallback(async |request: Request| {
+            let (path, headers) = (request.uri().path(), request.headers());
+            match narthex_ui::asset(path) {
+                Some(_) => asset(path, headers),
+                None => unavailable(headers, false),
+            }
+        });
+    narthex_net::instrument(narthex_net::compress(routes, COMPRESS_FROM_BYTES))
+}
+
+/// Returns the route of our own metrics.
+fn own_metrics(own: Arc<OwnPage>) -> Router {
     let metrics = move |headers: HeaderMap| {
         let own = Arc::clone(&own);
         async move {
@@ -129,6 +138,27 @@ pub(crate) fn inner(parts: Parts) -> Router {
             response
         }
     };
+    Router::new().route("/metrics", get(metrics))
+}
+
+/// Returns the routes of the page.
+fn pages() -> Router {
+    narthex_ui::PAGES
+        .iter()
+        .fold(Router::new(), |router, path| router.route(path, get(page)))
+}
+
+/// Returns the inner router of a running server.
+pub(crate) fn inner(parts: Parts) -> Router {
+    let Parts {
+        api,
+        targets,
+        own,
+        stopper,
+        enable_lifecycle,
+        reloader,
+        cors_origin,
+    } = parts;
     let quit = move |method: Method, headers: HeaderMap| async move {
         if let Some(refusal) = refuse_lifecycle(enable_lifecycle, &method, &headers) {
             return refusal;
@@ -143,19 +173,16 @@ pub(crate) fn inner(parts: Parts) -> Router {
         }
     };
     let cors = Arc::new(cors_origin);
-    let pages = narthex_ui::PAGES
-        .iter()
-        .fold(Router::new(), |router, path| router.route(path, get(page)));
     let routes = Router::new()
         .merge(api)
         .merge(targets)
         .layer(middleware::from_fn(move |request, next| {
             allow_origin(Arc::clone(&cors), request, next)
         }))
-        .route("/metrics", get(metrics))
+        .merge(own_metrics(own))
         .route("/-/quit", any(quit))
         .route("/-/reload", any(reload))
-        .merge(pages)
+        .merge(pages())
         .route("/{*path}", get(file).fallback(not_found));
     narthex_net::instrument(narthex_net::compress(routes, COMPRESS_FROM_BYTES))
 }

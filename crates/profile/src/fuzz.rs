@@ -10,3 +10,11 @@ pub fn fuzz_elf(data: &[u8]) {
         }
     }
 }
+
+/// Reads the bytes as a dump of the heap.
+pub fn fuzz_heap(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok((rate, stacks)) = crate::heap::parse(&text) {
+        assert!(rate > 0 && stacks.len() <= text.lines().count());
+    }
+}

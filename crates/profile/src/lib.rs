@@ -1,7 +1,8 @@
-//! CPU profiles of this process, as `go tool pprof` reads them and as a picture.
+//! Profiles of this process, as `go tool pprof` reads them and as a picture.
 //!
-//! It is: a sampler on the kernel's profiling timer, an unwinder over copied stacks, names from symbol tables. It is
-//! not: heap profiles, line numbers, or anything that costs while no profile is being taken.
+//! It is: a sampler of processor time on the kernel's profiling timer, an unwinder over copied stacks, a reader of
+//! jemalloc's heap dumps, names from symbol tables. It is not: an allocator, line numbers, or anything that costs while
+//! no profile is being taken.
 //!
 //! **Limits**: Linux on x86-64 and aarch64; one profile at a time; stacks up to 64 KiB and 256 frames; a stripped
 //! binary has addresses instead of names.
@@ -17,11 +18,14 @@
 mod elf;
 #[doc(hidden)]
 pub mod fuzz;
+mod heap;
 mod maps;
 mod pprof;
 mod sampler;
 mod svg;
 mod unwind;
+
+pub use heap::{Heap, HeapView, heap};
 
 use std::{
     collections::HashMap,
@@ -47,6 +51,13 @@ pub struct Profile {
 pub enum ProfileError {
     /// Another profile is being taken.
     Busy,
+    /// A dump of the heap is none.
+    Dump {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// The system refused.
     Io {
         /// What was attempted.
@@ -60,6 +71,7 @@ impl fmt::Display for ProfileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Busy => f.write_str("cpu profiling already in use"),
+            Self::Dump { line, reason } => write!(f, "heap dump, line {line}: {reason}"),
             Self::Io { operation, source } => write!(f, "{operation}: {source}"),
         }
     }
@@ -68,7 +80,7 @@ impl fmt::Display for ProfileError {
 impl std::error::Error for ProfileError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Busy => None,
+            Self::Busy | Self::Dump { .. } => None,
             Self::Io { source, .. } => Some(source),
         }
     }
@@ -100,13 +112,31 @@ impl Profile {
     /// Returns the profile as a message `perftools.profiles.Profile`, not compressed.
     #[must_use]
     pub fn to_pprof(&self) -> Vec<u8> {
-        pprof::encode(self)
+        let period_ns = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
+        let stacks = self.stacks.iter();
+        let stacks = stacks
+            .map(|(stack, count)| (stack.as_slice(), [*count, count.saturating_mul(period_ns)]));
+        let head = pprof::Head {
+            sample_types: [("samples", "count"), ("cpu", "nanoseconds")],
+            default_type: None,
+            period_type: ("cpu", "nanoseconds"),
+            period: period_ns,
+            began: self.began,
+            took: self.took,
+        };
+        pprof::encode(&head, stacks, &self.modules)
     }
 
     /// Draws the profile as a flame graph: wide is where the time went, callers below what they call.
     #[must_use]
     pub fn to_svg(&self) -> String {
-        svg::draw(self)
+        let title = format!(
+            "CPU: {} samples in {:.1} s, {} lost",
+            self.samples(),
+            self.took.as_secs_f64(),
+            self.lost
+        );
+        svg::draw(&title, "samples", self.by_name())
     }
 
     /// Lists distinct stacks by name, outermost first, with how often each was seen.
@@ -114,11 +144,7 @@ impl Profile {
     pub fn by_name(&self) -> Vec<(Vec<String>, u64)> {
         let mut stacks: HashMap<Vec<String>, u64> = HashMap::new();
         for (stack, count) in &self.stacks {
-            let names = stack
-                .iter()
-                .rev()
-                .map(|address| self.modules.name(*address));
-            *stacks.entry(names.collect()).or_default() += count;
+            *stacks.entry(self.modules.names(stack)).or_default() += count;
         }
         let mut stacks: Vec<_> = stacks.into_iter().collect();
         stacks.sort();

@@ -69,6 +69,15 @@ impl Modules {
         module.elf.symbol(address.wrapping_sub(module.bias))
     }
 
+    /// Returns the names of a stack's functions, outermost first.
+    pub(crate) fn names(&self, stack: &[u64]) -> Vec<String> {
+        stack
+            .iter()
+            .rev()
+            .map(|address| self.name(*address))
+            .collect()
+    }
+
     /// Returns the name of the function at `address`, else the file it is in, else the address.
     pub(crate) fn name(&self, address: u64) -> String {
         if let Some(symbol) = self.symbol(address) {

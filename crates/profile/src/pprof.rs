@@ -1,31 +1,49 @@
 //! The format of `go tool pprof`.
 //!
-//! **Invariant:** as Go's own CPU profiles: samples and nanoseconds, innermost frame first, string 0 is empty.
+//! **Invariant:** as Go's own profiles: the same types of samples, innermost frame first, string 0 is empty.
 
-use crate::Profile;
-use std::{collections::HashMap, time::SystemTime};
+use crate::maps::Modules;
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime},
+};
 
-pub(crate) fn encode(profile: &Profile) -> Vec<u8> {
+/// What a profile says of itself: names come with their units.
+pub(crate) struct Head<const N: usize> {
+    /// What is counted for each stack.
+    pub(crate) sample_types: [(&'static str, &'static str); N],
+    /// The type that is shown first; the last one where none is named.
+    pub(crate) default_type: Option<&'static str>,
+    pub(crate) period_type: (&'static str, &'static str),
+    pub(crate) period: u64,
+    pub(crate) began: SystemTime,
+    pub(crate) took: Duration,
+}
+
+/// Writes a profile of stacks, innermost frame first, each with a value of every type.
+pub(crate) fn encode<'a, const N: usize>(
+    head: &Head<N>,
+    stacks: impl Iterator<Item = (&'a [u64], [u64; N])>,
+    modules: &Modules,
+) -> Vec<u8> {
     let mut encoder = Encoder::default();
     encoder.string("");
-    let kinds = [("samples", "count"), ("cpu", "nanoseconds")];
-    for (kind, unit) in kinds {
+    for (kind, unit) in head.sample_types {
         let value_type = encoder.value_type(kind, unit);
         encoder.out.message(1, &value_type);
     }
-    let period_ns = u64::try_from(profile.period.as_nanos()).unwrap_or(u64::MAX);
-    let mut stacks: Vec<_> = profile.stacks.iter().collect();
-    stacks.sort();
-    for (stack, count) in stacks {
+    let mut stacks: Vec<_> = stacks.collect();
+    stacks.sort_unstable();
+    for (stack, values) in stacks {
         let mut sample = Message::default();
         let locations = stack
             .iter()
-            .map(|address| encoder.location(profile, *address));
+            .map(|address| encoder.location(modules, *address));
         sample.packed(1, locations);
-        sample.packed(2, [*count, count.saturating_mul(period_ns)].into_iter());
+        sample.packed(2, values.into_iter());
         encoder.out.message(2, &sample);
     }
-    for (at, module) in profile.modules.all.iter().enumerate() {
+    for (at, module) in modules.all.iter().enumerate() {
         let mut mapping = Message::default();
         mapping.integer(1, at as u64 + 1);
         mapping.integer(2, module.mapping.start);
@@ -36,7 +54,9 @@ pub(crate) fn encode(profile: &Profile) -> Vec<u8> {
         mapping.integer(7, 1);
         encoder.out.message(3, &mapping);
     }
-    let value_type = encoder.value_type("cpu", "nanoseconds");
+    let (kind, unit) = head.period_type;
+    let period_type = encoder.value_type(kind, unit);
+    let default_type = head.default_type.map(|kind| encoder.string(kind));
     let Encoder {
         mut out,
         tail,
@@ -47,13 +67,15 @@ pub(crate) fn encode(profile: &Profile) -> Vec<u8> {
     for string in strings {
         out.bytes(6, string.as_bytes());
     }
-    let began = profile.began.duration_since(SystemTime::UNIX_EPOCH);
-    let nanos =
-        |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let began = head.began.duration_since(SystemTime::UNIX_EPOCH);
+    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     out.integer(9, nanos(began.unwrap_or_default()));
-    out.integer(10, nanos(profile.took));
-    out.message(11, &value_type);
-    out.integer(12, period_ns);
+    out.integer(10, nanos(head.took));
+    out.message(11, &period_type);
+    out.integer(12, head.period);
+    if let Some(default_type) = default_type {
+        out.integer(14, default_type);
+    }
     out.0
 }
 
@@ -86,7 +108,7 @@ impl Encoder {
         message
     }
 
-    fn location(&mut self, profile: &Profile, address: u64) -> u64 {
+    fn location(&mut self, modules: &Modules, address: u64) -> u64 {
         if let Some(number) = self.locations.get(&address) {
             return *number;
         }
@@ -94,27 +116,24 @@ impl Encoder {
         self.locations.insert(address, number);
         let mut location = Message::default();
         location.integer(1, number);
-        if let Some(module) = profile.modules.find(address) {
+        if let Some(module) = modules.find(address) {
             location.integer(2, module as u64 + 1);
         }
         location.integer(3, address);
         let mut line = Message::default();
-        line.integer(1, self.function(profile, address));
+        line.integer(1, self.function(modules, address));
         location.message(4, &line);
         self.tail.message(4, &location);
         number
     }
 
-    fn function(&mut self, profile: &Profile, address: u64) -> u64 {
-        let name = profile.modules.name(address);
+    fn function(&mut self, modules: &Modules, address: u64) -> u64 {
+        let name = modules.name(address);
         if let Some(number) = self.functions.get(&name) {
             return *number;
         }
         let number = self.functions.len() as u64 + 1;
-        let system = profile
-            .modules
-            .symbol(address)
-            .map(|symbol| symbol.name.clone());
+        let system = modules.symbol(address).map(|symbol| symbol.name.clone());
         let mut function = Message::default();
         function.integer(1, number);
         function.integer(2, self.string(&name));

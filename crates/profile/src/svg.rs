@@ -2,7 +2,6 @@
 //!
 //! **Invariant:** a box is as wide as its share of the samples and stands on its caller; names are escaped.
 
-use crate::Profile;
 use std::{collections::BTreeMap, fmt::Write};
 
 const WIDTH: f64 = 1200.0;
@@ -20,10 +19,11 @@ struct Node {
     calls: BTreeMap<String, Node>,
 }
 
-pub(crate) fn draw(profile: &Profile) -> String {
+/// Draws stacks, outermost function first, with how many `unit` each has.
+pub(crate) fn draw(title: &str, unit: &str, stacks: Vec<(Vec<String>, u64)>) -> String {
     let mut root = Node::default();
     let mut depth = 0;
-    for (stack, count) in profile.by_name() {
+    for (stack, count) in stacks {
         depth = depth.max(stack.len());
         root.count += count;
         let mut node = &mut root;
@@ -33,37 +33,53 @@ pub(crate) fn draw(profile: &Profile) -> String {
         }
     }
     let height = HEAD + ROW * (depth as f64 + 1.0) + MARGIN;
-    let mut out = format!(
+    let out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
          font-family=\"monospace\" font-size=\"11\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fafafa\"/>\n\
-         <text x=\"{MARGIN}\" y=\"24\" font-size=\"15\">CPU: {} samples in {:.1} s, {} lost</text>\n",
-        root.count,
-        profile.took.as_secs_f64(),
-        profile.lost,
+         <text x=\"{MARGIN}\" y=\"24\" font-size=\"15\">{}</text>\n",
+        escaped(title),
     );
     let all = root.count.max(1) as f64;
     let scale = (WIDTH - 2.0 * MARGIN) / all;
-    root.draw(&mut out, "all", MARGIN, height - MARGIN - ROW, scale, all);
+    let mut picture = Picture {
+        out,
+        unit,
+        scale,
+        all,
+    };
+    root.draw(&mut picture, "all", MARGIN, height - MARGIN - ROW);
+    let mut out = picture.out;
     out.push_str("</svg>\n");
     out
 }
 
+/// A picture under construction.
+struct Picture<'a> {
+    out: String,
+    unit: &'a str,
+    /// Width of one sample.
+    scale: f64,
+    /// All samples.
+    all: f64,
+}
+
 impl Node {
-    fn draw(&self, out: &mut String, name: &str, x: f64, y: f64, scale: f64, all: f64) {
-        let width = self.count as f64 * scale;
+    fn draw(&self, picture: &mut Picture<'_>, name: &str, x: f64, y: f64) {
+        let width = self.count as f64 * picture.scale;
         if width < MIN_WIDTH {
             return;
         }
-        let share = self.count as f64 * 100.0 / all;
+        let share = self.count as f64 * 100.0 / picture.all;
         let shown = escaped(name);
         // Writing to a string does not fail.
         let _ = write!(
-            out,
-            "<g><title>{shown}: {} samples, {share:.2} %</title>\
+            picture.out,
+            "<g><title>{shown}: {} {}, {share:.2} %</title>\
              <rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\" rx=\"1\" fill=\"{}\"/>",
             self.count,
+            picture.unit,
             ROW - 1.0,
             colour(name),
         );
@@ -76,16 +92,16 @@ impl Node {
             };
             let (text_x, text_y) = (x + 2.0, y + ROW - 5.0);
             let _ = write!(
-                out,
+                picture.out,
                 "<text x=\"{text_x:.1}\" y=\"{text_y:.1}\">{}</text>",
                 escaped(&cut)
             );
         }
-        out.push_str("</g>\n");
+        picture.out.push_str("</g>\n");
         let mut x = x;
         for (name, call) in &self.calls {
-            call.draw(out, name, x, y - ROW, scale, all);
-            x += call.count as f64 * scale;
+            call.draw(picture, name, x, y - ROW);
+            x += call.count as f64 * picture.scale;
         }
     }
 }

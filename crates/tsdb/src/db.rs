@@ -25,7 +25,7 @@ use crate::{
     head::{Head, append::Limits, strip::Strip},
     io::Lock,
     metrics::Metrics,
-    options::Ground,
+    options::{Bounds, Ground, Tuning},
     wal::{StripMark, Wal},
 };
 use binding::DbBinding;

@@ -40,4 +40,5 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use db::{Db, EarlySink, Opening};
 pub use error::{Damage, TsdbError};
 pub use io::{AppendFile, FaultyIo, Io, Lock, PowerLoss, ReadFile, RealIo, is_full};
-pub use options::DbOptions;
+pub use options::{DbOptions, Tuning};
+pub use wal::ReplayProgress;

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** each database has its own values; registering them is the caller's choice.
 
+use crate::options::Tuning;
 use narthex_client::{Counter, Error, Gauge, Histogram, Registry};
 use std::sync::Arc;
 
@@ -69,6 +70,24 @@ metrics! {
     merge_written_bytes: Counter, "narthex_tsdb_merge_written_bytes_total", "Bytes of blocks written by merging.";
     retention_time: Counter, "prometheus_tsdb_time_retentions_total", "Blocks removed because of their age.";
     retention_size: Counter, "prometheus_tsdb_size_retentions_total", "Blocks removed because of the size limit.";
+    retention_seconds: Gauge, "prometheus_tsdb_retention_limit_seconds", "How long to retain samples in storage; 0 is no limit.";
+    retention_bytes: Gauge, "prometheus_tsdb_retention_limit_bytes", "Max number of bytes to be retained in blocks and log; 0 is no limit.";
+    max_exemplars: Gauge, "prometheus_tsdb_exemplar_max_exemplars", "Total number of exemplars that memory holds at most.";
+}
+
+impl Metrics {
+    /// Shows the bounds in effect.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "bounds people write are far below 2^53"
+    )]
+    pub(crate) fn show_bounds(&self, tuning: &Tuning) {
+        let retention_ms = tuning.retention_ms.unwrap_or_default();
+        self.retention_seconds.set(retention_ms as f64 / 1000.0);
+        let bytes = tuning.retention_bytes.unwrap_or_default();
+        self.retention_bytes.set(bytes as f64);
+        self.max_exemplars.set(tuning.max_exemplars as f64);
+    }
 }
 
 impl std::fmt::Debug for Metrics {

@@ -1,17 +1,21 @@
 //! How a database behaves.
 
 use crate::{clock::Clock, io::Io};
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+    },
+};
 
 /// Where a database is and what it may use.
 #[derive(Clone, Debug)]
 pub struct DbOptions {
     /// The data directory; created when missing.
     pub path: PathBuf,
-    /// Samples older than this are refused and removed; `None`: kept for ever.
-    pub retention_ms: Option<i64>,
-    /// Above this many bytes in blocks and log, the oldest blocks go; `None`: no limit.
-    pub retention_bytes: Option<u64>,
+    /// What may change while it is open.
+    pub tuning: Tuning,
     /// Rows after which a strip is written to a block.
     pub flush_rows: usize,
     /// Age in milliseconds after which a strip is written to a block.
@@ -20,8 +24,6 @@ pub struct DbOptions {
     pub fsync_interval_ms: u64,
     /// Size at which a log file is followed by another.
     pub wal_file_bytes: u64,
-    /// Samples more than this behind the newest of their series are refused; `None`: none is.
-    pub out_of_order_window_ms: Option<i64>,
     /// Blocks never cross a multiple of this; two hours, as long-term stores expect it.
     pub block_window_ms: i64,
     /// So many blocks of one window, written one after the other, are merged into one; fewer than two: none are.
@@ -36,17 +38,83 @@ impl DbOptions {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
-            retention_ms: Some(15 * 24 * 3_600_000),
-            retention_bytes: None,
+            tuning: Tuning::default(),
             flush_rows: 240,
             flush_age_ms: 3_600_000,
             fsync_interval_ms: 1000,
             wal_file_bytes: 128 << 20,
-            out_of_order_window_ms: None,
             block_window_ms: 2 * 3_600_000,
             merge_blocks: 6,
             cache_bytes: 64 << 20,
         }
+    }
+}
+
+/// What may change while a database is open.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Tuning {
+    /// Samples older than this are refused and removed; `None`: kept for ever.
+    pub retention_ms: Option<i64>,
+    /// Above this many bytes in blocks and log, the oldest blocks go; `None`: no limit.
+    pub retention_bytes: Option<u64>,
+    /// Samples more than this behind the newest of their series are refused; `None`: none is.
+    pub out_of_order_window_ms: Option<i64>,
+    /// Exemplars held in memory; what blocks have of them stays.
+    pub max_exemplars: usize,
+}
+
+impl Default for Tuning {
+    /// 15 days, any age of samples, 100,000 exemplars.
+    fn default() -> Self {
+        Self {
+            retention_ms: Some(15 * 24 * 3_600_000),
+            retention_bytes: None,
+            out_of_order_window_ms: None,
+            max_exemplars: 100_000,
+        }
+    }
+}
+
+/// The bounds in effect: read for every round that is stored, changed by hand.
+///
+/// Each is read by itself: a change of several is seen one by one.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    retention_ms: AtomicI64,
+    retention_bytes: AtomicU64,
+    out_of_order_window_ms: AtomicI64,
+}
+
+impl Bounds {
+    pub(crate) fn new(tuning: &Tuning) -> Self {
+        let bounds = Self {
+            retention_ms: AtomicI64::default(),
+            retention_bytes: AtomicU64::default(),
+            out_of_order_window_ms: AtomicI64::default(),
+        };
+        bounds.set(tuning);
+        bounds
+    }
+
+    pub(crate) fn set(&self, tuning: &Tuning) {
+        let none = |bound: Option<i64>| bound.unwrap_or(i64::MAX);
+        self.retention_ms.store(none(tuning.retention_ms), Relaxed);
+        let bytes = tuning.retention_bytes.unwrap_or(u64::MAX);
+        self.retention_bytes.store(bytes, Relaxed);
+        let window_ms = none(tuning.out_of_order_window_ms);
+        self.out_of_order_window_ms.store(window_ms, Relaxed);
+    }
+
+    pub(crate) fn retention_ms(&self) -> Option<i64> {
+        Some(self.retention_ms.load(Relaxed)).filter(|bound| *bound < i64::MAX)
+    }
+
+    pub(crate) fn retention_bytes(&self) -> Option<u64> {
+        Some(self.retention_bytes.load(Relaxed)).filter(|bound| *bound < u64::MAX)
+    }
+
+    pub(crate) fn out_of_order_window_ms(&self) -> Option<i64> {
+        Some(self.out_of_order_window_ms.load(Relaxed)).filter(|bound| *bound < i64::MAX)
     }
 }
 

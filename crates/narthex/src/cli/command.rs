@@ -8,15 +8,21 @@ use super::{
     parse, reference,
     server::{self, ServerOptions},
 };
-use crate::role::check_config::CheckConfig;
-use std::path::Path;
+use crate::role::{
+    check_config::CheckConfig, check_discovery::CheckDiscovery, check_server::CheckServer,
+};
+use std::path::{Path, PathBuf};
 
 /// A command of the program.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Command {
     Server,
     CheckConfig,
+    CheckDiscovery,
+    CheckHealthy,
     CheckMetrics,
+    CheckReady,
+    CheckWebConfig,
 }
 
 /// What a call asks for.
@@ -24,6 +30,9 @@ pub(crate) enum Command {
 pub(crate) enum Invocation {
     Server(Box<ServerOptions>),
     CheckConfig(CheckConfig),
+    CheckDiscovery(CheckDiscovery),
+    CheckServer(CheckServer),
+    CheckWebConfig(Vec<PathBuf>),
     /// Check the page that comes from standard input.
     CheckMetrics,
     /// Text to print.
@@ -60,6 +69,34 @@ static COMMANDS: &[Entry] = &[
         called_as: &[],
         about: "Checks the page of metrics that comes from standard input.",
         flags: check::METRICS_FLAGS,
+    },
+    Entry {
+        command: Command::CheckWebConfig,
+        name: "check web-config",
+        called_as: &[],
+        about: "Says whether the server would take files for --web.config.file.",
+        flags: check::WEB_CONFIG_FLAGS,
+    },
+    Entry {
+        command: Command::CheckDiscovery,
+        name: "check service-discovery",
+        called_as: &[],
+        about: "Prints what a job's service discovery finds: a configuration file and a job are named.",
+        flags: check::DISCOVERY_FLAGS,
+    },
+    Entry {
+        command: Command::CheckHealthy,
+        name: "check healthy",
+        called_as: &[],
+        about: "Asks a server whether it is alive.",
+        flags: check::SERVER_FLAGS,
+    },
+    Entry {
+        command: Command::CheckReady,
+        name: "check ready",
+        called_as: &[],
+        about: "Asks a server whether it is ready.",
+        flags: check::SERVER_FLAGS,
     },
 ];
 
@@ -149,6 +186,12 @@ fn run(entry: &Entry, arguments: &[String]) -> Result<Invocation, UsageError> {
         Command::CheckMetrics => {
             parse::parse(check::METRICS_FLAGS, arguments).map(|_| Invocation::CheckMetrics)
         }
+        Command::CheckWebConfig => check::web_config(arguments).map(Invocation::CheckWebConfig),
+        Command::CheckDiscovery => check::discovery(arguments).map(Invocation::CheckDiscovery),
+        Command::CheckHealthy => {
+            check::server("/-/healthy", arguments).map(Invocation::CheckServer)
+        }
+        Command::CheckReady => check::server("/-/ready", arguments).map(Invocation::CheckServer),
     }
 }
 
@@ -159,7 +202,7 @@ fn overview() -> String {
             [] => String::new(),
             names => format!(" (also when called as {})", names.join(", ")),
         };
-        text.push_str(&format!("  {:13} {}{names}\n", entry.name, entry.about));
+        text.push_str(&format!("  {:23} {}{names}\n", entry.name, entry.about));
     }
     text.push_str(
         "\n  --version  What this is.\n  --licenses The licences of what is built in.\n\n",

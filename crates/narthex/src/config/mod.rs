@@ -27,8 +27,9 @@ pub(crate) use job::Job;
 pub(crate) use reference::markdown;
 
 use check::Unmet;
-use keys::{FILE_ROOT, SCRAPE_FILE};
+use keys::{FILE_ROOT, HTTP_FILE, SCRAPE_FILE};
 use narthex_model::{LabelSet, NameScheme};
+use narthex_net::HttpClientConfig;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -45,16 +46,23 @@ pub(crate) struct Config {
     pub(crate) jobs: Vec<Job>,
     /// How far behind its series' newest a sample may be; `None` for no bound.
     pub(crate) out_of_order_window: Option<Duration>,
-    /// How long samples are kept.
-    pub(crate) retention: Option<Duration>,
-    /// How many bytes are kept.
-    pub(crate) retention_bytes: Option<u64>,
+    /// How long and how much is kept, where the file says so.
+    pub(crate) retention: Option<Retention>,
+    /// How many exemplars are held in memory.
+    pub(crate) max_exemplars: Option<usize>,
     /// What is in effect, as YAML without secrets.
     pub(crate) shown: String,
     /// Keys that are accepted and do nothing, a sentence each.
     pub(crate) warnings: Vec<String>,
     /// Every file that was read.
     pub(crate) files: Vec<PathBuf>,
+}
+
+/// How long and how much is kept; what is not said is no bound.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Retention {
+    pub(crate) time: Option<Duration>,
+    pub(crate) bytes: Option<u64>,
 }
 
 /// Returns the value of an environment variable.
@@ -66,10 +74,29 @@ impl Config {
     /// # Errors
     /// Fails when a file cannot be read, is no YAML, or says something that cannot be done.
     pub(crate) fn load(path: &Path, environment: Environment<'_>) -> Result<Self, ConfigError> {
+        Self::load_with(path, environment, true)
+    }
+
+    /// Reads a file, but none of those with more jobs that it names.
+    ///
+    /// # Errors
+    /// As `load`.
+    pub(crate) fn load_alone(
+        path: &Path,
+        environment: Environment<'_>,
+    ) -> Result<Self, ConfigError> {
+        Self::load_with(path, environment, false)
+    }
+
+    fn load_with(
+        path: &Path,
+        environment: Environment<'_>,
+        more_jobs: bool,
+    ) -> Result<Self, ConfigError> {
         let text = read_file(path)?;
         let directory = path.parent().unwrap_or(Path::new(""));
-        let mut config =
-            Self::parse(&text, directory, environment).map_err(|error| error.in_file(path))?;
+        let mut config = Self::parse_with(&text, directory, environment, more_jobs)
+            .map_err(|error| error.in_file(path))?;
         config.files.insert(0, path.to_owned());
         Ok(config)
     }
@@ -82,6 +109,15 @@ impl Config {
         text: &str,
         directory: &Path,
         environment: Environment<'_>,
+    ) -> Result<Self, ConfigError> {
+        Self::parse_with(text, directory, environment, true)
+    }
+
+    fn parse_with(
+        text: &str,
+        directory: &Path,
+        environment: Environment<'_>,
+        more_jobs: bool,
     ) -> Result<Self, ConfigError> {
         let mut root = yaml::read(text)?;
         check::shape(&root, &FILE_ROOT)?;
@@ -107,7 +143,8 @@ impl Config {
             warnings,
             ..Self::default()
         };
-        for pattern in root.texts("scrape_config_files") {
+        let patterns = root.texts("scrape_config_files");
+        for pattern in patterns.into_iter().filter(|_| more_jobs) {
             config.read_more_jobs(&pattern, &global, &mut jobs)?;
         }
         other::refuse_alertmanagers(&root)?;
@@ -126,18 +163,23 @@ impl Config {
         let labels = labels.unwrap_or_default();
         let pairs = labels.iter();
         self.external_labels = LabelSet::new(pairs.map(|(name, value)| (&**name, &**value)));
-        let Some(tsdb) = root
-            .get("storage")
-            .and_then(|storage| storage.given("tsdb"))
-        else {
+        let storage = root.get("storage");
+        let exemplars = storage.and_then(|storage| storage.given("exemplars"));
+        let exemplars = exemplars.filter(|exemplars| exemplars.given("max_exemplars").is_some());
+        let held = exemplars.map(|exemplars| exemplars.whole("max_exemplars"));
+        self.max_exemplars = held.map(|held| usize::try_from(held).unwrap_or_default());
+        let Some(tsdb) = storage.and_then(|storage| storage.given("tsdb")) else {
             return;
         };
         let window = tsdb.given("out_of_order_time_window");
         self.out_of_order_window = window.map(|_| tsdb.period("out_of_order_time_window"));
         if let Some(retention) = tsdb.given("retention") {
-            self.retention = Some(retention.period("time")).filter(|time| !time.is_zero());
             let bytes = u64::try_from(retention.size_of("size"));
-            self.retention_bytes = bytes.ok().filter(|bytes| *bytes > 0);
+            self.retention = Some(Retention {
+                time: Some(retention.period("time")).filter(|time| !time.is_zero()),
+                bytes: bytes.ok().filter(|bytes| *bytes > 0),
+            })
+            .filter(|retention| *retention != Retention::default());
         }
     }
 
@@ -185,6 +227,23 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// Reads a file of nothing but HTTP client settings.
+///
+/// # Errors
+/// Fails when the file cannot be read, or says something that cannot be done.
+pub(crate) fn load_http(path: &Path) -> Result<HttpClientConfig, ConfigError> {
+    let text = read_file(path)?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let read = || {
+        let mut root = yaml::read(&text)?;
+        check::shape(&root, &HTTP_FILE)?;
+        Unmet::of(&root, &HTTP_FILE).refuse()?;
+        fill::fill(&mut root, &HTTP_FILE, directory);
+        http::client(&root)
+    };
+    read().map_err(|error: ConfigError| error.in_file(path))
 }
 
 /// Jobs and where each was first found.

@@ -4,7 +4,7 @@
 //! something and that is to count.
 
 use crate::config::{Config, Job};
-use narthex_discovery::SdConfig;
+use narthex_discovery::{SdConfig, TargetGroup};
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
@@ -22,6 +22,8 @@ pub(crate) struct CheckConfig {
     pub(crate) files: Vec<PathBuf>,
     /// Whether to leave alone the files that the configuration names.
     pub(crate) syntax_only: bool,
+    /// What was asked to be looked for and nobody knows.
+    pub(crate) unknown_lints: Vec<String>,
     /// Interval from which series turn stale between two scrapes; `None` when nobody asked.
     pub(crate) lookback_delta: Option<Duration>,
     /// Whether what lint finds fails the check.
@@ -38,6 +40,9 @@ pub(crate) fn run(
     error: &mut dyn Write,
 ) -> io::Result<u8> {
     let (mut failed, mut linted) = (false, false);
+    for lint in &check.unknown_lints {
+        writeln!(out, "WARNING: unknown lint option: {lint:?}")?;
+    }
     for path in &check.files {
         let shown = path.display();
         writeln!(out, "Checking {shown}")?;
@@ -54,6 +59,7 @@ pub(crate) fn run(
             }
             Err(reason) => {
                 writeln!(error, "  FAILED: {reason}")?;
+                writeln!(out)?;
                 failed = true;
                 continue;
             }
@@ -85,13 +91,25 @@ fn is_too_rare(job: &Job, check: &CheckConfig) -> bool {
 
 /// Reads a file; returns what it says and what to warn of.
 fn read(path: &Path, syntax_only: bool) -> Result<(Config, Vec<String>), String> {
-    let config =
-        Config::load(path, &crate::reload::environment).map_err(|error| error.to_string())?;
+    let environment = &crate::reload::environment;
+    let config = match syntax_only {
+        true => Config::load_alone(path, environment),
+        false => Config::load(path, environment),
+    };
+    let config = config.map_err(|error| error.to_string())?;
     let mut warnings = config.warnings.clone();
-    if !syntax_only {
-        for job in &config.jobs {
+    for job in &config.jobs {
+        if !syntax_only {
             check_files(job)?;
-            warnings.extend(missing_lists(job));
+        }
+        for discovery in &job.discovery {
+            match discovery {
+                SdConfig::Static(groups) => check_groups(job, groups)?,
+                SdConfig::File(lists) if !syntax_only => {
+                    warnings.extend(check_lists(job, &lists.files)?);
+                }
+                _ => {}
+            }
         }
     }
     Ok((config, warnings))
@@ -119,17 +137,34 @@ fn check_files(job: &Job) -> Result<(), String> {
     Ok(())
 }
 
-/// Says which of a job's lists of targets are not there.
-fn missing_lists(job: &Job) -> Vec<String> {
-    let patterns = job.discovery.iter().flat_map(|config| match config {
-        SdConfig::File(config) => config.files.as_slice(),
-        _ => &[],
-    });
-    patterns
-        .filter(|pattern| !narthex_discovery::glob(pattern).is_ok_and(|found| !found.is_empty()))
-        .map(|pattern| {
+/// Checks a job's files with targets; returns a warning for each pattern that names none.
+fn check_lists(job: &Job, patterns: &[String]) -> Result<Vec<String>, String> {
+    let mut warnings = Vec::new();
+    for pattern in patterns {
+        let found = narthex_discovery::glob(pattern)?;
+        if found.is_empty() {
             let name = &job.scrape.job_name;
-            format!("file {pattern:?} for file_sd in scrape job {name:?} does not exist")
-        })
-        .collect()
+            warnings.push(format!(
+                "file {pattern:?} for file_sd in scrape job {name:?} does not exist"
+            ));
+        }
+        for file in found {
+            let groups = narthex_discovery::read_file(&file)
+                .map_err(|error| format!("checking SD file {pattern:?}: {error}"))?;
+            check_groups(job, &groups)?;
+        }
+    }
+    Ok(warnings)
+}
+
+/// Fails when labels of a target make none.
+fn check_groups(job: &Job, groups: &[TargetGroup]) -> Result<(), String> {
+    for group in groups {
+        for (at, preview) in job.scrape.preview(group).into_iter().enumerate() {
+            if let Some(reason) = preview.error {
+                return Err(format!("instance {at} in group {}: {reason}", group.source));
+            }
+        }
+    }
+    Ok(())
 }

@@ -8,14 +8,15 @@ use crate::{
     config::{Config, ConfigError},
     lifecycle, logging,
     reload::{self, Reloader},
-    sources::{HostMetrics, OwnMetrics},
+    sources::{HostMetrics, OwnMetrics, OwnPage},
     status::{Loaded, ProcessStatus, hostname},
+    storage::{self, StorageFlags, ms},
     web::{self, Gate},
 };
 use narthex_api::{Api, ApiConfig, BuildInfo};
 use narthex_client::Registry;
 use narthex_host::{HostConfig, HostError, HostSource};
-use narthex_model::{duration, storage::Budget};
+use narthex_model::storage::Budget;
 use narthex_net::{NetError, Router, Server, ServerConfig, StopToken, Stopper};
 use narthex_promql::{Engine, EngineOptions};
 use narthex_remote::{Message, Receiver, ReceiverConfig};
@@ -31,8 +32,6 @@ use std::{
 
 /// How often this process and its host are looked at without a configuration.
 const OWN_INTERVAL: Duration = Duration::from_secs(5);
-/// How long samples are kept where nobody says.
-const DEFAULT_RETENTION_MS: i64 = 15 * 86_400_000;
 /// How often storage is maintained.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
 /// The version of Prometheus whose API this is.
@@ -139,8 +138,11 @@ async fn serve(
     lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
     let hang_ups = lifecycle::hang_ups().map_err(ServerError::Runtime)?;
     let gate = Arc::new(Gate::default());
-    let web = Web::start(&options, Arc::clone(&gate), &stop).await?;
+    let own = Arc::new(OwnPage::new(registry));
+    let early = web::early(Arc::clone(&own), Arc::<ProcessStatus>::clone(&status));
+    let web = Web::start(&options, web::outer(Arc::clone(&gate), early), &stop).await?;
     let opening = begin_storage(&options, config.as_ref())?;
+    status.set_opening(&opening);
     let sink = EarlySink::new(Budget::new(
         "rounds during replay",
         resources.memory_bytes / 8,
@@ -157,7 +159,16 @@ async fn serve(
     let reloader = options.config_file.as_deref().zip(config);
     let reloader = reloader.map(|(path, config)| {
         let (manager, status) = (Arc::clone(&manager), Arc::clone(&status));
-        Reloader::start(path, config, manager, status, Arc::clone(&now_ms), &stop)
+        let flags = StorageFlags::of(&options);
+        Reloader::start(
+            path,
+            config,
+            manager,
+            status,
+            flags,
+            Arc::clone(&now_ms),
+            &stop,
+        )
     });
     let reloader = reloader.transpose().map_err(of_config_file)?;
     match &reloader {
@@ -168,11 +179,14 @@ async fn serve(
     let budget = Budget::new("all queries", resources.memory_bytes / 2);
     let remote = remote(&options, &db, resources.threads(), Arc::clone(&now_ms))?;
     status.set_storage(&db);
+    if let Some(reloader) = &reloader {
+        reloader.set_storage(&db);
+    }
     let api = api(&options, &db, budget, now_ms).with_status(status);
     gate.open(web::inner(web::Parts {
         api: narthex_api::routes(Arc::new(api)).merge(remote),
         targets: narthex_scrape::routes(Arc::clone(&manager)),
-        registry,
+        own,
         stopper: stopper.clone(),
         enable_lifecycle: options.enable_lifecycle,
         reloader,
@@ -313,7 +327,7 @@ struct Web {
 impl Web {
     async fn start(
         options: &ServerOptions,
-        gate: Arc<Gate>,
+        router: Router,
         stop: &StopToken,
     ) -> Result<Self, ServerError> {
         let mut config = ServerConfig::default();
@@ -345,7 +359,7 @@ impl Web {
         let address = first.map(shown_address).unwrap_or_default();
         Ok(Self {
             address,
-            serving: tokio::spawn(server.serve(web::outer(gate), stop.clone())),
+            serving: tokio::spawn(server.serve(router, stop.clone())),
         })
     }
 
@@ -372,17 +386,8 @@ fn shown_address(address: std::net::SocketAddr) -> String {
 
 fn begin_storage(options: &ServerOptions, config: Option<&Config>) -> Result<Opening, ServerError> {
     let mut settings = DbOptions::new(&options.storage_path);
-    let retention = options
-        .retention
-        .or(config.and_then(|config| config.retention));
-    if let Some(retention) = retention {
-        settings.retention_ms = (!retention.is_zero()).then(|| ms(retention));
-    }
-    settings.retention_bytes = options
-        .retention_bytes
-        .or(config.and_then(|config| config.retention_bytes));
+    settings.tuning = StorageFlags::of(options).tuning(config);
     settings.fsync_interval_ms = ms(options.fsync_interval).unsigned_abs();
-    settings.out_of_order_window_ms = config.and_then(|config| config.out_of_order_window).map(ms);
     Opening::begin(Arc::new(RealIo), settings, Arc::new(SystemClock)).map_err(ServerError::Storage)
 }
 
@@ -411,10 +416,6 @@ async fn open_storage(
         tracing::error!(%error, "Some rounds that came during the replay could not be stored.");
     }
     Ok((db, maintenance))
-}
-
-fn ms(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The thread that flushes, truncates and applies retention.
@@ -554,16 +555,7 @@ fn process_status(
     config: Option<&Config>,
     resources: &Resources,
 ) -> Arc<ProcessStatus> {
-    let keep = options
-        .retention
-        .or(config.and_then(|config| config.retention));
-    let bytes = options
-        .retention_bytes
-        .or(config.and_then(|config| config.retention_bytes));
-    let mut retention = duration::format(keep.map_or(DEFAULT_RETENTION_MS, ms));
-    if let Some(bytes) = bytes {
-        retention.push_str(&format!(" or {bytes}B"));
-    }
+    let retention = storage::shown(&StorageFlags::of(options).tuning(config));
     let now_ms = SystemClock.now_ms();
     let status = ProcessStatus::new(options.flags(), now_ms, resources, retention);
     status.set_config(Loaded {

@@ -28,7 +28,7 @@ impl Stored {
     fn open(flushed: bool) -> Self {
         let dir = TempDir::new("promqltest");
         let mut options = DbOptions::new(dir.path());
-        options.retention_ms = None;
+        options.tuning.retention_ms = None;
         let db =
             Db::open(Arc::new(RealIo), options, Arc::new(ManualClock::new(0))).expect("a database");
         Self { db, flushed, dir }

@@ -351,6 +351,46 @@ fn failed_scrapes_are_written_to_files_that_can_be_moved_away() {
     server.stop();
 }
 
+#[test]
+fn bounds_of_storage_follow_the_file() {
+    let dir = TempDir::new("reload-storage");
+    let target = Target::start(page);
+    let write = |storage: &str| {
+        dir.write(
+            "p.yml",
+            format!(
+                "{storage}\nscrape_configs: [{{job_name: a, scrape_interval: 200ms, scrape_timeout: 200ms, static_configs: [{{targets: ['{}']}}]}}]\n",
+                target.address
+            ),
+        )
+    };
+    let config = write("storage: {tsdb: {retention: {time: 30d}}}");
+    let server = start(&dir, &config, &["--storage.tsdb.retention.time=40d"]);
+    let shown = || {
+        let info = server.data("/api/v1/status/runtimeinfo", &[]);
+        let limit = |name: &str| server.metric(&format!("prometheus_tsdb_{name} ")).unwrap();
+        (
+            info["storageRetention"].as_str().unwrap().to_owned(),
+            limit("retention_limit_seconds") / 86_400.0,
+            limit("retention_limit_bytes"),
+            limit("exemplar_max_exemplars"),
+        )
+    };
+    assert_eq!(shown(), ("30d".to_owned(), 30.0, 0.0, 100_000.0));
+    write(
+        "storage: {tsdb: {retention: {time: 2d, size: 1GB}, out_of_order_time_window: 1m}, exemplars: {max_exemplars: 7}}",
+    );
+    let answer = reload(&server);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let bytes = f64::from(1 << 30);
+    assert_eq!(shown(), (format!("2d or {bytes}B"), 2.0, bytes, 7.0));
+    write("");
+    assert_eq!(reload(&server).status, 200);
+    assert_eq!(shown(), ("40d".to_owned(), 40.0, 0.0, 100_000.0));
+    let log = server.stop();
+    assert!(!log.contains("take effect at the next start"), "{log}");
+}
+
 /// The two servers of a pair have one configuration but for a label: they ask the same targets at different times.
 #[test]
 fn servers_with_other_external_labels_scrape_at_other_times() {

@@ -481,3 +481,55 @@ fn the_time_of_a_cold_start_is_told() {
     );
     server.stop();
 }
+
+/// The log's second file is a pipe: the replay waits at it for as long as the test looks.
+#[test]
+fn a_server_that_replays_its_log_says_how_far_it_is() {
+    let dir = TempDir::new("replaying");
+    let data = dir.join("data");
+    let config = dir.write("p.yml", "scrape_configs: []\n");
+    Running::start(&data, &config).stop();
+    let pipe = data.join("wal/00000009");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let mut process = support::server_in(&data)
+        .arg(support::config_flag(&config))
+        .start();
+    let port = process.wait_port("Listening on", PATIENCE);
+    let url = format!("http://127.0.0.1:{port}");
+    let progress = support::until("the replay is at the pipe", || {
+        let data = client::data(&url, "/api/v1/status/walreplay", &[]);
+        (data["current"] == 9).then_some(data)
+    });
+    assert_eq!((&progress["min"], &progress["max"]), (&1.into(), &9.into()));
+    let get = |path: &str| client::get(&format!("{url}{path}"));
+    for path in [
+        "/-/ready",
+        "/api/v1/query?query=up",
+        "/api/v1/targets",
+        "/federate",
+    ] {
+        let answer = get(path);
+        assert_eq!(
+            (
+                answer.status,
+                answer.text().as_str(),
+                answer.header("x-prometheus-stopping")
+            ),
+            (503, "Service Unavailable", Some("false")),
+            "{path}"
+        );
+    }
+    assert_eq!(get("/-/healthy").status, 200);
+    assert!(
+        get("/metrics")
+            .text()
+            .contains("process_start_time_seconds ")
+    );
+    for page in ["/", "/targets", "/query"] {
+        let answer = get(page);
+        assert_eq!(answer.status, 200, "{page}");
+        assert!(answer.text().contains("<script"), "{page}");
+    }
+    process.kill9();
+}

@@ -5,7 +5,7 @@
     reason = "a test's helpers panic like the test itself"
 )]
 
-use narthex_profile::{Profile, ProfileError, cpu, fuzz};
+use narthex_profile::{HeapView, Profile, ProfileError, cpu, fuzz, heap};
 use narthex_testkit::{TempDir, mutate::Mutator, tool};
 use std::{
     process::Command,
@@ -89,30 +89,60 @@ fn a_busy_function_is_found_with_its_callers() {
     assert!(svg.contains("a_hot_function"));
     assert!(!svg.contains("<script"));
 
-    let dir = TempDir::new("profile");
-    let path = dir.write("cpu.pb", profile.to_pprof());
-    let top = Command::new(tool("go", "golang"))
-        .args([
-            "tool",
-            "pprof",
-            "-top",
-            "-cum",
-            "-nodecount=200",
-            "-nodefraction=0",
-        ])
-        .arg(&path)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&top.stdout);
-    assert!(
-        top.status.success(),
-        "{}",
-        String::from_utf8_lossy(&top.stderr)
-    );
+    let text = top(&profile.to_pprof(), &["-cum"]);
     assert!(text.contains("Type: cpu"), "{text}");
     assert!(text.contains("a_hot_function"), "{text}");
 
     one_at_a_time();
+}
+
+/// Returns what `go tool pprof -top` makes of a profile.
+fn top(profile: &[u8], flags: &[&str]) -> String {
+    let dir = TempDir::new("profile");
+    let path = dir.write("profile.pb", profile);
+    let top = Command::new(tool("go", "golang"))
+        .args(["tool", "pprof", "-top", "-nodecount=200", "-nodefraction=0"])
+        .args(flags)
+        .arg(&path)
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&top.stderr);
+    assert!(top.status.success(), "{error}");
+    String::from_utf8_lossy(&top.stdout).into_owned()
+}
+
+#[test]
+fn a_dump_of_the_heap_has_names_and_sizes() {
+    // A return address is behind the call: the function's beginning stands for the one before it.
+    let address = a_hot_function as *const () as u64 + 1;
+    let dump = format!(
+        "heap_v2/1\n  t*: 2: 3145728 [4: 7340032]\n@ {address:#x} 0x2\n  t*: 2: 3145728 [4: 7340032]\n"
+    );
+    let profile = heap(&dump).unwrap();
+    let live = top(&profile.to_pprof(HeapView::InUse), &[]);
+    assert!(live.contains("Type: inuse_space"), "{live}");
+    assert!(
+        live.contains("a_hot_function") && live.contains("3MB"),
+        "{live}"
+    );
+    let ever = top(&profile.to_pprof(HeapView::Allocated), &[]);
+    assert!(
+        ever.contains("Type: alloc_space") && ever.contains("7MB"),
+        "{ever}"
+    );
+    let count = top(
+        &profile.to_pprof(HeapView::InUse),
+        &["-sample_index=alloc_objects"],
+    );
+    assert!(count.contains("Type: alloc_objects"), "{count}");
+    let picture = profile.to_svg(HeapView::InUse);
+    assert!(picture.contains("Heap: 3.1 MB in use") && picture.contains("a_hot_function"));
+    let error = heap("heap profile: none").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "heap dump, line 1: no heap_v2 with a rate"
+    );
+    Mutator::new(0x4ea9).run(&[dump.as_bytes()], 20_000, fuzz::fuzz_heap);
 }
 
 fn one_at_a_time() {

@@ -417,7 +417,6 @@ impl Inner {
 
     /// Removes blocks that are too old, then the oldest while there are too many bytes.
     fn keep_retention(&self, upkeep: &mut Upkeep, now_ms: i64) -> Result<(), TsdbError> {
-        let options = &self.ground.options;
         let set = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
         let (blocks, mut lost) = (
             set.all().to_vec(),
@@ -426,7 +425,7 @@ impl Inner {
         drop(set);
         let lost_bytes: u64 = lost.iter().map(|block| block.bytes).sum();
         let mut gone: Vec<Arc<Block>> = Vec::new();
-        if let Some(retention_ms) = options.retention_ms {
+        if let Some(retention_ms) = self.bounds.retention_ms() {
             let end_ms = now_ms.saturating_sub(retention_ms);
             gone.extend(
                 blocks
@@ -440,7 +439,7 @@ impl Inner {
         } else {
             lost.clear();
         }
-        if let Some(limit) = options.retention_bytes {
+        if let Some(limit) = self.bounds.retention_bytes() {
             let mut left: Vec<&Arc<Block>> = blocks
                 .iter()
                 .filter(|block| !gone.iter().any(|other| Arc::ptr_eq(other, block)))

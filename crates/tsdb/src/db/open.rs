@@ -13,8 +13,8 @@ use crate::{
     head::{Head, replay::HeadReplay},
     io::{Io, Lock},
     metrics::Metrics,
-    options::{DbOptions, Ground},
-    wal::{self, Wal, WalOptions},
+    options::{Bounds, DbOptions, Ground},
+    wal::{self, ReplayProgress, Wal, WalOptions},
 };
 use std::{
     sync::{Arc, Mutex, RwLock},
@@ -33,6 +33,7 @@ pub struct Opening {
     options: DbOptions,
     clock: Arc<dyn Clock>,
     lock: Box<dyn Lock>,
+    progress: Arc<ReplayProgress>,
 }
 
 impl Db {
@@ -70,7 +71,14 @@ impl Opening {
             options,
             clock,
             lock,
+            progress: Arc::default(),
         })
+    }
+
+    /// Returns what tells how far `finish` is with the log.
+    #[must_use]
+    pub fn progress(&self) -> Arc<ReplayProgress> {
+        Arc::clone(&self.progress)
     }
 
     /// Opens the blocks and replays the log.
@@ -84,6 +92,7 @@ impl Opening {
             options,
             clock,
             lock,
+            progress,
         } = self;
         let root = options.path.clone();
         let metrics = Arc::<Metrics>::default();
@@ -113,7 +122,7 @@ impl Opening {
         let started = Instant::now();
         let marks = manifest.marks.clone().into_iter().collect();
         let mut replay = HeadReplay::new(&head, marks, options.block_window_ms, clock.now_ms());
-        let replayed = wal::replay(&*io, &root, &mut replay)?;
+        let replayed = wal::replay(&*io, &root, &mut replay, &progress)?;
         replay.finish();
         if head.families().is_empty() {
             // A log that was lost had them all.
@@ -132,7 +141,9 @@ impl Opening {
             &head.families(),
             Arc::clone(&metrics),
         )?;
+        let tuning = options.tuning;
         let inner = Inner {
+            bounds: Bounds::new(&tuning),
             ground: Ground { io, clock, options },
             head,
             wal,
@@ -148,7 +159,9 @@ impl Opening {
             lock: Mutex::new(Some(lock)),
         };
         inner.show_disk();
-        Ok(Db(Arc::new(inner)))
+        let db = Db(Arc::new(inner));
+        db.tune(&tuning);
+        Ok(db)
     }
 }
 

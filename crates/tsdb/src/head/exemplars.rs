@@ -40,6 +40,13 @@ impl ExemplarRing {
         }
     }
 
+    /// Holds another number from here on; what is too much goes at once.
+    pub(crate) fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+        let surplus = self.entries.len().saturating_sub(capacity);
+        self.entries.drain(..surplus);
+    }
+
     /// Stores an exemplar unless the series' newest one is the same.
     pub(crate) fn push(&mut self, entry: Entry) {
         if self.capacity == 0 {
@@ -47,10 +54,15 @@ impl ExemplarRing {
         }
         // A scrape repeats the same exemplar until another observation comes by.
         let of_series = |other: &&Entry| other.local == entry.local && other.common == entry.common;
-        if self.iter().rev().take(1024).find(of_series) == Some(&entry) {
+        // One without a time of its own has that of whichever scrape.
+        let same = |newest: &Entry| {
+            newest.exemplar == entry.exemplar
+                && (newest.time_ms == entry.time_ms || entry.exemplar.time_ms.is_none())
+        };
+        if self.iter().rev().take(1024).find(of_series).is_some_and(same) {
             return;
         }
-        if self.entries.len() == self.capacity {
+        if self.entries.len() >= self.capacity {
             self.entries.pop_front();
         }
         self.entries.push_back(Numbered {
@@ -98,15 +110,23 @@ mod tests {
             },
         };
         let mut ring = ExemplarRing::new(2);
-        for _ in 0..3 {
-            ring.push(entry("a", 1.0));
-            ring.push(entry("b", 1.0));
+        for time_ms in 1..4 {
+            for series in ["a", "b"] {
+                let entry = entry(series, 1.0);
+                ring.push(Entry { time_ms, ..entry });
+            }
         }
-        assert_eq!(ring.iter().count(), 2);
+        assert_eq!(ring.iter().count(), 2, "the scrape's time makes no other exemplar");
         ring.push(entry("a", 2.0));
         assert_eq!(
             ring.iter().cloned().collect::<Vec<_>>(),
             [entry("b", 1.0), entry("a", 2.0)]
         );
+        ring.set_capacity(1);
+        let left: Vec<Entry> = ring.iter().cloned().collect();
+        assert_eq!(left, [entry("a", 2.0)], "the newest stays");
+        ring.set_capacity(0);
+        ring.push(entry("b", 3.0));
+        assert_eq!(ring.iter().count(), 0);
     }
 }

@@ -11,6 +11,7 @@ mod replay;
 mod symbols;
 
 pub(crate) use log::{Content, FileMarks, StripMark, Ticket, Wal, WalOptions};
+pub use replay::ReplayProgress;
 pub(crate) use replay::{ReplayTo, replay};
 
 use std::path::{Path, PathBuf};

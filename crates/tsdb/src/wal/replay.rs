@@ -15,7 +15,38 @@ use crate::{
     error::{Damage, TsdbError, io_error},
     io::Io,
 };
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+/// Which files of the log there are to read, and which one is being read: for whoever waits meanwhile.
+#[derive(Debug, Default)]
+pub struct ReplayProgress {
+    min: AtomicU32,
+    max: AtomicU32,
+    current: AtomicU32,
+}
+
+impl ReplayProgress {
+    fn begin(&self, first: Option<u32>, last: Option<u32>) {
+        let first = first.unwrap_or_default();
+        self.min.store(first, Relaxed);
+        self.max.store(last.unwrap_or_default(), Relaxed);
+        self.current.store(first, Relaxed);
+    }
+
+    fn reach(&self, number: u32) {
+        self.current.store(number, Relaxed);
+    }
+
+    /// Returns the numbers of the first file, the last one and the one that is read; all 0 where there is none.
+    #[must_use]
+    pub fn get(&self) -> [u32; 3] {
+        [&self.min, &self.max, &self.current].map(|number| number.load(Relaxed))
+    }
+}
 
 /// Takes what the log says.
 pub(crate) trait ReplayTo {
@@ -52,6 +83,7 @@ pub(crate) fn replay(
     io: &dyn Io,
     root: &Path,
     to: &mut dyn ReplayTo,
+    progress: &ReplayProgress,
 ) -> Result<Replayed, TsdbError> {
     let dir = root.join(DIR);
     let names = io.list(&dir).map_err(io_error(&dir, "list"))?;
@@ -60,7 +92,9 @@ pub(crate) fn replay(
         next_file: numbers.last().map_or(1, |last| last + 1),
         ..Replayed::default()
     };
+    progress.begin(numbers.first().copied(), numbers.last().copied());
     for number in &numbers {
+        progress.reach(*number);
         let path = path_of(&dir, *number);
         let last = Some(number) == numbers.last();
         let len_bytes = replay_file(io, &path, last, to, &mut replayed)?;

@@ -7,7 +7,7 @@ use narthex_model::{
     metadata::Family,
     storage::{Binding, SeriesSample, Sink, Store, TimeRange},
 };
-use narthex_tsdb::{Db, DbOptions, FaultyIo, ManualClock};
+use narthex_tsdb::{Db, DbOptions, FaultyIo, ManualClock, Tuning};
 use std::{path::PathBuf, sync::Arc};
 
 const STEP_MS: i64 = 15_000;
@@ -274,7 +274,10 @@ fn a_view_keeps_what_is_flushed_and_dropped_under_it() {
 fn retention_removes_what_is_too_old_and_refuses_it() {
     let options = DbOptions {
         flush_rows: 20,
-        retention_ms: Some(60 * MINUTE_MS),
+        tuning: Tuning {
+            retention_ms: Some(60 * MINUTE_MS),
+            ..Tuning::default()
+        },
         ..options()
     };
     let mut fixture = Fixture::new(options);
@@ -307,7 +310,10 @@ fn retention_removes_what_is_too_old_and_refuses_it() {
 #[test]
 fn retention_removes_what_cannot_be_read() {
     let options = DbOptions {
-        retention_ms: Some(60 * MINUTE_MS),
+        tuning: Tuning {
+            retention_ms: Some(60 * MINUTE_MS),
+            ..Tuning::default()
+        },
         ..options()
     };
     let mut fixture = Fixture::new(options.clone());
@@ -337,7 +343,10 @@ fn retention_removes_what_cannot_be_read() {
 fn retention_by_size_removes_the_oldest() {
     let options = DbOptions {
         flush_rows: 20,
-        retention_bytes: Some(12_000),
+        tuning: Tuning {
+            retention_bytes: Some(12_000),
+            ..Tuning::default()
+        },
         wal_file_bytes: 20_000,
         ..options()
     };
@@ -361,11 +370,56 @@ fn retention_by_size_removes_the_oldest() {
     assert!(range.min_ms > BASE_MS, "the oldest are gone");
 }
 
+/// Bounds that a reload changes hold for what is stored, and what comes, from then on.
+#[test]
+fn bounds_change_while_the_database_is_open() {
+    let options = DbOptions {
+        flush_rows: 20,
+        ..options()
+    };
+    let mut fixture = Fixture::new(options);
+    let schema = schema("i", 5);
+    let mut binding = fixture.db.bind(&schema).expect("a binding");
+    for _ in 0..480 {
+        append(&mut binding, &schema, fixture.now_ms);
+        fixture.pass(STEP_MS);
+    }
+    let kept_ms = |fixture: &Fixture| {
+        let range = fixture.db.time_range().expect("samples");
+        fixture.now_ms - range.min_ms
+    };
+    assert!(kept_ms(&fixture) > 100 * MINUTE_MS);
+    let late = |fixture: &Fixture, name: &str, age_ms: i64| {
+        let labels = LabelSet::new([(METRIC_NAME, name)]);
+        let sample = |age_ms| SeriesSample::float(labels.clone(), fixture.now_ms - age_ms, 1.0);
+        let new = fixture.db.append_samples(&[sample(0)]).expect("appended");
+        assert_eq!(new.accepted, 1);
+        fixture
+            .db
+            .append_samples(&[sample(age_ms)])
+            .expect("appended")
+    };
+    assert_eq!(late(&fixture, "any", 30 * MINUTE_MS).accepted, 1);
+    fixture.db.tune(&Tuning {
+        retention_ms: Some(60 * MINUTE_MS),
+        out_of_order_window_ms: Some(MINUTE_MS),
+        ..Tuning::default()
+    });
+    assert_eq!(late(&fixture, "within", MINUTE_MS / 2).accepted, 1);
+    assert_eq!(late(&fixture, "beyond", 30 * MINUTE_MS).accepted, 0);
+    assert_eq!(late(&fixture, "old", 61 * MINUTE_MS).too_old, 1);
+    fixture.pass(STEP_MS);
+    assert!(kept_ms(&fixture) < 75 * MINUTE_MS, "{}", kept_ms(&fixture));
+}
+
 #[test]
 fn an_out_of_order_window_is_kept() {
     let with = |window_ms| {
         Fixture::new(DbOptions {
-            out_of_order_window_ms: Some(window_ms),
+            tuning: Tuning {
+                out_of_order_window_ms: Some(window_ms),
+                ..Tuning::default()
+            },
             ..options()
         })
     };

@@ -234,9 +234,8 @@ static EXEMPLARS: Section = Section {
         "max_exemplars",
         Kind::Number,
         "",
-        "Most exemplars kept in memory.",
-    )
-    .no_effect("memory decides")]],
+        "Most exemplars held in memory, 100000 when absent; blocks keep what they have.",
+    )]],
 };
 
 static TRACING: Section = Section {

@@ -87,6 +87,13 @@ pub(super) static HEADERS: &[Key] = &[key(
     "Headers to send, by name.",
 )];
 
+/// A file of HTTP client settings, as commands take it.
+pub(crate) static HTTP_FILE: Section = Section {
+    name: "http_config",
+    about: "How to speak HTTP.",
+    parts: &[CLIENT, PROXY, HEADERS],
+};
+
 static BASIC_AUTH: Section = Section {
     name: "basic_auth",
     about: "User and password of HTTP basic authentication.",

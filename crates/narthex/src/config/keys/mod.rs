@@ -10,6 +10,7 @@ mod remote;
 mod scrape;
 
 pub(crate) use global::{FILE_ROOT, SCRAPE_FILE};
+pub(crate) use http::HTTP_FILE;
 pub(crate) use scrape::SCRAPE;
 
 /// One key of a section.

@@ -1,0 +1,15 @@
+//! What the allocator knows of the heap, in builds whose allocator keeps count.
+//!
+//! **Invariant:** a build or a start without heap profiles gives a sentence that says how to have them.
+
+#[cfg(feature = "heap-profiles")]
+mod jemalloc;
+
+#[cfg(feature = "heap-profiles")]
+pub(crate) use jemalloc::dump;
+
+/// Says that there are none: an allocator that can take them costs every allocation, also while nobody looks.
+#[cfg(not(feature = "heap-profiles"))]
+pub(crate) fn dump() -> Result<String, String> {
+    Err("this build has no heap profiles: build it with --features heap-profiles".to_owned())
+}

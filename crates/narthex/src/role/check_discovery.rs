@@ -1,0 +1,109 @@
+//! `narthex check service-discovery`: what a job's discovery finds, and what relabelling makes of it.
+//!
+//! **Invariant:** exit codes are promtool's: 0 when the job could be asked, 1 when not.
+
+use crate::{config::Config, config::Job, reload};
+use narthex_discovery::{Manager, Options, SdConfig, TargetGroup, Targets};
+use narthex_model::LabelSet;
+use narthex_net::Stopper;
+use narthex_scrape::Preview;
+use serde_json::{Map, Value, json};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+/// What to ask for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CheckDiscovery {
+    pub(crate) file: PathBuf,
+    pub(crate) job: String,
+    /// How long to wait for answers.
+    pub(crate) timeout: Duration,
+}
+
+/// Prints as JSON what is found; returns the exit code.
+///
+/// # Errors
+/// Fails when nobody listens, or no thread can be started.
+pub(crate) fn run(
+    check: &CheckDiscovery,
+    out: &mut dyn Write,
+    error: &mut dyn Write,
+) -> io::Result<u8> {
+    let config = match Config::load(&check.file, &reload::environment) {
+        Ok(config) => config,
+        Err(reason) => {
+            writeln!(error, "Cannot load config {reason}")?;
+            return Ok(1);
+        }
+    };
+    let name = |job: &Job| job.scrape.job_name.clone();
+    let Some(job) = config.jobs.iter().find(|job| name(job) == check.job) else {
+        writeln!(error, "Job {} not found. Select one of:", check.job)?;
+        for job in &config.jobs {
+            writeln!(error, "\t{}", name(job))?;
+        }
+        return Ok(1);
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    let groups = runtime.block_on(discover(job, check.timeout));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    let mut previews: Vec<Preview> = Vec::new();
+    for group in groups {
+        for preview in job.scrape.preview(&group) {
+            if !previews.contains(&preview) {
+                previews.push(preview);
+            }
+        }
+    }
+    let shown: Vec<Value> = previews.iter().map(shown).collect();
+    writeln!(out, "{:#}", Value::Array(shown))?;
+    Ok(0)
+}
+
+/// Asks a job's discovery until the time is over; what is written down is there at once.
+async fn discover(job: &Job, timeout: Duration) -> Vec<Arc<TargetGroup>> {
+    let (stopper, stop) = Stopper::new();
+    let mut options = Options::default();
+    options.client = reload::client_config();
+    options.kubernetes_service = reload::kubernetes_service();
+    let (manager, mut targets) = Manager::new("check", options, stop);
+    let name = job.scrape.job_name.clone();
+    manager.apply(BTreeMap::from([(name.clone(), job.discovery.clone())]));
+    let written = |config: &SdConfig| matches!(config, SdConfig::Static(_));
+    if job.discovery.iter().all(written) {
+        // The first publication has them all.
+        let _ = tokio::time::timeout(timeout, targets.next()).await;
+    } else {
+        // Whoever has answered by then is heard.
+        let _ = tokio::time::timeout(timeout, follow(&mut targets)).await;
+    }
+    stopper.stop();
+    targets.current().get(&name).cloned().unwrap_or_default()
+}
+
+async fn follow(targets: &mut Targets) {
+    while targets.next().await.is_some() {}
+}
+
+fn shown(preview: &Preview) -> Value {
+    let labels = |set: &LabelSet| -> Value {
+        let pair = |label: &narthex_model::Label| (label.name().to_owned(), label.value().into());
+        Value::Object(set.iter().map(pair).collect::<Map<_, _>>())
+    };
+    let mut shown = json!({
+        "discoveredLabels": labels(&preview.discovered),
+        "labels": labels(&preview.labels),
+    });
+    if let (Some(error), Some(shown)) = (&preview.error, shown.as_object_mut()) {
+        shown.insert("error".to_owned(), error.as_str().into());
+    }
+    shown
+}

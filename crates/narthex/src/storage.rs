@@ -1,0 +1,99 @@
+//! How long and how much is kept: what flags and configuration come to together.
+//!
+//! **Invariant:** what the file says of retention stands instead of what flags say, as a whole; the default only where
+//! nobody says anything.
+
+use crate::{cli::ServerOptions, config::Config};
+use narthex_model::duration;
+use narthex_tsdb::Tuning;
+use std::time::Duration;
+
+/// What flags say about storage, for every configuration that comes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StorageFlags {
+    retention: Option<Duration>,
+    retention_bytes: Option<u64>,
+}
+
+impl StorageFlags {
+    pub(crate) fn of(options: &ServerOptions) -> Self {
+        Self {
+            retention: options.retention,
+            retention_bytes: options.retention_bytes,
+        }
+    }
+
+    /// Returns the bounds that hold with a configuration.
+    pub(crate) fn tuning(&self, config: Option<&Config>) -> Tuning {
+        let mut tuning = Tuning::default();
+        let of_file = config.and_then(|config| config.retention);
+        let (time, bytes) = match of_file {
+            Some(retention) => (retention.time, retention.bytes),
+            None => (self.retention, self.retention_bytes),
+        };
+        if time.is_some() || bytes.is_some() {
+            tuning.retention_ms = time.filter(|time| !time.is_zero()).map(ms);
+            tuning.retention_bytes = bytes;
+        }
+        let window = config.and_then(|config| config.out_of_order_window);
+        tuning.out_of_order_window_ms = window.map(ms);
+        if let Some(held) = config.and_then(|config| config.max_exemplars) {
+            tuning.max_exemplars = held;
+        }
+        tuning
+    }
+}
+
+/// Says how long and how much is kept.
+pub(crate) fn shown(tuning: &Tuning) -> String {
+    let time = tuning.retention_ms.map(duration::format);
+    let bytes = tuning.retention_bytes.map(|bytes| format!("{bytes}B"));
+    let bounds: Vec<String> = time.into_iter().chain(bytes).collect();
+    bounds.join(" or ")
+}
+
+pub(crate) fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Retention;
+
+    const DAY_MS: i64 = 86_400_000;
+
+    #[test]
+    fn the_file_stands_before_flags_and_flags_before_the_default() {
+        let days = |days: u64| Some(Duration::from_secs(days * 86_400));
+        let said = |flags: (Option<Duration>, Option<u64>), file: Option<Retention>| {
+            let flags = StorageFlags {
+                retention: flags.0,
+                retention_bytes: flags.1,
+            };
+            let config = Config {
+                retention: file,
+                ..Config::default()
+            };
+            let tuning = flags.tuning(Some(&config));
+            assert_eq!(tuning.max_exemplars, 100_000);
+            (
+                tuning.retention_ms.map(|ms| ms / DAY_MS),
+                tuning.retention_bytes,
+            )
+        };
+        let file = |time, bytes| Some(Retention { time, bytes });
+        assert_eq!(said((None, None), None), (Some(15), None));
+        assert_eq!(said((days(30), None), None), (Some(30), None));
+        assert_eq!(said((days(0), None), None), (None, None), "for ever");
+        assert_eq!(said((None, Some(9)), None), (None, Some(9)));
+        let both = (days(30), Some(9));
+        assert_eq!(said(both, file(days(2), None)), (Some(2), None));
+        assert_eq!(said(both, file(None, Some(7))), (None, Some(7)));
+        let tuning = Tuning {
+            retention_bytes: Some(7),
+            ..Tuning::default()
+        };
+        assert_eq!(shown(&tuning), "15d or 7B");
+    }
+}
