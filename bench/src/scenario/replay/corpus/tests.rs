@@ -1,6 +1,9 @@
 //! Files that come back, files of every released version, damaged ones, and any bytes.
 
-use super::*;
+use super::{
+    super::{recorder, scrub::Scrubber},
+    *,
+};
 use narthex_testkit::{mutate::Mutator, rng::SplitMix64, scaled, workspace_root};
 
 const TEXT: &str = "text/plain; version=0.0.4";
@@ -184,6 +187,29 @@ fn committed_examples_are_read() {
     assert_eq!(read_file(good).unwrap(), small());
     let error = read_file(damaged).unwrap_err();
     assert_eq!(error.what, "a block's checksum is wrong");
+}
+
+#[test]
+fn the_committed_corpus_is_whole_and_names_no_machine() {
+    let files = recorder::files(&workspace_root().join("bench/corpus")).unwrap();
+    assert_eq!(files.len(), 3);
+    for file in files {
+        let corpus = Arc::new(Corpus::parse(std::fs::read(&file).unwrap()).unwrap());
+        assert_eq!((corpus.len(), corpus.is_whole()), (320, true), "{file:?}");
+        let (mut rounds, mut read) = (corpus.rounds(), 0);
+        while let Some(round) = rounds.next().unwrap() {
+            read += 1;
+            // Each round is a small change of the one before: a tenth of them shows every kind of value.
+            if read % 10 == 1 {
+                let body = str::from_utf8(round.body).unwrap();
+                assert!(
+                    Scrubber::default().scrub(body) == body,
+                    "{file:?}, round {read}"
+                );
+            }
+        }
+        assert_eq!(read, 320);
+    }
 }
 
 #[test]
