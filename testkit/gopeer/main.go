@@ -1,8 +1,12 @@
 // Command gopeer is a Go program at the other end: it says what Go's libraries decide, and speaks TLS as they do.
 //
 //	gopeer proxies
+//	gopeer certificates DIR
+//	gopeer serve CERT KEY [CLIENT-CA] [MIN-VERSION] [MAX-VERSION]
+//	gopeer get
 //
-// proxies reads one JSON object a line and answers with one: through which proxy Go reaches a URL.
+// proxies and get read one JSON object a line and answer with one: through which proxy Go reaches a URL, and what Go's
+// client makes of a server. serve says where it listens and has one page, which tells about the connection.
 package main
 
 import (
@@ -24,11 +28,17 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: gopeer proxies")
+		return fmt.Errorf("usage: gopeer proxies | certificates DIR | serve CERT KEY [CLIENT-CA] [MIN] [MAX] | get")
 	}
 	switch args[0] {
 	case "proxies":
 		return answerLines(proxyOf)
+	case "certificates":
+		return certificates(args[1])
+	case "serve":
+		return serve(args[1:])
+	case "get":
+		return answerLines(get)
 	default:
 		return fmt.Errorf("no command %q", args[0])
 	}

@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"path/filepath"
+	"testing"
+)
 
 func TestProxyOf(t *testing.T) {
 	q := proxyQuestion{HTTP: "proxy:3128", NoProxy: "a.example"}
@@ -14,5 +17,21 @@ func TestProxyOf(t *testing.T) {
 		if got := proxyOf(q); got.Proxy != want || got.Error != "" {
 			t.Errorf("%s: got %+v, want %q", target, got, want)
 		}
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	dir := t.TempDir()
+	if err := certificates(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := poolOf(filepath.Join(dir, "self.pem")); err != nil {
+		t.Error(err)
+	}
+	if _, err := poolOf(filepath.Join(dir, "self.key")); err == nil {
+		t.Error("a key is no certificate")
+	}
+	if version, err := versionOf("1.2"); err != nil || version == 0 {
+		t.Error(version, err)
 	}
 }

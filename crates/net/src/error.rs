@@ -239,6 +239,9 @@ impl fmt::Display for NetError {
                 let (path, reason) = (path.display(), strip_code(&source.to_string()));
                 write!(f, "unable to read {what}: open {path}: {reason}")
             }
+            Self::Tls { message } if message.starts_with(crate::tls::REMOTE) => {
+                f.write_str(message)
+            }
             Self::Tls { message } => write!(f, "tls: {message}"),
             Self::Proxy { code } => {
                 write!(f, "the proxy answered CONNECT with {}", status_text(*code))

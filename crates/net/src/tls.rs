@@ -73,20 +73,29 @@ pub(crate) fn tls_error(message: impl Into<String>) -> NetError {
     }
 }
 
+/// How Go begins what the peer says about a connection.
+pub(crate) const REMOTE: &str = "remote error: tls: ";
+
 /// Says what a handshake failed with, in Go's words where there are such.
 pub(crate) fn handshake_error(error: io::Error) -> NetError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => NetError::Closed { received_bytes: 0 },
+        _ => read_error(error),
+    }
+}
+
+/// Says what reading failed with; a peer that wants a certificate says so after the handshake only.
+pub(crate) fn read_error(error: io::Error) -> NetError {
     let inner = error.get_ref();
-    let Some(cause) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
-        return match error.kind() {
-            io::ErrorKind::UnexpectedEof => NetError::Closed { received_bytes: 0 },
-            _ => NetError::read(error),
-        };
-    };
-    tls_error(text_of(cause))
+    let cause = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match cause.map(text_of) {
+        Some(text) => tls_error(text),
+        None => NetError::read(error),
+    }
 }
 
 pub(crate) fn text_of(error: &rustls::Error) -> String {
-    use rustls::{CertificateError, Error, InvalidMessage, PeerIncompatible};
+    use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
     match error {
         Error::InvalidCertificate(CertificateError::Other(other)) => {
             format!("failed to verify certificate: x509: {other}")
@@ -101,7 +110,12 @@ pub(crate) fn text_of(error: &rustls::Error) -> String {
             format!("failed to verify certificate: x509: {cause}")
         }
         Error::AlertReceived(alert) => {
-            format!("remote error: tls: {}", spaced(&format!("{alert:?}")))
+            let text = match alert {
+                AlertDescription::UnknownCA => "unknown certificate authority".to_owned(),
+                AlertDescription::ProtocolVersion => "protocol version not supported".to_owned(),
+                other => spaced(&format!("{other:?}")),
+            };
+            format!("{REMOTE}{text}")
         }
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "first record does not look like a TLS handshake".to_owned()

@@ -10,6 +10,7 @@
 )]
 
 mod api;
+mod check;
 mod client;
 mod cluster;
 mod corruption;
@@ -32,3 +33,4 @@ mod soak;
 mod startup;
 mod support;
 mod target;
+mod tls_peers;

@@ -139,5 +139,8 @@ async fn read_some<S: AsyncRead + Unpin>(
     buffer: &mut Vec<u8>,
 ) -> Result<usize, NetError> {
     buffer.reserve(READ_BYTES);
-    stream.read_buf(buffer).await.map_err(NetError::read)
+    stream
+        .read_buf(buffer)
+        .await
+        .map_err(crate::tls::read_error)
 }
