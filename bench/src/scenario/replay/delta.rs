@@ -411,6 +411,16 @@ mod tests {
     }
 
     #[test]
+    fn a_number_has_64_bits_at_most() {
+        let mut bytes = Vec::new();
+        push(u64::MAX, &mut bytes);
+        assert_eq!((bytes.len(), varint(&bytes, &mut 0)), (10, Some(u64::MAX)));
+        bytes[9] = 2;
+        assert_eq!(varint(&bytes, &mut 0), None);
+        assert_eq!(varint(&bytes[..9], &mut 0), None);
+    }
+
+    #[test]
     fn damaged_streams_are_refused() {
         let streams = write(&bodies(&["a 1\nb 2\n", "a 2\nb 2.5\nc x\n"]));
         let read = |streams: &Streams| {

@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     fn scrub(body: &str) -> String {
-        Scrubber::new(["box7.example.net".to_owned(), "box7".to_owned()]).scrub(body)
+        Scrubber::new(["box7".to_owned(), "box7.example.net".to_owned()]).scrub(body)
     }
 
     fn value(label: &str, value: &str) -> String {

@@ -172,6 +172,23 @@ fn what_a_checksum_fits_is_still_not_believed() {
 }
 
 #[test]
+fn a_block_has_no_more_than_its_rounds_and_tells_a_type_once() {
+    let bytes = write(&small());
+    let start = parse_head(&bytes).unwrap().1;
+    let head = BlockHead::parse(&bytes, start).unwrap();
+    assert!(head.lengths[0] < TEXT.len() * 2, "{:?}", head.lengths);
+    // A round less in the block and at the end.
+    let mut forged = bytes.clone();
+    for (block, body) in [(start, head.packed.clone()), (head.packed.end, 0..0)] {
+        forged[block + 4] = 4;
+        let sum = crc(&[&forged[block..block + BLOCK_HEAD - 4], &forged[body]]);
+        forged[block + BLOCK_HEAD - 4..block + BLOCK_HEAD].copy_from_slice(&sum.to_le_bytes());
+    }
+    let error = read(forged).unwrap_err();
+    assert_eq!(error, broken(start, "a block has more than its rounds"));
+}
+
+#[test]
 fn committed_examples_are_read() {
     let dir = workspace_root().join("testdata/formats/v1");
     let (good, damaged) = (dir.join("scrapes_small"), dir.join("scrapes_damaged"));
