@@ -13,7 +13,7 @@ use crate::{
     record::Record,
     report::say,
 };
-use std::{collections::BTreeSet, fs, path::Path, time::Instant};
+use std::{fs, path::Path, time::Instant};
 
 /// The flags of `tour`.
 pub(crate) static FLAGS: &[Flag] = &[
@@ -64,11 +64,11 @@ pub(crate) fn run(values: &Values) -> Result<(), BenchError> {
         .iter()
         .filter(|(name, _)| only.is_empty() || only.contains(name));
     let mut worst = None;
-    let (mut lines, mut missing) = (Vec::new(), BTreeSet::new());
+    let (mut lines, mut notes) = (Vec::new(), Vec::new());
     for (name, text) in stops {
         let began = Instant::now();
         say(&format!("\n=== {name} ==="));
-        let result = visit(name, text, directory, &mut missing);
+        let result = visit(name, text, directory, &mut notes);
         let seconds = began.elapsed().as_secs();
         match result {
             Ok(()) => lines.push(format!(
@@ -83,7 +83,7 @@ pub(crate) fn run(values: &Values) -> Result<(), BenchError> {
     }
     say("\n=== the tour ===");
     lines.iter().for_each(|line| say(line));
-    missing.iter().for_each(|note| say(note));
+    notes.iter().for_each(|note| say(note));
     worst.map_or(Ok(()), Err)
 }
 
@@ -91,7 +91,7 @@ fn visit(
     name: &str,
     text: &str,
     directory: &Path,
-    missing: &mut BTreeSet<String>,
+    notes: &mut Vec<String>,
 ) -> Result<(), BenchError> {
     let file = ScenarioFile::parse(text, &format!("tour/{name}.yml"))?;
     let scenario = find(&file.scenario).ok_or_else(|| usage(format!("{name} is no scenario")))?;
@@ -104,8 +104,7 @@ fn visit(
     let mut record: Record = (scenario.run)(&values)?;
     // What to repeat it by is the stop's file, not the flags made here.
     record.command = format!("{} tour --only={name}", record.tool.name);
-    let is_absent = |note: &&String| note.contains(" is not installed");
-    missing.extend(record.notes.iter().filter(is_absent).cloned());
+    notes.extend(record.notes.iter().map(|note| format!("{name}: {note}")));
     show(&record, &values)
 }
 

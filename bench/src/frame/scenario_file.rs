@@ -148,11 +148,11 @@ fn kind(node: &Node) -> Result<Kind, Wrong> {
         "http://127.0.0.1:{port}",
         "http://localhost:{port}",
     ];
-    let is_here = |start: &&str| {
-        let rest = kind.url.strip_prefix(*start);
+    let is_here = |start: &str| {
+        let rest = kind.url.strip_prefix(start);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    if !HERE.iter().any(|start| is_here(&start)) {
+    if !HERE.iter().any(|start| is_here(start)) {
         return Err(node
             .wrong("a server's `url` begins with http://{listen}: only this machine is measured"));
     }

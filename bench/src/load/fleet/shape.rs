@@ -181,91 +181,82 @@ impl Own {
             index % 97
         );
         let mut own = Self::empty(rng, series);
-        let parts = [series * 2 / 5, series / 5, series / 4];
-        let head = |name: &str, kind: &str| {
-            format!("# HELP {name} A metric of the service.\n# TYPE {name} {kind}\n")
-        };
-        for at in 0..parts[0] {
+        own.counters(series * 2 / 5, &common);
+        own.gauges(series / 5, &common);
+        own.histograms(series / 4 / 14, &common);
+        // What does not fill a histogram is summaries'.
+        own.summaries(series - own.values.len(), &common);
+        own
+    }
+
+    fn counters(&mut self, count: usize, common: &str) {
+        for at in 0..count {
             let name = format!("http_server_requests_{:02}_total", at / 14);
-            let (route, head) = (
-                at % 14,
-                if at % 14 == 0 {
-                    head(&name, "counter")
-                } else {
-                    String::new()
-                },
-            );
+            let head = comments(at % 14 == 0, &name, "counter");
+            let route = at % 14;
             let code = [200, 201, 404, 500][route % 4];
-            own.push(Kind::Counter(16), format!(
+            self.push(Kind::Counter(16), format!(
                 "{head}{name}{{{common},method=\"GET\",route=\"/api/v1/r{route:02}\",code=\"{code}\",version=\"1.4.2\"}} "
             ));
         }
-        for at in 0..parts[1] {
+    }
+
+    fn gauges(&mut self, count: usize, common: &str) {
+        for at in 0..count {
             let name = format!("worker_pool_saturation_{:02}_ratio", at / 10);
-            let head = if at % 10 == 0 {
-                head(&name, "gauge")
-            } else {
-                String::new()
-            };
-            own.push(
+            let head = comments(at % 10 == 0, &name, "gauge");
+            let (pool, shard) = (at % 3, at % 10);
+            self.push(
                 Kind::Gauge,
                 format!(
-                    "{head}{name}{{{common},pool=\"p{}\",shard=\"{:03}\",tier=\"hot\"}} ",
-                    at % 3,
-                    at % 10
+                    "{head}{name}{{{common},pool=\"p{pool}\",shard=\"{shard:03}\",tier=\"hot\"}} "
                 ),
             );
         }
-        // Twelve buckets, sum and count; what does not fill a histogram is summaries'.
-        for at in 0..parts[2] / 14 {
+    }
+
+    /// Twelve buckets, count and sum each; three histograms are a family.
+    fn histograms(&mut self, count: usize, common: &str) {
+        for at in 0..count {
             let name = format!("rpc_duration_seconds_{:02}", at / 3);
-            let head = if at % 3 == 0 {
-                head(&name, "histogram")
-            } else {
-                String::new()
-            };
-            let labels = format!(
-                "{common},method=\"M{}\",peer=\"backend\",version=\"1.4.2\"",
-                at % 3
-            );
+            let method = at % 3;
+            let labels =
+                format!("{common},method=\"M{method}\",peer=\"backend\",version=\"1.4.2\"");
             for bucket in 0..12 {
-                let le = if bucket == 11 {
-                    "+Inf".to_owned()
-                } else {
-                    format!("{}", 0.005 * f64::from(1 << bucket))
+                let le = match bucket {
+                    11 => "+Inf".to_owned(),
+                    _ => (0.005 * f64::from(1 << bucket)).to_string(),
                 };
-                let head = if bucket == 0 { head.as_str() } else { "" };
-                own.push(
-                    Kind::Bucket { first: bucket == 0 },
+                let first = bucket == 0;
+                let head = comments(first && method == 0, &name, "histogram");
+                self.push(
+                    Kind::Bucket { first },
                     format!("{head}{name}_bucket{{{labels},le=\"{le}\"}} "),
                 );
             }
-            own.push(Kind::Count, format!("{name}_count{{{labels}}} "));
-            own.push(Kind::Sum, format!("{name}_sum{{{labels}}} "));
+            self.push(Kind::Count, format!("{name}_count{{{labels}}} "));
+            self.push(Kind::Sum, format!("{name}_sum{{{labels}}} "));
         }
-        // Three quantiles, sum and count.
-        for at in 0..series - own.values.len() {
+    }
+
+    /// Three quantiles, count and sum each, the last as far as there are series; four summaries are a family.
+    fn summaries(&mut self, series: usize, common: &str) {
+        for at in 0..series {
             let (summary, part) = (at / 5, at % 5);
             let name = format!("cache_fetch_seconds_{:02}", summary / 4);
             let labels = format!("{common},cache=\"c{}\",version=\"1.4.2\"", summary % 4);
-            let head = if at % 20 == 0 {
-                head(&name, "summary")
-            } else {
-                String::new()
-            };
-            match part {
-                0..=2 => own.push(
+            let head = comments(at % 20 == 0, &name, "summary");
+            match ["0.5", "0.9", "0.99"].get(part) {
+                Some(quantile) => self.push(
                     Kind::Quantile(10 << part),
-                    format!(
-                        "{head}{name}{{{labels},quantile=\"{}\"}} ",
-                        ["0.5", "0.9", "0.99"][part]
-                    ),
+                    format!("{head}{name}{{{labels},quantile=\"{quantile}\"}} "),
                 ),
-                3 => own.push(Kind::Counter(20), format!("{name}_count{{{labels}}} ")),
-                _ => own.push(Kind::Sum, format!("{name}_sum{{{labels}}} ")),
+                None if part == 3 => {
+                    self.push(Kind::Counter(20), format!("{name}_count{{{labels}}} "));
+                }
+                None => self.push(Kind::Sum, format!("{name}_sum{{{labels}}} ")),
             }
         }
-        own
     }
 
     /// Families in turn, each with all its objects, as kube-state-metrics writes them.
@@ -360,6 +351,14 @@ impl Own {
             }
         }
     }
+}
+
+/// Returns a family's comments before its first line, and nothing before others.
+fn comments(is_first: bool, name: &str, kind: &str) -> String {
+    if !is_first {
+        return String::new();
+    }
+    format!("# HELP {name} A metric of the service.\n# TYPE {name} {kind}\n")
 }
 
 #[cfg(test)]
