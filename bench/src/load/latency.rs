@@ -221,7 +221,7 @@ mod tests {
             }
             let named = SHARES
                 .iter()
-                .filter(|share| **share <= 1.0 - 1.5 / count as f64);
+                .filter(|share| **share <= 1.0 - 1.5 / f64::from(count));
             for share in named {
                 assert!(
                     table.iter().any(|line| line.share == *share),

@@ -1,8 +1,9 @@
 //! What scrapes of an exporter come to, and what differs between two pages, as tables.
 //!
-//! **Invariant:** a table that is cut says how many rows are missing.
+//! **Invariant:** a table that is cut says how many rows are missing. Tables have names of labels and no values of
+//! them: records name no machine, its paths or its addresses.
 
-use super::{compare::Comparison, measure::Scraped};
+use super::{compare::Comparison, measure::Scraped, page::without_values};
 use crate::{
     load::latency::Histogram,
     record::{Difference, Distribution, Figure, OwnCost, Record, Run},
@@ -116,10 +117,16 @@ pub(super) fn tables(first: &str, other: &str, comparison: &Comparison) -> Vec<D
         families.iter().map(row).collect::<Vec<_>>()
     };
     let series = |series: &[String]| {
-        series
-            .iter()
-            .map(|one| vec![one.clone()])
-            .collect::<Vec<_>>()
+        let mut counts = BTreeMap::new();
+        for one in series {
+            *counts.entry(without_values(one)).or_insert(0_usize) += 1;
+        }
+        let row = |(name, count): (String, usize)| vec![name, count.to_string()];
+        counts.into_iter().map(row).collect::<Vec<_>>()
+    };
+    let different = |row: &[String; 3]| {
+        let [series, a, b] = row;
+        vec![without_values(series), a.clone(), b.clone()]
     };
     let tables = [
         (
@@ -134,12 +141,12 @@ pub(super) fn tables(first: &str, other: &str, comparison: &Comparison) -> Vec<D
         ),
         (
             format!("series of common families only {first} has ({other} does not)"),
-            vec!["series"],
+            vec!["series, its labels", "how many"],
             series(&comparison.series_only_first),
         ),
         (
             format!("series of common families only {other} has ({first} does not)"),
-            vec!["series"],
+            vec!["series, its labels", "how many"],
             series(&comparison.series_only_other),
         ),
         (
@@ -150,7 +157,7 @@ pub(super) fn tables(first: &str, other: &str, comparison: &Comparison) -> Vec<D
         (
             format!("values that differ, {first} and {other}"),
             vec!["series", first, other],
-            rows(&comparison.different),
+            comparison.different.iter().map(different).collect(),
         ),
     ];
     let table =

@@ -133,6 +133,20 @@ impl Page {
     }
 }
 
+/// Returns a series without the values of its labels, which may name the machine: `name{a, b}`.
+pub(super) fn without_values(series: &str) -> String {
+    let Some((name, rest)) = series.split_once('{') else {
+        return series.to_owned();
+    };
+    let labels = labels(rest).map(|(labels, _)| labels).unwrap_or_default();
+    let names = labels
+        .iter()
+        .filter_map(|label| label.split_once('='))
+        .map(|(label, _)| label.trim())
+        .collect::<Vec<_>>();
+    format!("{name}{{{}}}", names.join(", "))
+}
+
 /// Reads labels up to the closing brace and returns them as they stand, and what follows.
 fn labels(text: &str) -> Option<(Vec<&str>, &str)> {
     let mut labels = Vec::new();
@@ -193,6 +207,13 @@ mod tests {
         assert!(page.families["plain"].series["plain{}"].is_nan());
         assert_eq!(page.len(), 8);
         assert!(Page::is_own("go_goroutines") && !Page::is_own("node_load1"));
+    }
+
+    #[test]
+    fn a_series_without_values_keeps_the_names_of_its_labels() {
+        let series = "a_total{x=\"/home/me, y=1\",y=\"2\"}";
+        assert_eq!(without_values(series), "a_total{x, y}");
+        assert_eq!(without_values("up{}"), "up{}");
     }
 
     #[test]

@@ -49,14 +49,22 @@ pub(crate) fn count(
         ));
     };
     drop(command);
+    // Kept until the end: strace speaks of every further thread, and would end when nobody listens.
+    let mut said = BufReader::new(said);
     let mut line = String::new();
-    BufReader::new(said)
-        .read_line(&mut line)
+    said.read_line(&mut line)
         .map_err(BenchError::io("listen to strace"))?;
     if !line.contains("attached") {
         return Ok(Err(format!("strace does not attach: {}", line.trim())));
     }
     ask()?;
+    if group
+        .ended()
+        .map_err(BenchError::io("wait for strace"))?
+        .is_some()
+    {
+        return Ok(Err("strace ended early".to_owned()));
+    }
     // It detaches and writes its summary.
     rustix::process::kill_process(group.pid(), rustix::process::Signal::INT)
         .map_err(|errno| BenchError::io("stop strace")(errno.into()))?;

@@ -52,9 +52,11 @@ pub(super) fn alone(variant: String, alone: &Alone) -> Run {
         figures,
         courses: Vec::new(),
         distributions: Vec::new(),
-        own_costs: vec![
-            OwnCost::new("cores of others", "", alone.other_cores).warn_above(QUIET_CORES),
-        ],
+        own_costs: alone
+            .other_cores
+            .map(|cores| OwnCost::new("cores of others", "", cores).warn_above(QUIET_CORES))
+            .into_iter()
+            .collect(),
     }
 }
 

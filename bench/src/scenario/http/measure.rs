@@ -60,7 +60,8 @@ pub(super) struct Loaded {
 pub(super) struct Alone {
     pub(super) scrapes: Vec<Scrape>,
     pub(super) cpu: Option<Duration>,
-    pub(super) other_cores: f64,
+    /// None when it was over too soon to say.
+    pub(super) other_cores: Option<f64>,
 }
 
 /// One subject under measurement.
@@ -202,6 +203,7 @@ impl<'a> Turn<'a> {
         self.progress.begin(&format!("{}: {what}", self.label));
         let mut scraper = Scraper::new(target);
         let (from, bystanders) = (self.usage()?, self.bystanders()?);
+        let started = Instant::now();
         let scrapes: Vec<Scrape> = (0..self.plan.idle_scrapes)
             .map(|_| scraper.once())
             .collect::<Result<_, _>>()?;
@@ -212,7 +214,8 @@ impl<'a> Turn<'a> {
             cpu: from
                 .zip(to)
                 .map(|(from, to)| to.cpu.saturating_sub(from.cpu)),
-            other_cores: later.cores_since(&bystanders),
+            // Shorter than this, a clock tick is most of it.
+            other_cores: (started.elapsed() > TICK).then(|| later.cores_since(&bystanders)),
         })
     }
 
