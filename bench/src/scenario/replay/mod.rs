@@ -55,6 +55,10 @@ static FLAGS: &[Flag] = &[
         "1",
         "Serve so many times as fast as recorded, with the recorded distances as explicit timestamps.",
     ),
+    Flag::switch(
+        "own-times",
+        "Without those timestamps: a round is of the time it is scraped, however fast they come.",
+    ),
     Flag::new(
         "compare",
         "N",

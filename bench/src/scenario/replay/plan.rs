@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     /// Between two scrapes, in real time.
     pub(crate) interval: Duration,
     pub(crate) compression: u32,
+    /// Whether rounds are of the time they are scraped, however fast they come.
+    own_times: bool,
     /// Series of each target that are read back.
     pub(crate) series: usize,
     pub(crate) settle: Duration,
@@ -91,6 +93,7 @@ impl Plan {
             rounds,
             interval,
             compression,
+            own_times: values.switch("own-times")?,
             series: values.number("compare", 0..=1_000_000)? as usize,
             settle: values.time("settle")?,
             repetitions: values.repetitions()?,
@@ -127,12 +130,13 @@ impl Plan {
 
     /// Returns how far out of order servers have to take samples, where they do not otherwise.
     pub(crate) fn past(&self) -> Option<Duration> {
-        (self.drift() > BEHIND + AHEAD).then(|| self.drift() + Duration::from_hours(1))
+        let is_far = !self.own_times && self.drift() > BEHIND + AHEAD;
+        is_far.then(|| self.drift() + Duration::from_hours(1))
     }
 
     /// Returns how rounds are told when they were, for serving that begins at `now_ms`.
     pub(crate) fn times(&self, now_ms: i64) -> Times {
-        if self.compression == 1 {
+        if self.compression == 1 || self.own_times {
             return Times::Scraped;
         }
         let ahead = match self.past() {
@@ -155,6 +159,9 @@ impl Plan {
         let minutes = self.recorded.as_secs_f64() / 60.0;
         let faster = match self.compression {
             1 => "in real time".to_owned(),
+            factor if self.own_times => {
+                format!("{factor} times as fast, each round at the time it was scraped")
+            }
             factor => format!("{factor} times as fast, with the times they were recorded"),
         };
         format!(
@@ -266,6 +273,11 @@ mod tests {
         assert_eq!(behind(&longest, 300), (270, 0));
         assert_eq!(longest.past(), Some(Duration::from_mins(330)));
         assert_eq!(longest.notes.len(), 1);
+        let own = plan(300, &["--compress-time=10", "--own-times"]).unwrap();
+        assert_eq!(
+            (own.times(5), own.past(), own.notes.len()),
+            (Times::Scraped, None, 0)
+        );
     }
 
     #[test]

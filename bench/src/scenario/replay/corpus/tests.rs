@@ -178,7 +178,7 @@ fn a_block_has_no_more_than_its_rounds_and_tells_a_type_once() {
     let head = BlockHead::parse(&bytes, start).unwrap();
     assert!(head.lengths[0] < TEXT.len() * 2, "{:?}", head.lengths);
     // A round less in the block and at the end.
-    let mut forged = bytes.clone();
+    let mut forged = bytes;
     for (block, body) in [(start, head.packed.clone()), (head.packed.end, 0..0)] {
         forged[block + 4] = 4;
         let sum = crc(&[&forged[block..block + BLOCK_HEAD - 4], &forged[body]]);
