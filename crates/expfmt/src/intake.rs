@@ -15,7 +15,7 @@ use crate::{
 };
 use hashbrown::HashTable;
 use narthex_model::{
-    ColumnId, Exemplar, Histogram, LabelSet, METRIC_NAME, MetricType, Schema, SchemaEdit,
+    ColumnId, Exemplar, Histogram, Label, LabelSet, METRIC_NAME, MetricType, Schema, SchemaEdit,
 };
 use std::{cell::Cell, sync::Arc};
 
@@ -33,6 +33,8 @@ pub(crate) struct Intake<'a> {
     pub(crate) taken: Taken,
     /// Columns appended in this walk, by local set.
     appended: Vec<LabelSet>,
+    /// Labels without a value that the series at hand is given.
+    pub(crate) blank: Vec<Label>,
     /// Where the unit of the next family probably is.
     unit_place: Cell<usize>,
     pub(crate) stats: RoundStats,
@@ -73,6 +75,7 @@ impl<'a> Intake<'a> {
             families: Families::default(),
             taken: Taken::default(),
             appended: Vec::new(),
+            blank: Vec::new(),
             unit_place: Cell::new(0),
             stats: RoundStats::default(),
         }
@@ -288,7 +291,14 @@ impl<'a> Intake<'a> {
 
     /// Returns the column of a series after resolving, appending one when it is new.
     pub(crate) fn column(&mut self, parsed: &LabelSet) -> Result<u32, String> {
-        let Some(local) = self.resolver.resolve(parsed, self.schema.common())? else {
+        let resolved = self
+            .resolver
+            .resolve_beside(parsed, &self.blank, self.schema.common());
+        let resolved = resolved.inspect_err(|_| {
+            // A sample that is refused counts as scraped.
+            self.cells.counts.skipped += 1;
+        });
+        let Some(local) = resolved? else {
             return Ok(SKIP);
         };
         let hash = local.hash().low();

@@ -1,6 +1,6 @@
 //! Where a parsed series gets its final labels.
 
-use narthex_model::LabelSet;
+use narthex_model::{Label, LabelSet};
 
 /// Decides what a series that a body names is stored as.
 ///
@@ -16,6 +16,21 @@ pub trait Resolver {
     /// A reason refuses the whole body, as a label limit does.
     fn resolve(&mut self, parsed: &LabelSet, common: &LabelSet)
     -> Result<Option<LabelSet>, String>;
+
+    /// As [`resolve`](Self::resolve), of a series that the body also gives labels without a value.
+    ///
+    /// Such a label is none, but where a body's labels win, it takes the target's away.
+    ///
+    /// # Errors
+    /// As `resolve`.
+    fn resolve_beside(
+        &mut self,
+        parsed: &LabelSet,
+        _blank: &[Label],
+        common: &LabelSet,
+    ) -> Result<Option<LabelSet>, String> {
+        self.resolve(parsed, common)
+    }
 }
 
 /// Keeps labels as they are, except that a label of the origin wins and the body's becomes `exported_<name>`.

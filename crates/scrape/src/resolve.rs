@@ -4,7 +4,7 @@
 
 use crate::plan::Plan;
 use narthex_expfmt::{KeepLabels, Resolver};
-use narthex_model::{LabelSet, METRIC_NAME, labels::write_quoted, relabel};
+use narthex_model::{Label, LabelSet, METRIC_NAME, labels::write_quoted, relabel};
 use std::{fmt::Write as _, sync::Arc};
 
 /// Resolves the series of one target.
@@ -21,10 +21,21 @@ impl Resolver for TargetResolver {
         parsed: &LabelSet,
         common: &LabelSet,
     ) -> Result<Option<LabelSet>, String> {
+        self.resolve_beside(parsed, &[], common)
+    }
+
+    fn resolve_beside(
+        &mut self,
+        parsed: &LabelSet,
+        blank: &[Label],
+        common: &LabelSet,
+    ) -> Result<Option<LabelSet>, String> {
         let plan = Arc::clone(&self.plan);
         let target = &plan.labels;
         let local = if plan.honor_labels {
-            target.union(parsed)
+            // Gateways write `instance=""` for what belongs to no instance.
+            let stays = |label: &&Label| blank.iter().all(|blank| blank.name() != label.name());
+            LabelSet::from_labels(target.iter().filter(stays).cloned()).union(parsed)
         } else {
             let kept = KeepLabels.resolve(parsed, target)?.unwrap_or_default();
             if common.is_empty() {
@@ -43,7 +54,7 @@ impl Resolver for TargetResolver {
             if relabelled.is_empty() {
                 return Ok(None);
             }
-            let own = |label: &&narthex_model::Label| common.label(label.name()).is_none();
+            let own = |label: &&Label| common.label(label.name()).is_none();
             LabelSet::from_labels(relabelled.iter().filter(own).cloned())
         };
         self.check(&local, common)?;
@@ -184,6 +195,21 @@ mod tests {
             ..RelabelConfig::default()
         };
         Rule::new(config, NameScheme::Utf8).unwrap()
+    }
+
+    /// A push gateway writes `instance=""` for a group without an instance: it must not get the gateway's.
+    #[test]
+    fn a_label_without_a_value_takes_the_targets_away() {
+        let parsed = LabelSet::new([("__name__", "m"), ("job", "own")]);
+        let blank = [Label::new("instance", ""), Label::new("job", "")];
+        let shown = |honor: bool| {
+            let mut resolver = resolver(|job| job.honor_labels = honor);
+            let none = LabelSet::empty();
+            let local = resolver.resolve_beside(&parsed, &blank, &none).unwrap();
+            local.unwrap().to_string()
+        };
+        assert_eq!(shown(true), r#"m{job="own"}"#);
+        assert!(shown(false).contains(r#"instance="i:1""#));
     }
 
     #[test]

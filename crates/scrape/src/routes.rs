@@ -6,7 +6,7 @@ use crate::{
     why,
 };
 use http::{HeaderMap, StatusCode};
-use narthex_model::{LabelSet, Matcher, date::rfc3339, duration, relabel};
+use narthex_model::{Family, LabelSet, Matcher, MetricType, date::rfc3339, duration, relabel};
 use narthex_net::{
     Router,
     axum::{extract::Query, response::Response, routing::get},
@@ -236,7 +236,13 @@ fn metadata(manager: &Manager, query: &HashMap<String, String>) -> Result<Value,
         let Some((schema, synthetic)) = target.schema() else {
             continue;
         };
-        let families = schema.families().iter().skip(synthetic);
+        // A series that nothing was said of has a family, too; nobody is told.
+        let told = |family: &&Family| {
+            family.metric_type != MetricType::Unknown
+                || !family.help.is_empty()
+                || !family.unit.is_empty()
+        };
+        let families = schema.families().iter().skip(synthetic).filter(told);
         for family in families.filter(|family| metric.is_none_or(|name| name == &*family.name)) {
             let mut entry = json!({
                 "target": labels(own),

@@ -272,7 +272,10 @@ impl<'b> Pass<'_, 'b, '_> {
         native: bool,
     ) -> Result<(), ParseError> {
         let name = name_of(family)?;
-        let base = LabelSet::from_labels(read_labels(reader)?).to_builder();
+        let labels = read_labels(reader)?;
+        let blank = labels.iter().filter(|label| label.value().is_empty());
+        self.intake.blank = blank.cloned().collect();
+        let base = LabelSet::from_labels(labels).to_builder();
         let named = |suffix: &str, bound: Option<(&str, f64)>| -> LabelSet {
             let mut labels: LabelSetBuilder = base.clone();
             if let Some((label, bound)) = bound {
@@ -306,6 +309,7 @@ impl<'b> Pass<'_, 'b, '_> {
         self.targets.clear();
         for labels in series {
             let target = self.intake.column(&labels).map_err(|reason| {
+                self.intake.stats.lines += self.targets.len() + 1;
                 ParseError::at(self.body, reader.at, ParseErrorKind::Refused { reason })
             })?;
             self.targets.push(target);

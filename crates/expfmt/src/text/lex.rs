@@ -26,7 +26,10 @@ use crate::{
     number,
 };
 use narthex_model::{Exemplar, Label, LabelSet, METRIC_NAME, MetricType};
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, collections::HashSet, ops::Range};
+
+/// Up to so many labels of a series are compared with each other; more are looked up.
+const FEW_LABELS: usize = 64;
 
 /// A comment line that says something.
 pub(crate) enum Comment<'a> {
@@ -56,6 +59,12 @@ pub(crate) struct Memo {
 }
 
 impl Memo {
+    /// Returns the labels without a value of the series read last.
+    pub(super) fn blank(&self) -> impl Iterator<Item = Label> {
+        let labels = self.labels.iter().map(|(label, _)| label);
+        labels.filter(|label| label.value().is_empty()).cloned()
+    }
+
     /// Returns the length of the text of label `at` when `rest` begins with the same text.
     fn same(&self, at: usize, rest: &[u8], body: &[u8]) -> Option<usize> {
         let (_, span) = self.labels.get(at)?;
@@ -311,6 +320,7 @@ impl<'a> Cursor<'a> {
         count: &mut usize,
         may_name: bool,
     ) -> Result<(), ParseError> {
+        let mut seen: Option<HashSet<String>> = None;
         loop {
             self.skip_free_blanks();
             if self.peek() == Some(b'}') {
@@ -326,10 +336,16 @@ impl<'a> Cursor<'a> {
                 }
             }
             let (label, _) = &memo.labels[*count];
-            if memo.labels[..*count]
-                .iter()
-                .any(|(other, _)| other.same_name(label))
-            {
+            let before = &memo.labels[..*count];
+            let twice = if *count < FEW_LABELS {
+                before.iter().any(|(other, _)| other.same_name(label))
+            } else {
+                let owned = |label: &Label| label.name().to_owned();
+                let seen = seen
+                    .get_or_insert_with(|| before.iter().map(|(label, _)| owned(label)).collect());
+                !seen.insert(owned(label))
+            };
+            if twice {
                 let name = label.name().to_owned();
                 self.at = from;
                 return Err(self.error(ParseErrorKind::DuplicateLabel { name }));

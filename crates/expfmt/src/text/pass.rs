@@ -156,12 +156,13 @@ impl Pass<'_, '_, '_> {
         if start >= self.body.len() {
             return Ok((Next { start, at: start }, None));
         }
-        self.intake.stats.lines += 1;
+        // A line with a fault is none.
         if let Some((place, value_at)) = self.look_up(start) {
             cursor.at = value_at;
             let tail = cursor.tail()?;
+            self.intake.stats.lines += 1;
             let target = self.hint.target_before(place);
-            self.put(target, &tail)?;
+            self.put_unexpected(target, &tail)?;
             self.intake.stats.found += 1;
             let at = tail.end;
             return Ok((Next { start, at }, Some(place)));
@@ -170,10 +171,13 @@ impl Pass<'_, '_, '_> {
         cursor.skip_to_value();
         let value_at = cursor.at;
         let tail = cursor.tail()?;
+        self.intake.stats.lines += 1;
+        self.intake.blank.clear();
+        self.intake.blank.extend(self.memo.blank());
         let target = self.intake.target_of(&parsed).map_err(|reason| {
             ParseError::at(self.body, start, ParseErrorKind::Refused { reason })
         })?;
-        self.put(target, &tail)?;
+        self.put_unexpected(target, &tail)?;
         let at = tail.end;
         match &mut self.learner {
             Some(learner) => {
@@ -195,6 +199,13 @@ impl Pass<'_, '_, '_> {
             Comment::Eof => self.ended = true,
             Comment::Other => {}
         }
+    }
+
+    fn put_unexpected(&mut self, target: u32, tail: &Tail) -> Result<(), ParseError> {
+        let put = self.put(target, tail);
+        // One whose exemplar has a fault is no line either.
+        self.intake.stats.lines -= usize::from(put.is_err());
+        put
     }
 
     fn put(&mut self, target: u32, tail: &Tail) -> Result<(), ParseError> {

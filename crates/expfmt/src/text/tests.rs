@@ -400,3 +400,40 @@ fn series_that_stop_coming_end() {
     assert_eq!(round(&mut tracking, "c 1 5\n"), []);
     assert_eq!(round(&mut tracking, "\n"), [0]);
 }
+
+/// What `scrape_samples_scraped` says of a page with a fault is what came before the fault.
+#[test]
+fn a_line_with_a_fault_is_not_counted() {
+    for (body, lines) in [
+        ("a 1\nb 0x1p-3\n", 1),
+        ("{ no metrics\n", 0),
+        ("a 1\na{x=\"1\",x=\"2\"} 1\n", 1),
+    ] {
+        let mut parser = parser();
+        let result = parser.parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels);
+        assert!(result.is_err(), "{body}");
+        assert_eq!(parser.stats().samples(), lines, "{body}");
+    }
+}
+
+/// Comparing each label of a series with all others took a minute for as many as fit into a page.
+#[test]
+fn a_series_may_have_very_many_labels() {
+    let labels =
+        |count: usize| -> String { (0..count).map(|at| format!("l{at}=\"v\",")).collect() };
+    let mut parser = parser();
+    let body = format!("m{{{}}} 1\n", labels(3_000));
+    let round = parser.parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels);
+    assert_eq!(
+        round.unwrap().frame.schema().column(ColumnId(0)).set.len(),
+        3_001
+    );
+    let twice = format!("m{{{}l7=\"w\"}} 1\n", labels(3_000));
+    let error = parser.parse(Format::Text, twice.as_bytes(), 0, &mut KeepLabels);
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("label \"l7\" occurs twice")
+    );
+}
