@@ -10,6 +10,7 @@ pub(crate) use scratch::Scratch;
 pub(crate) use stage::log_loose;
 
 use super::{
+    exemplars,
     loose::{LooseSample, Value},
     strip::{Strip, StripState},
 };
@@ -312,6 +313,7 @@ impl FrameAppend<'_> {
 
     fn exemplars(&self) -> Vec<(u32, i64, &Exemplar)> {
         let own = self.frame.exemplars().iter();
+        let own = own.filter(|(_, exemplar)| exemplars::fits(exemplar));
         own.map(|(column, exemplar)| {
             let time_ms = exemplar.time_ms.unwrap_or(self.frame.time_of(*column));
             (self.map.column(column.index()), time_ms, exemplar)

@@ -31,6 +31,16 @@ struct Numbered {
     entry: Entry,
 }
 
+/// The most characters that names and values of an exemplar's labels may have together, as Prometheus has it.
+const MAX_CHARS: usize = 128;
+
+/// Reports whether an exemplar is small enough to be kept: a ring of large ones would fill the memory.
+pub(crate) fn fits(exemplar: &Exemplar) -> bool {
+    let labels = exemplar.labels.iter();
+    let chars = labels.map(|label| label.name().chars().count() + label.value().chars().count());
+    chars.sum::<usize>() <= MAX_CHARS
+}
+
 impl ExemplarRing {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
@@ -49,7 +59,7 @@ impl ExemplarRing {
 
     /// Stores an exemplar unless the series' newest one is the same.
     pub(crate) fn push(&mut self, entry: Entry) {
-        if self.capacity == 0 {
+        if self.capacity == 0 || !fits(&entry.exemplar) {
             return;
         }
         // A scrape repeats the same exemplar until another observation comes by.
@@ -59,7 +69,13 @@ impl ExemplarRing {
             newest.exemplar == entry.exemplar
                 && (newest.time_ms == entry.time_ms || entry.exemplar.time_ms.is_none())
         };
-        if self.iter().rev().take(1024).find(of_series).is_some_and(same) {
+        if self
+            .iter()
+            .rev()
+            .take(1024)
+            .find(of_series)
+            .is_some_and(same)
+        {
             return;
         }
         if self.entries.len() >= self.capacity {
@@ -98,6 +114,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn exemplars_with_long_labels_do_not_fit() {
+        for (length, fit) in [(127, true), (128, false)] {
+            let text = "\u{fc}".repeat(length);
+            let exemplar = Exemplar {
+                labels: LabelSet::new([("t", text.as_str())]),
+                value: 1.0,
+                time_ms: None,
+            };
+            assert_eq!(fits(&exemplar), fit, "{length}");
+        }
+    }
+
+    #[test]
     fn the_oldest_go_and_repetitions_are_held_once() {
         let entry = |series: &str, value: f64| Entry {
             common: LabelSet::empty(),
@@ -116,7 +145,11 @@ mod tests {
                 ring.push(Entry { time_ms, ..entry });
             }
         }
-        assert_eq!(ring.iter().count(), 2, "the scrape's time makes no other exemplar");
+        assert_eq!(
+            ring.iter().count(),
+            2,
+            "the scrape's time makes no other exemplar"
+        );
         ring.push(entry("a", 2.0));
         assert_eq!(
             ring.iter().cloned().collect::<Vec<_>>(),
