@@ -14,6 +14,9 @@
 //	{"exposition": {"content_type": "text/plain", "body": "base64", "native": true}}
 //	    -> {"ok": true, "result": …} or {"ok": false, "error": "…"}
 //
+//	{"scrape": {"path": "prometheus.yml", "rounds": 3}} and {"expr": "…", "scraped": true, …}
+//	    scrape the static targets of a file, and ask about what that brought
+//
 //	{"expr": "…", "written": "base64 of a prometheus.WriteRequest", …} is about that request's samples instead
 //
 // "load" is one load command of the .test files of Prometheus; the result has the shape of the HTTP API's.
@@ -55,6 +58,9 @@ type request struct {
 	Config  *configRequest  `json:"config"`
 
 	Exposition *expositionRequest `json:"exposition"`
+
+	Scrape  *scrapeRequest `json:"scrape"`
+	Scraped bool           `json:"scraped"`
 }
 
 type answer struct {
@@ -105,8 +111,9 @@ type oracle struct {
 	engine *promql.Engine
 	loaded string
 	loader *promqltest.LazyLoader
-	// written holds what a remote write request brought instead.
+	// written holds what a remote write request brought instead, scraped what scraping did.
 	written written
+	scraped scraped
 }
 
 func newOracle() *oracle {
@@ -130,6 +137,7 @@ func (o *oracle) close() {
 		o.loader.Close()
 	}
 	o.written.close()
+	o.scraped.close()
 	o.engine.Close()
 }
 
@@ -143,8 +151,10 @@ func (o *oracle) answer(req request) answer {
 		return direct(req.Config.answer())
 	case req.Exposition != nil:
 		return direct(req.Exposition.answer())
+	case req.Scrape != nil:
+		return direct(o.scraped.answer(req.Scrape))
 	}
-	if req.Load == nil && req.Written == nil {
+	if req.Load == nil && req.Written == nil && !req.Scraped {
 		return o.parse(req.Expr)
 	}
 	ans, err := o.query(req)
@@ -240,6 +250,9 @@ func (o *oracle) asksForOrder(text string) bool {
 
 // source returns what a request is asked about.
 func (o *oracle) source(req request) (storage.Queryable, error) {
+	if req.Scraped {
+		return o.scraped.source()
+	}
 	if req.Written != nil {
 		return o.written.of(*req.Written)
 	}

@@ -20,8 +20,11 @@ mod disk;
 #[expect(dead_code, reason = "each of its two users needs a part of it")]
 mod fake_kubernetes;
 mod generated;
+mod hostile;
 mod kill9;
 mod known;
+#[path = "../../../expfmt/tests/it/messages.rs"]
+mod messages;
 mod pair;
 mod peers;
 mod promqltest;
@@ -29,6 +32,7 @@ mod proxy;
 mod query_text;
 mod reload;
 mod remote_write;
+mod scraping;
 mod soak;
 mod startup;
 mod support;

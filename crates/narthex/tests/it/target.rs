@@ -14,8 +14,26 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+/// What a target answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Vec<u8>,
+}
+
+impl From<String> for Reply {
+    fn from(page: String) -> Self {
+        Self {
+            status: 200,
+            content_type: "text/plain; version=0.0.4",
+            body: page.into_bytes(),
+        }
+    }
+}
+
 /// A page by its number.
-pub(crate) type Page = dyn Fn(u64) -> String + Send + Sync;
+pub(crate) type Page = dyn Fn(u64) -> Reply + Send + Sync;
 
 /// A running target. It ends, with all its connections, when it is dropped.
 pub(crate) struct Target {
@@ -34,8 +52,13 @@ struct Shared {
 }
 
 impl Target {
-    /// Starts a target on a free port.
+    /// Starts a target on a free port that answers with pages of text.
     pub(crate) fn start(page: impl Fn(u64) -> String + Send + Sync + 'static) -> Self {
+        Self::answering(move |number| page(number).into())
+    }
+
+    /// Starts a target on a free port.
+    pub(crate) fn answering(page: impl Fn(u64) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("it is bound").to_string();
         let shared = Arc::new(Shared {
@@ -124,12 +147,16 @@ impl Shared {
                 asked.push(now_ms());
                 asked.len() as u64
             };
-            let body = (self.page)(number);
-            let answer = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
-            );
-            if (&mut &*stream).write_all(answer.as_bytes()).is_err() {
+            let reply = (self.page)(number);
+            let mut answer = format!(
+                "HTTP/1.1 {} Status\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n",
+                reply.status,
+                reply.content_type,
+                reply.body.len()
+            )
+            .into_bytes();
+            answer.extend(reply.body);
+            if (&mut &*stream).write_all(&answer).is_err() {
                 return;
             }
         }
