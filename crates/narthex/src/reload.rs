@@ -69,6 +69,15 @@ pub(crate) struct Reloader {
     turn: Mutex<u64>,
 }
 
+/// What a reloader works with.
+pub(crate) struct Parts {
+    pub(crate) manager: Arc<Manager>,
+    pub(crate) status: Arc<ProcessStatus>,
+    pub(crate) storage_flags: StorageFlags,
+    /// The wall clock, in milliseconds since the epoch.
+    pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+}
+
 /// What runs after the configuration.
 struct Applied {
     manager: Arc<Manager>,
@@ -109,12 +118,15 @@ impl Reloader {
     pub(crate) fn start(
         path: &Path,
         config: Config,
-        manager: Arc<Manager>,
-        status: Arc<ProcessStatus>,
-        storage_flags: StorageFlags,
-        now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+        parts: Parts,
         stop: &StopToken,
     ) -> Result<Arc<Self>, String> {
+        let Parts {
+            manager,
+            status,
+            storage_flags,
+            now_ms,
+        } = parts;
         open_failure_logs(&manager, &config)?;
         let mut options = narthex_discovery::Options::default();
         options.client = client_config();

@@ -25,6 +25,7 @@ use narthex_tsdb::{Clock, Db, DbOptions, EarlySink, Opening, RealIo, SystemClock
 use std::{
     error::Error,
     fmt,
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -123,10 +124,7 @@ async fn serve(
 ) -> Result<(), ServerError> {
     let started = Instant::now();
     warn_of_flags(&options);
-    let config = match &options.config_file {
-        Some(path) => Some(load(path)?),
-        None => None,
-    };
+    let config = options.config_file.as_deref().map(load).transpose()?;
     let cors_origin = cors_origin(&options)?;
     let registry = narthex_client::global();
     register(registry).map_err(ServerError::Metrics)?;
@@ -156,25 +154,16 @@ async fn serve(
         runtime: scrape_runtime,
     };
     let manager = Arc::new(Manager::new(scraping, scrape_stop));
-    let reloader = options.config_file.as_deref().zip(config);
-    let reloader = reloader.map(|(path, config)| {
-        let (manager, status) = (Arc::clone(&manager), Arc::clone(&status));
-        let flags = StorageFlags::of(&options);
-        Reloader::start(
-            path,
-            config,
-            manager,
-            status,
-            flags,
-            Arc::clone(&now_ms),
-            &stop,
-        )
-    });
-    let reloader = reloader.transpose().map_err(of_config_file)?;
-    match &reloader {
-        Some(reloader) => follow(reloader, hang_ups, options.auto_reload, &stop),
-        None => watch_own(&manager, registry, &web.address)?,
-    }
+    let parts = reload::Parts {
+        manager: Arc::clone(&manager),
+        status: Arc::clone(&status),
+        storage_flags: StorageFlags::of(&options),
+        now_ms: Arc::clone(&now_ms),
+    };
+    let reloader = match options.config_file.as_deref().zip(config) {
+        Some(loaded) => Some(follow(loaded, parts, hang_ups, options.auto_reload, &stop)?),
+        None => watch_own(&manager, registry, &web.address).map(|()| None)?,
+    };
     let (db, maintenance) = open_storage(opening, &sink, registry).await?;
     let budget = Budget::new("all queries", resources.memory_bytes / 2);
     let remote = remote(&options, &db, resources.threads(), Arc::clone(&now_ms))?;
@@ -192,13 +181,7 @@ async fn serve(
         reloader,
         cors_origin,
     }));
-    tracing::info!(
-        url = format!("http://{}", web.address),
-        cpus = resources.cpus,
-        memory_bytes = resources.memory_bytes,
-        start_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        "Server is ready to receive web requests.",
-    );
+    tell_ready(&web, &resources, started);
 
     stop.stopped().await;
 
@@ -214,7 +197,7 @@ async fn serve(
 }
 
 /// Reads the configuration that the server starts with.
-fn load(path: &std::path::Path) -> Result<Config, ServerError> {
+fn load(path: &Path) -> Result<Config, ServerError> {
     let config = Config::load(path, &reload::environment).map_err(ServerError::Config)?;
     reload::check_clients(&config.jobs).map_err(of_config_file)?;
     Ok(config)
@@ -239,18 +222,32 @@ fn cors_origin(options: &ServerOptions) -> Result<regex::Regex, ServerError> {
     })
 }
 
-/// Reads the configuration again when a signal or, every `interval`, a change of its files asks for it.
+fn tell_ready(web: &Web, resources: &Resources, started: Instant) {
+    tracing::info!(
+        url = format!("http://{}", web.address),
+        cpus = resources.cpus,
+        memory_bytes = resources.memory_bytes,
+        start_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "Server is ready to receive web requests.",
+    );
+}
+
+/// Scrapes what a loaded configuration says, and reads it again when a signal or, every `interval`, a change of its files
+/// asks for it.
 fn follow(
-    reloader: &Arc<Reloader>,
+    (path, config): (&Path, Config),
+    parts: reload::Parts,
     hang_ups: Arc<tokio::sync::Notify>,
     interval: Option<Duration>,
     stop: &StopToken,
-) {
-    let on_signal = reload::on_signal(Arc::clone(reloader), hang_ups, stop.clone());
+) -> Result<Arc<Reloader>, ServerError> {
+    let reloader = Reloader::start(path, config, parts, stop).map_err(of_config_file)?;
+    let on_signal = reload::on_signal(Arc::clone(&reloader), hang_ups, stop.clone());
     tokio::spawn(on_signal);
     if let Some(interval) = interval {
-        tokio::spawn(Arc::clone(reloader).watch(interval, stop.clone()));
+        tokio::spawn(Arc::clone(&reloader).watch(interval, stop.clone()));
     }
+    Ok(reloader)
 }
 
 /// What has been started, in that order.

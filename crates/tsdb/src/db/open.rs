@@ -9,7 +9,7 @@ use crate::{
     block::BlockCache,
     clock::Clock,
     damage::DamageLog,
-    error::{TsdbError, io_error},
+    error::{Damage, TsdbError, io_error},
     head::{Head, replay::HeadReplay},
     io::{Io, Lock},
     metrics::Metrics,
@@ -17,6 +17,7 @@ use crate::{
     wal::{self, ReplayProgress, Wal, WalOptions},
 };
 use std::{
+    path::Path,
     sync::{Arc, Mutex, RwLock},
     time::{Duration, Instant},
 };
@@ -96,14 +97,7 @@ impl Opening {
         } = self;
         let root = options.path.clone();
         let metrics = Arc::<Metrics>::default();
-        let mut damage = Vec::new();
-        let manifest = match Manifest::read(&*io, &root)? {
-            Ok(manifest) => manifest,
-            Err(found) => {
-                damage.push(found);
-                None
-            }
-        };
+        let (manifest, mut damage) = read_manifest(&*io, &root)?;
         let cache_bytes = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
         let cache = Arc::new(BlockCache::new(cache_bytes));
         let listed = manifest.as_ref().map(|manifest| manifest.blocks.as_slice());
@@ -163,6 +157,14 @@ impl Opening {
         db.tune(&tuning);
         Ok(db)
     }
+}
+
+/// Reads the manifest; one that is damaged counts as none, and is told.
+fn read_manifest(io: &dyn Io, root: &Path) -> Result<(Option<Manifest>, Vec<Damage>), TsdbError> {
+    Ok(match Manifest::read(io, root)? {
+        Ok(manifest) => (manifest, Vec::new()),
+        Err(found) => (None, vec![found]),
+    })
 }
 
 fn wal_options(options: &DbOptions) -> WalOptions {
