@@ -6,7 +6,7 @@ use std::time::Duration;
 fn run(arguments: &[&str]) -> Finished {
     Spawn::new(env!("CARGO_BIN_EXE_narthex-bench"))
         .args(arguments)
-        .run(Duration::from_secs(60))
+        .run(Duration::from_secs(300))
 }
 
 #[test]

@@ -13,7 +13,7 @@ use rustix::time::ClockId;
 pub(crate) fn cost_of_a_sample_ns() -> f64 {
     const ROUNDS: usize = 20;
     let config = server::FleetConfig {
-        targets: 100,
+        targets: 20,
         series: 588,
         seed: 1,
         shape: shape::Shape::Service,
