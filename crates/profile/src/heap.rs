@@ -56,6 +56,14 @@ pub fn heap(dump: &str) -> Result<Heap, ProfileError> {
         operation: "read /proc/self/maps",
         source,
     })?;
+    let stacks = stacks.into_iter().map(|(stack, counts)| {
+        let own = |address: &&u64| is_allocator(&modules.name(**address));
+        let skipped = stack.iter().take_while(own).count();
+        // Where nothing else is left, the allocator itself asked.
+        let from = if skipped == stack.len() { 0 } else { skipped };
+        (stack.get(from..).unwrap_or_default().to_vec(), counts)
+    });
+    let stacks = stacks.collect();
     Ok(Heap {
         stacks,
         modules,
@@ -114,6 +122,18 @@ impl Heap {
         stacks.sort();
         svg::draw(&title, "bytes", stacks)
     }
+}
+
+/// Reports whether a function belongs to the allocator, which every stack begins with.
+fn is_allocator(name: &str) -> bool {
+    let parts = [
+        "_rjem_",
+        "prof_backtrace",
+        "tikv_jemallocator::",
+        "__rust_alloc",
+        "__rust_realloc",
+    ];
+    parts.iter().any(|part| name.contains(part))
 }
 
 /// The rate of sampling, and the stacks.
@@ -224,6 +244,18 @@ mod tests {
         // Of allocations as large as the rate, 1 - 1/e are taken.
         assert_eq!((large.live_objects, large.live_bytes), (5, 2_488_234));
         assert_eq!((small.live_objects, small.objects), (0, 8193));
+    }
+
+    #[test]
+    fn the_allocators_own_functions_are_known() {
+        for name in [
+            "_rjem_je_prof_tctx_create",
+            "prof_backtrace_impl",
+            "<tikv_jemallocator::Jemalloc as core::alloc::global::GlobalAlloc>::alloc",
+        ] {
+            assert!(is_allocator(name), "{name}");
+        }
+        assert!(!is_allocator("alloc::vec::Vec<T>::with_capacity"));
     }
 
     #[test]
