@@ -19,7 +19,7 @@ pub struct Exemplar {
     pub labels: LabelSet,
     /// The observed value.
     pub value: f64,
-    /// When it was observed, or `None` for the sample's own time.
+    /// When it was observed, or `None` for the sample's own time; what repeats such a one need not be held.
     pub time_ms: Option<i64>,
 }
 

@@ -175,9 +175,11 @@ impl Binding for MemBinding {
                     .entry(self.labels[column.index()].clone())
                     .or_default();
                 let time_ms = exemplar.time_ms.unwrap_or(frame.time_of(*column));
-                Arc::make_mut(series)
-                    .exemplars
-                    .push((time_ms, exemplar.clone()));
+                let exemplars = &mut Arc::make_mut(series).exemplars;
+                let newest = exemplars.last().map(|(_, newest)| newest);
+                if exemplar.time_ms.is_some() || newest != Some(exemplar) {
+                    exemplars.push((time_ms, exemplar.clone()));
+                }
             }
         });
         Ok(outcome)

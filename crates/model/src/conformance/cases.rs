@@ -669,7 +669,10 @@ fn exemplars_are_kept(subject: &mut dyn Subject) {
             if row == 1 {
                 let of_b = exemplar("b", -0.0, None);
                 frame.push_exemplar(column(1), of_b.clone());
-                expected[1].push((time_ms, of_b));
+                // Without a time of its own it is the same one every round.
+                if round == 0 {
+                    expected[1].push((time_ms, of_b));
+                }
             }
             binding.append(&frame).expect("appended");
         }
@@ -680,7 +683,15 @@ fn exemplars_are_kept(subject: &mut dyn Subject) {
         let found = view
             .exemplars(&query, &Context::unlimited())
             .expect("exemplars");
-        let found: Vec<_> = found.into_iter().map(|series| series.exemplars).collect();
+        // One that repeats itself without a time may be held once or, where a store began anew, once more.
+        let once = |mut exemplars: Vec<(i64, Exemplar)>| {
+            exemplars.dedup_by(|next, before| next.1 == before.1 && next.1.time_ms.is_none());
+            exemplars
+        };
+        let found: Vec<_> = found
+            .into_iter()
+            .map(|series| once(series.exemplars))
+            .collect();
         assert_eq!(found, expected, "round {round}");
     }
     let view = subject.store().view(TimeRange::ALL).expect("a view");
