@@ -178,7 +178,7 @@ impl Cohort {
             histograms,
             exemplars,
         } = instant;
-        // A frame that is not newer than the last row is no row to the sink, whatever times its samples have.
+        // A frame that is not newer than the last row is no row to the sink, unless most columns have one newer time.
         let is_row = !self.is_apart() && count > 0 && state.rows.take(time_ms, count);
         let frame_ms = if is_row {
             time_ms

@@ -95,6 +95,7 @@ impl DbBinding {
         bound.new_families.clear();
         keep_exemplars(inner, &self.schema, frame);
         inner.metrics.rows_appended.inc();
+        inner.metrics.loose_appended.inc_by(self.scratch.loose());
         inner.count(outcome);
         Ok(outcome)
     }

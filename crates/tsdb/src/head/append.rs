@@ -100,7 +100,7 @@ impl FrameAppend<'_> {
         let mut state = self.strip.lock();
         let columns = state.schema.len();
         let mut outcome = Outcome::default();
-        let time_ms = self.frame.time_ms();
+        let time_ms = self.row_ms(&state);
         scratch.loose.clear();
         let parts = match self.shape(&state, columns, scratch) {
             Shape::AsItIs => {
@@ -116,7 +116,7 @@ impl FrameAppend<'_> {
                 scratch.row(time_ms)
             }
             Shape::Mixed => {
-                self.classify(&state, columns, scratch, &mut outcome);
+                self.classify(&state, columns, time_ms, scratch, &mut outcome);
                 scratch.row(time_ms)
             }
         };
@@ -141,6 +141,31 @@ impl FrameAppend<'_> {
         let token = append_staged(self.strip, &mut state, &row, self.limits, ticket)?;
         outcome.token = SyncToken(token);
         Ok(outcome)
+    }
+
+    /// Returns the time of the frame's row: where samples have times of their own, the one that fills most of it.
+    fn row_ms(&self, state: &StripState) -> i64 {
+        let frame = self.frame;
+        if frame.times_ms().is_empty() {
+            return frame.time_ms();
+        }
+        let times = || frame.present().iter().map(|slot| frame.times_ms()[slot]);
+        // Boyer and Moore's majority vote: a time that more than half have is the one left.
+        let (candidate, _) =
+            times().fold(
+                (frame.time_ms(), 0usize),
+                |(leader, lead), time_ms| match lead {
+                    0 => (time_ms, 1),
+                    _ if time_ms == leader => (leader, lead + 1),
+                    _ => (leader, lead - 1),
+                },
+            );
+        let votes = times().filter(|time_ms| *time_ms == candidate).count();
+        if votes * 2 > frame.values().len() && candidate > state.last_row_ms {
+            candidate
+        } else {
+            frame.time_ms()
+        }
     }
 
     fn shape(&self, state: &StripState, columns: usize, scratch: &mut Scratch) -> Shape {
@@ -190,11 +215,12 @@ impl FrameAppend<'_> {
         &self,
         state: &StripState,
         columns: usize,
+        row_ms: i64,
         scratch: &mut Scratch,
         outcome: &mut Outcome,
     ) {
         scratch.restart(columns);
-        let in_row = self.frame.time_ms() > state.last_row_ms;
+        let row_ms = Some(row_ms).filter(|row_ms| *row_ms > state.last_row_ms);
         let slots = self.frame.present().iter();
         let newer = slots.map(|slot| {
             let column = self.map.column(slot);
@@ -207,10 +233,10 @@ impl FrameAppend<'_> {
         scratch.look_ahead(self.frame.values().len(), newer);
         for slot in self.frame.present().iter() {
             let value = self.frame.values()[slot];
-            self.classify_one(state, slot, value, in_row, scratch, outcome);
+            self.classify_one(state, slot, value, row_ms, scratch, outcome);
         }
         for column in self.frame.stale() {
-            self.classify_one(state, column.index(), cell::STALE, in_row, scratch, outcome);
+            self.classify_one(state, column.index(), cell::STALE, row_ms, scratch, outcome);
         }
         scratch.stale.sort_unstable();
         scratch
@@ -223,7 +249,7 @@ impl FrameAppend<'_> {
         state: &StripState,
         slot: usize,
         bits: f64,
-        in_row: bool,
+        row_ms: Option<i64>,
         scratch: &mut Scratch,
         outcome: &mut Outcome,
     ) {
@@ -233,7 +259,7 @@ impl FrameAppend<'_> {
             return;
         }
         let time_ms = self.frame.time_of(ColumnId(slot as u32));
-        let joins = in_row && time_ms == self.frame.time_ms();
+        let joins = row_ms == Some(time_ms);
         let value = match Cell::of(bits) {
             Cell::Histogram(index) => {
                 Value::Histogram(self.frame.histograms()[index as usize].clone())

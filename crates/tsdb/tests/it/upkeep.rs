@@ -477,3 +477,40 @@ fn an_out_of_order_window_is_kept() {
         1
     );
 }
+
+#[test]
+fn a_page_whose_lines_have_one_time_is_a_row() {
+    let mut fixture = Fixture::new(options());
+    let registry = narthex_client::Registry::new();
+    fixture.db.register_metrics(&registry).expect("registered");
+    let schema = schema("a", 20);
+    let mut binding = fixture.db.bind(&schema).expect("a binding");
+    let loose = |fixture: &Fixture| {
+        fixture.metric(&registry, "narthex_tsdb_head_loose_samples_appended_total")
+    };
+    for round in 0..10 {
+        let time_ms = BASE_MS + round * STEP_MS;
+        let mut frame = Frame::new(schema.clone(), time_ms);
+        for column in 0..20 {
+            frame.set(ColumnId(column), f64::from(column));
+            // All but one say when they were taken, and say the same.
+            if column > 0 {
+                frame.set_time(ColumnId(column), time_ms - 5_000);
+            }
+        }
+        binding.append(&frame).expect("appended");
+        fixture.pass(STEP_MS);
+    }
+    assert_eq!(loose(&fixture), 10.0, "the line without a time");
+    let all = dump(&fixture.db, &[], TimeRange::ALL);
+    assert!(all.len() == 20 && all.values().all(|samples| samples.len() == 10));
+
+    // A time of its own on every line makes no row.
+    let mut frame = Frame::new(schema.clone(), fixture.now_ms);
+    for column in 0..20 {
+        frame.set(ColumnId(column), 1.0);
+        frame.set_time(ColumnId(column), fixture.now_ms - i64::from(column) * 100);
+    }
+    binding.append(&frame).expect("appended");
+    assert_eq!(loose(&fixture), 10.0 + 19.0);
+}

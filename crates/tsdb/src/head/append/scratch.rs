@@ -65,6 +65,11 @@ impl Scratch {
         !stale.iter().any(|column| present.contains(column.index()))
     }
 
+    /// Returns how many samples of the last frame were no part of a row.
+    pub(crate) fn loose(&self) -> u64 {
+        self.loose.len() as u64
+    }
+
     pub(super) fn restart(&mut self, columns: usize) {
         self.values.clear();
         self.values.resize(columns, 0.0);
