@@ -8,8 +8,8 @@ mod jemalloc;
 #[cfg(feature = "heap-profiles")]
 pub(crate) use jemalloc::dump;
 
-/// Says that there are none: an allocator that can take them costs every allocation, also while nobody looks.
+/// Says that there are none: an allocator that can take them costs every allocation a little.
 #[cfg(not(feature = "heap-profiles"))]
 pub(crate) fn dump() -> Result<String, String> {
-    Err("this build has no heap profiles: build it with --features heap-profiles".to_owned())
+    Err("this build has no heap profiles: it was made without the feature heap-profiles".to_owned())
 }

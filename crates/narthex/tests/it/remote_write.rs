@@ -261,22 +261,30 @@ fn profiles_of_the_server_can_be_read() {
         line.body
             .starts_with(env!("CARGO_BIN_EXE_narthex").as_bytes())
     );
-    let profile = http::get(&format!("{}/debug/pprof/profile?seconds=1", server.url)).unwrap();
-    assert_eq!(profile.status, 200, "{}", profile.text());
-    let path = dir.write("profile", &profile.body);
-    let top = Command::new(tool("go", "golang"))
-        .args(["tool", "pprof", "-top"])
-        .arg(&path)
-        .output()
-        .unwrap();
-    assert!(
-        top.status.success(),
-        "{}",
-        String::from_utf8_lossy(&top.stderr)
-    );
-    assert!(String::from_utf8_lossy(&top.stdout).contains("Type: cpu"));
-    let picture = http::get(&format!("{}/debug/flamegraph?seconds=1", server.url)).unwrap();
-    assert_eq!(picture.header("content-type"), Some("image/svg+xml"));
-    assert!(picture.text().contains("<svg"));
+    for (name, what) in [
+        ("profile?seconds=1", "Type: cpu"),
+        ("heap", "Type: inuse_space"),
+        ("allocs", "Type: alloc_space"),
+    ] {
+        let profile = http::get(&format!("{}/debug/pprof/{name}", server.url)).unwrap();
+        assert_eq!(profile.status, 200, "{name}: {}", profile.text());
+        let path = dir.write("profile", &profile.body);
+        let top = Command::new(tool("go", "golang"))
+            .args(["tool", "pprof", "-top"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&top.stderr);
+        assert!(top.status.success(), "{name}: {error}");
+        let text = String::from_utf8_lossy(&top.stdout);
+        assert!(text.contains(what), "{text}");
+        // A server that has just begun may not have run at any moment that was looked at, but it has memory.
+        assert!(what.ends_with("cpu") || text.contains("narthex"), "{text}");
+    }
+    for query in ["seconds=1", "heap"] {
+        let picture = http::get(&format!("{}/debug/flamegraph?{query}", server.url)).unwrap();
+        assert_eq!(picture.header("content-type"), Some("image/svg+xml"));
+        assert!(picture.text().contains("<svg"));
+    }
     server.stop();
 }
