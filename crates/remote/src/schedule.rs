@@ -32,6 +32,8 @@ const HISTOGRAMS: usize = 1;
 const EXEMPLARS: usize = 2;
 /// The instant of a group that has exemplars only, or samples that come apart.
 const NO_INSTANT: i64 = i64::MIN;
+/// The instant of histograms that come apart: a group of their own, so that what is stored of either kind can be told.
+const NO_INSTANT_OF_HISTOGRAMS: i64 = i64::MIN + 1;
 
 /// A request's samples, ordered.
 #[derive(Debug, Default)]
@@ -137,10 +139,10 @@ impl Builder {
             return;
         }
         let at = at as u32;
-        let time_ms = if place.is_apart() {
-            NO_INSTANT
-        } else {
-            time_ms
+        let time_ms = match (place.is_apart(), kind) {
+            (true, HISTOGRAMS) => NO_INSTANT_OF_HISTOGRAMS,
+            (true, _) => NO_INSTANT,
+            (false, _) => time_ms,
         };
         let number = self.group(place.cohort, time_ms);
         self.last = Some(number);

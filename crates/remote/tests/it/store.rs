@@ -176,6 +176,23 @@ fn histograms_of_both_kinds_arrive() {
 }
 
 #[test]
+fn floats_and_histograms_of_strays_are_counted_apart() {
+    for message in [Message::V1, Message::V2] {
+        let rig = Rig::new();
+        rig.take(&of_histogram(histogram(true)));
+        let mut other = of_histogram(Histogram {
+            sum: 13.5,
+            ..histogram(true)
+        });
+        let float = one(&[("__name__", "m")], &[(NOW_MS, 1.0)]);
+        other.series.extend(float.series);
+        let (written, told) = rig.offer(message, &other);
+        assert!(told.starts_with("duplicate sample for timestamp"), "{told}");
+        assert_eq!((written.samples, written.histograms), (1, 0));
+    }
+}
+
+#[test]
 fn histograms_that_make_no_sense_are_refused_in_prometheus_words() {
     let cases: [(Histogram, &str); 6] = [
         (
