@@ -224,6 +224,11 @@ pub(crate) fn directory_bytes(path: &Path) -> Result<(u64, u64), BenchError> {
     Ok((allocated, apparent))
 }
 
+/// Returns a time in milliseconds.
+pub(crate) fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
 /// Returns the value below which `share` of the sorted values lie (the nearest one), 0 of none.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;

@@ -3,6 +3,7 @@
 //! **Invariant:** an answer is whole or an error. A request is sent once: it is repeated on a fresh connection only
 //! when the kept one turns out to have ended before any byte of an answer.
 
+use crate::frame::{cli::usage, error::BenchError, server::RunningServer};
 use narthex_testkit::http::{Response, read_response};
 use std::{
     io::{self, BufReader, ErrorKind, Write},
@@ -29,6 +30,21 @@ impl Client {
             limit,
             stream: None,
         }
+    }
+
+    /// Returns one of a server under test.
+    ///
+    /// # Errors
+    ///
+    /// When its base URL is not an address.
+    pub(crate) fn of(server: &RunningServer, limit: Duration) -> Result<Self, BenchError> {
+        let url = server.url("");
+        let address = url
+            .strip_prefix("http://")
+            .and_then(|rest| rest.parse().ok());
+        let address =
+            address.ok_or_else(|| usage(format!("{url:?} is not http:// and an address")))?;
+        Ok(Self::new(address, limit))
     }
 
     /// Returns where it sends to.

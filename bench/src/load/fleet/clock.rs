@@ -11,6 +11,11 @@ pub(crate) fn now_ms() -> i64 {
     i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }
 
+/// Returns a time since the epoch, or a length of time, in seconds, as the servers' APIs take it.
+pub(crate) fn seconds(ms: i64) -> String {
+    format!("{}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000))
+}
+
 /// How real time becomes written time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Clock {

@@ -17,7 +17,6 @@ use crate::{
 use std::{
     collections::BTreeMap,
     fs,
-    net::SocketAddr,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
@@ -71,15 +70,8 @@ impl Exporter {
     pub(super) fn start(plan: &Plan, spec: &ServerSpec) -> Result<Self, BenchError> {
         let mut server = RunningServer::start(spec, &plan.base, &[])?;
         server.wait_ready(LIMIT)?;
-        let url = server.url("");
-        let address: Option<SocketAddr> = url
-            .strip_prefix("http://")
-            .and_then(|rest| rest.parse().ok());
-        let address = address.ok_or_else(|| {
-            crate::frame::cli::usage(format!("{url:?} is not http:// and an address"))
-        })?;
         Ok(Self {
-            client: Client::new(address, LIMIT),
+            client: Client::of(&server, LIMIT)?,
             server,
         })
     }

@@ -9,13 +9,12 @@ use super::{
     scraper::Scrape,
 };
 use crate::{
-    frame::measure::quantile,
+    frame::measure::{ms, quantile},
     record::{
         Course, Difference, Distribution, Figure, OwnCost, Readings, Record, Run,
         summary::{Spread, sound, variants},
     },
 };
-use std::time::Duration;
 
 /// Variants: what happens besides the load, or instead of it.
 pub(super) const ALONE: &str = "scrapes without load";
@@ -177,10 +176,6 @@ fn courses(plan: &Plan, loaded: &Loaded) -> Vec<Course> {
 fn ends(ticks: Option<&[Tick]>) -> Option<(&Tick, &Tick)> {
     let ticks = ticks?;
     ticks.first().zip(ticks.last())
-}
-
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }
 
 /// Returns the percentile tables of each subject: medians over the pairs, and how much higher they are with scrapes.

@@ -9,10 +9,10 @@ use super::{
     stored::Stored,
 };
 use crate::{
+    frame::measure::ms,
     load::latency::Histogram,
     record::{Course, Figure, OwnCost, Readings, Run},
 };
-use std::time::Duration;
 
 /// Cores of others above which a run is called noisy.
 const OTHERS: f64 = 0.3;
@@ -226,8 +226,4 @@ fn courses(ticks: &[Tick]) -> Vec<Course> {
 
 fn rate(window: &Window) -> f64 {
     window.pushed.taken() as f64 / window.took.as_secs_f64()
-}
-
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }

@@ -11,7 +11,6 @@ use super::{
 use crate::{
     frame::{
         Preset,
-        cli::usage,
         error::BenchError,
         measure::{Bystanders, Usage, cpu_time},
         progress::Progress,
@@ -98,14 +97,9 @@ pub(super) fn run(
 ) -> Result<Measured, BenchError> {
     let mut server = RunningServer::start(spec, &plan.base, &[])?;
     server.wait_ready(LIMIT)?;
-    let url = server.url("");
-    let address: Option<SocketAddr> = url
-        .strip_prefix("http://")
-        .and_then(|rest| rest.parse().ok());
-    let address = address.ok_or_else(|| usage(format!("{url:?} is not http:// and an address")))?;
     let mut subject = Subject {
         plan,
-        client: Client::new(address, LIMIT),
+        client: Client::of(&server, LIMIT)?,
         suffix: if spec.kind.name == Preset::VICTORIA_METRICS.name {
             "&nocache=1"
         } else {

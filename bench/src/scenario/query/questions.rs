@@ -9,7 +9,7 @@ use crate::{
         error::BenchError,
         yaml::{self, Node, Wrong},
     },
-    load::dataset::DatasetConfig,
+    load::{dataset::DatasetConfig, fleet::clock::seconds},
 };
 use narthex_testkit::http::query as encode;
 use std::time::Duration;
@@ -217,11 +217,6 @@ fn question(item: &Node) -> Result<Question, Wrong> {
         _ => return Ok(question),
     };
     Err(item.wrong(format!("a query needs {lacks}")))
-}
-
-/// Returns a time as the API takes it.
-fn seconds(ms: i64) -> String {
-    format!("{}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::{
     load::{
         client::Client,
         fleet::{
-            clock::{Clock, now_ms},
+            clock::{Clock, now_ms, seconds},
             shape::Families,
         },
         paced::Class,
@@ -124,12 +124,6 @@ fn has_result(body: &[u8]) -> bool {
     let head = &body[..body.len().min(200)];
     let has = |what: &[u8]| head.windows(what.len()).any(|window| window == what);
     has(b"\"status\":\"success\"") && !has(b"\"result\":[]")
-}
-
-/// Returns a time as the API takes it.
-pub(super) fn seconds(ms: i64) -> String {
-    let since = Duration::from_millis(ms.unsigned_abs());
-    format!("{}.{:03}", since.as_secs(), since.subsec_millis())
 }
 
 #[cfg(test)]

@@ -2,13 +2,10 @@
 //!
 //! **Invariant:** an answer that is not a success in the API's envelope is an error, never an empty result.
 
-use super::{
-    load::{seconds, window},
-    plan::Plan,
-};
+use super::{load::window, plan::Plan};
 use crate::{
     frame::{error::BenchError, measure::quantile, server::RunningServer},
-    load::fleet::clock::{Clock, now_ms},
+    load::fleet::clock::{Clock, now_ms, seconds},
 };
 use narthex_testkit::http;
 use serde_json::Value;
