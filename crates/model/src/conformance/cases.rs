@@ -596,7 +596,7 @@ fn cardinality_is_counted(view: &dyn View) {
     let cardinality = view
         .cardinality(2, &Context::unlimited())
         .expect("cardinality");
-    assert_eq!(cardinality.series, 4);
+    assert_eq!((cardinality.series, cardinality.pairs), (4, 9));
     assert_eq!(
         cardinality.by_metric,
         [("b".to_owned(), 2), ("a".to_owned(), 1)]

@@ -76,6 +76,8 @@ impl<T: Ord> Listing<T> {
 pub struct Cardinality {
     /// Series in all.
     pub series: u64,
+    /// Distinct `name=value` in all.
+    pub pairs: u64,
     /// Series by metric name, largest first.
     pub by_metric: Vec<(String, u64)>,
     /// Distinct values by label name, largest first.
@@ -95,44 +97,111 @@ pub struct ExemplarSeries {
     pub exemplars: Vec<(i64, Exemplar)>,
 }
 
+/// Counts series by their labels. A set that many series have in common is added once for all of them.
+#[derive(Debug, Default)]
+pub struct CardinalityCount {
+    series: u64,
+    by_pair: HashMap<Label, u64, foldhash::fast::RandomState>,
+}
+
+impl CardinalityCount {
+    /// Counts the labels of `set` for so many series.
+    pub fn add(&mut self, set: &LabelSet, series: u64) {
+        for label in set {
+            match self.by_pair.get_mut(label) {
+                Some(count) => *count += series,
+                None => {
+                    self.by_pair.insert(label.clone(), series);
+                }
+            }
+        }
+    }
+
+    /// Counts so many series, whose sets are added apart.
+    pub fn add_series(&mut self, series: u64) {
+        self.series += series;
+    }
+
+    /// Returns what was counted, keeping the `limit` largest of each list.
+    #[must_use]
+    pub fn finish(&self, limit: usize) -> Cardinality {
+        let mut names: HashMap<&str, (u64, u64)> = HashMap::new();
+        for label in self.by_pair.keys() {
+            let (values, bytes) = names.entry(label.name()).or_default();
+            *values += 1;
+            *bytes += label.value().len() as u64;
+        }
+        let metrics = self.by_pair.iter();
+        let metrics = metrics.filter(|(label, _)| label.name() == METRIC_NAME);
+        Cardinality {
+            series: self.series,
+            pairs: self.by_pair.len() as u64,
+            by_metric: largest(
+                metrics.map(|(label, count)| (Named("", label.value()), *count)),
+                limit,
+            ),
+            values_by_label: largest(
+                names.iter().map(|(name, of)| (Named("", name), of.0)),
+                limit,
+            ),
+            bytes_by_label: largest(
+                names.iter().map(|(name, of)| (Named("", name), of.1)),
+                limit,
+            ),
+            by_pair: largest(
+                self.by_pair
+                    .iter()
+                    .map(|(label, count)| (Named(label.name(), label.value()), *count)),
+                limit,
+            ),
+        }
+    }
+}
+
 impl Cardinality {
     /// Counts `series`, each distinct, keeping the `limit` largest of each list.
     #[must_use]
     pub fn count<'a>(series: impl IntoIterator<Item = &'a LabelSet>, limit: usize) -> Self {
-        let mut total = 0;
-        let mut by_pair: HashMap<Label, u64> = HashMap::new();
+        let mut count = CardinalityCount::default();
         for labels in series {
-            total += 1;
-            for label in labels {
-                *by_pair.entry(label.clone()).or_default() += 1;
-            }
+            count.add_series(1);
+            count.add(labels, 1);
         }
-        let (mut by_metric, mut values, mut bytes) =
-            (HashMap::new(), HashMap::new(), HashMap::new());
-        for (label, count) in &by_pair {
-            if label.name() == METRIC_NAME {
-                by_metric.insert(label.value().to_owned(), *count);
-            }
-            *values.entry(label.name().to_owned()).or_default() += 1;
-            *bytes.entry(label.name().to_owned()).or_default() += label.value().len() as u64;
-        }
-        let pairs = by_pair
-            .into_iter()
-            .map(|(label, count)| (format!("{}={}", label.name(), label.value()), count));
-        Self {
-            series: total,
-            by_metric: largest(by_metric.into_iter(), limit),
-            values_by_label: largest(values.into_iter(), limit),
-            bytes_by_label: largest(bytes.into_iter(), limit),
-            by_pair: largest(pairs, limit),
+        count.finish(limit)
+    }
+}
+
+/// What an entry of a list is called: a name, or `name=value` where both are there.
+struct Named<'a>(&'a str, &'a str);
+
+impl Named<'_> {
+    fn bytes(&self) -> impl Iterator<Item = u8> {
+        let sign = if self.0.is_empty() { "" } else { "=" };
+        let parts = [self.0, sign, self.1];
+        parts.into_iter().flat_map(str::bytes)
+    }
+
+    fn text(&self) -> String {
+        match self.0 {
+            "" => self.1.to_owned(),
+            name => format!("{name}={}", self.1),
         }
     }
 }
 
 /// Returns the `limit` largest, ties in name order.
-fn largest(counts: impl Iterator<Item = (String, u64)>, limit: usize) -> Vec<(String, u64)> {
-    let mut counts: Vec<(String, u64)> = counts.collect();
-    counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    counts.truncate(limit);
+fn largest<'a>(counts: impl Iterator<Item = (Named<'a>, u64)>, limit: usize) -> Vec<(String, u64)> {
+    let order = |a: &(Named<'_>, u64), b: &(Named<'_>, u64)| {
+        b.1.cmp(&a.1).then_with(|| a.0.bytes().cmp(b.0.bytes()))
+    };
+    let mut counts: Vec<(Named<'a>, u64)> = counts.collect();
+    if limit < counts.len() {
+        counts.select_nth_unstable_by(limit, order);
+        counts.truncate(limit);
+    }
+    counts.sort_unstable_by(order);
     counts
+        .into_iter()
+        .map(|(name, count)| (name.text(), count))
+        .collect()
 }

@@ -26,7 +26,7 @@ mod write;
 pub use budget::{Budget, Lease, OverBudget};
 pub use error::StorageError;
 pub use hash::group_key_of;
-pub use listing::{Cardinality, ExemplarSeries, Listing, SeriesQuery};
+pub use listing::{Cardinality, CardinalityCount, ExemplarSeries, Listing, SeriesQuery};
 pub use merge::unify;
 pub use overlay::{Layer, Overlay};
 pub use read::{Batch, Estimate, LastCell, Prepared, Store, View};

@@ -78,8 +78,8 @@ fn read(bytes: Vec<u8>) {
             limit: None,
         };
         let _ = block.label_names(&query, &ctx, &mut BTreeSet::new());
-        let _ = block.label_values("job", &query, &ctx, &mut BTreeSet::new());
-        let _ = block.series(&query, &ctx, &mut BTreeSet::new());
+        let _ = block.label_values("job", &query, &ctx, &mut Vec::new());
+        let _ = block.series(&query, &ctx, &mut Vec::new());
         let Ok(selection) = block.select(&matchers, TimeRange::ALL, &ctx) else {
             continue;
         };

@@ -40,7 +40,7 @@ impl Block {
         Ok(())
     }
 
-    /// Adds the values of label `name` in the series that `query` selects.
+    /// Adds the values of label `name` in the series that `query` selects, each once.
     ///
     /// # Errors
     /// Fails when a part of the index is damaged, over budget, or when stopped.
@@ -49,7 +49,7 @@ impl Block {
         name: &str,
         query: &SeriesQuery,
         ctx: &Context,
-        values: &mut BTreeSet<String>,
+        values: &mut Vec<String>,
     ) -> Result<(), StorageError> {
         let index = self.index()?;
         let dictionary = self.dictionary(&index)?;
@@ -60,7 +60,7 @@ impl Block {
         if query.any_of.is_empty() {
             return name
                 .values(&mut |_, value| {
-                    values.insert(value.to_owned());
+                    values.push(value.to_owned());
                     true
                 })
                 .map_err(malformed);
@@ -70,12 +70,12 @@ impl Block {
         pairs.remove_range(name.ids().end..);
         dictionary
             .each(&pairs, &mut |_, _, value| {
-                values.insert(value.to_owned());
+                values.push(value.to_owned());
             })
             .map_err(malformed)
     }
 
-    /// Adds the series that `query` selects.
+    /// Adds the series that `query` selects, some of them twice.
     ///
     /// # Errors
     /// Fails when a part of the index is damaged, over budget, or when stopped.
@@ -83,14 +83,14 @@ impl Block {
         self: &Arc<Self>,
         query: &SeriesQuery,
         ctx: &Context,
-        series: &mut BTreeSet<LabelSet>,
+        series: &mut Vec<LabelSet>,
     ) -> Result<(), StorageError> {
         self.each_selection(query, ctx, |selection| {
             for strip in selection.strips() {
                 ctx.stop.check()?;
                 for at in 0..strip.columns.columns.len() {
                     let local = strip.columns.labels(at, self, selection.index());
-                    series.insert(strip.common.union(local));
+                    series.push(strip.common.union(local));
                 }
             }
             Ok(())

@@ -9,17 +9,17 @@ use super::{
     stack::stack,
 };
 use crate::block::Block;
-use crate::head::read::{DistinctSets, HeadBatches, HeadPins, SeriesParts};
+use crate::head::read::{HeadBatches, HeadPins};
 use narthex_model::{
-    Exemplar, LabelHash, LabelSet,
+    Exemplar, LabelSet,
     metadata::Family,
     storage::{
-        Batch, Cardinality, Context, Estimate, ExemplarSeries, Lease, Listing, Prepared, Selector,
-        SeriesQuery, StorageError, TimeRange, View, unify,
+        Batch, Cardinality, CardinalityCount, Context, Estimate, ExemplarSeries, Lease, Listing,
+        Prepared, Selector, SeriesQuery, StorageError, TimeRange, View, unify,
     },
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError},
 };
 
@@ -66,35 +66,6 @@ impl DbView {
         self.blocks
             .iter()
             .filter(move |block| range_of(block).overlaps(range))
-    }
-
-    fn visit(
-        &self,
-        query: &SeriesQuery,
-        ctx: &Context,
-        visit: &mut dyn FnMut(SeriesParts),
-    ) -> Result<(), StorageError> {
-        Ok(self
-            .inner
-            .head
-            .visit_series(&self.pins, &query.any_of, query.range, ctx, visit)?)
-    }
-
-    /// Visits each distinct set that makes up chosen series: common and local ones alike.
-    fn visit_sets(
-        &self,
-        query: &SeriesQuery,
-        ctx: &Context,
-        visit: &mut dyn FnMut(&LabelSet),
-    ) -> Result<(), StorageError> {
-        let mut distinct = DistinctSets::default();
-        self.visit(query, ctx, &mut |parts| {
-            for set in [&parts.common, &parts.local] {
-                if distinct.is_new(set) {
-                    visit(set);
-                }
-            }
-        })
     }
 }
 
@@ -161,13 +132,8 @@ impl View for DbView {
     ) -> Result<Listing<String>, StorageError> {
         self.warn_of_missing(query.range, ctx);
         let mut names = BTreeSet::new();
-        self.visit_sets(query, ctx, &mut |set| {
-            for label in set {
-                if !names.contains(label.name()) {
-                    names.insert(label.name().to_owned());
-                }
-            }
-        })?;
+        let head = &self.inner.head;
+        head.label_names(&self.pins, query, ctx, &mut names)?;
         for block in self.blocks_within(query.range) {
             or_leave_out(block, block.label_names(query, ctx, &mut names), ctx)?;
         }
@@ -184,20 +150,14 @@ impl View for DbView {
         ctx: &Context,
     ) -> Result<Listing<String>, StorageError> {
         self.warn_of_missing(query.range, ctx);
-        let mut values = BTreeSet::new();
-        self.visit_sets(query, ctx, &mut |set| {
-            if let Some(value) = set.get(name).filter(|value| !values.contains(*value)) {
-                values.insert(value.to_owned());
-            }
-        })?;
+        let mut values = Vec::new();
+        let head = &self.inner.head;
+        head.label_values(name, &self.pins, query, ctx, &mut values)?;
         for block in self.blocks_within(query.range) {
             let result = block.label_values(name, query, ctx, &mut values);
             or_leave_out(block, result, ctx)?;
         }
-        Ok(Listing::from_unsorted(
-            values.into_iter().collect(),
-            query.limit,
-        ))
+        Ok(Listing::from_unsorted(values, query.limit))
     }
 
     fn series(
@@ -206,34 +166,27 @@ impl View for DbView {
         ctx: &Context,
     ) -> Result<Listing<LabelSet>, StorageError> {
         self.warn_of_missing(query.range, ctx);
-        let mut series = BTreeSet::new();
-        self.visit(query, ctx, &mut |parts| {
-            series.insert(parts.labels());
+        let mut series = Vec::new();
+        let head = &self.inner.head;
+        head.visit_series(&self.pins, &query.any_of, query.range, ctx, &mut |parts| {
+            series.push(parts.labels());
         })?;
         for block in self.blocks_within(query.range) {
             or_leave_out(block, block.series(query, ctx, &mut series), ctx)?;
         }
-        Ok(Listing::from_unsorted(
-            series.into_iter().collect(),
-            query.limit,
-        ))
+        Ok(Listing::from_unsorted(series, query.limit))
     }
 
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {
-        let query = SeriesQuery::all(TimeRange::ALL);
-        if !self.blocks.is_empty() {
-            let all = self.series(&query, ctx)?;
+        let mut count = CardinalityCount::default();
+        self.inner.head.count_series(&self.pins, ctx, &mut count)?;
+        let counted = count.finish(limit);
+        // What was only read in, and nothing writes to, has no series in the head.
+        if counted.series == 0 && !self.blocks.is_empty() {
+            let all = self.series(&SeriesQuery::all(TimeRange::ALL), ctx)?;
             return Ok(Cardinality::count(&all.items, limit));
         }
-        let mut series: HashSet<LabelHash> = HashSet::new();
-        let mut all = Vec::new();
-        self.visit(&query, ctx, &mut |parts| {
-            let labels = parts.labels();
-            if !parts.shared || series.insert(labels.hash()) {
-                all.push(labels);
-            }
-        })?;
-        Ok(Cardinality::count(&all, limit))
+        Ok(counted)
     }
 
     fn metadata(&self, metric: Option<&str>, ctx: &Context) -> Result<Vec<Family>, StorageError> {

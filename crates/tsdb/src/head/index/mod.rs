@@ -247,6 +247,17 @@ impl Index {
         strips.map(|entry| Arc::clone(&entry.strip)).collect()
     }
 
+    /// Returns the local sets.
+    pub(crate) fn sets(&self) -> &SetTable {
+        &self.sets
+    }
+
+    /// Returns the local set of each column of a strip.
+    pub(crate) fn sets_of(&self, strip: u32) -> Option<&[u32]> {
+        let at = *self.by_strip.get(&strip)?;
+        Some(&self.entries[at as usize].as_ref()?.sets)
+    }
+
     /// Returns the number of series, counted once for each strip that has them.
     pub(crate) fn series(&self) -> usize {
         self.identities.len()

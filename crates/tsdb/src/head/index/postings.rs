@@ -108,6 +108,27 @@ impl SetTable {
         self.free.push(id);
     }
 
+    /// Returns how many numbers there are, those of freed sets included.
+    pub(crate) fn len(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Returns a set by its number.
+    pub(crate) fn set(&self, id: u32) -> &LabelSet {
+        &self.sets[id as usize].set
+    }
+
+    /// Returns the names of all labels.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(|name| &**name)
+    }
+
+    /// Returns the labels of one name, each once.
+    pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = &Label> {
+        let by_name = self.names.get(name).into_iter();
+        by_name.flat_map(|by_name| by_name.values.keys())
+    }
+
     /// Returns a set's hash by its number.
     pub(crate) fn hash(&self, id: u32) -> LabelHash {
         self.sets[id as usize].hash

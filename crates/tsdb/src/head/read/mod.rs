@@ -4,6 +4,7 @@
 //! a second source (another strip, loose samples) come in batches of their own, so that only those need merging.
 
 mod decode;
+mod listing;
 mod loose;
 mod strip;
 
@@ -13,14 +14,15 @@ pub(crate) use strip::StripBatch;
 use super::{
     Head,
     index::Chosen,
-    strip::{Pin, Strip},
+    segment::Segment,
+    strip::{Pin, Strip, StripState},
 };
 use loose::LooseBatch;
 use narthex_model::{
     ColumnId, LabelSet, Matcher, Schema,
     storage::{Batch, Context, Estimate, Hints, StopReason, TimeRange},
 };
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// What a view sees of the head.
 #[derive(Debug, Default)]
@@ -44,8 +46,6 @@ pub(crate) struct HeadBatches {
 pub(crate) struct SeriesParts {
     pub(crate) common: LabelSet,
     pub(crate) local: LabelSet,
-    /// Whether another strip has it, too.
-    pub(crate) shared: bool,
 }
 
 impl SeriesParts {
@@ -93,21 +93,8 @@ impl Visible {
     fn new(chosen: Chosen, pin: Pin, range: TimeRange) -> Option<Self> {
         let Chosen { strip, columns } = chosen;
         let state = strip.lock();
-        let open = state.open.published();
-        let all = state.sealed.iter().map(|segment| &**segment).chain([open]);
-        let segments: Vec<_> = all
-            .filter(|segment| segment.first_row < pin.rows.1 && segment.end_row() > pin.rows.0)
-            .filter(|segment| {
-                segment
-                    .time_range()
-                    .is_some_and(|(min, max)| TimeRange::new(min, max).overlaps(range))
-            })
-            .collect();
-        let loose_overlaps = pin.loose.0 < pin.loose.1
-            && state
-                .loose
-                .time_range()
-                .is_some_and(|(min, max)| TimeRange::new(min, max).overlaps(range));
+        let segments: Vec<&Segment> = segments_within(&state, pin, range).collect();
+        let loose_overlaps = loose_overlaps(&state, pin, range);
         if segments.is_empty() && !loose_overlaps {
             return None;
         }
@@ -158,24 +145,52 @@ impl Visible {
         Some(visible)
     }
 
-    fn series(&self) -> impl Iterator<Item = SeriesParts> + '_ {
-        let parts = |column: &u32, shared: bool| SeriesParts {
-            common: self.strip.common.clone(),
-            local: self.schema.column(ColumnId(*column)).set.clone(),
-            shared,
-        };
-        let alone = self
-            .rows_alone
-            .iter()
-            .chain(&self.loose_alone)
-            .map(move |column| parts(column, false));
-        let mixed = self
-            .rows_mixed
-            .iter()
-            .chain(&self.loose_mixed)
-            .map(move |column| parts(column, true));
-        alone.chain(mixed)
+    /// Returns the columns, those with both rows and loose samples twice.
+    fn columns(&self) -> impl Iterator<Item = u32> + '_ {
+        let all = [
+            &self.rows_alone,
+            &self.rows_mixed,
+            &self.loose_alone,
+            &self.loose_mixed,
+        ];
+        all.into_iter().flatten().copied()
     }
+
+    fn series(&self) -> impl Iterator<Item = SeriesParts> + '_ {
+        self.columns().map(|column| SeriesParts {
+            common: self.strip.common.clone(),
+            local: self.schema.column(ColumnId(column)).set.clone(),
+        })
+    }
+}
+
+/// Returns the segments that a pin shows and that may have rows within `range`.
+fn segments_within(
+    state: &StripState,
+    pin: Pin,
+    range: TimeRange,
+) -> impl Iterator<Item = &Segment> {
+    let open = state.open.published();
+    let all = state.sealed.iter().map(|segment| &**segment).chain([open]);
+    all.filter(move |segment| segment.first_row < pin.rows.1 && segment.end_row() > pin.rows.0)
+        .filter(move |segment| {
+            segment
+                .time_range()
+                .is_some_and(|(min, max)| TimeRange::new(min, max).overlaps(range))
+        })
+}
+
+fn loose_overlaps(state: &StripState, pin: Pin, range: TimeRange) -> bool {
+    pin.loose.0 < pin.loose.1
+        && state
+            .loose
+            .time_range()
+            .is_some_and(|(min, max)| TimeRange::new(min, max).overlaps(range))
+}
+
+/// Whether a strip may have samples within `range` that its pin shows.
+fn overlaps(state: &StripState, pin: Pin, range: TimeRange) -> bool {
+    loose_overlaps(state, pin, range) || segments_within(state, pin, range).next().is_some()
 }
 
 impl Head {
@@ -284,19 +299,5 @@ impl HeadBatches {
             &mut self.alone
         }
         .push(batch);
-    }
-}
-
-/// Collects what distinct sets say, without asking one twice.
-#[derive(Debug, Default)]
-pub(crate) struct DistinctSets(HashMap<LabelSet, (), foldhash::fast::RandomState>);
-
-impl DistinctSets {
-    /// Reports whether `set` is seen for the first time.
-    pub(crate) fn is_new(&mut self, set: &LabelSet) -> bool {
-        if self.0.contains_key(set) {
-            return false;
-        }
-        self.0.insert(set.clone(), ()).is_none()
     }
 }
