@@ -365,7 +365,8 @@ impl Values {
                 "{shown} lies in memory, where written bytes are not counted: name another directory with --dir"
             )));
         }
-        Ok(dir)
+        // Servers are started in directories of their own.
+        std::path::absolute(&dir).map_err(BenchError::io(format!("find {shown}")))
     }
 
     /// Returns the file a flag names for writing, None when it names none.
@@ -560,6 +561,14 @@ mod tests {
             refused("scenario: storage\ntargets: [1, 2]\n"),
             "x.yml:2:1: targets takes one value"
         );
+    }
+
+    #[test]
+    fn a_directory_is_named_from_the_root() {
+        let arguments = ["--dir=src".to_owned()];
+        let values = Values::parse("storage", [FLAGS, COMMON], &arguments).unwrap();
+        let dir = values.dir().unwrap();
+        assert!(dir.is_absolute() && dir.ends_with("src"), "{dir:?}");
     }
 
     #[test]

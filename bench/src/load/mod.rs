@@ -9,5 +9,6 @@ pub(crate) mod fleet;
 pub(crate) mod latency;
 pub(crate) mod open_loop;
 pub(crate) mod paced;
+pub(crate) mod protobuf;
 pub(crate) mod remote_write;
 pub(crate) mod stall_server;

@@ -6,6 +6,7 @@
 use super::{
     client::Client,
     dataset::{DatasetConfig, POD_SERIES, Pod, labels},
+    protobuf::varint,
 };
 use crate::frame::error::BenchError;
 use std::ops::Range;
@@ -183,14 +184,6 @@ fn lengths(text: &str) -> usize {
     let mut length = Vec::with_capacity(10);
     varint(&mut length, text.len() as u64);
     length.len()
-}
-
-fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 #[cfg(test)]

@@ -127,14 +127,17 @@ impl Page<'_> {
                 "noisy: something else took CPU, or the generator cost more than it should",
             ),
         ] {
-            let runs = record.runs.iter().filter(|run| run.verdict() == verdict);
-            let titles: Vec<String> = runs.map(|run| title(record, run)).collect();
-            if !titles.is_empty() {
+            let runs: Vec<&Run> = record
+                .runs
+                .iter()
+                .filter(|run| run.verdict() == verdict)
+                .collect();
+            if !runs.is_empty() {
                 warnings.push(format!(
-                    "{} of {} runs are {what}: {}.",
-                    titles.len(),
+                    "{} of {} runs are {what}. {}",
+                    runs.len(),
                     record.runs.len(),
-                    titles.join("; ")
+                    causes(&runs, verdict)
                 ));
             }
         }
@@ -515,6 +518,28 @@ impl Page<'_> {
     }
 }
 
+/// Says which costs were above their limits, and in how many runs.
+fn causes(runs: &[&Run], verdict: Verdict) -> String {
+    let mut causes: Vec<(&str, usize)> = Vec::new();
+    for cost in runs.iter().flat_map(|run| &run.own_costs) {
+        if cost.verdict() != verdict {
+            continue;
+        }
+        match causes.iter_mut().find(|(key, _)| *key == cost.key) {
+            Some((_, count)) => *count += 1,
+            None => causes.push((&cost.key, 1)),
+        }
+    }
+    let causes = causes.iter().map(|(key, count)| match count {
+        1 => format!("{key} in one"),
+        count => format!("{key} in {count}"),
+    });
+    format!(
+        "Above the limit: {}; see \"What measuring cost\".",
+        causes.collect::<Vec<_>>().join(", ")
+    )
+}
+
 /// Returns the runs that were not refused.
 fn counted(record: &Record) -> Vec<&Run> {
     let runs = record.runs.iter();
@@ -612,6 +637,7 @@ mod tests {
             "REFUSED",
             "left out",
             "2023-11-14",
+            "Above the limit: first byte p99 in one; see",
         ] {
             assert_eq!(page.contains(what), what != "REFUSED", "{what}");
         }

@@ -6,11 +6,22 @@ use narthex_testkit::{
     tool,
 };
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 const BENCH: &str = env!("CARGO_BIN_EXE_narthex-bench");
+
+/// Returns the server of this workspace, which cargo puts beside the tool when it tests everything.
+fn narthex() -> PathBuf {
+    let narthex = Path::new(BENCH).with_file_name("narthex");
+    assert!(
+        narthex.is_file(),
+        "{} is missing: build it with cargo build -p narthex",
+        narthex.display()
+    );
+    narthex
+}
 
 fn small(dir: &Path, duration: &str) -> Spawn {
     let prometheus = tool("prometheus", "prometheus");
@@ -172,6 +183,51 @@ fn pods_come_and_go_and_time_runs_faster() {
             .as_str()
             .expect("a note")
             .contains("run 20 times as fast")
+    );
+    assert!(is_empty(work.path()));
+}
+
+#[test]
+fn native_histograms_are_stored_by_narthex_and_by_prometheus() {
+    let (work, out) = (TempDir::new("bench-work"), TempDir::new("bench-out"));
+    let record = out.join("record.json");
+    let prometheus = tool("prometheus", "prometheus");
+    // It asks for the native histograms it was sent and refuses to go on without them.
+    let native = || {
+        Spawn::new(BENCH)
+            .args(["storage", "--shape=native", "--targets=4", "--series=150"])
+            .args(["--interval=500ms", "--warmup=2s", "--duration=6s"])
+            .args(["--queries=with", "--range=60s", "--heavy-rate=1"])
+            .arg(format!("--dir={}", work.path().display()))
+    };
+    let finished = native()
+        .arg(format!("--server=narthex={}", narthex().display()))
+        .arg(format!("--server=prometheus={}", prometheus.display()))
+        .arg(format!("--out={}", record.display()))
+        .run(Duration::from_secs(200));
+    let output = format!("{}{}", finished.stdout, finished.stderr);
+    assert_eq!(finished.exit.code, Some(0), "{output}");
+    let text = std::fs::read_to_string(&record).expect("the record is written");
+    let record: serde_json::Value = serde_json::from_str(&text).expect("the record is JSON");
+    let runs = record["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let figures = run["figures"].as_array().expect("figures");
+        let failed = figures
+            .iter()
+            .find(|figure| figure["key"] == "queries failed");
+        assert_eq!(failed.expect("counted")["value"], 0.0, "{output}");
+    }
+    let refused = native()
+        .arg("--server=victoria-metrics=/bin/true")
+        .run(Duration::from_secs(60));
+    assert_eq!(refused.exit.code, Some(2));
+    assert!(
+        refused
+            .stderr
+            .contains("--server: victoria-metrics scrapes text only"),
+        "{}",
+        refused.stderr
     );
     assert!(is_empty(work.path()));
 }

@@ -1,4 +1,4 @@
-//! The texts of the fleet's targets, written anew for each scrape from parts that stay in the processor's cache.
+//! What the fleet's targets answer, written anew for each scrape from parts that stay in the processor's cache.
 //!
 //! Targets differ in the labels all their lines share and in values only, so everything else is kept once for the
 //! whole fleet: 850 texts of 140 KB would come from memory every time. **Invariant:** in the plain shapes a text is byte
@@ -6,6 +6,7 @@
 //! timestamps, or fewer.
 
 use super::{
+    page::{Page, Scratch, label_pairs},
     server::FleetConfig,
     shape::{OLDEST_STAMP_MS, Series, Shape},
 };
@@ -23,6 +24,8 @@ pub(crate) struct Body {
     series: Series,
     layout: Arc<Layout>,
     common: Box<str>,
+    /// The same as label pairs, for pages in protobuf.
+    common_pairs: Box<[u8]>,
     shape: Shape,
     /// Whether lines have timestamps, and whether these differ from line to line.
     stamps: Stamps,
@@ -51,6 +54,8 @@ struct Layout {
     tails: Box<[Box<str>]>,
     /// The first line of each family.
     families: Box<[u32]>,
+    /// The lines as messages, where that is the format.
+    page: Option<Page>,
 }
 
 impl Body {
@@ -73,7 +78,7 @@ impl Body {
     ) -> Self {
         let generation = seed_of(config.seed, generation);
         let series = Series::new(config.shape, index, generation, config.series);
-        let (layout, common) = Layout::of(&series);
+        let (layout, common) = Layout::of(config.shape, &series);
         let common = if config.line_labels {
             common
         } else {
@@ -92,6 +97,7 @@ impl Body {
         Self {
             series,
             layout,
+            common_pairs: label_pairs(&common).0.into(),
             common,
             shape: config.shape,
             stamps,
@@ -107,10 +113,15 @@ impl Body {
     }
 
     /// Moves on by one round and replaces `text` by its text at the time `now_ms`; returns how many samples it has.
-    pub(super) fn next(&mut self, now_ms: i64, text: &mut Vec<u8>) -> usize {
+    pub(super) fn next(&mut self, now_ms: i64, text: &mut Vec<u8>, scratch: &mut Scratch) -> usize {
         self.series.step();
         self.round += 1;
         text.clear();
+        if let (Some(page), Series::Own(own)) = (&self.layout.page, &self.series) {
+            let stamp_ms = (self.stamps == Stamps::Clock).then_some(now_ms);
+            page.write(own, &self.common_pairs, stamp_ms, scratch, text);
+            return self.layout.heads.len();
+        }
         match (self.shape, self.stamps) {
             (Shape::Shuffled, _) => self.shuffled(now_ms, text),
             (Shape::Flapping, _) | (_, Stamps::Clock | Stamps::Older) => self.picked(now_ms, text),
@@ -212,12 +223,13 @@ pub(super) fn target_labels(config: &FleetConfig, index: usize, generation: usiz
     // A few lines of each kind are enough to tell what is common to all.
     let series = config.series.min(64);
     let generation = seed_of(config.seed, generation);
-    Layout::of(&Series::new(config.shape, index, generation, series)).1
+    let series = Series::new(config.shape, index, generation, series);
+    Layout::of(config.shape, &series).1
 }
 
 impl Layout {
     /// Splits a target's lines around the labels they all share.
-    fn of(series: &Series) -> (Self, Box<str>) {
+    fn of(shape: Shape, series: &Series) -> (Self, Box<str>) {
         let prefixes = series.prefixes();
         let labels = |prefix: &str| {
             // Comments before the name have no braces.
@@ -240,11 +252,17 @@ impl Layout {
         let tail = |prefix: &String| prefix[labels(prefix) + common.len()..].into();
         let is_first = |(_, prefix): &(usize, &String)| prefix.starts_with('#');
         let firsts = prefixes.iter().enumerate().filter(is_first);
-        let layout = Self {
+        let mut layout = Self {
+            page: None,
             families: firsts.map(|(at, _)| at as u32).collect(),
             heads: prefixes.iter().enumerate().map(head).collect(),
             tails: prefixes.iter().map(tail).collect(),
         };
+        if shape == Shape::Native {
+            let lines = layout.tails.iter().enumerate();
+            let lines = lines.map(|(line, tail)| (layout.parts(line).0, &**tail));
+            layout.page = Some(Page::of(lines));
+        }
         (layout, common.into())
     }
 
@@ -361,7 +379,7 @@ mod tests {
                 let mut series = Series::new(shape, index, 3, 97);
                 for round in 0..100 {
                     series.step();
-                    assert_eq!(body.next(0, &mut text), 97);
+                    assert_eq!(body.next(0, &mut text, &mut Scratch::default()), 97);
                     let is_same = text == rendered(&series).as_bytes();
                     assert!(is_same, "round {round} of {index} differs");
                     assert_eq!(body.values(), series.values());
@@ -383,7 +401,7 @@ mod tests {
                 "{labels}"
             );
             let mut text = Vec::new();
-            bodies[1].next(0, &mut text);
+            bodies[1].next(0, &mut text, &mut Scratch::default());
             assert_eq!(rendered(&series).replace(&*labels, "").as_bytes(), text);
             assert_ne!(target_labels(&config, 1, 1), labels);
         }
@@ -395,7 +413,7 @@ mod tests {
         for shape in [Shape::Fleet, Shape::Objects] {
             let mut series = Series::new(shape, 0, 3, 1);
             series.step();
-            Body::fleet(&config(1, 1, shape, true))[0].next(0, &mut text);
+            Body::fleet(&config(1, 1, shape, true))[0].next(0, &mut text, &mut Scratch::default());
             assert!(text == rendered(&series).as_bytes());
         }
     }
@@ -407,7 +425,7 @@ mod tests {
         let (mut text, mut orders) = (Vec::new(), Vec::new());
         for _ in 0..3 {
             series.step();
-            assert_eq!(body.next(0, &mut text), 97);
+            assert_eq!(body.next(0, &mut text, &mut Scratch::default()), 97);
             let text = String::from_utf8(text.clone()).unwrap();
             let (mut got, expected) = (text.lines().collect::<Vec<_>>(), rendered(&series));
             let families = |text: &str| -> Vec<String> {
@@ -444,7 +462,9 @@ mod tests {
     fn flapping_series_come_back_and_stamps_go_forward() {
         let mut body = Body::fleet(&config(1, 100, Shape::Flapping, true)).remove(0);
         let mut text = Vec::new();
-        let counts: Vec<usize> = (0..9).map(|_| body.next(0, &mut text)).collect();
+        let counts: Vec<usize> = (0..9)
+            .map(|_| body.next(0, &mut text, &mut Scratch::default()))
+            .collect();
         assert!(
             counts.iter().all(|count| (92..100).contains(count)),
             "{counts:?}"
@@ -458,11 +478,11 @@ mod tests {
                 .map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
                 .collect()
         };
-        body.next(100_000, &mut text);
+        body.next(100_000, &mut text, &mut Scratch::default());
         let first = stamps(&text);
         assert!(first.iter().all(|stamp| (90_000..=100_000).contains(stamp)));
         assert!(first.iter().any(|stamp| *stamp != first[0]));
-        body.next(105_000, &mut text);
+        body.next(105_000, &mut text, &mut Scratch::default());
         assert!(first.iter().zip(stamps(&text)).all(|(a, b)| b - a == 5_000));
     }
 }

@@ -2,6 +2,8 @@
 
 mod body;
 pub(crate) mod clock;
+mod native;
+mod page;
 pub(crate) mod schedule;
 pub(crate) mod server;
 pub(crate) mod shape;
@@ -23,14 +25,15 @@ pub(crate) fn cost_of_a_sample_ns() -> f64 {
     };
     let mut bodies = body::Body::fleet(&config);
     let (mut text, mut samples) = (Vec::new(), 0);
+    let mut scratch = page::Scratch::default();
     // The first round finds out how long a text is.
     for body in &mut bodies {
-        body.next(0, &mut text);
+        body.next(0, &mut text, &mut scratch);
     }
     let before = cpu_time(ClockId::ThreadCPUTime);
     for _ in 0..ROUNDS {
         for body in &mut bodies {
-            samples += body.next(0, &mut text);
+            samples += body.next(0, &mut text, &mut scratch);
         }
     }
     let used = cpu_time(ClockId::ThreadCPUTime).saturating_sub(before);

@@ -7,7 +7,8 @@
 use super::{
     body::{Body, target_labels},
     clock::{Clock, now_ms},
-    shape::Shape,
+    page::{CONTENT_TYPE, MEDIA_TYPE, Scratch},
+    shape::{NATIVE_FAMILY, Series, Shape},
 };
 use crate::frame::{error::BenchError, measure::cpu_time};
 use libdeflater::{CompressionLvl, Compressor};
@@ -172,6 +173,12 @@ impl FleetServer {
         Duration::from_nanos(self.shared.making_ns.load(Relaxed))
     }
 
+    /// Returns how many native histograms of a target are of the first family.
+    pub(crate) fn first_family(&self) -> usize {
+        let series = Series::new(self.config.shape, 0, 0, self.config.series);
+        series.natives().min(NATIVE_FAMILY)
+    }
+
     /// Returns the thread's id, for measuring it.
     pub(crate) fn thread_id(&self) -> i32 {
         self.shared.thread_id.load(Relaxed)
@@ -265,6 +272,7 @@ struct Loop {
     /// The text of the answer that is being made, in the processor's cache because it is always the same memory.
     text: Vec<u8>,
     packed: Vec<u8>,
+    scratch: Scratch,
     shared: Arc<Shared>,
 }
 
@@ -312,6 +320,7 @@ impl Loop {
             compressor: Compressor::new(compression()),
             text: Vec::new(),
             packed: Vec::new(),
+            scratch: Scratch::default(),
             shared,
         })
     }
@@ -449,17 +458,17 @@ impl Loop {
         woke: Instant,
     ) -> io::Result<Option<Sending>> {
         if !request.starts_with(b"GET /metrics ") {
-            return Ok(Some(Sending {
-                rest: b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(),
-                sent: 0,
-                answer: None,
-            }));
+            return Ok(Some(Sending::refusal("404 Not Found")));
+        }
+        let is_protobuf = self.config.shape == Shape::Native;
+        if is_protobuf && find(request, MEDIA_TYPE.as_bytes()).is_none() {
+            return Ok(Some(Sending::refusal("406 Not Acceptable")));
         }
         let target = &mut self.targets[index];
         let start = cpu_time(ClockId::ThreadCPUTime);
         let at_ms = now_ms();
         let stamp_ms = self.config.clock.map_or(at_ms, |clock| clock.at(at_ms));
-        let samples = target.next(stamp_ms, &mut self.text);
+        let samples = target.next(stamp_ms, &mut self.text, &mut self.scratch);
         let is_packed = self.config.gzip && find(request, b"gzip").is_some();
         let (content, encoding) = if is_packed {
             pack(&mut self.compressor, &self.text, &mut self.packed);
@@ -472,8 +481,13 @@ impl Loop {
             .making_ns
             .fetch_add(making.as_nanos() as u64, Relaxed);
         let bytes = content.len();
+        let kind = if is_protobuf {
+            CONTENT_TYPE
+        } else {
+            "text/plain; version=0.0.4; charset=utf-8"
+        };
         let head = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n{encoding}Content-Length: {bytes}\r\n\r\n"
+            "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{encoding}Content-Length: {bytes}\r\n\r\n"
         );
         let answer = Answer {
             target: index as u32,
@@ -504,6 +518,15 @@ impl Loop {
 }
 
 impl Sending {
+    /// An answer without a body.
+    fn refusal(status: &str) -> Self {
+        Self {
+            rest: format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").into_bytes(),
+            sent: 0,
+            answer: None,
+        }
+    }
+
     /// Writes what the socket takes; returns whether that was all.
     fn go_on(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
         while self.sent < self.rest.len() {

@@ -2,10 +2,16 @@
 //!
 //! **Invariant:** the same shape, target, generation and number of rounds give the same values everywhere.
 
+use super::native::Native;
 use narthex_testkit::{fleet, rng::SplitMix64};
 
 /// How much older than the scrape a line of the stamped shape can be.
 pub(crate) const OLDEST_STAMP_MS: u64 = 10_000;
+
+/// How the names of native histograms begin.
+const NATIVE: &str = "rpc_latency_seconds";
+/// Native histograms of a family.
+pub(super) const NATIVE_FAMILY: usize = 11;
 
 /// What a fleet looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +20,8 @@ pub(crate) enum Shape {
     Fleet,
     /// Microservices: counters, gauges, whole histograms and summaries.
     Service,
+    /// Microservices that have native histograms too, and so answer in protobuf.
+    Native,
     /// One target with the states of many objects, all labels its own, most values constant.
     Objects,
     /// The fleet with a timestamp on every line, some seconds old and different from line to line.
@@ -30,6 +38,7 @@ pub(crate) enum Shape {
 pub(crate) const SHAPES: &[(&str, Shape)] = &[
     ("fleet", Shape::Fleet),
     ("service", Shape::Service),
+    ("native", Shape::Native),
     ("objects", Shape::Objects),
     ("stamped", Shape::Stamped),
     ("shuffled", Shape::Shuffled),
@@ -55,12 +64,14 @@ impl Shape {
                 by: "namespace",
                 gauge: "kube_pod_status_ready",
                 bucket: "",
+                native: "",
             },
             _ => Families {
                 counter: "http_server_requests_00_total",
                 by: "service",
                 gauge: "worker_pool_saturation",
                 bucket: "rpc_duration_seconds",
+                native: if self == Self::Native { NATIVE } else { "" },
             },
         }
     }
@@ -77,6 +88,8 @@ pub(crate) struct Families {
     pub(crate) gauge: &'static str,
     /// How the names of histograms begin; empty when there are none.
     pub(crate) bucket: &'static str,
+    /// How the names of native histograms begin; empty when there are none.
+    pub(crate) native: &'static str,
 }
 
 /// What one target reports.
@@ -90,13 +103,14 @@ pub(crate) enum Series {
 #[derive(Debug)]
 pub(crate) struct Own {
     prefixes: Vec<String>,
-    kinds: Vec<Kind>,
-    values: Vec<f64>,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) values: Vec<f64>,
+    pub(super) natives: Vec<Native>,
     rng: SplitMix64,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     /// Grows by up to this much, exclusive.
     Counter(u64),
     /// Any thousandth up to 1,000.
@@ -111,6 +125,8 @@ enum Kind {
     Quantile(u16),
     /// 0 or 1, seldom another one.
     State,
+    /// The count of that native histogram.
+    Native(u32),
 }
 
 impl Series {
@@ -118,6 +134,7 @@ impl Series {
     pub(crate) fn new(shape: Shape, index: usize, generation: usize, series: usize) -> Self {
         match shape {
             Shape::Service => Self::Own(Own::service(index, generation, series)),
+            Shape::Native => Self::Own(Own::native(index, generation, series)),
             Shape::Objects => Self::Own(Own::objects(index, generation, series)),
             _ => Self::Fleet(fleet::Target::new(index, generation, series)),
         }
@@ -139,6 +156,14 @@ impl Series {
         }
     }
 
+    /// Returns how many native histograms there are.
+    pub(crate) fn natives(&self) -> usize {
+        match self {
+            Self::Fleet(_) => 0,
+            Self::Own(own) => own.natives.len(),
+        }
+    }
+
     /// Moves all values on by one round.
     pub(crate) fn step(&mut self) {
         match self {
@@ -154,6 +179,7 @@ impl Own {
             prefixes: Vec::with_capacity(series),
             kinds: Vec::with_capacity(series),
             values: Vec::with_capacity(series),
+            natives: Vec::new(),
             rng,
         }
     }
@@ -164,6 +190,12 @@ impl Own {
             Kind::Sum => 120.5,
             Kind::State => f64::from(u8::from(self.rng.one_in(4))),
             Kind::Gauge | Kind::Quantile(_) => 0.5,
+            Kind::Native(_) => {
+                let mut native = Native::new(&mut self.rng);
+                let count = native.step(&mut self.rng);
+                self.natives.push(native);
+                count
+            }
         };
         self.prefixes.push(prefix);
         self.kinds.push(kind);
@@ -172,6 +204,33 @@ impl Own {
 
     /// Of a hundred series 40 are counters, 20 gauges, 25 belong to histograms and 15 to summaries.
     fn service(index: usize, generation: usize, series: usize) -> Self {
+        let (mut own, common) = Self::pod(index, generation, series);
+        own.counters(series * 2 / 5, &common);
+        own.gauges(series / 5, &common);
+        own.histograms(series / 4 / 14, &common);
+        // What does not fill a histogram is summaries'.
+        own.summaries(series - own.values.len(), &common);
+        own
+    }
+
+    /// Of a hundred series 20 are gauges, 14 belong to a classic histogram, 11 are native histograms and 15 belong to
+    /// summaries; the rest are counters. Nothing but whole histograms and summaries, as the format has no others.
+    fn native(index: usize, generation: usize, series: usize) -> Self {
+        let (mut own, common) = Self::pod(index, generation, series);
+        let share = |percent: usize| series * percent / 100;
+        let (gauges, classic, native) = (share(20), share(14) / 14, share(11));
+        let summaries = share(15) / 5 * 5;
+        let counters = series - gauges - classic * 14 - native - summaries;
+        own.counters(counters, &common);
+        own.gauges(gauges, &common);
+        own.histograms(classic, &common);
+        own.natives(native, &common);
+        own.summaries(summaries, &common);
+        own
+    }
+
+    /// Returns a pod without series yet, and the labels all of them will have.
+    fn pod(index: usize, generation: usize, series: usize) -> (Self, String) {
         let mut rng = SplitMix64::new((index as u64) << 32 | generation as u64);
         let service = index % 50;
         let common = format!(
@@ -180,13 +239,7 @@ impl Own {
             rng.next_u64() as u32,
             index % 97
         );
-        let mut own = Self::empty(rng, series);
-        own.counters(series * 2 / 5, &common);
-        own.gauges(series / 5, &common);
-        own.histograms(series / 4 / 14, &common);
-        // What does not fill a histogram is summaries'.
-        own.summaries(series - own.values.len(), &common);
-        own
+        (Self::empty(rng, series), common)
     }
 
     fn counters(&mut self, count: usize, common: &str) {
@@ -236,6 +289,19 @@ impl Own {
             }
             self.push(Kind::Count, format!("{name}_count{{{labels}}} "));
             self.push(Kind::Sum, format!("{name}_sum{{{labels}}} "));
+        }
+    }
+
+    /// Methods are a family.
+    fn natives(&mut self, count: usize, common: &str) {
+        for at in 0..count {
+            let name = format!("{NATIVE}_{:02}", at / NATIVE_FAMILY);
+            let method = at % NATIVE_FAMILY;
+            let head = comments(method == 0, &name, "histogram");
+            self.push(
+                Kind::Native(at as u32),
+                format!("{head}{name}{{{common},method=\"M{method:02}\",version=\"1.4.2\"}} "),
+            );
         }
     }
 
@@ -348,6 +414,7 @@ impl Own {
                         *value = 1.0 - *value;
                     }
                 }
+                Kind::Native(at) => *value = self.natives[at as usize].step(&mut self.rng),
             }
         }
     }
@@ -369,6 +436,10 @@ mod tests {
     fn a_service_has_every_kind_and_as_many_series_as_asked_for() {
         for series in [4, 50, 500, 588] {
             let one = Series::new(Shape::Service, 3, 1, series);
+            assert_eq!((one.prefixes().len(), one.values().len()), (series, series));
+        }
+        for series in [100, 500, 588, 1234] {
+            let one = Series::new(Shape::Native, 3, 1, series);
             assert_eq!((one.prefixes().len(), one.values().len()), (series, series));
         }
         let one = Series::new(Shape::Service, 3, 1, 500);

@@ -5,6 +5,7 @@
 //! stores is the same. **Invariant:** a value is a pure function of process, series and round, in every format, and is
 //! exact as a float, so that what is read back can be compared.
 
+use crate::load::protobuf;
 use std::fmt::Write;
 
 /// Series of a family of counters.
@@ -417,23 +418,16 @@ struct Message {
 }
 
 impl Message {
-    fn varint(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.bytes.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.bytes.push(number as u8);
+    fn varint(&mut self, number: u64) {
+        protobuf::varint(&mut self.bytes, number);
     }
 
     fn number(&mut self, field: u64, number: u64) {
-        self.varint(field << 3);
-        self.varint(number);
+        protobuf::number(&mut self.bytes, field, number);
     }
 
     fn text(&mut self, field: u64, text: &str) {
-        self.varint(field << 3 | 2);
-        self.varint(text.len() as u64);
-        self.bytes.extend_from_slice(text.as_bytes());
+        protobuf::bytes(&mut self.bytes, field, text.as_bytes());
     }
 
     fn message(&mut self, field: u64, inner: Self) {

@@ -5,8 +5,8 @@
 
 use super::plan::Plan;
 use crate::{
-    frame::{cleanup::WorkDir, error::BenchError},
-    load::fleet::server::FleetConfig,
+    frame::{Preset, cleanup::WorkDir, cli::Values, error::BenchError, server::ServerSpec},
+    load::fleet::{server::FleetConfig, shape::Shape},
 };
 use std::{fs, net::SocketAddrV4, path::PathBuf};
 
@@ -95,8 +95,11 @@ impl Targets {
             "global:\n  scrape_interval: {interval}ms\n  scrape_timeout: {interval}ms\n\
              scrape_configs:\n  - job_name: fleet\n"
         );
-        if plan.compression > 1 && has_timestamp_staleness(version) {
+        if plan.compression > 1 && is_since(version, (2, 48)) {
             text.push_str("    track_timestamps_staleness: true\n");
+        }
+        if plan.fleet.shape == Shape::Native && is_since(version, (3, 8)) {
+            text.push_str("    scrape_native_histograms: true\n");
         }
         if let Some(file) = &self.file {
             let file = file.display();
@@ -129,8 +132,44 @@ pub(super) fn storage_config(plan: &Plan) -> String {
     format!("storage:\n  tsdb:\n    out_of_order_time_window: {minutes}m\n")
 }
 
-/// Whether a server of that version knows `track_timestamps_staleness`: ours, and Prometheus since 2.48.
-fn has_timestamp_staleness(version: &str) -> bool {
+/// Makes servers scrape native histograms where the fleet has them, and leaves out the one that cannot.
+///
+/// # Errors
+///
+/// When that one was asked for by name.
+pub(super) fn fit_servers(
+    plan: &Plan,
+    values: &Values,
+    servers: &mut Vec<ServerSpec>,
+    notes: &mut Vec<String>,
+) -> Result<(), BenchError> {
+    const TEXT_ONLY: &str = "victoria-metrics";
+    if plan.fleet.shape != Shape::Native {
+        return Ok(());
+    }
+    let is_named = values.all("server").next().is_some();
+    let before = servers.len();
+    servers.retain(|server| server.kind.name != TEXT_ONLY);
+    if servers.len() < before {
+        let why =
+            format!("{TEXT_ONLY} scrapes text only, and native histograms exist in protobuf only");
+        if is_named {
+            return Err(values.wrong("server", why));
+        }
+        notes.push(why);
+    }
+    for server in servers {
+        if server.kind.name == Preset::PROMETHEUS.name {
+            // Before 3.8 by a flag, which later versions accept and ignore; since then by the configuration.
+            let flag = "--enable-feature=native-histograms".to_owned();
+            server.kind.arguments.push(flag);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a server of that version knows what Prometheus has since `release`; ours does.
+fn is_since(version: &str, release: (u32, u32)) -> bool {
     if version.starts_with("narthex") {
         return true;
     }
@@ -138,13 +177,16 @@ fn has_timestamp_staleness(version: &str) -> bool {
         .strip_prefix("prometheus, version ")
         .unwrap_or_default();
     let mut parts = number.split('.').map_while(|part| part.parse::<u32>().ok());
-    (parts.next(), parts.next()) >= (Some(2), Some(48))
+    let (Some(major), Some(minor)) = (parts.next(), parts.next()) else {
+        return false;
+    };
+    (major, minor) >= release
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::cli::{COMMON, Values};
+    use crate::frame::cli::COMMON;
 
     fn plan(arguments: &[&str]) -> Plan {
         let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
@@ -186,6 +228,22 @@ mod tests {
         assert_eq!(before[0], after[0]);
         assert_eq!(before[1]["targets"], after[1]["targets"]);
         assert_ne!(before[1]["labels"]["pod"], after[1]["labels"]["pod"]);
+    }
+
+    #[test]
+    fn native_histograms_are_asked_for_as_the_version_wants_it() {
+        let plan = plan(&["--targets=2", "--series=100", "--shape=native"]);
+        let targets = Targets::new(&plan, "config-native", &addresses()).unwrap();
+        let config = |version| targets.scrape_config(&plan, version);
+        for (version, knows) in [
+            ("prometheus, version 3.14.0 (branch: x)", true),
+            ("prometheus, version 3.7.1", false),
+            ("prometheus, version 2.42.0+ds (branch: x)", false),
+            ("narthex 0.1.0", true),
+        ] {
+            let has = config(version).contains("scrape_native_histograms: true");
+            assert_eq!(has, knows, "{version}");
+        }
     }
 
     #[test]

@@ -108,9 +108,17 @@ fn of_all(families: &Families, window: &str) -> String {
 
 /// What alerts and ad-hoc questions ask: many series at once.
 fn heavy(families: &Families, number: u64) -> String {
-    let Families { gauge, bucket, .. } = families;
+    let Families {
+        gauge,
+        bucket,
+        native,
+        ..
+    } = families;
     match number % 3 {
         // Without rate, which would leave several families with the same labels.
+        0 if !native.is_empty() && number.is_multiple_of(2) => format!(
+            "histogram_quantile(0.99, sum by (service) ({{__name__=~\"{native}_.*\"}})) or vector(0)"
+        ),
         0 if !bucket.is_empty() => format!(
             "histogram_quantile(0.99, sum by (le, service) ({{__name__=~\"{bucket}_.*_bucket\"}})) or vector(0)"
         ),
@@ -152,6 +160,12 @@ mod tests {
         );
         assert!(heavy(&fleet, 3).starts_with("histogram_quantile"));
         assert!(heavy(&objects, 3).starts_with("count by"));
+        let native = Shape::Native.families();
+        assert!(heavy(&native, 3).contains("sum by (le, service)"));
+        assert!(
+            heavy(&native, 6).contains("sum by (service) ({__name__=~\"rpc_latency_seconds_.*\"})")
+        );
+        assert_eq!(heavy(&fleet, 6), heavy(&fleet, 3));
         assert_eq!(seconds(1_700_000_000_007), "1700000000.007");
     }
 }

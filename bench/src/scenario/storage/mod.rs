@@ -40,7 +40,8 @@ static FLAGS: &[Flag] = &[
         "shape",
         "SHAPE",
         "fleet",
-        "What targets report: fleet (counters, buckets, gauges), service (whole histograms and summaries too), objects \
+        "What targets report: fleet (counters, buckets, gauges), service (whole histograms and summaries too), \
+         native (the same and native histograms, in protobuf), objects \
          (one target, all labels its own, most values constant), stamped (a timestamp on every line), shuffled (another \
          order every time), tiny (5 series a target), flapping (a tenth absent every third round).",
     ),
@@ -130,7 +131,8 @@ static FLAGS: &[Flag] = &[
 /// When a value is out of range, or a server cannot be found, fails or answers wrongly.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
-    let (servers, notes) = ServerSpec::chosen(values, presets::PRESETS)?;
+    let (mut servers, mut notes) = ServerSpec::chosen(values, presets::PRESETS)?;
+    config::fit_servers(&plan, values, &mut servers, &mut notes)?;
     let mut record = values.record(plan.title());
     record.notes = notes;
     record.subjects = servers.iter().map(ServerSpec::subject).collect();

@@ -16,6 +16,9 @@ use std::{path::PathBuf, time::Duration};
 /// Most samples a second that are asked of the generator.
 const MOST_SAMPLES: f64 = 5e6;
 
+/// Fewer series of the native shape have no whole classic histogram.
+const LEAST_NATIVE: usize = 100;
+
 /// What is going to be done.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
@@ -127,6 +130,10 @@ impl Plan {
                 "{rate:.0} samples a second are more than {MOST_SAMPLES:.0}: fewer --targets or --series, or a longer --interval"
             )));
         }
+        if self.fleet.shape == Shape::Native && self.fleet.series < LEAST_NATIVE {
+            let what = format!("at least {LEAST_NATIVE} for a series of every kind");
+            return Err(values.wrong("series", what));
+        }
         if self.churned > 0 && self.churn_every < self.interval * 2 {
             return Err(values.wrong("churn-every", "at least two intervals"));
         }
@@ -218,6 +225,12 @@ impl Plan {
         if self.fleet.shape == Shape::Stamped {
             notes
                 .push("Every line has its own timestamp, up to 10 s before the scrape.".to_owned());
+        }
+        if self.fleet.shape == Shape::Native {
+            notes.push(
+                "Targets answer in protobuf, as no text has native histograms; a native histogram is one sample."
+                    .to_owned(),
+            );
         }
         notes
     }

@@ -341,6 +341,13 @@ impl<'a> Measured<'a> {
         self.expect("sum(scrape_samples_scraped)", &|sum| {
             sum >= least && sum <= all
         })?;
+        let families = self.config.shape.families();
+        if !families.native.is_empty() && self.config.clock.is_none() {
+            // One family: without its name, another's series would have the same labels.
+            let all = self.plan.fleet.targets * self.fleet.first_family();
+            let count = format!("count(histogram_count({}_00))", families.native);
+            self.expect(&count, &|count| count == all as f64)?;
+        }
         if self.config.clock.is_some() || self.config.shape == Shape::Stamped {
             // What was scraped a moment ago carries another time.
             return Ok(());
@@ -354,7 +361,7 @@ impl<'a> Measured<'a> {
             })
         };
         let address = self.fleet.addresses()[0];
-        let counter = self.config.shape.families().counter;
+        let counter = families.counter;
         let text = if self.config.shape == Shape::Objects {
             format!("{counter}{{pod=~\"app-000000-.*\"}}")
         } else {

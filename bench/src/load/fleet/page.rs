@@ -1,0 +1,291 @@
+//! A target's page in protobuf, length-delimited metric families: the one format in which native histograms exist.
+//!
+//! **Invariant:** it says what the lines of the same round would say, a message a family, in the same order; a native
+//! histogram, whose line has its count, is whole.
+
+use super::shape::{Kind, Own};
+use crate::load::protobuf::{bytes, double, number, varint};
+
+/// What a scraper asks for when it can read these pages.
+pub(super) const MEDIA_TYPE: &str = "application/vnd.google.protobuf";
+/// What a page's answer says it is.
+pub(super) const CONTENT_TYPE: &str =
+    "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
+
+/// What is the same in every round and for all targets of a fleet.
+#[derive(Debug, PartialEq, Default)]
+pub(super) struct Page {
+    families: Box<[Family]>,
+    /// For each line: the `le` or the `quantile` it has.
+    bounds: Box<[f64]>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Family {
+    /// Name, help and type.
+    head: Vec<u8>,
+    is_summary: bool,
+    metrics: Vec<Metric>,
+}
+
+/// The lines of one metric, which are many for a histogram or a summary.
+#[derive(Debug, PartialEq)]
+struct Metric {
+    /// Its label pairs but those all lines share.
+    labels: Vec<u8>,
+    from: usize,
+    to: usize,
+}
+
+/// Memory for the messages inside of others, whose length comes before them.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    family: Vec<u8>,
+    value: Vec<u8>,
+    bucket: Vec<u8>,
+}
+
+impl Page {
+    /// Makes a page of lines: each line's comments, its name and its own labels.
+    pub(super) fn of<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut families: Vec<Family> = Vec::new();
+        let mut bounds = Vec::new();
+        for (line, (comments, tail)) in lines.enumerate() {
+            if !comments.is_empty() {
+                families.push(Family::of(comments));
+            }
+            let (labels, bound) = label_pairs(tail);
+            bounds.push(bound.unwrap_or_default());
+            let Some(family) = families.last_mut() else {
+                continue;
+            };
+            match family.metrics.last_mut() {
+                Some(metric) if metric.labels == labels => metric.to = line + 1,
+                _ => family.metrics.push(Metric {
+                    labels,
+                    from: line,
+                    to: line + 1,
+                }),
+            }
+        }
+        Self {
+            families: families.into(),
+            bounds: bounds.into(),
+        }
+    }
+
+    /// Appends the page of this round; `common` are the label pairs that all lines share.
+    pub(super) fn write(
+        &self,
+        own: &Own,
+        common: &[u8],
+        stamp_ms: Option<i64>,
+        scratch: &mut Scratch,
+        page: &mut Vec<u8>,
+    ) {
+        let mut stamp = Vec::with_capacity(11);
+        if let Some(stamp_ms) = stamp_ms {
+            number(&mut stamp, 6, stamp_ms.cast_unsigned());
+        }
+        for family in &self.families {
+            scratch.family.clear();
+            scratch.family.extend_from_slice(&family.head);
+            for metric in &family.metrics {
+                let field = self.value(family, metric, own, scratch);
+                let value = &scratch.value;
+                let out = &mut scratch.family;
+                // Tag and length of a value are two bytes up to 127, three up to 16,383.
+                let head = if value.len() < 0x80 { 2 } else { 3 };
+                let length = common.len() + metric.labels.len() + head + value.len() + stamp.len();
+                varint(out, 4 << 3 | 2);
+                varint(out, length as u64);
+                out.extend_from_slice(common);
+                out.extend_from_slice(&metric.labels);
+                bytes(out, field, value);
+                out.extend_from_slice(&stamp);
+            }
+            varint(page, scratch.family.len() as u64);
+            page.extend_from_slice(&scratch.family);
+        }
+    }
+
+    /// Encodes a metric's value; returns the field it belongs in.
+    fn value(&self, family: &Family, metric: &Metric, own: &Own, scratch: &mut Scratch) -> u64 {
+        let Scratch {
+            value: out, bucket, ..
+        } = scratch;
+        out.clear();
+        let mut field = if family.is_summary { 4 } else { 7 };
+        for line in metric.from..metric.to {
+            let (value, bound) = (own.values[line], self.bounds[line]);
+            match own.kinds[line] {
+                // A summary's count is a counter among lines.
+                Kind::Counter(_) if family.is_summary => number(out, 1, value as u64),
+                Kind::Counter(_) => {
+                    field = 3;
+                    double(out, 1, value);
+                }
+                Kind::Gauge | Kind::State => {
+                    field = 2;
+                    double(out, 1, value);
+                }
+                Kind::Count => number(out, 1, value as u64),
+                Kind::Sum => double(out, 2, value),
+                // The last bucket is the count; readers add it.
+                Kind::Bucket { .. } if bound.is_infinite() => {}
+                Kind::Bucket { .. } => {
+                    bucket.clear();
+                    number(bucket, 1, value as u64);
+                    double(bucket, 2, bound);
+                    bytes(out, 3, bucket);
+                }
+                Kind::Quantile(_) => {
+                    bucket.clear();
+                    double(bucket, 1, bound);
+                    double(bucket, 2, value);
+                    bytes(out, 3, bucket);
+                }
+                Kind::Native(at) => own.natives[at as usize].write(out),
+            }
+        }
+        field
+    }
+}
+
+impl Family {
+    /// Reads a HELP and a TYPE line, as the shapes write them.
+    fn of(comments: &str) -> Self {
+        let mut words = comments.lines().map(|line| line.splitn(4, ' ').skip(2));
+        let mut pair = || {
+            let mut words = words.next().into_iter().flatten();
+            (
+                words.next().unwrap_or_default(),
+                words.next().unwrap_or_default(),
+            )
+        };
+        let ((name, help), (_, kind)) = (pair(), pair());
+        let mut head = Vec::new();
+        bytes(&mut head, 1, name.as_bytes());
+        bytes(&mut head, 2, help.as_bytes());
+        let type_number = match kind {
+            "counter" => 0,
+            "gauge" => 1,
+            "summary" => 2,
+            _ => 4,
+        };
+        number(&mut head, 3, type_number);
+        Self {
+            head,
+            is_summary: kind == "summary",
+            metrics: Vec::new(),
+        }
+    }
+}
+
+/// Encodes `name="value"` with commas between and perhaps behind; `le` and `quantile` are no labels in these pages.
+pub(super) fn label_pairs(labels: &str) -> (Vec<u8>, Option<f64>) {
+    let (mut pairs, mut bound) = (Vec::new(), None);
+    let labels = labels.trim_end_matches(['}', ' ']);
+    let labels = labels.split(',').filter_map(|label| label.split_once('='));
+    for (name, value) in labels {
+        let value = value.trim_matches('"');
+        if matches!(name, "le" | "quantile") {
+            bound = value.parse().ok();
+            continue;
+        }
+        let mut pair = Vec::with_capacity(name.len() + value.len() + 4);
+        bytes(&mut pair, 1, name.as_bytes());
+        bytes(&mut pair, 2, value.as_bytes());
+        bytes(&mut pairs, 1, &pair);
+    }
+    (pairs, bound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        body::Body,
+        server::FleetConfig,
+        shape::{Series, Shape},
+    };
+    use super::*;
+    use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
+    use narthex_model::{ColumnId, LabelSet, cell::Cell};
+    use std::collections::BTreeMap;
+
+    const CONFIG: FleetConfig = FleetConfig {
+        targets: 3,
+        series: 700,
+        seed: 3,
+        shape: Shape::Native,
+        gzip: false,
+        line_labels: true,
+        clock: None,
+    };
+
+    /// Returns each series' value, a native histogram's being its count, and how many of these there are.
+    fn parsed(parser: &mut Parser, format: Format, page: &[u8]) -> (BTreeMap<String, f64>, usize) {
+        let round = parser.parse(format, page, 1, &mut KeepLabels).unwrap();
+        let (frame, mut histograms) = (round.frame, 0);
+        let mut value = |at: usize| match Cell::of(frame.values()[at]) {
+            Cell::Histogram(which) => {
+                let histogram = &frame.histograms()[which as usize];
+                let all: f64 = histogram.positive_buckets.iter().sum();
+                assert_eq!(histogram.count, all + histogram.zero_count);
+                assert!(histogram.sum > 0.0 && histogram.histogram_schema == 3);
+                histograms += 1;
+                histogram.count
+            }
+            _ => frame.values()[at],
+        };
+        let series = frame.present().iter().map(|at| {
+            let labels = frame.schema().labels(ColumnId(at as u32));
+            (labels.to_string(), value(at))
+        });
+        (series.collect(), histograms)
+    }
+
+    #[test]
+    fn a_page_says_what_the_lines_say_and_has_whole_histograms() {
+        let mut options = ParseOptions::default();
+        options.native_histograms = true;
+        let parser = || Parser::new(LabelSet::empty(), options);
+        let (mut read, mut scratch, mut page) = (parser(), Scratch::default(), Vec::new());
+        let mut body = Body::fleet(&CONFIG).remove(2);
+        let mut series = Series::new(Shape::Native, 2, 3, 700);
+        for _ in 0..20 {
+            series.step();
+            assert_eq!(body.next(0, &mut page, &mut scratch), 700);
+            let lines = series.prefixes().iter().zip(series.values());
+            let lines: String = lines
+                .map(|(prefix, value)| format!("{prefix}{value}\n"))
+                .collect();
+            let (expected, _) = parsed(&mut parser(), Format::Text, lines.as_bytes());
+            let (got, histograms) = parsed(&mut read, Format::Protobuf, &page);
+            assert_eq!(got, expected);
+            assert_eq!((got.len(), histograms), (700, 77));
+        }
+    }
+
+    #[test]
+    fn labels_of_the_target_are_in_its_page_or_in_its_configuration() {
+        let size = |line_labels| {
+            let config = FleetConfig {
+                line_labels,
+                ..CONFIG
+            };
+            let mut page = Vec::new();
+            Body::fleet(&config)[1].next(0, &mut page, &mut Scratch::default());
+            let has_pod = page.windows(3).any(|three| three == b"pod");
+            assert_eq!(has_pod, line_labels);
+            page.len()
+        };
+        assert!(size(false) < size(true));
+        let config = FleetConfig {
+            line_labels: false,
+            ..CONFIG
+        };
+        let labels = config.labels_of(1, 0);
+        assert!(labels.iter().any(|(name, _)| name == "pod"), "{labels:?}");
+    }
+}

@@ -1,0 +1,57 @@
+//! Just enough of protobuf's wire format to write what clients send.
+
+/// Appends a number in as many bytes as it needs.
+pub(crate) fn varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends an unsigned field.
+pub(crate) fn number(out: &mut Vec<u8>, field: u64, number: u64) {
+    varint(out, field << 3);
+    varint(out, number);
+}
+
+/// Appends a signed field whose small numbers are short on both sides of zero (`sint32`, `sint64`).
+pub(crate) fn signed(out: &mut Vec<u8>, field: u64, signed: i64) {
+    number(out, field, (signed << 1 ^ signed >> 63).cast_unsigned());
+}
+
+/// Appends a double.
+pub(crate) fn double(out: &mut Vec<u8>, field: u64, double: f64) {
+    varint(out, field << 3 | 1);
+    out.extend_from_slice(&double.to_le_bytes());
+}
+
+/// Appends a text, or a message that is encoded already.
+pub(crate) fn bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
+    varint(out, field << 3 | 2);
+    varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_have_the_bytes_of_the_specification() {
+        let mut out = Vec::new();
+        number(&mut out, 1, 150);
+        assert_eq!(out, [0x08, 0x96, 0x01]);
+        out.clear();
+        for value in [0, -1, 1, -2] {
+            signed(&mut out, 2, value);
+        }
+        assert_eq!(out, [0x10, 0, 0x10, 1, 0x10, 2, 0x10, 3]);
+        out.clear();
+        bytes(&mut out, 2, b"testing");
+        assert_eq!(out, b"\x12\x07testing");
+        out.clear();
+        double(&mut out, 3, 1.0);
+        assert_eq!(out, [0x19, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]);
+    }
+}
