@@ -136,16 +136,37 @@ impl ServerSpec {
             .args(&self.kind.version)
             .stdin(Stdio::null())
             .output();
-        let Ok(output) = output else {
-            return "of unknown version".to_owned();
-        };
         // Older Go programs say it on standard error.
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text);
-        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-        let line = lines.next().filter(|_| output.status.success());
-        line.unwrap_or("of unknown version").to_owned()
+        let said = output.ok().filter(|output| output.status.success());
+        let said = said.map(|output| [output.stdout, output.stderr].concat());
+        first_line(&said.unwrap_or_default())
+            .or_else(|| self.package_version())
+            .unwrap_or_else(|| "of unknown version".to_owned())
     }
+
+    /// Returns what Debian calls the version of a program that does not say it itself.
+    fn package_version(&self) -> Option<String> {
+        let is_packaged = ["/usr/bin", "/usr/sbin"]
+            .iter()
+            .any(|dir| self.program.parent() == Some(Path::new(dir)));
+        if !is_packaged || self.kind.package.is_empty() {
+            return None;
+        }
+        let output = Command::new("dpkg-query")
+            .args(["-W", "-f=${Version}", &self.kind.package])
+            .stdin(Stdio::null())
+            .output()
+            .ok()?;
+        let version = first_line(&output.stdout).filter(|_| output.status.success())?;
+        Some(format!("Debian's package {version}"))
+    }
+}
+
+/// Returns the first line with anything in it.
+fn first_line(text: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    let line = text.lines().find(|line| !line.trim().is_empty())?;
+    Some(line.to_owned())
 }
 
 /// Returns the program of that name beside this one or on PATH.
@@ -448,6 +469,17 @@ mod tests {
         ] {
             assert_eq!(chosen(arguments).unwrap_err().to_string(), reason);
         }
+    }
+
+    #[test]
+    fn a_version_that_is_not_said_is_the_packages() {
+        let version = |path: &str| {
+            let (servers, _) = chosen(&[&format!("--server=prometheus={path}")]).unwrap();
+            servers[0].subject().version
+        };
+        let packaged = version("/usr/bin/false");
+        assert!(packaged.starts_with("Debian's package "), "{packaged}");
+        assert_eq!(version("/proc/self/exe"), "of unknown version");
     }
 
     #[test]
