@@ -1,5 +1,9 @@
 //! Just enough of protobuf's wire format to write what clients send.
 
+/// What delimited metric families are called, in pushes and in pages.
+pub(crate) const METRIC_FAMILIES: &str =
+    "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
+
 /// Appends a number in as many bytes as it needs.
 pub(crate) fn varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {

@@ -12,7 +12,7 @@ const FIRST: i64 = -60;
 const SCHEMA: i64 = 3;
 /// Below this an observation counts as zero; client libraries' default.
 const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
-/// A gap of so many empty buckets is written as zeros: another span would be longer.
+/// A gap of so many empty buckets ends a span; shorter ones are written as zeros, which takes less than another span.
 const SHORTEST_GAP: usize = 3;
 /// Most observations of a round, exclusive.
 const OBSERVATIONS: u64 = 16;

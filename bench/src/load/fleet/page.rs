@@ -8,9 +8,6 @@ use crate::load::protobuf::{bytes, double, number, varint};
 
 /// What a scraper asks for when it can read these pages.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.google.protobuf";
-/// What a page's answer says it is.
-pub(super) const CONTENT_TYPE: &str =
-    "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
 /// What is the same in every round and for all targets of a fleet.
 #[derive(Debug, PartialEq, Default)]

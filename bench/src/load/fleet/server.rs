@@ -7,10 +7,13 @@
 use super::{
     body::{Body, target_labels},
     clock::{Clock, now_ms},
-    page::{CONTENT_TYPE, MEDIA_TYPE, Scratch},
+    page::{MEDIA_TYPE, Scratch},
     shape::{NATIVE_FAMILY, Series, Shape},
 };
-use crate::frame::{error::BenchError, measure::cpu_time};
+use crate::{
+    frame::{error::BenchError, measure::cpu_time},
+    load::protobuf::METRIC_FAMILIES,
+};
 use libdeflater::{CompressionLvl, Compressor};
 use rustix::{
     buffer::spare_capacity,
@@ -482,7 +485,7 @@ impl Loop {
             .fetch_add(making.as_nanos() as u64, Relaxed);
         let bytes = content.len();
         let kind = if is_protobuf {
-            CONTENT_TYPE
+            METRIC_FAMILIES
         } else {
             "text/plain; version=0.0.4; charset=utf-8"
         };

@@ -33,9 +33,7 @@ impl Format {
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4",
-            Self::Protobuf => {
-                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
-            }
+            Self::Protobuf => protobuf::METRIC_FAMILIES,
         }
     }
 }
