@@ -156,6 +156,7 @@ impl View for DbView {
         for block in self.blocks_within(query.range) {
             let result = block.label_values(name, query, ctx, &mut values);
             or_leave_out(block, result, ctx)?;
+            once_each(&mut values);
         }
         Ok(Listing::from_unsorted(values, query.limit))
     }
@@ -173,6 +174,7 @@ impl View for DbView {
         })?;
         for block in self.blocks_within(query.range) {
             or_leave_out(block, block.series(query, ctx, &mut series), ctx)?;
+            once_each(&mut series);
         }
         Ok(Listing::from_unsorted(series, query.limit))
     }
@@ -246,6 +248,13 @@ impl View for DbView {
             .for_each(|series| series.exemplars.sort_by_key(|exemplar| exemplar.0));
         Ok(found)
     }
+}
+
+/// Removes what an earlier block said already, so that memory follows the answer and not the number of blocks.
+fn once_each<T: Ord>(items: &mut Vec<T>) {
+    // Both runs are mostly in order, which a stable sort makes use of.
+    items.sort();
+    items.dedup();
 }
 
 /// Passes over a block whose index is damaged: everything else is served, with a warning.
