@@ -85,6 +85,8 @@ pub enum ParseErrorKind {
     SampleLimit,
     /// A native histogram with more buckets than it may have.
     BucketLimit,
+    /// A body with mostly new series, where that is refused.
+    Replaced,
 }
 
 impl ParseError {
@@ -108,7 +110,8 @@ impl fmt::Display for ParseError {
             ParseErrorKind::Refused { .. }
             | ParseErrorKind::MissingEof
             | ParseErrorKind::SampleLimit
-            | ParseErrorKind::BucketLimit => self.kind.fmt(f),
+            | ParseErrorKind::BucketLimit
+            | ParseErrorKind::Replaced => self.kind.fmt(f),
             ParseErrorKind::Message { .. } | ParseErrorKind::Histogram { .. } => {
                 write!(f, "byte {}: {}", self.offset, self.kind)
             }
@@ -138,6 +141,7 @@ impl fmt::Display for ParseErrorKind {
             Self::Histogram { name, what } => write!(f, "histogram {name:?}: {what}"),
             Self::SampleLimit => f.write_str("sample limit exceeded"),
             Self::BucketLimit => f.write_str("histogram bucket limit exceeded"),
+            Self::Replaced => f.write_str("mostly other series than before"),
         }
     }
 }
@@ -230,6 +234,7 @@ mod tests {
                 ParseErrorKind::BucketLimit,
                 "histogram bucket limit exceeded",
             ),
+            (ParseErrorKind::Replaced, "mostly other series than before"),
         ]);
     }
 

@@ -16,6 +16,7 @@ use crate::{
 use hashbrown::HashTable;
 use narthex_model::{
     ColumnId, Exemplar, Histogram, Label, LabelSet, METRIC_NAME, MetricType, Schema, SchemaEdit,
+    bits::BitSet,
 };
 use std::{cell::Cell, sync::Arc};
 
@@ -354,6 +355,17 @@ impl<'a> Intake<'a> {
             return Err(ParseErrorKind::BucketLimit);
         }
         Ok(())
+    }
+
+    /// Reports whether the body has mostly new series, and lacks most of the `came` that the one before had, where
+    /// those are at least `least`.
+    pub(crate) fn replaces(&self, came: &BitSet, least: usize) -> bool {
+        let before = came.count();
+        if before < least || self.stats.added * 2 < self.cells.present.count() {
+            return false;
+        }
+        let stayed = came.iter().filter(|at| self.cells.present.contains(*at));
+        stayed.count() * 2 < before
     }
 
     /// Completes the counts, of a whole body or of what came before an error.

@@ -9,7 +9,7 @@
 
 use crate::{
     cells::Cells,
-    error::ParseError,
+    error::{ParseError, ParseErrorKind},
     exemplars::ExemplarCache,
     format::Format,
     groups::Groups,
@@ -17,11 +17,13 @@ use crate::{
     proto::{self, MessageMemory},
     resolve::Resolver,
     round::{MoreSample, ParseOptions, Round, RoundStats},
-    text::{self, Dialect, LineMemory},
+    text::{self, CommonLabels, Dialect, LineMemory},
 };
 use hashbrown::HashTable;
-use narthex_model::{ColumnId, Family, Frame, LabelSet, Schema, bits::BitSet, cell};
+use narthex_model::{ColumnId, Family, Frame, LabelHash, LabelSet, Schema, bits::BitSet, cell};
 
+/// A body replaces the one before when it lacks most of at least this many series.
+const REPLACED_COLUMNS: usize = 64;
 /// Columns absent for this many rounds count as dead.
 const DEAD_ROUNDS: u8 = 20;
 /// A schema is started anew when dead columns outnumber the live ones and are at least this many.
@@ -154,6 +156,18 @@ impl Parser {
         self.options = options;
     }
 
+    /// Reports whether no body has given a series yet.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.schema.len() == self.reserved
+    }
+
+    /// Iterates over the identities of the series that the last body had.
+    pub fn reported(&self) -> impl Iterator<Item = LabelHash> + '_ {
+        let columns = self.came.iter().map(column_id);
+        columns.map(|column| self.schema.identity(column))
+    }
+
     /// Parses a body sampled at `time_ms`.
     ///
     /// # Errors
@@ -187,9 +201,13 @@ impl Parser {
                 text::walk(&mut self.lines, body, &mut intake).map(Walked::Lines)
             }
         };
+        let came = &self.came;
         let outcome = walked.and_then(|walked| {
             let limits = intake.finish();
             limits.map_err(|kind| ParseError::at(body, body.len(), kind))?;
+            if intake.options.refuse_replacement && intake.replaces(came, REPLACED_COLUMNS) {
+                return Err(ParseError::at(body, 0, ParseErrorKind::Replaced));
+            }
             Ok(walked)
         });
         intake.count();
@@ -350,6 +368,16 @@ impl Parser {
         }
         self.schema = schema;
         self.forget();
+    }
+}
+
+/// Finds the labels that every line of a body has; those of a body in messages are not looked for.
+#[must_use]
+pub fn common_labels(format: Format, body: &[u8]) -> CommonLabels {
+    match format {
+        Format::Text => text::common_labels(body, Dialect::Text),
+        Format::OpenMetrics => text::common_labels(body, Dialect::OpenMetrics),
+        Format::Protobuf => CommonLabels::default(),
     }
 }
 

@@ -24,6 +24,9 @@ pub struct ParseOptions {
     pub bucket_limit: usize,
     /// Highest resolution of a native histogram, −4 to 8.
     pub max_histogram_schema: i32,
+    /// Whether a body that has mostly new series instead of those before is refused, so that it can be given to
+    /// another parser: its schema has only what lives.
+    pub refuse_replacement: bool,
 }
 
 impl Default for ParseOptions {
@@ -38,6 +41,7 @@ impl Default for ParseOptions {
             sample_limit: 0,
             bucket_limit: 0,
             max_histogram_schema: 8,
+            refuse_replacement: false,
         }
     }
 }

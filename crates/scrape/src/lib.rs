@@ -16,6 +16,7 @@ mod local;
 mod manager;
 mod metrics;
 mod origin;
+mod page;
 mod plan;
 mod pool;
 mod preview;

@@ -5,19 +5,20 @@
 
 use crate::{
     local::LocalSource,
-    metrics,
+    metrics, page,
+    page::Restarts,
     plan::Plan,
     report::{self, Report},
     resolve::TargetResolver,
     status::ActiveTarget,
 };
-use narthex_expfmt::{Format, ParseErrorKind, Parser};
+use narthex_expfmt::{Format, ParseError, ParseErrorKind, Parser};
 use narthex_model::{
-    ColumnId, Frame, LabelSet, Schema,
+    ColumnId, Frame, LabelHash, LabelSet, Schema,
     storage::{Binding, Outcome, SeriesSample, Sink, StorageError},
 };
 use narthex_net::{NetError, Request};
-use std::{sync::Arc, time::Instant};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 /// Where a loop's rounds come from.
 pub(crate) enum Origin {
@@ -53,8 +54,11 @@ pub(crate) struct HttpOrigin {
     parser: Parser,
     resolver: TargetResolver,
     bound: Bound,
-    /// A parser whose labels no longer hold, with its binding: its series end with the next round.
-    retired: Option<(Parser, Bound)>,
+    /// Parsers whose labels no longer hold, with their bindings: their series end with the next round.
+    retired: Vec<(Parser, Bound)>,
+    restarts: Restarts,
+    /// The synthetic series, where they do not have the page's labels; otherwise they are the parser's first columns.
+    report: Option<OwnReport>,
     /// The last `Content-Type` that did not tell the format: the log tells of changes, not of every round.
     odd_type: Option<String>,
 }
@@ -62,44 +66,66 @@ pub(crate) struct HttpOrigin {
 pub(crate) struct LocalOrigin {
     source: Box<dyn LocalSource>,
     bound: Bound,
-    /// The synthetic series, in a strip of their own: the source owns its schema.
-    report: Frame,
-    report_binding: Option<Box<dyn Binding>>,
+    /// The source owns its schema.
+    report: OwnReport,
+}
+
+/// The synthetic series in a strip of their own.
+struct OwnReport {
+    frame: Frame,
+    extra: bool,
+    binding: Option<Box<dyn Binding>>,
 }
 
 impl HttpOrigin {
     pub(crate) fn new(plan: Arc<Plan>) -> Self {
         Self {
             request: plan.request(),
-            parser: parser(&plan),
-            resolver: TargetResolver {
-                plan: Arc::clone(&plan),
-                over_limit: false,
-            },
+            parser: parser(&plan, &LabelSet::empty(), true),
+            resolver: TargetResolver::new(Arc::clone(&plan)),
             plan,
             bound: None,
-            retired: None,
+            retired: Vec::new(),
+            restarts: Restarts::default(),
+            report: None,
             odd_type: None,
         }
     }
 
     /// Follows another plan for the same target; series that keep their labels keep their columns.
     pub(crate) fn follow(&mut self, plan: Arc<Plan>) {
+        let same_labels = plan.resolves_like(&self.plan);
         let same_shape = plan.labels_are_common() == self.plan.labels_are_common()
-            && plan.extra_metrics == self.plan.extra_metrics;
-        if same_shape {
-            self.parser.set_options(plan.options);
-            if !plan.resolves_like(&self.plan) {
-                self.parser.forget();
-            }
-        } else {
-            let old = std::mem::replace(&mut self.parser, parser(&plan));
-            // One that never had a round before this one has nothing to end.
-            self.retired = Some((old, self.bound.take()));
-        }
+            && plan.extra_metrics == self.plan.extra_metrics
+            && (same_labels || self.resolver.page.is_empty());
         self.request = plan.request();
         self.resolver.plan = Arc::clone(&plan);
         self.plan = plan;
+        if same_shape {
+            self.parser.set_options(self.plan.options);
+            if !same_labels {
+                self.parser.forget();
+            }
+        } else {
+            self.report = None;
+            self.start_anew(LabelSet::empty());
+        }
+    }
+
+    /// Begins another schema, whose series all have `page` beside the target's labels; those of the one before end
+    /// with the next round, unless they go on under the new one.
+    fn start_anew(&mut self, page: LabelSet) {
+        if !page.is_empty() && self.report.is_none() {
+            self.report = Some(OwnReport::new(&self.plan.labels, self.plan.extra_metrics));
+        }
+        let parser = parser(&self.plan, &page, self.report.is_none());
+        let old = std::mem::replace(&mut self.parser, parser);
+        let bound = self.bound.take();
+        // One that never had a round has nothing to end.
+        if bound.is_some() {
+            self.retired.push((old, bound));
+        }
+        self.resolver.page = page;
     }
 
     /// Parses a body and stores the round.
@@ -128,7 +154,7 @@ impl HttpOrigin {
                     report.samples = stats.samples();
                     report.samples_kept = stats.kept();
                     report.series_added = match error {
-                        None => stats.appeared,
+                        None => self.appeared(),
                         Some(_) => stats.added,
                     };
                     metrics::DUPLICATES.inc_by(stats.repeated as u64);
@@ -141,18 +167,31 @@ impl HttpOrigin {
         if error.is_some() || body.is_empty() {
             self.parser.no_body(time_ms);
         }
-        let extra = self.plan.extra_metrics;
-        report.set(self.parser.frame_mut(), extra);
+        if self.report.is_none() {
+            report.set(self.parser.frame_mut(), self.plan.extra_metrics);
+        }
         let mut outcome = append(sink, &mut self.bound, self.parser.frame_mut())?;
         outcome += self.append_more(sink)?;
-        if let Some((mut old, mut bound)) = self.retired.take()
-            && bound.is_some()
-        {
+        for (mut old, mut bound) in std::mem::take(&mut self.retired) {
             let frame = old.no_body(time_ms);
             // What goes on under the new labels has its sample at this time already: that one stays.
             append(sink, &mut bound, frame)?;
         }
+        if let Some(own) = &mut self.report {
+            outcome += own.append(time_ms, &report, sink)?;
+        }
         Ok((outcome, Scraped { report, error }))
+    }
+
+    /// Counts the series that the round before did not have.
+    fn appeared(&self) -> usize {
+        let appeared = self.parser.stats().appeared;
+        let Some((old, _)) = self.retired.last() else {
+            return appeared;
+        };
+        let before: HashSet<LabelHash> = old.reported().collect();
+        let stayed = self.parser.reported().filter(|id| before.contains(id));
+        appeared.saturating_sub(stayed.count())
     }
 
     /// Parses a body; returns why it was refused.
@@ -161,9 +200,7 @@ impl HttpOrigin {
             return None;
         }
         let format = self.format(content_type, body);
-        self.resolver.over_limit = false;
-        let result = self.parser.parse(format, body, time_ms, &mut self.resolver);
-        let error = result.err()?;
+        let error = self.parse_as(format, time_ms, body).err()?;
         let reason = match error.kind {
             ParseErrorKind::SampleLimit => {
                 metrics::OVER_SAMPLE_LIMIT.inc();
@@ -181,6 +218,47 @@ impl HttpOrigin {
         };
         metrics::FAILED.with(&[reason]).inc();
         Some(error.to_string())
+    }
+
+    /// Parses a body against the schema, or a new one where the page is another than before.
+    fn parse_as(&mut self, format: Format, time_ms: i64, body: &[u8]) -> Result<(), ParseError> {
+        self.restarts.count_round();
+        if self.parser.is_new() && self.resolver.page.is_empty() {
+            let labels = page::labels_of(&self.plan, format, body);
+            if !labels.is_empty() {
+                self.start_anew(labels);
+            }
+        }
+        let result = self.parse_once(format, time_ms, body, self.restarts.are_left());
+        let Err(error) = result else {
+            return Ok(());
+        };
+        if !self.resolver.strayed && error.kind != ParseErrorKind::Replaced {
+            return Err(error);
+        }
+        let labels = if self.restarts.use_up() {
+            page::labels_of(&self.plan, format, body)
+        } else {
+            LabelSet::empty()
+        };
+        self.start_anew(labels);
+        self.parse_once(format, time_ms, body, false)
+    }
+
+    fn parse_once(
+        &mut self,
+        format: Format,
+        time_ms: i64,
+        body: &[u8],
+        refuse_replacement: bool,
+    ) -> Result<(), ParseError> {
+        self.resolver.over_limit = false;
+        self.resolver.strayed = false;
+        let mut options = self.plan.options;
+        options.refuse_replacement = refuse_replacement;
+        self.parser.set_options(options);
+        let round = self.parser.parse(format, body, time_ms, &mut self.resolver);
+        round.map(|_| ())
     }
 
     /// Returns the body's format: as its type says, as configured, or as it looks.
@@ -224,25 +302,33 @@ impl HttpOrigin {
         if self.bound.is_none() {
             return Ok(());
         }
-        let count = report::count(self.plan.extra_metrics);
         let frame = self.parser.no_body(time_ms);
-        for column in 0..u32::try_from(count).unwrap_or(0) {
-            frame.mark_stale(ColumnId(column));
+        match &mut self.report {
+            Some(own) => own.end(time_ms, sink)?,
+            None => end_report(frame, self.plan.extra_metrics),
         }
         append(sink, &mut self.bound, frame).map(|_| ())
     }
 
     /// Shows what the target reports.
     pub(crate) fn describe(&self, active: &ActiveTarget) {
-        let synthetic = report::count(self.plan.extra_metrics);
+        let synthetic = match self.report {
+            Some(_) => 0,
+            None => report::count(self.plan.extra_metrics),
+        };
         active.set_schema(self.parser.schema(), synthetic);
     }
 }
 
-fn parser(plan: &Plan) -> Parser {
-    let mut reserved = report::columns(plan.extra_metrics);
+/// Returns a parser for the plan's target; `page` are labels that all lines have.
+fn parser(plan: &Plan, page: &LabelSet, with_report: bool) -> Parser {
+    let mut reserved = if with_report {
+        report::columns(plan.extra_metrics)
+    } else {
+        Vec::new()
+    };
     let common = if plan.labels_are_common() {
-        plan.labels.clone()
+        plan.labels.union(page)
     } else {
         for (set, _) in &mut reserved {
             *set = set.union(&plan.labels);
@@ -264,16 +350,10 @@ fn fetch_error(error: &NetError, report: &mut Report) -> String {
 
 impl LocalOrigin {
     pub(crate) fn new(source: Box<dyn LocalSource>, labels: &LabelSet) -> Self {
-        let mut edit = Schema::new(labels.clone()).edit();
-        for (set, family) in report::columns(false) {
-            let family = edit.family(family);
-            edit.push(&set, family);
-        }
         Self {
             source,
             bound: None,
-            report: Frame::new(edit.finish(), 0),
-            report_binding: None,
+            report: OwnReport::new(labels, false),
         }
     }
 
@@ -302,15 +382,60 @@ impl LocalOrigin {
             }
         };
         report.duration_seconds = start.elapsed().as_secs_f64();
-        let schema = self.report.schema().clone();
-        self.report.restart(&schema, time_ms);
-        report.set(&mut self.report, false);
-        let binding = match &mut self.report_binding {
-            Some(binding) => binding,
-            empty => empty.insert(sink.bind(&schema)?),
-        };
-        outcome += binding.append(&self.report)?;
+        outcome += self.report.append(time_ms, &report, sink)?;
         Ok((outcome, Scraped { report, error }))
+    }
+}
+
+impl OwnReport {
+    fn new(labels: &LabelSet, extra: bool) -> Self {
+        let mut edit = Schema::new(labels.clone()).edit();
+        for (set, family) in report::columns(extra) {
+            let family = edit.family(family);
+            edit.push(&set, family);
+        }
+        Self {
+            frame: Frame::new(edit.finish(), 0),
+            extra,
+            binding: None,
+        }
+    }
+
+    fn append(
+        &mut self,
+        time_ms: i64,
+        report: &Report,
+        sink: &dyn Sink,
+    ) -> Result<Outcome, StorageError> {
+        self.restart(time_ms);
+        report.set(&mut self.frame, self.extra);
+        self.store(sink)
+    }
+
+    fn end(&mut self, time_ms: i64, sink: &dyn Sink) -> Result<(), StorageError> {
+        self.restart(time_ms);
+        end_report(&mut self.frame, self.extra);
+        self.store(sink).map(|_| ())
+    }
+
+    fn restart(&mut self, time_ms: i64) {
+        let schema = self.frame.schema().clone();
+        self.frame.restart(&schema, time_ms);
+    }
+
+    fn store(&mut self, sink: &dyn Sink) -> Result<Outcome, StorageError> {
+        let binding = match &mut self.binding {
+            Some(binding) => binding,
+            empty => empty.insert(sink.bind(self.frame.schema())?),
+        };
+        binding.append(&self.frame)
+    }
+}
+
+/// Marks the end of the synthetic series.
+fn end_report(frame: &mut Frame, extra: bool) {
+    for column in 0..u32::try_from(report::count(extra)).unwrap_or(0) {
+        frame.mark_stale(ColumnId(column));
     }
 }
 
@@ -326,3 +451,6 @@ fn append(sink: &dyn Sink, bound: &mut Bound, frame: &Frame) -> Result<Outcome, 
     }
     binding.append(frame)
 }
+
+#[cfg(test)]
+mod tests;

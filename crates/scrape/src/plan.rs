@@ -149,29 +149,27 @@ impl Plan {
     ///
     /// If so, they are said once for all series.
     pub(crate) fn labels_are_common(&self) -> bool {
-        !self.honor_labels
-            && !self
-                .metric_relabel
-                .iter()
-                .any(|rule| self.may_touch_labels(rule))
+        !self.honor_labels && !self.rules_may_touch(&self.labels)
     }
 
-    /// Reports whether a rule could change or remove one of the target's labels.
-    fn may_touch_labels(&self, rule: &narthex_model::relabel::Rule) -> bool {
-        let config = rule.config();
-        let matches = |name: &str| {
-            let pattern = Pattern::anchored(config.regex.as_deref().unwrap_or("(.*)"));
-            pattern.is_ok_and(|pattern| pattern.is_match(name))
-        };
-        match config.action {
-            Some(Action::Keep | Action::Drop | Action::KeepEqual | Action::DropEqual) => false,
-            Some(Action::LabelDrop) => self.labels.iter().any(|label| matches(label.name())),
-            Some(Action::LabelKeep) => !self.labels.iter().all(|label| matches(label.name())),
-            Some(Action::LabelMap) => true,
-            _ => {
-                config.target_label.contains('$')
-                    || self.labels.label(&config.target_label).is_some()
-            }
-        }
+    /// Reports whether a rule could change or remove one of `labels`.
+    pub(crate) fn rules_may_touch(&self, labels: &LabelSet) -> bool {
+        let mut rules = self.metric_relabel.iter();
+        rules.any(|rule| may_touch(rule, labels))
+    }
+}
+
+fn may_touch(rule: &narthex_model::relabel::Rule, labels: &LabelSet) -> bool {
+    let config = rule.config();
+    let matches = |name: &str| {
+        let pattern = Pattern::anchored(config.regex.as_deref().unwrap_or("(.*)"));
+        pattern.is_ok_and(|pattern| pattern.is_match(name))
+    };
+    match config.action {
+        Some(Action::Keep | Action::Drop | Action::KeepEqual | Action::DropEqual) => false,
+        Some(Action::LabelDrop) => labels.iter().any(|label| matches(label.name())),
+        Some(Action::LabelKeep) => !labels.iter().all(|label| matches(label.name())),
+        Some(Action::LabelMap) => true,
+        _ => config.target_label.contains('$') || labels.label(&config.target_label).is_some(),
     }
 }

@@ -11,8 +11,12 @@ use std::{fmt::Write as _, sync::Arc};
 #[derive(Clone, Debug)]
 pub(crate) struct TargetResolver {
     pub(crate) plan: Arc<Plan>,
+    /// Labels of the page that are in the schema's common set; every line has them.
+    pub(crate) page: LabelSet,
     /// Whether a label limit was exceeded since this was last looked at.
     pub(crate) over_limit: bool,
+    /// Whether a line lacked one of the page's labels since this was last looked at.
+    pub(crate) strayed: bool,
 }
 
 impl Resolver for TargetResolver {
@@ -30,6 +34,13 @@ impl Resolver for TargetResolver {
         blank: &[Label],
         common: &LabelSet,
     ) -> Result<Option<LabelSet>, String> {
+        let own;
+        let parsed = if self.page.is_empty() {
+            parsed
+        } else {
+            own = self.without_page(parsed)?;
+            &own
+        };
         let plan = Arc::clone(&self.plan);
         let target = &plan.labels;
         let local = if plan.honor_labels {
@@ -63,6 +74,26 @@ impl Resolver for TargetResolver {
 }
 
 impl TargetResolver {
+    pub(crate) fn new(plan: Arc<Plan>) -> Self {
+        Self {
+            plan,
+            page: LabelSet::empty(),
+            over_limit: false,
+            strayed: false,
+        }
+    }
+
+    /// Returns a line's labels without the page's.
+    fn without_page(&mut self, parsed: &LabelSet) -> Result<LabelSet, String> {
+        let is_of_page = |label: &Label| self.page.iter().any(|other| other == label);
+        let own = LabelSet::from_labels(parsed.iter().filter(|label| !is_of_page(label)).cloned());
+        if own.len() + self.page.len() != parsed.len() {
+            self.strayed = true;
+            return Err(format!("not all labels of the page: {}", shown(parsed)));
+        }
+        Ok(own)
+    }
+
     fn check(&mut self, local: &LabelSet, common: &LabelSet) -> Result<(), String> {
         let Some(metric) = local.get(METRIC_NAME) else {
             return Err("missing metric name (__name__ label)".to_owned());
@@ -163,10 +194,7 @@ mod tests {
         };
         let client = Client::new(ClientConfig::default());
         let plan = Plan::new(&job, &Target::clone(&target), &client, 0).unwrap();
-        TargetResolver {
-            plan: Arc::new(plan),
-            over_limit: false,
-        }
+        TargetResolver::new(Arc::new(plan))
     }
 
     fn resolve(resolver: &mut TargetResolver, pairs: &[(&str, &str)]) -> Result<String, String> {

@@ -59,9 +59,14 @@ pub(crate) struct Memo {
 }
 
 impl Memo {
+    /// Returns the labels of the series read last, in the order of its text.
+    pub(super) fn labels(&self) -> impl Iterator<Item = &Label> {
+        self.labels.iter().map(|(label, _)| label)
+    }
+
     /// Returns the labels without a value of the series read last.
     pub(super) fn blank(&self) -> impl Iterator<Item = Label> {
-        let labels = self.labels.iter().map(|(label, _)| label);
+        let labels = self.labels();
         labels.filter(|label| label.value().is_empty()).cloned()
     }
 
@@ -118,6 +123,12 @@ impl<'a> Cursor<'a> {
         if !self.is_openmetrics() {
             self.skip_blanks();
         }
+    }
+
+    /// Goes to the beginning of the next line.
+    pub(super) fn skip_line(&mut self) {
+        let rest = self.body.get(self.at..).unwrap_or_default();
+        self.at += memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
     }
 
     pub(crate) fn skip_blanks(&mut self) {
@@ -275,6 +286,12 @@ impl<'a> Cursor<'a> {
     ///
     /// Text that stands where the line before had the same text needs no look-up: `memo` has its label.
     pub(crate) fn series(&mut self, memo: &mut Memo) -> Result<LabelSet, ParseError> {
+        self.read_series(memo)?;
+        Ok(LabelSet::from_labels(memo.labels().cloned()))
+    }
+
+    /// Reads a series' name and labels into `memo`, as `series` does.
+    pub(super) fn read_series(&mut self, memo: &mut Memo) -> Result<(), ParseError> {
         let mut count = 0;
         let from = self.at;
         while self.peek().is_some_and(is_metric_byte) {
@@ -309,9 +326,7 @@ impl<'a> Cursor<'a> {
             self.at = from;
             return Err(self.error(ParseErrorKind::NoMetricName));
         }
-        Ok(LabelSet::from_labels(
-            memo.labels.iter().map(|(label, _)| label.clone()),
-        ))
+        Ok(())
     }
 
     fn label_list(

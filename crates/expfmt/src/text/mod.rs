@@ -1,5 +1,6 @@
 //! The line formats: text 0.0.4 and OpenMetrics.
 
+mod common;
 mod hint;
 mod lex;
 mod memory;
@@ -9,6 +10,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+pub use common::CommonLabels;
+pub(crate) use common::common_labels;
 pub(crate) use lex::{Comment, Cursor, Memo, Tail, exemplar};
 pub(crate) use memory::LineMemory;
 pub(crate) use pass::{Walked, walk};
