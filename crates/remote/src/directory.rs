@@ -6,7 +6,7 @@
 //! that a sender's cut between two requests loosens few samples.
 //!
 //! **Invariant:** a series has one place, however many byte forms of its labels are known; what was not sent for
-//! `KEEP_EPOCHS` is forgotten, so that churn costs the size of what is being sent.
+//! `KEEP_EPOCHS`, or ended and did not come again, is forgotten, so that churn costs the size of what is being sent.
 
 use crate::{cohort::Cohort, error::RemoteError};
 use foldhash::fast::RandomState;
@@ -28,10 +28,10 @@ const APART_COLUMNS: usize = 1024;
 const COHORT_FROM: usize = 16;
 /// Shorter runs of an origin's series, on average, are no order to rely on.
 const RUN_FROM: usize = 3;
-/// Length of an epoch.
-pub(crate) const EPOCH_MS: i64 = 300_000;
+/// Length of an epoch; at its end what is over is forgotten.
+pub(crate) const EPOCH_MS: i64 = 100_000;
 /// Epochs that a series is remembered without being sent.
-const KEEP_EPOCHS: u32 = 6;
+const KEEP_EPOCHS: u32 = 18;
 
 /// Where the samples of a series go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -116,6 +116,14 @@ impl Directory {
             form.seen.store(epoch, Ordering::Relaxed);
         }
         Some(form.place)
+    }
+
+    /// Notes that a staleness marker ended a series: unless it is sent again, the next epoch forgets it.
+    pub(crate) fn end(&self, key: u128, epoch: u32) {
+        if let Some(form) = self.forms.find(key as u64, |form| form.key == key) {
+            let last = epoch.saturating_sub(KEEP_EPOCHS - 1);
+            form.seen.store(last, Ordering::Relaxed);
+        }
     }
 
     /// Returns the cohort of a place.
@@ -361,7 +369,9 @@ impl Directory {
     pub(crate) fn sweep(&mut self, epoch: u32) -> Result<(), RemoteError> {
         let mut used = vec![false; self.series.len()];
         self.forms.retain(|form| {
-            let kept = epoch.saturating_sub(form.seen.load(Ordering::Relaxed)) < KEEP_EPOCHS;
+            // A clock that was set back has seen them in the future.
+            let seen = form.seen.fetch_min(epoch, Ordering::Relaxed).min(epoch);
+            let kept = epoch - seen < KEEP_EPOCHS;
             used[form.series as usize] |= kept;
             kept
         });
@@ -384,10 +394,40 @@ impl Directory {
             let columns = retired.entry(known.place.cohort).or_default();
             columns.push(ColumnId(known.place.column));
         }
+        self.fit();
         for (number, columns) in retired {
             self.retire(number, &columns)?;
         }
         Ok(())
+    }
+
+    /// Gives back the room of tables that are mostly empty.
+    fn fit(&mut self) {
+        if self.forms.len() * 4 < self.forms.capacity() {
+            let room = self.forms.len() * 2;
+            self.forms.shrink_to(room, |form| form.key as u64);
+        }
+        if self.by_labels.len() * 4 >= self.series.len() {
+            return;
+        }
+        // Numbers in use stay; behind the last of them nothing needs to be.
+        self.free.sort_unstable();
+        while self
+            .free
+            .pop_if(|last| *last as usize + 1 == self.series.len())
+            .is_some()
+        {
+            self.series.pop();
+        }
+        self.series.shrink_to(self.series.len() * 2);
+        self.free.shrink_to(self.free.len() * 2);
+        let series = &self.series;
+        let low = |number: &u32| {
+            series[*number as usize]
+                .as_ref()
+                .map_or(0, |s| s.hash.low())
+        };
+        self.by_labels.shrink_to(self.by_labels.len() * 2, low);
     }
 
     fn retire(&mut self, number: u32, columns: &[ColumnId]) -> Result<(), RemoteError> {

@@ -4,6 +4,7 @@
 //! at most `decoders` are decompressed at a time.
 
 use crate::{
+    directory::EPOCH_MS,
     error::RemoteError,
     metrics,
     receiver::{Message, Receiver, Written},
@@ -21,7 +22,11 @@ use narthex_net::{
     },
     read_wire_body,
 };
-use std::{cell::RefCell, sync::Arc, time::Instant};
+use std::{
+    cell::RefCell,
+    sync::{Arc, Once, Weak},
+    time::{Duration, Instant},
+};
 use tokio::sync::Semaphore;
 
 /// How requests are taken.
@@ -52,6 +57,8 @@ impl Default for ReceiverConfig {
 /// What the handler holds.
 struct Shared {
     receiver: Receiver,
+    /// Series that ended are forgotten from time to time, from the first request on.
+    forgetting: Once,
     config: ReceiverConfig,
     /// Permits of `GRANT_BYTES` each.
     reading: Arc<Semaphore>,
@@ -75,11 +82,27 @@ pub fn routes(receiver: Receiver, config: ReceiverConfig) -> Router {
         receiver,
         reading: Arc::new(Semaphore::new(grants)),
         decoding: Arc::new(Semaphore::new(config.decoders.max(1))),
+        forgetting: Once::new(),
         config,
     };
     Router::new()
         .route("/api/v1/write", post(write))
         .with_state(Arc::new(shared))
+}
+
+/// Lets the receiver forget series that ended, also when no requests come, for as long as it is served.
+async fn forget_ended(shared: Weak<Shared>) {
+    let epoch = Duration::from_millis(EPOCH_MS.unsigned_abs());
+    loop {
+        tokio::time::sleep(epoch).await;
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        let swept = tokio::task::spawn_blocking(move || shared.receiver.forget_ended()).await;
+        if let Ok(Err(error)) = swept {
+            tracing::warn!(%error, "Series that ended could not be given back to storage.");
+        }
+    }
 }
 
 /// Returns the route where receiving is switched off: it says how to switch it on.
@@ -92,6 +115,9 @@ pub fn disabled_routes() -> Router {
 }
 
 async fn write(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    shared.forgetting.call_once(|| {
+        tokio::spawn(forget_ended(Arc::downgrade(&shared)));
+    });
     let message = match message_of(request.headers(), &shared.config.messages) {
         Ok(message) => message,
         Err(error) => return failed("unknown", &error),

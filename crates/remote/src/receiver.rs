@@ -13,7 +13,7 @@ use crate::{
     v1, v2,
 };
 use narthex_model::{
-    ColumnId, Family, Frame, LabelSet, Schema,
+    ColumnId, Family, Frame, LabelSet, Schema, cell,
     storage::{Binding, Outcome, Sink},
 };
 use std::{
@@ -76,6 +76,10 @@ pub struct Receiver {
     families: Mutex<Option<Families>>,
 }
 
+fn epoch_of(now_ms: i64) -> u32 {
+    u32::try_from(now_ms.max(0) / EPOCH_MS).unwrap_or(u32::MAX)
+}
+
 /// Metadata on its way into the sink.
 struct Families {
     known: HashSet<Family>,
@@ -113,7 +117,7 @@ impl Receiver {
             Message::V2 => v2::decode(body, &self.hasher)?,
         };
         let now_ms = (self.now_ms)();
-        let epoch = u32::try_from(now_ms.max(0) / EPOCH_MS).unwrap_or(u32::MAX);
+        let epoch = epoch_of(now_ms);
         for (_, exemplar) in &mut incoming.exemplars {
             exemplar.time_ms.get_or_insert(now_ms);
         }
@@ -126,7 +130,35 @@ impl Receiver {
         let places = self.places(&incoming, epoch, &mut refusals)?;
         self.store_families(&incoming.families)?;
         let written = self.write(&incoming, &places, now_ms, &mut refusals)?;
+        self.note_ends(&incoming, epoch);
         Ok((written, refusals.finish()))
+    }
+
+    /// Forgets what is over, as every request does; for times in which none comes.
+    ///
+    /// # Errors
+    /// Fails when the sink refuses a smaller schema.
+    pub fn forget_ended(&self) -> Result<(), RemoteError> {
+        self.sweep(epoch_of((self.now_ms)()))
+    }
+
+    /// Takes note of series whose last sample is a staleness marker.
+    fn note_ends(&self, incoming: &Incoming<'_>, epoch: u32) {
+        let mut ended: Vec<u32> = Vec::new();
+        for sample in &incoming.floats {
+            if cell::is_stale(sample.value) {
+                ended.push(sample.series);
+            } else {
+                ended.pop_if(|last| *last == sample.series);
+            }
+        }
+        if ended.is_empty() {
+            return;
+        }
+        let directory = self.directory();
+        for series in ended {
+            directory.end(incoming.series[series as usize].key, epoch);
+        }
     }
 
     /// Returns the number of series that are known by the bytes a sender uses for them.

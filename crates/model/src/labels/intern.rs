@@ -59,16 +59,32 @@ pub fn stats() -> InternerStats {
     }
 }
 
-/// Drops every entry that nobody but the interner holds.
+/// Drops every entry that nobody but the interner holds, and gives back the room of tables that have become small.
+///
+/// Whoever removes many series calls it: a growing table sweeps itself, one that does not grow keeps what is dead.
 pub fn sweep() {
     let tables = tables();
+    // Sets hold labels, and labels names.
     for shard in &tables.sets {
-        lock(shard).retain(|set| set.references() > 1);
+        let mut shard = lock(shard);
+        shard.retain(|set| set.references() > 1);
+        fit(&mut shard, |set| set.hash().low());
     }
     for shard in &tables.labels {
-        lock(shard).retain(|label| ThinArc::strong_count(&label.0) > 1);
+        let mut shard = lock(shard);
+        shard.retain(|label| ThinArc::strong_count(&label.0) > 1);
+        fit(&mut shard, |label| label.hash().low());
     }
-    lock(&tables.names).retain(|name| ThinArc::strong_count(&name.0) > 1);
+    let mut names = lock(&tables.names);
+    names.retain(|name| ThinArc::strong_count(&name.0) > 1);
+    fit(&mut names, |name| tables.name_seed.hash_one(name.as_str()));
+}
+
+/// Shrinks a table that is mostly empty, to room for as much again as it holds.
+fn fit<T>(table: &mut HashTable<T>, hash: impl Fn(&T) -> u64) {
+    if table.len() * 4 < table.capacity() {
+        table.shrink_to(table.len() * 2, hash);
+    }
 }
 
 pub(crate) fn label(name_text: &str, value: &str) -> Label {

@@ -156,3 +156,50 @@ fn churn_keeps_series_apart() {
     assert_eq!(samples[..2], ["203@1200000", "903@5400000"]);
     assert_eq!(samples_of(&db, "m_40").len(), 40);
 }
+
+/// A sender's staleness markers end its series: their memory must not wait for half an hour of silence.
+#[test]
+fn series_that_ended_are_forgotten_within_minutes() {
+    let dir = TempDir::new("remote-ended");
+    let db = open(&dir, NOW_MS + 86_400_000);
+    let now = Arc::new(std::sync::atomic::AtomicI64::new(NOW_MS));
+    let clock = Arc::clone(&now);
+    let receiver = Receiver::new(
+        Arc::new(db),
+        Arc::new(move || clock.load(std::sync::atomic::Ordering::Relaxed)),
+    );
+    let stale = narthex_model::cell::STALE;
+    let page = |pod: &str, time_ms: i64, value: f64| -> Vec<Series> {
+        let series = |at: usize| {
+            let name = format!("m_{at}");
+            let labels = [
+                ("__name__", name.as_str()),
+                ("instance", "i"),
+                ("job", "j"),
+                ("pod", pod),
+            ];
+            Series::new(&labels, &[(time_ms, value)])
+        };
+        (0..50).map(series).collect()
+    };
+    send(&receiver, &page("a", NOW_MS, 1.0), 500);
+    send(&receiver, &page("b", NOW_MS, 1.0), 500);
+    // One that comes again after its marker is no series that ended.
+    let back = |time_ms: i64, value: f64| {
+        let labels = [("__name__", "back"), ("instance", "i"), ("job", "j")];
+        Series::new(&labels, &[(time_ms, value)])
+    };
+    let mut ends = page("a", NOW_MS + 5000, stale);
+    ends.push(back(NOW_MS + 5000, stale));
+    send(&receiver, &ends, 500);
+    send(&receiver, &[back(NOW_MS + 6000, 1.0)], 500);
+    assert_eq!(receiver.series(), 101);
+    now.fetch_add(200_000, std::sync::atomic::Ordering::Relaxed);
+    receiver.forget_ended().unwrap();
+    assert_eq!(receiver.series(), 51);
+    now.fetch_add(1_700_000, std::sync::atomic::Ordering::Relaxed);
+    receiver.forget_ended().unwrap();
+    assert_eq!(receiver.series(), 0, "half an hour of silence");
+    send(&receiver, &page("a", NOW_MS + 1_900_000, 2.0), 500);
+    assert_eq!(receiver.series(), 50);
+}

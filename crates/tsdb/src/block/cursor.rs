@@ -1,23 +1,28 @@
 //! Walking through a strip's columns while blocks are merged.
 //!
-//! **Invariant:** one page is in memory; a merge reads everything once, so it goes past the cache.
+//! **Invariant:** one page is in memory; a merge reads everything once, so it goes past the cache. Labels and sets are
+//! known by their numbers in the block that is being written: of a source's index nothing is decoded twice or kept.
 
 use super::page::Page;
 use super::reader::{Block, Index};
+use super::set_table::SetTable;
 use super::strips::StripEntry;
 use crate::error::TsdbError;
 use narthex_model::LabelSet;
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// A number that is not known yet.
+const UNKNOWN: u32 = u32::MAX;
 
 /// A block whose strips are read one after the other.
 #[derive(Debug)]
 pub(crate) struct StripSource {
     block: Arc<Block>,
     index: Index,
-    /// Sets read so far: strips share them.
-    sets: HashMap<u32, LabelSet, foldhash::fast::RandomState>,
+    /// What each label and set of the block is called in the one being written, where it was asked for.
+    labels: Vec<u32>,
+    sets: Vec<u32>,
 }
 
 /// One strip of a block, and the page read last.
@@ -26,8 +31,8 @@ pub(crate) struct StripCursor {
     block: Arc<Block>,
     entry: StripEntry,
     pub(crate) times_ms: Vec<i64>,
-    /// The local set of each column.
-    pub(crate) sets: Vec<LabelSet>,
+    /// The local set of each column, by its number in the block being written.
+    pub(crate) sets: Vec<u32>,
     /// The columns of the page, and the page; `None`: it is damaged.
     page: Option<(Range<u32>, Option<Page>)>,
 }
@@ -41,7 +46,8 @@ impl StripSource {
         Ok(Self {
             block: Arc::clone(block),
             index: block.index()?,
-            sets: HashMap::default(),
+            labels: Vec::new(),
+            sets: Vec::new(),
         })
     }
 
@@ -53,30 +59,31 @@ impl StripSource {
     ///
     /// # Errors
     /// Fails when the index is damaged.
-    pub(crate) fn commons(&mut self) -> Result<Vec<LabelSet>, TsdbError> {
+    pub(crate) fn commons(&self) -> Result<Vec<LabelSet>, TsdbError> {
         let count = self.block.strips(&self.index)?.count();
-        (0..count)
-            .map(|at| {
-                let entry = self.block.strip_entry(&self.index, at)?;
-                self.set(entry.common)
-            })
-            .collect()
+        let common = |at| {
+            let entry = self.block.strip_entry(&self.index, at)?;
+            self.block.label_set(&self.index, entry.common)
+        };
+        (0..count).map(common).collect()
     }
 
-    /// Returns a cursor before the first column of strip `at`.
+    /// Returns a cursor before the first column of strip `at`, whose sets are numbered by `table`.
     ///
     /// # Errors
     /// Fails when the index is damaged.
-    pub(crate) fn strip(&mut self, at: u32) -> Result<StripCursor, TsdbError> {
+    pub(crate) fn strip(
+        &mut self,
+        at: u32,
+        table: &mut SetTable,
+    ) -> Result<StripCursor, TsdbError> {
         let entry = self.block.strip_entry(&self.index, at)?;
-        let columns = entry
-            .columns
-            .iter()
-            .flat_map(|(first, len)| *first..first + len);
-        let columns: Vec<u32> = columns.collect();
-        let sets = columns.into_iter().map(|set| self.set(set));
+        let mut sets = Vec::new();
+        for (first, len) in &entry.columns {
+            self.number(*first..first + len, table, &mut sets)?;
+        }
         Ok(StripCursor {
-            sets: sets.collect::<Result<_, _>>()?,
+            sets,
             times_ms: self.block.times(&self.index, &entry)?,
             block: Arc::clone(&self.block),
             entry,
@@ -84,13 +91,55 @@ impl StripSource {
         })
     }
 
-    fn set(&mut self, id: u32) -> Result<LabelSet, TsdbError> {
-        if let Some(set) = self.sets.get(&id) {
-            return Ok(set.clone());
+    /// Appends what `table` calls each of the sets `range`.
+    fn number(
+        &mut self,
+        range: Range<u32>,
+        table: &mut SetTable,
+        into: &mut Vec<u32>,
+    ) -> Result<(), TsdbError> {
+        let Self {
+            block,
+            index,
+            labels,
+            sets: known,
+        } = self;
+        let sets = block.sets(index)?;
+        known.resize(sets.count() as usize, UNKNOWN);
+        let numbers = known.get(range.start as usize..range.end as usize);
+        if let Some(numbers) = numbers.filter(|numbers| !numbers.contains(&UNKNOWN)) {
+            into.extend_from_slice(numbers);
+            return Ok(());
         }
-        let set = self.block.label_set(&self.index, id)?;
-        self.sets.insert(id, set.clone());
-        Ok(set)
+        let dictionary = block.dictionary(index)?;
+        let mut failed = None;
+        let walked = sets.each(range, &mut |id, pairs| {
+            let mut number_of = |pair: &u32| {
+                let at = *pair as usize;
+                if let Some(label) = labels.get(at).filter(|label| **label != UNKNOWN) {
+                    return Ok(*label);
+                }
+                let label = table.label(&dictionary.label(*pair)?);
+                if labels.len() <= at {
+                    labels.resize(at + 1, UNKNOWN);
+                }
+                labels[at] = label;
+                Ok(label)
+            };
+            let members: Result<Vec<u32>, _> = pairs.iter().map(&mut number_of).collect();
+            match members {
+                Ok(members) => {
+                    known[id as usize] = table.set_of(members);
+                    into.push(known[id as usize]);
+                }
+                Err(bad) => failed = Some(bad),
+            }
+        });
+        walked.map_err(|bad| block.malformed(&index.sets, &bad))?;
+        match failed {
+            None => Ok(()),
+            Some(bad) => Err(block.malformed(&index.dictionary, &bad)),
+        }
     }
 }
 
@@ -128,7 +177,7 @@ impl StripCursor {
     /// Returns the error for a chunk that cannot be decoded.
     pub(crate) fn bad_chunk(&self, column: u32, what: &narthex_chunks::ChunkError) -> TsdbError {
         let offset = self.entry.pages.first().map_or(0, |page| page.offset);
-        let detail = format!("unreadable chunk of {}: {what}", self.sets[column as usize]);
+        let detail = format!("unreadable chunk of a strip's column {column}: {what}");
         self.block.corrupt(offset, detail)
     }
 }

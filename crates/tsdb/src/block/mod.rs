@@ -22,6 +22,7 @@ mod page;
 mod postings;
 mod reader;
 mod select;
+mod set_table;
 mod sets;
 mod strips;
 #[cfg(test)]

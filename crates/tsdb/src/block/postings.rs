@@ -18,12 +18,12 @@ const BLOCK: usize = 128;
 const RUNS: u8 = 0;
 const GAPS: u8 = 1;
 
-/// Returns the section's bytes; `lists[pair]` ascends.
-pub(crate) fn encode(lists: &[Vec<u32>]) -> Vec<u8> {
+/// Returns the section's bytes; a list for each pair, ascending.
+pub(crate) fn encode<'a>(lists: impl ExactSizeIterator<Item = &'a [u32]>) -> Vec<u8> {
     let mut out = (lists.len() as u32).to_le_bytes().to_vec();
     let mut body = Vec::new();
     for list in lists {
-        let word = match list.as_slice() {
+        let word = match list {
             [only] if only & ONLY == 0 => only | ONLY,
             _ => u32::try_from(body.len())
                 .ok()
@@ -191,7 +191,7 @@ mod tests {
             (0..500).map(|i| i * 20).collect(),
             vec![1, 2, 3, 9_999],
         ];
-        let bytes = encode(&lists);
+        let bytes = encode(lists.iter().map(Vec::as_slice));
         let postings = Postings::new(&bytes).unwrap();
         for (pair, list) in (0u32..).zip(&lists) {
             let mut found = RoaringBitmap::new();
@@ -206,14 +206,14 @@ mod tests {
         assert!(postings.add_to(2, 500, &mut RoaringBitmap::new()).is_err());
         // Short lists of sets that do not exist, as runs and as gaps.
         let few: Vec<u32> = (0..40).map(|i| i * 9).collect();
-        let bytes_of_few = encode(&[vec![1, 2, 3, 9_999], few]);
+        let bytes_of_few = encode([&[1, 2, 3, 9_999], few.as_slice()].into_iter());
         let few = Postings::new(&bytes_of_few).unwrap();
         for pair in 0..2 {
             let refused = few.add_to(pair, 100, &mut RoaringBitmap::new());
             assert!(refused.is_err(), "list {pair}");
         }
         // A run of a thousand sets takes a few bytes.
-        assert!(encode(&lists[2..3]).len() < 16);
+        assert!(encode([lists[2].as_slice()].into_iter()).len() < 16);
         for len in 0..bytes.len() {
             let Ok(postings) = Postings::new(&bytes[..len]) else {
                 continue;

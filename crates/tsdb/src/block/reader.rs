@@ -20,8 +20,8 @@ use narthex_chunks::times::decode_times;
 use narthex_model::storage::{Context, StorageError};
 use narthex_model::{Family, LabelSet, MetricType};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// An immutable block, open for reading from any thread.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub struct Block {
     damage: Arc<DamageLog>,
     /// Tells the cache this block from all others.
     number: u64,
+    /// How many label sets there are, once somebody asked.
+    set_count: OnceLock<u32>,
 }
 
 /// A strip as it lies in a block, for merging.
@@ -99,6 +101,7 @@ impl Block {
             cache: Arc::clone(cache),
             damage: Arc::clone(damage),
             number,
+            set_count: OnceLock::new(),
         })
     }
 
@@ -133,6 +136,16 @@ impl Block {
     #[must_use]
     pub fn meta(&self) -> &BlockMeta {
         &self.footer.meta
+    }
+
+    /// Returns the number of label sets in the index, 0 when it is damaged.
+    pub(crate) fn set_count(&self) -> u32 {
+        let count = || {
+            let section = self.section(SectionKind::Sets)?;
+            let sets = Sets::new(section.bytes()).map_err(|bad| self.malformed(&section, &bad))?;
+            Ok::<u32, TsdbError>(sets.count())
+        };
+        *self.set_count.get_or_init(|| count().unwrap_or(0))
     }
 
     /// Returns the block's file.

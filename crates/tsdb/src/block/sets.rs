@@ -13,17 +13,18 @@ const GROUP: usize = 16;
 const DIFF_LABELS: usize = 60;
 
 /// Returns the section's bytes.
-pub(crate) fn encode(sets: &[Vec<u32>]) -> Vec<u8> {
+pub(crate) fn encode<'a>(sets: impl ExactSizeIterator<Item = &'a [u32]>) -> Vec<u8> {
     let mut out = (sets.len() as u32).to_le_bytes().to_vec();
     let mut body = Vec::new();
     let place = |len: usize| u32::try_from(len).expect("label sets have less than 4 GiB");
-    for group in sets.chunks(GROUP) {
-        out.extend_from_slice(&place(body.len()).to_le_bytes());
-        let mut before: &[u32] = &[];
-        for set in group {
-            put_set(before, set, &mut body);
-            before = set;
+    let mut before: &[u32] = &[];
+    for (at, set) in sets.enumerate() {
+        if at % GROUP == 0 {
+            out.extend_from_slice(&place(body.len()).to_le_bytes());
+            before = &[];
         }
+        put_set(before, set, &mut body);
+        before = set;
     }
     out.extend_from_slice(&body);
     out
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn sets_come_back_in_any_order() {
         let sets = sets();
-        let bytes = encode(&sets);
+        let bytes = encode(sets.iter().map(Vec::as_slice));
         let read = Sets::new(&bytes).unwrap();
         let mut pairs = vec![9];
         for id in (0..sets.len() as u32).rev().chain([0, 50, 51, 51, 17]) {
@@ -204,13 +205,14 @@ mod tests {
                     .collect()
             })
             .collect();
-        let bytes = encode(&sets);
+        let bytes = encode(sets.iter().map(Vec::as_slice));
         assert!(bytes.len() < 1600 * 6, "{}", bytes.len());
     }
 
     #[test]
     fn shortened_bytes_never_panic() {
-        let bytes = encode(&sets());
+        let sets = sets();
+        let bytes = encode(sets.iter().map(Vec::as_slice));
         for len in 0..bytes.len() {
             let Ok(read) = Sets::new(&bytes[..len]) else {
                 continue;

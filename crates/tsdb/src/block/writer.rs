@@ -7,16 +7,17 @@ use super::exemplars::{BySets, SeriesExemplar};
 use super::format::{Footer, MAX_ROWS, SectionKind, SectionPlace, checksum, header};
 use super::meta::{BlockId, BlockMeta};
 use super::page::PageBuilder;
+use super::set_table::{SetSections, SetTable};
 use super::strips::{PagePlace, StripEntry, push_run};
-use super::{dictionary, exemplars, postings, sets, strips};
+use super::{exemplars, strips};
 use crate::bytes::{put_bytes, put_varint};
 use crate::error::{TsdbError, io_error};
 use crate::io::{AppendFile, Io};
 use narthex_chunks::column::ColumnEncoder;
 use narthex_chunks::times::encode_times;
 use narthex_model::storage::Layout;
-use narthex_model::{Family, Label, LabelSet, cell};
-use std::collections::{BTreeSet, HashMap};
+use narthex_model::{Family, LabelSet, cell};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,8 +74,7 @@ pub struct BlockWriter {
     buffer: Vec<u8>,
     written: u64,
     meta: BlockMeta,
-    sets: Vec<LabelSet>,
-    set_ids: HashMap<LabelSet, u32, foldhash::fast::RandomState>,
+    sets: SetTable,
     families: BTreeSet<FamilyKey>,
     exemplars: BySets,
     strips: Vec<StripEntry>,
@@ -118,8 +118,7 @@ impl BlockWriter {
             buffer: header().to_vec(),
             written: 0,
             meta,
-            sets: Vec::new(),
-            set_ids: HashMap::default(),
+            sets: SetTable::default(),
             families: BTreeSet::new(),
             exemplars: BySets::new(),
             strips: Vec::new(),
@@ -189,7 +188,7 @@ impl BlockWriter {
         let mut times = Vec::new();
         encode_times(times_ms, &mut times);
         self.open = Some(StripEntry {
-            common: self.set_id(common),
+            common: self.sets.set(common),
             rows: u32::try_from(times_ms.len())
                 .ok()
                 .filter(|rows| *rows <= MAX_ROWS)
@@ -214,22 +213,39 @@ impl BlockWriter {
         cells: &[f64],
         histograms: &[&[u8]],
     ) -> Result<(), TsdbError> {
+        if cells.iter().all(|cell| cell::is_absent(*cell)) {
+            return Ok(());
+        }
+        if let Some(family) = column.family {
+            self.families.insert(key_of(family));
+        }
+        let set = self.sets.set(column.set);
+        self.add_column_of(set, column.start_times, cells, histograms)
+    }
+
+    /// Adds a column of the strip that is open, whose set is in the table; one without any cell is left out.
+    ///
+    /// # Errors
+    /// As `add_column`.
+    pub(crate) fn add_column_of(
+        &mut self,
+        set: u32,
+        start_times: &[(u32, i64)],
+        cells: &[f64],
+        histograms: &[&[u8]],
+    ) -> Result<(), TsdbError> {
         let samples = cells.iter().filter(|c| !cell::is_absent(**c)).count() as u64;
         if samples == 0 {
             return Ok(());
         }
-        let set = self.set_id(column.set);
         let strip = self.open.as_mut().expect("a strip was begun");
         assert_eq!(cells.len(), strip.rows as usize, "one cell a row");
         push_run(&mut strip.columns, set);
         strip.samples += samples;
         self.meta.samples += samples;
         self.meta.series += 1;
-        if let Some(family) = column.family {
-            self.families.insert(key_of(family));
-        }
         let encoder = &mut self.encoder;
-        self.page.add(column.start_times, |out| {
+        self.page.add(start_times, |out| {
             encoder.encode(cells, histograms, out);
         });
         if self.page.is_full() {
@@ -317,22 +333,14 @@ impl BlockWriter {
 
     /// Adds an exemplar unless it is there.
     pub(crate) fn add_exemplar(&mut self, entry: SeriesExemplar) {
-        let sets = (self.set_id(&entry.common), self.set_id(&entry.local));
+        let sets = (self.sets.set(&entry.common), self.sets.set(&entry.local));
         let of_series = self.exemplars.entry(sets).or_default();
         exemplars::insert(of_series, entry.time_ms, entry.exemplar);
     }
 
-    fn set_id(&mut self, set: &LabelSet) -> u32 {
-        if let Some(id) = self.set_ids.get(set) {
-            return *id;
-        }
-        let id = u32::try_from(self.sets.len())
-            .ok()
-            .filter(|id| *id < 1 << 31)
-            .expect("fewer than 2^31 sets");
-        self.sets.push(set.clone());
-        self.set_ids.insert(set.clone(), id);
-        id
+    /// Returns the labels and sets of the block.
+    pub(crate) fn sets(&mut self) -> &mut SetTable {
+        &mut self.sets
     }
 
     fn end_page(&mut self) -> Result<(), TsdbError> {
@@ -363,27 +371,15 @@ impl BlockWriter {
 
     /// Returns the sections of the index.
     fn index(&mut self) -> Vec<(SectionKind, Vec<u8>)> {
-        let mut ids: HashMap<&Label, u32, foldhash::fast::RandomState> = HashMap::default();
-        self.sets.iter().flatten().for_each(|label| {
-            ids.insert(label, 0);
-        });
-        let mut pairs: Vec<Label> = ids.keys().copied().cloned().collect();
-        pairs.sort_unstable();
-        for (pair, id) in pairs.iter().zip(0u32..) {
-            ids.insert(pair, id);
-        }
-        let of_set = |set: &LabelSet| -> Vec<u32> { set.iter().map(|label| ids[label]).collect() };
-        let set_pairs: Vec<Vec<u32>> = self.sets.iter().map(of_set).collect();
-        let mut lists: Vec<Vec<u32>> = vec![Vec::new(); pairs.len()];
-        for (set, pairs) in (0u32..).zip(&set_pairs) {
-            pairs
-                .iter()
-                .for_each(|pair| lists[*pair as usize].push(set));
-        }
+        let SetSections {
+            dictionary,
+            sets,
+            postings,
+        } = std::mem::take(&mut self.sets).encode();
         let mut sections = vec![
-            (SectionKind::Dictionary, dictionary::encode(&pairs)),
-            (SectionKind::Sets, sets::encode(&set_pairs)),
-            (SectionKind::Postings, postings::encode(&lists)),
+            (SectionKind::Dictionary, dictionary),
+            (SectionKind::Sets, sets),
+            (SectionKind::Postings, postings),
             (SectionKind::Strips, strips::encode(&self.strips)),
             (SectionKind::Families, self.encode_families()),
         ];

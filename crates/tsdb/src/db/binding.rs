@@ -104,7 +104,7 @@ impl DbBinding {
 impl Drop for DbBinding {
     fn drop(&mut self) {
         if let Some(bound) = &self.bound {
-            bound.strip.unbind();
+            bound.strip.leave();
         }
     }
 }

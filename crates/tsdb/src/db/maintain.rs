@@ -23,8 +23,13 @@ use std::{
     time::Duration,
 };
 
-/// A strip without an origin is flushed after this much quiet.
+/// A strip that no origin has bound since the start is flushed after this much quiet: its target may yet be scraped.
 const IDLE_MS: i64 = 5 * 60_000;
+/// A strip whose origin is gone is flushed after this much quiet; another may come for it, as after a reload.
+const LEFT_MS: i64 = 30_000;
+/// Series of strips whose origins are gone are flushed at once when they are one in so many of the head's, and not few.
+const LEFT_SHARE: usize = 4;
+const LEFT_LEAST: usize = 10_000;
 /// Blocks are begun at most so many times per flush age, so that they do not get too many.
 const FLUSHES_PER_AGE: i64 = 12;
 /// Encoded bytes due that begin a block at once.
@@ -46,6 +51,8 @@ pub(super) struct Upkeep {
     last_flush_ms: i64,
     /// Encoded bytes that were due at the last look.
     due_bytes: usize,
+    /// At the last look, series of strips whose origins are gone were a large part of the head.
+    is_crowded: bool,
     /// Memory to be given back once no view before the moment lives.
     to_drop: Vec<(u64, Arc<Strip>, StripMark)>,
     /// Strips to be taken out of the index once no view before the moment lives.
@@ -111,6 +118,7 @@ impl Inner {
         let (series, strips) = (index.series(), index.strips());
         drop(index);
         let mut due = Vec::new();
+        let mut left_series = 0;
         upkeep.due_bytes = 0;
         let mut held = 0;
         let mut range: Option<TimeRange> = None;
@@ -119,12 +127,15 @@ impl Inner {
             let bytes = self.seal_due(strip, &mut state, now_ms, everything);
             held += state.heap_bytes();
             range = super::hull(range, state.time_range());
-            drop(state);
             if bytes > 0 {
                 upkeep.due_bytes += bytes;
+                if strip.is_left() {
+                    left_series += state.schema.len();
+                }
                 due.push(Arc::clone(strip));
             }
         }
+        upkeep.is_crowded = left_series >= LEFT_LEAST && left_series * LEFT_SHARE >= series;
         self.metrics.head_series.set(series as f64);
         self.metrics.head_strips.set(strips.len() as f64);
         self.metrics.head_bytes.set(held as f64);
@@ -153,13 +164,17 @@ impl Inner {
         &self,
         upkeep: &mut Upkeep,
         now_ms: i64,
-        due: Vec<Arc<Strip>>,
+        mut due: Vec<Arc<Strip>>,
         at_once: bool,
     ) -> Option<FlushJob> {
         let options = &self.ground.options;
         let waited =
             now_ms.saturating_sub(upkeep.last_flush_ms) >= options.flush_age_ms / FLUSHES_PER_AGE;
-        if due.is_empty() || !(at_once || waited || upkeep.due_bytes >= DUE_BYTES) {
+        if !(at_once || waited || upkeep.due_bytes >= DUE_BYTES) {
+            // What origins go on writing to can wait until it makes a larger part of a block.
+            due.retain(|strip| upkeep.is_crowded && strip.is_left());
+        }
+        if due.is_empty() {
             return None;
         }
         upkeep.last_flush_ms = now_ms;
@@ -186,8 +201,7 @@ impl Inner {
         everything: bool,
     ) -> usize {
         let options = &self.ground.options;
-        let idle = !strip.is_bound() && now_ms.saturating_sub(strip.touched_ms()) >= IDLE_MS;
-        let all = everything || idle;
+        let all = everything || is_idle(strip, now_ms);
         let flushed = strip.flushed();
         let window = |time_ms: i64| time_ms.div_euclid(options.block_window_ms);
         let is_old = |time_ms: i64| now_ms.saturating_sub(time_ms) >= options.flush_age_ms;
@@ -392,16 +406,15 @@ impl Inner {
                 .strips()
                 .iter()
                 .for_each(|strip| strip.forget_dead_owners());
+            // Strips and sets are gone with the list.
+            drop(ready);
+            narthex_model::labels::sweep();
         }
     }
 
     /// Claims strips for removal that no origin has, that are quiet, and that blocks hold altogether.
     fn retire_idle(&self, upkeep: &mut Upkeep, now_ms: i64) {
-        let idle = |strip: &Arc<Strip>| {
-            !strip.is_bound()
-                && strip.pin().is_empty()
-                && now_ms.saturating_sub(strip.touched_ms()) >= IDLE_MS
-        };
+        let idle = |strip: &Arc<Strip>| strip.pin().is_empty() && is_idle(strip, now_ms);
         let strips = self.head.index().strips();
         let retired = strips
             .iter()
@@ -508,4 +521,10 @@ impl Inner {
             super::hull(range, strip.lock().time_range())
         })
     }
+}
+
+/// Reports whether no origin has the strip, and none is likely to come for it.
+fn is_idle(strip: &Strip, now_ms: i64) -> bool {
+    let quiet_ms = if strip.is_left() { LEFT_MS } else { IDLE_MS };
+    !strip.is_bound() && now_ms.saturating_sub(strip.touched_ms()) >= quiet_ms
 }

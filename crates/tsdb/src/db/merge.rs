@@ -1,7 +1,8 @@
 //! Merging blocks of one window of time into one, a little at a time.
 //!
 //! Series are taken column by column: decoded from every block that has them, laid over one another, encoded again.
-//! What is in memory is the sources' indexes, one page of each and one column.
+//! What is in memory is the sources' indexes, the label sets of the result as numbers, one page of each source and one
+//! column.
 //!
 //! **Invariant:** nothing changes until one manifest names the merged block instead of its sources; every cell, start
 //! time and histogram comes back bit for bit, and of two samples of one series at one time the earlier block's stays.
@@ -13,9 +14,7 @@ mod upkeep;
 pub(super) use upkeep::Merging;
 
 use crate::{
-    block::{
-        Block, BlockId, BlockMeta, BlockWriter, ColumnInput, MAX_ROWS, StripCursor, StripSource,
-    },
+    block::{Block, BlockId, BlockMeta, BlockWriter, MAX_ROWS, StripCursor, StripSource},
     error::TsdbError,
     io::Io,
 };
@@ -79,7 +78,7 @@ impl MergeJob {
         let mut groups: Vec<(LabelSet, Vec<(usize, u32)>)> = Vec::new();
         let mut places: HashMap<LabelSet, usize> = HashMap::new();
         for (at, block) in blocks.iter().enumerate() {
-            let opened = StripSource::new(block).and_then(|mut source| {
+            let opened = StripSource::new(block).and_then(|source| {
                 let commons = source.commons()?;
                 Ok((source, commons))
             });
@@ -164,9 +163,10 @@ impl MergeJob {
             let Some((common, strips)) = self.groups.pop_front() else {
                 return Ok(true);
             };
+            let table = self.writer.sets();
             let cursors = strips
                 .iter()
-                .map(|(source, strip)| self.sources[*source].strip(*strip));
+                .map(|(source, strip)| self.sources[*source].strip(*strip, table));
             let inputs = cursors.collect::<Result<Vec<_>, _>>()?;
             let targets = group::divide(&inputs, MAX_ROWS as usize).into();
             self.current = Some(Group {
@@ -188,7 +188,7 @@ impl MergeJob {
         let to = target.series.len().min(from + COLUMNS_PER_LOOK);
         for series in &target.series[from..to] {
             self.scratch.lay(target, series, &mut group.inputs)?;
-            self.scratch.put(&series.set, &mut self.writer)?;
+            self.scratch.put(series.set, &mut self.writer)?;
         }
         group.next = Some(to);
         if to == target.series.len() {
@@ -219,11 +219,12 @@ impl Scratch {
         self.cells.resize(target.times_ms.len(), cell::ABSENT);
         self.starts.clear();
         self.histograms.clear();
-        for (input, column) in series.sources.iter().rev() {
-            let rows = target.inputs.iter().find(|own| own.0 == *input);
+        for own in target.columns_of(series).iter().rev() {
+            let input = own.input as usize;
+            let rows = target.inputs.iter().find(|rows| rows.0 == input);
             let (_, rows) = rows.expect("a target knows the inputs of its series");
-            let cursor = &mut inputs[*input];
-            if let Err(error) = self.lay_one(rows, cursor, *column) {
+            let cursor = &mut inputs[input];
+            if let Err(error) = self.lay_one(rows, cursor, own.column) {
                 // What is damaged is told, and goes with the block that has it.
                 cursor.block().note(error.into()).map_err(not_damage)?;
             }
@@ -274,7 +275,7 @@ impl Scratch {
     }
 
     /// Hands the series to the writer.
-    fn put(&self, set: &LabelSet, writer: &mut BlockWriter) -> Result<(), TsdbError> {
+    fn put(&self, set: u32, writer: &mut BlockWriter) -> Result<(), TsdbError> {
         let mut start_times = Vec::new();
         let mut before_ms = 0;
         for (row, start_ms) in (0u32..).zip(&self.starts) {
@@ -285,11 +286,6 @@ impl Scratch {
             }
         }
         let histograms: Vec<&[u8]> = self.histograms.iter().map(Vec::as_slice).collect();
-        let column = ColumnInput {
-            set,
-            family: None,
-            start_times: &start_times,
-        };
-        writer.add_column(column, &self.cells, &histograms)
+        writer.add_column_of(set, &start_times, &self.cells, &histograms)
     }
 }

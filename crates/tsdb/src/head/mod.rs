@@ -143,7 +143,7 @@ impl Head {
                 new_families,
             };
         }
-        bound.strip.unbind();
+        bound.strip.leave();
         let mut index = self.index_mut();
         let strip = self.create(&mut index, schema.common());
         let map = self.resolve(&mut index, &strip, schema, None);
@@ -287,6 +287,7 @@ impl Head {
         let mut index = self.index_mut();
         let gone = strips.iter().filter(|strip| strip.try_remove());
         let removed: usize = gone.map(|strip| index.remove_strip(strip.id)).sum();
+        index.fit();
         drop(index);
         let mut scattered = self
             .scattered

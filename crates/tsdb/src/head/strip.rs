@@ -45,6 +45,8 @@ pub(crate) struct Strip {
     flushed_max_ms: AtomicI64,
     has_shared: AtomicBool,
     bound: AtomicBool,
+    /// An origin wrote to it and is gone, or has gone on to another strip.
+    left: AtomicBool,
     /// To be taken out of the index as soon as no view needs it there.
     retired: AtomicBool,
     /// No longer in the index: what came to it would never be found.
@@ -115,6 +117,7 @@ impl Strip {
             flushed_max_ms: AtomicI64::new(i64::MIN),
             has_shared: AtomicBool::new(false),
             bound: AtomicBool::new(false),
+            left: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             removed: AtomicBool::new(false),
             touched_ms: AtomicI64::new(i64::MIN),
@@ -195,7 +198,22 @@ impl Strip {
 
     /// Takes the strip for one origin; fails when another has it.
     pub(crate) fn try_bind(&self) -> bool {
-        !self.bound.swap(true, Ordering::AcqRel)
+        let free = !self.bound.swap(true, Ordering::AcqRel);
+        if free {
+            self.left.store(false, Ordering::Release);
+        }
+        free
+    }
+
+    /// Gives the strip back for good, as far as its origin knows.
+    pub(crate) fn leave(&self) {
+        self.left.store(true, Ordering::Release);
+        self.unbind();
+    }
+
+    /// Reports whether the strip's origin is gone, and none has come since.
+    pub(crate) fn is_left(&self) -> bool {
+        self.left.load(Ordering::Acquire) && !self.is_bound()
     }
 
     /// Gives the strip back.

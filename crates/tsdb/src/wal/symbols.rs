@@ -8,15 +8,18 @@
 
 use super::record::{self, tag};
 use crate::bytes::{Malformed, Reader, put_bytes, put_varint};
-use narthex_model::{Label, LabelSet};
+use narthex_model::{Label, LabelHash, LabelSet};
 use std::collections::HashMap;
 
 /// What the file being written has defined so far.
+///
+/// Labels and sets are known by their hashes, which keeps none of them alive: a file outlives most series of a churned
+/// head.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolWriter {
     names: HashMap<Box<str>, u32>,
-    labels: HashMap<Label, u32, foldhash::fast::RandomState>,
-    sets: HashMap<LabelSet, u32, foldhash::fast::RandomState>,
+    labels: HashMap<LabelHash, u32, foldhash::fast::RandomState>,
+    sets: HashMap<LabelHash, u32, foldhash::fast::RandomState>,
     /// The batch under construction has said how far the numbers had come.
     counted: bool,
 }
@@ -29,7 +32,7 @@ impl SymbolWriter {
 
     /// Returns the number of `set`, defining it in `out` first where the file does not know it.
     pub(crate) fn set(&mut self, set: &LabelSet, out: &mut Vec<u8>) -> u32 {
-        if let Some(id) = self.sets.get(set) {
+        if let Some(id) = self.sets.get(&set.hash()) {
             return *id;
         }
         if !self.counted {
@@ -45,12 +48,12 @@ impl SymbolWriter {
             self.put_label(label, out);
         }
         let id = record::count(self.sets.len());
-        self.sets.insert(set.clone(), id);
+        self.sets.insert(set.hash(), id);
         id
     }
 
     fn put_label(&mut self, label: &Label, out: &mut Vec<u8>) {
-        if let Some(id) = self.labels.get(label) {
+        if let Some(id) = self.labels.get(&label.hash()) {
             put_varint(out, u64::from(*id) + 1);
             return;
         }
@@ -66,7 +69,7 @@ impl SymbolWriter {
         }
         put_bytes(out, label.value().as_bytes());
         self.labels
-            .insert(label.clone(), record::count(self.labels.len()));
+            .insert(label.hash(), record::count(self.labels.len()));
     }
 }
 

@@ -232,6 +232,50 @@ fn churn_costs_disk_not_memory() {
     );
 }
 
+/// Six in ten targets replaced at once: what is dead must not stay for the minutes that a quiet strip may.
+#[test]
+fn series_of_replaced_origins_leave_the_head_within_two_minutes() {
+    let mut fixture = Fixture::new(options());
+    let registry = narthex_client::Registry::new();
+    fixture.db.register_metrics(&registry).expect("registered");
+    let of = |generation: i64| -> Vec<Schema> {
+        (0..20)
+            .map(|at| schema(&format!("pod-{generation}-{at}"), 600))
+            .collect()
+    };
+    let stays = schema("stays", 600);
+    let mut staying = fixture.db.bind(&stays).expect("a binding");
+    let series = |fixture: &Fixture| fixture.metric(&registry, "prometheus_tsdb_head_series");
+    let mut most: f64 = 0.0;
+    for generation in 0..5 {
+        let schemas = of(generation);
+        let mut bindings: Vec<_> = schemas
+            .iter()
+            .map(|schema| fixture.db.bind(schema).expect("a binding"))
+            .collect();
+        for _ in 0..8 {
+            for (binding, schema) in bindings.iter_mut().zip(&schemas) {
+                append(binding, schema, fixture.now_ms);
+            }
+            append(&mut staying, &stays, fixture.now_ms);
+            fixture.pass(STEP_MS);
+            most = most.max(series(&fixture));
+        }
+        assert!(
+            series(&fixture) <= 600.0 + 12_000.0,
+            "{} series {generation} replacements later",
+            series(&fixture)
+        );
+    }
+    assert!(most <= 600.0 + 24_000.0, "two generations at most: {most}");
+    assert_eq!(count(&fixture.db), 5 * 8 * 20 * 600 + 5 * 8 * 600);
+    let blocks = fixture.files("blocks").len();
+    assert!(
+        blocks <= 6,
+        "{blocks} blocks: the origin that stays was not flushed with them"
+    );
+}
+
 #[test]
 fn a_view_keeps_what_is_flushed_and_dropped_under_it() {
     let mut fixture = Fixture::new(DbOptions {

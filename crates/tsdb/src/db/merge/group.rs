@@ -3,8 +3,11 @@
 //! **Invariant:** every series is in exactly one of the resulting strips, unless it has more rows than a strip may have.
 
 use crate::block::StripCursor;
-use narthex_model::LabelSet;
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    ops::Range,
+    sync::Arc,
+};
 
 /// A series that is in one of every so many rows of a strip joins it; a rarer one gets a strip of its own.
 const LEAST_SHARE: usize = 4;
@@ -17,13 +20,25 @@ pub(super) struct Target {
     /// The inputs that have anything of it, by number, and the target's row of each of their rows.
     pub(super) inputs: Vec<(usize, Vec<u32>)>,
     pub(super) series: Vec<Series>,
+    /// The columns that all series come from.
+    columns: Arc<[Column]>,
 }
 
-/// One series and where it comes from: inputs with the column, in the order of precedence.
+/// One series and where it comes from.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
-    pub(super) set: LabelSet,
-    pub(super) sources: Vec<(usize, u32)>,
+    /// Its local set, by number.
+    pub(super) set: u32,
+    /// Inputs with the column, in the order of precedence: places in the list of columns.
+    columns: Range<u32>,
+}
+
+/// A column of an input.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    place: u32,
+    pub(super) input: u32,
+    pub(super) column: u32,
 }
 
 /// With more kinds of series than this, as scattered ones have, each kind gets strips of its own.
@@ -36,10 +51,18 @@ struct Kind {
     series: Vec<(usize, Series)>,
 }
 
+impl Target {
+    /// Returns the columns that a series comes from, in the order of precedence.
+    pub(super) fn columns_of(&self, series: &Series) -> &[Column] {
+        &self.columns[series.columns.start as usize..series.columns.end as usize]
+    }
+}
+
 /// Divides the series of `inputs`, in the order of precedence, among strips of at most `most_rows` rows; where a
 /// series has more than that, its inputs stay apart.
 pub(super) fn divide(inputs: &[StripCursor], most_rows: usize) -> Vec<Target> {
-    let mut kinds = kinds_of(inputs);
+    let (columns, all) = collect(inputs);
+    let mut kinds = kinds_of(&columns, all);
     let joining = kinds.len() <= MOST_JOINED;
     // The largest first, which others may join; of equals the one that came first.
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.series.len()));
@@ -48,7 +71,7 @@ pub(super) fn divide(inputs: &[StripCursor], most_rows: usize) -> Vec<Target> {
     while let Some(mut leader) = left.pop_front() {
         let times_ms = union_of(inputs, &leader.inputs);
         if times_ms.len() > most_rows {
-            targets.extend(apart(inputs, leader));
+            targets.extend(apart(inputs, &columns, leader));
             continue;
         }
         if joining {
@@ -70,46 +93,71 @@ pub(super) fn divide(inputs: &[StripCursor], most_rows: usize) -> Vec<Target> {
             leader.series.sort_by_key(|(place, _)| *place);
         }
         let series = leader.series.into_iter().map(|(_, series)| series);
-        targets.push(target(inputs, &leader.inputs, times_ms, series.collect()));
+        let chosen = (&*leader.inputs, &columns);
+        targets.push(target(inputs, chosen, times_ms, series.collect()));
     }
     targets
 }
 
 /// Sorts series by the inputs they are in, in the order of first appearance.
-fn kinds_of(inputs: &[StripCursor]) -> Vec<Kind> {
+fn kinds_of(columns: &[Column], all: Vec<Series>) -> Vec<Kind> {
     let mut places: HashMap<Vec<usize>, usize> = HashMap::new();
     let mut kinds: Vec<Kind> = Vec::new();
-    for (place, series) in collect(inputs).into_iter().enumerate() {
-        let mut of_series: Vec<usize> = series.sources.iter().map(|source| source.0).collect();
-        of_series.dedup();
-        let at = *places.entry(of_series).or_insert_with_key(|of_series| {
-            kinds.push(Kind {
-                inputs: of_series.clone(),
-                series: Vec::new(),
-            });
-            kinds.len() - 1
-        });
+    let mut inputs: Vec<usize> = Vec::new();
+    for (place, series) in all.into_iter().enumerate() {
+        let own = &columns[series.columns.start as usize..series.columns.end as usize];
+        inputs.clear();
+        inputs.extend(own.iter().map(|column| column.input as usize));
+        inputs.dedup();
+        let at = match places.get(&inputs) {
+            Some(at) => *at,
+            None => {
+                kinds.push(Kind {
+                    inputs: inputs.clone(),
+                    series: Vec::new(),
+                });
+                places.insert(inputs.clone(), kinds.len() - 1);
+                kinds.len() - 1
+            }
+        };
         kinds[at].series.push((place, series));
     }
     kinds
 }
 
-fn collect(inputs: &[StripCursor]) -> Vec<Series> {
-    let mut places: HashMap<LabelSet, usize, foldhash::fast::RandomState> = HashMap::default();
-    let mut all: Vec<Series> = Vec::new();
-    for (input, cursor) in inputs.iter().enumerate() {
+/// Lists all columns by series, and the series in the order of first appearance.
+fn collect(inputs: &[StripCursor]) -> (Arc<[Column]>, Vec<Series>) {
+    let mut places: HashMap<u32, u32, foldhash::fast::RandomState> = HashMap::default();
+    let mut sets: Vec<u32> = Vec::new();
+    let mut columns: Vec<Column> = Vec::new();
+    for (input, cursor) in (0u32..).zip(inputs) {
         for (column, set) in (0u32..).zip(&cursor.sets) {
-            let at = *places.entry(set.clone()).or_insert(all.len());
-            match all.get_mut(at) {
-                Some(series) => series.sources.push((input, column)),
-                None => all.push(Series {
-                    set: set.clone(),
-                    sources: vec![(input, column)],
-                }),
-            }
+            let place = *places.entry(*set).or_insert_with(|| {
+                sets.push(*set);
+                number(sets.len() - 1)
+            });
+            columns.push(Column {
+                place,
+                input,
+                column,
+            });
         }
     }
-    all
+    // Stable: the inputs of a series stay in the order of precedence.
+    columns.sort_by_key(|column| column.place);
+    let mut series = Vec::with_capacity(sets.len());
+    for own in columns.chunk_by(|a, b| a.place == b.place) {
+        let start = series.last().map_or(0, |last: &Series| last.columns.end);
+        series.push(Series {
+            set: sets[series.len()],
+            columns: start..start + number(own.len()),
+        });
+    }
+    (columns.into(), series)
+}
+
+fn number(len: usize) -> u32 {
+    u32::try_from(len).expect("fewer than 2^32 columns")
 }
 
 fn union_of(inputs: &[StripCursor], chosen: &[usize]) -> Vec<i64> {
@@ -124,7 +172,7 @@ fn union_of(inputs: &[StripCursor], chosen: &[usize]) -> Vec<i64> {
 
 fn target(
     inputs: &[StripCursor],
-    chosen: &[usize],
+    (chosen, columns): (&[usize], &Arc<[Column]>),
     times_ms: Vec<i64>,
     series: Vec<Series>,
 ) -> Target {
@@ -140,27 +188,28 @@ fn target(
         inputs: chosen.iter().map(rows_of).collect(),
         times_ms,
         series,
+        columns: Arc::clone(columns),
     }
 }
 
 /// Returns a strip for each input of series that have too many rows together.
-fn apart(inputs: &[StripCursor], kind: Kind) -> Vec<Target> {
+fn apart(inputs: &[StripCursor], columns: &Arc<[Column]>, kind: Kind) -> Vec<Target> {
     let Kind {
         inputs: chosen,
         series,
     } = kind;
     let own = |input: &usize| {
-        let of_input = series.iter().map(|(_, series)| Series {
-            set: series.set.clone(),
-            sources: series
-                .sources
-                .iter()
-                .copied()
-                .filter(|source| source.0 == *input)
-                .collect(),
+        let of_input = series.iter().map(|(_, series)| {
+            let mut own = series.clone();
+            let is_before = |at: &u32| (columns[*at as usize].input as usize) < *input;
+            own.columns.start += number(series.columns.clone().filter(is_before).count());
+            let is_of = |at: &u32| columns[*at as usize].input as usize == *input;
+            own.columns.end =
+                own.columns.start + number(series.columns.clone().filter(is_of).count());
+            own
         });
         let times_ms = inputs[*input].times_ms.clone();
-        target(inputs, &[*input], times_ms, of_input.collect())
+        target(inputs, (&[*input], columns), times_ms, of_input.collect())
     };
     chosen.iter().map(own).collect()
 }

@@ -16,6 +16,8 @@ pub(super) struct Candidate {
     pub(super) window: i64,
     pub(super) level: u8,
     pub(super) bytes: u64,
+    /// Its label sets.
+    pub(super) sets: u64,
     /// It cannot be merged.
     pub(super) barred: bool,
 }
@@ -31,6 +33,9 @@ pub(super) struct Rules {
 
 /// Most blocks merged at once, each of which takes some memory.
 const MOST: usize = 32;
+/// Most label sets of blocks merged at once: their labels are in memory until the new block is written, at some hundred
+/// bytes a set. A window of series that hardly live keeps several blocks.
+const MOST_SETS: u64 = 1 << 20;
 /// The rest of a window is merged into its largest block from this share of it on.
 const WORTH: u64 = 8;
 
@@ -78,14 +83,22 @@ fn longest(
     let mut best: Range<usize> = 0..0;
     let mut start = 0;
     for (at, block) in own.iter().enumerate() {
-        if block.barred || !fits(block) {
+        if block.barred || block.sets > MOST_SETS / 2 || !fits(block) {
             start = at + 1;
         } else if at + 1 - start > best.len() {
             best = start..at + 1;
         }
     }
-    let end = best.end.min(best.start + MOST);
-    (best.len() >= least.max(2)).then_some(best.start..end)
+    if best.len() < least.max(2) {
+        return None;
+    }
+    let mut sets = 0;
+    let fitting = own[best.clone()].iter().take_while(|block| {
+        sets += block.sets;
+        sets <= MOST_SETS
+    });
+    let count = fitting.take(MOST).count();
+    (count >= 2).then_some(best.start..best.start + count)
 }
 
 #[cfg(test)]
@@ -97,6 +110,7 @@ mod tests {
             window,
             level,
             bytes,
+            sets: 1,
             barred: false,
         }
     }
@@ -140,6 +154,19 @@ mod tests {
             Some(vec![2, 3]),
             "around what cannot be merged"
         );
+    }
+
+    #[test]
+    fn label_sets_are_merged_only_as_far_as_memory_goes() {
+        let of_sets = |sets| Candidate {
+            sets,
+            ..block(10, 0, 5)
+        };
+        let few = [of_sets(MOST_SETS / 3); 4];
+        assert_eq!(chosen(&few), Some(vec![0, 1, 2]));
+        let many = [of_sets(MOST_SETS / 2); 4];
+        assert_eq!(chosen(&many), Some(vec![0, 1]));
+        assert_eq!(chosen(&[of_sets(MOST_SETS / 2 + 1); 9]), None);
     }
 
     #[test]

@@ -89,6 +89,7 @@ impl Inner {
                 window: window(meta.min_time_ms),
                 level: meta.level,
                 bytes: meta.bytes,
+                sets: u64::from(block.set_count()),
                 barred: merging.barred.contains(&meta.id)
                     || window(meta.min_time_ms) != window(meta.max_time_ms),
             }

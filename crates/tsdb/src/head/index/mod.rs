@@ -208,13 +208,19 @@ impl Index {
         }
         self.free.push(at);
         self.forget_order();
+        entry.sets.len()
+    }
+
+    /// Gives back the room that removed strips had, where it is most of what is held.
+    pub(crate) fn fit(&mut self) {
         if self.identities.len() * 4 < self.identities.capacity() {
             let (entries, sets) = (&self.entries, &self.sets);
-            self.identities.shrink_to(0, |place| {
-                hash_at(entries, sets, *place).map_or(0, LabelHash::low)
-            });
+            self.identities
+                .shrink_to(self.identities.len() * 2, |place| {
+                    hash_at(entries, sets, *place).map_or(0, LabelHash::low)
+                });
         }
-        entry.sets.len()
+        self.sets.fit();
     }
 
     /// Returns all strips, oldest first.

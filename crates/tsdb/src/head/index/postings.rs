@@ -7,7 +7,10 @@
 
 use narthex_model::{Label, LabelHash, LabelSet, MatchOp, Matcher};
 use roaring::RoaringBitmap;
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hash},
+};
 
 /// Numbers of sets.
 pub(crate) type SetIds = RoaringBitmap;
@@ -108,6 +111,28 @@ impl SetTable {
         self.free.push(id);
     }
 
+    /// Gives back the room that removed sets had, where it is most of what is held.
+    pub(crate) fn fit(&mut self) {
+        if self.ids.len() * 4 < self.sets.len() {
+            // Numbers in use stay; behind the last of them nothing needs to be.
+            self.free.sort_unstable();
+            while self
+                .free
+                .pop_if(|last| *last as usize + 1 == self.sets.len())
+                .is_some()
+            {
+                self.sets.pop();
+            }
+            self.sets.shrink_to(self.sets.len() * 2);
+            self.free.shrink_to(self.free.len() * 2);
+        }
+        fit(&mut self.ids);
+        fit(&mut self.names);
+        self.names
+            .values_mut()
+            .for_each(|by_name| fit(&mut by_name.values));
+    }
+
     /// Returns how many numbers there are, those of freed sets included.
     pub(crate) fn len(&self) -> usize {
         self.sets.len()
@@ -150,6 +175,12 @@ impl SetTable {
             return rest;
         }
         by_name.collect(&matcher.accepted_values(), |value| matcher.matches(value))
+    }
+}
+
+fn fit<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
+    if map.len() * 4 < map.capacity() {
+        map.shrink_to(map.len() * 2);
     }
 }
 
