@@ -1,7 +1,7 @@
 //! Walking through a strip's columns while blocks are merged.
 //!
-//! **Invariant:** one page is in memory; a merge reads everything once, so it goes past the cache. Labels and sets are
-//! known by their numbers in the block that is being written: of a source's index nothing is decoded twice or kept.
+//! **Invariant:** at most one page is in memory, from the first of its columns that is read to the last; a merge reads
+//! everything once, so it goes past the cache. Labels and sets are known by their numbers in the block that is being written: of a source's index nothing is decoded twice or kept.
 
 use super::page::Page;
 use super::reader::{Block, Index};
@@ -172,6 +172,12 @@ impl StripCursor {
             chunk: page.chunk(at),
             starts: page.starts(at),
         }))
+    }
+
+    /// Gives back the page when `column` was the last of it: hundreds of strips may be merged into one.
+    pub(crate) fn leave(&mut self, column: u32) {
+        self.page
+            .take_if(|(columns, _)| columns.end == column.saturating_add(1));
     }
 
     /// Returns the error for a chunk that cannot be decoded.

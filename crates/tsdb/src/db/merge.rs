@@ -228,6 +228,7 @@ impl Scratch {
                 // What is damaged is told, and goes with the block that has it.
                 cursor.block().note(error.into()).map_err(not_damage)?;
             }
+            cursor.leave(own.column);
         }
         Ok(())
     }

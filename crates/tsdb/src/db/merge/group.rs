@@ -48,7 +48,7 @@ const MOST_JOINED: usize = 64;
 struct Kind {
     inputs: Vec<usize>,
     /// By place among all series, ascending.
-    series: Vec<(usize, Series)>,
+    series: Vec<(u32, Series)>,
 }
 
 impl Target {
@@ -104,7 +104,7 @@ fn kinds_of(columns: &[Column], all: Vec<Series>) -> Vec<Kind> {
     let mut places: HashMap<Vec<usize>, usize> = HashMap::new();
     let mut kinds: Vec<Kind> = Vec::new();
     let mut inputs: Vec<usize> = Vec::new();
-    for (place, series) in all.into_iter().enumerate() {
+    for (place, series) in (0u32..).zip(all) {
         let own = &columns[series.columns.start as usize..series.columns.end as usize];
         inputs.clear();
         inputs.extend(own.iter().map(|column| column.input as usize));

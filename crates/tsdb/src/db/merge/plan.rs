@@ -29,13 +29,13 @@ pub(super) struct Rules {
     pub(super) run: usize,
     /// Windows before this one are over.
     pub(super) open_from: i64,
+    /// Most label sets of blocks merged at once: they are in memory until the new block is written, at some hundred
+    /// bytes each. A window of series that hardly live keeps several blocks.
+    pub(super) most_sets: u64,
 }
 
 /// Most blocks merged at once, each of which takes some memory.
 const MOST: usize = 32;
-/// Most label sets of blocks merged at once: their labels are in memory until the new block is written, at some hundred
-/// bytes a set. A window of series that hardly live keeps several blocks.
-const MOST_SETS: u64 = 1 << 20;
 /// The rest of a window is merged into its largest block from this share of it on.
 const WORTH: u64 = 8;
 
@@ -49,29 +49,41 @@ pub(super) fn choose(blocks: &[Candidate], rules: Rules) -> Option<Vec<usize>> {
     windows.iter().rev().find_map(|(window, places)| {
         let own: Vec<Candidate> = places.iter().map(|at| blocks[*at]).collect();
         let range = if *window >= rules.open_from {
-            level_run(&own, rules.run)
+            level_run(&own, rules)
         } else {
-            closed(&own, rules.run)
+            closed(&own, rules)
         };
         range.map(|range| places[range].to_vec())
     })
 }
 
 /// Finds consecutive blocks of one level, the lowest first.
-fn level_run(own: &[Candidate], run: usize) -> Option<Range<usize>> {
+fn level_run(own: &[Candidate], rules: Rules) -> Option<Range<usize>> {
     let levels = own.iter().map(|block| block.level).max()?;
-    (0..=levels).find_map(|level| longest(own, |block| block.level == level, run))
+    (0..=levels).find_map(|level| {
+        longest(
+            own,
+            |block| block.level == level,
+            rules.run,
+            rules.most_sets,
+        )
+    })
 }
 
 /// Finds what is to be merged of a window that is over.
-fn closed(own: &[Candidate], run: usize) -> Option<Range<usize>> {
-    let all = longest(own, |_| true, 2)?;
+fn closed(own: &[Candidate], rules: Rules) -> Option<Range<usize>> {
+    let all = longest(own, |_| true, 2, rules.most_sets)?;
     let bytes = own[all.clone()].iter().map(|block| block.bytes);
     let (sum, largest) = (bytes.clone().sum::<u64>(), bytes.max()?);
     if (sum - largest).saturating_mul(WORTH) >= largest {
         return Some(all);
     }
-    longest(own, |block| block.bytes < largest, run)
+    longest(
+        own,
+        |block| block.bytes < largest,
+        rules.run,
+        rules.most_sets,
+    )
 }
 
 /// Finds the first longest run of at least `least` blocks that satisfy `fits`, cut to what is merged at once.
@@ -79,11 +91,12 @@ fn longest(
     own: &[Candidate],
     fits: impl Fn(&Candidate) -> bool,
     least: usize,
+    most_sets: u64,
 ) -> Option<Range<usize>> {
     let mut best: Range<usize> = 0..0;
     let mut start = 0;
     for (at, block) in own.iter().enumerate() {
-        if block.barred || block.sets > MOST_SETS / 2 || !fits(block) {
+        if block.barred || block.sets > most_sets / 2 || !fits(block) {
             start = at + 1;
         } else if at + 1 - start > best.len() {
             best = start..at + 1;
@@ -95,7 +108,7 @@ fn longest(
     let mut sets = 0;
     let fitting = own[best.clone()].iter().take_while(|block| {
         sets += block.sets;
-        sets <= MOST_SETS
+        sets <= most_sets
     });
     let count = fitting.take(MOST).count();
     (count >= 2).then_some(best.start..best.start + count)
@@ -104,6 +117,8 @@ fn longest(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MOST_SETS: u64 = 1000;
 
     fn block(window: i64, level: u8, bytes: u64) -> Candidate {
         Candidate {
@@ -119,6 +134,7 @@ mod tests {
         let rules = Rules {
             run: 3,
             open_from: 10,
+            most_sets: MOST_SETS,
         };
         choose(blocks, rules)
     }

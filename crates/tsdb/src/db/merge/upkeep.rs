@@ -29,6 +29,11 @@ const RETRY_MS: i64 = 60_000;
 /// A window is over when it ended so many parts of the flush age ago: what was in memory is in blocks then.
 const OVER_PARTS: i64 = 4;
 
+/// Label sets merged at once are no more than the head has series, between these bounds: merging costs a part of what
+/// is live, whatever is dead.
+const LEAST_SETS: u64 = 1 << 17;
+const MOST_SETS: u64 = 1 << 20;
+
 /// What one call of `maintain` leaves to the next about merging.
 #[derive(Default)]
 pub(in crate::db) struct Merging {
@@ -98,6 +103,7 @@ impl Inner {
         let rules = Rules {
             run: options.merge_blocks,
             open_from: window(now_ms.saturating_sub(options.flush_age_ms / OVER_PARTS)),
+            most_sets: (self.head.index().series() as u64).clamp(LEAST_SETS, MOST_SETS),
         };
         let Some(chosen) = plan::choose(&candidates, rules) else {
             return Ok(None);
