@@ -3,7 +3,7 @@
 //! **Is**: bound listeners and a drained [`Server`] for an axum [`Router`] that every other crate
 //! mounts its handlers on; answers compressed when the client wants it ([`respond`]); request
 //! bodies under a cap ([`read_body`]); a [`Client`] for many keep-alive targets; [`decompress`]; and
-//! the [`StopToken`] that all tasks of the process end by.
+//! the [`StopToken`] that all tasks of the process end by, and what catches their panics ([`catch_panic`]).
 //!
 //! TLS and credentials on both sides: an [`HttpClientConfig`] for requests, a web configuration for
 //! the server ([`Server::with_web_config`]).
@@ -49,6 +49,7 @@ mod fresh;
 pub mod fuzz;
 mod inflate;
 mod metrics;
+mod panics;
 mod respond;
 mod secret;
 mod server;
@@ -74,6 +75,7 @@ pub use encoding::{Encoding, accepts_gzip, choose_encoding};
 pub use error::NetError;
 pub use inflate::decompress;
 pub use metrics::{instrument, register_metrics};
+pub use panics::{Panicked, catch_panic, catch_panic_in, keep_running, log_panics};
 pub use respond::{
     BodySender, COMPRESS_FROM_BYTES, ClientGone, body_channel, body_of, gzip, respond,
     respond_json, respond_text, zstd,

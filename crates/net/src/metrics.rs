@@ -66,6 +66,7 @@ pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error
         &ACCEPTED,
         &CLOSED,
         &SLOW_CLIENTS,
+        &crate::panics::PANICS,
     ])
 }
 

@@ -1,0 +1,169 @@
+//! Panics: caught where a task can go on without what panicked, logged with their place, counted by task.
+//!
+//! A panic is a bug, and what it left half-done must not be used again: whoever catches one here throws away, or
+//! poisons, everything the panicking code could change. **Invariant:** every panic is counted once, caught or not,
+//! as soon as [`log_panics`] was called.
+
+use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::pin::pin;
+use std::sync::Once;
+use std::task::Poll;
+use std::time::Duration;
+
+use narthex_client::CounterVec;
+use tokio::time::Instant;
+
+use crate::stop::StopToken;
+
+/// What panics are counted as that nobody caught here: the thread or the runtime's task ended.
+const UNSUPERVISED: &str = "unsupervised";
+/// Between a panic and the next start, at first; doubled with every panic that follows soon.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Counts panics; `task` is one of the names that callers of this module give, never a value from outside.
+pub(crate) static PANICS: CounterVec<1> = CounterVec::new(
+    "narthex_panics_total",
+    "Panics, by the task that they interrupted or ended; every one is a bug.",
+    &["task"],
+);
+
+thread_local! {
+    /// The task whose code runs under a catcher on this thread.
+    static TASK: Cell<Option<&'static str>> = const { Cell::new(None) };
+    /// Where the panic that is being caught began.
+    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// A panic that was caught.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Panicked {
+    /// What panicked.
+    pub task: &'static str,
+    /// What it said.
+    pub message: String,
+    /// File, line and column; none before [`log_panics`] was called.
+    pub place: Option<String>,
+}
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("panicked")?;
+        if let Some(place) = &self.place {
+            write!(f, " at {place}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for Panicked {}
+
+/// Makes every panic of the process a line in the log, with its place, instead of bare text on standard error.
+///
+/// Later calls do nothing.
+pub fn log_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| std::panic::set_hook(Box::new(on_panic)));
+}
+
+/// Runs `work`; a panic in it is counted under `task` and returned.
+///
+/// # Errors
+/// Fails when `work` panicked. What it could change is half-done then.
+pub fn catch_panic<T>(task: &'static str, work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    let outer = TASK.replace(Some(task));
+    let caught = catch_unwind(AssertUnwindSafe(work));
+    TASK.set(outer);
+    caught.map_err(|payload| {
+        PANICS.with(&[task]).inc();
+        Panicked {
+            task,
+            message: message_of(&*payload).to_owned(),
+            place: PLACE.take(),
+        }
+    })
+}
+
+/// Awaits `work`; a panic in it is counted under `task` and returned.
+///
+/// # Errors
+/// As [`catch_panic`].
+pub async fn catch_panic_in<T>(
+    task: &'static str,
+    work: impl Future<Output = T>,
+) -> Result<T, Panicked> {
+    let mut work = pin!(work);
+    poll_fn(
+        move |context| match catch_panic(task, || work.as_mut().poll(context)) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(panicked) => Poll::Ready(Err(panicked)),
+        },
+    )
+    .await
+}
+
+/// Awaits what `make` makes until it ends by itself, beginning anew after every panic, ever later while they go on.
+pub async fn keep_running<F: Future<Output = ()>>(
+    task: &'static str,
+    stop: &StopToken,
+    mut make: impl FnMut() -> F,
+) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let began = Instant::now();
+        // Making it may panic as well as running it.
+        let ended = catch_panic_in(task, async { make().await }).await;
+        if ended.is_ok() {
+            return;
+        }
+        if began.elapsed() > LONGEST_PAUSE {
+            pause = FIRST_PAUSE;
+        }
+        tracing::warn!(
+            task,
+            pause_ms = pause.as_millis() as u64,
+            "Starting again after a panic."
+        );
+        if stop.run(tokio::time::sleep(pause)).await.is_none() {
+            return;
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn on_panic(info: &PanicHookInfo<'_>) {
+    let place = info.location().map(ToString::to_string);
+    // A thread that is ending may have given these up already.
+    let task = TASK.try_with(Cell::get).ok().flatten();
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace);
+    tracing::error!(
+        task = task.unwrap_or(UNSUPERVISED),
+        thread = std::thread::current().name().unwrap_or_default(),
+        place = place.as_deref().unwrap_or_default(),
+        reason = message_of(info.payload()),
+        backtrace = backtrace.map(tracing::field::display),
+        "Panicked; this is a bug.",
+    );
+    if task.is_none() {
+        PANICS.with(&[UNSUPERVISED]).inc();
+    }
+    let _ = PLACE.try_with(|kept| kept.replace(place));
+}
+
+fn message_of(payload: &(dyn Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("something that is no text")
+}
+
+#[cfg(test)]
+mod tests;
