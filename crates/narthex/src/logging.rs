@@ -43,6 +43,7 @@ pub(crate) fn start(level: &str, format: &str) -> Result<(), (&'static str, Stri
     };
     // A second start in one process (tests) keeps the first one's settings.
     drop(outcome);
+    narthex_net::log_panics();
     Ok(())
 }
 

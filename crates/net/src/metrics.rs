@@ -16,6 +16,8 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use narthex_client::{Counter, CounterVec, HistogramVec, Registry};
 
+use crate::panics::or_500;
+
 /// Label of requests that no route matched.
 const UNMATCHED: &str = "unmatched";
 
@@ -81,7 +83,8 @@ pub fn instrument(router: Router) -> Router {
 async fn measure(request: Request, next: Next) -> Response {
     let start = Instant::now();
     let path = request.extensions().get::<MatchedPath>().cloned();
-    let response = next.run(request).await;
+    // Caught here too, so that the 500 is counted with its route.
+    let response = or_500(next.run(request)).await;
     let handler = path
         .as_ref()
         .map_or(UNMATCHED.into(), |path| go_pattern(path.as_str()));

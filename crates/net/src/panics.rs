@@ -15,6 +15,8 @@ use std::sync::Once;
 use std::task::Poll;
 use std::time::Duration;
 
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
 use narthex_client::CounterVec;
 use tokio::time::Instant;
 
@@ -134,6 +136,26 @@ pub async fn keep_running<F: Future<Output = ()>>(
             return;
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Returns how many panics of a task were counted.
+#[must_use]
+pub fn panics_total(task: &'static str) -> u64 {
+    PANICS.with(&[task]).get() as u64
+}
+
+/// What panics of handlers, and of bodies made while they are sent, are counted as.
+pub(crate) const HTTP: &str = "http";
+
+/// Returns a handler's answer, or what a client gets for one that panics.
+pub(crate) async fn or_500(answer: impl Future<Output = Response>) -> Response {
+    match catch_panic_in(HTTP, answer).await {
+        Ok(response) => response,
+        Err(_logged) => {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            (status, "internal error\n").into_response()
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use crate::address;
 use crate::error::NetError;
+use crate::panics::catch_panic_in;
 use crate::stop::StopToken;
 use crate::web::Web;
 use conn::Shared;
@@ -164,7 +165,8 @@ impl Server {
                     stop.clone(),
                 );
                 connections.spawn(async move {
-                    drive.await;
+                    // Handlers' panics are caught before: this one is ours or hyper's.
+                    let _logged = catch_panic_in("connection", drive).await;
                     drop(permit);
                 });
                 while connections.try_join_next().is_some() {}

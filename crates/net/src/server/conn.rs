@@ -32,6 +32,7 @@ use super::timed::{Clock, TimedIo, Watchdog};
 use super::{ServeReport, ServerConfig};
 use crate::error::NetError;
 use crate::metrics;
+use crate::panics::{HTTP, catch_panic, or_500};
 use crate::stop::StopToken;
 use crate::web::{Web, guard};
 
@@ -255,7 +256,13 @@ async fn answer(
             ended: false,
         })
     });
-    let response = router.call(request).await?;
+    let response = or_500(async {
+        router
+            .call(request)
+            .await
+            .unwrap_or_else(|never| match never {})
+    })
+    .await;
     Ok(response.map(|body| AnswerBody {
         body,
         _guard: guard,
@@ -327,7 +334,7 @@ impl Drop for RequestBody {
     }
 }
 
-/// An answer's body that keeps its request in flight.
+/// An answer's body that keeps its request in flight; one whose making panics breaks off.
 struct AnswerBody {
     body: Body,
     _guard: InFlight,
@@ -341,7 +348,12 @@ impl HttpBody for AnswerBody {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(context)
+        let body = &mut self.get_mut().body;
+        let polled = catch_panic(HTTP, || Pin::new(body).poll_frame(context));
+        polled.unwrap_or_else(|_logged| {
+            let broken = axum::Error::new("making the answer panicked");
+            Poll::Ready(Some(Err(broken)))
+        })
     }
 
     fn is_end_stream(&self) -> bool {

@@ -625,3 +625,47 @@ async fn restart_does_not_wait_for_the_predecessors_connections() {
         .await
         .unwrap();
 }
+
+#[tokio::test]
+async fn a_handler_that_panics_answers_500_and_nobody_else_notices() {
+    async fn broken() -> &'static str {
+        panic!("a bug")
+    }
+    async fn later() -> &'static str {
+        tokio::task::yield_now().await;
+        panic!("a bug after waiting")
+    }
+    let half = || async {
+        let mut pieces = 0;
+        Response::new(narthex_net::body_of(move || {
+            pieces += 1;
+            assert!(pieces < 3, "a bug in the answer");
+            Some(Bytes::from_static(b"piece"))
+        }))
+    };
+    let router = plain()
+        .route("/broken", get(broken))
+        .route("/half", get(half))
+        .route("/later", get(later));
+    let server = Running::start(router, ServerConfig::default()).await;
+    let before = narthex_net::panics_total("http");
+    let mut stream = server.connect().await;
+    for path in ["/broken", "/later"] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let answer = read_until(&mut stream, "internal error\n").await;
+        assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+    }
+    // The same connection goes on.
+    stream.write_all(HELLO.as_bytes()).await.unwrap();
+    read_until(&mut stream, "hello\n").await;
+    // An answer that breaks off never looks complete.
+    let request = "GET /half HTTP/1.1\r\nHost: x\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let answer = read_to_close(&mut stream).await;
+    assert!(!answer.contains("\r\n0\r\n"), "{answer}");
+    assert_eq!(narthex_net::panics_total("http"), before + 3);
+    let mut other = server.connect().await;
+    other.write_all(HELLO.as_bytes()).await.unwrap();
+    read_until(&mut other, "hello\n").await;
+}
