@@ -1,9 +1,7 @@
 //! Request bodies, read whole and decompressed under one limit.
 //!
 //! Invariant: neither the bytes read from the wire nor those they decompress to exceed the limit,
-//! and no memory is reserved because a header announces it.
-
-use std::pin::pin;
+//! and no memory worth mentioning is reserved because a header announces it.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -12,10 +10,11 @@ use http::header::{CONTENT_ENCODING, HeaderMap};
 use http_body_util::{BodyExt, LengthLimitError};
 use hyper::body::Body as HttpBody;
 
+use crate::allowance::{Allowance, Unlimited, ask, reserve};
 use crate::blocking;
 use crate::encoding::Encoding;
 use crate::error::NetError;
-use crate::inflate::decompress;
+use crate::inflate::decompress_within;
 
 /// The most that a `Content-Length` makes us reserve before bytes have arrived.
 const RESERVE_BYTES: u64 = 64 << 10;
@@ -27,14 +26,26 @@ const RESERVE_BYTES: u64 = 64 << 10;
 /// [`NetError::CorruptBody`] (400), [`NetError::UnknownEncoding`] (415), [`NetError::Io`] (400) when
 /// the client went away.
 pub async fn read_body(request: Request<Body>, limit_bytes: usize) -> Result<Bytes, NetError> {
+    read_body_within(request, limit_bytes, &mut Unlimited).await
+}
+
+/// As [`read_body`], asking `allowance` for all memory before the body takes it.
+///
+/// # Errors
+/// As [`read_body`], and [`NetError::Memory`] (503).
+pub async fn read_body_within(
+    request: Request<Body>,
+    limit_bytes: usize,
+    allowance: &mut dyn Allowance,
+) -> Result<Bytes, NetError> {
     let encoding = encoding_of(request.headers())?;
-    let wire = read_wire_body(request.into_body(), limit_bytes).await?;
+    let wire = read_wire_body_within(request.into_body(), limit_bytes, allowance).await?;
     if encoding == Encoding::Identity {
         return Ok(wire);
     }
     let mut out = Vec::new();
     blocking::run(wire.len() * 8, || {
-        decompress(encoding, &wire, limit_bytes, &mut out)
+        decompress_within(encoding, &wire, limit_bytes, allowance, &mut out)
     })?;
     Ok(Bytes::from(out))
 }
@@ -44,29 +55,91 @@ pub async fn read_body(request: Request<Body>, limit_bytes: usize) -> Result<Byt
 /// # Errors
 /// [`NetError::BodyTooLarge`] above `limit_bytes`, [`NetError::Io`] when the client went away.
 pub async fn read_wire_body(body: Body, limit_bytes: usize) -> Result<Bytes, NetError> {
-    let declared_bytes = body.size_hint().lower();
-    if declared_bytes > limit_bytes as u64 {
-        return Err(NetError::BodyTooLarge { limit_bytes });
-    }
-    let mut body = pin!(body);
+    read_wire_body_within(body, limit_bytes, &mut Unlimited).await
+}
+
+/// As [`read_wire_body`], asking `allowance` for all memory before the body takes it.
+///
+/// # Errors
+/// As [`read_wire_body`], and [`NetError::Memory`] (503).
+pub async fn read_wire_body_within(
+    body: Body,
+    limit_bytes: usize,
+    allowance: &mut dyn Allowance,
+) -> Result<Bytes, NetError> {
+    let mut pieces = BodyPieces::new(body, limit_bytes)?;
     let mut out: Vec<u8> = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| read_error(error, limit_bytes))?;
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        if data.len() > limit_bytes - out.len() {
-            return Err(NetError::BodyTooLarge { limit_bytes });
+    while let Some(data) = pieces.next().await? {
+        if out.is_empty() && pieces.is_end() {
+            // One piece needs no copy; it is the connection's buffer, and as large.
+            ask(data.len(), allowance)?;
+            return Ok(data);
         }
-        if out.is_empty() {
-            if body.is_end_stream() {
-                return Ok(data);
-            }
-            out.reserve(usize::try_from(declared_bytes.min(RESERVE_BYTES)).unwrap_or(0));
+        if out.capacity() - out.len() < data.len() {
+            let more_bytes = data.len().max(out.len()).max(pieces.expected_bytes());
+            let most_bytes = limit_bytes - out.len();
+            reserve(&mut out, more_bytes.min(most_bytes), allowance)?;
         }
         out.extend_from_slice(&data);
     }
     Ok(Bytes::from(out))
+}
+
+/// A body as it is on the wire, piece by piece, for callers that wait for memory between them.
+#[derive(Debug)]
+pub struct BodyPieces {
+    body: Body,
+    limit_bytes: usize,
+    received_bytes: usize,
+}
+
+impl BodyPieces {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// [`NetError::BodyTooLarge`] for a body that announces more than `limit_bytes`.
+    pub fn new(body: Body, limit_bytes: usize) -> Result<Self, NetError> {
+        if body.size_hint().lower() > limit_bytes as u64 {
+            return Err(NetError::BodyTooLarge { limit_bytes });
+        }
+        Ok(Self {
+            body,
+            limit_bytes,
+            received_bytes: 0,
+        })
+    }
+
+    /// Waits for the next piece; none is the end.
+    ///
+    /// # Errors
+    /// [`NetError::BodyTooLarge`] above the limit, [`NetError::Io`] when the client went away.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, NetError> {
+        let limit_bytes = self.limit_bytes;
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(|error| read_error(error, limit_bytes))?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            if data.len() > limit_bytes - self.received_bytes {
+                return Err(NetError::BodyTooLarge { limit_bytes });
+            }
+            self.received_bytes += data.len();
+            return Ok(Some(data));
+        }
+        Ok(None)
+    }
+
+    /// Returns whether it is known already that nothing follows.
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    /// Returns how much of what is announced is worth reserving before it has arrived.
+    fn expected_bytes(&self) -> usize {
+        let announced_bytes = self.body.size_hint().lower();
+        usize::try_from(announced_bytes.min(RESERVE_BYTES)).unwrap_or(0)
+    }
 }
 
 fn encoding_of(headers: &HeaderMap) -> Result<Encoding, NetError> {

@@ -22,11 +22,12 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
+use crate::allowance::{Allowance, Unlimited};
 use crate::encoding::Encoding;
 use crate::error::NetError;
 use crate::url::Url;
 use config::HttpClientConfig;
-use exchange::Buffers;
+use exchange::{Buffers, Room};
 use outfit::Outfit;
 use pool::Pool;
 use proxy::ProxyEnvironment;
@@ -243,7 +244,21 @@ impl Client {
         request: &Request,
         body: &mut Vec<u8>,
     ) -> Result<ResponseHead, NetError> {
-        self.run(Method::Get, request, &[], body).await
+        self.get_within(request, body, &mut Unlimited).await
+    }
+
+    /// As [`Client::get`], asking `allowance` for all memory before the body takes it, on the wire
+    /// and decompressed, beyond the capacity `body` comes with.
+    ///
+    /// # Errors
+    /// As [`Client::get`], and [`NetError::Memory`] when the allowance refuses.
+    pub async fn get_within(
+        &self,
+        request: &Request,
+        body: &mut Vec<u8>,
+        allowance: &mut dyn Allowance,
+    ) -> Result<ResponseHead, NetError> {
+        self.run(Method::Get, request, &[], body, allowance).await
     }
 
     /// Posts `content`, whose type and encoding `request.headers` tell; otherwise as [`Client::get`].
@@ -256,7 +271,8 @@ impl Client {
         content: &[u8],
         body: &mut Vec<u8>,
     ) -> Result<ResponseHead, NetError> {
-        self.run(Method::Post, request, content, body).await
+        self.run(Method::Post, request, content, body, &mut Unlimited)
+            .await
     }
 
     /// Gets a URL and returns as soon as the answer's head is there.
@@ -295,11 +311,16 @@ impl Client {
         request: &Request,
         content: &[u8],
         body: &mut Vec<u8>,
+        allowance: &mut dyn Allowance,
     ) -> Result<ResponseHead, NetError> {
         let mut scratch = self.inner.take_scratch();
+        let mut room = Room {
+            limit_bytes: request.body_limit_bytes,
+            allowance,
+        };
         let work = self
             .inner
-            .follow(method, request, content, &mut scratch, body);
+            .follow(method, request, content, &mut room, &mut scratch, body);
         let result = match tokio::time::timeout(request.timeout, work).await {
             Ok(result) => result,
             Err(_elapsed) => Err(NetError::Request {
@@ -322,7 +343,11 @@ pub(crate) async fn fuzz_read_answer<S: tokio::io::AsyncRead + Unpin>(
     body: &mut Vec<u8>,
 ) -> Result<(), NetError> {
     let mut buffers = Buffers::default();
-    exchange::read_answer(source, limit_bytes, &mut buffers, body)
+    let mut room = Room {
+        limit_bytes,
+        allowance: &mut Unlimited,
+    };
+    exchange::read_answer(source, &mut room, &mut buffers, body)
         .await
         .map(drop)
 }

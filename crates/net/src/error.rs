@@ -104,6 +104,13 @@ pub enum NetError {
         /// The limit.
         limit_bytes: usize,
     },
+    /// A body that the caller's allowance has no memory for.
+    Memory {
+        /// What was asked for last.
+        wanted_bytes: usize,
+        /// Why it was refused.
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// A compressed body that does not decompress.
     CorruptBody {
         /// How it claims to be compressed.
@@ -159,6 +166,7 @@ impl NetError {
         match self {
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnknownEncoding { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Memory { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Deadline { .. } | Self::ConnectTimeout { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::CorruptBody { .. } | Self::Closed { .. } | Self::Io { .. } => {
                 StatusCode::BAD_REQUEST
@@ -230,6 +238,13 @@ impl fmt::Display for NetError {
             Self::BodyTooLarge { limit_bytes } => {
                 write!(f, "body size limit exceeded (limit {limit_bytes} bytes)")
             }
+            Self::Memory {
+                wanted_bytes,
+                source,
+            } => write!(
+                f,
+                "no memory for {wanted_bytes} more bytes of the body: {source}"
+            ),
             Self::CorruptBody { encoding, reason } => write!(f, "{encoding}: {reason}"),
             Self::UnknownEncoding { encoding } => {
                 write!(f, "unsupported content encoding {encoding:?}")
@@ -261,6 +276,7 @@ impl Error for NetError {
             | Self::Connect { source, .. }
             | Self::Io { source, .. } => Some(source),
             Self::Request { source, .. } | Self::Token { source } => Some(source.as_ref()),
+            Self::Memory { source, .. } => Some(source.as_ref()),
             _ => None,
         }
     }

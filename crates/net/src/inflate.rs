@@ -2,14 +2,18 @@
 //!
 //! Invariant: the output never grows past the caller's limit and never past what the input could
 //! really expand to, whatever size the input declares; the input's own size field is a hint only.
+//! Memory is asked of an [`Allowance`] before it is allocated.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
+use std::io::Read;
 use std::ptr::NonNull;
 
+use flate2::bufread::{DeflateDecoder, GzDecoder, ZlibDecoder};
 use libdeflate_sys as sys;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
+use crate::allowance::{Allowance, Unlimited, reserve};
 use crate::encoding::Encoding;
 use crate::error::NetError;
 
@@ -21,6 +25,10 @@ const FIRST_BYTES: usize = 16 << 10;
 const ZSTD_WINDOW_LOG: u32 = 23;
 /// The most that output may grow at once, whatever a frame declares.
 const ZSTD_STEP_BYTES: usize = 1 << 20;
+/// The most that output longer than guessed grows at once.
+const STEP_BYTES: usize = 16 << 20;
+/// One read of such output, which has to be zeroed before.
+const READ_BYTES: usize = 64 << 10;
 /// Above this much memory a buffer is not kept when its content turned out bad.
 const KEEP_ON_ERROR_BYTES: usize = 1 << 20;
 
@@ -38,18 +46,34 @@ pub fn decompress(
     limit_bytes: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), NetError> {
+    decompress_within(encoding, input, limit_bytes, &mut Unlimited, out)
+}
+
+/// As [`decompress`], asking `allowance` for what `out` grows by.
+///
+/// A body that expands further than was to be expected of it grows in steps, each of which may be
+/// refused, so that a small bomb ends where the memory does and not where `limit_bytes` is.
+///
+/// # Errors
+/// As [`decompress`], and [`NetError::Memory`].
+pub fn decompress_within(
+    encoding: Encoding,
+    input: &[u8],
+    limit_bytes: usize,
+    allowance: &mut dyn Allowance,
+    out: &mut Vec<u8>,
+) -> Result<(), NetError> {
     out.clear();
     let result = match encoding {
         Encoding::Identity if input.len() > limit_bytes => {
             Err(NetError::BodyTooLarge { limit_bytes })
         }
         Encoding::Identity => {
-            out.extend_from_slice(input);
-            Ok(())
+            reserve(out, input.len(), allowance).map(|()| out.extend_from_slice(input))
         }
-        Encoding::Gzip => gunzip(input, limit_bytes, out),
-        Encoding::Deflate => inflate(input, limit_bytes, out),
-        Encoding::Zstd => unzstd(input, limit_bytes, out),
+        Encoding::Gzip => gunzip(input, limit_bytes, allowance, out),
+        Encoding::Deflate => inflate(input, limit_bytes, allowance, out),
+        Encoding::Zstd => unzstd(input, limit_bytes, allowance, out),
     };
     if result.is_err() {
         out.clear();
@@ -59,7 +83,12 @@ pub fn decompress(
 }
 
 /// Appends every frame's content.
-fn unzstd(input: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), NetError> {
+fn unzstd(
+    input: &[u8],
+    limit_bytes: usize,
+    allowance: &mut dyn Allowance,
+    out: &mut Vec<u8>,
+) -> Result<(), NetError> {
     let bad = |reason| corrupt(Encoding::Zstd, reason);
     let mut decoder = Decoder::new().map_err(|_error| bad("no memory for a decoder"))?;
     let window = zstd::zstd_safe::DParameter::WindowLogMax(ZSTD_WINDOW_LOG);
@@ -73,9 +102,9 @@ fn unzstd(input: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), Net
     loop {
         let want_bytes = (input.src.len() * 8)
             .clamp(FIRST_BYTES, ZSTD_STEP_BYTES)
-            .min(limit_bytes.saturating_sub(out.len()) + 1);
+            .min(limit_bytes.saturating_sub(out.len()).saturating_add(1));
         if out.capacity() == out.len() {
-            out.reserve_exact(want_bytes);
+            reserve(out, want_bytes, allowance)?;
         }
         let before = (input.pos, out.len());
         let at = out.len();
@@ -101,13 +130,18 @@ fn unzstd(input: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), Net
     }
 }
 
-fn gunzip(input: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), NetError> {
+fn gunzip(
+    input: &[u8],
+    limit_bytes: usize,
+    allowance: &mut dyn Allowance,
+    out: &mut Vec<u8>,
+) -> Result<(), NetError> {
     let mut rest = input;
     loop {
         if !rest.starts_with(&[0x1f, 0x8b]) {
             return Err(corrupt(Encoding::Gzip, "invalid header"));
         }
-        let used_bytes = inflate_stream(Format::Gzip, rest, limit_bytes, out)?;
+        let used_bytes = inflate_stream(Format::Gzip, rest, limit_bytes, allowance, out)?;
         rest = rest.get(used_bytes..).unwrap_or_default();
         if rest.is_empty() {
             return Ok(());
@@ -115,12 +149,17 @@ fn gunzip(input: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), Net
     }
 }
 
-fn inflate(input: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), NetError> {
+fn inflate(
+    input: &[u8],
+    limit_bytes: usize,
+    allowance: &mut dyn Allowance,
+    out: &mut Vec<u8>,
+) -> Result<(), NetError> {
     // RFC 1950: method 8, and the first two bytes are a multiple of 31.
     let zlib = matches!(input, [cmf, flags, ..]
         if cmf & 0x0f == 8 && u16::from_be_bytes([*cmf, *flags]) % 31 == 0);
     let format = if zlib { Format::Zlib } else { Format::Raw };
-    let used_bytes = inflate_stream(format, input, limit_bytes, out)?;
+    let used_bytes = inflate_stream(format, input, limit_bytes, allowance, out)?;
     if used_bytes < input.len() {
         return Err(corrupt(
             Encoding::Deflate,
@@ -131,33 +170,92 @@ fn inflate(input: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), Ne
 }
 
 /// Appends one stream's output; returns how much input it took.
+///
+/// libdeflate is more than twice as fast as what decodes in pieces, but cannot resume: it has one
+/// attempt, with the room to be expected.
 fn inflate_stream(
     format: Format,
     input: &[u8],
     limit_bytes: usize,
+    allowance: &mut dyn Allowance,
     out: &mut Vec<u8>,
 ) -> Result<usize, NetError> {
     let room_bytes = limit_bytes - out.len();
-    let mut want_bytes = first_guess(format, input, room_bytes);
+    let want_bytes = first_guess(format, input, room_bytes);
+    reserve(out, want_bytes, allowance)?;
+    // A buffer kept from a larger body may hold more than the limit allows.
+    let avail_bytes = (out.capacity() - out.len()).min(room_bytes);
+    match with_decompressor(|d| d.attempt(format, input, avail_bytes, out)) {
+        Attempt::Done { used_bytes } => Ok(used_bytes),
+        Attempt::Short if avail_bytes == room_bytes => Err(NetError::BodyTooLarge { limit_bytes }),
+        Attempt::Short => inflate_in_steps(format, input, limit_bytes, allowance, out),
+        Attempt::Bad => Err(corrupt(format.encoding(), "corrupt or truncated data")),
+    }
+}
+
+/// As [`inflate_stream`], for output of any length: room grows by half, in bounded steps.
+fn inflate_in_steps(
+    format: Format,
+    input: &[u8],
+    limit_bytes: usize,
+    allowance: &mut dyn Allowance,
+    out: &mut Vec<u8>,
+) -> Result<usize, NetError> {
+    let mut decoder = Pieces::new(format, input);
     loop {
-        if out.capacity() - out.len() < want_bytes {
-            out.reserve_exact(want_bytes);
+        let at = out.len();
+        if at == out.capacity() && at < limit_bytes {
+            let more_bytes = (at / 2).clamp(FIRST_BYTES, STEP_BYTES);
+            reserve(out, more_bytes.min(limit_bytes - at), allowance)?;
         }
-        // A buffer kept from a larger body may hold more than the limit allows.
-        let avail_bytes = (out.capacity() - out.len()).min(room_bytes);
-        match with_decompressor(|d| d.attempt(format, input, avail_bytes, out)) {
-            Attempt::Done { used_bytes } => return Ok(used_bytes),
-            Attempt::Short if avail_bytes == room_bytes => {
-                return Err(NetError::BodyTooLarge { limit_bytes });
-            }
-            // libdeflate cannot resume, so the next attempt starts over with more room.
-            Attempt::Short => {
-                want_bytes = avail_bytes
-                    .saturating_mul(4)
-                    .max(FIRST_BYTES)
-                    .min(room_bytes);
-            }
-            Attempt::Bad => return Err(corrupt(format.encoding(), "corrupt or truncated data")),
+        let room_bytes = (out.capacity() - at).min(limit_bytes - at);
+        out.resize(at + room_bytes.min(READ_BYTES), 0);
+        let read = match out.get_mut(at..).unwrap_or_default() {
+            // Whether there is more can only be seen by asking for it.
+            [] => decoder.read(&mut [0]),
+            room => decoder.read(room),
+        };
+        let read_bytes =
+            read.map_err(|_error| corrupt(format.encoding(), "corrupt or truncated data"))?;
+        if read_bytes > room_bytes {
+            return Err(NetError::BodyTooLarge { limit_bytes });
+        }
+        out.truncate(at + read_bytes);
+        if read_bytes == 0 {
+            return Ok(input.len() - decoder.unread_bytes());
+        }
+    }
+}
+
+/// One stream, decoded in pieces.
+enum Pieces<'a> {
+    Gzip(Box<GzDecoder<&'a [u8]>>),
+    Zlib(ZlibDecoder<&'a [u8]>),
+    Raw(DeflateDecoder<&'a [u8]>),
+}
+
+impl<'a> Pieces<'a> {
+    fn new(format: Format, input: &'a [u8]) -> Self {
+        match format {
+            Format::Gzip => Self::Gzip(Box::new(GzDecoder::new(input))),
+            Format::Zlib => Self::Zlib(ZlibDecoder::new(input)),
+            Format::Raw => Self::Raw(DeflateDecoder::new(input)),
+        }
+    }
+
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Gzip(decoder) => decoder.read(out),
+            Self::Zlib(decoder) => decoder.read(out),
+            Self::Raw(decoder) => decoder.read(out),
+        }
+    }
+
+    fn unread_bytes(&self) -> usize {
+        match self {
+            Self::Gzip(decoder) => decoder.get_ref().len(),
+            Self::Zlib(decoder) => decoder.get_ref().len(),
+            Self::Raw(decoder) => decoder.get_ref().len(),
         }
     }
 }

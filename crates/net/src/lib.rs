@@ -37,6 +37,7 @@
 //! ```
 
 mod address;
+mod allowance;
 mod base64;
 mod blocking;
 mod body;
@@ -62,8 +63,9 @@ mod yaml;
 pub use axum;
 pub use axum::Router;
 
+pub use allowance::{Allowance, Unlimited};
 pub use base64::decode_base64;
-pub use body::{read_body, read_wire_body};
+pub use body::{BodyPieces, read_body, read_body_within, read_wire_body, read_wire_body_within};
 pub use client::config::{
     Authorization, BasicAuth, HeaderSources, HttpClientConfig, OAuth2, ProxyConfig, TlsConfig,
     TlsVersion,
@@ -73,7 +75,7 @@ pub use client::{Client, ClientConfig, ClientStats, Request, ResponseHead, Strea
 pub use compress::compress;
 pub use encoding::{Encoding, accepts_gzip, choose_encoding};
 pub use error::NetError;
-pub use inflate::decompress;
+pub use inflate::{decompress, decompress_within};
 pub use metrics::{instrument, register_metrics};
 pub use panics::{
     Panicked, catch_panic, catch_panic_in, keep_running, log_panics, panics_total,

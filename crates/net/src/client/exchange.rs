@@ -5,13 +5,14 @@
 //! caller's buffer, in the caller's task.
 //!
 //! Invariant: no byte beyond the answer is read into the body, memory grows only with bytes that
-//! arrived, and a connection is called reusable only when its answer ended exactly.
+//! arrived and only as far as the caller's allowance grants, and a connection is called reusable only when its answer ended exactly.
 
 use bytes::BufMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::chunked::Chunked;
 use super::head::{self, Framing, Head};
+use crate::allowance::{Allowance, reserve};
 use crate::encoding::Encoding;
 use crate::error::NetError;
 
@@ -39,6 +40,12 @@ pub(super) struct Buffers {
     pub(super) in_body: bool,
 }
 
+/// How much of an answer's body may be held.
+pub(super) struct Room<'a> {
+    pub(super) limit_bytes: usize,
+    pub(super) allowance: &'a mut dyn Allowance,
+}
+
 /// An answer's head, its body still encoded, and the connection's state.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -56,14 +63,14 @@ pub(super) async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     request: &[u8],
     content: &[u8],
-    limit_bytes: usize,
+    room: &mut Room<'_>,
     buffers: &mut Buffers,
     body: &mut Vec<u8>,
 ) -> Result<Answer, NetError> {
     buffers.head.clear();
     buffers.in_body = false;
     let sent = send(stream, request, content).await;
-    match (read_answer(stream, limit_bytes, buffers, body).await, sent) {
+    match (read_answer(stream, room, buffers, body).await, sent) {
         (Ok(mut answer), sent) => {
             // A server may answer and hang up without reading a large request to its end.
             answer.reusable &= sent.is_ok();
@@ -88,10 +95,15 @@ async fn send<S: AsyncWrite + Unpin>(
 
 pub(super) async fn read_answer<S: AsyncRead + Unpin>(
     stream: &mut S,
-    limit_bytes: usize,
+    room: &mut Room<'_>,
     buffers: &mut Buffers,
     body: &mut Vec<u8>,
 ) -> Result<Answer, NetError> {
+    let Room {
+        limit_bytes,
+        allowance,
+    } = room;
+    let limit_bytes = *limit_bytes;
     let Buffers {
         head: head_buffer,
         wire,
@@ -117,6 +129,7 @@ pub(super) async fn read_answer<S: AsyncRead + Unpin>(
         } else {
             wire
         },
+        allowance: &mut **allowance,
     };
     let exact = match head.framing {
         Framing::Empty => reader.early.is_empty(),
@@ -232,6 +245,7 @@ struct BodyReader<'a, S> {
     limit_bytes: usize,
     cut: bool,
     body: &'a mut Vec<u8>,
+    allowance: &'a mut dyn Allowance,
 }
 
 /// Each returns whether the answer ended exactly where the received bytes do.
@@ -242,11 +256,11 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
             return Err(self.too_large());
         }
         let keep = length.min(self.limit_bytes);
-        self.body.reserve_exact(keep.min(RESERVE_BYTES));
+        reserve(self.body, keep.min(RESERVE_BYTES), self.allowance)?;
         let early = self.early.len().min(keep);
         self.body.extend_from_slice(&self.early[..early]);
         while self.body.len() < keep {
-            self.make_room(1, keep);
+            self.make_room(1, keep)?;
             let left = keep - self.body.len();
             self.received_bytes +=
                 read_some(self.stream, self.body, left, self.received_bytes).await? as u64;
@@ -257,6 +271,7 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
     async fn read_chunked(&mut self) -> Result<bool, NetError> {
         let mut chunks = Chunked::new(self.limit_bytes);
         let mut done = 0;
+        reserve(self.body, self.early.len(), self.allowance)?;
         self.body.extend_from_slice(self.early);
         loop {
             let after = match chunks.advance(self.body, &mut done) {
@@ -271,7 +286,7 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
                 return Ok(after == 0);
             }
             // Framing comes on top of the data, and is gone once decoded.
-            self.make_room(READ_BYTES / 4, self.limit_bytes.saturating_add(READ_BYTES));
+            self.make_room(READ_BYTES / 4, self.limit_bytes.saturating_add(READ_BYTES))?;
             let room = self.body.capacity() - self.body.len();
             self.received_bytes +=
                 read_some(self.stream, self.body, room, self.received_bytes).await? as u64;
@@ -279,6 +294,7 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
     }
 
     async fn read_to_close(&mut self) -> Result<bool, NetError> {
+        reserve(self.body, self.early.len(), self.allowance)?;
         self.body.extend_from_slice(self.early);
         loop {
             if self.body.len() > self.limit_bytes {
@@ -288,7 +304,7 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
                 }
                 return Err(self.too_large());
             }
-            self.make_room(READ_BYTES / 4, self.limit_bytes.saturating_add(READ_BYTES));
+            self.make_room(READ_BYTES / 4, self.limit_bytes.saturating_add(READ_BYTES))?;
             let room = self.body.capacity() - self.body.len();
             match read_some(self.stream, self.body, room, self.received_bytes).await {
                 Ok(read) => self.received_bytes += read as u64,
@@ -299,15 +315,16 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
     }
 
     /// Grows the body by doubling, but not past `most_bytes`, when less than `least` room is left.
-    fn make_room(&mut self, least: usize, most_bytes: usize) {
+    fn make_room(&mut self, least: usize, most_bytes: usize) -> Result<(), NetError> {
         let length = self.body.len();
         if self.body.capacity() - length < least {
             let more = length
                 .max(READ_BYTES)
                 .min(most_bytes.saturating_sub(length))
                 .max(least);
-            self.body.reserve_exact(more);
+            reserve(self.body, more, self.allowance)?;
         }
+        Ok(())
     }
 
     fn too_large(&self) -> NetError {

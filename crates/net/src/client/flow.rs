@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, HOST, USER_AGENT};
 
-use super::exchange::{Answer, exchange, exchange_heads};
+use super::exchange::{Answer, Room, exchange, exchange_heads};
 use super::outfit::{Dress, is_same_domain, is_sensitive};
 use super::stream::Stream;
 use super::{
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::blocking;
 use crate::error::NetError;
-use crate::inflate::decompress;
+use crate::inflate::decompress_within;
 use crate::url::Url;
 
 /// One hop of a request.
@@ -48,6 +48,7 @@ impl Inner {
         mut method: Method,
         request: &Request,
         content: &[u8],
+        room: &mut Room<'_>,
         scratch: &mut Scratch,
         body: &mut Vec<u8>,
     ) -> Result<ResponseHead, NetError> {
@@ -72,7 +73,7 @@ impl Inner {
             self.render(&hop, &mut scratch.request)
                 .await
                 .map_err(|error| hop.failed(error))?;
-            let (answer, reused) = match self.fetch(&hop, scratch, body).await {
+            let (answer, reused) = match self.fetch(&hop, room, scratch, body).await {
                 Ok(fetched) => fetched,
                 Err(error) if scratch.answer.in_body => return Err(error),
                 Err(error) => return Err(hop.failed(error)),
@@ -90,7 +91,7 @@ impl Inner {
                 moved = Some(next);
                 continue;
             }
-            return finish(answer, reused, redirects, request, scratch, body);
+            return finish(answer, reused, redirects, room, scratch, body);
         }
     }
 
@@ -122,10 +123,10 @@ impl Inner {
     async fn fetch(
         &self,
         hop: &Hop<'_>,
+        room: &mut Room<'_>,
         scratch: &mut Scratch,
         body: &mut Vec<u8>,
     ) -> Result<(Answer, bool), NetError> {
-        let limit_bytes = hop.request.body_limit_bytes;
         let origin = hop.url.origin();
         scratch.answer.in_body = false;
         if hop.url.is_https() {
@@ -145,10 +146,10 @@ impl Inner {
             } = scratch;
             let result = match &mut stream {
                 Stream::Plain(stream) => {
-                    exchange(stream, bytes, hop.content, limit_bytes, buffers, body).await
+                    exchange(stream, bytes, hop.content, room, buffers, body).await
                 }
                 Stream::Tls(stream) => {
-                    exchange(stream, bytes, hop.content, limit_bytes, buffers, body).await
+                    exchange(stream, bytes, hop.content, room, buffers, body).await
                 }
             };
             match result {
@@ -256,16 +257,15 @@ fn finish(
     answer: Answer,
     reused: bool,
     redirects: u32,
-    request: &Request,
+    room: &mut Room<'_>,
     scratch: &Scratch,
     body: &mut Vec<u8>,
 ) -> Result<ResponseHead, NetError> {
     let head = answer.head;
     let wire = &scratch.answer.wire;
     if !wire.is_empty() {
-        let limit_bytes = request.body_limit_bytes;
         let decoded = blocking::run(wire.len() * 8, || {
-            decompress(head.encoding, wire, limit_bytes, body)
+            decompress_within(head.encoding, wire, room.limit_bytes, room.allowance, body)
         });
         // Of an unsuccessful answer only the status matters, and its body may have been cut.
         if head.is_success() {

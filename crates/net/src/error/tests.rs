@@ -122,6 +122,14 @@ fn all() -> Vec<(NetError, &'static str, u16)> {
             413,
         ),
         (
+            NetError::Memory {
+                wanted_bytes: 7,
+                source: "the budget of 512MB is used up".into(),
+            },
+            "no memory for 7 more bytes of the body: the budget of 512MB is used up",
+            503,
+        ),
+        (
             NetError::CorruptBody {
                 encoding: Encoding::Gzip,
                 reason: "invalid header",
@@ -193,6 +201,7 @@ fn sources_are_the_real_ones() {
             NetError::Bind { .. }
                 | NetError::Request { .. }
                 | NetError::Token { .. }
+                | NetError::Memory { .. }
                 | NetError::ReadFile { .. }
                 | NetError::Lookup { .. }
                 | NetError::Connect { .. }

@@ -1,10 +1,11 @@
 //! Growth, caps and damage; every stream is checked against a second implementation's bytes or our
 //! own compressor.
 
-use super::decompress;
+use super::{decompress, decompress_within};
+use crate::allowance::tests::Limit;
 use crate::encoding::Encoding;
 use crate::error::NetError;
-use crate::respond::gzip;
+use crate::respond::{gzip, zstd};
 
 const MIB: usize = 1 << 20;
 
@@ -142,4 +143,42 @@ fn buffer_is_reused_and_given_back_after_damage() {
     let error = decompress(Encoding::Gzip, &packed, MIB, &mut out).expect_err("too large");
     assert!(matches!(error, NetError::BodyTooLarge { limit_bytes: MIB }));
     assert!(out.is_empty() && out.capacity() <= MIB);
+}
+
+/// A megabyte of gzip can hold a gigabyte: what is allocated is asked for first, in steps, and never
+/// more than was granted.
+#[test]
+fn a_bomb_ends_where_the_allowance_does() {
+    let data = vec![b'a'; 64 * MIB];
+    let gzipped = gzip(&data).expect("shorter");
+    // Between gzip's header and its trailer is a raw stream.
+    let raw = gzipped.get(10..gzipped.len() - 8).expect("long enough");
+    let zstd = zstd(&data).expect("shorter");
+    let bombs = [
+        (Encoding::Gzip, &gzipped[..]),
+        (Encoding::Deflate, raw),
+        (Encoding::Zstd, &zstd[..]),
+        (Encoding::Identity, &data[..]),
+    ];
+    for (encoding, bomb) in bombs {
+        let mut limit = Limit::of(10 * MIB);
+        let mut out = Vec::new();
+        let error = decompress_within(encoding, bomb, usize::MAX, &mut limit, &mut out);
+        let error = error.expect_err("more than is allowed");
+        assert!(
+            matches!(error, NetError::Memory { .. }),
+            "{encoding}: {error}"
+        );
+        assert!(out.is_empty() && out.capacity() <= MIB, "{encoding}");
+
+        let mut limit = Limit::of(usize::MAX);
+        let mut out = Vec::new();
+        decompress_within(encoding, bomb, 64 * MIB, &mut limit, &mut out).expect("fits");
+        assert!(out == data, "{encoding}");
+        let asked = limit.granted_bytes;
+        assert!(
+            (64 * MIB..=80 * MIB).contains(&asked),
+            "{encoding}: {asked}"
+        );
+    }
 }

@@ -8,8 +8,8 @@ use http::{HeaderMap, StatusCode};
 use narthex_net::axum::response::IntoResponse;
 use narthex_net::axum::routing::get;
 use narthex_net::{
-    Client, ClientConfig, Encoding, NetError, Request, ResponseHead, Router, ServerConfig, Url,
-    gzip, respond_text,
+    Allowance, Client, ClientConfig, Encoding, NetError, Request, ResponseHead, Router,
+    ServerConfig, Url, gzip, respond_text,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -425,6 +425,84 @@ async fn bodies_above_the_limit_are_refused_in_flat_memory() {
         body.capacity()
     );
     assert!(peak_bytes().saturating_sub(before) < 64 << 20);
+}
+
+/// Grants up to a limit and remembers how much.
+struct Grants {
+    left_bytes: usize,
+    granted_bytes: usize,
+}
+
+impl Grants {
+    fn of(left_bytes: usize) -> Self {
+        Self {
+            left_bytes,
+            granted_bytes: 0,
+        }
+    }
+}
+
+impl Allowance for Grants {
+    fn grow(&mut self, bytes: usize) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.left_bytes = self.left_bytes.checked_sub(bytes).ok_or("used up")?;
+        self.granted_bytes += bytes;
+        Ok(())
+    }
+}
+
+/// A target that answers with a megabyte of gzip in which there is a gigabyte, or with a plain body
+/// without end, costs what its caller allows and not what the limit of bodies is.
+#[tokio::test]
+async fn bodies_take_no_memory_that_was_not_granted() {
+    let bomb = with_length("Content-Encoding: gzip\r\n", &zeros_gzip(1 << 30));
+    let plain = vec![b'x'; 3 << 20];
+    let length = with_length("", &plain);
+    let closed = [&b"HTTP/1.1 200 OK\r\n\r\n"[..], &plain].concat();
+    let size = format!("{:x}\r\n", plain.len());
+    let chunked = [
+        &b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"[..],
+        size.as_bytes(),
+        &plain,
+        b"\r\n0\r\n\r\n",
+    ]
+    .concat();
+    for (answer, allowed_bytes) in [
+        (&bomb, 16 << 20),
+        (&length, 1 << 20),
+        (&closed, 1 << 20),
+        (&chunked, 1 << 20),
+    ] {
+        let address = scripted(vec![answer.clone()]).await;
+        let mut request = Request::new(url(address));
+        request.body_limit_bytes = 1 << 30;
+        let mut grants = Grants::of(allowed_bytes);
+        let mut body = Vec::new();
+        let before = peak_bytes();
+        let client = client();
+        let got = patient(client.get_within(&request, &mut body, &mut grants)).await;
+        let error = got.unwrap_err();
+        assert!(
+            matches!(error.failure(), NetError::Memory { .. }),
+            "{error}"
+        );
+        // The tests beside this one take some too.
+        let grown = peak_bytes().saturating_sub(before);
+        assert!(grown < 128 << 20, "{grown} of {allowed_bytes}");
+        assert!(body.capacity() <= allowed_bytes, "{}", body.capacity());
+        if answer.len() == bomb.len() {
+            continue;
+        }
+        let mut grants = Grants::of(usize::MAX);
+        let mut body = Vec::new();
+        let got = patient(client.get_within(&request, &mut body, &mut grants)).await;
+        assert_eq!(got.unwrap().status, 200);
+        assert!(body == plain);
+        assert!(grants.granted_bytes >= body.capacity());
+        // A buffer that is large enough asks for nothing.
+        let mut none = Grants::of(0);
+        let got = patient(client.get_within(&request, &mut body, &mut none)).await;
+        assert!(got.is_ok() && body == plain, "{got:?}");
+    }
 }
 
 #[tokio::test]
