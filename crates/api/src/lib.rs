@@ -7,6 +7,8 @@
 //! **Limits**: queries run on blocking threads, at most `ApiConfig::max_concurrency` at once; form bodies are held
 //! whole, long answers are written while they are sent.
 
+#![forbid(unsafe_code)]
+
 mod answer;
 mod config;
 mod debug;

@@ -9,6 +9,8 @@
 //! It does no I/O, keeps no files and knows no labels. Every decoder takes bytes from outside: it checks every
 //! length and returns an error, it never panics. Numbers are little-endian. Bytes: docs/format/chunk.md.
 
+#![forbid(unsafe_code)]
+
 mod bits;
 pub mod column;
 mod decimal;

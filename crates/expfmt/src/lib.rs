@@ -17,6 +17,8 @@
 //! # Ok::<(), narthex_expfmt::ParseError>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod buckets;
 mod cells;
 mod check;

@@ -19,6 +19,8 @@
 //! assert_eq!(result.unwrap().value.type_name(), "vector");
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod ast;
 mod date;
 mod engine;

@@ -6,6 +6,7 @@
 //! **Limits**: 32 MiB a request, compressed or not; a bounded number of bytes being read and of requests being
 //! decoded, whatever the number of senders.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod cohort;

@@ -8,6 +8,8 @@
 //!
 //! **Limits**: a body is read and parsed whole; the buffer it is read into is shared by all loops of a manager.
 
+#![forbid(unsafe_code)]
+
 mod buffers;
 mod config;
 mod error;

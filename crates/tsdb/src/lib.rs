@@ -16,6 +16,7 @@
 //! db.close()?;
 //! # Ok::<(), narthex_tsdb::TsdbError>(())
 //! ```
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod block;

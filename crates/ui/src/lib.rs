@@ -6,6 +6,8 @@
 //! Invariant: the page works under [`CONTENT_SECURITY_POLICY`], so it never needs inline scripts, inline styles in
 //! markup, or another host.
 
+#![forbid(unsafe_code)]
+
 /// One file of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
