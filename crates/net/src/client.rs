@@ -1,7 +1,8 @@
 //! The HTTP client: keep-alive, redirects, deadlines and caps, into buffers that callers reuse.
 //!
 //! Invariant: no call outlives its request's timeout, no body exceeds its limit on the wire or
-//! decompressed, and credentials never follow a redirect out of the first host's domain.
+//! decompressed, and credentials never follow a redirect out of the first host's domain or out of an
+//! encrypted connection.
 
 mod chunked;
 pub(crate) mod config;

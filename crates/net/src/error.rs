@@ -99,6 +99,11 @@ pub enum NetError {
         /// How many were followed.
         limit: u32,
     },
+    /// A redirect that would send a request's body to somebody else than it was meant for.
+    RedirectedBody {
+        /// Where to: scheme and authority.
+        to: String,
+    },
     /// A body, or what it decompresses to, above its limit.
     BodyTooLarge {
         /// The limit.
@@ -235,6 +240,9 @@ impl fmt::Display for NetError {
                 write!(f, "server returned HTTP status {}", status_text(*code))
             }
             Self::Redirects { limit } => write!(f, "stopped after {limit} redirects"),
+            Self::RedirectedBody { to } => {
+                write!(f, "redirected to {to}, which the request's body is not for")
+            }
             Self::BodyTooLarge { limit_bytes } => {
                 write!(f, "body size limit exceeded (limit {limit_bytes} bytes)")
             }

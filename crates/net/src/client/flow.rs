@@ -1,7 +1,8 @@
 //! A request's way from the caller's settings to an answer: redirects, kept connections, repeats.
 //!
-//! Invariant: once a redirect has left the first host's domain, nothing private is sent any more,
-//! wherever later redirects lead.
+//! Invariant: once a redirect has left the first host's domain or an encrypted connection, nothing
+//! private is sent any more, wherever later redirects lead. A posted body is sent again to the very
+//! host it was meant for, and to nobody else: its fields may be secrets, as those of OAuth 2 are.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
@@ -41,6 +42,37 @@ impl Hop<'_> {
     }
 }
 
+/// What a chain of redirects may still be told.
+#[derive(Debug)]
+struct Trust<'a> {
+    first: &'a Url,
+    /// Whether private headers may be sent; once lost it does not come back.
+    holds: bool,
+    /// Whether a connection of the chain was encrypted.
+    encrypted: bool,
+}
+
+impl<'a> Trust<'a> {
+    fn new(first: &'a Url) -> Self {
+        Self {
+            first,
+            holds: true,
+            encrypted: first.is_https(),
+        }
+    }
+
+    /// Goes to the next hop. Go looks at hosts alone, and shows credentials to who listens on the way.
+    fn follow(&mut self, next: &Url) {
+        let readable = self.encrypted && !next.is_https();
+        self.holds &= !readable && is_same_domain(next.host(), self.first.host());
+        self.encrypted |= next.is_https();
+    }
+
+    fn is_for_body(&self, next: &Url) -> bool {
+        self.holds && next.host() == self.first.host()
+    }
+}
+
 impl Inner {
     /// Requests, and follows redirects, until there is an answer to return.
     pub(super) async fn follow(
@@ -58,16 +90,15 @@ impl Inner {
             0
         };
         let mut moved: Option<Url> = None;
-        let mut trusted = true;
+        let mut trust = Trust::new(&request.url);
         let mut redirects = 0;
         loop {
             let url = moved.as_ref().unwrap_or(&request.url);
-            trusted = trusted && is_same_domain(url.host(), request.url.host());
             let hop = Hop {
                 method,
                 url,
                 request,
-                trusted,
+                trusted: trust.holds,
                 content: if method == Method::Get { &[] } else { content },
             };
             self.render(&hop, &mut scratch.request)
@@ -87,6 +118,11 @@ impl Inner {
                 let next = url.join(location).map_err(|error| hop.failed(error))?;
                 if !matches!(answer.head.status, 307 | 308) {
                     method = Method::Get;
+                }
+                trust.follow(&next);
+                if method == Method::Post && !trust.is_for_body(&next) {
+                    let to = next.origin().to_owned();
+                    return Err(hop.failed(NetError::RedirectedBody { to }));
                 }
                 moved = Some(next);
                 continue;

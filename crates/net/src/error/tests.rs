@@ -122,6 +122,13 @@ fn all() -> Vec<(NetError, &'static str, u16)> {
             413,
         ),
         (
+            NetError::RedirectedBody {
+                to: text("http://evil.example"),
+            },
+            "redirected to http://evil.example, which the request's body is not for",
+            500,
+        ),
+        (
             NetError::Memory {
                 wanted_bytes: 7,
                 source: "the budget of 512MB is used up".into(),

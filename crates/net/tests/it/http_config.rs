@@ -1,6 +1,7 @@
 //! Clients as configurations describe them: credentials, headers, redirects, proxies, tokens.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -10,10 +11,12 @@ use narthex_net::axum::response::{IntoResponse, Redirect, Response};
 use narthex_net::axum::routing::{get, post};
 use narthex_net::{
     Authorization, BasicAuth, Client, ClientConfig, HeaderSources, HttpClientConfig, NetError,
-    OAuth2, ProxyConfig, ProxyEnvironment, ProxyUrl, Request, Router, Secret, ServerConfig, Url,
+    OAuth2, ProxyConfig, ProxyEnvironment, ProxyUrl, Request, Router, Secret, ServerConfig,
+    TlsConfig, Url,
 };
 use narthex_testkit::TempDir;
 
+use crate::certs::{params, self_signed};
 use crate::support::{Running, patient};
 
 /// Answers with the request's headers, a line each.
@@ -198,6 +201,48 @@ async fn private_headers_do_not_leave_the_first_domain() {
     );
 }
 
+/// A server whose one answer is a redirect.
+async fn redirecting(to: Url, web: Option<&Path>) -> Running {
+    let answer = move || async move { Redirect::temporary(to.as_str()) };
+    let router = Router::new().route("/", get(answer));
+    match web {
+        None => Running::start(router, ServerConfig::default()).await,
+        Some(web) => Running::start_web(router, web).await,
+    }
+}
+
+/// Whoever listens between us and the server can make a redirect of an answer that is not encrypted;
+/// Go sends credentials after one that leads from `https` to `http` on the same host.
+#[tokio::test]
+async fn credentials_do_not_survive_the_end_of_encryption() {
+    let dir = TempDir::new("http-config");
+    let identity = self_signed(&params(&["127.0.0.1"], "x"));
+    identity.write(&dir, "server");
+    let text = "tls_server_config: {cert_file: server.crt, key_file: server.key}\n";
+    let web = dir.write("web.yml", text);
+    let end = echo_server().await;
+    let client = client(HttpClientConfig {
+        bearer_token: Secret::from("token"),
+        tls: TlsConfig {
+            ca: identity.cert.clone(),
+            ..TlsConfig::default()
+        },
+        ..HttpClientConfig::default()
+    });
+    let downgrading = redirecting(end.url("/"), Some(&web)).await;
+    let told = fetch(&client, downgrading.https_url("/")).await.unwrap();
+    assert!(!told.contains("authorization"), "{told}");
+
+    // Up to `https` on the same host they go along; down again they do not.
+    let encrypted = Running::start_web(Router::new().route("/", get(echo)), &web).await;
+    let upgrading = redirecting(encrypted.https_url("/"), None).await;
+    let told = fetch(&client, upgrading.url("/")).await.unwrap();
+    assert!(told.contains("authorization: Bearer token\n"), "{told}");
+    let there_and_back = redirecting(downgrading.https_url("/"), None).await;
+    let told = fetch(&client, there_and_back.url("/")).await.unwrap();
+    assert!(!told.contains("authorization"), "{told}");
+}
+
 #[tokio::test]
 async fn redirects_are_not_followed_when_told_so() {
     let router = Router::new().route("/", get(|| async { Redirect::temporary("/x") }));
@@ -364,6 +409,35 @@ async fn tokens_are_fetched_once_and_kept() {
             form.starts_with("grant_type=client_credentials&scope=a+b+c&audience=x%2Fy"),
             "{form}"
         );
+    }
+}
+
+/// A token's URL that redirects with 307 had the form, and the secret in it, sent to wherever it liked.
+#[tokio::test]
+async fn secrets_are_not_posted_after_a_redirect_to_another_host() {
+    let server = echo_server().await;
+    for form_only in [false, true] {
+        let (issuer, tokens) = issuer(form_only, 3600).await;
+        let port = tokens.address.port();
+        let redirected = |host: &str| {
+            let to = format!("http://{host}:{port}/token");
+            let to = move || async move { Redirect::temporary(&to) };
+            Running::start(
+                Router::new().route("/token", post(to)),
+                ServerConfig::default(),
+            )
+        };
+        // `localhost` is another host than `127.0.0.1`, whatever it resolves to.
+        let away = redirected("localhost").await;
+        let error = fetch(&oauth2(&away, |_| {}), server.url("/")).await;
+        let error = error.unwrap_err().failure().to_string();
+        let refused =
+            format!("redirected to http://localhost:{port}, which the request's body is not for");
+        assert!(error.ends_with(&refused), "{error}");
+        assert!(issuer.forms.lock().await.is_empty(), "{form_only}");
+        let home = redirected("127.0.0.1").await;
+        let told = fetch(&oauth2(&home, |_| {}), server.url("/")).await;
+        assert!(told.unwrap().contains("Bearer t1\n"), "{form_only}");
     }
 }
 
