@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use narthex_model::storage::StorageError;
-use std::{error::Error, fmt};
+use std::{error::Error, fmt, time::Duration};
 
 /// A request that was refused as a whole or in parts; the text is what the sender is told.
 #[derive(Debug)]
@@ -45,6 +45,13 @@ pub enum RemoteError {
         /// Why, a line for each reason.
         detail: String,
     },
+    /// Other bodies that are being read hold all memory there is for them.
+    Busy {
+        /// For how long.
+        waited: Duration,
+    },
+    /// Decoding or storing panicked: nothing is wrong with the request.
+    Panicked,
     /// The store takes nothing.
     Storage(StorageError),
 }
@@ -61,7 +68,8 @@ impl RemoteError {
             | Self::Body { .. }
             | Self::Malformed { .. }
             | Self::Refused { .. } => StatusCode::BAD_REQUEST,
-            Self::Storage(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Panicked | Self::Storage(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }
@@ -83,6 +91,11 @@ impl fmt::Display for RemoteError {
             Self::Expands { limit_bytes } => {
                 write!(f, "decoded size exceeds the {limit_bytes} bytes limit")
             }
+            Self::Busy { waited } => write!(
+                f,
+                "no memory for the request's body within {waited:?}: other requests are being read"
+            ),
+            Self::Panicked => f.write_str("internal error"),
             Self::Snappy => f.write_str("snappy: corrupt input"),
             Self::Storage(error) => error.fmt(f),
         }
@@ -123,6 +136,10 @@ mod tests {
             RemoteError::Body { detail: detail() },
             RemoteError::Malformed { detail: detail() },
             RemoteError::Refused { detail: detail() },
+            RemoteError::Busy {
+                waited: Duration::from_secs(10),
+            },
+            RemoteError::Panicked,
             RemoteError::Storage(storage),
         ]
         .iter()
@@ -139,6 +156,8 @@ mod tests {
                 "400 why",
                 "400 why",
                 "400 why",
+                "503 no memory for the request's body within 10s: other requests are being read",
+                "500 internal error",
                 "500 that is not supported by this store",
             ]
         );

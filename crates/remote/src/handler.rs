@@ -1,7 +1,8 @@
 //! `POST /api/v1/write`: headers, limits, statuses.
 //!
-//! **Invariant:** memory of all requests together is bounded: a body is read only once its length was granted, and
-//! at most `decoders` are decompressed at a time.
+//! **Invariant:** memory of all requests together is bounded: bytes are kept only once they were granted, and at most
+//! `decoders` bodies are decompressed at a time. A request holds what has arrived of it, not what it announces, so that
+//! slow senders keep nobody waiting.
 
 use crate::{
     directory::EPOCH_MS,
@@ -13,21 +14,21 @@ use crate::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use narthex_net::{
-    NetError, Router,
+    BodyPieces, NetError, Router,
     axum::{
         body::Body,
         extract::{Request, State},
         response::Response,
         routing::post,
     },
-    read_wire_body,
+    catch_panic,
 };
 use std::{
     cell::RefCell,
     sync::{Arc, Once, Weak},
     time::{Duration, Instant},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How requests are taken.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub struct ReceiverConfig {
     pub body_limit_bytes: usize,
     /// Bytes of all bodies that are being read.
     pub reading_limit_bytes: usize,
+    /// How long a body waits when these are used up, before it is refused with 503.
+    pub reading_wait: Duration,
     /// Requests decompressed and stored at once.
     pub decoders: usize,
 }
@@ -49,6 +52,7 @@ impl Default for ReceiverConfig {
             messages: vec![Message::V1, Message::V2],
             body_limit_bytes: 32 << 20,
             reading_limit_bytes: 256 << 20,
+            reading_wait: Duration::from_secs(10),
             decoders: 4,
         }
     }
@@ -66,6 +70,8 @@ struct Shared {
 }
 
 const GRANT_BYTES: usize = 64 << 10;
+/// When a refused sender should come back.
+const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("5");
 /// A thread keeps its buffer for the next request up to this size.
 const KEEP_BYTES: usize = 1 << 20;
 
@@ -153,32 +159,79 @@ async fn store(
     request: Request,
 ) -> Result<(Written, Option<RemoteError>), RemoteError> {
     check_encoding(request.headers())?;
-    let limit_bytes = shared.config.body_limit_bytes;
-    let announced = request
-        .headers()
-        .get(header::CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok()?.parse().ok())
-        .unwrap_or(limit_bytes);
-    if announced > limit_bytes {
-        return Err(RemoteError::TooLarge { limit_bytes });
-    }
-    let reading = Arc::clone(&shared.reading);
-    let grant = reading.acquire_many_owned(grants_of(announced) as u32);
-    let grant = grant.await.map_err(|closed| interrupted(&closed))?;
-    let body = read_wire_body(request.into_body(), limit_bytes)
-        .await
-        .map_err(|error| match error {
-            NetError::BodyTooLarge { .. } => RemoteError::TooLarge { limit_bytes },
-            other => interrupted(&other),
-        })?;
+    let (body, grant) = read(shared, request.into_body()).await?;
     let decoding = Arc::clone(&shared.decoding).acquire_owned();
     let permit = decoding.await.map_err(|closed| interrupted(&closed))?;
     let shared = Arc::clone(shared);
     let task = tokio::task::spawn_blocking(move || {
         let (_grant, _permit) = (grant, permit);
-        decode(&shared, message, &body)
+        catch_panic("remote_write", || decode(&shared, message, &body))
     });
-    task.await.map_err(|panic| interrupted(&panic))?
+    let caught = task.await.map_err(|_cancelled| RemoteError::Panicked)?;
+    caught.map_err(|_logged| RemoteError::Panicked)?
+}
+
+/// Reads a body as it is on the wire; the permit holds its memory.
+async fn read(
+    shared: &Shared,
+    body: Body,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), RemoteError> {
+    let limit_bytes = shared.config.body_limit_bytes;
+    let refused = |error| match error {
+        NetError::BodyTooLarge { .. } => RemoteError::TooLarge { limit_bytes },
+        other => interrupted(&other),
+    };
+    let mut pieces = BodyPieces::new(body, limit_bytes).map_err(refused)?;
+    let mut grants = Grants::new(shared);
+    let mut whole: Vec<u8> = Vec::new();
+    while let Some(piece) = pieces.next().await.map_err(refused)? {
+        if whole.is_empty() && pieces.is_end() {
+            grants.cover(piece.len()).await?;
+            return Ok((piece, grants.held));
+        }
+        if whole.capacity() - whole.len() < piece.len() {
+            // Grows by doubling, so what is held is at most twice what has arrived.
+            let more = piece.len().max(whole.len());
+            let more = more.min(limit_bytes - whole.len());
+            grants.cover(whole.len() + more).await?;
+            whole.reserve_exact(more);
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok((Bytes::from(whole), grants.held))
+}
+
+/// What one request holds of the memory of all.
+struct Grants<'a> {
+    shared: &'a Shared,
+    held: Option<OwnedSemaphorePermit>,
+}
+
+impl<'a> Grants<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        Self { shared, held: None }
+    }
+
+    /// Waits until `bytes` are granted in all.
+    ///
+    /// Requests that wait for each other do so for a while only: the first to give up lets the others go on.
+    async fn cover(&mut self, bytes: usize) -> Result<(), RemoteError> {
+        let held = self.held.as_ref().map_or(0, |held| held.num_permits());
+        let Some(missing) = grants_of(bytes).checked_sub(held).filter(|n| *n > 0) else {
+            return Ok(());
+        };
+        let waited = self.shared.config.reading_wait;
+        let reading = Arc::clone(&self.shared.reading).acquire_many_owned(missing as u32);
+        let granted = tokio::time::timeout(waited, reading)
+            .await
+            .map_err(|_elapsed| RemoteError::Busy { waited })?
+            .map_err(|closed| interrupted(&closed))?;
+        match &mut self.held {
+            Some(held) => held.merge(granted),
+            None => self.held = Some(granted),
+        }
+        Ok(())
+    }
 }
 
 fn interrupted(error: &dyn std::fmt::Display) -> RemoteError {
@@ -298,7 +351,12 @@ fn failed(version: &str, error: &RemoteError) -> Response {
     } else {
         tracing::debug!(%error, "A remote write request was refused.");
     }
-    plain(status, &error.to_string())
+    let mut response = plain(status, &error.to_string());
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS);
+    }
+    response
 }
 
 /// Returns an error the way Go's servers send them.

@@ -8,7 +8,12 @@ use narthex_testkit::{
     http::{self, Response},
     remote_write::{self, Request, Series, snappy},
 };
-use std::sync::Arc;
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    sync::Arc,
+    time::Duration,
+};
 
 /// A server whose tasks end with it.
 struct Rig {
@@ -19,6 +24,13 @@ struct Rig {
 
 impl Rig {
     fn start(config: Option<ReceiverConfig>) -> Self {
+        Self::with_clock(config, Arc::new(|| NOW_MS))
+    }
+
+    fn with_clock(
+        config: Option<ReceiverConfig>,
+        now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -32,7 +44,7 @@ impl Rig {
         let router = match config {
             Some(config) => {
                 let store = Arc::new(MemStore::new());
-                routes(Receiver::new(store, Arc::new(|| NOW_MS)), config)
+                routes(Receiver::new(store, now_ms), config)
             }
             None => disabled_routes(),
         };
@@ -42,6 +54,17 @@ impl Rig {
             _runtime: runtime,
             _stopper: stopper,
         }
+    }
+
+    /// Begins a request that announces `length` bytes, and sends the first of them.
+    fn begin(&self, length: usize, first: &[u8]) -> TcpStream {
+        let address = self.url.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head =
+            format!("POST /api/v1/write HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(first).unwrap();
+        stream
     }
 
     fn post(&self, headers: &[(&str, &str)], body: &[u8]) -> Response {
@@ -148,4 +171,64 @@ fn without_the_flag_it_says_how_to_switch_it_on() {
         answer.text(),
         "remote write receiver needs to be enabled with --web.enable-remote-write-receiver\n"
     );
+}
+
+/// Eight senders that announced 32 MiB each, and sent nothing of it, kept all others waiting: what a request announced
+/// was granted to it before it was read.
+#[test]
+fn slow_senders_do_not_hold_what_they_only_announce() {
+    let rig = Rig::start(Some(ReceiverConfig {
+        body_limit_bytes: 1 << 20,
+        reading_limit_bytes: 1 << 20,
+        ..ReceiverConfig::default()
+    }));
+    let _slow: Vec<TcpStream> = (0..8).map(|_| rig.begin(1 << 20, b"x")).collect();
+    for _ in 0..3 {
+        assert_eq!(request().send(&rig.url).unwrap().status, 204);
+    }
+}
+
+/// Bodies that arrive and never end hold what has arrived of them; who finds no memory is told to come back.
+#[test]
+fn a_sender_that_finds_no_memory_is_told_to_come_back() {
+    let rig = Rig::start(Some(ReceiverConfig {
+        body_limit_bytes: 1 << 20,
+        reading_limit_bytes: 1 << 20,
+        reading_wait: Duration::from_millis(20),
+        ..ReceiverConfig::default()
+    }));
+    let mut body = vec![b'x'; 1 << 20];
+    body.pop();
+    let holding = rig.begin(1 << 20, &body);
+    // The connection is read as bytes come: until all have, others find room.
+    let answers = || (0..100_000).map(|_| request().send(&rig.url).unwrap());
+    let answer = answers().find(|answer| answer.status != 204).unwrap();
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    assert_eq!(answer.header("retry-after"), Some("5"));
+    drop(holding);
+    assert!(answers().any(|answer| answer.status == 204));
+}
+
+/// A panic of ours was answered with 400, which makes a sender drop what it sent.
+#[test]
+fn a_panic_is_not_the_senders_fault() {
+    let bug = || panic!("a bug");
+    let rig = Rig::with_clock(Some(ReceiverConfig::default()), Arc::new(bug));
+    let before = narthex_net::panics_total("remote_write");
+    let answer = request().send(&rig.url).unwrap();
+    assert_eq!(
+        (answer.status, answer.text().as_str()),
+        (500, "internal error\n")
+    );
+    assert_eq!(narthex_net::panics_total("remote_write"), before + 1);
+}
+
+#[test]
+fn a_body_that_breaks_off_stores_nothing() {
+    let rig = Rig::start(Some(ReceiverConfig::default()));
+    let mut stream = rig.begin(100, b"x");
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
 }
