@@ -97,6 +97,19 @@ impl Db {
         self.0.wal.poisoned()
     }
 
+    /// Reports whether the database takes writes, and if not, why it will not before a restart.
+    ///
+    /// A full disk is no such reason: it is tried again by itself.
+    ///
+    /// # Errors
+    /// Fails with `Poisoned` and the cause.
+    pub fn health(&self) -> Result<(), TsdbError> {
+        match self.poisoned() {
+            None => Ok(()),
+            Some(cause) => Err(TsdbError::Poisoned { cause }),
+        }
+    }
+
     /// Adds the database's metrics to `registry`.
     ///
     /// # Errors

@@ -41,6 +41,13 @@ pub enum TsdbError {
         /// The newest version this release reads.
         expected: u32,
     },
+    /// One piece of work failed for a reason of its own; everything else goes on.
+    Internal {
+        /// What was attempted, as a verb and its object: `encode a row`.
+        operation: &'static str,
+        /// Why it failed.
+        cause: String,
+    },
     /// An earlier failure makes writing unsafe until a restart.
     Poisoned {
         /// The failure.
@@ -81,6 +88,7 @@ impl fmt::Display for TsdbError {
                 "{} has format version {got}, this release reads up to {expected}",
                 path.display()
             ),
+            Self::Internal { operation, cause } => write!(f, "cannot {operation}: {cause}"),
             Self::Poisoned { cause } => write!(f, "storage stopped accepting writes: {cause}"),
         }
     }
@@ -117,7 +125,9 @@ impl From<TsdbError> for StorageError {
                 detail,
             },
             TsdbError::Poisoned { cause } => Self::Poisoned { cause },
-            other @ (TsdbError::Locked { .. } | TsdbError::Version { .. }) => Self::Poisoned {
+            TsdbError::Internal { operation, cause } => Self::Internal { operation, cause },
+            other @ (TsdbError::Locked { .. } | TsdbError::Version { .. }) => Self::Internal {
+                operation: "use the data directory",
                 cause: other.to_string(),
             },
         }
@@ -204,9 +214,27 @@ mod tests {
             },
         ];
         for error in all {
-            assert!(error.to_string().contains("/data/wal/00000001"), "{error}");
-            assert!(!StorageError::from(error).to_string().is_empty());
+            let text = error.to_string();
+            assert!(text.contains("/data/wal/00000001"), "{text}");
+            let error = StorageError::from(error);
+            assert!(error.to_string().contains(&text), "{error}");
+            assert!(
+                !matches!(error, StorageError::Poisoned { .. }),
+                "nothing is poisoned: {error}"
+            );
         }
+        let internal = TsdbError::Internal {
+            operation: "encode a row",
+            cause: "too many columns".into(),
+        };
+        assert_eq!(
+            internal.to_string(),
+            "cannot encode a row: too many columns"
+        );
+        assert_eq!(
+            StorageError::from(internal).to_string(),
+            "cannot encode a row: too many columns"
+        );
         let poisoned = TsdbError::Poisoned {
             cause: "fsync failed".into(),
         };

@@ -34,6 +34,13 @@ pub enum StorageError {
         /// The failure.
         cause: String,
     },
+    /// The store failed at this one piece of work; it goes on with all other.
+    Internal {
+        /// What was attempted, as a verb and its object: `encode a row`.
+        operation: &'static str,
+        /// Why it failed.
+        cause: String,
+    },
     /// The store does not do that.
     Unsupported {
         /// What was asked.
@@ -63,6 +70,7 @@ impl fmt::Display for StorageError {
                 source,
             } => write!(f, "{operation} {}: {source}", path.display()),
             Self::Poisoned { cause } => write!(f, "storage stopped accepting writes: {cause}"),
+            Self::Internal { operation, cause } => write!(f, "cannot {operation}: {cause}"),
             Self::Unsupported { what } => write!(f, "{what} is not supported by this store"),
         }
     }

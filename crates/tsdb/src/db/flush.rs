@@ -89,8 +89,9 @@ impl From<FlushError> for TsdbError {
     fn from(error: FlushError) -> Self {
         match error {
             FlushError::Tsdb(error) => error,
-            FlushError::Decode(error) => Self::Poisoned {
-                cause: format!("a strip could not be read: {error}"),
+            FlushError::Decode(error) => Self::Internal {
+                operation: "read a strip for its block",
+                cause: error.to_string(),
             },
         }
     }

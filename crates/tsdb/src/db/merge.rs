@@ -200,10 +200,11 @@ impl MergeJob {
     }
 }
 
-/// Unwraps what reading a block's index can fail with beside damage: nothing.
+/// Passes on what reading a block can fail with beside damage: too few descriptors, say.
 fn not_damage(error: narthex_model::storage::StorageError) -> TsdbError {
-    TsdbError::Poisoned {
-        cause: format!("a block could not be merged: {error}"),
+    TsdbError::Internal {
+        operation: "merge blocks",
+        cause: error.to_string(),
     }
 }
 

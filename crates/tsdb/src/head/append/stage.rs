@@ -68,8 +68,9 @@ pub(super) fn append_staged(
             state.open.unstage();
             state.seal();
             state.loose.undo_to(staged.loose_first);
-            return Err(TsdbError::Poisoned {
-                cause: format!("a row could not be encoded: {error}"),
+            return Err(TsdbError::Internal {
+                operation: "encode a row",
+                cause: error.to_string(),
             });
         }
     }
