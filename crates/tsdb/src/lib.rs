@@ -40,6 +40,9 @@ pub use block::{
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use db::{Db, EarlySink, Opening};
 pub use error::{Damage, TsdbError};
-pub use io::{AppendFile, FaultyIo, Io, Lock, PowerLoss, ReadFile, RealIo, is_full};
+pub use io::{
+    AppendFile, Fault, FaultyIo, FileIdentity, Gate, Io, Lock, Op, PowerLoss, ReadFile, RealIo,
+    is_exhausted, is_full,
+};
 pub use options::{DbOptions, Tuning};
 pub use wal::ReplayProgress;

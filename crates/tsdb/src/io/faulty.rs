@@ -1,9 +1,15 @@
 //! A file system in memory that fails on demand: for tests of everything that must survive failures.
 //!
 //! **Invariant:** after `power_loss` exactly the names made durable by `sync_dir` and the bytes made durable by
-//! `sync` are left, plus, where asked, a part of what was appended since.
+//! `sync` are left, plus, where asked, a part of what was appended and renamed since: of each file another part, so that
+//! nothing may count on an order between files that no sync made.
 
-use super::{AppendFile, Io, Lock, ReadFile};
+mod script;
+
+pub use script::{Fault, Gate, Op};
+
+use super::{AppendFile, FileIdentity, Io, Lock, ReadFile};
+use script::{Effect, Script};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -22,12 +28,18 @@ struct Disk {
     durable: BTreeMap<PathBuf, u64>,
     dirs: BTreeSet<PathBuf>,
     locks: BTreeSet<PathBuf>,
+    /// Changes of names since the last `sync_dir`, oldest first.
+    pending: Vec<NameChange>,
     next_file: u64,
     /// Changing operations so far: create, append, truncate, rename, remove, sync, sync_dir.
     operations: u64,
-    fail_at: Option<(u64, Fault)>,
+    script: Script,
     syncs_fail: bool,
     capacity_bytes: u64,
+    /// Descriptors in use, and how many there may be.
+    open_files: usize,
+    most_open: usize,
+    most_read_bytes: usize,
     /// Rises with every power loss: handles of before are dead.
     epoch: u64,
 }
@@ -38,10 +50,11 @@ struct Content {
     synced_bytes: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Fault {
-    Fail,
-    Torn(usize),
+#[derive(Clone, Debug)]
+enum NameChange {
+    Appeared(PathBuf, u64),
+    Moved(PathBuf, PathBuf),
+    Gone(PathBuf),
 }
 
 /// What of the unsynced bytes a loss of power leaves.
@@ -53,6 +66,9 @@ pub enum PowerLoss {
     KeepBytes(usize),
     /// As many bytes, of which this one counted from the end of the synced part is wrong.
     Garble(usize, usize),
+    /// Of every file any part of its unsynced tail, of the changes of names any number of the oldest; chosen by this
+    /// seed.
+    Shuffle(u64),
 }
 
 impl Default for Disk {
@@ -63,11 +79,15 @@ impl Default for Disk {
             durable: BTreeMap::new(),
             dirs: BTreeSet::new(),
             locks: BTreeSet::new(),
+            pending: Vec::new(),
             next_file: 0,
             operations: 0,
-            fail_at: None,
+            script: Script::default(),
             syncs_fail: false,
             capacity_bytes: u64::MAX,
+            open_files: 0,
+            most_open: usize::MAX,
+            most_read_bytes: usize::MAX,
             epoch: 0,
         }
     }
@@ -86,16 +106,42 @@ impl FaultyIo {
         self.disk().operations
     }
 
+    /// Makes something go wrong; what was told before still will.
+    pub fn inject(&self, fault: Fault) {
+        self.disk().script.add(fault);
+    }
+
     /// Makes the `n`th changing operation from here fail with an input/output error (0: the next).
     pub fn fail_operation(&self, n: u64) {
-        let mut disk = self.disk();
-        disk.fail_at = Some((disk.operations + n, Fault::Fail));
+        self.inject(Fault::on_change().after(n));
     }
 
     /// Makes the `n`th changing operation from here, if it appends, write only `bytes` bytes and fail.
     pub fn tear_operation(&self, n: u64, bytes: usize) {
+        self.inject(Fault::on_change().after(n).torn(bytes));
+    }
+
+    /// Forgets every fault that was told and has not happened.
+    pub fn clear_faults(&self) {
         let mut disk = self.disk();
-        disk.fail_at = Some((disk.operations + n, Fault::Torn(bytes)));
+        disk.script.clear();
+        disk.syncs_fail = false;
+    }
+
+    /// Limits the files, directories and locks that may be open at once, as RLIMIT_NOFILE does.
+    pub fn set_most_open(&self, files: usize) {
+        self.disk().most_open = files;
+    }
+
+    /// Returns how many files and locks are open.
+    #[must_use]
+    pub fn open_files(&self) -> usize {
+        self.disk().open_files
+    }
+
+    /// Makes reads return at most so many bytes at once.
+    pub fn set_most_read(&self, bytes: usize) {
+        self.disk().most_read_bytes = bytes.max(1);
     }
 
     /// Makes every `sync` fail from here on, or succeed again.
@@ -117,10 +163,25 @@ impl FaultyIo {
     /// Cuts the power: forgets what was not synced, locks included; handles opened before fail from here on.
     pub fn power_loss(&self, kept: PowerLoss) {
         let mut disk = self.disk();
-        disk.epoch += 1;
-        disk.locks.clear();
-        disk.fail_at = None;
-        disk.syncs_fail = false;
+        disk.restart();
+        let mut random = match kept {
+            PowerLoss::Shuffle(seed) => seed,
+            _ => 0,
+        };
+        let mut below = |bound: usize| {
+            // SplitMix64: the crate's tests have a better generator, which this cannot depend on.
+            random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) % (bound as u64 + 1)) as usize
+        };
+        let pending = std::mem::take(&mut disk.pending);
+        if matches!(kept, PowerLoss::Shuffle(_)) {
+            let survive = below(pending.len());
+            for change in pending.into_iter().take(survive) {
+                disk.survive(change);
+            }
+        }
         disk.visible = disk.durable.clone();
         let live: BTreeSet<u64> = disk.visible.values().copied().collect();
         disk.files.retain(|id, _| live.contains(id));
@@ -129,6 +190,10 @@ impl FaultyIo {
             match kept {
                 PowerLoss::DropUnsynced => content.bytes.truncate(synced),
                 PowerLoss::KeepBytes(bytes) => content.bytes.truncate(synced + bytes),
+                PowerLoss::Shuffle(_) => {
+                    let unsynced = content.bytes.len() - synced;
+                    content.bytes.truncate(synced + below(unsynced));
+                }
                 PowerLoss::Garble(bytes, at) => {
                     content.bytes.truncate(synced + bytes);
                     if let Some(byte) = content.bytes.get_mut(synced + at) {
@@ -142,11 +207,7 @@ impl FaultyIo {
 
     /// Ends the process without a loss of power: handles die, bytes stay.
     pub fn kill(&self) {
-        let mut disk = self.disk();
-        disk.epoch += 1;
-        disk.locks.clear();
-        disk.fail_at = None;
-        disk.syncs_fail = false;
+        self.disk().restart();
     }
 
     /// Returns the bytes of a file.
@@ -171,6 +232,8 @@ impl FaultyIo {
         );
         disk.visible.insert(path.to_owned(), id);
         disk.durable.insert(path.to_owned(), id);
+        disk.pending
+            .retain(|change| !matches!(change, NameChange::Appeared(other, _) if other == path));
         let mut dir = path.parent();
         while let Some(parent) = dir {
             disk.dirs.insert(parent.to_owned());
@@ -187,7 +250,45 @@ impl FaultyIo {
     fn disk(&self) -> MutexGuard<'_, Disk> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Counts an operation and lets happen to it what is due; returns the disk, and for an append that is to be torn
+    /// how much of it is written.
+    fn begin(&self, op: Op, path: &Path) -> io::Result<(MutexGuard<'_, Disk>, Option<usize>)> {
+        let mut disk = self.disk();
+        disk.operations += u64::from(op.is_change());
+        let effect = disk.script.next(op, path);
+        if op.takes_descriptor() && disk.open_files >= disk.most_open {
+            return Err(io::Error::from_raw_os_error(EMFILE));
+        }
+        match effect {
+            None => Ok((disk, None)),
+            Some(Effect::Fail(None)) => Err(failure()),
+            Some(Effect::Fail(Some(errno))) => Err(io::Error::from_raw_os_error(errno)),
+            Some(Effect::Torn(bytes)) if op == Op::Append => Ok((disk, Some(bytes))),
+            Some(Effect::Torn(_)) => Err(failure()),
+            Some(Effect::Hang(gate)) => {
+                drop(disk);
+                gate.pass()?;
+                Ok((self.disk(), None))
+            }
+        }
+    }
+
+    fn handle(&self, mut disk: MutexGuard<'_, Disk>, id: u64, path: &Path) -> Arc<Handle> {
+        disk.open_files += 1;
+        let epoch = disk.epoch;
+        drop(disk);
+        Arc::new(Handle {
+            io: self.clone(),
+            id,
+            epoch,
+            path: path.to_owned(),
+        })
+    }
 }
+
+/// Too many open files, on every system with this error.
+const EMFILE: i32 = 24;
 
 impl Disk {
     fn used_bytes(&self) -> u64 {
@@ -202,23 +303,29 @@ impl Disk {
         self.next_file
     }
 
-    /// Counts a changing operation; returns the fault it must have.
-    fn operation(&mut self) -> Option<Fault> {
-        let at = self.operations;
-        self.operations += 1;
-        match self.fail_at {
-            Some((fail_at, fault)) if fail_at == at => {
-                self.fail_at = None;
-                Some(fault)
-            }
-            _ => None,
-        }
+    /// Ends whatever had files open.
+    fn restart(&mut self) {
+        self.epoch += 1;
+        self.locks.clear();
+        self.script.clear();
+        self.syncs_fail = false;
+        self.open_files = 0;
     }
 
-    fn change(&mut self) -> io::Result<()> {
-        match self.operation() {
-            Some(_) => Err(failure()),
-            None => Ok(()),
+    /// Makes a change of names durable.
+    fn survive(&mut self, change: NameChange) {
+        match change {
+            NameChange::Appeared(path, id) => {
+                self.durable.insert(path, id);
+            }
+            NameChange::Moved(from, to) => {
+                if let Some(id) = self.durable.remove(&from) {
+                    self.durable.insert(to, id);
+                }
+            }
+            NameChange::Gone(path) => {
+                self.durable.remove(&path);
+            }
         }
     }
 
@@ -245,8 +352,7 @@ fn failure() -> io::Error {
 
 impl Io for FaultyIo {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn AppendFile>> {
-        let mut disk = self.disk();
-        disk.change()?;
+        let (mut disk, _) = self.begin(Op::Create, path)?;
         if disk.visible.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -259,29 +365,18 @@ impl Io for FaultyIo {
         let id = disk.new_file();
         disk.files.insert(id, Content::default());
         disk.visible.insert(path.to_owned(), id);
-        let epoch = disk.epoch;
-        drop(disk);
-        Ok(Arc::new(Handle {
-            io: self.clone(),
-            id,
-            epoch,
-        }))
+        disk.pending.push(NameChange::Appeared(path.to_owned(), id));
+        Ok(self.handle(disk, id, path))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
-        let disk = self.disk();
-        let (id, epoch) = (disk.find(path)?, disk.epoch);
-        drop(disk);
-        Ok(Arc::new(Handle {
-            io: self.clone(),
-            id,
-            epoch,
-        }))
+        let (disk, _) = self.begin(Op::Open, path)?;
+        let id = disk.find(path)?;
+        Ok(self.handle(disk, id, path))
     }
 
     fn truncate(&self, path: &Path, len_bytes: u64) -> io::Result<()> {
-        let mut disk = self.disk();
-        disk.change()?;
+        let (mut disk, _) = self.begin(Op::Truncate, path)?;
         let (id, epoch) = (disk.find(path)?, disk.epoch);
         let content = disk.content(id, epoch)?;
         content
@@ -292,8 +387,7 @@ impl Io for FaultyIo {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut disk = self.disk();
-        disk.change()?;
+        let (mut disk, _) = self.begin(Op::Rename, from)?;
         let moved: Vec<(PathBuf, u64)> = disk
             .visible
             .iter()
@@ -309,8 +403,10 @@ impl Io for FaultyIo {
             Err(_) => path.to_owned(),
         };
         for (path, id) in moved {
+            let target = target(&path);
             disk.visible.remove(&path);
-            disk.visible.insert(target(&path), id);
+            disk.visible.insert(target.clone(), id);
+            disk.pending.push(NameChange::Moved(path, target));
         }
         // A directory takes its durable names along: only its own name is new.
         if disk.dirs.contains(from) {
@@ -329,23 +425,29 @@ impl Io for FaultyIo {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let mut disk = self.disk();
-        disk.change()?;
+        let (mut disk, _) = self.begin(Op::Remove, path)?;
         disk.find(path)?;
         disk.visible.remove(path);
+        disk.pending.push(NameChange::Gone(path.to_owned()));
         Ok(())
     }
 
     fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
-        let mut disk = self.disk();
-        disk.change()?;
+        let (mut disk, _) = self.begin(Op::Remove, dir)?;
+        let below: Vec<PathBuf> = disk
+            .visible
+            .keys()
+            .filter(|path| path.starts_with(dir))
+            .cloned()
+            .collect();
+        disk.pending.extend(below.into_iter().map(NameChange::Gone));
         disk.visible.retain(|path, _| !path.starts_with(dir));
         disk.dirs.retain(|other| !other.starts_with(dir));
         Ok(())
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        let mut disk = self.disk();
+        let (mut disk, _) = self.begin(Op::CreateDir, dir)?;
         for ancestor in dir.ancestors() {
             disk.dirs.insert(ancestor.to_owned());
         }
@@ -353,7 +455,7 @@ impl Io for FaultyIo {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let disk = self.disk();
+        let (disk, _) = self.begin(Op::List, dir)?;
         let below = |path: &PathBuf| {
             let first = path.strip_prefix(dir).ok()?.components().next()?;
             Some(first.as_os_str().to_string_lossy().into_owned())
@@ -368,8 +470,7 @@ impl Io for FaultyIo {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let mut disk = self.disk();
-        disk.change()?;
+        let (mut disk, _) = self.begin(Op::SyncDir, dir)?;
         if disk.syncs_fail {
             return Err(failure());
         }
@@ -381,14 +482,35 @@ impl Io for FaultyIo {
                 .into_iter()
                 .filter(|(path, _)| path.starts_with(dir)),
         );
+        let mut pending = std::mem::take(&mut disk.pending);
+        pending.retain_mut(|change| match change {
+            NameChange::Appeared(path, _) | NameChange::Gone(path) => !path.starts_with(dir),
+            NameChange::Moved(from, to) => match (from.starts_with(dir), to.starts_with(dir)) {
+                (true, true) => false,
+                // Out of this directory and into another: each has its own half.
+                (true, false) => {
+                    if let Some(id) = disk.visible.get(to) {
+                        *change = NameChange::Appeared(to.clone(), *id);
+                    }
+                    true
+                }
+                (false, true) => {
+                    *change = NameChange::Gone(from.clone());
+                    true
+                }
+                (false, false) => true,
+            },
+        });
+        disk.pending = pending;
         Ok(())
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>> {
-        let mut disk = self.disk();
+        let (mut disk, _) = self.begin(Op::Lock, path)?;
         if !disk.locks.insert(path.to_owned()) {
             return Ok(None);
         }
+        disk.open_files += 1;
         let epoch = disk.epoch;
         drop(disk);
         Ok(Some(Box::new(FaultyLock {
@@ -409,37 +531,39 @@ struct Handle {
     io: FaultyIo,
     id: u64,
     epoch: u64,
+    path: PathBuf,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut disk = self.io.disk();
+        if disk.epoch == self.epoch {
+            disk.open_files -= 1;
+        }
+    }
 }
 
 impl AppendFile for Handle {
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut disk = self.io.disk();
-        let fault = disk.operation();
+        let (mut disk, torn) = self.io.begin(Op::Append, &self.path)?;
         let room = disk.capacity_bytes.saturating_sub(disk.used_bytes());
         let fits = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
         let content = disk.content(self.id, self.epoch)?;
-        match fault {
-            Some(Fault::Fail) => Err(failure()),
-            Some(Fault::Torn(torn)) => {
-                content
-                    .bytes
-                    .extend_from_slice(&bytes[..torn.min(bytes.len())]);
-                Err(failure())
-            }
-            None => {
-                content.bytes.extend_from_slice(&bytes[..fits]);
-                if fits < bytes.len() {
-                    Err(io::ErrorKind::StorageFull.into())
-                } else {
-                    Ok(())
-                }
-            }
+        if let Some(torn) = torn {
+            content
+                .bytes
+                .extend_from_slice(&bytes[..torn.min(bytes.len())]);
+            return Err(failure());
         }
+        content.bytes.extend_from_slice(&bytes[..fits]);
+        if fits < bytes.len() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut disk = self.io.disk();
-        disk.change()?;
+        let (mut disk, _) = self.io.begin(Op::Sync, &self.path)?;
         let fail = disk.syncs_fail;
         let content = disk.content(self.id, self.epoch)?;
         if fail {
@@ -450,8 +574,7 @@ impl AppendFile for Handle {
     }
 
     fn truncate(&self, len_bytes: u64) -> io::Result<()> {
-        let mut disk = self.io.disk();
-        disk.change()?;
+        let (mut disk, _) = self.io.begin(Op::Truncate, &self.path)?;
         let content = disk.content(self.id, self.epoch)?;
         content
             .bytes
@@ -463,17 +586,29 @@ impl AppendFile for Handle {
 
 impl ReadFile for Handle {
     fn len_bytes(&self) -> io::Result<u64> {
-        Ok(self.io.disk().content(self.id, self.epoch)?.bytes.len() as u64)
+        let (mut disk, _) = self.io.begin(Op::Read, &self.path)?;
+        Ok(disk.content(self.id, self.epoch)?.bytes.len() as u64)
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        let (mut disk, _) = self.io.begin(Op::Read, &self.path)?;
+        let len_bytes = disk.content(self.id, self.epoch)?.bytes.len() as u64;
+        Ok(FileIdentity {
+            file: (0, self.id),
+            modified: (0, 0),
+            len_bytes,
+        })
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut disk = self.io.disk();
+        let (mut disk, _) = self.io.begin(Op::Read, &self.path)?;
+        let most = disk.most_read_bytes;
         let bytes = &disk.content(self.id, self.epoch)?.bytes;
         let rest = usize::try_from(offset)
             .ok()
             .and_then(|at| bytes.get(at..))
             .unwrap_or_default();
-        let len = rest.len().min(buffer.len());
+        let len = rest.len().min(buffer.len()).min(most);
         buffer[..len].copy_from_slice(&rest[..len]);
         Ok(len)
     }
@@ -493,6 +628,7 @@ impl Drop for FaultyLock {
         let mut disk = self.io.disk();
         if disk.epoch == self.epoch {
             disk.locks.remove(&self.path);
+            disk.open_files -= 1;
         }
     }
 }

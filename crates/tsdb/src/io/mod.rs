@@ -7,7 +7,7 @@
 mod faulty;
 mod real;
 
-pub use faulty::{FaultyIo, PowerLoss};
+pub use faulty::{Fault, FaultyIo, Gate, Op, PowerLoss};
 pub use real::RealIo;
 
 use std::{fmt, io, path::Path, sync::Arc};
@@ -67,6 +67,9 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// Returns the file's length.
     fn len_bytes(&self) -> io::Result<u64>;
 
+    /// Returns what tells this file from any other that takes its path later.
+    fn identity(&self) -> io::Result<FileIdentity>;
+
     /// Reads up to `buffer.len()` bytes at `offset`; 0 at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
@@ -87,6 +90,17 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     }
 }
 
+/// What tells a file from any other that takes its path later, as long as nobody changes it in place.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FileIdentity {
+    /// Device and inode.
+    pub file: (u64, u64),
+    /// Seconds and nanoseconds of the last change: inodes are used again.
+    pub modified: (i64, i64),
+    /// The length.
+    pub len_bytes: u64,
+}
+
 /// A held lock file.
 pub trait Lock: Send + Sync + fmt::Debug {}
 
@@ -97,6 +111,13 @@ pub fn is_full(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
     )
+}
+
+/// Reports whether an error means that this process or the system has no descriptor or memory left for now.
+#[must_use]
+pub fn is_exhausted(error: &io::Error) -> bool {
+    // EMFILE, ENFILE, ENOMEM: std has a kind for the last only.
+    matches!(error.raw_os_error(), Some(23 | 24)) || error.kind() == io::ErrorKind::OutOfMemory
 }
 
 #[cfg(test)]

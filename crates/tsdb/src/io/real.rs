@@ -2,11 +2,11 @@
 //!
 //! **Invariant:** `sync` is fdatasync, which includes the length; `sync_dir` is fsync of the directory.
 
-use super::{AppendFile, Io, Lock, ReadFile};
+use super::{AppendFile, FileIdentity, Io, Lock, ReadFile};
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::Path,
     sync::Arc,
 };
@@ -112,6 +112,15 @@ impl AppendFile for RealFile {
 impl ReadFile for RealFile {
     fn len_bytes(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        let meta = self.0.metadata()?;
+        Ok(FileIdentity {
+            file: (meta.dev(), meta.ino()),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            len_bytes: meta.len(),
+        })
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
