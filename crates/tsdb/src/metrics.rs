@@ -51,6 +51,7 @@ metrics! {
     too_old: Counter, "prometheus_tsdb_too_old_samples_total", "Samples refused because they are older than the store keeps.";
     wal_written_bytes: Counter, "narthex_tsdb_wal_written_bytes_total", "Bytes written to the write-ahead log.";
     wal_write_failures: Counter, "prometheus_tsdb_wal_writes_failed_total", "Total number of writes to the log that failed.";
+    wal_rotation_failures: Counter, "narthex_tsdb_wal_rotation_failures_total", "Times another log file was due and could not be created; the one before is written on.";
     wal_fsync_seconds: Histogram, "prometheus_tsdb_wal_fsync_duration_seconds", "Duration of fsync of the log.", FSYNC_BOUNDS;
     wal_fsync_failures: Counter, "narthex_tsdb_wal_fsync_failures_total", "Failed fsyncs of the log; one stops all writing.";
     wal_corruptions: Counter, "prometheus_tsdb_wal_corruptions_total", "Total number of damaged places found in the log.";

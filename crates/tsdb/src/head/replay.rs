@@ -16,7 +16,7 @@ use super::{
     strip::{Strip, StripState},
 };
 use crate::wal::{
-    FileMarks, ReplayTo, StripMark,
+    FileEnd, FileMarks, ReplayTo, StripMark,
     record::{LooseRecord, Pages, Record, RowHead, StripHead},
 };
 use narthex_chunks::histogram::decode_histogram;
@@ -39,6 +39,8 @@ pub(crate) struct HeadReplay<'h> {
     lossy: bool,
     /// Rows and samples that could not be placed.
     dropped: u64,
+    /// Rows and samples that a file says were written before it, and that no earlier one had.
+    missing: u64,
     /// Rows behind a gap can be undone from a key row: this release's version wrote the file.
     undoable: bool,
     now_ms: i64,
@@ -76,6 +78,7 @@ impl<'h> HeadReplay<'h> {
             window_ms,
             lossy: false,
             dropped: 0,
+            missing: 0,
             undoable: false,
             now_ms,
         }
@@ -114,6 +117,9 @@ impl<'h> HeadReplay<'h> {
             if known.strip.common != common {
                 return Err("a strip with other labels than before");
             }
+            let loose = known.strip.lock().loose.arrived();
+            self.missing +=
+                head.rows.saturating_sub(known.next_row) + head.loose.saturating_sub(loose);
             known.gap = true;
             known.next_row = head.rows;
             known.told = Some(0);
@@ -591,7 +597,7 @@ impl ReplayTo for HeadReplay<'_> {
         }
     }
 
-    fn end_file(&mut self, last: bool) -> (FileMarks, u64) {
+    fn end_file(&mut self, last: bool) -> FileEnd {
         if last {
             let rest = self.strips.values_mut();
             self.dropped += rest.map(|known| known.orphans.give_up()).sum::<u64>();
@@ -611,6 +617,10 @@ impl ReplayTo for HeadReplay<'_> {
             strips: std::mem::take(&mut self.marks),
             len_bytes: 0,
         };
-        (marks, std::mem::take(&mut self.dropped))
+        FileEnd {
+            marks,
+            dropped: std::mem::take(&mut self.dropped),
+            missing: std::mem::take(&mut self.missing),
+        }
     }
 }

@@ -7,7 +7,12 @@
 //! and the file is never continued, because what it defined is unknown to readers. After a failed fsync, or a write
 //! that failed for another reason than a full disk, nothing is written any more.
 
-use super::{batch::BATCH_HEADER_BYTES, path_of, record::RecordWriter, symbols::SymbolWriter};
+use super::{
+    path_of,
+    pieces::{Addition, Batches},
+    record::RecordWriter,
+    symbols::SymbolWriter,
+};
 use crate::{
     error::{TsdbError, io_error},
     io::{AppendFile, Io},
@@ -65,22 +70,22 @@ struct Shared {
 struct State {
     /// `None` after a failed write, until another file could be created.
     file: Option<Current>,
-    /// The batch under construction, with room for its header; empty when it has no record.
-    batch: Vec<u8>,
-    spare: Vec<u8>,
-    /// The number of the batch under construction; batches are numbered from 1 over all files of this process.
+    /// What the next write hands to the kernel; empty when nobody has added anything.
+    batch: Batches,
+    spare: Batches,
+    /// The number of the write under construction; they are numbered from 1 over all files of this process.
     building: u64,
     written: u64,
     synced: u64,
     failed: BTreeMap<u64, Failure>,
     writing: bool,
     waiters: usize,
-    /// Files that were left behind and not synced since, oldest first.
-    unsynced: Vec<Arc<dyn AppendFile>>,
     closed_files: BTreeMap<u32, FileMarks>,
     /// A file that a write to failed; it is closed when another was created.
     abandoned: Option<Current>,
     health: Health,
+    /// When another file was due and could not be created.
+    stuck_since: Option<Instant>,
     sync_wanted: bool,
     stop: bool,
 }
@@ -135,8 +140,10 @@ pub(crate) struct Ticket<'w> {
     file: RwLockReadGuard<'w, u32>,
 }
 
-/// How long a full disk is left alone before a write is tried again.
-const FULL_RETRY: Duration = Duration::from_millis(500);
+/// How long a full disk is left alone before a write is tried again, and a file before another is.
+const RETRY: Duration = Duration::from_millis(500);
+/// A file is written on to so many times its size while no other can be created.
+const OVERDUE: u64 = 8;
 /// Free bytes below which a full disk is still full.
 const FULL_RESERVE_BYTES: u64 = 1 << 20;
 
@@ -202,15 +209,19 @@ impl Wal {
                         cause: cause.clone(),
                     });
                 }
-                Health::Full { since } if since.elapsed() < FULL_RETRY => {
+                Health::Full { since } if since.elapsed() < RETRY => {
                     return Err(self.shared.full_error());
                 }
                 Health::Full { .. } => {}
             }
-            let due = state
-                .file
-                .as_ref()
-                .is_none_or(|file| file.len_bytes >= self.shared.options.file_bytes);
+            let due = match &state.file {
+                None => true,
+                Some(file) => {
+                    let stuck = state.stuck_since.is_some_and(|at| at.elapsed() < RETRY);
+                    file.len_bytes >= self.shared.options.file_bytes
+                        && !(stuck && self.may_go_on(file))
+                }
+            };
             drop(state);
             if !due {
                 return Ok(Ticket { wal: self, file });
@@ -218,6 +229,11 @@ impl Wal {
             drop(file);
             self.rotate(content)?;
         }
+    }
+
+    /// Reports whether a file that is long enough may be written on, as another cannot be created.
+    fn may_go_on(&self, file: &Current) -> bool {
+        file.len_bytes < self.shared.options.file_bytes.saturating_mul(OVERDUE)
     }
 
     /// Waits until batch `number` survives a loss of power.
@@ -315,7 +331,11 @@ impl Ticket<'_> {
     /// Appends records and returns when the kernel has them: the batch's number, for `Wal::sync`.
     ///
     /// # Errors
-    /// Fails when they could not be written; none of them will ever be read then, unless only the fsync failed.
+    /// Fails when they could not be written; none of them will ever be read then, unless only the fsync failed. Fails
+    /// also when a record is longer than any reader accepts.
+    ///
+    /// # Panics
+    /// Panics when `write` does; what others have added stays, what it added is taken back.
     pub(crate) fn append(
         self,
         write: impl FnOnce(&mut RecordWriter<'_>),
@@ -331,14 +351,12 @@ impl Ticket<'_> {
                 _ => shared.full_error(),
             });
         };
-        if batch.is_empty() {
-            batch.resize(BATCH_HEADER_BYTES, 0);
-            current.symbols.begin_batch();
-        }
+        let addition = Addition::new(batch, &mut current.symbols);
         write(&mut RecordWriter {
-            symbols: &mut current.symbols,
-            out: batch,
+            symbols: &mut *addition.symbols,
+            out: &mut *addition.batches,
         });
+        addition.keep()?;
         let mine = state.building;
         let number = shared.write_until(state, mine)?;
         if shared.options.fsync_interval.is_zero() {
@@ -368,18 +386,18 @@ impl State {
     fn new(closed_files: BTreeMap<u32, FileMarks>) -> Self {
         Self {
             file: None,
-            batch: Vec::new(),
-            spare: Vec::new(),
+            batch: Batches::default(),
+            spare: Batches::default(),
             building: 1,
             written: 0,
             synced: 0,
             failed: BTreeMap::new(),
             writing: false,
             waiters: 0,
-            unsynced: Vec::new(),
             closed_files,
             abandoned: None,
             health: Health::Good,
+            stuck_since: None,
             sync_wanted: false,
             stop: false,
         }

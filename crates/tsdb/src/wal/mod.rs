@@ -2,17 +2,19 @@
 //!
 //! Files `wal/00000001`, `wal/00000002`, … of batches of records; bytes in docs/format/wal.md.
 //!
-//! **Invariant:** every file can be read without the others; what survives a loss of power is a prefix.
+//! **Invariant:** every file can be read without the others; a file is synced before the next one is created, so that
+//! what survives a loss of power is a prefix.
 
 pub(crate) mod batch;
 mod log;
+mod pieces;
 pub(crate) mod record;
 mod replay;
 mod symbols;
 
 pub(crate) use log::{Content, FileMarks, StripMark, Ticket, Wal, WalOptions};
 pub use replay::ReplayProgress;
-pub(crate) use replay::{ReplayTo, replay};
+pub(crate) use replay::{FileEnd, ReplayTo, replay};
 
 use std::path::{Path, PathBuf};
 

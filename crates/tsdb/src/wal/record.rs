@@ -5,7 +5,10 @@
 //!
 //! **Invariant:** reading never fails on what `RecordWriter` wrote into the same file, and never panics on anything.
 
-use super::symbols::{SymbolReader, SymbolWriter};
+use super::{
+    pieces::Batches,
+    symbols::{SymbolReader, SymbolWriter},
+};
 use crate::bytes::{Malformed, Reader, put_bytes, put_signed, put_varint};
 use narthex_model::{Exemplar, Label, LabelSet, MetricType, cell, metadata::Family};
 use std::borrow::Cow;
@@ -129,45 +132,59 @@ impl<'a> Iterator for Pages<'a> {
     }
 }
 
-/// Appends records to the body of a batch.
+/// Columns in one record of new ones, and samples in one record of loose ones: records are what batches are cut between.
+const MOST_SETS: usize = 1 << 16;
+const MOST_LOOSE: usize = 1 << 14;
+
+/// Appends records to batches.
 pub(crate) struct RecordWriter<'a> {
     pub(super) symbols: &'a mut SymbolWriter,
-    pub(super) out: &'a mut Vec<u8>,
+    pub(super) out: &'a mut Batches,
 }
 
 impl RecordWriter<'_> {
     pub(crate) fn family(&mut self, family: &Family) {
-        self.out.push(tag::FAMILY);
-        self.out.push(type_code(family.metric_type));
+        let out = self.out.begin_record(self.symbols);
+        out.push(tag::FAMILY);
+        out.push(type_code(family.metric_type));
         for text in [&family.name, &family.unit, &family.help] {
-            put_bytes(self.out, text.as_bytes());
+            put_bytes(out, text.as_bytes());
         }
     }
 
     pub(crate) fn strip(&mut self, head: StripHead, common: &LabelSet) {
-        let set = self.symbols.set(common, self.out);
-        self.out.push(tag::STRIP);
-        put_varint(self.out, u64::from(head.strip));
-        put_varint(self.out, head.rows);
-        put_varint(self.out, head.loose);
-        put_varint(self.out, u64::from(set));
+        let out = self.out.begin_record(self.symbols);
+        let set = self.symbols.set(common, out);
+        out.push(tag::STRIP);
+        put_varint(out, u64::from(head.strip));
+        put_varint(out, head.rows);
+        put_varint(out, head.loose);
+        put_varint(out, u64::from(set));
     }
 
     pub(crate) fn grow<'s>(
         &mut self,
         strip: u32,
-        from: u64,
-        sets: impl ExactSizeIterator<Item = &'s LabelSet>,
+        mut from: u64,
+        mut sets: impl ExactSizeIterator<Item = &'s LabelSet>,
     ) {
-        let ids: Vec<u32> = sets.map(|set| self.symbols.set(set, self.out)).collect();
-        self.out.push(tag::GROW);
-        put_varint(self.out, u64::from(strip));
-        put_varint(self.out, from);
-        put_varint(self.out, ids.len() as u64);
-        let mut expected = 0;
-        for id in ids {
-            put_signed(self.out, i64::from(id) - expected);
-            expected = i64::from(id) + 1;
+        loop {
+            let out = self.out.begin_record(self.symbols);
+            let some = sets.by_ref().take(MOST_SETS);
+            let ids: Vec<u32> = some.map(|set| self.symbols.set(set, out)).collect();
+            out.push(tag::GROW);
+            put_varint(out, u64::from(strip));
+            put_varint(out, from);
+            put_varint(out, ids.len() as u64);
+            from += ids.len() as u64;
+            let mut expected = 0;
+            for id in ids {
+                put_signed(out, i64::from(id) - expected);
+                expected = i64::from(id) + 1;
+            }
+            if sets.len() == 0 {
+                return;
+            }
         }
     }
 
@@ -178,78 +195,85 @@ impl RecordWriter<'_> {
         pages: impl ExactSizeIterator<Item = &'p [u8]>,
     ) {
         let one = pages.len() == 1;
+        let out = self.out.begin_record(self.symbols);
         match head {
             RowHead::Key {
                 row,
                 time_ms,
                 goes_on,
             } => {
-                self.out.push(if goes_on {
+                out.push(if goes_on {
                     tag::CHECKPOINT
                 } else {
                     tag::KEY_ROW
                 });
-                put_varint(self.out, u64::from(strip));
-                put_varint(self.out, row);
-                put_signed(self.out, time_ms);
+                put_varint(out, u64::from(strip));
+                put_varint(out, row);
+                put_signed(out, time_ms);
             }
             RowHead::Next {
                 sequence,
                 step_change_ms,
             } => {
-                self.out.push(if one { tag::ROW } else { tag::WIDE_ROW });
-                put_varint(self.out, u64::from(strip));
-                self.out.push(sequence);
-                put_signed(self.out, step_change_ms);
+                out.push(if one { tag::ROW } else { tag::WIDE_ROW });
+                put_varint(out, u64::from(strip));
+                out.push(sequence);
+                put_signed(out, step_change_ms);
             }
         }
         if !one || matches!(head, RowHead::Key { .. }) {
-            put_varint(self.out, pages.len() as u64);
+            put_varint(out, pages.len() as u64);
         }
         for page in pages {
-            put_bytes(self.out, page);
+            put_bytes(out, page);
         }
     }
 
-    pub(crate) fn loose(&mut self, strip: u32, first: u64, samples: &[LooseRecord<'_>]) {
-        self.out.push(tag::LOOSE);
-        put_varint(self.out, u64::from(strip));
-        put_varint(self.out, first);
-        put_varint(self.out, samples.len() as u64);
-        let (mut column, mut time_ms) = (0i64, 0i64);
-        for sample in samples {
-            put_signed(self.out, i64::from(sample.column) - column);
-            put_signed(self.out, sample.time_ms.wrapping_sub(time_ms));
-            (column, time_ms) = (i64::from(sample.column), sample.time_ms);
-            put_loose_cell(sample, self.out);
+    pub(crate) fn loose(&mut self, strip: u32, mut first: u64, samples: &[LooseRecord<'_>]) {
+        for samples in samples.chunks(MOST_LOOSE) {
+            let out = self.out.begin_record(self.symbols);
+            out.push(tag::LOOSE);
+            put_varint(out, u64::from(strip));
+            put_varint(out, first);
+            put_varint(out, samples.len() as u64);
+            first += samples.len() as u64;
+            let (mut column, mut time_ms) = (0i64, 0i64);
+            for sample in samples {
+                put_signed(out, i64::from(sample.column) - column);
+                put_signed(out, sample.time_ms.wrapping_sub(time_ms));
+                (column, time_ms) = (i64::from(sample.column), sample.time_ms);
+                put_loose_cell(sample, out);
+            }
         }
     }
 
     pub(crate) fn starts(&mut self, strip: u32, row: u64, starts: &[(u32, i64)]) {
-        self.out.push(tag::STARTS);
-        put_varint(self.out, u64::from(strip));
-        put_varint(self.out, row);
-        put_varint(self.out, starts.len() as u64);
+        let out = self.out.begin_record(self.symbols);
+        out.push(tag::STARTS);
+        put_varint(out, u64::from(strip));
+        put_varint(out, row);
+        put_varint(out, starts.len() as u64);
         let mut before = 0i64;
         for (column, start_time_ms) in starts {
-            put_varint(self.out, u64::from(*column));
-            put_signed(self.out, start_time_ms.wrapping_sub(before));
+            put_varint(out, u64::from(*column));
+            put_signed(out, start_time_ms.wrapping_sub(before));
             before = *start_time_ms;
         }
     }
 
     pub(crate) fn exemplar(&mut self, strip: u32, column: u32, time_ms: i64, exemplar: &Exemplar) {
-        self.out.push(tag::EXEMPLAR);
-        put_varint(self.out, u64::from(strip));
-        put_varint(self.out, u64::from(column));
-        put_signed(self.out, time_ms);
-        self.out.push(u8::from(exemplar.time_ms.is_some()));
-        self.out.extend_from_slice(&exemplar.value.to_le_bytes());
-        put_varint(self.out, exemplar.labels.len() as u64);
+        let out = self.out.begin_record(self.symbols);
+        out.push(tag::EXEMPLAR);
+        put_varint(out, u64::from(strip));
+        put_varint(out, u64::from(column));
+        put_signed(out, time_ms);
+        out.push(u8::from(exemplar.time_ms.is_some()));
+        out.extend_from_slice(&exemplar.value.to_le_bytes());
+        put_varint(out, exemplar.labels.len() as u64);
         // Their values are rarely seen twice: as numbers they would only fill the file's tables.
         for label in &exemplar.labels {
-            put_bytes(self.out, label.name().as_bytes());
-            put_bytes(self.out, label.value().as_bytes());
+            put_bytes(out, label.name().as_bytes());
+            put_bytes(out, label.value().as_bytes());
         }
     }
 }

@@ -59,9 +59,19 @@ pub(crate) trait ReplayTo {
     /// Something happened; a reason when it cannot have happened.
     fn record(&mut self, record: Record<'_>) -> Result<(), &'static str>;
 
-    /// A file ends; returns how far the strips in it have come, and how many rows and samples of it could not be
-    /// placed.
-    fn end_file(&mut self, last: bool) -> (FileMarks, u64);
+    /// A file ends; returns what came of it.
+    fn end_file(&mut self, last: bool) -> FileEnd;
+}
+
+/// What came of one file.
+#[derive(Debug, Default)]
+pub(crate) struct FileEnd {
+    /// How far the strips in it have come.
+    pub(crate) marks: FileMarks,
+    /// Rows and samples of it that could not be placed.
+    pub(crate) dropped: u64,
+    /// Rows and samples that were written before it, as it says, and that no file had.
+    pub(crate) missing: u64,
 }
 
 /// What replaying left.
@@ -73,6 +83,27 @@ pub(crate) struct Replayed {
     pub(crate) torn: Option<Damage>,
     /// The number the next file gets.
     pub(crate) next_file: u32,
+}
+
+impl Replayed {
+    /// Says that rows are missing before the file at `path`: at the damage that cost them, if any was found.
+    fn note_missing(&mut self, path: &Path, missing: u64) {
+        if missing == 0 {
+            return;
+        }
+        let detail = format!("{missing} rows and samples that came before are in no file");
+        match self.damage.last_mut() {
+            Some(last) => last.detail.push_str(&format!(
+                "; by {}, {detail}",
+                path.file_name().unwrap_or_default().to_string_lossy()
+            )),
+            None => self.damage.push(Damage {
+                path: path.to_owned(),
+                offset: 0,
+                detail,
+            }),
+        }
+    }
 }
 
 /// Hands everything in the log below `root` to `to`.
@@ -93,12 +124,35 @@ pub(crate) fn replay(
         ..Replayed::default()
     };
     progress.begin(numbers.first().copied(), numbers.last().copied());
+    let mut expected = numbers.first().copied().unwrap_or_default();
     for number in &numbers {
+        if *number > expected {
+            // Files are removed oldest first, and each stands for itself: the rest is read all the same.
+            let count = *number - expected;
+            replayed.damage.push(Damage {
+                path: path_of(&dir, expected),
+                offset: 0,
+                detail: format!(
+                    "{count} files of the log are missing from this one on, though a later one exists"
+                ),
+            });
+        }
+        expected = number.saturating_add(1);
         progress.reach(*number);
         let path = path_of(&dir, *number);
         let last = Some(number) == numbers.last();
         let len_bytes = replay_file(io, &path, last, to, &mut replayed)?;
-        let (marks, dropped) = to.end_file(last);
+        if last {
+            // Its process may have been killed before it synced this: nothing may come behind it before that is made up.
+            io.truncate(&path, len_bytes)
+                .map_err(io_error(&path, "fsync"))?;
+        }
+        let FileEnd {
+            marks,
+            dropped,
+            missing,
+        } = to.end_file(last);
+        replayed.note_missing(&path, missing);
         // What a later file shows to be lost is what the damage before it cost.
         if let Some(last) = replayed.damage.last_mut().filter(|_| dropped > 0) {
             last.detail.push_str(&format!(
@@ -155,8 +209,6 @@ fn replay_file(
                             "the last {bytes} bytes are no whole batch and are cut off"
                         ),
                     });
-                    io.truncate(path, offset)
-                        .map_err(io_error(path, "truncate"))?;
                     return Ok(offset);
                 }
                 let detail =

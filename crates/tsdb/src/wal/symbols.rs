@@ -24,7 +24,33 @@ pub(crate) struct SymbolWriter {
     counted: bool,
 }
 
+/// How far the numbers had come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SymbolMark {
+    names: usize,
+    labels: usize,
+    sets: usize,
+    counted: bool,
+}
+
 impl SymbolWriter {
+    pub(super) fn mark(&self) -> SymbolMark {
+        SymbolMark {
+            names: self.names.len(),
+            labels: self.labels.len(),
+            sets: self.sets.len(),
+            counted: self.counted,
+        }
+    }
+
+    /// Forgets what was defined since `mark` was taken.
+    pub(super) fn roll_back(&mut self, mark: &SymbolMark) {
+        self.names.retain(|_, id| (*id as usize) < mark.names);
+        self.labels.retain(|_, id| (*id as usize) < mark.labels);
+        self.sets.retain(|_, id| (*id as usize) < mark.sets);
+        self.counted = mark.counted;
+    }
+
     /// Another batch begins.
     pub(crate) fn begin_batch(&mut self) {
         self.counted = false;

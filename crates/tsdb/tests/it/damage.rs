@@ -131,10 +131,45 @@ fn a_missing_file_in_the_middle_loses_its_rows_alone() {
     let files = log_files(&disk);
     narthex_tsdb::Io::remove(&disk, &files[1]).expect("removed");
     let db = open(&disk, &small());
+    let damage = db.damage();
+    assert_eq!(damage[0].path, files[1], "{damage:?}");
+    assert!(
+        damage[0].detail.contains("missing") && damage[0].detail.contains("rows and samples"),
+        "{damage:?}"
+    );
     let found = served(&db);
     assert_eq!(missing(&found, &acknowledged), None);
     let (found, all) = (count(&found), count(&acknowledged));
     assert!(found * 10 > all * 6, "{found} of {all}");
+}
+
+/// A file that ends between two batches looks whole; only the next one knows that more was written.
+#[test]
+fn a_file_that_lost_its_end_is_reported_by_the_next_one() {
+    let (disk, acknowledged) = written(3);
+    let files = log_files(&disk);
+    let whole = disk.bytes(&files[1]).expect("a file");
+    let batches = |bytes: &[u8]| {
+        let mut starts = vec![20];
+        while let Some(header) = bytes
+            .get(starts[starts.len() - 1]..)
+            .filter(|b| b.len() > 12)
+        {
+            let len = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+            starts.push(starts[starts.len() - 1] + 12 + len as usize);
+        }
+        starts
+    };
+    let starts = batches(&whole);
+    disk.put(&files[1], whole[..starts[starts.len() - 6]].to_vec());
+    let db = open(&disk, &small());
+    let found = served(&db);
+    assert_eq!(missing(&found, &acknowledged), None);
+    assert!(missing(&acknowledged, &found).is_some());
+    let damage = db.damage();
+    assert_eq!(damage.len(), 1, "{damage:?}");
+    assert_eq!((&damage[0].path, damage[0].offset), (&files[2], 0));
+    assert!(damage[0].detail.contains("in no file"), "{damage:?}");
 }
 
 #[test]
@@ -145,7 +180,8 @@ fn foreign_and_empty_files_are_reported_or_ignored() {
         b"this is no log file at all".to_vec(),
     );
     disk.put(Path::new("/data/wal/notes.txt"), b"mine".to_vec());
-    disk.put(Path::new("/data/wal/00000999"), Vec::new());
+    let next = log_files(&disk).len() - 1;
+    disk.put(&PathBuf::from(format!("/data/wal/{next:08}")), Vec::new());
     let db = open(&disk, &small());
     assert_eq!(served(&db), acknowledged);
     let damage = db.damage();

@@ -6,12 +6,7 @@ use super::{Content, Current, FULL_RESERVE_BYTES, FileMarks, Health, Shared, Str
 use crate::{
     error::{TsdbError, io_error},
     io::is_full,
-    wal::{
-        batch::{self, BATCH_HEADER_BYTES},
-        path_of,
-        record::RecordWriter,
-        symbols::SymbolWriter,
-    },
+    wal::{batch, path_of, pieces::Batches, record::RecordWriter, symbols::SymbolWriter},
 };
 use narthex_model::metadata::Family;
 use std::{
@@ -66,35 +61,31 @@ impl Wal {
     ) -> Result<usize, TsdbError> {
         let mut removed = 0;
         loop {
-            let mut state = self.shared.lock();
-            let Some(oldest) = state.closed_files.first_entry() else {
+            let state = self.shared.lock();
+            let Some((number, oldest)) = state.closed_files.first_key_value() else {
                 break;
             };
-            if !oldest
-                .get()
-                .strips
-                .iter()
-                .all(|(strip, mark)| is_flushed(*strip, *mark))
-            {
+            let mut marks = oldest.strips.iter();
+            if !marks.all(|(strip, mark)| is_flushed(*strip, *mark)) {
                 break;
             }
-            let number = *oldest.key();
-            oldest.remove();
+            let number = *number;
             drop(state);
-            let path = path_of(&self.shared.dir, number);
-            match self.shared.io.remove(&path) {
+            let (io, dir) = (&*self.shared.io, &self.shared.dir);
+            let path = path_of(dir, number);
+            match io.remove(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(io_error(path, "remove")(error));
                 }
                 _ => removed += 1,
             }
+            self.shared.lock().closed_files.remove(&number);
+            // One after the other, so that a loss of power never leaves an older file without a newer one: a reader
+            // takes a number that is missing for a loss.
+            io.sync_dir(dir).map_err(io_error(dir, "fsync"))?;
         }
         if removed > 0 {
             self.shared.metrics.wal_truncations.inc();
-            self.shared
-                .io
-                .sync_dir(&self.shared.dir)
-                .map_err(io_error(&self.shared.dir, "fsync"))?;
         }
         Ok(removed)
     }
@@ -107,10 +98,17 @@ impl Wal {
         self.move_on(content, |_| true)
     }
 
+    /// Moves on to the next file where that is due; while none can be created, the current one is written on.
     pub(super) fn rotate(&self, content: &dyn Content) -> Result<(), TsdbError> {
         let limit = self.shared.options.file_bytes;
-        self.move_on(content, |file| {
+        let moved = self.move_on(content, |file| {
             file.is_none_or(|file| file.len_bytes >= limit)
+        });
+        moved.or_else(|error| {
+            let state = self.shared.lock();
+            let good = matches!(state.health, Health::Good);
+            let goes_on = state.file.as_ref().is_some_and(|file| self.may_go_on(file));
+            if good && goes_on { Ok(()) } else { Err(error) }
         })
     }
 
@@ -119,6 +117,9 @@ impl Wal {
         content: &dyn Content,
         still_due: impl Fn(Option<&Current>) -> bool,
     ) -> Result<(), TsdbError> {
+        // Most of what is to be synced is while others still append.
+        let (state, _) = self.shared.sync_open(self.shared.lock());
+        drop(state);
         // With the lock taken for writing no writer holds a ticket: no batch is under construction or being written.
         let mut number = self
             .shared
@@ -129,7 +130,13 @@ impl Wal {
             return Ok(());
         }
         let (families, marks) = (content.families(), content.marks(*number));
-        let mut state = self.shared.lock();
+        // What the next file gets may reach the disk at once: nothing before it may be missing then.
+        let (mut state, _) = self.shared.sync_open(self.shared.lock());
+        if let Health::Poisoned { cause } = &state.health {
+            return Err(TsdbError::Poisoned {
+                cause: cause.clone(),
+            });
+        }
         if matches!(state.health, Health::Full { .. }) {
             let free = self
                 .shared
@@ -158,17 +165,19 @@ impl Wal {
                         len_bytes: old.len_bytes,
                     };
                     state.closed_files.insert(old.number, closed);
-                    state.unsynced.push(old.handle);
                 }
                 state.health = Health::Good;
+                state.stuck_since = None;
                 *number = next;
                 Ok(())
             }
             Err(error) => {
+                self.shared.metrics.wal_rotation_failures.inc();
                 let path = path_of(&self.shared.dir, next);
                 // A name without a file's beginning must not be in the way of the next try.
                 let _ = self.shared.io.remove(&path);
-                if is_full(&error) {
+                state.stuck_since = Some(Instant::now());
+                if is_full(&error) && state.file.is_none() {
                     state.health = Health::Full {
                         since: Instant::now(),
                     };
@@ -193,17 +202,14 @@ impl Shared {
             gone: HashMap::new(),
         };
         let mut bytes = batch::file_header(number).to_vec();
-        if !families.is_empty() {
-            let mut first = vec![0; BATCH_HEADER_BYTES];
-            let mut writer = RecordWriter {
-                symbols: &mut current.symbols,
-                out: &mut first,
-            };
-            families.iter().for_each(|family| writer.family(family));
-            batch::seal(&mut first, 0);
-            current.counter = 1;
-            bytes.extend(first);
-        }
+        let mut first = Batches::default();
+        let mut writer = RecordWriter {
+            symbols: &mut current.symbols,
+            out: &mut first,
+        };
+        families.iter().for_each(|family| writer.family(family));
+        current.counter = first.seal(0);
+        bytes.extend(first.bytes);
         current.handle.append(&bytes)?;
         current.len_bytes = bytes.len() as u64;
         // Before anything in it is acknowledged, so that its name is not what a loss of power takes.

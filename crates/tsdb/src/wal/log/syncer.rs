@@ -1,11 +1,11 @@
 //! The thread that makes the log durable.
 //!
-//! **Invariant:** files are synced oldest first, so that what survives is a prefix; after a failed fsync the log is
-//! poisoned and every waiter is told.
+//! **Invariant:** a file is synced before another follows it, so that what survives is a prefix; after a failed fsync
+//! the log is poisoned and every waiter is told.
 
-use super::{Health, Shared};
+use super::{Health, Shared, State};
 use std::{
-    sync::{Arc, PoisonError},
+    sync::{Arc, MutexGuard, PoisonError},
     time::Instant,
 };
 
@@ -30,34 +30,43 @@ impl Shared {
                 continue;
             }
             let number = state.written;
-            if number == state.synced && state.unsynced.is_empty() {
+            if number == state.synced {
                 self.synced.notify_all();
                 continue;
             }
-            let mut handles = state.unsynced.clone();
-            let left_behind = handles.len();
-            let open = state.file.as_ref().or(state.abandoned.as_ref());
-            handles.extend(open.map(|file| Arc::clone(&file.handle)));
-            drop(state);
-            let started = Instant::now();
-            let result = handles.iter().try_for_each(|handle| handle.sync());
-            self.metrics
-                .wal_fsync_seconds
-                .observe(started.elapsed().as_secs_f64());
-            state = self.lock();
-            match result {
-                Ok(()) => {
-                    state.unsynced.drain(..left_behind);
-                    state.synced = number;
-                }
-                Err(error) => {
-                    self.metrics.wal_fsync_failures.inc();
-                    state.health = Health::Poisoned {
-                        cause: format!("fsync of the log failed: {error}"),
-                    };
-                }
-            }
-            self.synced.notify_all();
+            (state, _) = self.sync_open(state);
         }
+    }
+
+    /// Syncs the file being written, or the one it was given up for: all others were before they were left.
+    ///
+    /// Returns whether everything written before the call is durable.
+    pub(super) fn sync_open<'s>(
+        &'s self,
+        state: MutexGuard<'s, State>,
+    ) -> (MutexGuard<'s, State>, bool) {
+        let number = state.written;
+        let open = state.file.as_ref().or(state.abandoned.as_ref());
+        let handle = open.map(|file| Arc::clone(&file.handle));
+        drop(state);
+        let started = Instant::now();
+        let result = handle.map_or(Ok(()), |handle| handle.sync());
+        self.metrics
+            .wal_fsync_seconds
+            .observe(started.elapsed().as_secs_f64());
+        let mut state = self.lock();
+        let good = result.is_ok();
+        match result {
+            // Another call may have come further.
+            Ok(()) => state.synced = state.synced.max(number),
+            Err(error) => {
+                self.metrics.wal_fsync_failures.inc();
+                state.health = Health::Poisoned {
+                    cause: format!("fsync of the log failed: {error}"),
+                };
+            }
+        }
+        self.synced.notify_all();
+        (state, good)
     }
 }

@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::{
-    io::{FaultyIo, PowerLoss, is_full},
+    io::{Fault, FaultyIo, Op, PowerLoss, is_exhausted, is_full},
     wal::{
         batch::{Scanned, Scanner},
-        record::{Record, RecordReader, RowHead},
+        record::{LooseRecord, Record, RecordReader, RowHead},
     },
 };
+use narthex_model::LabelSet;
 
 const DIR: &str = "/data/wal";
 
@@ -234,4 +235,185 @@ fn truncation_keeps_what_is_not_flushed() {
     assert!(removed > 0 && disk.paths().len() == files - removed);
     let (found, _) = rows(&disk);
     assert!(found.contains(&(0, 99)) && !found.contains(&(0, 0)));
+}
+
+/// The file that was left used to be synced some time after the next one was in use: its end could be lost, and what
+/// came later not.
+#[test]
+fn what_survives_is_a_prefix_over_files_too() {
+    for seed in 0..200 {
+        let disk = FaultyIo::new();
+        let wal = start(&disk, 3_600_000);
+        // Some way into a second or third file, which has room for about 75 rows.
+        let count = 60 + seed % 100;
+        (0..count).for_each(|at| put_one(&wal, 1, at as u8));
+        disk.power_loss(PowerLoss::Shuffle(seed));
+        let (found, damaged) = rows(&disk);
+        let prefix: Vec<_> = (0..found.len() as u8).map(|at| (1, at)).collect();
+        assert!(found == prefix && !damaged, "seed {seed}: {found:?}");
+    }
+}
+
+/// A log file that was due and could not be created refused every write, though the current one took them.
+#[test]
+fn a_file_is_written_on_while_no_other_can_be_created() {
+    for errno in [24, 28] {
+        let disk = FaultyIo::new();
+        let wal = start(&disk, 1);
+        disk.inject(Fault::on(Op::Create).times(u64::MAX).errno(errno));
+        // Four times what a file should have.
+        (0..200).for_each(|at| put_one(&wal, 1, at));
+        assert_eq!(disk.paths().len(), 1);
+        assert!(wal.cut(&Marks(HashMap::new())).is_err());
+        // Without end it would be too long to read back.
+        let refused = (200..2000).find_map(|at| put(&wal, 1 + at / 100, at as u8).err());
+        let error = refused.expect("a bound");
+        assert!(
+            matches!(&error, TsdbError::Io { source, .. } if is_exhausted(source) || is_full(source)),
+            "{error}"
+        );
+        assert_eq!(wal.len_bytes().div_ceil(4096), 9);
+        disk.clear_faults();
+        put_one(&wal, 1, 200);
+        assert_eq!(disk.paths().len(), 2);
+        drop(wal);
+        let (found, damaged) = rows(&disk);
+        assert!(found.len() > 400 && found.ends_with(&[(1, 200)]) && !damaged);
+    }
+}
+
+/// Half a record stayed in the batch, and was sealed with a good checksum together with the next writer's.
+#[test]
+fn a_panic_while_records_are_built_leaves_nothing_of_them() {
+    let disk = FaultyIo::new();
+    let wal = start(&disk, 1);
+    let sets: Vec<LabelSet> = (0..6)
+        .map(|at| LabelSet::new([("__name__", "m"), ("at", at.to_string().as_str())]))
+        .collect();
+    let grow = |sets: &[LabelSet], from: u64, fails: bool| {
+        let ticket = wal.ticket(&Marks(HashMap::new())).unwrap();
+        ticket.append(|out| {
+            out.grow(1, from, sets.iter());
+            assert!(!fails, "on purpose");
+        })
+    };
+    grow(&sets[..2], 0, false).unwrap();
+    let panicking = std::panic::AssertUnwindSafe(|| grow(&sets[2..4], 2, true));
+    assert!(std::panic::catch_unwind(panicking).is_err());
+    // Sets that the lost records would have defined are defined again.
+    grow(&sets[2..], 2, false).unwrap();
+    drop(wal);
+    let path = Path::new(DIR).join("00000001");
+    let file = disk.open(&path).unwrap();
+    let mut scanner = Scanner::open(&*file, &path).unwrap();
+    let mut records = RecordReader::default();
+    let mut found = Vec::new();
+    while let Scanned::Batch(batch) = scanner.next().unwrap() {
+        let mut reader = crate::bytes::Reader::new(batch.body);
+        while let Some(record) = records.next(&mut reader).unwrap() {
+            if let Record::Grow { from, sets, .. } = record {
+                assert_eq!(from, found.len() as u64);
+                found.extend(sets.into_iter().flatten());
+            }
+        }
+    }
+    assert_eq!(found, sets);
+}
+
+/// Readers refuse a batch beyond a length that writers did not know: families, new columns and loose samples of one
+/// append were one batch, whatever their number.
+#[test]
+fn batches_are_bounded_when_they_are_written() {
+    let disk = FaultyIo::new();
+    let families: Vec<Family> = (0..30_000)
+        .map(|at| Family {
+            name: format!("family_{at}").into(),
+            help: "h".repeat(1000).into(),
+            ..Family::default()
+        })
+        .collect();
+    let io: Arc<dyn Io> = Arc::new(disk.clone());
+    let dir = Path::new(DIR);
+    let wal = Wal::start(
+        io,
+        dir,
+        1,
+        options(1),
+        BTreeMap::new(),
+        &families,
+        Arc::default(),
+    )
+    .unwrap();
+    // In one append: 2^17 columns with long labels, and as many loose samples.
+    let value = "v".repeat(200);
+    let sets: Vec<LabelSet> = (0..1 << 17)
+        .map(|at| LabelSet::new([("at", at.to_string().as_str()), ("long", value.as_str())]))
+        .collect();
+    let sample = |column: u32| LooseRecord {
+        column,
+        time_ms: 1,
+        cell: 0.5,
+        histogram: None,
+        start_time_ms: 0,
+    };
+    let samples: Vec<LooseRecord<'_>> = (0..1 << 17).map(sample).collect();
+    let written = wal.ticket(&Marks(HashMap::new())).unwrap().append(|out| {
+        out.grow(1, 0, sets.iter());
+        out.loose(1, 7, &samples);
+    });
+    written.unwrap();
+    // One record that no reader would take is refused, and nothing of it stays.
+    let page = vec![0; crate::wal::batch::MAX_BATCH_BYTES];
+    let head = RowHead::Next {
+        sequence: 0,
+        step_change_ms: 0,
+    };
+    let refused = wal
+        .ticket(&Marks(HashMap::new()))
+        .unwrap()
+        .append(|out| out.row(1, head, [page.as_slice()].into_iter()));
+    assert!(
+        matches!(&refused, Err(TsdbError::Internal { .. })),
+        "{refused:?}"
+    );
+    put_one(&wal, 2, 9);
+    drop(wal);
+    let (mut longest, mut columns, mut loose, mut known) = (0, 0, 0, 0);
+    for path in disk.paths() {
+        let file = disk.open(&path).unwrap();
+        let mut scanner = Scanner::open(&*file, &path).unwrap();
+        let mut records = RecordReader::default();
+        loop {
+            let batch = match scanner.next().unwrap() {
+                Scanned::Batch(batch) => batch,
+                Scanned::End => break,
+                _ => panic!("damage"),
+            };
+            assert_eq!(batch.lost, 0);
+            longest = longest.max(batch.body.len());
+            let mut reader = crate::bytes::Reader::new(batch.body);
+            while let Some(record) = records.next(&mut reader).unwrap() {
+                match record {
+                    Record::Family(_) => known += 1,
+                    Record::Grow {
+                        from, sets: some, ..
+                    } => {
+                        assert_eq!(from, columns as u64);
+                        let same = |(at, set): (usize, &Option<LabelSet>)| {
+                            set.as_ref() == Some(&sets[columns + at])
+                        };
+                        assert!(some.iter().enumerate().all(same));
+                        columns += some.len();
+                    }
+                    Record::Loose { first, samples, .. } => {
+                        assert_eq!(first, 7 + loose);
+                        loose += samples.len() as u64;
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    assert_eq!((columns, loose, known), (1 << 17, 1 << 17, 30_000));
+    assert!(longest < 40 << 20, "{longest}");
 }

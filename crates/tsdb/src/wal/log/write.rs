@@ -6,7 +6,6 @@ use super::{Failure, Health, Shared, State};
 use crate::{
     error::{TsdbError, io_error},
     io::{AppendFile, is_full},
-    wal::batch,
 };
 use std::{
     io,
@@ -42,45 +41,40 @@ impl Shared {
     fn write<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let number = state.building;
         let spare = std::mem::take(&mut state.spare);
-        let mut bytes = std::mem::replace(&mut state.batch, spare);
+        let mut batches = std::mem::replace(&mut state.batch, spare);
         state.building += 1;
         state.writing = true;
-        let target = state.file.as_mut().map(|file| {
-            file.counter = file.counter.wrapping_add(1);
-            (
-                Arc::clone(&file.handle),
-                file.counter.wrapping_sub(1),
-                file.len_bytes,
-            )
-        });
+        let open = state.file.as_ref();
+        let target = open.map(|file| (Arc::clone(&file.handle), file.len_bytes));
+        let counter = open.map_or(0, |file| file.counter);
         drop(state);
+        let next = batches.seal(counter);
+        let len_bytes = batches.bytes.len() as u64;
         let result = match &target {
-            Some((handle, counter, _)) => {
-                batch::seal(&mut bytes, *counter);
-                handle.append(&bytes)
-            }
+            Some((handle, _)) => handle.append(&batches.bytes),
             None => Err(io::ErrorKind::StorageFull.into()),
         };
         let mut state = self.lock();
         match result {
             Ok(()) => {
-                self.metrics.wal_written_bytes.inc_by(bytes.len() as u64);
+                self.metrics.wal_written_bytes.inc_by(len_bytes);
                 if let Some(file) = &mut state.file {
-                    file.len_bytes += bytes.len() as u64;
+                    file.len_bytes += len_bytes;
+                    file.counter = next;
                 }
             }
             Err(error) => self.give_up(
                 &mut state,
                 number,
-                target.as_ref().map(|(file, _, len)| (file, *len)),
+                target.as_ref().map(|(file, len)| (file, *len)),
                 error,
             ),
         }
         state.written = number;
         state.writing = false;
-        bytes.clear();
-        if bytes.capacity() <= 1 << 20 {
-            state.spare = bytes;
+        batches.clear();
+        if batches.bytes.capacity() <= 1 << 20 {
+            state.spare = batches;
         }
         if state.waiters > 0 {
             self.written.notify_all();
