@@ -13,6 +13,7 @@ use std::time::Duration;
 pub(crate) struct StorageFlags {
     retention: Option<Duration>,
     retention_bytes: Option<u64>,
+    future_limit: Duration,
 }
 
 impl StorageFlags {
@@ -20,7 +21,15 @@ impl StorageFlags {
         Self {
             retention: options.retention,
             retention_bytes: options.retention_bytes,
+            future_limit: options.future_limit,
         }
+    }
+
+    /// Returns how far ahead of the clock samples may be.
+    pub(crate) fn future_limit_ms(&self) -> Option<i64> {
+        Some(self.future_limit)
+            .filter(|limit| !limit.is_zero())
+            .map(ms)
     }
 
     /// Returns the bounds that hold with a configuration.
@@ -35,6 +44,7 @@ impl StorageFlags {
             tuning.retention_ms = time.filter(|time| !time.is_zero()).map(ms);
             tuning.retention_bytes = bytes;
         }
+        tuning.future_limit_ms = self.future_limit_ms();
         let window = config.and_then(|config| config.out_of_order_window);
         tuning.out_of_order_window_ms = window.map(ms);
         if let Some(held) = config.and_then(|config| config.max_exemplars) {
@@ -70,6 +80,7 @@ mod tests {
             let flags = StorageFlags {
                 retention: flags.0,
                 retention_bytes: flags.1,
+                future_limit: Duration::from_secs(600),
             };
             let config = Config {
                 retention: file,
@@ -77,6 +88,7 @@ mod tests {
             };
             let tuning = flags.tuning(Some(&config));
             assert_eq!(tuning.max_exemplars, 100_000);
+            assert_eq!(tuning.future_limit_ms, Some(600_000));
             (
                 tuning.retention_ms.map(|ms| ms / DAY_MS),
                 tuning.retention_bytes,
@@ -90,6 +102,8 @@ mod tests {
         let both = (days(30), Some(9));
         assert_eq!(said(both, file(days(2), None)), (Some(2), None));
         assert_eq!(said(both, file(None, Some(7))), (None, Some(7)));
+        let unbound = StorageFlags::default().tuning(None);
+        assert_eq!(unbound.future_limit_ms, None, "0 is no bound");
         let tuning = Tuning {
             retention_bytes: Some(7),
             ..Tuning::default()

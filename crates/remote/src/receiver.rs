@@ -21,8 +21,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
 };
 
-/// Samples further ahead of the clock are refused.
-const MAX_AHEAD_MS: i64 = 600_000;
+/// Samples further ahead of the clock are refused, unless something else is said; Prometheus' figure.
+const FUTURE_LIMIT_MS: i64 = 600_000;
+/// What a sender is told of them.
+const TOO_NEW: &str = "out of bounds: timestamp is too far in the future";
 /// Objections told to a sender; the rest is counted.
 const MAX_OBJECTIONS: usize = 100;
 /// Families whose metadata is remembered.
@@ -70,6 +72,7 @@ pub struct Written {
 pub struct Receiver {
     sink: Arc<dyn Sink>,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    future_limit_ms: Option<i64>,
     hasher: KeyHasher,
     directory: RwLock<Directory>,
     swept: Mutex<u32>,
@@ -94,11 +97,19 @@ impl Receiver {
         Self {
             sink,
             now_ms,
+            future_limit_ms: Some(FUTURE_LIMIT_MS),
             hasher: KeyHasher::default(),
             directory: RwLock::default(),
             swept: Mutex::new(0),
             families: Mutex::new(None),
         }
+    }
+
+    /// Sets how far ahead of the clock samples may be, 10 minutes without this; `None`: any time.
+    #[must_use]
+    pub fn with_future_limit(mut self, limit_ms: Option<i64>) -> Self {
+        self.future_limit_ms = limit_ms;
+        self
     }
 
     /// Stores a request, its body decompressed already.
@@ -249,7 +260,8 @@ impl Receiver {
         now_ms: i64,
         refusals: &mut Refusals,
     ) -> Result<Written, RemoteError> {
-        let max_ms = now_ms.saturating_add(MAX_AHEAD_MS);
+        let limit_ms = self.future_limit_ms;
+        let max_ms = limit_ms.map_or(i64::MAX, |limit_ms| now_ms.saturating_add(limit_ms));
         let plan = Schedule::of(incoming, places, max_ms, refusals);
         let directory = self.directory();
         let mut written = Written::default();
@@ -372,7 +384,7 @@ impl Refusals {
     pub(crate) fn too_new(&mut self, samples: u64) {
         if samples > 0 {
             metrics::REFUSED.with(&["too_new"]).inc_by(samples);
-            self.push("out of bounds: timestamp is too far in the future".to_owned());
+            self.push(TOO_NEW.to_owned());
         }
     }
 
@@ -386,11 +398,8 @@ impl Refusals {
             ),
             (outcome.out_of_order, "out_of_order", "out of order sample"),
             (outcome.too_old, "too_old", "too old sample"),
-            (
-                outcome.too_new + outcome.over_limit,
-                "out_of_bounds",
-                "out of bounds",
-            ),
+            (outcome.too_new, "too_new", TOO_NEW),
+            (outcome.over_limit, "out_of_bounds", "out of bounds"),
         ];
         for (count, reason, text) in reasons {
             if count > 0 {

@@ -1,20 +1,23 @@
-//! Where wall-clock time comes from.
+//! Where time comes from: the time of day, which people and programs set, and the time that passes.
 //!
 //! **Invariant:** nothing else in this crate asks the system for the time of day.
 
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicI64, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// Tells the time.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Returns milliseconds since the Unix epoch.
+    /// Returns milliseconds since the Unix epoch; may be set forward and back.
     fn now_ms(&self) -> i64;
+
+    /// Returns milliseconds since some moment; passes evenly, whatever the time of day is set to.
+    fn monotonic_ms(&self) -> i64;
 }
 
 /// The system's clock.
@@ -28,27 +31,52 @@ impl Clock for SystemClock {
             .unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
+
+    fn monotonic_ms(&self) -> i64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        let since = START.get_or_init(Instant::now).elapsed();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
 }
 
-/// A clock that stands still until it is set; clones share it.
+/// A clock that stands still until it is moved; clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct ManualClock(Arc<AtomicI64>);
+pub struct ManualClock(Arc<Shown>);
+
+#[derive(Debug, Default)]
+struct Shown {
+    wall_ms: AtomicI64,
+    monotonic_ms: AtomicI64,
+}
 
 impl ManualClock {
     /// Returns a clock that shows `now_ms`.
     #[must_use]
     pub fn new(now_ms: i64) -> Self {
-        Self(Arc::new(AtomicI64::new(now_ms)))
+        let clock = Self::default();
+        clock.step_to(now_ms);
+        clock
     }
 
-    /// Sets the clock.
+    /// Lets time pass until the clock shows `now_ms`; a time before is a step back.
     pub fn set(&self, now_ms: i64) {
-        self.0.store(now_ms, Ordering::Relaxed);
+        let before_ms = self.0.wall_ms.swap(now_ms, Ordering::Relaxed);
+        let passed_ms = now_ms.saturating_sub(before_ms).max(0);
+        self.0.monotonic_ms.fetch_add(passed_ms, Ordering::Relaxed);
+    }
+
+    /// Sets the time of day, as somebody with `date -s` does: no time passes.
+    pub fn step_to(&self, now_ms: i64) {
+        self.0.wall_ms.store(now_ms, Ordering::Relaxed);
     }
 }
 
 impl Clock for ManualClock {
     fn now_ms(&self) -> i64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.wall_ms.load(Ordering::Relaxed)
+    }
+
+    fn monotonic_ms(&self) -> i64 {
+        self.0.monotonic_ms.load(Ordering::Relaxed)
     }
 }

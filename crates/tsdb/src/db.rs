@@ -15,7 +15,9 @@ mod merge;
 mod open;
 mod owed;
 mod pins;
+mod retention;
 mod stack;
+mod steps;
 mod view;
 
 use crate::{
@@ -47,7 +49,10 @@ use std::{
     collections::BTreeMap,
     fmt,
     path::Path,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 
 /// A database; clones share it.
@@ -66,6 +71,8 @@ pub(crate) struct Inner {
     marks: Mutex<BTreeMap<u32, StripMark>>,
     moments: Moments,
     upkeep: Mutex<Upkeep>,
+    /// By how much the wall clock may be ahead of the time that has passed, as upkeep found.
+    doubt_ms: AtomicI64,
     damage: Arc<DamageLog>,
     owed: Owed,
     torn: Option<Damage>,
@@ -118,6 +125,13 @@ impl Db {
         self.0.metrics.register(registry)
     }
 
+    /// Returns by how many milliseconds the wall clock went on without that time having passed, as far as that is still
+    /// doubted: ages are counted without it.
+    #[must_use]
+    pub fn clock_doubt_ms(&self) -> i64 {
+        self.0.doubt_ms.load(Ordering::Relaxed)
+    }
+
     /// Changes what may change while the database is open; blocks beyond a bound go with the next maintenance.
     pub fn tune(&self, tuning: &Tuning) {
         self.0.bounds.set(tuning);
@@ -161,10 +175,14 @@ impl Inner {
             segment_rows: options.flush_rows,
             window_ms: options.block_window_ms,
             out_of_order_window_ms: self.bounds.out_of_order_window_ms(),
-            min_valid_ms: self
+            min_valid_ms: self.bounds.retention_ms().map_or(i64::MIN, |retention_ms| {
+                let doubt_ms = self.doubt_ms.load(Ordering::Relaxed);
+                now_ms.saturating_sub(doubt_ms).saturating_sub(retention_ms)
+            }),
+            max_valid_ms: self
                 .bounds
-                .retention_ms()
-                .map_or(i64::MIN, |retention_ms| now_ms.saturating_sub(retention_ms)),
+                .future_limit_ms()
+                .map_or(i64::MAX, |limit_ms| now_ms.saturating_add(limit_ms)),
             now_ms,
         }
     }
@@ -172,7 +190,8 @@ impl Inner {
     /// Stores scattered samples.
     fn scatter(&self, samples: &[SeriesSample]) -> Result<Outcome, TsdbError> {
         let in_blocks = |strip: &Strip, samples: &[(u32, &SeriesSample)]| {
-            let until_ms = self.flushed_until_ms(strip);
+            let newest_ms = samples.iter().map(|(_, sample)| sample.time_ms).max();
+            let until_ms = self.flushed_until_ms(strip, newest_ms.unwrap_or(i64::MIN));
             let late = samples
                 .iter()
                 .filter(|(_, sample)| sample.time_ms <= until_ms);
@@ -192,6 +211,7 @@ impl Inner {
             (&self.metrics.duplicates, outcome.duplicate),
             (&self.metrics.out_of_order, outcome.out_of_order),
             (&self.metrics.too_old, outcome.too_old),
+            (&self.metrics.too_new, outcome.too_new),
         ] {
             if count > 0 {
                 counter.inc_by(count);

@@ -49,6 +49,8 @@ metrics! {
     duplicates: Counter, "narthex_tsdb_duplicate_samples_total", "Samples refused because another value was stored for their time.";
     out_of_order: Counter, "prometheus_tsdb_out_of_order_samples_total", "Samples refused because newer ones of their series exist.";
     too_old: Counter, "prometheus_tsdb_too_old_samples_total", "Samples refused because they are older than the store keeps.";
+    too_new: Counter, "narthex_tsdb_too_new_samples_total", "Samples refused because they are too far ahead of the clock.";
+    clock_doubt: Gauge, "narthex_tsdb_clock_doubt_seconds", "How far the wall clock was set forward lately; retention does not count it yet.";
     wal_written_bytes: Counter, "narthex_tsdb_wal_written_bytes_total", "Bytes written to the write-ahead log.";
     wal_write_failures: Counter, "prometheus_tsdb_wal_writes_failed_total", "Total number of writes to the log that failed.";
     wal_rotation_failures: Counter, "narthex_tsdb_wal_rotation_failures_total", "Times another log file was due and could not be created; the one before is written on.";

@@ -59,17 +59,20 @@ pub struct Tuning {
     pub retention_bytes: Option<u64>,
     /// Samples more than this behind the newest of their series are refused; `None`: none is.
     pub out_of_order_window_ms: Option<i64>,
+    /// Samples more than this ahead of the clock are refused; `None`: none is.
+    pub future_limit_ms: Option<i64>,
     /// Exemplars held in memory; what blocks have of them stays.
     pub max_exemplars: usize,
 }
 
 impl Default for Tuning {
-    /// 15 days, any age of samples, 100,000 exemplars.
+    /// 15 days, any age of samples, 10 minutes ahead, 100,000 exemplars.
     fn default() -> Self {
         Self {
             retention_ms: Some(15 * 24 * 3_600_000),
             retention_bytes: None,
             out_of_order_window_ms: None,
+            future_limit_ms: Some(600_000),
             max_exemplars: 100_000,
         }
     }
@@ -83,6 +86,7 @@ pub(crate) struct Bounds {
     retention_ms: AtomicI64,
     retention_bytes: AtomicU64,
     out_of_order_window_ms: AtomicI64,
+    future_limit_ms: AtomicI64,
 }
 
 impl Bounds {
@@ -91,6 +95,7 @@ impl Bounds {
             retention_ms: AtomicI64::default(),
             retention_bytes: AtomicU64::default(),
             out_of_order_window_ms: AtomicI64::default(),
+            future_limit_ms: AtomicI64::default(),
         };
         bounds.set(tuning);
         bounds
@@ -103,6 +108,8 @@ impl Bounds {
         self.retention_bytes.store(bytes, Relaxed);
         let window_ms = none(tuning.out_of_order_window_ms);
         self.out_of_order_window_ms.store(window_ms, Relaxed);
+        let limit_ms = none(tuning.future_limit_ms);
+        self.future_limit_ms.store(limit_ms, Relaxed);
     }
 
     pub(crate) fn retention_ms(&self) -> Option<i64> {
@@ -115,6 +122,10 @@ impl Bounds {
 
     pub(crate) fn out_of_order_window_ms(&self) -> Option<i64> {
         Some(self.out_of_order_window_ms.load(Relaxed)).filter(|bound| *bound < i64::MAX)
+    }
+
+    pub(crate) fn future_limit_ms(&self) -> Option<i64> {
+        Some(self.future_limit_ms.load(Relaxed)).filter(|bound| *bound < i64::MAX)
     }
 }
 

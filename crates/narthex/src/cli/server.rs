@@ -106,6 +106,12 @@ pub(crate) static FLAGS: &[Flag] = &[
         "Older name of --storage.tsdb.retention.time.",
     ),
     Flag::new(
+        "storage.tsdb.too-far-in-future.time-window",
+        Kind::Period,
+        "10m",
+        "How far ahead of the clock samples may be; those beyond are refused and counted. 0 for no bound.",
+    ),
+    Flag::new(
         "storage.wal.fsync-interval",
         Kind::Period,
         "1s",
@@ -361,6 +367,7 @@ pub(crate) struct ServerOptions {
     /// `None` where no flag was given: then the configuration file or the default decides.
     pub(crate) retention: Option<Duration>,
     pub(crate) retention_bytes: Option<u64>,
+    pub(crate) future_limit: Duration,
     pub(crate) fsync_interval: Duration,
     pub(crate) lookback_delta: Duration,
     pub(crate) query_timeout: Duration,
@@ -424,6 +431,7 @@ impl ServerOptions {
             storage_path: PathBuf::from(or_default("storage.tsdb.path")),
             retention: retention.or(older_retention),
             retention_bytes,
+            future_limit: period("storage.tsdb.too-far-in-future.time-window"),
             fsync_interval: period("storage.wal.fsync-interval"),
             lookback_delta: period("query.lookback-delta"),
             query_timeout: period("query.timeout"),

@@ -542,7 +542,8 @@ fn remote(
         decoders: 2 * threads,
         ..ReceiverConfig::default()
     };
-    let receiver = Receiver::new(Arc::new(db.clone()), now_ms);
+    let receiver = Receiver::new(Arc::new(db.clone()), now_ms)
+        .with_future_limit(StorageFlags::of(options).future_limit_ms());
     Ok(narthex_remote::routes(receiver, config))
 }
 

@@ -28,7 +28,7 @@ impl Stored {
     fn open(flushed: bool) -> Self {
         let dir = TempDir::new("promqltest");
         let mut options = DbOptions::new(dir.path());
-        options.tuning.retention_ms = None;
+        (options.tuning.retention_ms, options.tuning.future_limit_ms) = (None, None);
         let db =
             Db::open(Arc::new(RealIo), options, Arc::new(ManualClock::new(0))).expect("a database");
         Self { db, flushed, dir }

@@ -1,3 +1,5 @@
+//! Panics are counted once, under the task they interrupted, and say where they were.
+
 use super::*;
 use crate::stop::Stopper;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -158,6 +158,18 @@ fn samples_far_ahead_of_the_clock_are_refused() {
 }
 
 #[test]
+fn how_far_ahead_samples_may_be_can_be_set() {
+    let request = one(&[("__name__", "m")], &[(NOW_MS + 600_001, 2.0)]);
+    for (limit_ms, stored) in [(Some(600_000), 0), (Some(600_001), 1), (None, 1)] {
+        let rig = Rig::new();
+        let receiver = rig.receiver.with_future_limit(limit_ms);
+        let (written, refused) = receiver.store(Message::V1, &request.v1()).unwrap();
+        assert_eq!(written.samples, stored);
+        assert_eq!(refused.is_none(), stored == 1, "{refused:?}");
+    }
+}
+
+#[test]
 fn histograms_of_both_kinds_arrive() {
     for message in [Message::V1, Message::V2] {
         for integer in [false, true] {

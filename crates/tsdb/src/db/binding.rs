@@ -26,7 +26,8 @@ pub(super) struct DbBinding {
 
 impl DbBinding {
     pub(super) fn new(inner: Arc<Inner>, schema: &Schema) -> Self {
-        let bound = Some(inner.head.bind(schema));
+        let now_ms = inner.ground.clock.now_ms();
+        let bound = Some(inner.head.bind(schema, now_ms));
         Self {
             inner,
             schema: schema.clone(),
@@ -63,10 +64,13 @@ impl Binding for DbBinding {
 impl DbBinding {
     fn try_append(&mut self, frame: &Frame) -> Result<Outcome, TsdbError> {
         let inner = &*self.inner;
-        let bound = self
-            .bound
-            .as_mut()
-            .expect("a binding is bound between calls");
+        let limits = inner.limits();
+        let mut bound = self.bound.take().expect("a binding is bound between calls");
+        if bound.strip.is_ahead(frame.time_ms(), limits.now_ms) {
+            // Rows only go forward: with the strip of before, all would be loose until its times are reached.
+            bound = inner.head.replace(bound, &self.schema);
+        }
+        let bound = self.bound.insert(bound);
         let ticket = inner.wal.ticket(&inner.head)?;
         let sharing = bound.strip.has_shared().then(|| inner.head.sharing());
         let mut others = if sharing.is_some() {
@@ -74,7 +78,9 @@ impl DbBinding {
         } else {
             Vec::new()
         };
-        let until_ms = inner.flushed_until_ms(&bound.strip);
+        let newest_ms = frame.times_ms().iter().copied().max();
+        let newest_ms = newest_ms.map_or(frame.time_ms(), |ms| ms.max(frame.time_ms()));
+        let until_ms = inner.flushed_until_ms(&bound.strip, newest_ms);
         if frame.time_ms() <= until_ms
             || frame.times_ms().iter().any(|time_ms| *time_ms <= until_ms)
         {
@@ -87,7 +93,7 @@ impl DbBinding {
             map: &bound.map,
             frame,
             others: &others,
-            limits: inner.limits(),
+            limits,
             families: &bound.new_families,
         };
         let outcome = append.run(ticket, &mut self.scratch)?;

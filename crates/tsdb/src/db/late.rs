@@ -3,7 +3,7 @@
 //! **Invariant:** the effort per write is bounded. Beyond it late samples are stored unseen; reading still answers
 //! with what the block has, because it came first.
 
-use super::Inner;
+use super::{Inner, blocks::range_of};
 use crate::head::{loose::Value, strip::Strip};
 use narthex_model::{
     LabelSet, Matcher,
@@ -16,12 +16,19 @@ use std::sync::{Arc, PoisonError};
 const LOOKUPS: usize = 32;
 
 impl Inner {
-    /// Returns the time up to which blocks may have samples of `strip`.
-    pub(super) fn flushed_until_ms(&self, strip: &Strip) -> i64 {
-        strip.flushed_max_ms().unwrap_or_else(|| {
-            let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
-            blocks.time_range().map_or(i64::MIN, |range| range.max_ms)
-        })
+    /// Returns the time up to which blocks may have samples of `strip` that are no newer than `newest_ms`.
+    ///
+    /// What a clock that was ahead has left in the strip, or in blocks, does not count: it begins after `newest_ms`.
+    pub(super) fn flushed_until_ms(&self, strip: &Strip, newest_ms: i64) -> i64 {
+        let flushed_ms = strip.flushed_max_ms();
+        if let Some(flushed_ms) = flushed_ms.filter(|flushed_ms| *flushed_ms < newest_ms) {
+            return flushed_ms;
+        }
+        let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let begun = blocks.all().iter().map(|block| range_of(block));
+        let begun = begun.filter(|range| range.min_ms <= newest_ms);
+        let in_blocks_ms = begun.map(|range| range.max_ms).max().unwrap_or(i64::MIN);
+        flushed_ms.map_or(in_blocks_ms, |flushed_ms| flushed_ms.min(in_blocks_ms))
     }
 
     /// Returns what blocks have of the first few of `wanted`: key, series, time.
@@ -80,5 +87,45 @@ impl Inner {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Db, DbOptions, FaultyIo, ManualClock, Tuning, head::strip::Strip, wal::StripMark};
+    use narthex_model::{
+        LabelSet, METRIC_NAME,
+        storage::{SeriesSample, Sink},
+    };
+    use std::sync::Arc;
+
+    /// One block that a clock had written ahead of time made every round look up its samples in blocks.
+    #[test]
+    fn blocks_from_the_future_are_no_reason_to_look_up_what_comes_now() {
+        let options = DbOptions {
+            tuning: Tuning {
+                future_limit_ms: None,
+                ..Tuning::default()
+            },
+            ..DbOptions::new("/data")
+        };
+        let now_ms = 1_767_225_600_000;
+        let clock = Arc::new(ManualClock::new(now_ms));
+        let db = Db::open(Arc::new(FaultyIo::new()), options, clock).expect("a database");
+        for time_ms in [now_ms - 60_000, now_ms + 86_400_000] {
+            let labels = LabelSet::new([(METRIC_NAME, "m")]);
+            let sample = SeriesSample::float(labels, time_ms, 1.0);
+            db.append_samples(&[sample]).expect("appended");
+        }
+        db.flush().expect("flushed");
+        let fresh = Strip::new(99, LabelSet::empty(), StripMark::default());
+        assert_eq!(db.0.flushed_until_ms(&fresh, now_ms), now_ms - 60_000);
+        let ahead = Strip::new(99, LabelSet::empty(), StripMark::default());
+        ahead.set_flushed(StripMark::default(), now_ms + 86_400_000);
+        assert_eq!(db.0.flushed_until_ms(&ahead, now_ms), now_ms - 60_000);
+        // Who writes ahead of time meets what is there.
+        let late_ms = now_ms + 86_400_000;
+        assert_eq!(db.0.flushed_until_ms(&fresh, late_ms), late_ms);
+        assert_eq!(db.0.flushed_until_ms(&ahead, late_ms), late_ms);
     }
 }

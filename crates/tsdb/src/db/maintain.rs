@@ -4,10 +4,11 @@
 
 use super::{
     Inner,
-    blocks::{Unreadable, range_of},
+    blocks::Unreadable,
     flush::{FlushJob, Flushed, FlushedStrip},
     manifest::{self, Listed, Manifest},
     merge::Merging,
+    steps::Steps,
 };
 use crate::{
     block::{Block, BlockMeta},
@@ -59,6 +60,16 @@ pub(super) struct Upkeep {
     to_remove: Vec<(u64, Arc<Strip>)>,
     pub(super) merging: Merging,
     pub(super) unique: Unique,
+    pub(super) steps: Steps,
+}
+
+impl Upkeep {
+    pub(super) fn new(steps: Steps) -> Self {
+        Self {
+            steps,
+            ..Self::default()
+        }
+    }
 }
 
 /// Numbers that tell blocks made at the same millisecond apart.
@@ -80,6 +91,7 @@ impl Unique {
 impl Inner {
     pub(super) fn maintain(&self, now_ms: i64) -> Result<(), TsdbError> {
         let mut upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
+        self.look_at_clocks(&mut upkeep, now_ms);
         self.give_back(&mut upkeep);
         // Whoever writes says that the disk is full; upkeep may be what makes room.
         let _ = self.pay_owed();
@@ -169,7 +181,7 @@ impl Inner {
     ) -> Option<FlushJob> {
         let options = &self.ground.options;
         let waited =
-            now_ms.saturating_sub(upkeep.last_flush_ms) >= options.flush_age_ms / FLUSHES_PER_AGE;
+            passed_ms(upkeep.last_flush_ms, now_ms) >= options.flush_age_ms / FLUSHES_PER_AGE;
         if !(at_once || waited || upkeep.due_bytes >= DUE_BYTES) {
             // What origins go on writing to can wait until it makes a larger part of a block.
             due.retain(|strip| upkeep.is_crowded && strip.is_left());
@@ -208,7 +220,7 @@ impl Inner {
         if let Some((first_ms, last_ms)) = state.open.published().time_range()
             && (all
                 || is_old(first_ms)
-                || (window(first_ms) < window(now_ms) && now_ms - last_ms > 60_000))
+                || (window(first_ms) < window(now_ms) && now_ms.saturating_sub(last_ms) > 60_000))
         {
             state.seal();
         }
@@ -236,7 +248,7 @@ impl Inner {
         let loose_due = held > 0
             && (all
                 || held >= LOOSE_DUE
-                || now_ms.saturating_sub(state.loose.since_ms(now_ms)) >= options.flush_age_ms);
+                || passed_ms(state.loose.since_ms(now_ms), now_ms) >= options.flush_age_ms);
         let rows_due = rows > 0 && (all || old || rows * 4 >= options.flush_rows);
         if rows_due || loose_due {
             (bytes + held * 16).max(1)
@@ -428,57 +440,11 @@ impl Inner {
         }
     }
 
-    /// Removes blocks that are too old, then the oldest while there are too many bytes.
-    fn keep_retention(&self, upkeep: &mut Upkeep, now_ms: i64) -> Result<(), TsdbError> {
-        let set = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
-        let (blocks, mut lost) = (
-            set.all().to_vec(),
-            set.unreadable().cloned().collect::<Vec<_>>(),
-        );
-        drop(set);
-        let lost_bytes: u64 = lost.iter().map(|block| block.bytes).sum();
-        let mut gone: Vec<Arc<Block>> = Vec::new();
-        if let Some(retention_ms) = self.bounds.retention_ms() {
-            let end_ms = now_ms.saturating_sub(retention_ms);
-            gone.extend(
-                blocks
-                    .iter()
-                    .filter(|block| range_of(block).max_ms < end_ms)
-                    .cloned(),
-            );
-            lost.retain(|block| block.is_before(end_ms));
-            let count = gone.len() + lost.len();
-            self.metrics.retention_time.inc_by(count as u64);
-        } else {
-            lost.clear();
-        }
-        if let Some(limit) = self.bounds.retention_bytes() {
-            let mut left: Vec<&Arc<Block>> = blocks
-                .iter()
-                .filter(|block| !gone.iter().any(|other| Arc::ptr_eq(other, block)))
-                .collect();
-            left.sort_by_key(|block| std::cmp::Reverse(range_of(block).max_ms));
-            let of_blocks: u64 = left.iter().map(|block| block.meta().bytes).sum();
-            let mut bytes = of_blocks + lost_bytes + self.wal.len_bytes();
-            while bytes > limit
-                && let Some(oldest) = left.pop()
-            {
-                bytes = bytes.saturating_sub(oldest.meta().bytes);
-                gone.push(Arc::clone(oldest));
-                self.metrics.retention_size.inc();
-            }
-        }
-        if gone.is_empty() && lost.is_empty() {
-            return Ok(());
-        }
-        let is_gone = |block: &Arc<Block>| gone.iter().any(|other| Arc::ptr_eq(other, block));
-        if upkeep.merging.blocks().any(is_gone) {
-            self.give_up_merge(&mut upkeep.merging, now_ms);
-        }
-        self.remove_blocks(&gone, &lost)
-    }
-
-    fn remove_blocks(&self, gone: &[Arc<Block>], lost: &[Unreadable]) -> Result<(), TsdbError> {
+    pub(super) fn remove_blocks(
+        &self,
+        gone: &[Arc<Block>],
+        lost: &[Unreadable],
+    ) -> Result<(), TsdbError> {
         let names = gone.iter().map(|block| block.meta().file_name());
         let lost_names = lost.iter().map(|block| block.listed.name.clone());
         let names: Vec<String> = names.chain(lost_names).collect();
@@ -526,5 +492,14 @@ impl Inner {
 /// Reports whether no origin has the strip, and none is likely to come for it.
 fn is_idle(strip: &Strip, now_ms: i64) -> bool {
     let quiet_ms = if strip.is_left() { LEFT_MS } else { IDLE_MS };
-    !strip.is_bound() && now_ms.saturating_sub(strip.touched_ms()) >= quiet_ms
+    !strip.is_bound() && passed_ms(strip.touched_ms(), now_ms) >= quiet_ms
+}
+
+/// Returns the time since `then_ms`; a clock that was set back says that it was long ago.
+fn passed_ms(then_ms: i64, now_ms: i64) -> i64 {
+    if then_ms > now_ms {
+        i64::MAX
+    } else {
+        now_ms.saturating_sub(then_ms)
+    }
 }

@@ -3,7 +3,13 @@
 //! **Invariant:** nothing is changed on disk before the lock is held.
 
 use super::{
-    Db, Inner, blocks::BlockSet, maintain::Upkeep, manifest::Manifest, owed::Owed, pins::Moments,
+    Db, Inner,
+    blocks::{BlockSet, range_of},
+    maintain::Upkeep,
+    manifest::Manifest,
+    owed::Owed,
+    pins::Moments,
+    steps::{Clocks, Steps},
 };
 use crate::{
     block::BlockCache,
@@ -16,9 +22,10 @@ use crate::{
     options::{Bounds, DbOptions, Ground},
     wal::{self, ReplayProgress, Wal, WalOptions},
 };
+use narthex_model::storage::TimeRange;
 use std::{
     path::Path,
-    sync::{Arc, Mutex, RwLock},
+    sync::{Arc, Mutex, RwLock, atomic::AtomicI64},
     time::{Duration, Instant},
 };
 
@@ -95,8 +102,7 @@ impl Opening {
             lock,
             progress,
         } = self;
-        let root = options.path.clone();
-        let metrics = Arc::<Metrics>::default();
+        let (root, metrics) = (options.path.clone(), Arc::<Metrics>::default());
         let (manifest, mut damage) = read_manifest(&*io, &root)?;
         let cache_bytes = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
         let cache = Arc::new(BlockCache::new(cache_bytes));
@@ -136,6 +142,7 @@ impl Opening {
             Arc::clone(&metrics),
         )?;
         let tuning = options.tuning;
+        let upkeep = Upkeep::new(doubtful(&*clock, &blocks, &head));
         let inner = Inner {
             bounds: Bounds::new(&tuning),
             ground: Ground { io, clock, options },
@@ -146,7 +153,8 @@ impl Opening {
             cache,
             marks: Mutex::new(manifest.marks),
             moments: Moments::default(),
-            upkeep: Mutex::new(Upkeep::default()),
+            doubt_ms: AtomicI64::new(upkeep.steps.doubt_ms()),
+            upkeep: Mutex::new(upkeep),
             damage: found,
             owed: Owed::default(),
             torn: replayed.torn,
@@ -172,6 +180,24 @@ fn wal_options(options: &DbOptions) -> WalOptions {
         file_bytes: options.wal_file_bytes,
         fsync_interval: Duration::from_millis(options.fsync_interval_ms),
     }
+}
+
+/// Finds what of the time up to now nothing is stored of.
+fn doubtful(clock: &dyn Clock, blocks: &BlockSet, head: &Head) -> Steps {
+    let now = Clocks {
+        wall_ms: clock.now_ms(),
+        monotonic_ms: clock.monotonic_ms(),
+    };
+    let strips = head.index().strips();
+    let in_head: Vec<TimeRange> = strips
+        .iter()
+        .filter_map(|strip| strip.lock().time_range())
+        .collect();
+    let in_blocks = || blocks.all().iter().map(|block| range_of(block));
+    // What a clock that was ahead has left may be in memory too: the earliest.
+    let last = in_head.iter().copied().chain(in_blocks().next_back());
+    let last_ms = last.map(|range| range.max_ms).min();
+    Steps::at_start(now, last_ms, in_blocks().chain(in_head))
 }
 
 /// Takes in the families that blocks know of.

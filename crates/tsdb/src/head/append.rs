@@ -35,6 +35,8 @@ pub(crate) struct Limits {
     pub(crate) out_of_order_window_ms: Option<i64>,
     /// Samples before are refused.
     pub(crate) min_valid_ms: i64,
+    /// Samples after are refused.
+    pub(crate) max_valid_ms: i64,
     /// The caller's clock.
     pub(crate) now_ms: i64,
 }
@@ -161,7 +163,8 @@ impl FrameAppend<'_> {
                 },
             );
         let votes = times().filter(|time_ms| *time_ms == candidate).count();
-        if votes * 2 > frame.values().len() && candidate > state.last_row_ms {
+        let takes = candidate > state.last_row_ms && candidate <= self.limits.max_valid_ms;
+        if votes * 2 > frame.values().len() && takes {
             candidate
         } else {
             frame.time_ms()
@@ -174,7 +177,7 @@ impl FrameAppend<'_> {
             && frame.histograms().is_empty()
             && self.others.is_empty()
             && frame.time_ms() > state.last_row_ms
-            && frame.time_ms() >= self.limits.min_valid_ms
+            && self.limits.are_kept(frame.time_ms())
             && state
                 .loose
                 .time_range()
@@ -294,8 +297,7 @@ impl FrameAppend<'_> {
             outcome.count_again(stored == value);
             return;
         }
-        if time_ms < self.limits.min_valid_ms {
-            outcome.too_old += 1;
+        if self.limits.refuse(time_ms, outcome) {
             return;
         }
         if joins {
@@ -360,6 +362,24 @@ impl Limits {
         (self.segment_rows / 4).max(1) + scattered * self.segment_rows * 3 / 4 / (1 << 16)
     }
 
+    /// Reports whether samples of this time are within bounds.
+    fn are_kept(self, time_ms: i64) -> bool {
+        (self.min_valid_ms..=self.max_valid_ms).contains(&time_ms)
+    }
+
+    /// Reports whether a sample is out of bounds, counting it when it is.
+    fn refuse(self, time_ms: i64, outcome: &mut Outcome) -> bool {
+        let counter = if time_ms < self.min_valid_ms {
+            &mut outcome.too_old
+        } else if time_ms > self.max_valid_ms {
+            &mut outcome.too_new
+        } else {
+            return false;
+        };
+        *counter += 1;
+        true
+    }
+
     /// Reports whether a loose sample is not too far behind, counting it when it is.
     pub(crate) fn admits(
         self,
@@ -368,8 +388,7 @@ impl Limits {
         time_ms: i64,
         outcome: &mut Outcome,
     ) -> bool {
-        if time_ms < self.min_valid_ms {
-            outcome.too_old += 1;
+        if self.refuse(time_ms, outcome) {
             return false;
         }
         let Some(window_ms) = self.out_of_order_window_ms else {

@@ -106,10 +106,10 @@ impl Head {
     }
 
     /// Resolves a schema: continues the origin's strip where nobody else has it, else makes one.
-    pub(crate) fn bind(&self, schema: &Schema) -> Bound {
+    pub(crate) fn bind(&self, schema: &Schema, now_ms: i64) -> Bound {
         let mut index = self.index_mut();
         let strip = self
-            .adoptable(&index, schema)
+            .adoptable(&index, schema, now_ms)
             .unwrap_or_else(|| self.create(&mut index, schema.common()));
         let map = self.resolve(&mut index, &strip, schema, None);
         drop(index);
@@ -121,7 +121,7 @@ impl Head {
     }
 
     /// Follows a schema to another version or lineage, on the same strip where that makes sense.
-    pub(crate) fn rebind(&self, bound: Bound, old: &Schema, schema: &Schema) -> Bound {
+    pub(crate) fn rebind(&self, mut bound: Bound, old: &Schema, schema: &Schema) -> Bound {
         let diff = schema.diff(old);
         let columns = bound.strip.lock().schema.len();
         let fits = bound.strip.common == *schema.common()
@@ -130,7 +130,7 @@ impl Head {
                 Some(_) => columns < 2 * PAGE_SLACK || schema.live() * 2 >= columns,
                 None => self.overlap(&self.index(), &bound.strip, schema) * 2 >= columns,
             };
-        let mut new_families = bound.new_families;
+        let mut new_families = std::mem::take(&mut bound.new_families);
         if fits {
             let mut index = self.index_mut();
             let known = diff.map(|diff| (bound.map, diff.appended.start as usize));
@@ -143,11 +143,18 @@ impl Head {
                 new_families,
             };
         }
+        bound.new_families = new_families;
+        self.replace(bound, schema)
+    }
+
+    /// Resolves a schema to a strip of its own, and leaves the one it had.
+    pub(crate) fn replace(&self, bound: Bound, schema: &Schema) -> Bound {
         bound.strip.leave();
         let mut index = self.index_mut();
         let strip = self.create(&mut index, schema.common());
         let map = self.resolve(&mut index, &strip, schema, None);
         drop(index);
+        let mut new_families = bound.new_families;
         new_families.extend(self.learn_families(schema.families()));
         Bound {
             strip,
@@ -157,10 +164,10 @@ impl Head {
     }
 
     /// Finds a strip without an origin that has the schema's common set and at least half of its columns.
-    fn adoptable(&self, index: &Index, schema: &Schema) -> Option<Arc<Strip>> {
+    fn adoptable(&self, index: &Index, schema: &Schema, now_ms: i64) -> Option<Arc<Strip>> {
         let mut best: Option<(usize, Arc<Strip>)> = None;
         for strip in index.strips_of(schema.common()) {
-            if strip.is_bound() || self.is_scattered(&strip) {
+            if strip.is_bound() || self.is_scattered(&strip) || strip.has_future(now_ms) {
                 continue;
             }
             let columns = strip.lock().schema.len();

@@ -30,6 +30,9 @@ use std::{
 /// Columns of a page, as the row codec limits them.
 pub(crate) const PAGE_COLUMNS: usize = narthex_chunks::row::MAX_COLUMNS;
 
+/// A clock that was set back by less is caught up with soon.
+const AHEAD_MS: i64 = 15_000;
+
 /// One origin's series and their recent samples.
 #[derive(Debug)]
 pub(crate) struct Strip {
@@ -189,6 +192,17 @@ impl Strip {
     /// Returns when something was last appended.
     pub(crate) fn touched_ms(&self) -> i64 {
         self.touched_ms.load(Ordering::Acquire)
+    }
+
+    /// Reports whether the clock was set back since something was appended, to before what the strip has: a row at
+    /// `time_ms` does not go behind its rows then.
+    pub(crate) fn is_ahead(&self, time_ms: i64, now_ms: i64) -> bool {
+        self.touched_ms().saturating_sub(AHEAD_MS) > now_ms && self.max_ms() >= time_ms
+    }
+
+    /// Reports whether the strip has samples that the clock has yet to come to.
+    pub(crate) fn has_future(&self, now_ms: i64) -> bool {
+        self.max_ms().saturating_sub(AHEAD_MS) > now_ms
     }
 
     /// Reports whether an origin writes to the strip.

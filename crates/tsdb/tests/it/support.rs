@@ -4,7 +4,7 @@ use narthex_model::{
     conformance::Subject,
     storage::{Sink, Store},
 };
-use narthex_tsdb::{Db, DbOptions, FaultyIo, Io, ManualClock};
+use narthex_tsdb::{Db, DbOptions, FaultyIo, Io, ManualClock, Tuning};
 use std::sync::Arc;
 
 /// Where databases on a disk in memory are.
@@ -41,8 +41,14 @@ pub(crate) struct TestDb {
 }
 
 /// Returns options for a database in memory, with files small enough to see many of them.
+///
+/// Samples may be of any time: most tests let their clock stand still.
 pub(crate) fn options() -> DbOptions {
     DbOptions {
+        tuning: Tuning {
+            future_limit_ms: None,
+            ..Tuning::default()
+        },
         fsync_interval_ms: 50,
         wal_file_bytes: 20_000,
         ..DbOptions::new(ROOT)
