@@ -1,13 +1,24 @@
 //! Hierarchical memory budgets: query → pool → process.
 //!
+//! A [`Lease`] is asked for before memory is taken and may be refused; an [`Account`] counts what is there already. A
+//! *share* is a part of a budget that has a name to be shown under; how far it may fill the budget it is a part of says
+//! who is refused first when memory runs short.
+//!
 //! **Invariant:** what is leased from a budget is leased from all its parents too; dropping a lease returns it to
 //! all of them. A lease that would exceed any level changes nothing.
 
+mod account;
+mod pressure;
+
+pub use account::Account;
+pub use pressure::{Pressure, PressureLevels};
+
+use pressure::Gauge;
 use std::{
     error::Error,
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -21,7 +32,28 @@ struct Level {
     limit_bytes: u64,
     used_bytes: AtomicU64,
     peak_bytes: AtomicU64,
+    refused_total: AtomicU64,
     parent: Option<Budget>,
+    /// How far leases of this level may fill the parent.
+    reach_bytes: u64,
+    /// The levels below that are shown, in the order they were made.
+    shares: Mutex<Vec<Weak<Level>>>,
+    pressure: Gauge,
+}
+
+/// What a share of a budget uses.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Share {
+    /// Its name.
+    pub name: Box<str>,
+    /// Bytes in use.
+    pub used_bytes: u64,
+    /// The most that were in use at once.
+    pub peak_bytes: u64,
+    /// Its own limit; `u64::MAX` for none.
+    pub limit_bytes: u64,
+    /// Leases refused, for its own limit or for want of room in the budget it is a part of.
+    pub refused_total: u64,
 }
 
 /// Bytes taken from a budget, returned on drop.
@@ -66,7 +98,7 @@ impl Budget {
     /// Returns a top-level budget.
     #[must_use]
     pub fn new(name: &str, limit_bytes: u64) -> Self {
-        Self::level(name, limit_bytes, None)
+        Self::level(name, limit_bytes, None, u64::MAX)
     }
 
     /// Returns a budget without a limit.
@@ -75,21 +107,84 @@ impl Budget {
         Self::new("unlimited", u64::MAX)
     }
 
-    /// Returns a budget within this one.
+    /// Returns a budget within this one, for the time of a call or a request.
     #[must_use]
     pub fn child(&self, name: &str, limit_bytes: u64) -> Self {
-        Self::level(name, limit_bytes, Some(self.clone()))
+        Self::level(name, limit_bytes, Some(self.clone()), u64::MAX)
     }
 
-    fn level(name: &str, limit_bytes: u64, parent: Option<Self>) -> Self {
+    /// Returns a budget within this one that [`Budget::shares`] lists while it lives.
+    ///
+    /// Its leases are refused when they would fill this budget beyond `reach_bytes`, whoever uses the rest.
+    #[must_use]
+    pub fn share(&self, name: &str, limit_bytes: u64, reach_bytes: u64) -> Self {
+        let share = Self::level(name, limit_bytes, Some(self.clone()), reach_bytes);
+        let mut shares = self.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        shares.retain(|share| share.strong_count() > 0);
+        shares.push(Arc::downgrade(&share.0));
+        drop(shares);
+        share
+    }
+
+    fn level(name: &str, limit_bytes: u64, parent: Option<Self>, reach_bytes: u64) -> Self {
         let zero = AtomicU64::default;
         Self(Arc::new(Level {
             name: name.into(),
             limit_bytes,
             used_bytes: zero(),
             peak_bytes: zero(),
+            refused_total: zero(),
             parent,
+            reach_bytes,
+            shares: Mutex::default(),
+            pressure: Gauge::default(),
         }))
+    }
+
+    /// Returns an empty account of this budget, for what is counted because it cannot be refused.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        Account::new(self.clone())
+    }
+
+    /// Lists this budget's shares, in the order they were made.
+    #[must_use]
+    pub fn shares(&self) -> Vec<Share> {
+        let shares = self.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let alive = shares.iter().filter_map(Weak::upgrade);
+        alive.map(|share| Self(share).shown()).collect()
+    }
+
+    /// Returns what this budget uses.
+    #[must_use]
+    pub fn shown(&self) -> Share {
+        Share {
+            name: self.0.name.clone(),
+            used_bytes: self.used_bytes(),
+            peak_bytes: self.peak_bytes(),
+            limit_bytes: self.limit_bytes(),
+            refused_total: self.0.refused_total.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns how short the memory of the whole process is, as of the last [`Budget::observe`].
+    #[must_use]
+    pub fn pressure(&self) -> Pressure {
+        self.root().0.pressure.get()
+    }
+
+    /// Compares what the whole process uses with `levels`; returns the pressure before and after.
+    ///
+    /// To be called a few times a second by one thread: a level that is reached holds at least until the next call.
+    pub fn observe(&self, levels: &PressureLevels) -> (Pressure, Pressure) {
+        let root = self.root();
+        root.0
+            .pressure
+            .observe(levels, root.used_bytes(), root.limit_bytes())
+    }
+
+    fn root(&self) -> &Self {
+        self.0.parent.as_ref().map_or(self, Self::root)
     }
 
     /// Takes `bytes` from this budget and all its parents.
@@ -122,38 +217,71 @@ impl Budget {
         self.0.limit_bytes
     }
 
+    /// Returns so much of the limit; no limit for a budget that has none.
+    #[must_use]
+    pub fn percent(&self, percent: u8) -> u64 {
+        match self.0.limit_bytes {
+            u64::MAX => u64::MAX,
+            limit => limit / 100 * u64::from(percent),
+        }
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
     fn take(&self, bytes: u64) -> Result<(), OverBudget> {
+        let taken = self.take_below(bytes, u64::MAX);
+        if taken.is_err() {
+            self.count_refusal();
+        }
+        taken
+    }
+
+    /// Takes `bytes` where that fills this level no further than `reach_bytes`.
+    fn take_below(&self, bytes: u64, reach_bytes: u64) -> Result<(), OverBudget> {
         let level = &*self.0;
-        let update = |used: u64| {
-            used.checked_add(bytes)
-                .filter(|sum| *sum <= level.limit_bytes)
-        };
-        match level
+        let limit_bytes = level.limit_bytes.min(reach_bytes);
+        let update = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit_bytes);
+        let before = level
             .used_bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, update)
-        {
-            Ok(before) => {
-                level
-                    .peak_bytes
-                    .fetch_max(before + bytes, Ordering::Relaxed);
-            }
-            Err(used_bytes) => {
-                let (budget, limit_bytes) = (level.name.clone(), level.limit_bytes);
-                return Err(OverBudget {
-                    budget,
-                    limit_bytes,
-                    used_bytes,
-                    asked_bytes: bytes,
-                });
-            }
-        }
+            .map_err(|used_bytes| OverBudget {
+                budget: level.name.clone(),
+                limit_bytes,
+                used_bytes,
+                asked_bytes: bytes,
+            })?;
         if let Some(parent) = &level.parent
-            && let Err(error) = parent.take(bytes)
+            && let Err(error) = parent.take_below(bytes, level.reach_bytes)
         {
             level.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(error);
         }
+        level
+            .peak_bytes
+            .fetch_max(before + bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Counts bytes that nobody can refuse any more.
+    fn count(&self, bytes: u64) {
+        let before = self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.0
+            .peak_bytes
+            .fetch_max(before.saturating_add(bytes), Ordering::Relaxed);
+        if let Some(parent) = &self.0.parent {
+            parent.count(bytes);
+        }
+    }
+
+    fn count_refusal(&self) {
+        self.0.refused_total.fetch_add(1, Ordering::Relaxed);
+        if let Some(parent) = &self.0.parent {
+            parent.count_refusal();
+        }
     }
 
     fn give_back(&self, bytes: u64) {
@@ -185,6 +313,27 @@ impl Lease {
         self.budget.take(bytes)?;
         self.bytes += bytes;
         Ok(())
+    }
+
+    /// Gives `bytes` back, or all there are.
+    pub fn shrink(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.budget.give_back(bytes);
+    }
+
+    /// Makes it `bytes`, taking more or giving back what is too much.
+    ///
+    /// # Errors
+    /// Fails, keeping what it has, when a level would exceed its limit.
+    pub fn resize(&mut self, bytes: u64) -> Result<(), OverBudget> {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.grow(more),
+            None => {
+                self.shrink(self.bytes - bytes);
+                Ok(())
+            }
+        }
     }
 
     /// Returns the bytes taken.
@@ -230,5 +379,39 @@ mod tests {
             error.to_string(),
             "memory budget of process exceeded: 60 of 100 bytes in use, 50 more needed"
         );
+    }
+
+    /// Whoever reaches less far is refused first, though nobody is at a limit of its own.
+    #[test]
+    fn a_share_fills_its_budget_only_as_far_as_it_reaches() {
+        let process = Budget::new("process", 100);
+        let queries = process.share("queries", 100, 70);
+        let scrapes = process.share("scrapes", u64::MAX, 90);
+        let held = process.lease(60).unwrap();
+        let error = queries.child("the query", 50).lease(20).unwrap_err();
+        assert_eq!(
+            (&*error.budget, error.limit_bytes, error.used_bytes),
+            ("process", 70, 60)
+        );
+        let mut lease = scrapes.lease(20).unwrap();
+        assert!(lease.resize(31).is_err() && lease.bytes() == 20);
+        lease.resize(5).unwrap();
+        let shares = process.shares();
+        let shown: Vec<_> = shares
+            .iter()
+            .map(|share| {
+                (
+                    &*share.name,
+                    share.used_bytes,
+                    share.peak_bytes,
+                    share.refused_total,
+                )
+            })
+            .collect();
+        assert_eq!(shown, [("queries", 0, 0, 1), ("scrapes", 5, 20, 1)]);
+        assert_eq!(process.shown().refused_total, 2);
+        drop((queries, held));
+        assert_eq!(process.shares().len(), 1);
+        assert_eq!(process.used_bytes(), 5);
     }
 }

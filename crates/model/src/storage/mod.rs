@@ -23,7 +23,7 @@ mod tile;
 mod warnings;
 mod write;
 
-pub use budget::{Budget, Lease, OverBudget};
+pub use budget::{Account, Budget, Lease, OverBudget, Pressure, PressureLevels, Share};
 pub use error::StorageError;
 pub use hash::group_key_of;
 pub use listing::{Cardinality, CardinalityCount, ExemplarSeries, Listing, SeriesQuery};

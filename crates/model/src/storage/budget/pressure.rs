@@ -1,0 +1,137 @@
+//! How short memory is: levels that are entered high and left lower down.
+//!
+//! **Invariant:** a level is left only below the point where it is left, which is below the one where it is entered, so
+//! that what is decided by it does not change from one moment to the next.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// How short memory is, and what that asks of everybody.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Pressure {
+    /// There is enough.
+    #[default]
+    None,
+    /// What is in memory until it is written to disk is to be written early.
+    Flush,
+    /// Series that are not known are refused as well.
+    RefuseSeries,
+    /// Writes from outside are refused as well.
+    RefuseWrites,
+    /// Queries are refused as well.
+    RefuseQueries,
+}
+
+/// All levels, the lowest first.
+const ALL: [Pressure; 5] = [
+    Pressure::None,
+    Pressure::Flush,
+    Pressure::RefuseSeries,
+    Pressure::RefuseWrites,
+    Pressure::RefuseQueries,
+];
+
+impl Pressure {
+    /// Returns what is shown to people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Flush => "flush early",
+            Self::RefuseSeries => "refuse new series",
+            Self::RefuseWrites => "refuse writes",
+            Self::RefuseQueries => "refuse queries",
+        }
+    }
+}
+
+/// At which use, in percent of the limit, each level above [`Pressure::None`] is entered and left.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PressureLevels {
+    /// The use at which each level is entered, ascending.
+    pub enter_percent: [u8; 4],
+    /// The use below which each level is left, each below the one where it is entered.
+    pub leave_percent: [u8; 4],
+}
+
+impl Default for PressureLevels {
+    fn default() -> Self {
+        Self {
+            enter_percent: [60, 75, 85, 92],
+            leave_percent: [52, 68, 80, 88],
+        }
+    }
+}
+
+/// Holds the level of a whole budget.
+#[derive(Debug, Default)]
+pub(super) struct Gauge(AtomicU8);
+
+impl Gauge {
+    pub(super) fn get(&self) -> Pressure {
+        ALL[usize::from(self.0.load(Ordering::Relaxed))]
+    }
+
+    /// Moves to the level of this use; returns the levels before and after.
+    pub(super) fn observe(
+        &self,
+        levels: &PressureLevels,
+        used_bytes: u64,
+        limit_bytes: u64,
+    ) -> (Pressure, Pressure) {
+        let before = self.get();
+        let reaches = |percent: u8| {
+            u128::from(used_bytes) * 100 >= u128::from(limit_bytes) * u128::from(percent)
+        };
+        let entered = levels.enter_percent.iter().filter(|p| reaches(**p)).count();
+        let held = levels.leave_percent.iter().filter(|p| reaches(**p)).count();
+        // Up at once; down one by one as each is left.
+        let at = entered.max(held.min(before as usize));
+        self.0
+            .store(u8::try_from(at).unwrap_or_default(), Ordering::Relaxed);
+        (before, ALL[at])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Budget, *};
+
+    #[test]
+    fn levels_are_entered_high_and_left_low() {
+        let process = Budget::new("process", 1000);
+        let query = process.share("queries", 500, 700);
+        let account = process.account();
+        let levels = PressureLevels::default();
+        let mut seen = Vec::new();
+        for used in [
+            599, 600, 530, 519, 760, 700, 690, 679, 930, 879, 799, 100, 5000, 0,
+        ] {
+            account.set(used);
+            let (before, after) = query.observe(&levels);
+            assert_eq!(seen.last().copied().unwrap_or_default(), before);
+            assert_eq!(query.pressure(), after);
+            seen.push(after);
+        }
+        use Pressure::{Flush, None, RefuseQueries, RefuseSeries, RefuseWrites};
+        assert_eq!(
+            seen,
+            [
+                None,
+                Flush,
+                Flush,
+                None,
+                RefuseSeries,
+                RefuseSeries,
+                RefuseSeries,
+                Flush,
+                RefuseQueries,
+                RefuseWrites,
+                RefuseSeries,
+                None,
+                RefuseQueries,
+                None
+            ]
+        );
+        assert!(ALL.is_sorted() && ALL.iter().all(|level| !level.name().is_empty()));
+    }
+}
