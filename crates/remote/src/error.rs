@@ -1,7 +1,7 @@
 //! Why a request was not stored, or not all of it.
 
 use http::StatusCode;
-use narthex_model::storage::StorageError;
+use narthex_model::storage::{OverBudget, StorageError};
 use std::{error::Error, fmt, time::Duration};
 
 /// A request that was refused as a whole or in parts; the text is what the sender is told.
@@ -52,6 +52,8 @@ pub enum RemoteError {
     },
     /// Decoding or storing panicked: nothing is wrong with the request.
     Panicked,
+    /// There is no memory for the request now.
+    Memory(OverBudget),
     /// The store takes nothing.
     Storage(StorageError),
 }
@@ -68,7 +70,7 @@ impl RemoteError {
             | Self::Body { .. }
             | Self::Malformed { .. }
             | Self::Refused { .. } => StatusCode::BAD_REQUEST,
-            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy { .. } | Self::Memory(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Panicked | Self::Storage(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -97,6 +99,7 @@ impl fmt::Display for RemoteError {
             ),
             Self::Panicked => f.write_str("internal error"),
             Self::Snappy => f.write_str("snappy: corrupt input"),
+            Self::Memory(over) => over.fmt(f),
             Self::Storage(error) => error.fmt(f),
         }
     }
@@ -105,6 +108,7 @@ impl fmt::Display for RemoteError {
 impl Error for RemoteError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
+            Self::Memory(over) => Some(over),
             Self::Storage(error) => Some(error),
             _ => None,
         }
@@ -113,18 +117,29 @@ impl Error for RemoteError {
 
 impl From<StorageError> for RemoteError {
     fn from(error: StorageError) -> Self {
-        Self::Storage(error)
+        match error {
+            StorageError::OverBudget(over) => Self::Memory(over),
+            error => Self::Storage(error),
+        }
+    }
+}
+
+impl From<OverBudget> for RemoteError {
+    fn from(over: OverBudget) -> Self {
+        Self::Memory(over)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narthex_model::storage::Budget;
 
     #[test]
     fn texts_and_statuses() {
         let detail = || "why".to_owned();
         let storage = StorageError::Unsupported { what: "that" };
+        let over = Budget::new("all", 7).lease(8).unwrap_err();
         let shown: Vec<String> = [
             RemoteError::ContentType { detail: detail() },
             RemoteError::Encoding {
@@ -140,6 +155,7 @@ mod tests {
                 waited: Duration::from_secs(10),
             },
             RemoteError::Panicked,
+            RemoteError::Memory(over),
             RemoteError::Storage(storage),
         ]
         .iter()
@@ -158,6 +174,7 @@ mod tests {
                 "400 why",
                 "503 no memory for the request's body within 10s: other requests are being read",
                 "500 internal error",
+                "503 memory budget of all exceeded: 0 of 7 bytes in use, 8 more needed",
                 "500 that is not supported by this store",
             ]
         );

@@ -1,7 +1,10 @@
 //! Fuzz targets: plain functions over bytes from outside.
 
 use crate::{Message, Receiver, incoming::KeyHasher, snappy, v1, v2};
-use narthex_model::{MemStore, storage::Store};
+use narthex_model::{
+    MemStore,
+    storage::{Budget, Store},
+};
 use std::sync::Arc;
 
 /// Decompresses the bytes under a small cap.
@@ -29,7 +32,7 @@ pub fn fuzz_snappy(data: &[u8]) {
 /// Panics when the second time refuses what the first took: that is what fuzzing looks for.
 pub fn fuzz_v1(data: &[u8]) {
     twice(Message::V1, data);
-    if let Ok(incoming) = v1::decode(data, &KeyHasher::default()) {
+    if let Ok(incoming) = v1::decode(data, &KeyHasher::default(), &Budget::unlimited()) {
         assert!(incoming.held_bytes() <= data.len() * 8 + (64 << 10));
     }
 }
@@ -40,7 +43,7 @@ pub fn fuzz_v1(data: &[u8]) {
 /// As `fuzz_v1`.
 pub fn fuzz_v2(data: &[u8]) {
     twice(Message::V2, data);
-    if let Ok(incoming) = v2::decode(data, &KeyHasher::default()) {
+    if let Ok(incoming) = v2::decode(data, &KeyHasher::default(), &Budget::unlimited()) {
         assert!(incoming.held_bytes() <= data.len() * 8 + (64 << 10));
     }
 }

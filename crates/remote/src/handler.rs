@@ -75,6 +75,9 @@ const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("5");
 /// A thread keeps its buffer for the next request up to this size.
 const KEEP_BYTES: usize = 1 << 20;
 
+/// What a sender is told to wait where there was no memory for its request.
+const RETRY_AFTER_SECONDS: &str = "5";
+
 const WRITTEN: [HeaderName; 3] = [
     HeaderName::from_static("x-prometheus-remote-write-samples-written"),
     HeaderName::from_static("x-prometheus-remote-write-histograms-written"),
@@ -250,6 +253,12 @@ fn decode(
     }
     let start = Instant::now();
     let outcome = BUFFER.with_borrow_mut(|buffer| {
+        // What the thread keeps for its next request is little.
+        let plain_bytes = snappy::announced(body, shared.config.body_limit_bytes)?;
+        let _lease = shared
+            .receiver
+            .memory()
+            .lease((body.len() + plain_bytes) as u64)?;
         let outcome =
             snappy::decompress(body, shared.config.body_limit_bytes, buffer).and_then(|()| {
                 metrics::BYTES
@@ -346,7 +355,10 @@ fn names(messages: &[Message]) -> String {
 fn failed(version: &str, error: &RemoteError) -> Response {
     let status = error.status();
     metrics::REQUESTS.with(&[version, status.as_str()]).inc();
-    if status.is_server_error() {
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        // Senders come again, many at once: the shares' metrics tell how often.
+        tracing::debug!(%error, "A remote write request has to wait for memory.");
+    } else if status.is_server_error() {
         tracing::error!(%error, "Storing a remote write request failed.");
     } else {
         tracing::debug!(%error, "A remote write request was refused.");

@@ -5,11 +5,15 @@
 
 use crate::{error::RemoteError, histogram::Decoded, wire::malformed};
 use foldhash::fast::RandomState;
-use narthex_model::{Exemplar, Histogram, cell, metadata::Family};
+use narthex_model::{
+    Exemplar, Histogram, cell,
+    metadata::Family,
+    storage::{Budget, Lease},
+};
 use std::{hash::BuildHasher, ops::Range, sync::Arc};
 
 /// What a request holds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Incoming<'a> {
     pub(crate) series: Vec<IncomingSeries>,
     pub(crate) floats: Vec<FloatSample>,
@@ -17,41 +21,113 @@ pub(crate) struct Incoming<'a> {
     pub(crate) exemplars: Vec<(u32, Exemplar)>,
     pub(crate) families: Vec<Family>,
     /// What is wrong with parts of the request, the rest of which stands; in the order they were met.
-    pub(crate) objections: Vec<String>,
+    pub(crate) objections: Objections,
     pub(crate) labels: LabelSource<'a>,
     pub(crate) allowance: Allowance,
+}
+
+/// Objections told to a sender; the rest is counted.
+const MAX_OBJECTIONS: usize = 100;
+/// Longest objection: what a sender put into labels may be of any length.
+const MAX_OBJECTION_BYTES: usize = 4 << 10;
+
+/// What is wrong with parts of a request: few texts, none of them long, whatever the request holds.
+#[derive(Debug, Default)]
+pub(crate) struct Objections {
+    texts: Vec<String>,
+    more: usize,
+}
+
+impl Objections {
+    /// Adds what `text` says, unless enough is said already: then it is only counted, and `text` is not made.
+    pub(crate) fn push_with(&mut self, text: impl FnOnce() -> String) {
+        if self.texts.len() >= MAX_OBJECTIONS {
+            self.more += 1;
+            return;
+        }
+        let mut text = text();
+        if text.len() > MAX_OBJECTION_BYTES {
+            text.truncate(text.floor_char_boundary(MAX_OBJECTION_BYTES));
+            text.push_str("...");
+            text.shrink_to_fit();
+        }
+        self.texts.push(text);
+    }
+
+    /// Adds a text that is not there yet.
+    pub(crate) fn push_new(&mut self, text: String) {
+        if !self.texts.contains(&text) {
+            self.push_with(|| text);
+        }
+    }
+
+    /// Returns the texts, and how many more there were.
+    pub(crate) fn finish(self) -> (Vec<String>, usize) {
+        (self.texts, self.more)
+    }
 }
 
 /// Memory that decoding may still take.
 ///
 /// Two bytes can announce an empty sample that takes thirty: what real senders send stays far below eight times the
-/// body's length.
-#[derive(Debug, Default)]
+/// body's length. What is taken is leased from the memory of all requests, piece by piece.
+#[derive(Debug)]
 pub(crate) struct Allowance {
     left_bytes: usize,
+    /// Leased and not taken yet.
+    leased_bytes: usize,
+    lease: Lease,
 }
 
+/// A lease grows by so much at a time: most requests need one.
+const LEASE_BYTES: usize = 256 << 10;
+
 impl Allowance {
-    /// Returns what a body of this length may grow to.
-    pub(crate) fn of(body: &[u8]) -> Self {
-        Self {
+    /// Returns what a body of this length may grow to within `memory`.
+    ///
+    /// # Errors
+    /// Fails when there is no memory at all.
+    pub(crate) fn of(body: &[u8], memory: &Budget) -> Result<Self, RemoteError> {
+        Ok(Self {
             left_bytes: body.len() * 8 + (64 << 10),
-        }
+            leased_bytes: 0,
+            lease: memory.lease(0)?,
+        })
     }
 
     /// Takes so many bytes.
     ///
     /// # Errors
-    /// Fails when they are not left.
+    /// Fails when they are not left, or there is no memory for them.
     #[inline]
     pub(crate) fn take(&mut self, bytes: usize) -> Result<(), RemoteError> {
-        match self.left_bytes.checked_sub(bytes) {
-            Some(left_bytes) => {
-                self.left_bytes = left_bytes;
-                Ok(())
-            }
-            None => Err(malformed("more entries than the body's length allows")),
+        let Some(left_bytes) = self.left_bytes.checked_sub(bytes) else {
+            return Err(malformed("more entries than the body's length allows"));
+        };
+        self.left_bytes = left_bytes;
+        self.lease(bytes)
+    }
+
+    /// Leases memory for what may be more than the body's length allows.
+    ///
+    /// # Errors
+    /// Fails when there is none.
+    #[inline]
+    pub(crate) fn lease(&mut self, bytes: usize) -> Result<(), RemoteError> {
+        if self.leased_bytes < bytes {
+            self.lease_more(bytes)?;
         }
+        self.leased_bytes -= bytes;
+        Ok(())
+    }
+
+    #[cold]
+    fn lease_more(&mut self, bytes: usize) -> Result<(), RemoteError> {
+        let more = bytes.max(LEASE_BYTES);
+        // Lists grow by doubling, and what is made of them is as long again.
+        self.lease.grow(2 * more as u64)?;
+        self.leased_bytes += more;
+        Ok(())
     }
 }
 
@@ -119,20 +195,44 @@ impl BlockLabels<'_> {
 }
 
 impl<'a> Incoming<'a> {
-    /// Returns the empty list for a body.
-    pub(crate) fn of(body: &'a [u8]) -> Self {
-        Self {
-            allowance: Allowance::of(body),
-            ..Self::default()
-        }
+    /// Returns the empty list for a body, to be decoded within `memory`.
+    ///
+    /// # Errors
+    /// Fails when there is no memory at all.
+    pub(crate) fn of(body: &'a [u8], memory: &Budget) -> Result<Self, RemoteError> {
+        Ok(Self {
+            series: Vec::new(),
+            floats: Vec::new(),
+            histograms: Vec::new(),
+            exemplars: Vec::new(),
+            families: Vec::new(),
+            objections: Objections::default(),
+            labels: LabelSource::None,
+            allowance: Allowance::of(body, memory)?,
+        })
     }
 
-    /// Returns the bytes that series and samples take.
+    /// Returns the bytes that everything in it takes.
     pub(crate) fn held_bytes(&self) -> usize {
+        let family = |family: &Family| {
+            size_of::<Family>() + family.name.len() + family.unit.len() + family.help.len()
+        };
+        let labels = |exemplar: &Exemplar| -> usize {
+            let labels = exemplar.labels.iter();
+            labels.map(|l| l.name().len() + l.value().len()).sum()
+        };
+        let (texts, families) = (self.objections.texts.iter(), self.families.iter());
         self.series.len() * size_of::<IncomingSeries>()
             + self.floats.len() * size_of::<FloatSample>()
             + self.histograms.len() * size_of::<Histogram>()
             + self.exemplars.len() * size_of::<(u32, Exemplar)>()
+            + self
+                .exemplars
+                .iter()
+                .map(|(_, one)| labels(one))
+                .sum::<usize>()
+            + families.map(family).sum::<usize>()
+            + texts.map(String::len).sum::<usize>()
     }
 
     /// Adds a float sample.

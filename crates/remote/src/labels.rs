@@ -1,10 +1,31 @@
 //! From the labels a sender names to a label set.
 //!
-//! **Invariant:** what becomes a set has a metric name, is UTF-8 throughout and names no label twice.
+//! **Invariant:** what becomes a set has a metric name, is UTF-8 throughout and names no label twice. Labels are added up
+//! before they are copied: a request may name one long symbol any number of times.
 
 use crate::{error::RemoteError, incoming::LabelSource};
 use narthex_model::{LabelSet, METRIC_NAME};
 use std::ops::Range;
+
+/// Most bytes of a series' labels, with what each label takes beside its text.
+pub(crate) const MAX_BYTES: usize = 1 << 20;
+/// What a label takes beside its text.
+const LABEL_BYTES: usize = 64;
+
+/// Returns what the labels of a series take as a set.
+///
+/// # Errors
+/// Fails when the labels are malformed.
+pub(crate) fn bytes_of(
+    source: &LabelSource<'_>,
+    labels: &Range<u32>,
+) -> Result<usize, RemoteError> {
+    let mut bytes = 0;
+    source.visit(labels, |name, value| {
+        bytes += LABEL_BYTES + name.len() + value.len();
+    })?;
+    Ok(bytes)
+}
 
 /// Builds the label set of a series; what the sender is told if its labels are none.
 ///
@@ -14,6 +35,12 @@ pub(crate) fn resolve(
     source: &LabelSource<'_>,
     labels: &Range<u32>,
 ) -> Result<Result<LabelSet, String>, RemoteError> {
+    let bytes = bytes_of(source, labels)?;
+    if bytes > MAX_BYTES {
+        return Ok(Err(format!(
+            "labels of a series take {bytes} bytes, more than {MAX_BYTES}"
+        )));
+    }
     let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     source.visit(labels, |name, value| {
         pairs.push((name.to_vec(), value.to_vec()));

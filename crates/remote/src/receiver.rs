@@ -7,17 +7,17 @@ use crate::{
     cohort::{Instant, Sample},
     directory::{Directory, EPOCH_MS, Fresh, Place},
     error::RemoteError,
-    incoming::{Incoming, KeyHasher},
+    incoming::{Incoming, KeyHasher, Objections},
     labels, metrics,
     schedule::Schedule,
     v1, v2,
 };
 use narthex_model::{
     ColumnId, Family, Frame, LabelSet, Schema, cell,
-    storage::{Binding, Outcome, Sink},
+    storage::{Account, Binding, Budget, Outcome, Pressure, SeriesSample, Sink},
 };
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
 };
 
@@ -25,10 +25,13 @@ use std::{
 const FUTURE_LIMIT_MS: i64 = 600_000;
 /// What a sender is told of them.
 const TOO_NEW: &str = "out of bounds: timestamp is too far in the future";
-/// Objections told to a sender; the rest is counted.
-const MAX_OBJECTIONS: usize = 100;
-/// Families whose metadata is remembered.
+/// Families whose metadata is remembered, and the bytes of their texts.
 const MAX_FAMILIES: usize = 100_000;
+const MAX_FAMILY_BYTES: usize = 8 << 20;
+/// What the directory takes for a series: its form, its place, the tables that lead to them.
+const DIRECTORY_BYTES: usize = 160;
+/// Samples handed to the sink at once where series are not known.
+const STRANGERS_AT_ONCE: usize = 10_000;
 
 /// The message of a request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -77,6 +80,10 @@ pub struct Receiver {
     directory: RwLock<Directory>,
     swept: Mutex<u32>,
     families: Mutex<Option<Families>>,
+    /// What requests are decoded within.
+    memory: Budget,
+    /// What the directory holds.
+    held: Account,
 }
 
 fn epoch_of(now_ms: i64) -> u32 {
@@ -86,6 +93,7 @@ fn epoch_of(now_ms: i64) -> u32 {
 /// Metadata on its way into the sink.
 struct Families {
     known: HashSet<Family>,
+    known_bytes: usize,
     schema: Schema,
     binding: Box<dyn Binding>,
 }
@@ -94,7 +102,20 @@ impl Receiver {
     /// Returns a receiver that stores into `sink`; `now_ms` is the clock that samples must not be far ahead of.
     #[must_use]
     pub fn new(sink: Arc<dyn Sink>, now_ms: Arc<dyn Fn() -> i64 + Send + Sync>) -> Self {
+        Self::within(sink, now_ms, Budget::unlimited())
+    }
+
+    /// As [`Receiver::new`]; all requests together are decoded within `memory`, and while that is under pressure, series
+    /// that the sink does not know are refused.
+    #[must_use]
+    pub fn within(
+        sink: Arc<dyn Sink>,
+        now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+        memory: Budget,
+    ) -> Self {
         Self {
+            held: memory.account(),
+            memory,
             sink,
             now_ms,
             future_limit_ms: Some(FUTURE_LIMIT_MS),
@@ -124,8 +145,8 @@ impl Receiver {
         body: &[u8],
     ) -> Result<(Written, Option<RemoteError>), RemoteError> {
         let mut incoming = match message {
-            Message::V1 => v1::decode(body, &self.hasher)?,
-            Message::V2 => v2::decode(body, &self.hasher)?,
+            Message::V1 => v1::decode(body, &self.hasher, &self.memory)?,
+            Message::V2 => v2::decode(body, &self.hasher, &self.memory)?,
         };
         let now_ms = (self.now_ms)();
         let epoch = epoch_of(now_ms);
@@ -136,11 +157,17 @@ impl Receiver {
         let mut refusals = Refusals {
             version: Some(message),
             texts: std::mem::take(&mut incoming.objections),
-            ..Refusals::default()
         };
-        let places = self.places(&incoming, epoch, &mut refusals)?;
+        let placed = self.places(&mut incoming, epoch, &mut refusals)?;
         self.store_families(&incoming.families)?;
-        let written = self.write(&incoming, &places, now_ms, &mut refusals)?;
+        let mut written = self.write(&incoming, &placed.places, now_ms, &mut refusals)?;
+        self.write_strangers(
+            &incoming,
+            &placed.strangers,
+            now_ms,
+            &mut written,
+            &mut refusals,
+        )?;
         self.note_ends(&incoming, epoch);
         Ok((written, refusals.finish()))
     }
@@ -172,6 +199,11 @@ impl Receiver {
         }
     }
 
+    /// Returns what requests are to be read and decoded within.
+    pub(crate) fn memory(&self) -> &Budget {
+        &self.memory
+    }
+
     /// Returns the number of series that are known by the bytes a sender uses for them.
     #[must_use]
     pub fn series(&self) -> usize {
@@ -199,16 +231,18 @@ impl Receiver {
             .directory
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        directory.sweep(epoch)
+        directory.sweep(epoch)?;
+        self.held.set((directory.len() * DIRECTORY_BYTES) as u64);
+        Ok(())
     }
 
     /// Finds the place of every series, making places for those met for the first time.
     fn places(
         &self,
-        incoming: &Incoming<'_>,
+        incoming: &mut Incoming<'_>,
         epoch: u32,
         refusals: &mut Refusals,
-    ) -> Result<Vec<Place>, RemoteError> {
+    ) -> Result<Placed, RemoteError> {
         let mut unknown = Vec::new();
         let directory = self.directory();
         let mut places: Vec<Place> = Vec::with_capacity(incoming.series.len());
@@ -219,14 +253,22 @@ impl Receiver {
             }));
         }
         drop(directory);
+        let mut strangers = Strangers::default();
         if unknown.is_empty() {
-            return Ok(places);
+            return Ok(Placed { places, strangers });
         }
+        let short = self.memory.pressure() >= Pressure::RefuseSeries;
         let mut fresh = Vec::new();
         let mut valid = Vec::new();
         for at in unknown {
             let series = &incoming.series[at];
+            // Symbols may be long, and each may be named any number of times.
+            let bytes = labels::bytes_of(&incoming.labels, &series.labels)?;
+            incoming.allowance.lease(bytes.min(labels::MAX_BYTES))?;
             match labels::resolve(&incoming.labels, &series.labels)? {
+                Ok(labels) if short => {
+                    strangers.insert(u32::try_from(at).unwrap_or(u32::MAX), labels);
+                }
                 Ok(labels) => {
                     let key = series.key;
                     fresh.push(Fresh { key, labels });
@@ -244,12 +286,59 @@ impl Receiver {
             let key = incoming.series[at].key;
             places[at] = directory.find(key, epoch).unwrap_or(Place::NOWHERE);
         }
+        self.held.set((directory.len() * DIRECTORY_BYTES) as u64);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         {
             metrics::SERIES.set(directory.len() as f64);
             metrics::COHORTS.set(directory.cohorts() as f64);
         }
-        Ok(places)
+        Ok(Placed { places, strangers })
+    }
+
+    /// Hands the samples of series that got no place to the sink, which may know them; it refuses those that it does not.
+    fn write_strangers(
+        &self,
+        incoming: &Incoming<'_>,
+        strangers: &Strangers,
+        now_ms: i64,
+        written: &mut Written,
+        refusals: &mut Refusals,
+    ) -> Result<(), RemoteError> {
+        if strangers.is_empty() {
+            return Ok(());
+        }
+        let max_ms = now_ms.saturating_add(MAX_AHEAD_MS);
+        let labels = |series: u32, time_ms: i64| {
+            let labels = strangers.get(&series)?;
+            (time_ms <= max_ms).then(|| labels.clone())
+        };
+        let floats = incoming.floats.iter().filter_map(|sample| {
+            let mut float = SeriesSample::float(
+                labels(sample.series, sample.time_ms)?,
+                sample.time_ms,
+                sample.value,
+            );
+            float.start_time_ms = sample.start_ms;
+            Some(float)
+        });
+        let histograms = incoming.histograms.iter().filter_map(|sample| {
+            let histogram = Arc::clone(sample.histogram.as_ref().ok()?);
+            let labels = labels(sample.series, sample.time_ms)?;
+            let mut sample_of = SeriesSample::histogram(labels, sample.time_ms, histogram);
+            sample_of.start_time_ms = sample.start_ms;
+            Some(sample_of)
+        });
+        for (samples, count) in [
+            (floats.collect::<Vec<_>>(), &mut written.samples),
+            (histograms.collect(), &mut written.histograms),
+        ] {
+            for some in samples.chunks(STRANGERS_AT_ONCE) {
+                let outcome = self.sink.append_samples(some)?;
+                refusals.count(&outcome, || None);
+                *count += outcome.accepted;
+            }
+        }
+        Ok(())
     }
 
     /// Hands all samples to the sink, instant by instant.
@@ -328,18 +417,22 @@ impl Receiver {
                 let schema = Schema::new(LabelSet::empty());
                 empty.insert(Families {
                     known: HashSet::new(),
+                    known_bytes: 0,
                     binding: self.sink.bind(&schema)?,
                     schema,
                 })
             }
         };
-        if state.known.len() > MAX_FAMILIES {
+        if state.known.len() > MAX_FAMILIES || state.known_bytes > MAX_FAMILY_BYTES {
             state.known.clear();
+            state.known_bytes = 0;
         }
         let fresh: Vec<&Family> = families
             .iter()
             .filter(|family| !family.name.is_empty() && state.known.insert((*family).clone()))
             .collect();
+        let texts = |family: &&Family| family.name.len() + family.unit.len() + family.help.len();
+        state.known_bytes += fresh.iter().map(texts).sum::<usize>();
         if fresh.is_empty() {
             return Ok(());
         }
@@ -357,12 +450,20 @@ impl Receiver {
     }
 }
 
+/// Where the series of a request are.
+struct Placed {
+    places: Vec<Place>,
+    strangers: Strangers,
+}
+
+/// Series that got no place because memory is short, by their number in the request.
+type Strangers = HashMap<u32, LabelSet, foldhash::fast::RandomState>;
+
 /// Collects what was refused and why.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     version: Option<Message>,
-    texts: Vec<String>,
-    more: usize,
+    texts: Objections,
 }
 
 impl Refusals {
@@ -399,7 +500,11 @@ impl Refusals {
             (outcome.out_of_order, "out_of_order", "out of order sample"),
             (outcome.too_old, "too_old", "too old sample"),
             (outcome.too_new, "too_new", TOO_NEW),
-            (outcome.over_limit, "out_of_bounds", "out of bounds"),
+            (
+                outcome.over_limit,
+                "memory",
+                "memory is short: a series that is not known is refused",
+            ),
         ];
         for (count, reason, text) in reasons {
             if count > 0 {
@@ -414,28 +519,22 @@ impl Refusals {
     }
 
     fn push(&mut self, text: String) {
-        if self.texts.contains(&text) {
-            return;
-        }
-        if self.texts.len() < MAX_OBJECTIONS {
-            self.texts.push(text);
-        } else {
-            self.more += 1;
-        }
+        self.texts.push_new(text);
     }
 
     /// Returns what the sender is told: the first reason in version 1, all of them in version 2.
-    fn finish(mut self) -> Option<RemoteError> {
-        if self.texts.is_empty() {
+    fn finish(self) -> Option<RemoteError> {
+        let (mut texts, more) = self.texts.finish();
+        if texts.is_empty() {
             return None;
         }
         if self.version != Some(Message::V2) {
-            self.texts.truncate(1);
-        } else if self.more > 0 {
-            self.texts.push(format!("and {} more", self.more));
+            texts.truncate(1);
+        } else if more > 0 {
+            texts.push(format!("and {more} more"));
         }
         Some(RemoteError::Refused {
-            detail: self.texts.join("\n"),
+            detail: texts.join("\n"),
         })
     }
 }

@@ -7,6 +7,21 @@ use crate::error::RemoteError;
 /// No element of a block makes more out of its bytes: three bytes copy up to 64.
 const MOST_EXPANSION: usize = 64 / 3 + 1;
 
+/// Returns the length that a body will have.
+///
+/// # Errors
+/// Fails when that is longer than `limit_bytes`, cannot be reached, or the body is not snappy.
+pub(crate) fn announced(body: &[u8], limit_bytes: usize) -> Result<usize, RemoteError> {
+    let len = snap::raw::decompress_len(body).map_err(|_| RemoteError::Snappy)?;
+    if len > limit_bytes {
+        return Err(RemoteError::Expands { limit_bytes });
+    }
+    if len / MOST_EXPANSION > body.len() {
+        return Err(RemoteError::Snappy);
+    }
+    Ok(len)
+}
+
 /// Decompresses `body` into `out`, which keeps its memory for the next one.
 ///
 /// # Errors
@@ -16,13 +31,7 @@ pub(crate) fn decompress(
     limit_bytes: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), RemoteError> {
-    let len = snap::raw::decompress_len(body).map_err(|_| RemoteError::Snappy)?;
-    if len > limit_bytes {
-        return Err(RemoteError::Expands { limit_bytes });
-    }
-    if len / MOST_EXPANSION > body.len() {
-        return Err(RemoteError::Snappy);
-    }
+    let len = announced(body, limit_bytes)?;
     // What the buffer had is overwritten, so only what it grows by is zeroed.
     out.resize(len, 0);
     let written = snap::raw::Decoder::new()

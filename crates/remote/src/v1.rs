@@ -12,11 +12,18 @@
 use crate::{
     error::RemoteError,
     histogram::{self, Version},
-    incoming::{BlockLabels, FloatSample, Incoming, IncomingSeries, KeyHasher, LabelSource},
+    incoming::{
+        Allowance, BlockLabels, FloatSample, Incoming, IncomingSeries, KeyHasher, LabelSource,
+    },
     wire::{Field, Reader, malformed},
 };
-use narthex_model::{Exemplar, LabelSet, MetricType, metadata::Family};
+use narthex_model::{Exemplar, LabelSet, MetricType, metadata::Family, storage::Budget};
 use std::ops::Range;
+
+/// Stores keep no exemplar with more than 128 characters in its labels, as Prometheus has it.
+pub(crate) const MAX_EXEMPLAR_BYTES: usize = 4 * 128;
+/// What a label of an exemplar takes beside its text.
+pub(crate) const EXEMPLAR_LABEL_BYTES: usize = 96;
 
 /// The tag of a label within a series.
 const LABEL_TAG: u8 = 1 << 3 | 2;
@@ -25,9 +32,14 @@ const LABEL_TAG: u8 = 1 << 3 | 2;
 ///
 /// # Errors
 /// Fails when `body` is not one; labels are looked at later.
-pub(crate) fn decode<'a>(body: &'a [u8], hasher: &KeyHasher) -> Result<Incoming<'a>, RemoteError> {
-    let mut incoming = Incoming::of(body);
+pub(crate) fn decode<'a>(
+    body: &'a [u8],
+    hasher: &KeyHasher,
+    memory: &Budget,
+) -> Result<Incoming<'a>, RemoteError> {
+    let mut incoming = Incoming::of(body, memory)?;
     // A series of one sample takes about 100 bytes and more.
+    incoming.allowance.lease(body.len() / 2)?;
     incoming.series.reserve(body.len() / 128);
     incoming.floats.reserve(body.len() / 128);
     let mut labels = BlockLabels {
@@ -43,8 +55,11 @@ pub(crate) fn decode<'a>(body: &'a [u8], hasher: &KeyHasher) -> Result<Incoming<
                 time_series(message, at, hasher, &mut labels, &mut incoming)?;
             }
             (3, field) => {
-                incoming.allowance.take(2 * size_of::<Family>())?;
-                incoming.families.push(metadata(field.bytes()?)?);
+                let message = field.bytes()?;
+                incoming
+                    .allowance
+                    .take(2 * size_of::<Family>() + message.len())?;
+                incoming.families.push(metadata(message)?);
             }
             _ => {}
         }
@@ -80,6 +95,7 @@ fn time_series(
                 if block.end == from && scattered.is_empty() {
                     block.end = to;
                 } else {
+                    incoming.allowance.lease(to - from + block.len())?;
                     scattered.extend_from_slice(&message[std::mem::take(&mut block)]);
                     scattered.extend_from_slice(&message[from..to]);
                 }
@@ -95,8 +111,8 @@ fn time_series(
             }
             3 => {
                 incoming.allowance.take(size_of::<(u32, Exemplar)>())?;
-                let exemplar = exemplar(field.bytes()?)?;
-                incoming.exemplars.push((series, exemplar));
+                let exemplar = exemplar(field.bytes()?, &mut incoming.allowance)?;
+                incoming.exemplars.extend(exemplar.map(|one| (series, one)));
             }
             4 => {
                 let decoded =
@@ -167,25 +183,34 @@ fn sample(message: &[u8]) -> Result<(f64, i64), RemoteError> {
     Ok((value, time_ms))
 }
 
-fn exemplar(message: &[u8]) -> Result<Exemplar, RemoteError> {
+/// Reads an exemplar; `None` for one with more in its labels than any store keeps.
+fn exemplar(message: &[u8], allowance: &mut Allowance) -> Result<Option<Exemplar>, RemoteError> {
     let (mut pairs, mut value, mut time_ms) = (Vec::new(), 0.0, 0);
+    let mut bytes = 0;
     let mut reader = Reader::new(message);
     while let Some((number, field)) = reader.next()? {
         match number {
             1 => {
-                let (name, value) = label(field.bytes()?)?;
-                pairs.push((Field::Bytes(name).text()?, Field::Bytes(value).text()?));
+                let (name, text) = label(field.bytes()?)?;
+                let pair = (Field::Bytes(name).text()?, Field::Bytes(text).text()?);
+                allowance.take(size_of_val(&pair))?;
+                bytes += name.len() + text.len();
+                pairs.push(pair);
             }
             2 => value = field.double()?,
             3 => time_ms = field.int64()?,
             _ => {}
         }
     }
-    Ok(Exemplar {
+    if bytes > MAX_EXEMPLAR_BYTES || pairs.len() > MAX_EXEMPLAR_BYTES {
+        return Ok(None);
+    }
+    allowance.lease(pairs.len() * EXEMPLAR_LABEL_BYTES + bytes)?;
+    Ok(Some(Exemplar {
         labels: LabelSet::new(pairs),
         value,
         time_ms: Some(time_ms).filter(|time_ms| *time_ms != 0),
-    })
+    }))
 }
 
 fn metadata(message: &[u8]) -> Result<Family, RemoteError> {
@@ -214,5 +239,40 @@ pub(crate) fn metric_type(number: u32) -> MetricType {
         6 => MetricType::Info,
         7 => MetricType::StateSet,
         _ => MetricType::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receiver::{Message, Receiver};
+    use narthex_model::MemStore;
+    use std::sync::Arc;
+
+    /// Two bytes are a label without name and value: as entries of a list they would take fifty times as much.
+    #[test]
+    fn empty_labels_take_no_memory_each() {
+        let mut series = b"\x0a\x00".repeat(4 << 20);
+        series.extend(b"\x12\x02\x10\x01");
+        let mut body = vec![1 << 3 | 2];
+        let mut length = series.len();
+        while length >= 0x80 {
+            body.push(length as u8 | 0x80);
+            length >>= 7;
+        }
+        body.push(length as u8);
+        body.extend(series);
+        let memory = Budget::new("remote write", 32 << 20);
+        let now = Arc::new(|| 1);
+        let receiver = Receiver::within(Arc::new(MemStore::new()), now, memory.clone());
+        let (written, _) = receiver.store(Message::V1, &body).unwrap();
+        assert_eq!((written.samples, receiver.series()), (0, 0));
+        let labels = LabelSource::Blocks(BlockLabels {
+            body: &body,
+            ..BlockLabels::default()
+        });
+        let all = 5..u32::try_from(body.len() - 4).unwrap();
+        let refused = crate::labels::resolve(&labels, &all).unwrap().unwrap_err();
+        assert!(refused.starts_with("labels of a series take"), "{refused}");
     }
 }

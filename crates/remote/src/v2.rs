@@ -12,11 +12,12 @@
 use crate::{
     error::RemoteError,
     histogram::{self, Version},
-    incoming::{FloatSample, Incoming, IncomingSeries, KeyHasher, LabelSource},
-    v1::metric_type,
+    incoming::{FloatSample, Incoming, IncomingSeries, KeyHasher, LabelSource, Objections},
+    v1::{EXEMPLAR_LABEL_BYTES, MAX_EXEMPLAR_BYTES, metric_type},
     wire::{Field, Reader, malformed},
 };
-use narthex_model::{Exemplar, LabelSet, METRIC_NAME, metadata::Family};
+use narthex_model::{Exemplar, LabelSet, METRIC_NAME, metadata::Family, storage::Budget};
+use std::{collections::HashSet, fmt};
 
 /// Symbols and what is known of them.
 struct Symbols<'a> {
@@ -28,8 +29,12 @@ struct Symbols<'a> {
 ///
 /// # Errors
 /// Fails when `body` is not one.
-pub(crate) fn decode<'a>(body: &'a [u8], hasher: &KeyHasher) -> Result<Incoming<'a>, RemoteError> {
-    let mut incoming = Incoming::of(body);
+pub(crate) fn decode<'a>(
+    body: &'a [u8],
+    hasher: &KeyHasher,
+    memory: &Budget,
+) -> Result<Incoming<'a>, RemoteError> {
+    let mut incoming = Incoming::of(body, memory)?;
     let mut symbols = Symbols {
         texts: Vec::new(),
         keys: Vec::new(),
@@ -44,10 +49,12 @@ pub(crate) fn decode<'a>(body: &'a [u8], hasher: &KeyHasher) -> Result<Incoming<
         }
     }
     let mut refs = Vec::new();
+    let mut families = HashSet::default();
     let mut reader = Reader::new(body);
     while let Some((number, field)) = reader.next()? {
         if number == 5 {
-            time_series(field.bytes()?, &symbols, hasher, &mut refs, &mut incoming)?;
+            let (message, known) = (field.bytes()?, &mut families);
+            time_series(message, &symbols, hasher, &mut refs, known, &mut incoming)?;
         }
     }
     incoming.labels = LabelSource::Symbols {
@@ -67,11 +74,52 @@ struct Rest {
     exemplars: Vec<(Vec<u32>, f64, i64)>,
 }
 
+/// Families a request has told of, by symbols: name, type, unit and help.
+type KnownFamilies = HashSet<[u32; 4], foldhash::fast::RandomState>;
+
+/// What is wrong with a list of references.
+#[derive(Clone, Copy, Debug)]
+enum Problem {
+    Odd { length: usize },
+    Outside { name: u32, value: u32, size: usize },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Odd { length } => write!(f, "invalid labelRefs length {length}"),
+            Self::Outside { name, value, size } => write!(
+                f,
+                "labelRefs {name} (name) = {value} (value) outside of symbols table (size {size})"
+            ),
+        }
+    }
+}
+
+/// References as Go prints a list of numbers, the first of many.
+struct Refs<'a>(&'a [u32]);
+
+impl fmt::Display for Refs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 200;
+        let mut separator = "[";
+        for at in self.0.iter().take(SHOWN) {
+            write!(f, "{separator}{at}")?;
+            separator = " ";
+        }
+        if self.0.is_empty() {
+            f.write_str("[")?;
+        }
+        f.write_str(if self.0.len() > SHOWN { " ...]" } else { "]" })
+    }
+}
+
 fn time_series(
     message: &[u8],
     symbols: &Symbols<'_>,
     hasher: &KeyHasher,
     refs: &mut Vec<u32>,
+    families: &mut KnownFamilies,
     incoming: &mut Incoming<'_>,
 ) -> Result<(), RemoteError> {
     let number = |length: usize| u32::try_from(length).map_err(|_| malformed("too long"));
@@ -102,7 +150,7 @@ fn time_series(
                 let message = field.bytes()?;
                 incoming
                     .allowance
-                    .take(2 * size_of::<Exemplar>() + message.len() * 8)?;
+                    .take(2 * size_of::<Exemplar>() + message.len() * size_of::<u32>())?;
                 rest.exemplars.push(exemplar(message)?);
             }
             5 => rest.metadata(field.bytes()?)?,
@@ -111,24 +159,33 @@ fn time_series(
     }
     let own = &refs[first_ref..];
     let samples = incoming.floats.len() - floats + incoming.histograms.len() - histograms;
-    if let Err(objection) = symbols.check(own).and_then(|()| rest.check(own, symbols)) {
-        incoming.objections.push(objection);
+    let objections = &mut incoming.objections;
+    let sound = match symbols.check(own) {
+        Err(problem) => {
+            objections.push_with(|| format!("parsing labels for series {}: {problem}", Refs(own)));
+            false
+        }
+        Ok(()) => rest.check(own, symbols, objections),
+    };
+    if !sound {
         refs.truncate(first_ref);
         incoming.floats.truncate(floats);
         incoming.histograms.truncate(histograms);
         return Ok(());
     }
     if samples == 0 {
-        incoming.objections.push(format!(
-            "TimeSeries must contain at least one sample or histogram for series {}",
-            symbols.set(own)
-        ));
+        objections.push_with(|| {
+            format!(
+                "TimeSeries must contain at least one sample or histogram for series {}",
+                symbols.shown(own)
+            )
+        });
         refs.truncate(first_ref);
         return Ok(());
     }
-    rest.take_exemplars(series, symbols, own, incoming);
+    rest.take_exemplars(series, symbols, own, incoming)?;
     if rest.has_metadata {
-        rest.take_family(symbols, own, incoming);
+        rest.take_family(symbols, own, families, incoming)?;
     }
     let keys = own.iter().map(|at| symbols.keys[*at as usize]);
     incoming.series.push(IncomingSeries {
@@ -141,27 +198,36 @@ fn time_series(
 
 impl Symbols<'_> {
     /// Says what is wrong with a list of references, if anything is.
-    fn check(&self, refs: &[u32]) -> Result<(), String> {
-        let problem = if !refs.len().is_multiple_of(2) {
-            format!("invalid labelRefs length {}", refs.len())
-        } else if let Some(pair) = refs
-            .chunks_exact(2)
-            .find(|pair| pair.iter().any(|at| *at as usize >= self.texts.len()))
-        {
-            format!(
-                "labelRefs {} (name) = {} (value) outside of symbols table (size {})",
-                pair[0],
-                pair[1],
-                self.texts.len()
-            )
-        } else {
-            return Ok(());
-        };
-        let shown: Vec<String> = refs.iter().map(ToString::to_string).collect();
-        Err(format!(
-            "parsing labels for series [{}]: {problem}",
-            shown.join(" ")
-        ))
+    fn check(&self, refs: &[u32]) -> Result<(), Problem> {
+        let size = self.texts.len();
+        if !refs.len().is_multiple_of(2) {
+            return Err(Problem::Odd { length: refs.len() });
+        }
+        let outside = |pair: &&[u32]| pair.iter().any(|at| *at as usize >= size);
+        match refs.chunks_exact(2).find(outside) {
+            Some(pair) => Err(Problem::Outside {
+                name: pair[0],
+                value: pair[1],
+                size,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the bytes of the symbols in a list.
+    fn bytes(&self, refs: &[u32]) -> usize {
+        let texts = refs.iter().filter_map(|at| self.texts.get(*at as usize));
+        texts.map(|text| text.len()).sum()
+    }
+
+    /// Shows labels, unless they are too long to be read.
+    fn shown(&self, refs: &[u32]) -> String {
+        const SHOWN_BYTES: usize = 4 << 10;
+        let bytes = self.bytes(refs) + refs.len();
+        if bytes > SHOWN_BYTES {
+            return format!("of {bytes} bytes of labels");
+        }
+        self.set(refs).to_string()
     }
 
     fn text(&self, at: u32) -> std::borrow::Cow<'_, str> {
@@ -192,18 +258,21 @@ impl Rest {
         Ok(())
     }
 
-    fn check(&self, refs: &[u32], symbols: &Symbols<'_>) -> Result<(), String> {
+    /// Reports whether the metadata's references are good, and objects where they are not.
+    fn check(&self, refs: &[u32], symbols: &Symbols<'_>, objections: &mut Objections) -> bool {
         let size = symbols.texts.len();
         for (what, at) in [("unit_ref", self.unit), ("help_ref", self.help)] {
             if at as usize >= size {
-                let shown: Vec<String> = refs.iter().map(ToString::to_string).collect();
-                return Err(format!(
-                    "parsing metadata for series [{}]: metadata {what} {at} outside of symbols table (size {size})",
-                    shown.join(" ")
-                ));
+                objections.push_with(|| {
+                    format!(
+                        "parsing metadata for series {}: metadata {what} {at} outside of symbols table (size {size})",
+                        Refs(refs)
+                    )
+                });
+                return false;
             }
         }
-        Ok(())
+        true
     }
 
     fn take_exemplars(
@@ -212,46 +281,61 @@ impl Rest {
         symbols: &Symbols<'_>,
         own: &[u32],
         incoming: &mut Incoming<'_>,
-    ) {
+    ) -> Result<(), RemoteError> {
         for (refs, value, time_ms) in self.exemplars.drain(..) {
-            match symbols.check(&refs) {
-                Ok(()) => incoming.exemplars.push((
-                    series,
-                    Exemplar {
-                        labels: symbols.set(&refs),
-                        value,
-                        time_ms: Some(time_ms).filter(|time_ms| *time_ms != 0),
-                    },
-                )),
-                Err(problem) => {
-                    let problem = problem.split_once("]: ").map_or("", |(_, problem)| problem);
-                    incoming.objections.push(format!(
+            if let Err(problem) = symbols.check(&refs) {
+                incoming.objections.push_with(|| {
+                    format!(
                         "parsing exemplar for series {}: {problem}",
-                        symbols.set(own)
-                    ));
-                }
+                        symbols.shown(own)
+                    )
+                });
+                continue;
             }
+            // One symbol may be of any length, and be named any number of times.
+            let bytes = symbols.bytes(&refs);
+            if bytes > MAX_EXEMPLAR_BYTES || refs.len() > MAX_EXEMPLAR_BYTES {
+                continue;
+            }
+            let labels = refs.len() / 2 * EXEMPLAR_LABEL_BYTES;
+            incoming.allowance.lease(labels + bytes)?;
+            let exemplar = Exemplar {
+                labels: symbols.set(&refs),
+                value,
+                time_ms: Some(time_ms).filter(|time_ms| *time_ms != 0),
+            };
+            incoming.exemplars.push((series, exemplar));
         }
+        Ok(())
     }
 
     /// Notes the metadata, which belongs to the family of the series.
-    fn take_family(&self, symbols: &Symbols<'_>, own: &[u32], incoming: &mut Incoming<'_>) {
+    fn take_family(
+        &self,
+        symbols: &Symbols<'_>,
+        own: &[u32],
+        known: &mut KnownFamilies,
+        incoming: &mut Incoming<'_>,
+    ) -> Result<(), RemoteError> {
         let name = own
             .chunks_exact(2)
             .find(|pair| symbols.texts[pair[0] as usize] == METRIC_NAME.as_bytes())
-            .map(|pair| symbols.text(pair[1]));
-        let Some(name) = name else { return };
+            .map(|pair| pair[1]);
+        let Some(name) = name else { return Ok(()) };
+        // All series of a family say the same, by the same symbols.
+        if !known.insert([name, self.metric_type, self.unit, self.help]) {
+            return Ok(());
+        }
+        let texts = symbols.bytes(&[name, self.unit, self.help]);
+        incoming.allowance.take(2 * size_of::<Family>() + texts)?;
         let metric_type = metric_type(self.metric_type);
-        let family = Family {
-            name: family_name(&name, metric_type).into(),
+        incoming.families.push(Family {
+            name: family_name(&symbols.text(name), metric_type).into(),
             metric_type,
             unit: symbols.text(self.unit).into(),
             help: symbols.text(self.help).into(),
-        };
-        // The series of a family follow each other.
-        if incoming.families.last() != Some(&family) {
-            incoming.families.push(family);
-        }
+        });
+        Ok(())
     }
 }
 
@@ -305,3 +389,6 @@ fn exemplar(message: &[u8]) -> Result<(Vec<u32>, f64, i64), RemoteError> {
     }
     Ok((refs, value, time_ms))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,13 @@
 //! What requests of both versions leave in a store.
 
 use crate::support::{NOW_MS, Rig};
-use narthex_model::storage::{Context, SeriesQuery, Store, TimeRange};
-use narthex_remote::{Message, Written};
+use narthex_model::{
+    MemStore,
+    storage::{Budget, Context, PressureLevels, SeriesQuery, Store, TimeRange},
+};
+use narthex_remote::{Message, Receiver, Written};
 use narthex_testkit::remote_write::{Exemplar, Histogram, Metadata, Request, Series};
+use std::sync::Arc;
 
 fn one(labels: &[(&str, &str)], samples: &[(i64, f64)]) -> Request {
     Request {
@@ -440,4 +444,29 @@ fn a_histogram_whose_sum_is_nan_may_be_sent_again() {
     });
     rig.take(&request);
     rig.take(&request);
+}
+
+/// Who knows nothing of a series cannot tell whether the store does: while memory is short, the store is asked.
+#[test]
+fn while_memory_is_short_known_series_are_stored_and_remembered_by_nobody() {
+    let store = MemStore::new();
+    let process = Budget::new("process", 1 << 30);
+    let memory = process.share("remote write", 1 << 28, u64::MAX);
+    let sink = Arc::new(store.clone());
+    let receiver = Receiver::within(sink, Arc::new(|| NOW_MS), memory);
+    let send = |time_ms: i64| {
+        let request = one(&[("__name__", "m"), ("job", "j")], &[(time_ms, 1.0)]);
+        receiver.store(Message::V1, &request.v1()).unwrap().0
+    };
+    let full = process.account();
+    full.set(800 << 20);
+    process.observe(&PressureLevels::default());
+    assert_eq!((send(NOW_MS).samples, receiver.series()), (1, 0));
+    full.set(0);
+    process.observe(&PressureLevels::default());
+    assert_eq!((send(NOW_MS + 1).samples, receiver.series()), (1, 1));
+    full.set(800 << 20);
+    process.observe(&PressureLevels::default());
+    assert_eq!((send(NOW_MS + 2).samples, receiver.series()), (1, 1));
+    assert_eq!(store.time_range(), Some(TimeRange::new(NOW_MS, NOW_MS + 2)));
 }
