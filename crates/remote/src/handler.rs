@@ -75,9 +75,6 @@ const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("5");
 /// A thread keeps its buffer for the next request up to this size.
 const KEEP_BYTES: usize = 1 << 20;
 
-/// What a sender is told to wait where there was no memory for its request.
-const RETRY_AFTER_SECONDS: &str = "5";
-
 const WRITTEN: [HeaderName; 3] = [
     HeaderName::from_static("x-prometheus-remote-write-samples-written"),
     HeaderName::from_static("x-prometheus-remote-write-histograms-written"),

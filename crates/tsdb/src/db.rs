@@ -15,6 +15,7 @@ mod merge;
 mod open;
 mod owed;
 mod pins;
+mod relief;
 mod retention;
 mod stack;
 mod steps;
@@ -39,7 +40,8 @@ use narthex_client::Registry;
 use narthex_model::{
     Schema,
     storage::{
-        Binding, Outcome, SeriesSample, Sink, StorageError, Store, SyncToken, TimeRange, View,
+        Account, Binding, Budget, Outcome, SeriesSample, Sink, StorageError, Store, SyncToken,
+        TimeRange, View,
     },
 };
 pub use open::Opening;
@@ -76,7 +78,24 @@ pub(crate) struct Inner {
     damage: Arc<DamageLog>,
     owed: Owed,
     torn: Option<Damage>,
+    accounts: Accounts,
     lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+/// What the database counts towards the memory of the process.
+struct Accounts {
+    head: Account,
+    cache: Account,
+}
+
+impl Accounts {
+    fn new(memory: &Budget) -> Self {
+        let account = |name: &str| memory.share(name, u64::MAX, u64::MAX).account();
+        Self {
+            head: account("head"),
+            cache: account("block cache"),
+        }
+    }
 }
 
 impl Db {
@@ -130,6 +149,12 @@ impl Db {
     #[must_use]
     pub fn clock_doubt_ms(&self) -> i64 {
         self.0.doubt_ms.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many new series were refused since the last call because memory is short, by job.
+    #[must_use]
+    pub fn take_refused_series(&self) -> BTreeMap<String, u64> {
+        self.0.head.admission.take_refused()
     }
 
     /// Changes what may change while the database is open; blocks beyond a bound go with the next maintenance.

@@ -3,7 +3,7 @@
 //! **Invariant:** each database has its own values; registering them is the caller's choice.
 
 use crate::options::Tuning;
-use narthex_client::{Counter, Error, Gauge, Histogram, Registry};
+use narthex_client::{Counter, CounterVec, Error, Gauge, Histogram, Registry};
 use std::sync::Arc;
 
 /// fsync takes 0.2 ms on a good disk and seconds on a dying one.
@@ -11,6 +11,8 @@ const FSYNC_BOUNDS: &[f64] = &[
     0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
     10.0,
 ];
+
+type CountByJob = CounterVec<1>;
 
 macro_rules! metrics {
     ($($field:ident: $kind:ident, $name:literal, $help:literal $(, $bounds:expr)?;)*) => {
@@ -47,6 +49,7 @@ metrics! {
     rows_appended: Counter, "narthex_tsdb_head_rows_appended_total", "Total number of rows appended to strips.";
     loose_appended: Counter, "narthex_tsdb_head_loose_samples_appended_total", "Appended samples that fitted in no row.";
     duplicates: Counter, "narthex_tsdb_duplicate_samples_total", "Samples refused because another value was stored for their time.";
+    refused_series: CountByJob, "narthex_tsdb_refused_series_total", "Times that a new series was refused because memory was short, by job.", &["job"];
     out_of_order: Counter, "prometheus_tsdb_out_of_order_samples_total", "Samples refused because newer ones of their series exist.";
     too_old: Counter, "prometheus_tsdb_too_old_samples_total", "Samples refused because they are older than the store keeps.";
     too_new: Counter, "narthex_tsdb_too_new_samples_total", "Samples refused because they are too far ahead of the clock.";

@@ -1,6 +1,7 @@
 //! How a database behaves.
 
 use crate::{clock::Clock, io::Io};
+use narthex_model::storage::Budget;
 use std::{
     path::PathBuf,
     sync::{
@@ -30,6 +31,8 @@ pub struct DbOptions {
     pub merge_blocks: usize,
     /// Bytes of decoded pages kept for queries.
     pub cache_bytes: u64,
+    /// The process' memory: what the head holds counts towards it, and pressure on it makes the head smaller.
+    pub memory: Budget,
 }
 
 impl DbOptions {
@@ -46,6 +49,7 @@ impl DbOptions {
             block_window_ms: 2 * 3_600_000,
             merge_blocks: 6,
             cache_bytes: 64 << 20,
+            memory: Budget::unlimited(),
         }
     }
 }

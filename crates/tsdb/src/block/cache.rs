@@ -62,6 +62,14 @@ impl BlockCache {
         (generations.hits, generations.misses)
     }
 
+    /// Drops everything.
+    pub(crate) fn clear(&self) {
+        let generations = &mut *self.lock();
+        generations.young = HashMap::default();
+        generations.old = HashMap::default();
+        (generations.young_bytes, generations.old_bytes) = (0, 0);
+    }
+
     /// Drops everything of one block.
     pub(crate) fn forget(&self, block: u64) {
         let generations = &mut *self.lock();

@@ -6,7 +6,7 @@ use super::Inner;
 use crate::error::TsdbError;
 use crate::head::{
     Bound,
-    append::{FrameAppend, NOWHERE, Scratch},
+    append::{FrameAppend, NOWHERE, Scratch, SlotMap},
     exemplars::Entry,
     loose::Value,
 };
@@ -53,6 +53,7 @@ impl Binding for DbBinding {
             frame.schema().same(&self.schema),
             "a frame must be of the bound schema"
         );
+        self.ask_again();
         let appended = self.try_append(frame);
         if appended.is_err() && !frame.stale().is_empty() {
             self.inner.owed.keep(frame);
@@ -62,6 +63,18 @@ impl Binding for DbBinding {
 }
 
 impl DbBinding {
+    /// Resolves anew what was refused because memory was short, once it no longer is.
+    fn ask_again(&mut self) {
+        let refused = |bound: &mut Bound| bound.refused > 0;
+        if let Some(bound) = self
+            .bound
+            .take_if(|bound| refused(bound) && self.inner.head.admission.is_open())
+        {
+            let schema = &self.schema;
+            self.bound = Some(self.inner.head.rebind(bound, schema, schema));
+        }
+    }
+
     fn try_append(&mut self, frame: &Frame) -> Result<Outcome, TsdbError> {
         let inner = &*self.inner;
         let limits = inner.limits();
@@ -99,7 +112,7 @@ impl DbBinding {
         let outcome = append.run(ticket, &mut self.scratch)?;
         drop(sharing);
         bound.new_families.clear();
-        keep_exemplars(inner, &self.schema, frame);
+        keep_exemplars(inner, &self.schema, &bound.map, frame);
         inner.metrics.rows_appended.inc();
         inner.metrics.loose_appended.inc_by(self.scratch.loose());
         inner.count(outcome);
@@ -151,12 +164,15 @@ fn values_in_blocks(
     inner.values_in_blocks(late.map(|(slot, column, time_ms)| (column, labels(slot), time_ms)))
 }
 
-fn keep_exemplars(inner: &Inner, schema: &Schema, frame: &Frame) {
+fn keep_exemplars(inner: &Inner, schema: &Schema, map: &SlotMap, frame: &Frame) {
     if frame.exemplars().is_empty() {
         return;
     }
     let mut ring = inner.head.exemplars();
     for (column, exemplar) in frame.exemplars() {
+        if map.column(column.index()) == NOWHERE {
+            continue;
+        }
         ring.push(Entry {
             common: schema.common().clone(),
             local: schema.column(*column).set.clone(),

@@ -16,7 +16,7 @@ use crate::{
     head::strip::{Strip, StripState},
     wal::StripMark,
 };
-use narthex_model::storage::TimeRange;
+use narthex_model::storage::{Budget, Pressure, TimeRange};
 use std::{
     collections::HashSet,
     hash::{BuildHasher, Hasher},
@@ -40,6 +40,17 @@ const WORK: Duration = Duration::from_millis(100);
 /// Loose samples of a strip that are due whatever their age.
 const LOOSE_DUE: usize = 1 << 20;
 
+/// What the head takes for a series beside its samples: a place in the index, a column.
+const SERIES_BYTES: usize = 48;
+/// What it takes for a local set: its postings and the way to them.
+const SET_BYTES: usize = 200;
+/// Time between flushes that memory asks for.
+const EARLY_MS: i64 = 20_000;
+/// A head below this part of the memory is not worth flushing early.
+const SMALL_HEAD: u64 = 32;
+/// Time between looks at which families have series.
+const FAMILIES_MS: i64 = 5 * 60_000;
+
 /// Time between looks at all strips.
 pub(super) const SCAN_MS: i64 = 10_000;
 
@@ -54,6 +65,8 @@ pub(super) struct Upkeep {
     due_bytes: usize,
     /// At the last look, series of strips whose origins are gone were a large part of the head.
     is_crowded: bool,
+    /// When families without series were last forgotten.
+    last_families_ms: i64,
     /// Memory to be given back once no view before the moment lives.
     to_drop: Vec<(u64, Arc<Strip>, StripMark)>,
     /// Strips to be taken out of the index once no view before the moment lives.
@@ -99,18 +112,45 @@ impl Inner {
         let looked = upkeep
             .last_scan_ms
             .is_some_and(|last_ms| (last_ms..last_ms + SCAN_MS).contains(&now_ms));
-        if !looked {
+        let early = self.is_flushed_early(&upkeep, now_ms);
+        if !looked || early {
             upkeep.last_scan_ms = Some(now_ms);
-            let due = self.scan(&mut upkeep, now_ms, false);
+            let due = self.scan(&mut upkeep, now_ms, early);
             if upkeep.job.is_none() {
-                upkeep.job = self.begin_job(&mut upkeep, now_ms, due, false);
+                upkeep.job = self.begin_job(&mut upkeep, now_ms, due, early);
             }
             self.retire_idle(&mut upkeep, now_ms);
             self.keep_retention(&mut upkeep, now_ms)?;
         }
         let budget = WORK * u32::try_from(1 + 4 * upkeep.due_bytes / DUE_BYTES).unwrap_or(u32::MAX);
         self.work(&mut upkeep, now_ms, budget)?;
+        self.forget_families(&mut upkeep, now_ms);
+        if self.memory().pressure() >= Pressure::RefuseSeries {
+            // What is only here to be fast goes first, and merging can wait.
+            self.cache.clear();
+            return Ok(());
+        }
         self.merge(&mut upkeep, now_ms)
+    }
+
+    fn memory(&self) -> &Budget {
+        &self.ground.options.memory
+    }
+
+    /// Reports whether the head goes into blocks before its time: when memory is short or the head has a third of it.
+    fn is_flushed_early(&self, upkeep: &Upkeep, now_ms: i64) -> bool {
+        let (held, limit) = (self.accounts.head.bytes(), self.memory().limit_bytes());
+        let rested = !(upkeep.last_flush_ms..upkeep.last_flush_ms + EARLY_MS).contains(&now_ms);
+        let short = self.memory().pressure() >= Pressure::Flush && held >= limit / SMALL_HEAD;
+        upkeep.job.is_none() && rested && (short || held >= limit / 3)
+    }
+
+    fn forget_families(&self, upkeep: &mut Upkeep, now_ms: i64) {
+        let last_ms = upkeep.last_families_ms;
+        if !(last_ms..last_ms.saturating_add(FAMILIES_MS)).contains(&now_ms) {
+            upkeep.last_families_ms = now_ms;
+            self.head.forget_families();
+        }
     }
 
     /// Writes everything held in memory into blocks, and gives the memory back.
@@ -127,7 +167,7 @@ impl Inner {
     /// Looks at all strips: seals what is due, sets the gauges; returns the strips that are to be flushed.
     fn scan(&self, upkeep: &mut Upkeep, now_ms: i64, everything: bool) -> Vec<Arc<Strip>> {
         let index = self.head.index();
-        let (series, strips) = (index.series(), index.strips());
+        let (series, sets, strips) = (index.series(), index.sets().len(), index.strips());
         drop(index);
         let mut due = Vec::new();
         let mut left_series = 0;
@@ -148,6 +188,9 @@ impl Inner {
             }
         }
         upkeep.is_crowded = left_series >= LEFT_LEAST && left_series * LEFT_SHARE >= series;
+        let identities = series * SERIES_BYTES + sets * SET_BYTES;
+        self.accounts.head.set((held + identities) as u64);
+        self.accounts.cache.set(self.cache.used_bytes() as u64);
         self.metrics.head_series.set(series as f64);
         self.metrics.head_strips.set(strips.len() as f64);
         self.metrics.head_bytes.set(held as f64);

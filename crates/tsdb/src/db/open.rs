@@ -3,12 +3,13 @@
 //! **Invariant:** nothing is changed on disk before the lock is held.
 
 use super::{
-    Db, Inner,
+    Accounts, Db, Inner,
     blocks::{BlockSet, range_of},
     maintain::Upkeep,
     manifest::Manifest,
     owed::Owed,
     pins::Moments,
+    relief::{Relief, Relieved},
     steps::{Clocks, Steps},
 };
 use crate::{
@@ -108,7 +109,7 @@ impl Opening {
         let cache = Arc::new(BlockCache::new(cache_bytes));
         let listed = manifest.as_ref().map(|manifest| manifest.blocks.as_slice());
         let found = Arc::new(DamageLog::new(Arc::clone(&metrics)));
-        let blocks = BlockSet::open(&*io, &root, listed, &cache, &found)?;
+        let mut blocks = BlockSet::open(&*io, &root, listed, &cache, &found)?;
         blocks
             .unreadable()
             .for_each(|block| found.note(&block.damage));
@@ -117,11 +118,21 @@ impl Opening {
             // What the log still has of it must not be passed over. What other blocks have too is merged away.
             manifest.marks.clear();
         }
-        let head = Head::new(Arc::clone(&metrics));
+        let head = Head::new(Arc::clone(&metrics), options.memory.clone());
         head.skip_strips_to(manifest.next_strip);
         let started = Instant::now();
         let marks = manifest.marks.clone().into_iter().collect();
-        let mut replay = HeadReplay::new(&head, marks, options.block_window_ms, clock.now_ms());
+        let replay = HeadReplay::new(&head, marks, options.block_window_ms, clock.now_ms());
+        let relief = Relief {
+            io: &io,
+            options: &options,
+            now_ms: clock.now_ms(),
+            blocks: &mut blocks,
+            manifest: &mut manifest,
+            cache: &cache,
+            found: &found,
+        };
+        let mut replay = Relieved::new(replay, relief);
         let replayed = wal::replay(&*io, &root, &mut replay, &progress)?;
         replay.finish();
         if head.families().is_empty() {
@@ -144,6 +155,7 @@ impl Opening {
         let tuning = options.tuning;
         let upkeep = Upkeep::new(doubtful(&*clock, &blocks, &head));
         let inner = Inner {
+            accounts: Accounts::new(&options.memory),
             bounds: Bounds::new(&tuning),
             ground: Ground { io, clock, options },
             head,

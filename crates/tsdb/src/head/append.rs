@@ -335,13 +335,15 @@ impl FrameAppend<'_> {
         let stated = self.frame.start_times_ms().iter();
         let stated: Vec<(u32, i64)> = stated
             .map(|(column, start)| (self.map.column(column.index()), *start))
+            .filter(|(column, _)| *column != NOWHERE)
             .collect();
         state.starts.changes(&stated)
     }
 
     fn exemplars(&self) -> Vec<(u32, i64, &Exemplar)> {
         let own = self.frame.exemplars().iter();
-        let own = own.filter(|(_, exemplar)| exemplars::fits(exemplar));
+        let taken = |column: &ColumnId| self.map.column(column.index()) != NOWHERE;
+        let own = own.filter(|(column, exemplar)| taken(column) && exemplars::fits(exemplar));
         own.map(|(column, exemplar)| {
             let time_ms = exemplar.time_ms.unwrap_or(self.frame.time_of(*column));
             (self.map.column(column.index()), time_ms, exemplar)

@@ -3,8 +3,10 @@
 //! **Invariant:** locks are taken in this order and never in another: the log's ticket, the shared-series lock, the
 //! index, a strip, the log's own. Whoever holds a strip's lock takes no index and no ticket.
 
+pub(crate) mod admission;
 pub(crate) mod append;
 pub(crate) mod exemplars;
+mod families;
 pub(crate) mod index;
 pub(crate) mod loose;
 pub(crate) mod read;
@@ -18,12 +20,14 @@ use crate::{
     metrics::Metrics,
     wal::{Content, StripMark},
 };
+use admission::{ALWAYS_TAKEN, Admission};
 use append::{NOWHERE, SlotMap};
 use exemplars::ExemplarRing;
+use families::Families;
 use index::{Index, Owners, Resolved};
-use narthex_model::{ColumnId, LabelSet, Schema, metadata::Family};
+use narthex_model::{ColumnId, LabelSet, METRIC_NAME, Schema, metadata::Family, storage::Budget};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU32, Ordering},
@@ -47,12 +51,9 @@ pub(crate) struct Head {
     /// The strip that takes series no origin has bound.
     scattered: Mutex<Option<Arc<Strip>>>,
     next_strip: AtomicU32,
+    pub(crate) admission: Admission,
     pub(crate) metrics: Arc<Metrics>,
 }
-
-/// Families by name; several where origins disagree.
-#[derive(Debug, Default)]
-struct Families(BTreeMap<Arc<str>, Vec<Family>>);
 
 /// A schema resolved to a strip.
 #[derive(Debug)]
@@ -61,11 +62,15 @@ pub(crate) struct Bound {
     pub(crate) map: SlotMap,
     /// Families that were not known before.
     pub(crate) new_families: Vec<Family>,
+    /// Slots whose series were refused because memory is short.
+    pub(crate) refused: usize,
 }
 
 impl Head {
-    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
+    /// Returns an empty head; `memory` says when it takes no further series.
+    pub(crate) fn new(metrics: Arc<Metrics>, memory: Budget) -> Self {
         Self {
+            admission: Admission::new(memory, Arc::clone(&metrics)),
             index: RwLock::default(),
             sharing: Mutex::new(()),
             families: Mutex::default(),
@@ -111,12 +116,13 @@ impl Head {
         let strip = self
             .adoptable(&index, schema, now_ms)
             .unwrap_or_else(|| self.create(&mut index, schema.common()));
-        let map = self.resolve(&mut index, &strip, schema, None);
+        let (map, refused) = self.resolve(&mut index, &strip, schema, None);
         drop(index);
         Bound {
             strip,
             map,
             new_families: self.learn_families(schema.families()),
+            refused,
         }
     }
 
@@ -133,14 +139,17 @@ impl Head {
         let mut new_families = std::mem::take(&mut bound.new_families);
         if fits {
             let mut index = self.index_mut();
-            let known = diff.map(|diff| (bound.map, diff.appended.start as usize));
-            let map = self.resolve(&mut index, &bound.strip, schema, known);
+            // Those that were refused are asked for again.
+            let known = diff.filter(|_| bound.refused == 0);
+            let known = known.map(|diff| (bound.map, diff.appended.start as usize));
+            let (map, refused) = self.resolve(&mut index, &bound.strip, schema, known);
             drop(index);
             new_families.extend(self.learn_families(schema.families()));
             return Bound {
                 strip: bound.strip,
                 map,
                 new_families,
+                refused,
             };
         }
         bound.new_families = new_families;
@@ -152,7 +161,7 @@ impl Head {
         bound.strip.leave();
         let mut index = self.index_mut();
         let strip = self.create(&mut index, schema.common());
-        let map = self.resolve(&mut index, &strip, schema, None);
+        let (map, refused) = self.resolve(&mut index, &strip, schema, None);
         drop(index);
         let mut new_families = bound.new_families;
         new_families.extend(self.learn_families(schema.families()));
@@ -160,6 +169,7 @@ impl Head {
             strip,
             map,
             new_families,
+            refused,
         }
     }
 
@@ -203,34 +213,49 @@ impl Head {
         strip
     }
 
-    /// Finds or appends the strip's column of each slot, from `known` on where the slots before are resolved.
+    /// Finds or appends the strip's column of each slot, from `known` on where the slots before are resolved; returns also
+    /// how many got none because memory is short.
     fn resolve(
         &self,
         index: &mut Index,
         strip: &Arc<Strip>,
         schema: &Schema,
         known: Option<(SlotMap, usize)>,
-    ) -> SlotMap {
+    ) -> (SlotMap, usize) {
         let (mut map, from) = known.unwrap_or((SlotMap::Same, 0));
+        let open = self.admission.is_open();
+        let (mut refused, mut first_refused) = (0, LabelSet::empty());
         let mut fresh: Vec<LabelSet> = Vec::new();
         let mut shared = Vec::new();
-        index.reserve(strip.id, schema.len() - from);
+        if open {
+            index.reserve(strip.id, schema.len() - from);
+        }
         for (id, column) in schema.columns().skip(from) {
-            let at = match index.resolve(strip.id, &column.set, !schema.is_retired(id), &mut shared)
-            {
+            let live = !schema.is_retired(id);
+            let create = live && (open || id.index() < ALWAYS_TAKEN);
+            let at = match index.resolve(strip.id, &column.set, create, &mut shared) {
                 Some(Resolved::Known(at)) => at,
                 Some(Resolved::Fresh(at)) => {
                     fresh.push(column.set.clone());
                     at
                 }
-                None => NOWHERE,
+                None => {
+                    if live && refused == 0 {
+                        first_refused = column.set.clone();
+                    }
+                    refused += usize::from(live);
+                    NOWHERE
+                }
             };
             map.push(id.index(), at);
         }
         map.check_distinct();
         self.extend(strip, &fresh, Some(schema).filter(|_| map.is_same()));
         share(strip, shared);
-        map
+        if refused > 0 {
+            self.admission.refuse_of(schema, &first_refused, refused);
+        }
+        (map, refused)
     }
 
     /// Appends columns that the strip does not have.
@@ -264,29 +289,28 @@ impl Head {
 
     /// Takes in families; returns those that were not known.
     pub(crate) fn learn_families(&self, families: &[Family]) -> Vec<Family> {
-        let mut known = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut new = Vec::new();
-        for family in families.iter().filter(|family| !family.name.is_empty()) {
-            let same_name = known.0.entry(Arc::clone(&family.name)).or_default();
-            if !same_name.contains(family) {
-                same_name.push(family.clone());
-                same_name.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
-                new.push(family.clone());
-            }
-        }
-        new
+        self.known_families().learn(families)
     }
 
     /// Lists all families by name.
     pub(crate) fn families(&self) -> Vec<Family> {
-        let known = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        known.0.values().flatten().cloned().collect()
+        self.known_families().all()
     }
 
     /// Lists the families of one name.
     pub(crate) fn families_named(&self, name: &str) -> Vec<Family> {
-        let known = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        known.0.get(name).cloned().unwrap_or_default()
+        self.known_families().named(name)
+    }
+
+    /// Forgets families that have had no series in the head for a while; blocks keep what they have.
+    pub(crate) fn forget_families(&self) {
+        let index = self.index();
+        let names = index.sets().values_of(METRIC_NAME);
+        self.known_families().keep_used(names);
+    }
+
+    fn known_families(&self) -> MutexGuard<'_, Families> {
+        self.families.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes claimed strips out of the index, except those that came back to life.
@@ -323,10 +347,6 @@ impl Content for Head {
 
 /// A strip with fewer columns is not worth replacing.
 const PAGE_SLACK: usize = 64;
-
-fn order_of(family: &Family) -> (&'static str, &str, &str) {
-    (family.metric_type.as_str(), &family.unit, &family.help)
-}
 
 /// Tells strips which of their series others have, too.
 pub(crate) fn share(strip: &Arc<Strip>, shared: Vec<(u32, Owners)>) {

@@ -104,6 +104,24 @@ impl<'h> HeadReplay<'h> {
         self.head.remove_strips(&empty);
     }
 
+    /// Returns the bytes that rows and samples take.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let strips = self.strips.values();
+        strips
+            .map(|replaying| replaying.strip.lock().heap_bytes())
+            .sum()
+    }
+
+    /// Returns the strips with something that no further record can go on with: sealed segments and loose samples.
+    pub(crate) fn whole(&self) -> Vec<Arc<Strip>> {
+        let strips = self.strips.values().map(|replaying| &replaying.strip);
+        let whole = strips.filter(|strip| {
+            let state = strip.lock();
+            !state.sealed.is_empty() || state.loose.held() > 0
+        });
+        whole.cloned().collect()
+    }
+
     fn strip(&mut self, head: StripHead, common: Option<LabelSet>) -> Result<(), &'static str> {
         let Some(common) = common else {
             // Rows of a strip whose labels are lost may still be placed where an earlier file told them.

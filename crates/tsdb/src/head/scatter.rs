@@ -42,7 +42,9 @@ impl Head {
         let mut left: Vec<&SeriesSample> = samples.iter().collect();
         while !left.is_empty() {
             let mut again = Vec::new();
-            for (strip, samples) in self.group(&left) {
+            let (groups, refused) = self.group(&left);
+            outcome.over_limit += refused;
+            for (strip, samples) in groups {
                 match self.scatter_to(wal, &strip, &samples, limits, in_blocks)? {
                     Some(stored) => outcome += stored,
                     // The strip was removed since: its series are no longer found in it.
@@ -54,8 +56,9 @@ impl Head {
         Ok(outcome)
     }
 
-    /// Sorts samples by the strip that has their series, making columns for those nobody has.
-    fn group<'a>(&self, samples: &[&'a SeriesSample]) -> Vec<OfStrip<'a>> {
+    /// Sorts samples by the strip that has their series, making columns for those nobody has; returns also how many there
+    /// are of series that are refused.
+    fn group<'a>(&self, samples: &[&'a SeriesSample]) -> (Vec<OfStrip<'a>>, u64) {
         let mut groups = Groups::default();
         let mut unknown = Vec::new();
         // Step by step over all samples: what one step waits for from memory, the others' steps hide.
@@ -68,6 +71,12 @@ impl Head {
             }
         }
         drop(index);
+        if !unknown.is_empty() && !self.admission.is_open() {
+            for sample in &unknown {
+                self.admission.refuse(&sample.labels, 1);
+            }
+            return (groups.of_strip, unknown.len() as u64);
+        }
         if !unknown.is_empty() {
             let mut index = self.index_mut();
             self.make_columns(&mut index, &unknown);
@@ -78,7 +87,7 @@ impl Head {
                 groups.put(strip, column, sample);
             }
         }
-        groups.of_strip
+        (groups.of_strip, 0)
     }
 
     fn make_columns(&self, index: &mut Index, unknown: &[&SeriesSample]) {

@@ -7,6 +7,7 @@ mod damage;
 mod early;
 mod golden;
 mod merge;
+mod pressure;
 mod support;
 mod upkeep;
 mod workload;

@@ -133,6 +133,12 @@ impl SetTable {
             .for_each(|by_name| fit(&mut by_name.values));
     }
 
+    /// Returns the values that sets have for label `name`, in no order.
+    pub(crate) fn values_of(&self, name: &str) -> impl Iterator<Item = &str> {
+        let by_name = self.names.get(name).into_iter();
+        by_name.flat_map(|by_name| by_name.values.keys().map(Label::value))
+    }
+
     /// Returns how many numbers there are, those of freed sets included.
     pub(crate) fn len(&self) -> usize {
         self.sets.len()

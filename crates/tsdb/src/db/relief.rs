@@ -1,0 +1,166 @@
+//! Replaying a log that holds more than memory may: what is whole goes into blocks on the way.
+//!
+//! Without it a process that was killed for its size would be killed again by what its log makes of the next one, for
+//! ever.
+//!
+//! **Invariant:** blocks and marks become visible together, as with every flush, and no file of the log is removed:
+//! a crash in between costs nothing but the work.
+
+use super::{
+    blocks::{BlockSet, dir_of},
+    flush::{FlushJob, Flushed},
+    maintain::Unique,
+    manifest::{Listed, Manifest},
+};
+use crate::{
+    block::{Block, BlockCache, BlockMeta},
+    damage::DamageLog,
+    error::TsdbError,
+    head::replay::HeadReplay,
+    io::Io,
+    options::DbOptions,
+    wal::{FileMarks, ReplayTo, record::Record},
+};
+use narthex_model::storage::{Account, Pressure};
+use std::{sync::Arc, time::Duration};
+
+/// How much of the memory a replayed head may take before it is written into blocks, in percent.
+const MOST_PERCENT: u8 = 30;
+/// How often, in parts of that, the head is measured.
+const LOOKS: u64 = 4;
+/// Where pressure says so, a head smaller than this is not the reason.
+const LEAST_BYTES: u64 = 8 << 20;
+
+/// What a replay may write to.
+pub(super) struct Relief<'a> {
+    pub(super) io: &'a Arc<dyn Io>,
+    pub(super) options: &'a DbOptions,
+    pub(super) now_ms: i64,
+    pub(super) blocks: &'a mut BlockSet,
+    pub(super) manifest: &'a mut Manifest,
+    pub(super) cache: &'a Arc<BlockCache>,
+    pub(super) found: &'a Arc<DamageLog>,
+}
+
+/// A replay that stays within the memory.
+pub(super) struct Relieved<'h, 'a> {
+    replay: HeadReplay<'h>,
+    relief: Relief<'a>,
+    unique: Unique,
+    most_bytes: u64,
+    /// Bytes that were placed since the last look.
+    placed_bytes: u64,
+    held: Account,
+}
+
+impl<'h, 'a> Relieved<'h, 'a> {
+    pub(super) fn new(replay: HeadReplay<'h>, relief: Relief<'a>) -> Self {
+        let memory = &relief.options.memory;
+        Self {
+            most_bytes: memory.percent(MOST_PERCENT),
+            held: memory.share("replay", u64::MAX, u64::MAX).account(),
+            replay,
+            relief,
+            unique: Unique::default(),
+            placed_bytes: 0,
+        }
+    }
+
+    /// Ends the replay.
+    pub(super) fn finish(self) {
+        self.replay.finish();
+    }
+
+    /// Measures the head where enough has come, and makes it smaller where it is too large.
+    fn look(&mut self) {
+        if self.placed_bytes < self.most_bytes / LOOKS {
+            return;
+        }
+        self.placed_bytes = 0;
+        let held = self.replay.heap_bytes() as u64;
+        self.held.set(held);
+        let short = self.relief.options.memory.pressure() >= Pressure::Flush;
+        if held < self.most_bytes && !(short && held >= LEAST_BYTES) {
+            return;
+        }
+        // What cannot be written stays in memory, as without this: there may be enough of it.
+        let _ = self.flush();
+        self.held.set(self.replay.heap_bytes() as u64);
+    }
+
+    /// Writes what no further record can go on with into blocks.
+    fn flush(&mut self) -> Result<(), TsdbError> {
+        let Relief {
+            io,
+            options,
+            now_ms,
+            blocks,
+            manifest,
+            cache,
+            found,
+        } = &mut self.relief;
+        let strips = self.replay.whole();
+        if strips.is_empty() {
+            return Ok(());
+        }
+        let root = &options.path;
+        let mut job = FlushJob::new(
+            Arc::clone(io),
+            root,
+            options.block_window_ms,
+            *now_ms,
+            strips,
+            Vec::new(),
+            self.unique.next(),
+        );
+        job.work(Duration::MAX)?;
+        let Flushed { metas, strips, .. } = job.finish()?;
+        let open = |meta: &BlockMeta| {
+            let path = dir_of(root).join(meta.file_name());
+            Block::open_with(&***io, &path, cache, found).map(Arc::new)
+        };
+        let fresh = metas.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut next = manifest.clone();
+        next.blocks.extend(metas.iter().map(Listed::of));
+        for flushed in &strips {
+            let entry = next.marks.entry(flushed.strip.id).or_default();
+            entry.rows = entry.rows.max(flushed.mark.rows);
+            entry.loose = entry.loose.max(flushed.mark.loose);
+            next.next_strip = next.next_strip.max(flushed.strip.id + 1);
+        }
+        next.write(&***io, root)?;
+        **manifest = next;
+        fresh.into_iter().for_each(|block| blocks.push(block));
+        for flushed in strips {
+            flushed.strip.set_flushed(flushed.mark, flushed.max_ms);
+            flushed.strip.lock().drop_before(flushed.mark);
+        }
+        Ok(())
+    }
+}
+
+impl ReplayTo for Relieved<'_, '_> {
+    fn begin_file(&mut self, current: bool) {
+        self.replay.begin_file(current);
+    }
+
+    fn lost(&mut self, batches: u32) {
+        self.replay.lost(batches);
+    }
+
+    fn record(&mut self, record: Record<'_>) -> Result<(), &'static str> {
+        const LOOSE_BYTES: usize = 32;
+        self.placed_bytes += match &record {
+            Record::Row { pages, .. } => (*pages).map(<[u8]>::len).sum::<usize>(),
+            Record::Loose { samples, .. } => samples.len() * LOOSE_BYTES,
+            _ => 0,
+        } as u64;
+        let placed = self.replay.record(record);
+        self.look();
+        placed
+    }
+
+    fn end_file(&mut self, last: bool) -> (FileMarks, u64) {
+        self.replay.end_file(last)
+    }
+}

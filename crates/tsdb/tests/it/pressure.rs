@@ -1,0 +1,231 @@
+//! What the database does while the memory of its process is short: it refuses new series, writes early, forgets what no
+//! series uses, and replays a log that holds more than memory may.
+
+use crate::support::{NOW_MS, ROOT, open, options};
+use narthex_model::{
+    ColumnId, Exemplar, Frame, LabelSet, METRIC_NAME, Schema,
+    conformance::{self, Dump},
+    metadata::Family,
+    storage::{Binding, Budget, Outcome, PressureLevels, SeriesSample, Sink, Store, TimeRange},
+};
+use narthex_testkit::rng::SplitMix64;
+use narthex_tsdb::{Db, DbOptions, FaultyIo};
+
+/// Memory of which somebody else takes a part.
+struct Memory {
+    process: Budget,
+    others: narthex_model::storage::Account,
+}
+
+impl Memory {
+    fn new(limit_bytes: u64) -> Self {
+        let process = Budget::new("process", limit_bytes);
+        let others = process.account();
+        Self { process, others }
+    }
+
+    fn fill(&self, percent: u8) {
+        self.others.set(self.process.percent(percent));
+        self.process.observe(&PressureLevels::default());
+    }
+
+    fn options(&self) -> DbOptions {
+        DbOptions {
+            memory: self.process.clone(),
+            ..options()
+        }
+    }
+}
+
+/// A schema whose columns are `m{at="0"}` and so on, each of a family of its own.
+fn schema(instance: &str, columns: usize) -> Schema {
+    grown(
+        &Schema::new(LabelSet::new([("job", "j"), ("instance", instance)])),
+        columns,
+    )
+}
+
+fn grown(schema: &Schema, columns: usize) -> Schema {
+    let mut edit = schema.edit();
+    for at in schema.len()..columns {
+        let name = format!("m{at}");
+        let family = edit.family(Family {
+            name: name.as_str().into(),
+            ..Family::default()
+        });
+        edit.push(&LabelSet::new([(METRIC_NAME, name.as_str())]), family);
+    }
+    edit.finish()
+}
+
+/// Appends a round of ones, with an exemplar for the last column.
+fn round(binding: &mut dyn Binding, schema: &Schema, time_ms: i64) -> Outcome {
+    let mut frame = Frame::new(schema.clone(), time_ms);
+    for at in 0..schema.len() {
+        frame.set(ColumnId(at as u32), 1.0);
+    }
+    let exemplar = Exemplar {
+        labels: LabelSet::new([("trace", "x")]),
+        value: 1.0,
+        time_ms: None,
+    };
+    frame.push_exemplar(ColumnId(schema.len() as u32 - 1), exemplar);
+    binding.append(&frame).unwrap()
+}
+
+fn dump(db: &Db) -> Dump {
+    conformance::dump(db, &[], TimeRange::ALL)
+}
+
+fn series(db: &Db) -> usize {
+    dump(db).len()
+}
+
+#[test]
+fn new_series_are_refused_while_memory_is_short_and_come_in_afterwards() {
+    let memory = Memory::new(1 << 30);
+    let disk = FaultyIo::new();
+    let db = open(&disk, &memory.options());
+    let known = schema("a", 20);
+    let mut a = db.bind(&known).unwrap();
+    assert_eq!(round(&mut *a, &known, NOW_MS).accepted, 20);
+    memory.fill(80);
+    let (wider, new) = (grown(&known, 30), schema("b", 40));
+    a.rebind(&wider).unwrap();
+    let mut b = db.bind(&new).unwrap();
+    for step in 1..3 {
+        let outcome = round(&mut *a, &wider, NOW_MS + step);
+        assert_eq!((outcome.accepted, outcome.over_limit), (20, 10));
+        // The first of an origin say how it is.
+        let outcome = round(&mut *b, &new, NOW_MS + step);
+        assert_eq!((outcome.accepted, outcome.over_limit), (16, 24));
+    }
+    let sample = |name: &str| {
+        let labels = [(METRIC_NAME, name), ("job", "j"), ("instance", "a")];
+        SeriesSample::float(LabelSet::new(labels), NOW_MS - 1, 1.0)
+    };
+    let outcome = db.append_samples(&[sample("m3"), sample("x")]).unwrap();
+    assert_eq!((outcome.accepted, outcome.over_limit), (1, 1));
+    let refused: Vec<(String, u64)> = db.take_refused_series().into_iter().collect();
+    assert_eq!(refused, [("j".to_owned(), 35)]);
+    assert_eq!(series(&db), 36);
+    memory.fill(0);
+    assert_eq!(round(&mut *a, &wider, NOW_MS + 3).accepted, 30);
+    assert_eq!(round(&mut *b, &new, NOW_MS + 3).accepted, 40);
+    assert_eq!(db.append_samples(&[sample("x")]).unwrap().accepted, 1);
+    assert_eq!((series(&db), db.take_refused_series().len()), (71, 0));
+    let before = dump(&db);
+    drop((a, b, db));
+    disk.kill();
+    let db = open(&disk, &memory.options());
+    assert_eq!((db.damage(), dump(&db)), (Vec::new(), before));
+}
+
+fn blocks(disk: &FaultyIo) -> usize {
+    let dir = std::path::Path::new(ROOT).join("blocks");
+    let paths = disk.paths();
+    paths.iter().filter(|path| path.starts_with(&dir)).count()
+}
+
+#[test]
+fn the_head_is_written_early_when_memory_is_short() {
+    let memory = Memory::new(8 << 20);
+    let disk = FaultyIo::new();
+    let options = DbOptions {
+        flush_rows: 10_000,
+        ..memory.options()
+    };
+    let db = open(&disk, &options);
+    let schema = schema("a", 500);
+    let mut binding = db.bind(&schema).unwrap();
+    let mut now_ms = NOW_MS;
+    let mut write = |rounds: i64| {
+        for _ in 0..rounds {
+            now_ms += 1000;
+            noise(&mut *binding, &schema, now_ms);
+        }
+        now_ms
+    };
+    let now_ms = write(100);
+    (0..15).for_each(|at| db.maintain(now_ms + at * 1000).unwrap());
+    assert_eq!(blocks(&disk), 0, "nothing is due by age or rows");
+    memory.fill(65);
+    (15..30).for_each(|at| db.maintain(now_ms + at * 1000).unwrap());
+    assert_eq!(blocks(&disk), 1);
+    // A head that has much of the memory is written whoever has the rest.
+    memory.fill(0);
+    let now_ms = write(1000);
+    (30..60).for_each(|at| db.maintain(now_ms + at * 1000).unwrap());
+    assert!(blocks(&disk) > 1);
+}
+
+/// Appends a round of values that take eight bytes each.
+fn noise(binding: &mut dyn Binding, schema: &Schema, time_ms: i64) {
+    let mut rng = SplitMix64::new(time_ms.unsigned_abs());
+    let mut frame = Frame::new(schema.clone(), time_ms);
+    for at in 0..schema.len() {
+        let value = f64::from_bits(rng.next_u64() >> 2);
+        frame.set(ColumnId(at as u32), value);
+    }
+    binding.append(&frame).unwrap();
+}
+
+#[test]
+fn metadata_ends_with_its_series() {
+    let disk = FaultyIo::new();
+    let db = open(&disk, &options());
+    let families = |db: &Db| {
+        let view = db.view(TimeRange::ALL).unwrap();
+        let context = narthex_model::storage::Context::unlimited();
+        view.metadata(None, &context).unwrap().len()
+    };
+    let (stays, goes) = (schema("a", 3), schema("b", 50));
+    let mut kept = db.bind(&stays).unwrap();
+    let mut gone = db.bind(&goes).unwrap();
+    round(&mut *kept, &stays, NOW_MS);
+    round(&mut *gone, &goes, NOW_MS);
+    assert_eq!(families(&db), 50);
+    drop(gone);
+    for minute in 0..40 {
+        let now_ms = NOW_MS + minute * 60_000;
+        round(&mut *kept, &stays, now_ms + 1);
+        (0..60).for_each(|at| db.maintain(now_ms + at * 1000).unwrap());
+    }
+    assert_eq!(families(&db), 3);
+}
+
+/// A process that was killed for its size must not be killed again by what its log makes of the next one.
+#[test]
+fn a_log_that_holds_more_than_memory_may_is_replayed_into_blocks() {
+    const COLUMNS: usize = 50;
+    let disk = FaultyIo::new();
+    let written = {
+        let db = open(&disk, &options());
+        let schema = schema("a", COLUMNS);
+        let mut binding = db.bind(&schema).unwrap();
+        for round in 0..2000 {
+            noise(&mut *binding, &schema, NOW_MS + round * 1000);
+        }
+        let loose: Vec<SeriesSample> = (0..1000)
+            .map(|at| {
+                let labels = LabelSet::new([(METRIC_NAME, "loose")]);
+                SeriesSample::float(labels, NOW_MS - 60_000 + at, 1.0)
+            })
+            .collect();
+        db.append_samples(&loose).unwrap();
+        disk.kill();
+        dump(&db)
+    };
+    assert_eq!(blocks(&disk), 0);
+    // The rows alone are 800,000 bytes.
+    let memory = Memory::new(800_000);
+    for attempt in 0..3 {
+        let db = open(&disk, &memory.options());
+        assert!(blocks(&disk) > 0);
+        assert_eq!(db.damage(), []);
+        let peak = memory.process.peak_bytes();
+        assert!(peak < 480_000, "{peak} bytes at attempt {attempt}");
+        assert!(dump(&db) == written, "not the same after attempt {attempt}");
+        disk.kill();
+    }
+}
