@@ -32,5 +32,5 @@ pub use labels::{Label, LabelHash, LabelSet, LabelSetBuilder, METRIC_NAME, NameS
 pub use matcher::{MatchOp, Matcher};
 pub use mem::MemStore;
 pub use metadata::{Family, MetricType};
-pub use pattern::{Pattern, PatternError, Template};
+pub use pattern::{CompileError, Pattern, PatternError, Template};
 pub use schema::{Column, ColumnId, FamilyId, Schema, SchemaDiff, SchemaEdit};

@@ -5,7 +5,10 @@
 
 pub use crate::pattern::PatternError;
 
-use crate::pattern::Pattern;
+use crate::{
+    pattern::{CompileError, Pattern},
+    storage::Context,
+};
 use std::{fmt, sync::Arc};
 
 /// How a matcher compares.
@@ -52,9 +55,31 @@ impl Matcher {
     /// # Errors
     /// Fails when the pattern is not a regular expression as Go reads them, or is beyond a bound of [`Pattern`].
     pub fn new(op: MatchOp, name: &str, value: &str) -> Result<Self, PatternError> {
+        Self::compiled(op, name, value, Pattern::matcher)
+    }
+
+    /// As `new`, with the memory of the pattern leased from the budget of `ctx`.
+    ///
+    /// # Errors
+    /// As `new`; also over budget and when stopped.
+    pub fn within(
+        op: MatchOp,
+        name: &str,
+        value: &str,
+        ctx: &Context,
+    ) -> Result<Self, CompileError> {
+        Self::compiled(op, name, value, |value| Pattern::matcher_within(value, ctx))
+    }
+
+    fn compiled<E>(
+        op: MatchOp,
+        name: &str,
+        value: &str,
+        compile: impl FnOnce(&str) -> Result<Pattern, E>,
+    ) -> Result<Self, E> {
         let pattern = match op {
             MatchOp::Equal | MatchOp::NotEqual => None,
-            MatchOp::Regex | MatchOp::NotRegex => Some(Arc::new(Pattern::matcher(value)?)),
+            MatchOp::Regex | MatchOp::NotRegex => Some(Arc::new(compile(value)?)),
         };
         Ok(Self {
             name: name.into(),

@@ -11,9 +11,9 @@ use crate::{
     metadata::Family,
     schema::{ColumnId, Schema},
     storage::{
-        Batch, Binding, Cardinality, Context, Estimate, ExemplarSeries, Layout, Listing, Outcome,
-        Prepared, Selector, SeriesQuery, SeriesSample, Sink, StorageError, Store, SyncToken, Tile,
-        TimeRange, View,
+        Batch, Binding, Cardinality, Collector, Context, Estimate, ExemplarSeries, Layout, Listing,
+        Outcome, Prepared, Selector, SeriesQuery, SeriesSample, Sink, StorageError, Store,
+        SyncToken, Tile, TimeRange, View,
     },
 };
 use std::{
@@ -282,10 +282,12 @@ impl View for MemView {
         ctx: &Context,
     ) -> Result<Listing<String>, StorageError> {
         ctx.stop.check()?;
-        let names = self
-            .selected(query)
-            .flat_map(|(labels, _)| labels.iter().map(|label| label.name().to_owned()));
-        Ok(Listing::from_unsorted(names.collect(), query.limit))
+        let mut names = Collector::new(query.limit, ctx)?;
+        let labels = self.selected(query).flat_map(|(labels, _)| labels.iter());
+        for label in labels {
+            names.add(label.name().to_owned())?;
+        }
+        Ok(names.finish())
     }
 
     fn label_values(
@@ -295,10 +297,14 @@ impl View for MemView {
         ctx: &Context,
     ) -> Result<Listing<String>, StorageError> {
         ctx.stop.check()?;
-        let values = self
+        let mut values = Collector::new(query.limit, ctx)?;
+        let found = self
             .selected(query)
-            .filter_map(|(labels, _)| labels.get(name).map(str::to_owned));
-        Ok(Listing::from_unsorted(values.collect(), query.limit))
+            .filter_map(|(labels, _)| labels.get(name));
+        for value in found {
+            values.add(value.to_owned())?;
+        }
+        Ok(values.finish())
     }
 
     fn series(
@@ -307,17 +313,16 @@ impl View for MemView {
         ctx: &Context,
     ) -> Result<Listing<LabelSet>, StorageError> {
         ctx.stop.check()?;
-        Ok(Listing::from_unsorted(
-            self.selected(query)
-                .map(|(labels, _)| labels.clone())
-                .collect(),
-            query.limit,
-        ))
+        let mut series = Collector::new(query.limit, ctx)?;
+        for (labels, _) in self.selected(query) {
+            series.add(labels.clone())?;
+        }
+        Ok(series.finish())
     }
 
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {
         ctx.stop.check()?;
-        Ok(Cardinality::count(self.0.series.keys(), limit))
+        Cardinality::count(self.0.series.keys(), limit, ctx)
     }
 
     fn metadata(&self, metric: Option<&str>, ctx: &Context) -> Result<Vec<Family>, StorageError> {

@@ -153,12 +153,22 @@ impl Histogram {
     /// Returns what the histogram costs in float samples of 16 bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
-        let parts = self.positive_spans.len()
+        (168 + 8 * self.parts() + 8) / 16
+    }
+
+    /// Returns the bytes the histogram takes in memory, shared ownership included.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + 2 * size_of::<usize>() + 8 * self.parts()
+    }
+
+    /// Counts spans, buckets and bounds, of 8 bytes each.
+    fn parts(&self) -> usize {
+        self.positive_spans.len()
             + self.negative_spans.len()
             + self.positive_buckets.len()
             + self.negative_buckets.len()
-            + self.custom_values.len();
-        (168 + 8 * parts + 8) / 16
+            + self.custom_values.len()
     }
 }
 

@@ -170,6 +170,16 @@ impl LabelSet {
         }
     }
 
+    /// Returns the bytes this set takes in memory, its labels excepted: those are shared by all sets that have them.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        // The count of owners, the hash and the length come before the labels.
+        size_of::<usize>()
+            + size_of::<LabelHash>()
+            + size_of::<usize>()
+            + size_of_val(self.labels())
+    }
+
     pub(crate) fn references(&self) -> usize {
         ThinArc::strong_count(&self.0)
     }

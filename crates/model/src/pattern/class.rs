@@ -4,7 +4,7 @@
 //! negates each pair of brackets in that order too.
 
 use super::{
-    PatternError,
+    PatternError, cost,
     names::{self, MAX, Range},
 };
 use std::fmt::Write;
@@ -23,6 +23,8 @@ pub(super) struct Class {
     pub(super) text: String,
     /// Its characters, when they are few and their case counts.
     pub(super) exact: Option<Vec<String>>,
+    /// What compiling it takes at its height, in bytes.
+    pub(super) cost_bytes: u64,
 }
 
 /// What a class is made of, in the order it was read.
@@ -32,11 +34,15 @@ struct Body {
     ranges: Vec<Range>,
     /// Whether there is more than ranges.
     nested: bool,
+    /// Whether a class of a Unicode property is among it.
+    unicode: bool,
+    cost_bytes: u64,
 }
 
 impl Body {
     fn range(&mut self, low: u32, high: u32) {
         self.ranges.push((low, high));
+        self.cost_bytes = self.cost_bytes.saturating_add(cost::range(low, high));
         // Surrogates cannot be written, and no text holds one.
         let low = if (0xd800..=0xdfff).contains(&low) {
             0xe000
@@ -58,6 +64,9 @@ impl Body {
 
     fn group(&mut self, ranges: &[Range], negated: bool) {
         self.nested = true;
+        let of_ranges = ranges.len() as u64 * cost::ASCII_RANGE;
+        let negation = if negated { cost::ANY } else { 0 };
+        self.cost_bytes = self.cost_bytes.saturating_add(of_ranges + negation);
         self.text.push_str(if negated { "[^" } else { "[" });
         for (low, high) in ranges {
             write(
@@ -70,6 +79,8 @@ impl Body {
 
     fn unicode(&mut self, class: &str, negated: bool) {
         self.nested = true;
+        self.unicode = true;
+        self.cost_bytes = self.cost_bytes.saturating_add(cost::NAMED_CLASS);
         match (class, negated) {
             ("", true) => self.text.push_str(EVERYTHING),
             ("", false) => {}
@@ -91,7 +102,22 @@ impl Body {
         let exact = (!negated && !fold && !self.nested)
             .then(|| listed(&self.ranges))
             .flatten();
-        Class { text, exact }
+        let mut cost_bytes = self.cost_bytes + cost::CLASS;
+        if negated {
+            cost_bytes += cost::ANY;
+        }
+        if fold {
+            cost_bytes = cost_bytes.saturating_mul(2) + cost::ANY;
+        }
+        if self.unicode {
+            // However many properties are joined, there are only so many characters.
+            cost_bytes += cost::PROPERTY;
+        }
+        Class {
+            text,
+            exact,
+            cost_bytes,
+        }
     }
 }
 
@@ -208,10 +234,10 @@ fn unicode<'a>(
 }
 
 /// Reads a class that stands outside brackets, at the beginning of `start`, which is a backslash.
-pub(super) fn escaped(start: &str, fold: bool) -> Result<Option<(String, &str)>, PatternError> {
+pub(super) fn escaped(start: &str, fold: bool) -> Result<Option<(Class, &str)>, PatternError> {
     let mut body = Body::default();
     let rest = named(&mut body, start)?;
-    Ok(rest.map(|rest| (body.finish(false, fold).text, rest)))
+    Ok(rest.map(|rest| (body.finish(false, fold), rest)))
 }
 
 fn class_character<'a>(text: &'a str, class: &str) -> Result<(u32, &'a str), PatternError> {

@@ -59,20 +59,38 @@ impl Template {
     }
 
     pub(super) fn fill(&self, names: &[Option<Box<str>>], captures: &Captures<'_>) -> String {
-        let mut text = String::new();
-        for piece in &self.0 {
+        self.pieces(names, captures).collect()
+    }
+
+    /// As `fill`, up to a length in bytes; otherwise the length there would be.
+    pub(super) fn fill_up_to(
+        &self,
+        names: &[Option<Box<str>>],
+        captures: &Captures<'_>,
+        most_bytes: usize,
+    ) -> Result<String, usize> {
+        let lengths = self.pieces(names, captures).map(str::len);
+        let length = lengths.fold(0, usize::saturating_add);
+        if length > most_bytes {
+            return Err(length);
+        }
+        Ok(self.fill(names, captures))
+    }
+
+    fn pieces<'a>(
+        &'a self,
+        names: &'a [Option<Box<str>>],
+        captures: &'a Captures<'_>,
+    ) -> impl Iterator<Item = &'a str> {
+        self.0.iter().map(|piece| {
             let group = match piece {
-                Piece::Text(literal) => {
-                    text.push_str(literal);
-                    continue;
-                }
+                Piece::Text(literal) => return &**literal,
                 Piece::Number(number) => Some(*number),
                 Piece::Name(name) => named(names, captures, name),
             };
             let matched = group.and_then(|group| captures.get(group));
-            text.push_str(matched.map_or("", |matched| matched.as_str()));
-        }
-        text
+            matched.map_or("", |matched| matched.as_str())
+        })
     }
 }
 

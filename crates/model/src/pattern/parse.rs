@@ -12,7 +12,7 @@
 //! **Invariant:** an atom's text is one unit: what follows it applies to all of it. Flags never reach the output, each
 //! atom says what it means under them.
 
-use super::{PatternError, class, exact::product};
+use super::{PatternError, class, cost, exact::product};
 
 /// Deepest nesting of groups.
 pub(super) const MAX_DEPTH: usize = 200;
@@ -42,6 +42,8 @@ pub(super) struct Translation {
     pub(super) exact: Option<Vec<String>>,
     /// Whether every branch begins and ends with an anchor, so that only a whole text matches.
     pub(super) anchored: bool,
+    /// What compiling it takes at its height, in bytes; an upper bound.
+    pub(super) cost_bytes: u64,
 }
 
 /// One unit of the output.
@@ -51,6 +53,7 @@ struct Atom {
     repeats: u32,
     kind: Kind,
     exact: Option<Vec<String>>,
+    cost_bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -63,14 +66,33 @@ enum Kind {
 }
 
 /// A group that is open, or the whole pattern.
+///
+/// Only the atom that a repetition may still follow is kept apart; what is before it is joined at once, so that a pattern
+/// costs little more than its text while it is read.
 struct Group {
     opening: &'static str,
     /// The flags to return to behind it.
     flags: Flags,
-    branches: Vec<Atom>,
-    branch: Vec<Atom>,
+    /// The branches that have ended.
+    ended: Option<Atom>,
+    branch: Branch,
+    last: Option<Atom>,
     /// Whether every branch so far begins and ends with an anchor.
     anchored: bool,
+}
+
+/// The beginning of a branch.
+struct Branch {
+    text: String,
+    repeats: u32,
+    cost_bytes: u64,
+    exact: Option<Vec<String>>,
+    /// Whether its first atom is an anchor at the beginning; `None` before there is an atom.
+    begins: Option<bool>,
+    /// Whether its last atom is an anchor at the end.
+    ends: bool,
+    /// Whether there is anything but anchors.
+    has_text: bool,
 }
 
 struct Parser<'a> {
@@ -80,10 +102,18 @@ struct Parser<'a> {
     outer: Vec<Group>,
     group: Group,
     names: Vec<Option<Box<str>>>,
+    /// Whether somebody will ask what groups matched: keeping track of it costs.
+    captures: bool,
+    /// Bytes by which lists have outgrown the pattern.
+    copied: usize,
 }
 
-/// Translates `pattern`, which begins under `flags`.
-pub(super) fn translate(pattern: &str, flags: Flags) -> Result<Translation, PatternError> {
+/// Translates `pattern`, which begins under `flags`; its groups capture if `captures` says so.
+pub(super) fn translate(
+    pattern: &str,
+    flags: Flags,
+    captures: bool,
+) -> Result<Translation, PatternError> {
     let mut parser = Parser {
         whole: pattern,
         rest: pattern,
@@ -91,48 +121,56 @@ pub(super) fn translate(pattern: &str, flags: Flags) -> Result<Translation, Patt
         outer: Vec::new(),
         group: Group::new("", flags),
         names: vec![None],
+        captures,
+        copied: 0,
     };
     parser.run()?;
     if !parser.outer.is_empty() {
         return Err(PatternError::new("missing closing )", pattern));
     }
     let mut group = parser.group;
-    group.end_branch(true);
+    group.end_branch(&mut parser.copied);
     let anchored = group.anchored;
     let whole = group.finish();
+    let mut base_bytes = cost::BASE;
+    if parser.names.len() > 1 {
+        base_bytes += cost::CAPTURES;
+    }
     Ok(Translation {
         text: whole.text,
         names: parser.names,
         exact: whole.exact,
         anchored,
+        cost_bytes: whole.cost_bytes.saturating_add(base_bytes),
     })
 }
 
 impl Atom {
-    fn new(text: impl Into<String>) -> Self {
+    fn new(text: impl Into<String>, cost_bytes: u64) -> Self {
         Self {
             text: text.into(),
             repeats: 1,
             kind: Kind::Plain,
             exact: None,
+            cost_bytes,
         }
     }
 
     fn literal(c: char, fold: bool) -> Self {
         let escaped = regex::escape(c.encode_utf8(&mut [0; 4]));
         if fold && has_case(c) {
-            return Self::new(format!("(?i:{escaped})"));
+            return Self::new(format!("(?i:{escaped})"), cost::folded(c));
         }
         Self {
             exact: Some(vec![c.to_string()]),
-            ..Self::new(escaped)
+            ..Self::new(escaped, cost::literal(c))
         }
     }
 
     fn assertion(text: &str, kind: Kind) -> Self {
         Self {
             kind,
-            ..Self::new(text)
+            ..Self::new(text, cost::ASSERTION)
         }
     }
 }
@@ -143,77 +181,104 @@ fn has_case(c: char) -> bool {
     !c.is_ascii() || c.is_ascii_alphabetic()
 }
 
+impl Branch {
+    fn new() -> Self {
+        Self {
+            text: String::new(),
+            repeats: 1,
+            cost_bytes: 0,
+            exact: Some(vec![String::new()]),
+            begins: None,
+            ends: false,
+            has_text: false,
+        }
+    }
+
+    /// Joins an atom; `outermost` when the branch begins and ends where the whole pattern does.
+    fn join(&mut self, atom: Atom, outermost: bool, copied: &mut usize) {
+        // Anchors at the ends of a whole match say nothing, anywhere else they are no text.
+        let kind = if outermost { atom.kind } else { Kind::Plain };
+        self.begins.get_or_insert(kind == Kind::Begin);
+        self.exact = match kind {
+            Kind::Begin if !self.has_text && !self.ends => self.exact.take(),
+            Kind::End => self.exact.take(),
+            _ if self.ends => None,
+            _ => {
+                self.has_text = true;
+                let exact = self.exact.take().zip(atom.exact.as_deref());
+                exact.and_then(|(left, right)| product(left, right, copied))
+            }
+        };
+        self.ends = kind == Kind::End;
+        self.repeats = self.repeats.max(atom.repeats);
+        self.cost_bytes = self.cost_bytes.saturating_add(atom.cost_bytes);
+        self.text.push_str(&atom.text);
+    }
+}
+
 impl Group {
     fn new(opening: &'static str, flags: Flags) -> Self {
         Self {
             opening,
             flags,
-            branches: Vec::new(),
-            branch: Vec::new(),
+            ended: None,
+            branch: Branch::new(),
+            last: None,
             anchored: true,
         }
     }
 
-    /// Makes one atom of the branch; `outermost` when the branch begins and ends where the whole pattern does.
-    fn end_branch(&mut self, outermost: bool) {
-        let branch = std::mem::take(&mut self.branch);
-        let mut listed: &[Atom] = &branch;
-        if outermost {
-            self.anchored &= branch.first().is_some_and(|atom| atom.kind == Kind::Begin)
-                && branch.last().is_some_and(|atom| atom.kind == Kind::End);
-            // Anchors at the ends of a whole match say nothing.
-            while let [first, tail @ ..] = listed
-                && first.kind == Kind::Begin
-            {
-                listed = tail;
-            }
-            while let [head @ .., last] = listed
-                && last.kind == Kind::End
-            {
-                listed = head;
-            }
+    /// Reports whether it begins and ends where the whole pattern does.
+    fn is_outermost(&self) -> bool {
+        self.opening.is_empty()
+    }
+
+    fn push(&mut self, atom: Atom, copied: &mut usize) {
+        let outermost = self.is_outermost();
+        if let Some(before) = self.last.replace(atom) {
+            self.branch.join(before, outermost, copied);
         }
-        let mut exact = Some(vec![String::new()]);
-        for atom in listed {
-            exact = exact
-                .zip(atom.exact.as_ref())
-                .and_then(|(left, right)| product(left, right));
+    }
+
+    /// Adds the branch to those that have ended.
+    fn end_branch(&mut self, copied: &mut usize) {
+        let outermost = self.is_outermost();
+        if let Some(last) = self.last.take() {
+            self.branch.join(last, outermost, copied);
         }
-        let repeats = branch.iter().map(|atom| atom.repeats).max().unwrap_or(1);
-        let text = branch.into_iter().map(|atom| atom.text).collect::<String>();
-        self.branches.push(Atom {
-            text,
-            repeats,
-            kind: Kind::Plain,
-            exact,
+        let branch = std::mem::replace(&mut self.branch, Branch::new());
+        self.anchored &= branch.begins == Some(true) && branch.ends;
+        let Some(ended) = &mut self.ended else {
+            let text = format!("{}{}", self.opening, branch.text);
+            self.ended = Some(Atom {
+                text,
+                repeats: branch.repeats,
+                kind: Kind::Plain,
+                exact: branch.exact,
+                cost_bytes: branch.cost_bytes,
+            });
+            return;
+        };
+        ended.text.push('|');
+        ended.text.push_str(&branch.text);
+        ended.repeats = ended.repeats.max(branch.repeats);
+        ended.cost_bytes = ended
+            .cost_bytes
+            .saturating_add(branch.cost_bytes + cost::BRANCH);
+        ended.exact = ended.exact.take().zip(branch.exact).map(|(mut all, more)| {
+            all.extend(more);
+            all
         });
     }
 
-    /// Makes one atom of all branches.
+    /// Makes one atom of all branches, which have ended.
     fn finish(self) -> Atom {
-        let mut text = self.opening.to_owned();
-        let mut exact = Some(Vec::new());
-        let mut repeats = 1;
-        for (number, branch) in self.branches.into_iter().enumerate() {
-            if number > 0 {
-                text.push('|');
-            }
-            text.push_str(&branch.text);
-            repeats = repeats.max(branch.repeats);
-            exact = exact.zip(branch.exact).map(|(mut all, more)| {
-                all.extend(more);
-                all
-            });
-        }
+        let mut atom = self.ended.unwrap_or_else(|| Atom::new(self.opening, 0));
         if !self.opening.is_empty() {
-            text.push(')');
+            atom.text.push(')');
+            atom.cost_bytes = atom.cost_bytes.saturating_add(cost::GROUP);
         }
-        Atom {
-            text,
-            repeats,
-            kind: Kind::Plain,
-            exact,
-        }
+        atom
     }
 }
 
@@ -227,15 +292,13 @@ impl<'a> Parser<'a> {
             match c {
                 '(' if before.starts_with("(?") => self.extension()?,
                 '(' => {
-                    self.names.push(None);
                     self.skip(1);
-                    self.open("(")?;
+                    self.open_capturing(None)?;
                 }
                 ')' => self.close()?,
                 '|' => {
                     self.skip(1);
-                    let outermost = self.outer.is_empty();
-                    self.group.end_branch(outermost);
+                    self.group.end_branch(&mut self.copied);
                 }
                 '*' | '+' | '?' => {
                     self.skip(1);
@@ -254,18 +317,19 @@ impl<'a> Parser<'a> {
                 '$' => self.anchor(1, r"\z", "(?m:$)", Kind::End),
                 '.' => {
                     self.skip(1);
-                    self.push(Atom::new(if self.flags.dot_newline {
+                    let any = if self.flags.dot_newline {
                         "(?s:.)"
                     } else {
                         r"[^\n]"
-                    }));
+                    };
+                    self.push(Atom::new(any, cost::ANY));
                 }
                 '[' => {
                     let (class, rest) = class::bracketed(before, self.flags.fold)?;
                     self.rest = rest;
                     self.push(Atom {
                         exact: class.exact,
-                        ..Atom::new(class.text)
+                        ..Atom::new(class.text, class.cost_bytes)
                     });
                 }
                 '\\' => self.escape()?,
@@ -281,7 +345,7 @@ impl<'a> Parser<'a> {
     }
 
     fn push(&mut self, atom: Atom) {
-        self.group.branch.push(atom);
+        self.group.push(atom, &mut self.copied);
     }
 
     fn literal(&mut self, c: char) {
@@ -313,7 +377,7 @@ impl<'a> Parser<'a> {
         };
         self.skip(1);
         let mut group = std::mem::replace(&mut self.group, outer);
-        group.end_branch(false);
+        group.end_branch(&mut self.copied);
         self.flags = group.flags;
         self.push(group.finish());
         Ok(())
@@ -345,7 +409,7 @@ impl<'a> Parser<'a> {
             return Err(PatternError::new(reason, quoted(previous)));
         }
         let (operator, whole) = (operator.to_owned(), quoted(before));
-        let Some(atom) = self.group.branch.last_mut() else {
+        let Some(atom) = self.group.last.as_mut() else {
             let reason = "missing argument to repetition operator";
             return Err(PatternError::new(reason, whole));
         };
@@ -354,7 +418,10 @@ impl<'a> Parser<'a> {
             if atom.repeats > MAX_REPEAT {
                 return Err(PatternError::new("invalid repeat count", whole));
             }
+            let copies = u64::from(counts.copies()) + 1;
+            atom.cost_bytes = atom.cost_bytes.saturating_mul(copies);
         }
+        atom.cost_bytes = atom.cost_bytes.saturating_add(cost::REPETITION);
         if atom.kind == Kind::Repeated {
             atom.text = format!("(?:{})", atom.text);
         }
@@ -398,8 +465,15 @@ impl<'a> Parser<'a> {
             let quoted = &start[..start.len() - rest.len()];
             return Err(PatternError::new(reason, quoted));
         }
-        self.names.push(Some(name.into()));
         self.rest = rest;
+        self.open_capturing(Some(name))
+    }
+
+    fn open_capturing(&mut self, name: Option<&str>) -> Result<(), PatternError> {
+        if !self.captures {
+            return self.open("(?:");
+        }
+        self.names.push(name.map(Box::from));
         self.open("(")
     }
 
@@ -455,11 +529,11 @@ impl<'a> Parser<'a> {
             }
             Some(b'b') => {
                 self.skip(2);
-                self.push(Atom::new(r"(?-u:\b)"));
+                self.push(Atom::new(r"(?-u:\b)", cost::ASSERTION));
             }
             Some(b'B') => {
                 self.skip(2);
-                self.push(Atom::new(r"(?-u:\B)"));
+                self.push(Atom::new(r"(?-u:\B)", cost::ASSERTION));
             }
             Some(b'C') => return Err(PatternError::new("invalid escape sequence", r"\C")),
             Some(b'Q') => {
@@ -473,14 +547,14 @@ impl<'a> Parser<'a> {
             _ => {
                 if let Some((class, rest)) = class::escaped(start, self.flags.fold)? {
                     self.rest = rest;
-                    self.push(Atom::new(class));
+                    self.push(Atom::new(class.text, class.cost_bytes));
                 } else {
                     let (code, rest) = class::character(start)?;
                     self.rest = rest;
                     self.push(match char::from_u32(code) {
                         Some(c) => Atom::literal(c, self.flags.fold),
                         // A surrogate: no text holds one.
-                        None => Atom::new(class::NOTHING),
+                        None => Atom::new(class::NOTHING, cost::ASSERTION),
                     });
                 }
             }

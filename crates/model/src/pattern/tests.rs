@@ -120,6 +120,25 @@ fn templates_are_filled_as_go_expands_them() {
     assert_eq!(pattern.expand("b", &Template::parse("x")), None);
 }
 
+#[test]
+fn what_is_filled_in_is_bounded_before_it_is_made() {
+    let pattern = Pattern::anchored("(.*)").unwrap();
+    let template = Template::parse(&"$1".repeat(1000));
+    let text = "x".repeat(1 << 20);
+    assert_eq!(
+        pattern.expand_up_to(&text, &template, 1 << 20),
+        Err(1000 << 20)
+    );
+    let short = pattern.expand_up_to("ab", &template, 2000).unwrap();
+    assert_eq!(short.as_deref(), Some(&*"ab".repeat(1000)));
+    assert_eq!(
+        Pattern::anchored("b")
+            .unwrap()
+            .expand_up_to("a", &template, 1),
+        Ok(None)
+    );
+}
+
 /// Prometheus' matchers take scripts with an underscore, its relabelling takes names in any case; here both do both.
 #[test]
 fn classes_are_found_by_any_spelling_that_some_go_takes() {

@@ -1,6 +1,6 @@
 //! Questions about series rather than samples.
 
-use super::TimeRange;
+use super::{Context, Lease, StorageError, TimeRange};
 use crate::{
     frame::Exemplar,
     labels::{Label, LabelSet, METRIC_NAME},
@@ -43,7 +43,7 @@ impl SeriesQuery {
 }
 
 /// A possibly shortened answer.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Listing<T> {
     /// The answers.
     pub items: Vec<T>,
@@ -51,23 +51,127 @@ pub struct Listing<T> {
     pub truncated: bool,
     /// What the caller should be told though the answer stands.
     pub warnings: Vec<String>,
+    /// Memory of the answers, given back when the listing is dropped.
+    pub lease: Option<Lease>,
 }
 
-impl<T: Ord> Listing<T> {
-    /// Sorts, removes duplicates and applies the limit.
+/// What a listing lists.
+pub trait Listed: Ord {
+    /// Returns the bytes one takes besides its own size.
+    fn heap_bytes(&self) -> usize;
+}
+
+impl Listed for String {
+    fn heap_bytes(&self) -> usize {
+        self.capacity()
+    }
+}
+
+impl Listed for LabelSet {
+    fn heap_bytes(&self) -> usize {
+        Self::heap_bytes(self)
+    }
+}
+
+/// Collects the answers of a listing: sorted, each once, at most as many as are asked for.
+///
+/// **Invariant:** what is held is leased, and is at most a small multiple of the answer: duplicates and what is beyond
+/// the limit go as soon as they have doubled it.
+#[derive(Debug)]
+pub struct Collector<'a, T> {
+    ctx: &'a Context,
+    limit: Option<usize>,
+    items: Vec<T>,
+    /// Items from here on came after the last time order was made.
+    sorted: usize,
+    truncated: bool,
+    /// What `items` take in bytes.
+    bytes: u64,
+    lease: Lease,
+}
+
+/// Fewer items than this are not worth ordering.
+const ORDERED_FROM: usize = 1 << 10;
+
+/// Bytes that are leased at once at least.
+const LEASED_BYTES: u64 = 16 << 10;
+
+impl<'a, T: Listed> Collector<'a, T> {
+    /// Returns a collector of at most `limit` items.
+    ///
+    /// # Errors
+    /// Fails when the budget is exhausted already.
+    pub fn new(limit: Option<usize>, ctx: &'a Context) -> Result<Self, StorageError> {
+        Ok(Self {
+            ctx,
+            limit,
+            items: Vec::new(),
+            sorted: 0,
+            truncated: false,
+            bytes: 0,
+            lease: ctx.budget.lease(0)?,
+        })
+    }
+
+    /// Takes in an item.
+    ///
+    /// # Errors
+    /// Fails over budget and when stopped.
+    pub fn add(&mut self, item: T) -> Result<(), StorageError> {
+        // A vector grows by doubling, hence the second size.
+        self.bytes += (2 * size_of::<T>() + item.heap_bytes()) as u64;
+        if self.bytes > self.lease.bytes() {
+            let more = (self.bytes - self.lease.bytes()).max(LEASED_BYTES);
+            self.lease.grow(more)?;
+        }
+        self.items.push(item);
+        if self.items.len() >= 2 * self.sorted.max(ORDERED_FROM) {
+            self.ctx.stop.check()?;
+            self.order();
+        }
+        Ok(())
+    }
+
+    /// Reports whether an item is among those in order.
+    pub fn has<Q: Ord + ?Sized>(&self, item: &Q) -> bool
+    where
+        T: std::borrow::Borrow<Q>,
+    {
+        let sorted = self.items.get(..self.sorted).unwrap_or_default();
+        sorted
+            .binary_search_by(|other| other.borrow().cmp(item))
+            .is_ok()
+    }
+
+    /// Returns the collected items.
     #[must_use]
-    pub fn from_unsorted(mut items: Vec<T>, limit: Option<usize>) -> Self {
-        items.sort_unstable();
-        items.dedup();
-        let truncated = limit.is_some_and(|limit| items.len() > limit);
-        if let Some(limit) = limit {
-            items.truncate(limit);
-        }
-        Self {
-            items,
-            truncated,
+    pub fn finish(mut self) -> Listing<T> {
+        self.order();
+        self.items.shrink_to_fit();
+        // Collecting took more than what is left; where there is no room for both it goes on paying for that.
+        let exact = self.ctx.budget.lease(self.bytes);
+        Listing {
+            items: self.items,
+            truncated: self.truncated,
             warnings: Vec::new(),
+            lease: Some(exact.unwrap_or(self.lease)),
         }
+    }
+
+    /// Sorts, removes duplicates and applies the limit.
+    fn order(&mut self) {
+        // What is sorted already is one run for a stable sort.
+        self.items.sort();
+        self.items.dedup();
+        if let Some(limit) = self.limit
+            && self.items.len() > limit
+        {
+            self.truncated = true;
+            self.items.truncate(limit);
+        }
+        self.sorted = self.items.len();
+        let of_item = |item: &T| (2 * size_of::<T>() + item.heap_bytes()) as u64;
+        self.bytes = self.items.iter().map(of_item).sum();
     }
 }
 
@@ -98,23 +202,46 @@ pub struct ExemplarSeries {
 }
 
 /// Counts series by their labels. A set that many series have in common is added once for all of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CardinalityCount {
     series: u64,
     by_pair: HashMap<Label, u64, foldhash::fast::RandomState>,
+    lease: Lease,
 }
 
+/// What an entry of the table takes, and what listing the largest takes for each.
+const PAIR_BYTES: u64 = 2 * 24 + 48;
+
 impl CardinalityCount {
+    /// Returns a count without series.
+    ///
+    /// # Errors
+    /// Fails when the budget is exhausted already.
+    pub fn new(ctx: &Context) -> Result<Self, StorageError> {
+        Ok(Self {
+            series: 0,
+            by_pair: HashMap::default(),
+            lease: ctx.budget.lease(0)?,
+        })
+    }
+
     /// Counts the labels of `set` for so many series.
-    pub fn add(&mut self, set: &LabelSet, series: u64) {
+    ///
+    /// # Errors
+    /// Fails over budget.
+    pub fn add(&mut self, set: &LabelSet, series: u64) -> Result<(), StorageError> {
         for label in set {
-            match self.by_pair.get_mut(label) {
-                Some(count) => *count += series,
-                None => {
-                    self.by_pair.insert(label.clone(), series);
-                }
+            if let Some(count) = self.by_pair.get_mut(label) {
+                *count += series;
+                continue;
+            }
+            self.by_pair.insert(label.clone(), series);
+            let bytes = self.by_pair.len() as u64 * PAIR_BYTES;
+            if bytes > self.lease.bytes() {
+                self.lease.grow(bytes.max(LEASED_BYTES))?;
             }
         }
+        Ok(())
     }
 
     /// Counts so many series, whose sets are added apart.
@@ -160,14 +287,20 @@ impl CardinalityCount {
 
 impl Cardinality {
     /// Counts `series`, each distinct, keeping the `limit` largest of each list.
-    #[must_use]
-    pub fn count<'a>(series: impl IntoIterator<Item = &'a LabelSet>, limit: usize) -> Self {
-        let mut count = CardinalityCount::default();
+    ///
+    /// # Errors
+    /// Fails over budget.
+    pub fn count<'a>(
+        series: impl IntoIterator<Item = &'a LabelSet>,
+        limit: usize,
+        ctx: &Context,
+    ) -> Result<Self, StorageError> {
+        let mut count = CardinalityCount::new(ctx)?;
         for labels in series {
             count.add_series(1);
-            count.add(labels, 1);
+            count.add(labels, 1)?;
         }
-        count.finish(limit)
+        Ok(count.finish(limit))
     }
 }
 
@@ -204,4 +337,76 @@ fn largest<'a>(counts: impl Iterator<Item = (Named<'a>, u64)>, limit: usize) -> 
         .into_iter()
         .map(|(name, count)| (name.text(), count))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::{Budget, Stop, StopReason};
+
+    fn context(limit_bytes: u64) -> Context {
+        Context {
+            budget: Budget::new("the listing", limit_bytes),
+            ..Context::unlimited()
+        }
+    }
+
+    /// Once every series was collected, and a limit was applied to what had been collected.
+    #[test]
+    fn a_limit_bounds_what_is_held_and_not_only_what_is_answered() {
+        let ctx = context(1 << 20);
+        let mut few = Collector::new(Some(10), &ctx).unwrap();
+        for n in (0..1_000_000).rev() {
+            few.add(format!("{n:07}")).unwrap();
+        }
+        let few = few.finish();
+        let expected: Vec<String> = (0..10).map(|n| format!("{n:07}")).collect();
+        assert_eq!((few.items, few.truncated), (expected, true));
+        let mut all = Collector::new(None, &ctx).unwrap();
+        let over = (0..1_000_000).find_map(|n| all.add(format!("{n:07}")).err());
+        assert!(
+            matches!(over, Some(StorageError::OverBudget(_))),
+            "{over:?}"
+        );
+    }
+
+    #[test]
+    fn items_that_repeat_cost_as_much_as_one_and_a_listing_holds_its_lease() {
+        let ctx = context(200_000);
+        let mut items = Collector::new(None, &ctx).unwrap();
+        for n in 0..1_000_000 {
+            items.add((n % 7).to_string()).unwrap();
+        }
+        assert!(items.has("3") && !items.has("8"));
+        let items = items.finish();
+        assert_eq!((items.items.len(), items.truncated), (7, false));
+        assert!(ctx.budget.used_bytes() > 0);
+        drop(items);
+        assert_eq!(ctx.budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn collecting_stops_when_told() {
+        let ctx = Context {
+            stop: Stop::at_check(2),
+            ..Context::unlimited()
+        };
+        let mut items = Collector::new(None, &ctx).unwrap();
+        let stopped = (0..1_000_000).find_map(|n: u32| items.add(n.to_string()).err());
+        assert!(matches!(
+            stopped,
+            Some(StorageError::Stopped(StopReason::Canceled))
+        ));
+    }
+
+    #[test]
+    fn counting_pairs_is_leased() {
+        let ctx = context(100_000);
+        let mut count = CardinalityCount::new(&ctx).unwrap();
+        let set = |n: u32| LabelSet::new([("a", n.to_string().as_str())]);
+        let over = (0..100_000).find_map(|n| count.add(&set(n), 1).err());
+        assert!(matches!(over, Some(StorageError::OverBudget(_))));
+        drop(count);
+        assert_eq!(ctx.budget.used_bytes(), 0);
+    }
 }

@@ -4,7 +4,7 @@
 //! times the cell of the earlier batch wins.
 
 use super::{
-    Batch,
+    Batch, Stop, StopReason,
     overlay::{Layer, Overlay},
 };
 use crate::labels::LabelHash;
@@ -14,19 +14,23 @@ use std::{collections::HashMap, sync::Arc};
 ///
 /// Earlier batches win where two have a sample of one series at one time. Batches whose series occur nowhere else
 /// pass through untouched; series that occur in the same several batches stay together in one merged batch.
-#[must_use]
-pub fn unify(batches: Vec<Arc<dyn Batch>>) -> Vec<Arc<dyn Batch>> {
+///
+/// # Errors
+/// Fails when stopped.
+pub fn unify(batches: Vec<Arc<dyn Batch>>, stop: &Stop) -> Result<Vec<Arc<dyn Batch>>, StopReason> {
     if batches.len() < 2 {
-        return batches;
+        return Ok(batches);
     }
-    let occurrences = occurrences(&batches);
+    let occurrences = occurrences(&batches, stop)?;
     let total: usize = batches.iter().map(|batch| batch.len()).sum();
     if occurrences.len() == total {
-        return batches;
+        return Ok(batches);
     }
+    let mut pace = stop.pace();
     let mut place_of: HashMap<Vec<u32>, usize> = HashMap::new();
     let mut merged: Vec<Merged> = Vec::new();
     for places in &occurrences {
+        pace.spend(SERIES_WORK)?;
         let sources: Vec<u32> = places.iter().map(|place| place.batch).collect();
         let at = *place_of.entry(sources).or_insert_with_key(|sources| {
             merged.push(Merged::over(sources, &batches));
@@ -36,8 +40,11 @@ pub fn unify(batches: Vec<Arc<dyn Batch>>) -> Vec<Arc<dyn Batch>> {
             source.1.push(place.series);
         }
     }
-    merged.into_iter().map(Merged::into_batch).collect()
+    Ok(merged.into_iter().map(Merged::into_batch).collect())
 }
+
+/// Hashing and comparing a series, in samples read.
+const SERIES_WORK: usize = 8;
 
 #[derive(Clone, Copy)]
 struct Place {
@@ -46,11 +53,13 @@ struct Place {
 }
 
 /// Lists where each identity occurs, identities in order of first appearance.
-fn occurrences(batches: &[Arc<dyn Batch>]) -> Vec<Vec<Place>> {
+fn occurrences(batches: &[Arc<dyn Batch>], stop: &Stop) -> Result<Vec<Vec<Place>>, StopReason> {
+    let mut pace = stop.pace();
     let mut index_of: HashMap<LabelHash, usize, foldhash::fast::RandomState> = HashMap::default();
     let mut all: Vec<Vec<Place>> = Vec::new();
     for (batch_at, batch) in (0u32..).zip(batches) {
         for (series_at, index) in (0u32..).zip(0..batch.len()) {
+            pace.spend(SERIES_WORK)?;
             let place = Place {
                 batch: batch_at,
                 series: series_at,
@@ -62,7 +71,7 @@ fn occurrences(batches: &[Arc<dyn Batch>]) -> Vec<Vec<Place>> {
             }
         }
     }
-    all
+    Ok(all)
 }
 
 /// The same series from several batches (or some series of one).

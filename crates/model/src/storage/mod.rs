@@ -26,12 +26,14 @@ mod write;
 pub use budget::{Account, Budget, Lease, OverBudget, Pressure, PressureLevels, Share};
 pub use error::StorageError;
 pub use hash::group_key_of;
-pub use listing::{Cardinality, CardinalityCount, ExemplarSeries, Listing, SeriesQuery};
+pub use listing::{
+    Cardinality, CardinalityCount, Collector, ExemplarSeries, Listed, Listing, SeriesQuery,
+};
 pub use merge::unify;
 pub use overlay::{Layer, Overlay};
 pub use read::{Batch, Estimate, LastCell, Prepared, Store, View};
 pub use selector::{Grouping, Hints, Selector, TimeRange, Want};
-pub use stop::{Stop, StopReason};
+pub use stop::{Pace, Stop, StopReason};
 pub use tile::{Facts, Layout, Tile};
 pub use warnings::Warnings;
 pub use write::{Binding, Outcome, SeriesSample, Sink, SyncToken};

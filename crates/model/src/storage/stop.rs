@@ -7,7 +7,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
     time::Instant,
 };
@@ -17,6 +17,14 @@ use std::{
 pub struct Stop {
     state: Arc<AtomicU8>,
     deadline: Option<Instant>,
+    counted: Option<Arc<Counted>>,
+}
+
+/// How often a stop was asked, and at which question it cancels.
+#[derive(Debug)]
+struct Counted {
+    checks: AtomicU64,
+    cancels_at: u64,
 }
 
 /// Why work must end.
@@ -59,6 +67,36 @@ impl Stop {
         }
     }
 
+    /// Returns a stop that counts how often it is asked and cancels at check number `check`, from 1 on: with it a
+    /// test sees how promptly work stops without a clock. 0 never cancels.
+    #[must_use]
+    pub fn at_check(check: u64) -> Self {
+        let counted = Counted {
+            checks: AtomicU64::new(0),
+            cancels_at: check,
+        };
+        Self {
+            counted: Some(Arc::new(counted)),
+            ..Self::default()
+        }
+    }
+
+    /// Returns how often a stop made by `at_check` was asked; 0 for all others.
+    #[must_use]
+    pub fn checks(&self) -> u64 {
+        let counted = self.counted.as_ref();
+        counted.map_or(0, |counted| counted.checks.load(Ordering::Relaxed))
+    }
+
+    /// Returns a pace at which a loop asks this stop.
+    #[must_use]
+    pub fn pace(&self) -> Pace<'_> {
+        Pace {
+            stop: self,
+            left: WORK_BETWEEN_CHECKS,
+        }
+    }
+
     /// Asks the work to end; the first reason stays.
     pub fn stop(&self, reason: StopReason) {
         let code = match reason {
@@ -77,6 +115,12 @@ impl Stop {
     /// # Errors
     /// Fails with the reason, from the moment it is known.
     pub fn check(&self) -> Result<(), StopReason> {
+        if let Some(counted) = &self.counted {
+            let check = counted.checks.fetch_add(1, Ordering::Relaxed) + 1;
+            if check == counted.cancels_at {
+                self.stop(StopReason::Canceled);
+            }
+        }
         match self.state.load(Ordering::Relaxed) {
             0 => {}
             1 => return Err(StopReason::Canceled),
@@ -94,9 +138,57 @@ impl Stop {
     }
 }
 
+/// Work between two checks of a [`Pace`]: samples, cells or comparisons, each some nanoseconds to some ten.
+const WORK_BETWEEN_CHECKS: usize = 1 << 15;
+
+/// Asks a stop once in a while: reading the clock for each item of a tight loop would cost more than the item.
+#[derive(Debug)]
+pub struct Pace<'a> {
+    stop: &'a Stop,
+    left: usize,
+}
+
+impl Pace<'_> {
+    /// Counts `work` items as done, about a millisecond's worth of them between two checks.
+    ///
+    /// # Errors
+    /// As [`Stop::check`], when it is time to ask.
+    #[inline]
+    pub fn spend(&mut self, work: usize) -> Result<(), StopReason> {
+        match self.left.checked_sub(work) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => self.ask(),
+        }
+    }
+
+    #[cold]
+    fn ask(&mut self) -> Result<(), StopReason> {
+        self.left = WORK_BETWEEN_CHECKS;
+        self.stop.check()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pace_asks_once_in_a_while_and_a_counted_stop_cancels_on_time() {
+        let stop = Stop::at_check(3);
+        let mut pace = stop.pace();
+        let done = (0..).take_while(|_| pace.spend(100).is_ok()).count();
+        assert_eq!(
+            (stop.checks(), stop.check()),
+            (3, Err(StopReason::Canceled))
+        );
+        assert!((3 * 300..3 * 400).contains(&done), "{done} rounds of 100");
+        let huge = Stop::at_check(0);
+        (0..5).for_each(|_| huge.pace().spend(usize::MAX).unwrap());
+        assert_eq!(huge.checks(), 5, "a long step is asked after");
+    }
 
     #[test]
     fn the_first_reason_stays() {

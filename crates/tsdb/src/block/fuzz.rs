@@ -7,8 +7,9 @@ use super::format::{Footer, HEADER_LEN, TAIL_LEN, checksum, u32_at};
 use super::reader::Block;
 use crate::io::FaultyIo;
 use narthex_model::Matcher;
-use narthex_model::storage::{Context, Grouping, Hints, Layout, SeriesQuery, Tile, TimeRange};
-use std::collections::BTreeSet;
+use narthex_model::storage::{
+    Collector, Context, Grouping, Hints, Layout, SeriesQuery, Tile, TimeRange,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -77,9 +78,13 @@ fn read(bytes: Vec<u8>) {
             range: TimeRange::ALL,
             limit: None,
         };
-        let _ = block.label_names(&query, &ctx, &mut BTreeSet::new());
-        let _ = block.label_values("job", &query, &ctx, &mut Vec::new());
-        let _ = block.series(&query, &ctx, &mut Vec::new());
+        if let Ok(mut texts) = Collector::new(None, &ctx) {
+            let _ = block.label_names(&query, &ctx, &mut texts);
+            let _ = block.label_values("job", &query, &ctx, &mut texts);
+        }
+        if let Ok(mut series) = Collector::new(None, &ctx) {
+            let _ = block.series(&query, &ctx, &mut series);
+        }
         let Ok(selection) = block.select(&matchers, TimeRange::ALL, &ctx) else {
             continue;
         };

@@ -5,10 +5,9 @@
 
 use super::reader::Block;
 use super::select::Selection;
-use narthex_model::storage::{Context, SeriesQuery, StorageError};
+use narthex_model::storage::{Collector, Context, SeriesQuery, StorageError};
 use narthex_model::{LabelSet, Matcher};
 use roaring::RoaringBitmap;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Block {
@@ -20,21 +19,21 @@ impl Block {
         self: &Arc<Self>,
         query: &SeriesQuery,
         ctx: &Context,
-        names: &mut BTreeSet<String>,
+        names: &mut Collector<'_, String>,
     ) -> Result<(), StorageError> {
         let index = self.index()?;
         let dictionary = self.dictionary(&index)?;
         let malformed = |bad| StorageError::from(self.malformed(&index.dictionary, &bad));
         if query.any_of.is_empty() {
             for name in dictionary.names() {
-                names.insert(name.map_err(malformed)?.text.to_owned());
+                names.add(name.map_err(malformed)?.text.to_owned())?;
             }
             return Ok(());
         }
         let mut pairs = self.pairs(query, ctx)?;
         while let Some(pair) = pairs.min() {
             let name = dictionary.name_of(pair).map_err(malformed)?;
-            names.insert(name.text.to_owned());
+            names.add(name.text.to_owned())?;
             pairs.remove_range(name.ids());
         }
         Ok(())
@@ -49,7 +48,7 @@ impl Block {
         name: &str,
         query: &SeriesQuery,
         ctx: &Context,
-        values: &mut Vec<String>,
+        values: &mut Collector<'_, String>,
     ) -> Result<(), StorageError> {
         let index = self.index()?;
         let dictionary = self.dictionary(&index)?;
@@ -57,22 +56,24 @@ impl Block {
         let Some(name) = dictionary.name(name).map_err(malformed)? else {
             return Ok(());
         };
+        let mut failed = None;
         if query.any_of.is_empty() {
-            return name
-                .values(&mut |_, value| {
-                    values.push(value.to_owned());
-                    true
-                })
-                .map_err(malformed);
+            let read = name.values(&mut |_, value| {
+                failed = values.add(value.to_owned()).err();
+                failed.is_none()
+            });
+            return failed.map_or(read.map_err(malformed), Err);
         }
         let mut pairs = self.pairs(query, ctx)?;
         pairs.remove_range(..name.ids().start);
         pairs.remove_range(name.ids().end..);
-        dictionary
-            .each(&pairs, &mut |_, _, value| {
-                values.push(value.to_owned());
-            })
-            .map_err(malformed)
+        let read = dictionary.each(&pairs, &mut |_, _, value| {
+            // There is no way out of here: what fails once fails until the end.
+            if failed.is_none() {
+                failed = values.add(value.to_owned()).err();
+            }
+        });
+        failed.map_or(read.map_err(malformed), Err)
     }
 
     /// Adds the series that `query` selects, some of them twice.
@@ -83,14 +84,14 @@ impl Block {
         self: &Arc<Self>,
         query: &SeriesQuery,
         ctx: &Context,
-        series: &mut Vec<LabelSet>,
+        series: &mut Collector<'_, LabelSet>,
     ) -> Result<(), StorageError> {
         self.each_selection(query, ctx, |selection| {
             for strip in selection.strips() {
                 ctx.stop.check()?;
                 for at in 0..strip.columns.columns.len() {
                     let local = strip.columns.labels(at, self, selection.index());
-                    series.push(strip.common.union(local));
+                    series.add(strip.common.union(local))?;
                 }
             }
             Ok(())

@@ -8,25 +8,36 @@
 
 use narthex_model::{
     LabelHash,
-    storage::{Batch, Layer, Overlay, unify},
+    storage::{Batch, Layer, Overlay, Stop, StopReason, unify},
 };
 use std::{collections::HashMap, sync::Arc};
 
 /// Below one of so many of the stack's series a batch is merged the general way: its times would make rows for all.
 const LEAST_SHARE: usize = 4;
 
+/// Comparing a series' identity, in samples read.
+const SERIES_WORK: usize = 4;
+
 /// Returns batches over the same samples in which every identity occurs exactly once.
-pub(super) fn stack(batches: Vec<Arc<dyn Batch>>) -> Vec<Arc<dyn Batch>> {
+///
+/// # Errors
+/// Fails when stopped.
+pub(super) fn stack(
+    batches: Vec<Arc<dyn Batch>>,
+    stop: &Stop,
+) -> Result<Vec<Arc<dyn Batch>>, StopReason> {
     if batches.len() < 2 {
-        return batches;
+        return Ok(batches);
     }
     let mut stacks = Stacks::default();
+    let mut pace = stop.pace();
     let mut by_len: Vec<usize> = (0..batches.len()).collect();
     by_len.sort_by_key(|at| std::cmp::Reverse(batches[*at].len()));
     for at in by_len {
+        pace.spend(batches[at].len() * SERIES_WORK)?;
         stacks.add(at, &batches[at]);
     }
-    stacks.finish(&batches)
+    stacks.finish(&batches, stop)
 }
 
 /// The stack number of series in batches that fit nowhere.
@@ -105,7 +116,11 @@ impl Stacks {
         }
     }
 
-    fn finish(self, batches: &[Arc<dyn Batch>]) -> Vec<Arc<dyn Batch>> {
+    fn finish(
+        self,
+        batches: &[Arc<dyn Batch>],
+        stop: &Stop,
+    ) -> Result<Vec<Arc<dyn Batch>>, StopReason> {
         let mut tangled = self.tangled;
         let mut result: Vec<(usize, Arc<dyn Batch>)> = Vec::new();
         for mut stack in self.all {
@@ -126,13 +141,9 @@ impl Stacks {
         tangled.sort_unstable();
         result.sort_by_key(|(first, _)| *first);
         let mut merged: Vec<Arc<dyn Batch>> = result.into_iter().map(|(_, batch)| batch).collect();
-        merged.extend(unify(
-            tangled
-                .into_iter()
-                .map(|at| Arc::clone(&batches[at]))
-                .collect(),
-        ));
-        merged
+        let tangled = tangled.into_iter().map(|at| Arc::clone(&batches[at]));
+        merged.extend(unify(tangled.collect(), stop)?);
+        Ok(merged)
     }
 }
 
@@ -298,6 +309,21 @@ mod tests {
     }
 
     #[test]
+    fn stacking_stops_when_told() {
+        let mut random = SplitMix64::new(1);
+        let all: Vec<Arc<dyn Batch>> = (0..2000)
+            .flat_map(|part| batches(&mut random, part % 50 * 30))
+            .collect();
+        let counted = Stop::at_check(0);
+        stack(all.clone(), &counted).unwrap();
+        assert!(counted.checks() > 2, "asked {} times", counted.checks());
+        for check in 1..=counted.checks() {
+            let stopped = stack(all.clone(), &Stop::at_check(check)).map(|_| ());
+            assert_eq!(stopped, Err(StopReason::Canceled), "at check {check}");
+        }
+    }
+
+    #[test]
     fn stacking_is_merging() {
         let mut seen = (0, 0, 0);
         for seed in 1..=60 {
@@ -314,7 +340,9 @@ mod tests {
                 (TimeRange::new(60, 61), Layout::TimeMajor),
             ] {
                 let expected = one_by_one(&all, range);
-                for merged in [stack(all.clone()), unify(all.clone())] {
+                let never = Stop::never();
+                for merged in [stack(all.clone(), &never), unify(all.clone(), &never)] {
+                    let merged = merged.unwrap();
                     let found = read(&merged, range, layout);
                     assert_eq!(found, expected, "seed {seed}, {range:?}");
                 }

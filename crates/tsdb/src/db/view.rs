@@ -14,12 +14,12 @@ use narthex_model::{
     Exemplar, LabelSet,
     metadata::Family,
     storage::{
-        Batch, Cardinality, CardinalityCount, Context, Estimate, ExemplarSeries, Lease, Listing,
-        Prepared, Selector, SeriesQuery, StorageError, TimeRange, View, unify,
+        Batch, Cardinality, CardinalityCount, Collector, Context, Estimate, ExemplarSeries, Lease,
+        Listing, Prepared, Selector, SeriesQuery, StorageError, TimeRange, View, unify,
     },
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, PoisonError},
 };
 
@@ -113,12 +113,12 @@ impl View for DbView {
             }
             let batches = if in_blocks.is_empty() {
                 let mut batches = alone;
-                batches.extend(unify(mixed));
+                batches.extend(unify(mixed, &ctx.stop)?);
                 batches
             } else {
                 in_blocks.extend(alone);
                 in_blocks.extend(mixed);
-                stack(in_blocks)
+                stack(in_blocks, &ctx.stop)?
             };
             prepared.batches.push(batches);
         }
@@ -131,16 +131,13 @@ impl View for DbView {
         ctx: &Context,
     ) -> Result<Listing<String>, StorageError> {
         self.warn_of_missing(query.range, ctx);
-        let mut names = BTreeSet::new();
+        let mut names = Collector::new(query.limit, ctx)?;
         let head = &self.inner.head;
         head.label_names(&self.pins, query, ctx, &mut names)?;
         for block in self.blocks_within(query.range) {
             or_leave_out(block, block.label_names(query, ctx, &mut names), ctx)?;
         }
-        Ok(Listing::from_unsorted(
-            names.into_iter().collect(),
-            query.limit,
-        ))
+        Ok(names.finish())
     }
 
     fn label_values(
@@ -150,15 +147,14 @@ impl View for DbView {
         ctx: &Context,
     ) -> Result<Listing<String>, StorageError> {
         self.warn_of_missing(query.range, ctx);
-        let mut values = Vec::new();
+        let mut values = Collector::new(query.limit, ctx)?;
         let head = &self.inner.head;
         head.label_values(name, &self.pins, query, ctx, &mut values)?;
         for block in self.blocks_within(query.range) {
             let result = block.label_values(name, query, ctx, &mut values);
             or_leave_out(block, result, ctx)?;
-            once_each(&mut values);
         }
-        Ok(Listing::from_unsorted(values, query.limit))
+        Ok(values.finish())
     }
 
     fn series(
@@ -167,26 +163,25 @@ impl View for DbView {
         ctx: &Context,
     ) -> Result<Listing<LabelSet>, StorageError> {
         self.warn_of_missing(query.range, ctx);
-        let mut series = Vec::new();
+        let mut series = Collector::new(query.limit, ctx)?;
         let head = &self.inner.head;
         head.visit_series(&self.pins, &query.any_of, query.range, ctx, &mut |parts| {
-            series.push(parts.labels());
+            series.add(parts.labels())
         })?;
         for block in self.blocks_within(query.range) {
             or_leave_out(block, block.series(query, ctx, &mut series), ctx)?;
-            once_each(&mut series);
         }
-        Ok(Listing::from_unsorted(series, query.limit))
+        Ok(series.finish())
     }
 
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {
-        let mut count = CardinalityCount::default();
+        let mut count = CardinalityCount::new(ctx)?;
         self.inner.head.count_series(&self.pins, ctx, &mut count)?;
         let counted = count.finish(limit);
         // What was only read in, and nothing writes to, has no series in the head.
         if counted.series == 0 && !self.blocks.is_empty() {
             let all = self.series(&SeriesQuery::all(TimeRange::ALL), ctx)?;
-            return Ok(Cardinality::count(&all.items, limit));
+            return Cardinality::count(&all.items, limit, ctx);
         }
         Ok(counted)
     }
@@ -207,14 +202,23 @@ impl View for DbView {
         ctx.stop.check()?;
         self.warn_of_missing(query.range, ctx);
         let mut found: BTreeMap<LabelSet, ExemplarSeries> = BTreeMap::new();
-        let mut add = |common: &LabelSet, local: &LabelSet, time_ms: i64, exemplar: &Exemplar| {
+        let (mut lease, mut pace) = (ctx.budget.lease(0)?, ctx.stop.pace());
+        let mut add = |common: &LabelSet,
+                       local: &LabelSet,
+                       time_ms: i64,
+                       exemplar: &Exemplar|
+         -> Result<(), StorageError> {
+            pace.spend(16)?;
             if !query.range.contains(time_ms) {
-                return;
+                return Ok(());
             }
             let labels = common.union(local);
             if !query.matches(&labels) {
-                return;
+                return Ok(());
             }
+            // Each may be the only one of its series.
+            let sets = labels.heap_bytes() + exemplar.labels.heap_bytes();
+            lease.grow((sets + size_of::<ExemplarSeries>() + size_of_val(exemplar)) as u64)?;
             let series = found.entry(labels.clone()).or_insert(ExemplarSeries {
                 labels,
                 exemplars: Vec::new(),
@@ -223,6 +227,7 @@ impl View for DbView {
             if !series.exemplars.contains(&entry) {
                 series.exemplars.push(entry);
             }
+            Ok(())
         };
         // An exemplar may be a little older than the rows it came with.
         let window_ms = self.inner.ground.options.block_window_ms;
@@ -235,12 +240,12 @@ impl View for DbView {
             match block.exemplars() {
                 Ok(all) => all
                     .iter()
-                    .for_each(|one| add(&one.common, &one.local, one.time_ms, &one.exemplar)),
+                    .try_for_each(|one| add(&one.common, &one.local, one.time_ms, &one.exemplar))?,
                 Err(error) => block.leave_out(error.into(), ctx)?,
             }
         }
         for entry in self.inner.head.exemplars().iter() {
-            add(&entry.common, &entry.local, entry.time_ms, &entry.exemplar);
+            add(&entry.common, &entry.local, entry.time_ms, &entry.exemplar)?;
         }
         let mut found: Vec<ExemplarSeries> = found.into_values().collect();
         found
@@ -248,13 +253,6 @@ impl View for DbView {
             .for_each(|series| series.exemplars.sort_by_key(|exemplar| exemplar.0));
         Ok(found)
     }
-}
-
-/// Removes what an earlier block said already, so that memory follows the answer and not the number of blocks.
-fn once_each<T: Ord>(items: &mut Vec<T>) {
-    // Both runs are mostly in order, which a stable sort makes use of.
-    items.sort();
-    items.dedup();
 }
 
 /// Passes over a block whose index is damaged: everything else is served, with a warning.

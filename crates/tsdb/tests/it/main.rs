@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod early;
 mod golden;
+mod listing;
 mod merge;
 mod pressure;
 mod support;

@@ -5,8 +5,8 @@ use narthex_chunks::column::decode_column;
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::Cell;
 use narthex_model::storage::{
-    Budget, Context, Grouping, Hints, SeriesQuery, Stop, StopReason, StorageError, Tile, TimeRange,
-    group_key_of,
+    Budget, Collector, Context, Grouping, Hints, SeriesQuery, Stop, StopReason, StorageError, Tile,
+    TimeRange, group_key_of,
 };
 use narthex_model::{LabelHash, MatchOp, Matcher};
 use std::collections::{BTreeMap, BTreeSet};
@@ -274,23 +274,21 @@ fn listings_agree_with_the_model() {
         } {
             want.extend(expected(&strips, &matchers, TimeRange::ALL).into_keys());
         }
-        let mut series = Vec::new();
+        let mut series = Collector::new(None, &ctx).unwrap();
         block.series(&query, &ctx, &mut series).unwrap();
-        assert_eq!(series.into_iter().collect::<BTreeSet<_>>(), want);
-        let mut names = BTreeSet::new();
+        let series: BTreeSet<LabelSet> = series.finish().items.into_iter().collect();
+        assert_eq!(series, want);
+        let mut names = Collector::new(None, &ctx).unwrap();
         block.label_names(&query, &ctx, &mut names).unwrap();
         let of = |set: &LabelSet| set.iter().map(|l| l.name().to_owned()).collect::<Vec<_>>();
-        assert_eq!(names, want.iter().flat_map(of).collect());
+        let expected: BTreeSet<String> = want.iter().flat_map(of).collect();
+        assert_eq!(names.finish().items, Vec::from_iter(expected));
         for name in ["code", "job", "pod", "nope"] {
-            let mut values = Vec::new();
+            let mut values = Collector::new(None, &ctx).unwrap();
             block.label_values(name, &query, &ctx, &mut values).unwrap();
-            assert_eq!(
-                values.into_iter().collect::<BTreeSet<_>>(),
-                want.iter()
-                    .filter_map(|s| s.get(name))
-                    .map(str::to_owned)
-                    .collect()
-            );
+            let expected = want.iter().filter_map(|s| s.get(name));
+            let expected: BTreeSet<String> = expected.map(str::to_owned).collect();
+            assert_eq!(values.finish().items, Vec::from_iter(expected));
         }
     }
     let families = block.families().unwrap();

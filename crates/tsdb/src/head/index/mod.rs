@@ -12,11 +12,17 @@ pub(crate) use postings::{SetIds, SetTable};
 
 use super::strip::Strip;
 use hashbrown::HashTable;
-use narthex_model::{LabelHash, LabelSet, Matcher};
+use narthex_model::{
+    LabelHash, LabelSet, Matcher,
+    storage::{Stop, StopReason},
+};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry as MapEntry},
     sync::{Arc, Mutex, PoisonError},
 };
+
+/// Deciding a matcher for a strip, in samples read.
+const MATCHER_WORK: usize = 16;
 
 /// The place of a series: an entry of the index and a column of its strip.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -270,20 +276,34 @@ impl Index {
     }
 
     /// Chooses the columns whose series satisfy all `matchers`, strips by age, columns ascending.
-    pub(crate) fn select(&self, matchers: &[Matcher]) -> Vec<Chosen> {
+    ///
+    /// # Errors
+    /// Fails when stopped: who reads the index keeps those waiting who write to it.
+    pub(crate) fn select(
+        &self,
+        matchers: &[Matcher],
+        stop: &Stop,
+    ) -> Result<Vec<Chosen>, StopReason> {
+        let mut pace = stop.pace();
         let mut of_matcher: Vec<Option<SetIds>> = vec![None; matchers.len()];
         let mut of_rest: HashMap<Vec<usize>, SetIds> = HashMap::new();
         let mut chosen = Vec::new();
         for entry in self.entries.iter().flatten() {
+            pace.spend(matchers.len() * MATCHER_WORK)?;
             let Some(local) = undecided(&entry.strip.common, matchers) else {
                 continue;
             };
+            pace.spend(entry.sets.len())?;
             let columns = if local.is_empty() {
                 (0u32..).take(entry.sets.len()).collect()
             } else {
-                let ids = of_rest
-                    .entry(local)
-                    .or_insert_with_key(|local| self.intersect(local, matchers, &mut of_matcher));
+                let ids = match of_rest.entry(local) {
+                    MapEntry::Occupied(known) => known.into_mut(),
+                    MapEntry::Vacant(vacant) => {
+                        let ids = self.intersect(vacant.key(), matchers, &mut of_matcher, stop)?;
+                        vacant.insert(ids)
+                    }
+                };
                 self.columns_with(entry, ids)
             };
             if !columns.is_empty() {
@@ -294,7 +314,7 @@ impl Index {
             }
         }
         chosen.sort_by_key(|chosen| chosen.strip.id);
-        chosen
+        Ok(chosen)
     }
 
     fn intersect(
@@ -302,16 +322,20 @@ impl Index {
         local: &[usize],
         matchers: &[Matcher],
         cache: &mut [Option<SetIds>],
-    ) -> SetIds {
+        stop: &Stop,
+    ) -> Result<SetIds, StopReason> {
         let mut result: Option<SetIds> = None;
         for &at in local {
-            let ids = cache[at].get_or_insert_with(|| self.sets.matching(&matchers[at]));
+            let ids = match &mut cache[at] {
+                Some(ids) => ids,
+                unknown => unknown.insert(self.sets.matching(&matchers[at], stop)?),
+            };
             result = Some(match result {
                 None => ids.clone(),
                 Some(before) => before & &*ids,
             });
         }
-        result.unwrap_or_default()
+        Ok(result.unwrap_or_default())
     }
 
     fn columns_with(&self, entry: &Entry, ids: &SetIds) -> Vec<u32> {

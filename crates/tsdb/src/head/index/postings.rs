@@ -5,7 +5,10 @@
 //! **Invariant:** a set's number is in the posting of each of its labels, and in `all`, exactly while it is counted
 //! by at least one strip.
 
-use narthex_model::{Label, LabelHash, LabelSet, MatchOp, Matcher};
+use narthex_model::{
+    Label, LabelHash, LabelSet, MatchOp, Matcher,
+    storage::{Stop, StopReason},
+};
 use roaring::RoaringBitmap;
 use std::{
     collections::HashMap,
@@ -166,21 +169,26 @@ impl SetTable {
     }
 
     /// Returns the sets whose label (missing: the empty value) satisfies `matcher`.
-    pub(crate) fn matching(&self, matcher: &Matcher) -> SetIds {
+    ///
+    /// # Errors
+    /// Fails when stopped.
+    pub(crate) fn matching(&self, matcher: &Matcher, stop: &Stop) -> Result<SetIds, StopReason> {
         let Some(by_name) = self.names.get(&*matcher.name) else {
-            return if matcher.matches_empty() {
+            return Ok(if matcher.matches_empty() {
                 self.all.clone()
             } else {
                 SetIds::new()
-            };
+            });
         };
         // What satisfies the empty value is found by what does not: fewer values to collect, and no list of absences.
         if matcher.matches_empty() {
             let mut rest = self.all.clone();
-            rest -= by_name.collect(&inverse_values(matcher), |value| !matcher.matches(value));
-            return rest;
+            let refused = |value: &str| !matcher.matches(value);
+            rest -= by_name.collect(&inverse_values(matcher), refused, stop)?;
+            return Ok(rest);
         }
-        by_name.collect(&matcher.accepted_values(), |value| matcher.matches(value))
+        let accepted = |value: &str| matcher.matches(value);
+        by_name.collect(&matcher.accepted_values(), accepted, stop)
     }
 }
 
@@ -195,15 +203,25 @@ fn inverse_values(matcher: &Matcher) -> Option<Vec<&str>> {
     (matcher.op == MatchOp::NotEqual).then(|| vec![&*matcher.value])
 }
 
+/// Matching a value, in samples read.
+const VALUE_WORK: usize = 64;
+
 impl ByName {
     /// Unites the postings of the listed values, or, without a list, of the values that `accept`.
-    fn collect(&self, listed: &Option<Vec<&str>>, accept: impl Fn(&str) -> bool) -> SetIds {
+    fn collect(
+        &self,
+        listed: &Option<Vec<&str>>,
+        accept: impl Fn(&str) -> bool,
+        stop: &Stop,
+    ) -> Result<SetIds, StopReason> {
         let mut ids = SetIds::new();
+        let mut pace = stop.pace();
         match listed {
             Some(values) if values.len() < self.values.len() && self.values.len() > 8 => {
                 // The table is keyed by interned labels: names are equal, so any of them gives the name.
                 let name = self.values.keys().next().map_or("", Label::name);
                 for value in values {
+                    pace.spend(VALUE_WORK)?;
                     if let Some(posting) = self.values.get(&Label::new(name, value)) {
                         posting.add_to(&mut ids);
                     }
@@ -211,13 +229,14 @@ impl ByName {
             }
             _ => {
                 for (label, posting) in &self.values {
+                    pace.spend(VALUE_WORK)?;
                     if accept(label.value()) {
                         posting.add_to(&mut ids);
                     }
                 }
             }
         }
-        ids
+        Ok(ids)
     }
 }
 
@@ -292,7 +311,7 @@ mod tests {
         ];
         for (op, name, value) in matchers {
             let matcher = Matcher::new(op, name, value).unwrap();
-            let found = table.matching(&matcher);
+            let found = table.matching(&matcher, &Stop::never()).unwrap();
             for (at, set) in sets.iter().enumerate() {
                 let expected = at % 9 != 0 && matcher.matches(set.get(name).unwrap_or_default());
                 assert_eq!(found.contains(ids[at]), expected, "{matcher} on {set}");

@@ -8,112 +8,124 @@ use super::{HeadPins, Visible, overlaps};
 use narthex_model::{
     ColumnId, Label, LabelHash, LabelSet,
     bits::BitSet,
-    storage::{CardinalityCount, Context, SeriesQuery, StopReason, TimeRange},
+    storage::{CardinalityCount, Collector, Context, SeriesQuery, StorageError, TimeRange},
 };
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
-/// Values found, each once: labels are interned, so telling them apart is cheap.
+/// Labels found, each once.
 type Labels = HashSet<Label, foldhash::fast::RandomState>;
+
+/// Visits labels and sets, until it fails.
+type Visit<'v, T> = dyn FnMut(&T) -> Result<(), StorageError> + 'v;
 
 impl Head {
     /// Adds the label names of the series that `query` selects.
     ///
     /// # Errors
-    /// Fails when stopped.
+    /// Fails over budget and when stopped.
     pub(crate) fn label_names(
         &self,
         pins: &HeadPins,
         query: &SeriesQuery,
         ctx: &Context,
-        names: &mut BTreeSet<String>,
-    ) -> Result<(), StopReason> {
-        let mut add = |name: &str| {
-            if !names.contains(name) {
-                names.insert(name.to_owned());
-            }
+        names: &mut Collector<'_, String>,
+    ) -> Result<(), StorageError> {
+        let mut add = |name: &str| match names.has(name) {
+            true => Ok(()),
+            false => names.add(name.to_owned()),
         };
-        let mut of_set = |set: &LabelSet| set.iter().for_each(|label| add(label.name()));
+        let mut of_set = |set: &LabelSet| set.iter().try_for_each(|label| add(label.name()));
         if !query.any_of.is_empty() {
             return self.each_set(pins, query, ctx, &mut of_set);
         }
         if self.each_common(pins, query, ctx, &mut of_set)? {
-            self.index().sets().names().for_each(add);
+            self.index().sets().names().try_for_each(add)?;
         }
         Ok(())
     }
 
-    /// Adds the values of label `name` in the series that `query` selects, some of them twice.
+    /// Adds the values of label `name` in the series that `query` selects.
     ///
     /// # Errors
-    /// Fails when stopped.
+    /// Fails over budget and when stopped.
     pub(crate) fn label_values(
         &self,
         name: &str,
         pins: &HeadPins,
         query: &SeriesQuery,
         ctx: &Context,
-        values: &mut Vec<String>,
-    ) -> Result<(), StopReason> {
-        let mut labels = Labels::default();
+        values: &mut Collector<'_, String>,
+    ) -> Result<(), StorageError> {
+        // Labels are interned: telling known ones apart is cheaper than ordering their texts.
+        let mut known = Labels::default();
+        let mut lease = ctx.budget.lease(0)?;
         let mut of_set = |set: &LabelSet| {
-            if let Some(label) = set.label(name).filter(|label| !labels.contains(label)) {
-                labels.insert(label.clone());
+            let Some(label) = set.label(name).filter(|label| !known.contains(label)) else {
+                return Ok(());
+            };
+            if known.len() == known.capacity() {
+                // The table doubles.
+                let entries = known.len().max(64) as u64;
+                lease.grow(2 * entries * (size_of::<Label>() + 1) as u64)?;
             }
+            known.insert(label.clone());
+            values.add(label.value().to_owned())
         };
         if !query.any_of.is_empty() {
-            self.each_set(pins, query, ctx, &mut of_set)?;
-        } else if self.each_common(pins, query, ctx, &mut of_set)? {
-            let index = self.index();
-            values.extend(
-                index
-                    .sets()
-                    .values(name)
-                    .map(|label| label.value().to_owned()),
-            );
+            return self.each_set(pins, query, ctx, &mut of_set);
         }
-        values.extend(labels.iter().map(|label| label.value().to_owned()));
+        if self.each_common(pins, query, ctx, &mut of_set)? {
+            let index = self.index();
+            let mut all = index.sets().values(name);
+            all.try_for_each(|label| values.add(label.value().to_owned()))?;
+        }
         Ok(())
     }
 
     /// Counts all series that have samples, by their labels.
     ///
     /// # Errors
-    /// Fails when stopped.
+    /// Fails over budget and when stopped.
     pub(crate) fn count_series(
         &self,
         pins: &HeadPins,
         ctx: &Context,
         count: &mut CardinalityCount,
-    ) -> Result<(), StopReason> {
+    ) -> Result<(), StorageError> {
         let chosen = self.visible(pins, &[], TimeRange::ALL, ctx)?;
         let index = self.index();
-        let mut uses: Vec<u64> = vec![0; index.sets().len()];
+        let sets = index.sets().len();
+        let _uses = ctx.budget.lease((sets * size_of::<u64>()) as u64)?;
+        let mut uses: Vec<u64> = vec![0; sets];
         let mut shared: HashSet<LabelHash> = HashSet::new();
+        let mut pace = ctx.stop.pace();
         for visible in &chosen {
             let common = &visible.strip.common;
             let set = |column| &visible.schema.column(ColumnId(column)).set;
             let sets = index.sets_of(visible.strip.id);
             let mut all = 0;
-            let mut one = |column: u32, is_shared: bool| {
+            let mut one = |column: u32, is_shared: bool| -> Result<(), StorageError> {
+                pace.spend(4)?;
                 if is_shared && !shared.insert(common.hash() + set(column).hash()) {
-                    return;
+                    return Ok(());
                 }
                 all += 1;
                 match sets {
                     Some(sets) => uses[sets[column as usize] as usize] += 1,
                     // A flush has taken the strip away in this moment; the view still sees it.
-                    None => count.add(set(column), 1),
+                    None => count.add(set(column), 1)?,
                 }
+                Ok(())
             };
-            let alone = visible.rows_alone.iter().chain(&visible.loose_alone);
-            alone.for_each(|column| one(*column, false));
-            let mixed = visible.rows_mixed.iter().chain(&visible.loose_mixed);
-            mixed.for_each(|column| one(*column, true));
-            count.add(common, all);
+            let mut alone = visible.rows_alone.iter().chain(&visible.loose_alone);
+            alone.try_for_each(|column| one(*column, false))?;
+            let mut mixed = visible.rows_mixed.iter().chain(&visible.loose_mixed);
+            mixed.try_for_each(|column| one(*column, true))?;
+            count.add(common, all)?;
             count.add_series(all);
         }
         for (id, uses) in (0..).zip(uses).filter(|(_, uses)| *uses > 0) {
-            count.add(index.sets().set(id), uses);
+            count.add(index.sets().set(id), uses)?;
         }
         Ok(())
     }
@@ -124,17 +136,18 @@ impl Head {
         pins: &HeadPins,
         query: &SeriesQuery,
         ctx: &Context,
-        visit: &mut dyn FnMut(&LabelSet),
-    ) -> Result<bool, StopReason> {
+        visit: &mut Visit<'_, LabelSet>,
+    ) -> Result<bool, StorageError> {
         ctx.stop.check()?;
         let strips = self.index().strips();
         let mut any = false;
         for strip in strips.iter() {
+            ctx.stop.check()?;
             if pins
                 .get(strip.id)
                 .is_some_and(|pin| overlaps(&strip.lock(), pin, query.range))
             {
-                visit(&strip.common);
+                visit(&strip.common)?;
                 any = true;
             }
         }
@@ -147,8 +160,8 @@ impl Head {
         pins: &HeadPins,
         query: &SeriesQuery,
         ctx: &Context,
-        visit: &mut dyn FnMut(&LabelSet),
-    ) -> Result<(), StopReason> {
+        visit: &mut Visit<'_, LabelSet>,
+    ) -> Result<(), StorageError> {
         let mut chosen: Vec<Visible> = Vec::new();
         for matchers in &query.any_of {
             chosen.extend(self.visible(pins, matchers, query.range, ctx)?);
@@ -157,19 +170,19 @@ impl Head {
         let index = self.index();
         let mut locals = BitSet::new(index.sets().len());
         for visible in &chosen {
-            visit(&visible.strip.common);
+            ctx.stop.check()?;
+            visit(&visible.strip.common)?;
             let sets = index.sets_of(visible.strip.id);
             for column in visible.columns() {
                 match sets {
                     Some(sets) => locals.insert(sets[column as usize] as usize),
                     // A flush has taken the strip away in this moment; the view still sees it.
-                    None => visit(&visible.schema.column(ColumnId(column)).set),
+                    None => visit(&visible.schema.column(ColumnId(column)).set)?,
                 }
             }
         }
         locals
             .iter()
-            .for_each(|id| visit(index.sets().set(id as u32)));
-        Ok(())
+            .try_for_each(|id| visit(index.sets().set(id as u32)))
     }
 }

@@ -20,7 +20,7 @@ use super::{
 use loose::LooseBatch;
 use narthex_model::{
     ColumnId, LabelSet, Matcher, Schema,
-    storage::{Batch, Context, Estimate, Hints, StopReason, TimeRange},
+    storage::{Batch, Context, Estimate, Hints, StopReason, StorageError, TimeRange},
 };
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ impl Head {
         ctx: &Context,
     ) -> Result<Vec<Visible>, StopReason> {
         ctx.stop.check()?;
-        let chosen = self.index().select(matchers);
+        let chosen = self.index().select(matchers, &ctx.stop)?;
         let mut visible = Vec::new();
         for chosen in chosen {
             ctx.stop.check()?;
@@ -261,15 +261,15 @@ impl Head {
     /// Visits the series that match any of the alternatives and may have a sample within `range`, some of them twice.
     ///
     /// # Errors
-    /// Fails when stopped.
+    /// Fails when stopped, and with the first error of `visit`.
     pub(crate) fn visit_series(
         &self,
         pins: &HeadPins,
         any_of: &[Vec<Matcher>],
         range: TimeRange,
         ctx: &Context,
-        visit: &mut dyn FnMut(SeriesParts),
-    ) -> Result<(), StopReason> {
+        visit: &mut dyn FnMut(SeriesParts) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
         let every = [Vec::new()];
         let any_of = if any_of.is_empty() {
             &every[..]
@@ -278,7 +278,7 @@ impl Head {
         };
         for matchers in any_of {
             for visible in self.visible(pins, matchers, range, ctx)? {
-                visible.series().for_each(&mut *visit);
+                visible.series().try_for_each(&mut *visit)?;
             }
         }
         Ok(())
