@@ -180,6 +180,12 @@ impl Receiver {
         self.sweep(epoch_of((self.now_ms)()))
     }
 
+    /// Returns the newest time that a sample may have.
+    fn newest_ms(&self, now_ms: i64) -> i64 {
+        let limit_ms = self.future_limit_ms;
+        limit_ms.map_or(i64::MAX, |limit_ms| now_ms.saturating_add(limit_ms))
+    }
+
     /// Takes note of series whose last sample is a staleness marker.
     fn note_ends(&self, incoming: &Incoming<'_>, epoch: u32) {
         let mut ended: Vec<u32> = Vec::new();
@@ -307,7 +313,7 @@ impl Receiver {
         if strangers.is_empty() {
             return Ok(());
         }
-        let max_ms = now_ms.saturating_add(MAX_AHEAD_MS);
+        let max_ms = self.newest_ms(now_ms);
         let labels = |series: u32, time_ms: i64| {
             let labels = strangers.get(&series)?;
             (time_ms <= max_ms).then(|| labels.clone())
@@ -349,8 +355,7 @@ impl Receiver {
         now_ms: i64,
         refusals: &mut Refusals,
     ) -> Result<Written, RemoteError> {
-        let limit_ms = self.future_limit_ms;
-        let max_ms = limit_ms.map_or(i64::MAX, |limit_ms| now_ms.saturating_add(limit_ms));
+        let max_ms = self.newest_ms(now_ms);
         let plan = Schedule::of(incoming, places, max_ms, refusals);
         let directory = self.directory();
         let mut written = Written::default();

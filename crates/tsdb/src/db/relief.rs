@@ -19,7 +19,7 @@ use crate::{
     head::replay::HeadReplay,
     io::Io,
     options::DbOptions,
-    wal::{FileMarks, ReplayTo, record::Record},
+    wal::{FileEnd, ReplayTo, record::Record},
 };
 use narthex_model::storage::{Account, Pressure};
 use std::{sync::Arc, time::Duration};
@@ -160,7 +160,7 @@ impl ReplayTo for Relieved<'_, '_> {
         placed
     }
 
-    fn end_file(&mut self, last: bool) -> (FileMarks, u64) {
+    fn end_file(&mut self, last: bool) -> FileEnd {
         self.replay.end_file(last)
     }
 }
