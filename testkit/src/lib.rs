@@ -1,5 +1,5 @@
-//! Development-only helpers shared by the tests of every crate: temporary directories, seeded mutation, reference
-//! data, real processes, the Go programs `oracle`, `goclient` and `gopeer`, and a blocking HTTP client.
+//! Development-only helpers shared by the tests of every crate: temporary directories, seeded mutation,
+//! an allocator that counts, reference data, real processes, the Go programs `oracle`, `goclient` and `gopeer`, and a blocking HTTP client.
 //!
 //! What it is not: part of the product. No crate may name it outside `[dev-dependencies]`, and `cargo xtask tidy`
 //! fails when one does. It uses nothing but `std`, so that it never decides how a crate under test is built.
@@ -26,6 +26,7 @@
 //! # drop(dir);
 //! ```
 
+pub mod alloc;
 pub mod corpora;
 pub mod fleet;
 mod fs;
@@ -35,6 +36,10 @@ pub mod process;
 pub mod remote_write;
 pub mod rng;
 mod tool;
+
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 pub use fs::{TempDir, workspace_root};
 pub use mutate::scaled;

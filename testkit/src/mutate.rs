@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::alloc::{self, Allocated, Bound};
 use crate::rng::SplitMix64;
 
 /// Values at the borders of integer widths, floats, and lengths: where parsers and codecs go wrong.
@@ -134,21 +135,42 @@ impl Mutator {
 
     /// Feeds every corpus item as it is, then `iterations` mutated ones (scaled by `NARTHEX_TEST_SCALE`).
     ///
+    /// A target that is a fuzz function itself, `fuzz_x` of some crate, is held to its bound in `fuzz/bounds.txt` on
+    /// every input; a closure is not.
+    ///
     /// # Panics
     ///
-    /// When the target panics or takes longer than [`Mutator::slow`] on an input. The message holds the seed, the
+    /// When the target panics, allocates more than its bound or takes longer than [`Mutator::slow`] on an input. The message holds the seed, the
     /// iteration and a minimised input as a byte-string literal: commit it as a regression. A target that never
     /// returns is printed the same way after a minute and the process aborts.
-    pub fn run(&self, corpus: &[&[u8]], iterations: u64, mut target: impl FnMut(&[u8])) {
+    pub fn run<F: FnMut(&[u8])>(&self, corpus: &[&[u8]], iterations: u64, mut target: F) {
+        let Some(bound) = Bound::of::<F>() else {
+            return self.feed(corpus, iterations, &mut target);
+        };
+        let mut worst = Worst::default();
+        self.feed(corpus, iterations, &mut |data: &[u8]| {
+            let ((), used) = alloc::bounded(data, bound.per_byte, bound.constant, &mut target);
+            worst.take(data.len(), &used, bound);
+        });
+        #[expect(
+            clippy::print_stdout,
+            reason = "a bound is chosen by what `--nocapture` shows"
+        )]
+        {
+            println!("{}: {worst:?} of {bound:?}", std::any::type_name::<F>());
+        }
+    }
+
+    fn feed(&self, corpus: &[&[u8]], iterations: u64, target: &mut impl FnMut(&[u8])) {
         let watchdog = Watchdog::start(self.seed, self.hang);
         for (i, item) in corpus.iter().enumerate() {
-            self.one(&watchdog, item, &format!("corpus item {i}"), &mut target);
+            self.one(&watchdog, item, &format!("corpus item {i}"), target);
         }
         let mut rng = SplitMix64::new(self.seed);
         let mut bytes = Vec::new();
         for i in 0..scaled(iterations) {
             self.mutate(&mut rng, corpus, &mut bytes);
-            self.one(&watchdog, &bytes, &format!("iteration {i}"), &mut target);
+            self.one(&watchdog, &bytes, &format!("iteration {i}"), target);
         }
     }
 
@@ -191,6 +213,27 @@ impl Mutator {
             bytes.len(),
             bytes.escape_ascii()
         );
+    }
+}
+
+/// The most expensive inputs of a run.
+#[derive(Debug, Default)]
+struct Worst {
+    /// The most bytes that were live at once, and how long that input was.
+    peak: (i64, usize),
+    /// The most that was needed for each byte, beyond the constant, by an input of this length.
+    per_byte: (i64, usize),
+    /// The most that was allocated in all, in hundredths of the bound on what is live.
+    total_percent: u64,
+}
+
+impl Worst {
+    fn take(&mut self, len: usize, used: &Allocated, bound: Bound) {
+        self.peak = self.peak.max((used.peak_bytes, len));
+        let per_byte = (used.peak_bytes - bound.constant as i64) / len.max(1) as i64;
+        self.per_byte = self.per_byte.max((per_byte, len));
+        let most = (bound.per_byte * len + bound.constant).max(1) as u64;
+        self.total_percent = self.total_percent.max(100 * used.total_bytes / most);
     }
 }
 

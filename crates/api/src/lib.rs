@@ -26,6 +26,10 @@ mod status;
 mod time;
 mod tree;
 
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Counting;
+
 pub use config::{Api, ApiConfig, BuildInfo};
 pub use metrics::register_metrics;
 pub use status::{RuntimeInfo, ServerStatus, WalReplay, early_routes};

@@ -19,6 +19,10 @@ mod status;
 mod storage;
 mod web;
 
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Counting;
+
 use std::{io::Write, process::ExitCode};
 
 /// Runs the program with its arguments, its own name first, and returns how it ended.

@@ -33,6 +33,10 @@ mod metrics;
 mod options;
 mod wal;
 
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Counting;
+
 pub use block::{
     Block, BlockCache, BlockId, BlockMeta, BlockWriter, ColumnInput, Selection, StripData,
     StripInput,

@@ -1,10 +1,15 @@
 //! Tests of the test tools: each shows that the tool also says no.
 
+mod alloc;
 mod http;
 mod mutate;
 mod process;
 
+use narthex_testkit::alloc::Counting;
 use narthex_testkit::{LineServer, TempDir, corpora, go_program, rng::SplitMix64, tool};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn temp_dir_is_fresh_and_goes_away() {

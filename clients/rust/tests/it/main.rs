@@ -14,6 +14,10 @@ mod promtool;
 mod switch;
 
 use narthex_client::{Metric, Registry};
+use narthex_testkit::alloc::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// Returns the text of a registry that holds these metrics.
 fn text(metrics: &[&'static dyn Metric]) -> String {

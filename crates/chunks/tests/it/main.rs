@@ -3,3 +3,8 @@
 mod damage;
 mod golden;
 mod sample;
+
+use narthex_testkit::alloc::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

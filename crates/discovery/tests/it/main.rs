@@ -10,3 +10,8 @@ mod file;
 mod fuzz;
 mod http_sd;
 mod support;
+
+use narthex_testkit::alloc::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

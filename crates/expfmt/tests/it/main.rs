@@ -8,3 +8,8 @@ mod openmetrics;
 mod oracle;
 mod protobuf;
 mod random;
+
+use narthex_testkit::alloc::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

@@ -14,3 +14,8 @@ mod reference;
 mod steady;
 mod support;
 mod textfile;
+
+use narthex_testkit::alloc::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

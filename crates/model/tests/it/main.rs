@@ -12,3 +12,8 @@ mod fuzz;
 mod oracle;
 mod pattern;
 mod relabel;
+
+use narthex_testkit::alloc::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

@@ -15,3 +15,8 @@ mod server;
 mod support;
 mod tls;
 mod web;
+
+use narthex_testkit::alloc::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

@@ -6,7 +6,7 @@
 )]
 
 use narthex_profile::{HeapView, Profile, ProfileError, cpu, fuzz, heap};
-use narthex_testkit::{TempDir, mutate::Mutator, tool};
+use narthex_testkit::{TempDir, alloc::Counting, mutate::Mutator, tool};
 use std::{
     process::Command,
     sync::{
@@ -17,6 +17,9 @@ use std::{
     thread,
     time::Duration,
 };
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 #[inline(never)]
 fn a_hot_function(rounds: u64) -> u64 {

@@ -6,3 +6,8 @@ mod engine;
 mod fuzz;
 mod generate;
 mod promqltest;
+
+use narthex_testkit::alloc::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

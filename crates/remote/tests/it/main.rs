@@ -10,3 +10,8 @@ mod http;
 mod rows;
 mod store;
 mod support;
+
+use narthex_testkit::alloc::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

@@ -12,3 +12,8 @@ mod pressure;
 mod support;
 mod upkeep;
 mod workload;
+
+use narthex_testkit::alloc::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
