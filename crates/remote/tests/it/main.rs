@@ -5,6 +5,7 @@
     reason = "a test's helpers panic like the test itself"
 )]
 
+mod churn;
 mod fuzz;
 mod http;
 mod rows;

@@ -1,5 +1,6 @@
 //! The storage engine from outside: through the storage traits, on disks that fail.
 
+mod churn;
 mod clock;
 mod conformance;
 mod crash;
