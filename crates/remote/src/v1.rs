@@ -264,7 +264,7 @@ mod tests {
         body.extend(series);
         let memory = Budget::new("remote write", 32 << 20);
         let now = Arc::new(|| 1);
-        let receiver = Receiver::within(Arc::new(MemStore::new()), now, memory.clone());
+        let receiver = Receiver::within(Arc::new(MemStore::new()), now, memory);
         let (written, _) = receiver.store(Message::V1, &body).unwrap();
         assert_eq!((written.samples, receiver.series()), (0, 0));
         let labels = LabelSource::Blocks(BlockLabels {

@@ -174,12 +174,8 @@ fn time_series(
         return Ok(());
     }
     if samples == 0 {
-        objections.push_with(|| {
-            format!(
-                "TimeSeries must contain at least one sample or histogram for series {}",
-                symbols.shown(own)
-            )
-        });
+        let what = "TimeSeries must contain at least one sample or histogram for series";
+        objections.push_with(|| format!("{what} {}", symbols.shown(own)));
         refs.truncate(first_ref);
         return Ok(());
     }

@@ -1,11 +1,11 @@
 //! What patterns cost against what they are leased for.
 
-use crate::{allocated, pattern::PATTERNS};
+use crate::pattern::PATTERNS;
 use narthex_model::{
     CompileError, MatchOp, Matcher, Pattern,
     storage::{Budget, Context, Stop, StopReason},
 };
-use narthex_testkit::{mutate::Mutator, scaled};
+use narthex_testkit::{alloc, mutate::Mutator, scaled};
 
 fn context(limit_bytes: u64) -> Context {
     Context {
@@ -119,7 +119,7 @@ fn compare(source: &str, subject: &str) {
     ];
     for (name, compile) in ways {
         let ctx = context(u64::MAX);
-        let (pattern, most, _) = allocated::during(|| compile(source, &ctx));
+        let (pattern, most, _) = during(|| compile(source, &ctx));
         let leased = ctx.budget.peak_bytes();
         let shown: String = source.chars().take(40).collect();
         assert!(
@@ -129,7 +129,7 @@ fn compare(source: &str, subject: &str) {
         );
         let Ok(pattern) = pattern else { continue };
         let kept = ctx.budget.used_bytes();
-        let (_, _, held) = allocated::during(|| {
+        let (_, _, held) = during(|| {
             let again = compile(source, &Context::unlimited());
             again.map(|again| (again.is_match(subject), again))
         });
@@ -194,9 +194,8 @@ fn large_sets_of_words_are_not_compiled() {
     for count in [2_000, 20_000] {
         let source = words(count, "");
         let ctx = context(16 << 20);
-        let (matcher, most, _) = allocated::during(|| {
-            Matcher::within(MatchOp::Regex, "instance", &source, &ctx).unwrap()
-        });
+        let (matcher, most, _) =
+            during(|| Matcher::within(MatchOp::Regex, "instance", &source, &ctx).unwrap());
         assert_eq!(matcher.accepted_values().map(|all| all.len()), Some(count));
         assert!(matcher.matches("w000007") && !matcher.matches("w"));
         assert!(most < 64 * source.len() as u64, "{most} bytes");
@@ -207,7 +206,7 @@ fn large_sets_of_words_are_not_compiled() {
 fn patterns_are_refused_by_what_they_would_take_and_when_stopped() {
     let error = |source: &str| Pattern::matcher(source).unwrap_err().to_string();
     for source in [r"\pL{500}", &repeated(r"\pL", 5000), &words(200_000, ".*")] {
-        let (text, most, _) = allocated::during(|| error(source));
+        let (text, most, _) = during(|| error(source));
         assert!(text.contains("expression too large"), "{text:.60}");
         assert!(
             most < 80 * source.len() as u64 + 10_000,
@@ -220,4 +219,11 @@ fn patterns_are_refused_by_what_they_would_take_and_when_stopped() {
     };
     let stopped = Pattern::matcher_within("a.*", &ctx).unwrap_err();
     assert_eq!(stopped, CompileError::Stopped(StopReason::Canceled));
+}
+
+/// Runs `work`; returns its result, the most bytes it held at once, and those it still holds.
+fn during<T>(work: impl FnOnce() -> T) -> (T, u64, u64) {
+    let (result, used) = alloc::measured(work);
+    let bytes = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
+    (result, bytes(used.peak_bytes), bytes(used.live_bytes))
 }

@@ -6,7 +6,6 @@
     reason = "a test's helpers panic and print like the test itself"
 )]
 
-mod allocated;
 mod cost;
 mod fuzz;
 mod oracle;

@@ -124,10 +124,6 @@ fn a_day_of_replaced_pods_costs_no_memory() {
     let most = |held: &[i64]| held.iter().copied().max().unwrap();
     // Blocks are of two hours: the first ones have all that happens, merging at their end included.
     let (first, later) = held.split_at(8);
-    println!(
-        "{} KiB without, then {first:?}, then {later:?}",
-        without >> 10
-    );
     assert!(
         most(later) * 4 <= most(first) * 5,
         "memory grows by replacements: {first:?}, then {later:?} KiB"

@@ -110,14 +110,7 @@ impl Opening {
         let listed = manifest.as_ref().map(|manifest| manifest.blocks.as_slice());
         let found = Arc::new(DamageLog::new(Arc::clone(&metrics)));
         let mut blocks = BlockSet::open(&*io, &root, listed, &cache, &found)?;
-        blocks
-            .unreadable()
-            .for_each(|block| found.note(&block.damage));
-        let mut manifest = manifest.unwrap_or_default();
-        if blocks.unreadable().any(|block| !block.listed.given_up) {
-            // What the log still has of it must not be passed over. What other blocks have too is merged away.
-            manifest.marks.clear();
-        }
+        let mut manifest = note_unreadable(manifest.unwrap_or_default(), &blocks, &found);
         let head = Head::new(Arc::clone(&metrics), options.memory.clone());
         head.skip_strips_to(manifest.next_strip);
         let started = Instant::now();
@@ -135,10 +128,7 @@ impl Opening {
         let mut replay = Relieved::new(replay, relief);
         let replayed = wal::replay(&*io, &root, &mut replay, &progress)?;
         replay.finish();
-        if head.families().is_empty() {
-            // A log that was lost had them all.
-            learn_families(&head, &blocks);
-        }
+        learn_families(&head, &blocks);
         damage.extend(replayed.damage);
         metrics.replay_seconds.set(started.elapsed().as_secs_f64());
         metrics.wal_corruptions.inc_by(damage.len() as u64);
@@ -179,6 +169,17 @@ impl Opening {
     }
 }
 
+/// Notes blocks that cannot be read, and what follows of it.
+fn note_unreadable(mut manifest: Manifest, blocks: &BlockSet, found: &DamageLog) -> Manifest {
+    let unreadable = blocks.unreadable();
+    unreadable.for_each(|block| found.note(&block.damage));
+    if blocks.unreadable().any(|block| !block.listed.given_up) {
+        // What the log still has of it must not be passed over. What other blocks have too is merged away.
+        manifest.marks.clear();
+    }
+    manifest
+}
+
 /// Reads the manifest; one that is damaged counts as none, and is told.
 fn read_manifest(io: &dyn Io, root: &Path) -> Result<(Option<Manifest>, Vec<Damage>), TsdbError> {
     Ok(match Manifest::read(io, root)? {
@@ -212,8 +213,11 @@ fn doubtful(clock: &dyn Clock, blocks: &BlockSet, head: &Head) -> Steps {
     Steps::at_start(now, last_ms, in_blocks().chain(in_head))
 }
 
-/// Takes in the families that blocks know of.
+/// Takes in the families that blocks know of where the log had none: one that was lost had them all.
 fn learn_families(head: &Head, blocks: &BlockSet) {
+    if !head.families().is_empty() {
+        return;
+    }
     for block in blocks.all() {
         match block.families() {
             Ok(families) => drop(head.learn_families(&families)),

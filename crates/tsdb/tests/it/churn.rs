@@ -151,10 +151,6 @@ fn a_day_of_churn(kind: Kind) {
     let most = |held: &[i64]| held.iter().copied().max().expect("a life");
     // Blocks are of two hours: the first ones have all that happens, merging at their end included.
     let (first, later) = held.split_at(8);
-    println!(
-        "{kind:?}: {} KiB without, then {first:?}, then {later:?}",
-        without >> 10
-    );
     assert!(
         most(later) * 4 <= most(first) * 5,
         "memory grows by replacements: {first:?}, then {later:?} KiB"

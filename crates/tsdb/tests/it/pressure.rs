@@ -70,7 +70,7 @@ fn round(binding: &mut dyn Binding, schema: &Schema, time_ms: i64) -> Outcome {
         time_ms: None,
     };
     frame.push_exemplar(ColumnId(schema.len() as u32 - 1), exemplar);
-    binding.append(&frame).unwrap()
+    binding.append(&frame).expect("appended")
 }
 
 fn dump(db: &Db) -> Dump {
@@ -167,7 +167,7 @@ fn noise(binding: &mut dyn Binding, schema: &Schema, time_ms: i64) {
         let value = f64::from_bits(rng.next_u64() >> 2);
         frame.set(ColumnId(at as u32), value);
     }
-    binding.append(&frame).unwrap();
+    binding.append(&frame).expect("appended");
 }
 
 #[test]
