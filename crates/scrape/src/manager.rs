@@ -56,6 +56,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Logs the end of a loop that nothing in it caught.
+fn tell_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "A scrape loop ended with a panic.");
+    }
+}
+
 impl Manager {
     /// Returns a manager without targets; its loops end with `stop`.
     #[must_use]
@@ -132,7 +139,9 @@ impl Manager {
         drop(pools);
         let mut loops = lock(&self.loops);
         // Loops that have ended are forgotten here.
-        while loops.try_join_next().is_some() {}
+        while let Some(ended) = loops.try_join_next() {
+            tell_panic(ended);
+        }
         for Start { scraping, control } in starts {
             loops.spawn_on(scraping.run(control, self.stop.clone()), &self.runtime);
         }
@@ -186,9 +195,7 @@ impl Manager {
     pub async fn join(&self) {
         let mut loops = std::mem::take(&mut *lock(&self.loops));
         while let Some(ended) = loops.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "A scrape loop ended with a panic.");
-            }
+            tell_panic(ended);
         }
     }
 

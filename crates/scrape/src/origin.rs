@@ -77,6 +77,60 @@ struct OwnReport {
     binding: Option<Box<dyn Binding>>,
 }
 
+impl Origin {
+    /// Throws away what a panic may have left half-done.
+    pub(crate) fn restart(&mut self) {
+        match self {
+            Self::Http(http) => **http = HttpOrigin::new(Arc::clone(&http.plan)),
+            Self::Local(local) => (local.bound, local.report.binding) = (None, None),
+        }
+    }
+
+    /// Stores a round that failed for a reason of our own.
+    ///
+    /// # Errors
+    /// Fails when the sink does.
+    pub(crate) fn failed_round(
+        &mut self,
+        time_ms: i64,
+        reason: &Arc<str>,
+        active: &ActiveTarget,
+        sink: &dyn Sink,
+    ) -> Result<(), StorageError> {
+        let start = Instant::now();
+        match self {
+            Self::Http(http) => {
+                let forced = Err(NoBody::Forced(Arc::clone(reason)));
+                http.round(time_ms, start, forced, &[], sink).map(drop)
+            }
+            Self::Local(local) => local
+                .round(time_ms, start, sink, active, Some(reason))
+                .map(drop),
+        }
+    }
+}
+
+/// Stores the end of every series that a target's last good round knew, the synthetic ones excepted.
+///
+/// # Errors
+/// Fails when the sink does.
+pub(crate) fn end_all(
+    active: &ActiveTarget,
+    time_ms: i64,
+    sink: &dyn Sink,
+) -> Result<(), StorageError> {
+    let Some((schema, synthetic)) = active.schema() else {
+        return Ok(());
+    };
+    let mut frame = Frame::new(schema.clone(), time_ms);
+    for (column, _) in schema.columns().skip(synthetic) {
+        if !schema.is_retired(column) {
+            frame.mark_stale(column);
+        }
+    }
+    sink.bind(&schema)?.append(&frame).map(drop)
+}
+
 impl HttpOrigin {
     pub(crate) fn new(plan: Arc<Plan>) -> Self {
         Self {
@@ -357,17 +411,22 @@ impl LocalOrigin {
         }
     }
 
-    /// Collects a round and stores it.
+    /// Collects a round and stores it; with a reason for failing nothing is collected.
     pub(crate) fn round(
         &mut self,
         time_ms: i64,
         start: Instant,
         sink: &dyn Sink,
         active: &ActiveTarget,
+        forced: Option<&str>,
     ) -> Result<(Outcome, Scraped), StorageError> {
         let mut report = Report::default();
         let mut outcome = Outcome::default();
-        let error = match self.source.collect(time_ms) {
+        let collected = match forced {
+            Some(reason) => Err(reason.to_owned()),
+            None => self.source.collect(time_ms),
+        };
+        let error = match collected {
             Ok(frame) => {
                 report.up = true;
                 report.samples = frame.present().count();

@@ -1,5 +1,9 @@
 //! One target's loop: wait, fetch, store, and follow what the pool decides.
 //!
+//! Waiting is for the monotonic clock, which nobody sets; the wall clock says when the next scrape should be, and is
+//! asked anew when it was set. A panic ends one round: what it left half-done is thrown away, the round is stored as a
+//! failed one, and the loop goes on.
+//!
 //! **Invariant:** every due scrape stores a round: the body's samples, or, when it failed, staleness markers for all
 //! that the round before had; the synthetic series in both cases. A target that is gone for more than two intervals
 //! ends with markers at the time of the scrape it missed first, unless another has its labels.
@@ -8,7 +12,7 @@ use crate::{
     buffers::Buffers,
     failure_log::FailureLogs,
     metrics,
-    origin::{Fetched, HttpOrigin, LocalOrigin, NoBody, Origin, Scraped},
+    origin::{self, Fetched, HttpOrigin, LocalOrigin, NoBody, Origin, Scraped},
     plan::Plan,
     schedule::Schedule,
     status::{ActiveTarget, Health, TargetStatus},
@@ -18,7 +22,7 @@ use narthex_model::{
     LabelSet,
     storage::{Outcome, Sink, StorageError},
 };
-use narthex_net::StopToken;
+use narthex_net::{Panicked, StopToken, catch_panic, catch_panic_in};
 use std::{
     collections::HashMap,
     sync::{
@@ -28,6 +32,9 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
+
+/// What panics of loops are counted as.
+pub(crate) const TASK: &str = "scrape";
 
 /// A body this long is parsed where blocking is allowed: 20,000 samples or so.
 const LONG_BODY: usize = 2_000_000;
@@ -113,6 +120,37 @@ pub(crate) struct ScrapeLoop {
     /// Where lengths of intervals are counted, once there is one.
     lengths: Option<(SummaryHandle<1>, HistogramHandle<1>)>,
     scraped: bool,
+    /// The time of the round that is under way.
+    round_ms: Option<i64>,
+}
+
+/// When something is due.
+#[derive(Clone, Copy)]
+struct Due {
+    /// By the wall clock, as it was when this was made.
+    wall_ms: i64,
+    /// The same by the clock that nobody sets.
+    at: tokio::time::Instant,
+}
+
+impl Due {
+    fn new(wall_ms: i64, now_ms: i64) -> Self {
+        let wait_ms = wall_ms.saturating_sub(now_ms).max(0).unsigned_abs();
+        Self {
+            wall_ms,
+            at: tokio::time::Instant::now() + Duration::from_millis(wait_ms),
+        }
+    }
+
+    /// Returns how far the wall clock has been set since, forward where positive.
+    fn step_ms(self, now_ms: i64) -> i64 {
+        let now = tokio::time::Instant::now();
+        let ms = |length: Duration| i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
+        let past_ms = ms(now.saturating_duration_since(self.at));
+        let left_ms = ms(self.at.saturating_duration_since(now));
+        let expected_ms = self.wall_ms.saturating_add(past_ms).saturating_sub(left_ms);
+        now_ms.saturating_sub(expected_ms)
+    }
 }
 
 /// How waiting ended.
@@ -142,6 +180,7 @@ impl ScrapeLoop {
             offset_seed,
             lengths: None,
             scraped: false,
+            round_ms: None,
         }
     }
 
@@ -162,32 +201,47 @@ impl ScrapeLoop {
             offset_seed,
             lengths: None,
             scraped: false,
+            round_ms: None,
         }
     }
 
     /// Scrapes until stopped or removed; a scrape under way then is finished or abandoned whole.
     pub(crate) async fn run(mut self, mut control: watch::Receiver<Control>, stop: StopToken) {
-        self.forced_error = control.borrow_and_update().forced_error.clone();
-        let mut schedule = self.schedule();
-        let mut due_ms = schedule.next(self.now_ms());
-        let mut last_start: Option<Instant> = None;
         loop {
-            match Self::wait(&self.shared, due_ms, &mut control, &stop).await {
+            let ended = catch_panic_in(TASK, self.rounds(&mut control, &stop)).await;
+            let Err(panicked) = ended else {
+                return;
+            };
+            // What storing the failure does may panic too: then it is a round without anything.
+            let _ = catch_panic(TASK, || self.fail(&panicked));
+            // What the pool wanted last may have been lost with what panicked.
+            control.mark_changed();
+        }
+    }
+
+    /// Scrapes until stopped or removed.
+    async fn rounds(&mut self, control: &mut watch::Receiver<Control>, stop: &StopToken) {
+        let mut schedule = self.schedule();
+        let mut due = self.next(schedule);
+        let mut last_start: Option<Instant> = None;
+        self.forced_error = control.borrow().forced_error.clone();
+        loop {
+            match wait(due, control, stop).await {
                 Woken::Stopped | Woken::Closed => return,
                 Woken::Due => {}
                 Woken::Changed => {
                     let wanted = control.borrow_and_update().clone();
                     if wanted.removed {
-                        if !self.linger(due_ms, &mut control, &stop).await {
+                        if !self.linger(due.wall_ms, control, stop).await {
                             return;
                         }
                         last_start = None;
-                        due_ms = schedule.next(self.now_ms());
+                        due = self.next(schedule);
                         continue;
                     }
                     if self.follow(wanted) {
                         schedule = self.schedule();
-                        due_ms = schedule.next(self.now_ms());
+                        due = self.next(schedule);
                     }
                     continue;
                 }
@@ -196,18 +250,62 @@ impl ScrapeLoop {
             if let Some(last) = last_start.replace(start) {
                 self.observe_interval(start - last);
             }
-            let time_ms = schedule.stored_time(due_ms, self.now_ms());
+            let time_ms = schedule.stored_time(due.wall_ms, self.now_ms());
+            self.round_ms = Some(time_ms);
             tokio::select! {
                 () = self.scrape(time_ms) => {}
                 () = stop.stopped() => return,
             }
-            let next_ms = schedule.next(self.now_ms().max(due_ms + 1));
-            let interval_ms = i64::try_from(self.interval.as_millis())
-                .unwrap_or(i64::MAX)
-                .max(1);
-            let missed = (next_ms - due_ms) / interval_ms - 1;
-            metrics::MISSED.inc_by(missed.max(0).unsigned_abs());
-            due_ms = next_ms;
+            self.round_ms = None;
+            due = self.after(due, schedule);
+        }
+    }
+
+    /// Returns when the first scrape from now on is.
+    fn next(&self, schedule: Schedule) -> Due {
+        let now_ms = self.now_ms();
+        Due::new(schedule.next(now_ms.saturating_add(1)), now_ms)
+    }
+
+    /// Returns when the scrape after one that was due is.
+    fn after(&self, due: Due, schedule: Schedule) -> Due {
+        let now_ms = self.now_ms();
+        let interval_ms = self.interval_ms();
+        if due.step_ms(now_ms).saturating_abs() > interval_ms {
+            // Its times are others from here on; none was missed.
+            return self.next(schedule);
+        }
+        let next_ms = schedule.next(now_ms.max(due.wall_ms + 1));
+        let missed = (next_ms - due.wall_ms) / interval_ms - 1;
+        metrics::MISSED.inc_by(missed.max(0).unsigned_abs());
+        Due::new(next_ms, now_ms)
+    }
+
+    fn interval_ms(&self) -> i64 {
+        i64::try_from(self.interval.as_millis())
+            .unwrap_or(i64::MAX / 4)
+            .max(1)
+    }
+
+    /// Throws away what a panic left half-done, and stores its round as one that failed: what the target had ends.
+    fn fail(&mut self, panicked: &Panicked) {
+        metrics::FAILED.with(&["panic"]).inc();
+        let time_ms = self.round_ms.take().unwrap_or_else(|| self.now_ms());
+        let reason: Arc<str> = panicked.to_string().into();
+        self.active.set_status(TargetStatus {
+            health: Health::Down,
+            last_error: reason.to_string(),
+            last_scrape_ms: Some(time_ms),
+            ..TargetStatus::default()
+        });
+        self.origin.restart();
+        let sink = &*self.shared.sink;
+        let stored = origin::end_all(&self.active, time_ms, sink).and_then(|()| {
+            self.origin
+                .failed_round(time_ms, &reason, &self.active, sink)
+        });
+        if let Err(error) = stored {
+            self.shared.storage_failed(&error);
         }
     }
 
@@ -240,23 +338,6 @@ impl ScrapeLoop {
         histogram.observe_duration(length);
     }
 
-    async fn wait(
-        shared: &Shared,
-        until_ms: i64,
-        control: &mut watch::Receiver<Control>,
-        stop: &StopToken,
-    ) -> Woken {
-        let wait_ms = (until_ms - (shared.now_ms)()).max(0);
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())) => Woken::Due,
-            changed = control.changed() => match changed {
-                Ok(()) => Woken::Changed,
-                Err(_) => Woken::Closed,
-            },
-            () = stop.stopped() => Woken::Stopped,
-        }
-    }
-
     /// Takes what the pool decided; reports whether the schedule changed.
     fn follow(&mut self, wanted: Control) -> bool {
         self.forced_error = wanted.forced_error;
@@ -282,16 +363,16 @@ impl ScrapeLoop {
         control: &mut watch::Receiver<Control>,
         stop: &StopToken,
     ) -> bool {
-        let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX / 4);
+        let interval_ms = self.interval_ms();
         let until_ms = missed_ms + interval_ms + interval_ms / 10;
+        let until = Due::new(until_ms, self.now_ms());
         loop {
-            match Self::wait(&self.shared, until_ms, control, stop).await {
+            match wait(until, control, stop).await {
                 Woken::Stopped => return false,
                 Woken::Due => break,
                 Woken::Closed => {
                     // The whole pool is gone: nothing but the end can come.
-                    let wait_ms = (until_ms - self.now_ms()).max(0).unsigned_abs();
-                    let wait = tokio::time::sleep(Duration::from_millis(wait_ms));
+                    let wait = tokio::time::sleep_until(until.at);
                     if stop.run(wait).await.is_none() {
                         return false;
                     }
@@ -316,7 +397,8 @@ impl ScrapeLoop {
         if self.scraped
             && !self.shared.uses_labels(&self.active.target.labels)
             && let Origin::Http(http) = &mut self.origin
-            && let Err(error) = http.end(missed_ms, &*self.shared.sink)
+            // A clock that was set back meanwhile makes it a time to come.
+            && let Err(error) = http.end(missed_ms.min((self.shared.now_ms)()), &*self.shared.sink)
         {
             self.shared.storage_failed(&error);
         }
@@ -371,7 +453,7 @@ impl ScrapeLoop {
                 http.describe(&self.active);
                 result
             }
-            Origin::Local(local) => local.round(time_ms, start, sink, &self.active),
+            Origin::Local(local) => local.round(time_ms, start, sink, &self.active, None),
         };
         let Scraped { report, error } = match result {
             Ok((outcome, scraped)) => {
@@ -414,6 +496,18 @@ impl ScrapeLoop {
             let ActiveTarget { pool, target, .. } = &*self.active;
             log.write(self.now_ms(), pool, &target.shown_url, error);
         }
+    }
+}
+
+/// Waits until `until`, or until something else is to be done.
+async fn wait(until: Due, control: &mut watch::Receiver<Control>, stop: &StopToken) -> Woken {
+    tokio::select! {
+        () = tokio::time::sleep_until(until.at) => Woken::Due,
+        changed = control.changed() => match changed {
+            Ok(()) => Woken::Changed,
+            Err(_) => Woken::Closed,
+        },
+        () = stop.stopped() => Woken::Stopped,
     }
 }
 

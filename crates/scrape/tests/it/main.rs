@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
+mod clock;
 mod formats;
 mod loops;
 mod page;
+mod panics;
 mod peer;
 mod pools;
 mod support;

@@ -3,7 +3,7 @@
 use crate::page::Page;
 use narthex_model::{
     MatchOp, Matcher, MemStore,
-    storage::{Context, LastCell, Selector, Store, TimeRange},
+    storage::{Context, LastCell, Selector, Sink, Store, TimeRange},
 };
 use narthex_net::{ClientConfig, StopToken, Stopper};
 use narthex_scrape::{JobConfig, Manager, ManagerConfig, StaticGroup};
@@ -30,32 +30,44 @@ pub(crate) struct Scraping {
 impl Scraping {
     /// Scrapes a page with a job that `change` changed.
     pub(crate) fn start(page: &Page, change: impl FnOnce(&mut JobConfig)) -> Self {
+        let scraping = Self::idle();
+        scraping.scrape(page, change);
+        scraping
+    }
+
+    /// Scrapes one more page.
+    pub(crate) fn scrape(&self, page: &Page, change: impl FnOnce(&mut JobConfig)) {
         let mut job = job();
         job.static_configs = vec![StaticGroup {
             targets: vec![page.address()],
             labels: Vec::new(),
         }];
         change(&mut job);
-        let scraping = Self::idle();
-        scraping
-            .manager
+        self.manager
             .start_job(&job)
             .expect("a job that can be scraped");
-        scraping
     }
 
     /// Returns a manager that scrapes nothing.
     pub(crate) fn idle() -> Self {
-        let store = MemStore::new();
-        let (stopper, stop): (Stopper, StopToken) = Stopper::new();
         let now_ms = || {
             let since = SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .expect("after 1970");
             i64::try_from(since.as_millis()).expect("this century")
         };
+        Self::with(|store| Arc::new(store) as Arc<dyn Sink>, now_ms)
+    }
+
+    /// Returns a manager that scrapes nothing, with a clock, into what `sink` makes of the store.
+    pub(crate) fn with(
+        sink: impl FnOnce(MemStore) -> Arc<dyn Sink>,
+        now_ms: impl Fn() -> i64 + Send + Sync + 'static,
+    ) -> Self {
+        let store = MemStore::new();
+        let (stopper, stop): (Stopper, StopToken) = Stopper::new();
         let config = ManagerConfig {
-            sink: Arc::new(store.clone()),
+            sink: sink(store.clone()),
             now_ms: Arc::new(now_ms),
             client: ClientConfig::default(),
             runtime: tokio::runtime::Handle::current(),
