@@ -77,7 +77,9 @@ pub use encoding::{Encoding, accepts_gzip, choose_encoding};
 pub use error::NetError;
 pub use inflate::{decompress, decompress_within};
 pub use metrics::{instrument, register_metrics};
-pub use panics::{Panicked, catch_panic, catch_panic_in, keep_running, log_panics, panics_total};
+pub use panics::{
+    Panicked, catch_panic, catch_panic_in, count_panic, keep_running, log_panics, panics_total,
+};
 pub use respond::{
     BodySender, COMPRESS_FROM_BYTES, ClientGone, body_channel, body_of, gzip, respond,
     respond_json, respond_text, zstd,

@@ -73,6 +73,17 @@ pub fn log_panics() {
     ONCE.call_once(|| std::panic::set_hook(Box::new(on_panic)));
 }
 
+/// Counts a panic that was caught in another way.
+pub fn count_panic(task: &'static str) {
+    PANICS.with(&[task]).inc();
+}
+
+/// Returns how many panics of a task were counted.
+#[must_use]
+pub fn panics_total(task: &'static str) -> u64 {
+    PANICS.with(&[task]).get() as u64
+}
+
 /// Runs `work`; a panic in it is counted under `task` and returned.
 ///
 /// # Errors
@@ -82,7 +93,7 @@ pub fn catch_panic<T>(task: &'static str, work: impl FnOnce() -> T) -> Result<T,
     let caught = catch_unwind(AssertUnwindSafe(work));
     TASK.set(outer);
     caught.map_err(|payload| {
-        PANICS.with(&[task]).inc();
+        count_panic(task);
         Panicked {
             task,
             message: message_of(&*payload).to_owned(),
@@ -137,12 +148,6 @@ pub async fn keep_running<F: Future<Output = ()>>(
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
-}
-
-/// Returns how many panics of a task were counted.
-#[must_use]
-pub fn panics_total(task: &'static str) -> u64 {
-    PANICS.with(&[task]).get() as u64
 }
 
 /// What panics of handlers, and of bodies made while they are sent, are counted as.

@@ -225,6 +225,7 @@ impl Inner {
             )
         };
         let limits = self.limits();
+        let _guard = self.wal.guard("storing samples");
         let outcome = self.head.scatter(&self.wal, samples, limits, &in_blocks)?;
         self.count(outcome);
         Ok(outcome)

@@ -4,15 +4,11 @@ use super::*;
 use crate::stop::Stopper;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-fn counted(task: &str) -> u64 {
-    PANICS.with(&[task]).get() as u64
-}
-
 #[test]
 fn a_panic_is_counted_under_its_task_and_says_where_it_was() {
     log_panics();
     assert_eq!(catch_panic("calm", || 7), Ok(7));
-    assert_eq!(counted("calm"), 0);
+    assert_eq!(panics_total("calm"), 0);
     let line = line!() + 1;
     let caught = catch_panic("wild", || panic!("no {}", "way")).map(|()| 0);
     let caught = caught.expect_err("it panicked");
@@ -23,18 +19,18 @@ fn a_panic_is_counted_under_its_task_and_says_where_it_was() {
         text.contains(&place) && text.ends_with(": no way"),
         "{text}"
     );
-    assert_eq!(counted("wild"), 1);
+    assert_eq!(panics_total("wild"), 1);
 }
 
 #[test]
 fn a_panic_that_nobody_catches_is_counted_too() {
     log_panics();
     // Another test's panic counts as well: at least one more.
-    let before = counted(UNSUPERVISED);
+    let before = panics_total(UNSUPERVISED);
     std::thread::spawn(|| panic!("alone"))
         .join()
         .expect_err("it panicked");
-    assert!(counted(UNSUPERVISED) > before);
+    assert!(panics_total(UNSUPERVISED) > before);
 }
 
 #[test]
@@ -47,7 +43,7 @@ fn what_catches_inside_leaves_the_task_outside_as_it_was() {
     });
     let outer: Panicked = outer.map(|()| 0).expect_err("it panicked");
     assert_eq!((outer.task, outer.message.as_str()), ("outer", "outside"));
-    assert_eq!((counted("inner"), counted("outer")), (1, 1));
+    assert_eq!((panics_total("inner"), panics_total("outer")), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,11 +57,11 @@ async fn a_task_that_panics_is_started_again_ever_later_until_it_ends_or_is_stop
     })
     .await;
     assert_eq!(starts.load(Ordering::Relaxed), 5);
-    assert_eq!(counted("patient"), 4);
+    assert_eq!(panics_total("patient"), 4);
     assert_eq!(began.elapsed().as_secs(), 1 + 2 + 4 + 8);
 
     let (stopper, stop) = Stopper::new();
     stopper.stop();
     keep_running("stopped", &stop, || async { panic!("again") }).await;
-    assert_eq!(counted("stopped"), 1);
+    assert_eq!(panics_total("stopped"), 1);
 }

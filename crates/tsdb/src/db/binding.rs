@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) struct DbBinding {
     inner: Arc<Inner>,
     schema: Schema,
-    /// `None` only while it is being replaced.
+    /// `None` only while it is being replaced, and when that panicked.
     bound: Option<Bound>,
     scratch: Scratch,
 }
@@ -27,7 +27,9 @@ pub(super) struct DbBinding {
 impl DbBinding {
     pub(super) fn new(inner: Arc<Inner>, schema: &Schema) -> Self {
         let now_ms = inner.ground.clock.now_ms();
+        let guard = inner.wal.guard("binding a schema");
         let bound = Some(inner.head.bind(schema, now_ms));
+        drop(guard);
         Self {
             inner,
             schema: schema.clone(),
@@ -42,7 +44,8 @@ impl Binding for DbBinding {
         if let Some(cause) = self.inner.wal.poisoned() {
             return Err(StorageError::Poisoned { cause });
         }
-        let bound = self.bound.take().expect("a binding is bound between calls");
+        let bound = self.take_bound()?;
+        let _guard = self.inner.wal.guard("binding a schema");
         self.bound = Some(self.inner.head.rebind(bound, &self.schema, schema));
         self.schema = schema.clone();
         Ok(())
@@ -75,10 +78,18 @@ impl DbBinding {
         }
     }
 
+    /// Takes what is bound, to be put back; there is nothing behind a panic, which has poisoned the log.
+    fn take_bound(&mut self) -> Result<Bound, TsdbError> {
+        self.bound.take().ok_or_else(|| TsdbError::Poisoned {
+            cause: self.inner.wal.poisoned().unwrap_or_default(),
+        })
+    }
+
     fn try_append(&mut self, frame: &Frame) -> Result<Outcome, TsdbError> {
+        let limits = self.inner.limits();
+        let mut bound = self.take_bound()?;
         let inner = &*self.inner;
-        let limits = inner.limits();
-        let mut bound = self.bound.take().expect("a binding is bound between calls");
+        let _guard = inner.wal.guard("storing a row");
         if bound.strip.is_ahead(frame.time_ms(), limits.now_ms) {
             // Rows only go forward: with the strip of before, all would be loose until its times are reached.
             bound = inner.head.replace(bound, &self.schema);

@@ -20,7 +20,7 @@ use narthex_model::storage::{Budget, Pressure, TimeRange};
 use std::{
     collections::HashSet,
     hash::{BuildHasher, Hasher},
-    sync::{Arc, PoisonError},
+    sync::{Arc, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -103,7 +103,7 @@ impl Unique {
 
 impl Inner {
     pub(super) fn maintain(&self, now_ms: i64) -> Result<(), TsdbError> {
-        let mut upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut upkeep = self.upkeep(now_ms);
         self.look_at_clocks(&mut upkeep, now_ms);
         self.give_back(&mut upkeep);
         // Whoever writes says that the disk is full; upkeep may be what makes room.
@@ -153,9 +153,24 @@ impl Inner {
         }
     }
 
+    /// Locks what upkeep keeps from call to call; where the last call panicked, its jobs are given up.
+    fn upkeep(&self, now_ms: i64) -> MutexGuard<'_, Upkeep> {
+        match self.upkeep.lock() {
+            Ok(upkeep) => upkeep,
+            Err(poisoned) => {
+                // Until a job is committed, nothing but its own files is changed by it.
+                let mut upkeep = poisoned.into_inner();
+                upkeep.job = None;
+                self.clean_up(&mut upkeep, now_ms, &[]);
+                self.upkeep.clear_poison();
+                upkeep
+            }
+        }
+    }
+
     /// Writes everything held in memory into blocks, and gives the memory back.
     pub(super) fn flush_all(&self, now_ms: i64) -> Result<(), TsdbError> {
-        let mut upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut upkeep = self.upkeep(now_ms);
         self.work(&mut upkeep, now_ms, Duration::MAX)?;
         let due = self.scan(&mut upkeep, now_ms, true);
         upkeep.job = self.begin_job(&mut upkeep, now_ms, due, true);
@@ -352,6 +367,7 @@ impl Inner {
             .and_then(|fresh| manifest.stage(io, root).map(|()| fresh));
         let fresh = staged.inspect_err(|_| self.clean_up(upkeep, now_ms, &metas))?;
         // From here on the disk may say that the blocks count: nothing of them is removed any more.
+        let _guard = self.wal.guard("making blocks count");
         manifest::publish(io, root)?;
         let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
         *self.marks.lock().unwrap_or_else(PoisonError::into_inner) = manifest.marks;
@@ -435,6 +451,7 @@ impl Inner {
 
     /// Drops what blocks hold and no view needs.
     fn give_back(&self, upkeep: &mut Upkeep) {
+        let _guard = self.wal.guard("giving memory back");
         let needed = |moment: &u64| self.moments.is_needed(*moment);
         let mut kept = Vec::new();
         for (moment, strip, mark) in upkeep.to_drop.drain(..) {
@@ -488,6 +505,7 @@ impl Inner {
         gone: &[Arc<Block>],
         lost: &[Unreadable],
     ) -> Result<(), TsdbError> {
+        let _guard = self.wal.guard("removing blocks");
         let names = gone.iter().map(|block| block.meta().file_name());
         let lost_names = lost.iter().map(|block| block.listed.name.clone());
         let names: Vec<String> = names.chain(lost_names).collect();

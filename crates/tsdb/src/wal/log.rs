@@ -140,6 +140,22 @@ pub(crate) struct Ticket<'w> {
     file: RwLockReadGuard<'w, u32>,
 }
 
+/// Poisons the log when it is dropped by a panic.
+#[must_use]
+pub(crate) struct PoisonOnPanic<'w> {
+    shared: &'w Shared,
+    doing: &'static str,
+}
+
+impl Drop for PoisonOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared
+                .poison(format!("a panic while {}; the log says where", self.doing));
+        }
+    }
+}
+
 /// How long a full disk is left alone before a write is tried again, and a file before another is.
 const RETRY: Duration = Duration::from_millis(500);
 /// A file is written on to so many times its size while no other can be created.
@@ -182,7 +198,10 @@ impl Wal {
         let of_thread = Arc::clone(&shared);
         let syncer = std::thread::Builder::new()
             .name("tsdb-wal-sync".to_owned())
-            .spawn(move || of_thread.sync_forever())
+            .spawn(move || {
+                let _guard = of_thread.guard("making the log durable");
+                of_thread.sync_forever();
+            })
             .map_err(io_error(dir, "start the fsync thread for"))?;
         Ok(Self {
             shared,
@@ -266,6 +285,11 @@ impl Wal {
             Health::Poisoned { cause } => Some(cause.clone()),
             _ => None,
         }
+    }
+
+    /// Poisons the log when the caller panics before it drops what this returns: what it was changing is half-done.
+    pub(crate) fn guard(&self, doing: &'static str) -> PoisonOnPanic<'_> {
+        self.shared.guard(doing)
     }
 
     /// Returns the bytes of all files.
@@ -375,6 +399,30 @@ impl std::fmt::Debug for Shared {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn guard(&self, doing: &'static str) -> PoisonOnPanic<'_> {
+        PoisonOnPanic {
+            shared: self,
+            doing,
+        }
+    }
+
+    /// Ends all writing until a restart; who waits is told.
+    fn poison(&self, cause: String) {
+        let mut state = self.lock();
+        if !matches!(state.health, Health::Poisoned { .. }) {
+            state.health = Health::Poisoned { cause };
+        }
+        // Whoever wrote may be what panicked: nobody must wait for it, or write behind it.
+        state.writing = false;
+        if let Some(file) = state.file.take() {
+            state.abandoned = Some(file);
+        }
+        drop(state);
+        self.written.notify_all();
+        self.synced.notify_all();
+        self.work.notify_one();
     }
 
     fn full_error(&self) -> TsdbError {

@@ -9,6 +9,7 @@ mod early;
 mod golden;
 mod listing;
 mod merge;
+mod panics;
 mod pressure;
 mod support;
 mod upkeep;

@@ -152,6 +152,7 @@ impl Inner {
             Ok(merged)
         });
         let merged = finished.inspect_err(|_| self.note_failed_merge(merging, now_ms))?;
+        let _guard = self.wal.guard("making a merged block count");
         manifest::publish(io, root)?;
         let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
         for block in merged {
