@@ -11,12 +11,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use narthex_net::StopToken;
+use narthex_net::{StopToken, catch_panic};
 
 use crate::config::FileSdConfig;
 use crate::error::DiscoveryError;
 use crate::group::{Notation, TargetGroup, read_groups, source};
-use crate::manager::{Discoverer, Run, Updates};
+use crate::manager::{Discoverer, Run, TASK, Updates};
 use crate::metrics;
 use watch::Watcher;
 
@@ -52,18 +52,23 @@ impl FileDiscovery {
             if let Some(watcher) = &watcher {
                 watch_directories(watcher, &scan.patterns);
             }
+            let before = scan.clone();
             let scanning = tokio::task::spawn_blocking(move || {
-                let groups = scan.round();
+                let groups = catch_panic(TASK, || scan.round());
                 (scan, groups)
             });
             let Ok((scanned, groups)) = scanning.await else {
+                // The runtime is ending.
                 return;
             };
-            scan = scanned;
+            // What a panic may have left half-read is forgotten, what was found before stays.
+            scan = if groups.is_ok() { scanned } else { before };
             if stop.is_stopped() {
                 break;
             }
-            updates.send(groups);
+            if let Ok(groups) = groups {
+                updates.send(groups);
+            }
             tokio::select! {
                 () = stop.stopped() => break,
                 () = changed(&mut watcher) => tokio::time::sleep(SETTLE).await,
@@ -81,7 +86,7 @@ impl Discoverer for FileDiscovery {
 }
 
 /// What the last round read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scan {
     patterns: Vec<String>,
     /// The number of groups of each file there was.

@@ -15,13 +15,13 @@ mod world;
 
 use std::sync::Arc;
 
-use narthex_net::StopToken;
+use narthex_net::{StopToken, keep_running};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::config::{AttachMetadata, KubernetesSdConfig, Role, Selector};
 use crate::error::DiscoveryError;
-use crate::manager::{Discoverer, Options, Run, Updates};
+use crate::manager::{Discoverer, Options, Run, TASK, Updates};
 use api::{Api, Query, follow};
 use objects::{
     EndpointSlice, Endpoints, Ingress, Job, Kind, Namespace, Node, Pod, ReplicaSet, Service,
@@ -116,6 +116,7 @@ impl KubernetesDiscovery {
         let mut informers = Informers {
             tasks: JoinSet::new(),
             sender,
+            stop: stop.clone(),
             started: 0,
         };
         self.follow_all(&mut informers);
@@ -150,6 +151,7 @@ impl KubernetesDiscovery {
 struct Informers {
     tasks: JoinSet<()>,
     sender: mpsc::Sender<Event>,
+    stop: StopToken,
     started: usize,
 }
 
@@ -162,9 +164,13 @@ impl Informers {
             labels,
             fields,
         };
-        let api = Arc::clone(&discovery.api);
-        self.tasks
-            .spawn(follow::<K>(api, query, self.sender.clone()));
+        let (api, sender) = (Arc::clone(&discovery.api), self.sender.clone());
+        let stop = self.stop.clone();
+        // One that panics lists everything anew.
+        self.tasks.spawn(async move {
+            let begin = || follow::<K>(Arc::clone(&api), query.clone(), sender.clone());
+            keep_running(TASK, &stop, begin).await;
+        });
         self.started += 1;
     }
 }

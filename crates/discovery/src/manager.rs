@@ -1,7 +1,8 @@
 //! Runs a discoverer for each distinct setting and hands out what all of them found.
 //!
 //! Invariant: a job's targets are the union of what its settings' discoverers last reported. What a
-//! stopped discoverer reports late reaches nobody, and each publication is complete.
+//! stopped discoverer reports late reaches nobody, and each publication is complete. A discoverer that panics is begun
+//! again; what it had found stays meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -10,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use narthex_net::{ClientConfig, StopToken, Stopper};
+use narthex_net::{ClientConfig, StopToken, Stopper, catch_panic_in, keep_running};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -28,6 +29,12 @@ use crate::metrics;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// After the first publication, and while discoverers report for the first time.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// What panics of discoverers are counted as.
+pub(crate) const TASK: &str = "discovery";
+/// Between a panic of a discoverer and its next beginning, at first; doubled with every further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// Every job's groups. A job without targets is there, with an empty list.
 pub type TargetSets = BTreeMap<String, Vec<Arc<TargetGroup>>>;
@@ -153,6 +160,8 @@ struct Provider {
     jobs: BTreeSet<String>,
     groups: BTreeMap<String, Arc<TargetGroup>>,
     reported: bool,
+    /// Its next report is of a new beginning and says everything: what it does not name is gone.
+    renewed: bool,
     stopper: Stopper,
 }
 
@@ -171,8 +180,11 @@ impl Manager {
             state: Mutex::default(),
             changed: Notify::new(),
         });
-        let publishing = publish(Arc::clone(&shared), sender);
-        shared.lock().tasks.spawn(publishing);
+        let publisher = Arc::clone(&shared);
+        shared.lock().tasks.spawn(async move {
+            let publishing = || publish(&publisher, &sender);
+            keep_running(TASK, &publisher.stop, publishing).await;
+        });
         (Self { shared }, Targets { receiver })
     }
 
@@ -233,7 +245,9 @@ impl Manager {
                 metrics::REFRESH_DURATION.remove(&[job, obsolete.config.name()]);
             }
         }
-        while state.tasks.try_join_next().is_some() {}
+        while let Some(ended) = state.tasks.try_join_next() {
+            tell_panic(ended);
+        }
         shared.due(&mut state, Pending::Applied);
     }
 
@@ -241,7 +255,9 @@ impl Manager {
     pub async fn join(&self) {
         self.shared.stop.stopped().await;
         let mut tasks = std::mem::take(&mut self.shared.lock().tasks);
-        while tasks.join_next().await.is_some() {}
+        while let Some(ended) = tasks.join_next().await {
+            tell_panic(ended);
+        }
     }
 }
 
@@ -261,32 +277,97 @@ impl Shared {
         config: &SdConfig,
         job: &str,
     ) -> Result<Provider, DiscoveryError> {
+        if let SdConfig::Static(groups) = config {
+            return Ok(self.start_static(state, groups));
+        }
+        let first = self.discoverer(config, job)?;
+        let (shared, own, job) = (Arc::downgrade(self), config.clone(), job.to_owned());
+        let again = move || Some(shared.upgrade()?.discoverer(&own, &job));
+        Ok(self.run(state, config, first, again))
+    }
+
+    /// Returns a mechanism, ready to run.
+    fn discoverer(
+        &self,
+        config: &SdConfig,
+        job: &str,
+    ) -> Result<Box<dyn Discoverer>, DiscoveryError> {
         let options = &self.options;
-        let discoverer: Box<dyn Discoverer> = match config {
-            SdConfig::Static(groups) => return Ok(self.start_static(state, groups)),
+        Ok(match config {
+            SdConfig::Static(_) => Box::new(Nothing),
             SdConfig::File(config) => Box::new(FileDiscovery::new(config)),
             SdConfig::Http(config) => Box::new(HttpDiscovery::new(config, job, options)?),
             SdConfig::Dns(config) => Box::new(DnsDiscovery::new(config, job, options)),
             SdConfig::Kubernetes(config) => Box::new(KubernetesDiscovery::new(config, options)?),
-        };
+        })
+    }
+
+    /// Runs a discoverer, and after a panic of it the one that `again` returns, until stopped.
+    fn run(
+        self: &Arc<Self>,
+        state: &mut State,
+        config: &SdConfig,
+        first: Box<dyn Discoverer>,
+        mut again: impl FnMut() -> Option<Result<Box<dyn Discoverer>, DiscoveryError>> + Send + 'static,
+    ) -> Provider {
         let (stopper, stop) = self.stop.child();
         state.last_id += 1;
         let id = state.last_id;
         let shared: Weak<Self> = Arc::downgrade(self);
+        let reporter = Weak::clone(&shared);
         let updates = Updates::to(move |groups| {
-            if let Some(shared) = shared.upgrade() {
+            if let Some(shared) = reporter.upgrade() {
                 shared.take(id, groups);
             }
         });
-        state.tasks.spawn(discoverer.run(updates, stop));
-        Ok(Provider {
+        let says_all = matches!(config, SdConfig::Kubernetes(_));
+        state.tasks.spawn(async move {
+            let mut next = Some(Ok(first));
+            let mut pause = FIRST_PAUSE;
+            while let Some(begun) = next {
+                let (updates, own_stop) = (updates.clone(), stop.clone());
+                let running = async move {
+                    match begun {
+                        Ok(discoverer) => {
+                            let _ended: () = discoverer.run(updates, own_stop).await;
+                            true
+                        }
+                        Err(error) => {
+                            tracing::error!(%error, "Cannot create service discovery.");
+                            false
+                        }
+                    }
+                };
+                if catch_panic_in(TASK, running).await == Ok(true) {
+                    return;
+                }
+                if stop.run(tokio::time::sleep(pause)).await.is_none() {
+                    return;
+                }
+                pause = (pause * 2).min(LONGEST_RETRY);
+                if let Some(shared) = shared.upgrade().filter(|_| says_all) {
+                    shared.renew(id);
+                }
+                next = again();
+            }
+        });
+        Provider {
             id,
             config: config.clone(),
             jobs: BTreeSet::new(),
             groups: BTreeMap::new(),
             reported: false,
+            renewed: false,
             stopper,
-        })
+        }
+    }
+
+    /// Notes that a discoverer begins anew.
+    fn renew(&self, id: u64) {
+        let mut state = self.lock();
+        if let Some(provider) = state.providers.iter_mut().find(|p| p.id == id) {
+            provider.renewed = provider.reported;
+        }
     }
 
     /// Static targets need no task: they are there with the first publication.
@@ -307,6 +388,7 @@ impl Shared {
             jobs: BTreeSet::new(),
             groups: named.filter(|(_, g)| !g.targets.is_empty()).collect(),
             reported: true,
+            renewed: false,
             stopper,
         }
     }
@@ -322,6 +404,9 @@ impl Shared {
         let Some(provider) = state.providers.iter_mut().find(|p| p.id == id) else {
             return;
         };
+        if std::mem::take(&mut provider.renewed) {
+            provider.groups.clear();
+        }
         for group in groups {
             if group.targets.is_empty() {
                 provider.groups.remove(&group.source);
@@ -363,8 +448,24 @@ impl Shared {
     }
 }
 
+/// Finds nothing.
+struct Nothing;
+
+impl Discoverer for Nothing {
+    fn run(self: Box<Self>, _updates: Updates, _stop: StopToken) -> Run {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Logs the end of a task that nothing in it caught.
+fn tell_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "A task of service discovery ended with a panic.");
+    }
+}
+
 /// Publishes at once what follows a quiet time, then ever less often while updates keep coming.
-async fn publish(shared: Arc<Shared>, sender: watch::Sender<Arc<TargetSets>>) {
+async fn publish(shared: &Shared, sender: &watch::Sender<Arc<TargetSets>>) {
     let mut pause = SHORTEST_PAUSE;
     let mut last: Option<Instant> = None;
     loop {

@@ -9,6 +9,7 @@ mod cgroup;
 mod cli;
 mod config;
 pub mod fuzz;
+mod health;
 mod heap;
 mod lifecycle;
 mod logging;
@@ -17,6 +18,7 @@ mod role;
 mod sources;
 mod status;
 mod storage;
+mod upkeep;
 mod web;
 
 #[cfg(test)]

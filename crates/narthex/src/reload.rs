@@ -10,7 +10,7 @@ use crate::{
 };
 use narthex_client::{Gauge, Registry};
 use narthex_discovery::{SdConfig, TargetGroup, TargetSets, Targets};
-use narthex_net::{Client, ClientConfig, ProxyEnvironment, StopToken};
+use narthex_net::{Client, ClientConfig, ProxyEnvironment, StopToken, catch_panic, keep_running};
 use narthex_scrape::{JobConfig, Manager};
 use narthex_tsdb::Db;
 use std::{
@@ -30,6 +30,9 @@ static SUCCEEDED_AT: Gauge = Gauge::new(
     "prometheus_config_last_reload_success_timestamp_seconds",
     "Timestamp of the last successful configuration reload.",
 );
+
+/// Time before a pool that panicked is tried again.
+const POOL_RETRY: Duration = Duration::from_secs(5);
 
 /// Registers what is counted about reloading.
 ///
@@ -91,11 +94,12 @@ impl Applied {
         config.jobs.iter().map(|job| job.scrape.clone()).collect()
     }
 
-    /// Hands a publication of targets to the scrape pools.
-    fn scrape(&self, sets: &TargetSets) {
+    /// Hands a publication of targets to the scrape pools; reports whether all jobs took theirs.
+    fn scrape(&self, sets: &TargetSets) -> bool {
         let jobs = self.jobs();
         let names: BTreeSet<String> = jobs.iter().map(|job| job.job_name.clone()).collect();
         self.manager.retain(&names);
+        let mut all = true;
         for job in jobs {
             // A job that discovery does not know yet comes with the next publication.
             let Some(groups) = sets.get(&job.job_name) else {
@@ -105,8 +109,10 @@ impl Applied {
             let name = job.job_name.clone();
             if let Err(error) = self.manager.apply(job, &groups) {
                 tracing::error!(job = name, %error, "A job cannot be scraped.");
+                all &= !error.is_panic();
             }
         }
+        all
     }
 }
 
@@ -148,7 +154,15 @@ impl Reloader {
             turn: Mutex::new(fingerprint),
         });
         reloader.take(config);
-        tokio::spawn(follow(applied, targets));
+        let follow_stop = stop.clone();
+        tokio::spawn(async move {
+            let mut first = true;
+            let begin = || {
+                let up_to_date = std::mem::take(&mut first);
+                follow(Arc::clone(&applied), targets.clone(), up_to_date)
+            };
+            keep_running("targets", &follow_stop, begin).await;
+        });
         Ok(reloader)
     }
 
@@ -162,10 +176,15 @@ impl Reloader {
             file = self.path.display().to_string(),
             "Loading configuration file"
         );
-        match self.read() {
-            Ok(config) => {
+        let read = catch_panic("reload", || {
+            self.read().map(|config| {
                 *turn = fingerprint(&config.files);
                 self.take(config);
+            })
+        });
+        // What a panic left half-applied is applied whole by the next reload.
+        match read.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+            Ok(()) => {
                 tracing::info!("Completed loading of configuration file");
                 Ok(())
             }
@@ -304,10 +323,22 @@ fn fingerprint(files: &[PathBuf]) -> u64 {
     hasher.finish()
 }
 
-/// Hands publications on until discovery ends.
-async fn follow(applied: Arc<Applied>, mut targets: Targets) {
-    while let Some(sets) = targets.next().await {
-        applied.scrape(&sets);
+/// Hands publications on until discovery ends, the newest one first where it may not have been taken.
+async fn follow(applied: Arc<Applied>, mut targets: Targets, up_to_date: bool) {
+    let mut all = up_to_date;
+    loop {
+        let sets = if all {
+            targets.next().await
+        } else {
+            // A pool that panicked is gone: it begins anew, though nothing else may have changed.
+            tokio::time::timeout(POOL_RETRY, targets.next())
+                .await
+                .unwrap_or_else(|_elapsed| Some(targets.current()))
+        };
+        let Some(sets) = sets else {
+            return;
+        };
+        all = applied.scrape(&sets);
     }
 }
 

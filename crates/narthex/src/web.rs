@@ -1,9 +1,9 @@
 //! What the server answers over HTTP: the page, the API, its own metrics, health.
 //!
 //! **Invariant:** health, the page, our own metrics and the progress of the replay are answered from the moment the
-//! port is bound, `/-/ready` and everything else only once storage is open.
+//! port is bound, `/-/ready` and everything else only once storage is open. `/-/ready` says why when it is no longer so.
 
-use crate::{reload::Reloader, sources::OwnPage};
+use crate::{health::Health, reload::Reloader, sources::OwnPage};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use narthex_api::ServerStatus;
 use narthex_net::{
@@ -32,6 +32,7 @@ const ANY_ORIGIN: &str = "^(?:.*)$";
 #[derive(Default)]
 pub(crate) struct Gate {
     ready: AtomicBool,
+    pub(crate) health: Arc<Health>,
     inner: OnceLock<Router>,
     opened: Notify,
 }
@@ -69,6 +70,9 @@ pub(crate) fn outer(gate: Arc<Gate>, early: Router) -> Router {
         let gate = Arc::clone(&gate);
         move |headers: HeaderMap| async move {
             if gate.ready.load(Ordering::Acquire) {
+                if let Some(trouble) = gate.health.trouble() {
+                    return troubled(&headers, &trouble);
+                }
                 return respond_text("Narthex Server is Ready.\n", &headers);
             }
             // What was open is closed again because the server is ending.
@@ -91,6 +95,13 @@ pub(crate) fn outer(gate: Arc<Gate>, early: Router) -> Router {
         .route("/-/healthy", get(healthy))
         .route("/-/ready", get(ready))
         .fallback(through)
+}
+
+/// Returns the answer of a server that runs and cannot do its work.
+fn troubled(headers: &HeaderMap, trouble: &str) -> Response {
+    let mut response = respond_text(format!("Service Unavailable: {trouble}\n"), headers);
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response
 }
 
 fn unavailable(headers: &HeaderMap, stopping: bool) -> Response {

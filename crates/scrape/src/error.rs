@@ -1,6 +1,6 @@
 //! What can be wrong with a target.
 
-use narthex_net::NetError;
+use narthex_net::{NetError, Panicked};
 use std::{error::Error, fmt, io, path::PathBuf};
 
 /// A job that cannot be scraped.
@@ -21,6 +21,21 @@ pub enum ScrapeError {
         /// Why.
         source: io::Error,
     },
+    /// Comparing its targets with what is discovered panicked: it has none until it is applied again.
+    Panicked {
+        /// The job.
+        job: String,
+        /// Where, and what was said.
+        source: Panicked,
+    },
+}
+
+impl ScrapeError {
+    /// Reports whether applying the job once more makes sense.
+    #[must_use]
+    pub fn is_panic(&self) -> bool {
+        matches!(self, Self::Panicked { .. })
+    }
 }
 
 impl fmt::Display for ScrapeError {
@@ -33,6 +48,7 @@ impl fmt::Display for ScrapeError {
                 let path = path.display();
                 write!(f, "can't create json log file: open {path}: {source}")
             }
+            Self::Panicked { job, source } => write!(f, "job {job:?}: {source}"),
         }
     }
 }
@@ -42,6 +58,7 @@ impl Error for ScrapeError {
         match self {
             Self::Client { source, .. } => Some(source),
             Self::FailureLog { source, .. } => Some(source),
+            Self::Panicked { source, .. } => Some(source),
         }
     }
 }
@@ -64,6 +81,15 @@ mod tests {
             source: io::Error::other("gone"),
         };
         let text = "can't create json log file: open /no/such: gone";
+        assert_eq!(error.to_string(), text);
+        let source = Panicked {
+            task: "targets",
+            message: "no way".into(),
+            place: Some("a.rs:1:2".into()),
+        };
+        let job = "j".into();
+        let error = ScrapeError::Panicked { job, source };
+        let text = "job \"j\": panicked at a.rs:1:2: no way";
         assert_eq!(error.to_string(), text);
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 };
 use narthex_discovery::TargetGroup;
 use narthex_model::{LabelSet, storage::Sink};
-use narthex_net::{ClientConfig, StopToken};
+use narthex_net::{ClientConfig, StopToken, catch_panic};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -117,25 +117,25 @@ impl Manager {
     /// way from their next scrape; those that are gone end after about two intervals.
     ///
     /// # Errors
-    /// Fails, changing nothing, when the job's HTTP settings make no client. A target that cannot be made is logged
-    /// and counted.
+    /// Fails, changing nothing, when the job's HTTP settings make no client; fails, leaving no pool, when it panics. A
+    /// target that cannot be made is logged and counted.
     pub fn apply(&self, job: JobConfig, groups: &[TargetGroup]) -> Result<(), ScrapeError> {
         let client_id = self.clients.fetch_add(1, Ordering::Relaxed);
+        let name = job.job_name.clone();
         let mut pools = lock(&self.pools);
-        let starts = match pools.get_mut(&job.job_name) {
-            Some(pool) => {
-                pool.configure(job, &self.client, client_id)?;
-                pool.sync(groups, &self.shared)
+        let changed = catch_panic("targets", || {
+            self.change(&mut pools, job, groups, client_id)
+        });
+        let starts = changed.unwrap_or_else(|panicked| {
+            // Targets may be listed there whose loops were never started.
+            if let Some(mut pool) = pools.remove(&name) {
+                let _ = catch_panic("targets", || pool.end(&self.shared));
             }
-            None => {
-                let name = job.job_name.clone();
-                let seed = self.offset_seed.load(Ordering::Relaxed);
-                let mut pool = Pool::new(job, &self.client, client_id, seed)?;
-                let starts = pool.sync(groups, &self.shared);
-                pools.insert(name, pool);
-                starts
-            }
-        };
+            Err(ScrapeError::Panicked {
+                job: name,
+                source: panicked,
+            })
+        })?;
         drop(pools);
         let mut loops = lock(&self.loops);
         // Loops that have ended are forgotten here.
@@ -146,6 +146,26 @@ impl Manager {
             loops.spawn_on(scraping.run(control, self.stop.clone()), &self.runtime);
         }
         Ok(())
+    }
+
+    /// Changes the pool of a job, or makes it; returns the loops to start.
+    fn change(
+        &self,
+        pools: &mut BTreeMap<String, Pool>,
+        job: JobConfig,
+        groups: &[TargetGroup],
+        client_id: u64,
+    ) -> Result<Vec<Start>, ScrapeError> {
+        if let Some(pool) = pools.get_mut(&job.job_name) {
+            pool.configure(job, &self.client, client_id)?;
+            return Ok(pool.sync(groups, &self.shared));
+        }
+        let name = job.job_name.clone();
+        let seed = self.offset_seed.load(Ordering::Relaxed);
+        let mut pool = Pool::new(job, &self.client, client_id, seed)?;
+        let starts = pool.sync(groups, &self.shared);
+        pools.insert(name, pool);
+        Ok(starts)
     }
 
     /// Gives a pool's targets anew, with the job it has; nothing happens when there is no such pool.

@@ -4,6 +4,7 @@ use super::*;
 use crate::config::FileSdConfig;
 use crate::group::{ADDRESS_LABEL, LabelMap};
 use narthex_testkit::TempDir;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn statics(addresses: &[&str]) -> SdConfig {
     let addresses = addresses.iter().map(|a| (*a).to_owned());
@@ -151,4 +152,77 @@ async fn an_empty_group_is_forgotten_and_a_stopped_discoverer_not_heard() {
     manager.shared.take(id, vec![late]);
     let sets = targets.next().await.expect("running");
     assert_eq!(addresses(&sets, "a"), ["z"]);
+}
+
+/// Finds one target and panics, `panics` times before it stays.
+struct Fragile {
+    panics: Arc<AtomicUsize>,
+}
+
+impl Discoverer for Fragile {
+    fn run(self: Box<Self>, updates: Updates, stop: StopToken) -> Run {
+        Box::pin(async move {
+            let left = self.panics.fetch_sub(1, Ordering::Relaxed);
+            let address = format!("{left}:1");
+            let source = format!("s{}", left % 2);
+            updates.send(vec![TargetGroup::of_addresses(
+                &source,
+                [address],
+                LabelMap::new(),
+            )]);
+            assert!(left == 1, "a list of nothing");
+            stop.stopped().await;
+        })
+    }
+}
+
+/// One that panicked never reported again.
+#[tokio::test(start_paused = true)]
+async fn a_discoverer_that_panics_begins_again_and_its_targets_stay_meanwhile() {
+    let (manager, mut targets, stopper) = manager("fragile-test");
+    let shared = &manager.shared;
+    let config = SdConfig::File(FileSdConfig {
+        files: vec!["/nowhere/a.json".into()],
+        refresh_interval: Duration::from_secs(60),
+    });
+    let counted = narthex_net::panics_total(TASK);
+    let panics = Arc::new(AtomicUsize::new(3));
+    let fragile = move || {
+        let panics = Arc::clone(&panics);
+        Box::new(Fragile { panics }) as Box<dyn Discoverer>
+    };
+    let first = fragile();
+    {
+        let mut state = shared.lock();
+        let again = move || Some(Ok(fragile()));
+        let mut provider = shared.run(&mut state, &config, first, again);
+        provider.jobs = BTreeSet::from(["a".to_owned()]);
+        state.providers.push(provider);
+    }
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let sets = targets.next().await.expect("running");
+        seen.push(addresses(&sets, "a"));
+    }
+    assert_eq!(seen, [vec!["3:1"], vec!["2:1", "3:1"], vec!["2:1", "1:1"]]);
+    assert_eq!(narthex_net::panics_total(TASK) - counted, 2);
+    stopper.stop();
+    manager.join().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_discoverer_that_begins_anew_does_not_name_is_gone() {
+    let (manager, mut targets, _stopper) = manager("renewed-test");
+    manager.apply(jobs(&[("a", vec![statics(&["x"])])]));
+    targets.next().await.expect("running");
+    report(&manager, 0, "s", "y");
+    targets.next().await.expect("running");
+    let id = manager.shared.lock().providers[0].id;
+    manager.shared.renew(id);
+    report(&manager, 0, "t", "z");
+    let sets = targets.next().await.expect("running");
+    assert_eq!(addresses(&sets, "a"), ["z"]);
+    report(&manager, 0, "u", "w");
+    let sets = targets.next().await.expect("running");
+    assert_eq!(addresses(&sets, "a"), ["z", "w"]);
 }

@@ -6,11 +6,13 @@ use crate::{
     cgroup::Resources,
     cli::ServerOptions,
     config::{Config, ConfigError},
+    health::Health,
     lifecycle, logging,
     reload::{self, Reloader},
     sources::{HostMetrics, OwnMetrics, OwnPage},
     status::{Loaded, ProcessStatus, hostname},
     storage::{self, StorageFlags, ms},
+    upkeep::Upkeep,
     web::{self, Gate},
 };
 use narthex_api::{Api, ApiConfig, BuildInfo};
@@ -33,8 +35,6 @@ use std::{
 
 /// How often this process and its host are looked at without a configuration.
 const OWN_INTERVAL: Duration = Duration::from_secs(5);
-/// How often storage is maintained.
-const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
 /// The version of Prometheus whose API this is.
 const PROMETHEUS_VERSION: &str = "3.14.0";
 
@@ -51,6 +51,8 @@ pub(crate) enum ServerError {
     Runtime(std::io::Error),
     Net(NetError),
     Storage(TsdbError),
+    /// Opening the data directory panicked.
+    Replay(String),
     Host(HostError),
     Metrics(narthex_client::Error),
     /// Requests that were cut off because they outlasted the stop's deadline.
@@ -67,6 +69,7 @@ impl fmt::Display for ServerError {
             Self::Runtime(error) => write!(f, "starting the runtime: {error}"),
             Self::Net(error) => error.fmt(f),
             Self::Storage(error) => error.fmt(f),
+            Self::Replay(reason) => write!(f, "opening storage: {reason}"),
             Self::Host(error) => error.fmt(f),
             Self::Metrics(error) => error.fmt(f),
             Self::Cut { requests } => {
@@ -85,7 +88,7 @@ impl Error for ServerError {
             Self::Storage(error) => Some(error),
             Self::Host(error) => Some(error),
             Self::Metrics(error) => Some(error),
-            Self::Flag { .. } | Self::Cut { .. } => None,
+            Self::Flag { .. } | Self::Replay(_) | Self::Cut { .. } => None,
         }
     }
 }
@@ -97,6 +100,7 @@ impl Error for ServerError {
 pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
     logging::start(&options.log_level, &options.log_format)
         .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
+    narthex_net::log_panics();
     let resources = Resources::detect();
     let serving = runtime("narthex-io", resources.threads())?;
     // Scrapes run apart from requests: a query delays none, and on one thread they find each other's memory in its
@@ -164,7 +168,7 @@ async fn serve(
         Some(loaded) => Some(follow(loaded, parts, hang_ups, options.auto_reload, &stop)?),
         None => watch_own(&manager, registry, &web.address).map(|()| None)?,
     };
-    let (db, maintenance) = open_storage(opening, &sink, registry).await?;
+    let (db, maintenance) = open_storage(opening, &sink, registry, &gate.health).await?;
     let budget = Budget::new("all queries", resources.memory_bytes / 2);
     let remote = remote(&options, &db, resources.threads(), Arc::clone(&now_ms))?;
     status.set_storage(&db);
@@ -393,10 +397,11 @@ async fn open_storage(
     opening: Opening,
     sink: &EarlySink,
     registry: &Registry,
+    health: &Arc<Health>,
 ) -> Result<(Db, Maintenance), ServerError> {
     let db = tokio::task::spawn_blocking(|| opening.finish())
         .await
-        .expect("replaying does not panic")
+        .map_err(|panic| ServerError::Replay(panic.to_string()))?
         .map_err(ServerError::Storage)?;
     db.register_metrics(registry)
         .map_err(ServerError::Metrics)?;
@@ -408,7 +413,8 @@ async fn open_storage(
             "The log ended in the middle of a write, as it may after a crash.",
         );
     }
-    let maintenance = Maintenance::start(db.clone())?;
+    health.watch(&db);
+    let maintenance = Maintenance::start(db.clone(), Arc::clone(health))?;
     if let Err(error) = sink.open(&db) {
         tracing::error!(%error, "Some rounds that came during the replay could not be stored.");
     }
@@ -422,26 +428,15 @@ struct Maintenance {
 }
 
 impl Maintenance {
-    fn start(db: Db) -> Result<Self, ServerError> {
+    fn start(db: Db, health: Arc<Health>) -> Result<Self, ServerError> {
         let (stop, stopped) = std::sync::mpsc::channel();
+        let mut upkeep = Upkeep::new(health);
         // What the start found is told before anything is served.
-        let mut told = tell_damage(&db, 0);
+        upkeep.tell(&db);
         let work = move || {
-            let mut failing = false;
-            while stopped.recv_timeout(MAINTENANCE_INTERVAL)
-                == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
-            {
-                match db.maintain(SystemClock.now_ms()) {
-                    Ok(()) => failing = false,
-                    Err(error) if failing => {
-                        tracing::debug!(%error, "Maintaining storage still fails.");
-                    }
-                    Err(error) => {
-                        failing = true;
-                        tracing::error!(%error, "Maintaining storage failed; it will be tried again.");
-                    }
-                }
-                told = tell_damage(&db, told);
+            let mut pause = Duration::ZERO;
+            while stopped.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                pause = upkeep.maintain(&db);
             }
         };
         let thread = std::thread::Builder::new()
@@ -458,15 +453,6 @@ impl Maintenance {
             tracing::error!("Maintaining storage ended with a panic.");
         }
     }
-}
-
-/// Logs the damage behind the first `told` places, which are known; returns how many are known then.
-fn tell_damage(db: &Db, told: usize) -> usize {
-    let found = db.damage();
-    for damage in found.iter().skip(told) {
-        tracing::error!(%damage, "Storage is damaged; everything else is served.");
-    }
-    found.len()
 }
 
 /// Watches this process and its host, as a server without a configuration does.

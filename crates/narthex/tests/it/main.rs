@@ -12,6 +12,7 @@
 mod api;
 mod check;
 mod client;
+mod clock;
 mod cluster;
 mod corruption;
 mod differential;
