@@ -3,6 +3,8 @@
 //! **Invariant:** health, the page, our own metrics and the progress of the replay are answered from the moment the
 //! port is bound, `/-/ready` and everything else only once storage is open. `/-/ready` says why when it is no longer so.
 
+pub(crate) mod origin;
+
 use crate::{health::Health, reload::Reloader, sources::OwnPage};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use narthex_api::ServerStatus;
@@ -11,12 +13,13 @@ use narthex_net::{
     axum::{
         body::Body,
         extract::{Path, Request},
-        middleware::{self, Next},
+        middleware,
         response::{IntoResponse, Response},
         routing::{any, get},
     },
     respond, respond_text,
 };
+use origin::Origins;
 use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicBool, Ordering},
@@ -24,9 +27,6 @@ use std::sync::{
 use tokio::sync::Notify;
 
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// The pattern that `--web.cors.origin` has by default.
-const ANY_ORIGIN: &str = "^(?:.*)$";
 
 /// The part of the server that is there from the start, and what is mounted once storage is open.
 #[derive(Default)]
@@ -61,7 +61,7 @@ pub(crate) struct Parts {
     pub(crate) enable_lifecycle: bool,
     /// `None` without a configuration file.
     pub(crate) reloader: Option<Arc<Reloader>>,
-    pub(crate) cors_origin: regex::Regex,
+    pub(crate) origins: Origins,
 }
 
 /// Returns the outer router: health at once, everything else through the gate, `early` while that is closed.
@@ -168,7 +168,7 @@ pub(crate) fn inner(parts: Parts) -> Router {
         stopper,
         enable_lifecycle,
         reloader,
-        cors_origin,
+        origins,
     } = parts;
     let quit = move |method: Method, headers: HeaderMap| async move {
         if let Some(refusal) = refuse_lifecycle(enable_lifecycle, &method, &headers) {
@@ -183,18 +183,21 @@ pub(crate) fn inner(parts: Parts) -> Router {
             None => reload(reloader, &headers).await,
         }
     };
-    let cors = Arc::new(cors_origin);
+    let readers = origins.clone();
     let routes = Router::new()
         .merge(api)
         .merge(targets)
         .layer(middleware::from_fn(move |request, next| {
-            allow_origin(Arc::clone(&cors), request, next)
+            origin::allow(readers.clone(), request, next)
         }))
         .merge(own_metrics(own))
         .route("/-/quit", any(quit))
         .route("/-/reload", any(reload))
         .merge(pages())
-        .route("/{*path}", get(file).fallback(not_found));
+        .route("/{*path}", get(file).fallback(not_found))
+        .layer(middleware::from_fn(move |request, next| {
+            origin::protect(origins.clone(), request, next)
+        }));
     narthex_net::instrument(narthex_net::compress(routes, COMPRESS_FROM_BYTES))
 }
 
@@ -228,44 +231,6 @@ async fn reload(reloader: Option<Arc<Reloader>>, headers: &HeaderMap) -> Respons
             response
         }
     }
-}
-
-/// Lets pages of other origins read the API, as `--web.cors.origin` says.
-async fn allow_origin(pattern: Arc<regex::Regex>, request: Request, next: Next) -> Response {
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let preflight = request.method() == Method::OPTIONS;
-    let mut response = if preflight {
-        StatusCode::NO_CONTENT.into_response()
-    } else {
-        next.run(request).await
-    };
-    let allowed =
-        origin.filter(|origin| origin.to_str().is_ok_and(|origin| pattern.is_match(origin)));
-    if let Some(origin) = allowed {
-        let headers = response.headers_mut();
-        let origin = if pattern.as_str() == ANY_ORIGIN {
-            HeaderValue::from_static("*")
-        } else {
-            origin
-        };
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.insert(
-            header::ACCESS_CONTROL_ALLOW_METHODS,
-            HeaderValue::from_static("GET, POST, OPTIONS"),
-        );
-        headers.insert(
-            header::ACCESS_CONTROL_ALLOW_HEADERS,
-            HeaderValue::from_static("Accept, Authorization, Content-Type, Origin"),
-        );
-        headers.insert(
-            header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static("Date"),
-        );
-    }
-    response
-        .headers_mut()
-        .append(header::VARY, HeaderValue::from_static("Origin"));
-    response
 }
 
 async fn page(headers: HeaderMap) -> Response {

@@ -66,8 +66,8 @@ pub(crate) static FLAGS: &[Flag] = &[
     Flag::new(
         "web.cors.origin",
         Kind::Text,
-        ".*",
-        "Pattern of origins that may read the API, anchored.",
+        "",
+        "Pattern of origins whose pages may read the API and send it requests, anchored; without it none may.",
     ),
     Flag::new(
         "web.enable-remote-write-receiver",

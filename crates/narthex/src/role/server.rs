@@ -129,7 +129,7 @@ async fn serve(
     let started = Instant::now();
     warn_of_flags(&options);
     let config = options.config_file.as_deref().map(load).transpose()?;
-    let cors_origin = cors_origin(&options)?;
+    let origins = origins(&options)?;
     let registry = narthex_client::global();
     register(registry).map_err(ServerError::Metrics)?;
     let status = process_status(&options, config.as_ref(), &resources);
@@ -183,7 +183,7 @@ async fn serve(
         stopper: stopper.clone(),
         enable_lifecycle: options.enable_lifecycle,
         reloader,
-        cors_origin,
+        origins,
     }));
     tell_ready(&web, &resources, started);
 
@@ -214,8 +214,8 @@ fn of_config_file(reason: String) -> ServerError {
     }
 }
 
-fn cors_origin(options: &ServerOptions) -> Result<regex::Regex, ServerError> {
-    regex::Regex::new(&format!("^(?:{})$", options.cors_origin)).map_err(|error| {
+fn origins(options: &ServerOptions) -> Result<web::origin::Origins, ServerError> {
+    web::origin::Origins::read(&options.cors_origin).map_err(|error| {
         // The lines before the last draw the pattern: an error is one line.
         let text = error.to_string();
         let reason = text.lines().last().unwrap_or_default();

@@ -649,7 +649,7 @@ fn complaint(expect: &Expect, ours: &Answer, theirs: &Answer) -> Option<String> 
 
 #[test]
 fn answers_are_those_of_prometheus() {
-    let pair = Pair::start(20, &["--query.max-samples=100000"]);
+    let pair = Pair::start(20, &["--query.max-samples=100000", "--web.cors.origin=.*"]);
     let times = [
         ("{end}", pair.at(pair.end() + 7_000)),
         ("{start}", pair.at(31_000)),
@@ -771,6 +771,66 @@ fn only_named_origins_are_let_in() {
     );
     assert_eq!(allowed("https://a.example.org"), None);
     assert_eq!(allowed("http://a.example"), None);
+    server.stop();
+}
+
+/// The page of any site could make a browser that reaches the server end it, reload it and write to it, and read
+/// what it stores: `Access-Control-Allow-Origin: *` was the default also where only this machine is served.
+#[test]
+fn other_sites_pages_read_nothing_and_change_nothing() {
+    let dir = TempDir::new("cross-site");
+    let flags = [
+        "--web.enable-lifecycle",
+        "--web.enable-remote-write-receiver",
+    ];
+    let server = Running::of(support::server_in(&dir.join("data")).args(flags));
+    let evil = ("Origin", "https://evil.example");
+    let read = format!("{}/api/v1/query?query=1", server.url);
+    let answer = http::request("GET", &read, &[evil], b"").unwrap();
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("access-control-allow-origin"), None);
+    let preflight = http::request("OPTIONS", &read, &[evil], b"").unwrap();
+    assert_eq!(preflight.header("access-control-allow-origin"), None);
+    for headers in [
+        &[evil][..],
+        &[("Origin", "null")],
+        &[("Sec-Fetch-Site", "cross-site")],
+        &[("Sec-Fetch-Site", "same-site"), evil],
+    ] {
+        for (method, path) in [
+            ("POST", "/-/quit"),
+            ("PUT", "/-/quit"),
+            ("POST", "/-/reload"),
+            ("POST", "/api/v1/write"),
+            ("POST", "/api/v1/query"),
+            ("POST", "/api/v1/admin/tsdb/delete_series"),
+            ("DELETE", "/api/v1/series"),
+        ] {
+            let url = format!("{}{path}", server.url);
+            let answer = http::request(method, &url, headers, b"").unwrap();
+            assert_eq!(answer.status, 403, "{method} {path} {headers:?}");
+            assert!(
+                answer.text().starts_with("cross-site request refused"),
+                "{path}"
+            );
+        }
+    }
+    // The page itself, Grafana's server and curl go on as they did.
+    let own = server.url.as_str();
+    for headers in [
+        &[][..],
+        &[("Origin", own)],
+        &[("Origin", own), ("Sec-Fetch-Site", "same-origin")],
+    ] {
+        let form = [
+            headers,
+            &[("Content-Type", "application/x-www-form-urlencoded")],
+        ]
+        .concat();
+        let url = format!("{own}/api/v1/query");
+        let answer = http::request("POST", &url, &form, b"query=1").unwrap();
+        assert_eq!(answer.status, 200, "{headers:?}: {}", answer.text());
+    }
     server.stop();
 }
 
