@@ -4,6 +4,7 @@
 //! one that blocks its thread without yielding; whatever was cut short is counted in the report.
 
 mod conn;
+mod pace;
 mod timed;
 
 use std::future::poll_fn;
@@ -45,6 +46,12 @@ pub struct ServerConfig {
     pub read_timeout: Duration,
     /// How long a client may take no byte of an answer. 1 min.
     pub write_stall_timeout: Duration,
+    /// Bytes a second that a client must send of a body, or take of an answer, while we wait for it;
+    /// 0 for any (`--web.min-transfer-rate`). 1 KiB: a modem's rate, and an answer of a megabyte in
+    /// twenty minutes.
+    pub min_rate_bytes: u64,
+    /// The time over which that rate is an average; for answers at least `write_stall_timeout`. 30 s.
+    pub rate_window: Duration,
     /// Longest request body on the wire, in bytes; longer ones get 413. 64 MiB.
     pub body_limit_bytes: usize,
     /// Time for requests in flight after a stop that carries no deadline. 10 s.
@@ -58,6 +65,8 @@ impl Default for ServerConfig {
             header_read_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_mins(5),
             write_stall_timeout: Duration::from_mins(1),
+            min_rate_bytes: 1 << 10,
+            rate_window: Duration::from_secs(30),
             body_limit_bytes: 64 << 20,
             drain_timeout: Duration::from_secs(10),
         }

@@ -58,6 +58,12 @@ pub(crate) static FLAGS: &[Flag] = &[
         "Most connections at once.",
     ),
     Flag::new(
+        "web.min-transfer-rate",
+        Kind::Bytes,
+        "1KB",
+        "Least bytes a second that a client sends of a request or takes of an answer while it is waited for, on average over 30s and 1m; 0B for any.",
+    ),
+    Flag::new(
         "web.enable-lifecycle",
         Kind::Switch,
         "false",
@@ -359,6 +365,7 @@ pub(crate) struct ServerOptions {
     pub(crate) listen_addresses: Vec<String>,
     pub(crate) read_timeout: Duration,
     pub(crate) max_connections: usize,
+    pub(crate) min_transfer_rate: u64,
     pub(crate) enable_lifecycle: bool,
     pub(crate) cors_origin: String,
     pub(crate) remote_write_receiver: bool,
@@ -424,6 +431,9 @@ impl ServerOptions {
             listen_addresses: listen_addresses(&values, config_file.is_some()),
             read_timeout: period("web.read-timeout"),
             max_connections: usize::try_from(count("web.max-connections")).unwrap_or(usize::MAX),
+            min_transfer_rate: Bytes::parse(&or_default("web.min-transfer-rate"))
+                .expect("checked while parsing, or a default")
+                .0,
             enable_lifecycle: or_default("web.enable-lifecycle") == "true",
             cors_origin: or_default("web.cors.origin"),
             remote_write_receiver: or_default("web.enable-remote-write-receiver") == "true",

@@ -333,6 +333,7 @@ impl Web {
     ) -> Result<Self, ServerError> {
         let mut config = ServerConfig::default();
         config.max_connections = options.max_connections;
+        config.min_rate_bytes = options.min_transfer_rate;
         config.read_timeout = options.read_timeout;
         let addresses: Vec<&str> = options
             .listen_addresses

@@ -25,9 +25,11 @@ use hyper::service::{Service, service_fn};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::pace::Pace;
 use super::timed::{Clock, TimedIo, Watchdog};
 use super::{ServeReport, ServerConfig};
 use crate::error::NetError;
@@ -165,6 +167,11 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         Arc::clone(&clock),
         config.header_read_timeout,
         config.write_stall_timeout,
+        // A client that takes nothing has the stall timeout, so one that takes little has no less.
+        Pace::new(
+            config.min_rate_bytes,
+            config.rate_window.max(config.write_stall_timeout),
+        ),
     );
     let router = TowerToHyperService::new(router);
     let service = service_fn(|mut request: Request<Incoming>| {
@@ -249,9 +256,11 @@ async fn answer(
         }
         let clock = Arc::clone(&guard.clock);
         let body = Limited::new(body, limit_bytes);
+        let config = &guard.shared.config;
         Body::new(RequestBody {
             body,
             clock,
+            pace: Pace::new(config.min_rate_bytes, config.rate_window),
             mark,
             ended: false,
         })
@@ -291,10 +300,11 @@ impl Drop for InFlight {
     }
 }
 
-/// A request's body under the server's limit, whose end stops the body's clock.
+/// A request's body under the server's limit, which keeps the body's clock and ends it.
 struct RequestBody {
     body: Limited<Incoming>,
     clock: Arc<Clock>,
+    pace: Pace,
     mark: u64,
     ended: bool,
 }
@@ -309,6 +319,15 @@ impl HttpBody for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = self.get_mut();
         let frame = Pin::new(&mut this.body).poll_frame(context);
+        match &frame {
+            Poll::Pending => this.clock.body_by(this.pace.wait(Instant::now())),
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                this.pace.moved(Instant::now(), bytes);
+                this.clock.body_by(None);
+            }
+            Poll::Ready(_) => this.clock.body_by(None),
+        }
         if matches!(frame, Poll::Ready(None)) || this.body.is_end_stream() {
             this.clock.body_done(this.mark);
             this.ended = true;

@@ -1,8 +1,9 @@
 //! A connection's clock: which phase it is in and by when the client must have moved on.
 //!
-//! Invariant: at any moment at most one read deadline holds. It is the head's while a head is
-//! awaited or read, the body's while a request body is, the idle one between requests, and none
-//! while a handler works; a write deadline holds exactly while a write waits for the client.
+//! Invariant: at any moment at most one read deadline holds, and beside it one for the pace of a
+//! request's body. It is the head's while a head is awaited or read, the body's while a request body
+//! is, the idle one between requests, and none while a handler works; a write deadline holds exactly
+//! while a write waits for the client.
 
 use std::io;
 use std::pin::Pin;
@@ -15,6 +16,8 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
+
+use super::pace::Pace;
 
 const NEVER: u64 = u64::MAX;
 /// How long a connection whose client is still sending stays open after its last answer.
@@ -30,6 +33,8 @@ const DISCARD_READS: usize = 512;
 pub(crate) struct Clock {
     start: Instant,
     read_ms: AtomicU64,
+    /// By when a request's body must have gone on, within the time that `read_ms` allows for all of it.
+    body_ms: AtomicU64,
     write_ms: AtomicU64,
     /// Between an answer's end and the next request's first byte.
     idle: AtomicBool,
@@ -45,6 +50,7 @@ impl Clock {
         let clock = Self {
             start: Instant::now(),
             read_ms: AtomicU64::new(NEVER),
+            body_ms: AtomicU64::new(NEVER),
             write_ms: AtomicU64::new(NEVER),
             idle: AtomicBool::new(false),
             fresh: AtomicBool::new(true),
@@ -69,8 +75,14 @@ impl Clock {
         }
     }
 
+    /// The body's reader waits for the client until then, or no longer waits.
+    pub(crate) fn body_by(&self, deadline: Option<Instant>) {
+        self.body_ms.store(self.millis(deadline), Relaxed);
+    }
+
     /// The body was read or dropped; without effect when a later phase has begun.
     pub(crate) fn body_done(&self, mark: u64) {
+        self.body_by(None);
         let _later_phase = self.read_ms.compare_exchange(mark, NEVER, Relaxed, Relaxed);
     }
 
@@ -111,8 +123,14 @@ impl Clock {
         u64::try_from(at).unwrap_or(NEVER)
     }
 
+    fn millis(&self, deadline: Option<Instant>) -> u64 {
+        let after = deadline.map(|at| at.saturating_duration_since(self.start).as_millis());
+        after.map_or(NEVER, |millis| u64::try_from(millis).unwrap_or(NEVER))
+    }
+
     fn deadline(&self) -> Option<Instant> {
-        let at = self.read_ms.load(Relaxed).min(self.write_ms.load(Relaxed));
+        let reading = self.read_ms.load(Relaxed).min(self.body_ms.load(Relaxed));
+        let at = reading.min(self.write_ms.load(Relaxed));
         (at != NEVER)
             .then(|| self.start.checked_add(Duration::from_millis(at)))
             .flatten()
@@ -170,6 +188,7 @@ pub(crate) struct TimedIo<S> {
     clock: Arc<Clock>,
     head_timeout: Duration,
     write_timeout: Duration,
+    pace: Pace,
     shut: bool,
 }
 
@@ -179,12 +198,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TimedIo<S> {
         clock: Arc<Clock>,
         head_timeout: Duration,
         write_timeout: Duration,
+        pace: Pace,
     ) -> Self {
         Self {
             io: TokioIo::new(stream),
             clock,
             head_timeout,
             write_timeout,
+            pace,
             shut: false,
         }
     }
@@ -205,16 +226,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TimedIo<S> {
         Poll::Ready(Ok(()))
     }
 
-    fn wrote(&self, result: &Poll<io::Result<usize>>) {
-        let waiting = self.clock.write_ms.load(Relaxed) != NEVER;
+    /// Keeps the write deadline: the client must take something within the stall timeout, and as
+    /// much as its pace demands.
+    fn wrote(&mut self, result: &Poll<io::Result<usize>>) {
         match result {
-            Poll::Pending if !waiting => {
-                self.clock
-                    .write_ms
-                    .store(self.clock.after(self.write_timeout), Relaxed);
+            Poll::Pending if self.pace.is_waiting() => {}
+            Poll::Pending => {
+                let now = Instant::now();
+                let stalled = now + self.write_timeout;
+                let slow = self.pace.wait(now).unwrap_or(stalled);
+                let at = self.clock.millis(Some(stalled.min(slow)));
+                self.clock.write_ms.store(at, Relaxed);
             }
-            Poll::Ready(_) if waiting => self.clock.write_ms.store(NEVER, Relaxed),
-            _ => {}
+            Poll::Ready(Ok(bytes)) if self.pace.is_waiting() => {
+                self.pace.moved(Instant::now(), *bytes);
+                self.clock.write_ms.store(NEVER, Relaxed);
+            }
+            // Nobody waited, so the time does not matter.
+            Poll::Ready(Ok(bytes)) => self.pace.moved(self.clock.start, *bytes),
+            Poll::Ready(Err(_broken)) => self.clock.write_ms.store(NEVER, Relaxed),
         }
     }
 }

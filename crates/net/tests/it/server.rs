@@ -241,6 +241,68 @@ async fn client_that_does_not_read_its_answer_is_cut() {
     assert_eq!(server.ended().await.slow_clients_total, 1);
 }
 
+/// A byte at a time, each well within every timeout, held a connection and its body for five minutes.
+#[tokio::test]
+async fn a_body_that_trickles_is_cut_and_one_that_flows_is_not() {
+    let short = config(|c| {
+        c.min_rate_bytes = 10_000;
+        c.rate_window = Duration::from_secs(2);
+    });
+    let server = Running::start(plain(), short).await;
+    let head = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
+    let mut slow = server.connect().await;
+    slow.write_all(head.as_bytes()).await.unwrap();
+    let trickle = async {
+        // Ends because the connection does; 100,000 bytes would take half an hour.
+        while slow.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    patient(trickle).await;
+    let mut flowing = server.connect().await;
+    flowing.write_all(head.as_bytes()).await.unwrap();
+    for _ in 0..10 {
+        flowing.write_all(&[b'x'; 10_000]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+    read_until(&mut flowing, "100000 bytes\n").await;
+    server.stopper.stop();
+    assert_eq!(server.ended().await.slow_clients_total, 1);
+}
+
+/// A client that takes a little of its answer now and then restarted the stall timeout for ever.
+#[tokio::test]
+async fn a_client_that_sips_its_answer_is_cut() {
+    let short = config(|c| {
+        c.min_rate_bytes = 1 << 30;
+        c.rate_window = Duration::from_millis(500);
+        c.write_stall_timeout = Duration::from_millis(500);
+    });
+    let router = Router::new().route("/big", get(|| async { Bytes::from(vec![b'x'; 256 << 20]) }));
+    let server = Running::start(router, short).await;
+    let mut stream = server.connect().await;
+    stream
+        .write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
+    // A megabyte every 50 ms is never a stall, and not what is asked for.
+    let mut taken = 0;
+    let mut piece = vec![0; 1 << 20];
+    let sip = async {
+        loop {
+            match stream.read(&mut piece).await {
+                Ok(0) | Err(_) => break,
+                Ok(bytes) => taken += bytes,
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    patient(sip).await;
+    assert!(taken < 256 << 20, "all {taken} bytes arrived");
+    server.stopper.stop();
+    assert_eq!(server.ended().await.slow_clients_total, 1);
+}
+
 #[tokio::test]
 async fn connections_above_the_limit_wait_for_a_place() {
     let server = Running::start(plain(), config(|c| c.max_connections = 2)).await;
