@@ -1,12 +1,14 @@
 // Command gopeer is a Go program at the other end: it says what Go's libraries decide, and speaks TLS as they do.
 //
 //	gopeer proxies
+//	gopeer chains
 //	gopeer certificates DIR
 //	gopeer serve CERT KEY [CLIENT-CA] [MIN-VERSION] [MAX-VERSION]
 //	gopeer get
 //
 // proxies and get read one JSON object a line and answer with one: through which proxy Go reaches a URL, and what Go's
-// client makes of a server. serve says where it listens and has one page, which tells about the connection.
+// client makes of a server. chains prints certificate chains with Go's verdict on each, one JSON object a line. serve
+// says where it listens and has one page, which tells about the connection.
 package main
 
 import (
@@ -28,11 +30,13 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: gopeer proxies | certificates DIR | serve CERT KEY [CLIENT-CA] [MIN] [MAX] | get")
+		return fmt.Errorf("usage: gopeer proxies | chains | certificates DIR | serve CERT KEY [CLIENT-CA] [MIN] [MAX] | get")
 	}
 	switch args[0] {
 	case "proxies":
 		return answerLines(proxyOf)
+	case "chains":
+		return chains()
 	case "certificates":
 		return certificates(args[1])
 	case "serve":

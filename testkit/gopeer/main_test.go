@@ -35,3 +35,16 @@ func TestCertificates(t *testing.T) {
 		t.Error(version, err)
 	}
 }
+
+func TestChains(t *testing.T) {
+	for _, one := range chainCases() {
+		made, err := one.make()
+		if err != nil {
+			t.Fatal(one.name, err)
+		}
+		made.judge()
+		if made.OK != (made.Kind == "") || made.Kind == "malformed" {
+			t.Errorf("%s: %+v", one.name, made.Error)
+		}
+	}
+}

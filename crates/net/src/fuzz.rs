@@ -4,7 +4,9 @@
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
+use rustls::pki_types::{CertificateDer, UnixTime};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::address::parse_listen;
@@ -13,7 +15,10 @@ use crate::client::proxy::NoProxy;
 use crate::encoding::{Encoding, Weights};
 use crate::inflate::decompress;
 use crate::respond::{gzip, zstd};
-use crate::tls::der::Certificate;
+use crate::tls::chain::Roots;
+use crate::tls::der::{CLIENT_AUTH, Certificate};
+use crate::tls::text_of;
+use crate::tls::verify::judge;
 use crate::url::Url;
 
 const LIMIT_BYTES: usize = 32 << 10;
@@ -75,6 +80,53 @@ pub fn fuzz_certificate(data: &[u8]) {
         assert!(certificate.signed.len() < data.len());
         assert!((1..=u8::MAX).contains(&certificate.version));
     }
+}
+
+/// Chains: the first certificate is the only authority, the second the one judged, the others come
+/// with it. Each is preceded by its length in two bytes.
+pub fn fuzz_chain(data: &[u8]) {
+    let mut ders = Vec::new();
+    let mut rest = data;
+    while let Some((length, more)) = rest.split_first_chunk::<2>() {
+        let here = usize::from(u16::from_be_bytes(*length)).min(more.len());
+        let (der, after) = more.split_at(here);
+        ders.push(der);
+        rest = after;
+    }
+    let [root, chain @ ..] = &ders[..] else {
+        return;
+    };
+    for client in [false, true] {
+        let judged = judge_chain(&[root], chain, "web.a.example", client, 1_800_000_000);
+        let again = judge_chain(&[root], chain, "web.a.example", client, 1_800_000_000);
+        assert_eq!(judged, again);
+    }
+}
+
+/// Says why a chain is not believed; for tests that compare verdicts.
+///
+/// # Errors
+/// The reason.
+pub fn judge_chain(
+    roots: &[&[u8]],
+    chain: &[&[u8]],
+    host: &str,
+    client: bool,
+    now_seconds: u64,
+) -> Result<(), String> {
+    let own = |der: &&[u8]| CertificateDer::from(der.to_vec());
+    let roots = Roots::new(roots.iter().map(own).collect());
+    let chain: Vec<CertificateDer<'static>> = chain.iter().map(own).collect();
+    let (leaf, sent) = chain.split_first().ok_or("no certificate")?;
+    if client {
+        let certificate = Certificate::parse(leaf).ok_or("malformed")?;
+        let now = i64::try_from(now_seconds).unwrap_or(i64::MAX);
+        return roots
+            .verify((leaf, &certificate), sent, now, CLIENT_AUTH)
+            .map_err(|distrust| format!("{distrust:?}"));
+    }
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(now_seconds));
+    judge(&roots, leaf, sent, host, now).map_err(|error| text_of(&error))
 }
 
 /// Web configurations.

@@ -3,8 +3,10 @@
 //! Invariant: one crypto provider, aws-lc-rs, passed explicitly; nothing depends on a process-wide
 //! default. Nobody is trusted without a check unless the configuration says so.
 
+pub(crate) mod chain;
 pub(crate) mod client;
 pub(crate) mod der;
+mod names;
 pub(crate) mod server;
 pub(crate) mod verify;
 

@@ -108,7 +108,7 @@ impl ClientTls {
         let verifier: Arc<dyn ServerCertVerifier> = match ca {
             _ if self.config.insecure_skip_verify && ca.is_none() => Arc::new(Anyone),
             Some(pem) => {
-                let verifier = Verifier::new(certificates(pem))?;
+                let verifier = Verifier::new(certificates(pem));
                 let usable = verifier.ok_or_else(|| {
                     let origin = self.ca.as_ref().map(Text::description).unwrap_or_default();
                     tls_error(format!("unable to use specified CA cert {origin}"))
@@ -162,7 +162,7 @@ fn system_verifier() -> Result<Arc<Verifier>, NetError> {
             tracing::warn!(%error, "Reading the system's certificates.");
         }
         let roots: Vec<CertificateDer<'static>> = found.certs;
-        Verifier::new(roots).ok().flatten().map(Arc::new)
+        Verifier::new(roots).map(Arc::new)
     });
     verifier
         .clone()

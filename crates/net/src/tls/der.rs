@@ -6,9 +6,15 @@
 //!                          [1]?, [2]?, [3] extensions? }
 //! ```
 //! Invariant: reading never leaves the input, and never allocates more than a few times its length.
-//! Signatures are not checked here.
+//! What Go's parser refuses for its contents is refused here: an extension twice, names that are not
+//! ASCII, masks with holes. Signatures are not checked here.
+//!
+//! Not a crate: x509-parser would bring thirteen more into the product (a parser framework, two
+//! derive macros, a calendar) to read these fields, and would still not decide what they mean.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::names::{is_domain, mailbox};
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
@@ -16,15 +22,21 @@ const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
 const OID: u8 = 0x06;
 const BOOLEAN: u8 = 0x01;
+const INTEGER: u8 = 0x02;
 
 /// `serverAuth`, `clientAuth` and "any" of the extended key usages.
 pub(crate) const SERVER_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
-pub(crate) const ANY_USAGE: &[u8] = &[0x55, 0x1d, 0x25, 0];
+pub(crate) const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
+const ANY_USAGE: &[u8] = &[0x55, 0x1d, 0x25, 0];
 
+const EXT_KEY_USAGE: &[u8] = &[0x55, 0x1d, 15];
 const EXT_SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 17];
 const EXT_BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 19];
 const EXT_NAME_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 30];
+const EXT_POLICY_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 36];
 const EXT_EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 37];
+/// Distribution points of revocation lists, and policies: Go reads them, and they decide nothing.
+const EXT_WITHOUT_EFFECT: [&[u8]; 2] = [&[0x55, 0x1d, 31], &[0x55, 0x1d, 32]];
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 
 /// A certificate, borrowed from its bytes.
@@ -48,10 +60,50 @@ pub(crate) struct Certificate<'a> {
     pub(crate) common_name: Option<String>,
     /// Subject alternative names; none without the extension.
     pub(crate) names: Option<Names>,
+    /// The extension they are from.
+    pub(crate) names_value: Option<&'a [u8]>,
     /// Object identifiers; none without the extension.
     pub(crate) extended_key_usage: Option<Vec<&'a [u8]>>,
+    pub(crate) key_usage: KeyUsage,
+    /// None without the extension.
+    pub(crate) basic_constraints: Option<BasicConstraints>,
+    pub(crate) name_constraints: Option<NameConstraints>,
+    /// Whether there is a critical extension that we know nothing of, or one that restricts policies.
+    pub(crate) has_unhandled: bool,
+}
+
+/// What the key may sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum KeyUsage {
+    /// Nothing is said, or that it is for nothing.
+    #[default]
+    Open,
+    Certificates,
+    Other,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BasicConstraints {
     pub(crate) is_authority: bool,
-    pub(crate) has_name_constraints: bool,
+    /// Most intermediate certificates below this one.
+    pub(crate) path_length: Option<u64>,
+}
+
+/// Which names certificates further down may have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct NameConstraints {
+    pub(crate) permitted: Subtrees,
+    pub(crate) excluded: Subtrees,
+}
+
+/// Names by kind; an empty list restricts nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Subtrees {
+    pub(crate) dns: Vec<String>,
+    pub(crate) emails: Vec<String>,
+    pub(crate) uris: Vec<String>,
+    /// Address and mask, 4 or 16 bytes each.
+    pub(crate) networks: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Subject alternative names by kind.
@@ -74,11 +126,16 @@ impl<'a> Certificate<'a> {
 
         let mut tbs = Reader(tbs);
         let version = match tbs.optional(0xa0) {
-            Some(version) => Reader(version).expect(0x02)?.first()?.checked_add(1)?,
+            Some(version) => Reader(version).expect(INTEGER)?.first()?.checked_add(1)?,
             None => 1,
         };
-        let _serial = tbs.expect(0x02)?;
-        let _algorithm = tbs.expect(SEQUENCE)?;
+        if version > 3 {
+            return None;
+        }
+        let _serial = tbs.expect(INTEGER)?;
+        if tbs.expect(SEQUENCE)? != signature_algorithm {
+            return None;
+        }
         let issuer = tbs.expect(SEQUENCE)?;
         let mut validity = Reader(tbs.expect(SEQUENCE)?);
         let (not_before, not_after) = (validity.time()?, validity.time()?);
@@ -99,36 +156,64 @@ impl<'a> Certificate<'a> {
             key,
             common_name: common_name(subject),
             names: None,
+            names_value: None,
             extended_key_usage: None,
-            is_authority: false,
-            has_name_constraints: false,
+            key_usage: KeyUsage::Open,
+            basic_constraints: None,
+            name_constraints: None,
+            has_unhandled: false,
         };
         for unique_id in [0x81, 0x82] {
             tbs.optional(unique_id);
         }
-        if let Some(extensions) = tbs.optional(0xa3) {
+        // Earlier versions have no extensions, whatever stands there.
+        if version == 3
+            && let Some(extensions) = tbs.optional(0xa3)
+        {
             let mut extensions = Reader(Reader(extensions).expect(SEQUENCE)?);
+            let mut seen = Vec::new();
             while !extensions.0.is_empty() {
-                parsed.extension(extensions.expect(SEQUENCE)?)?;
+                let id = parsed.extension(extensions.expect(SEQUENCE)?)?;
+                if seen.contains(&id) {
+                    return None;
+                }
+                seen.push(id);
             }
         }
         Some(parsed)
     }
 
-    fn extension(&mut self, extension: &'a [u8]) -> Option<()> {
+    /// Reads an extension; returns its identifier.
+    fn extension(&mut self, extension: &'a [u8]) -> Option<&'a [u8]> {
         let mut extension = Reader(extension);
         let id = extension.expect(OID)?;
-        extension.optional(BOOLEAN);
+        let critical = extension
+            .optional(BOOLEAN)
+            .is_some_and(|value| value == [0xff]);
         let value = extension.expect(OCTET_STRING)?;
+        let mut handled = true;
         match id {
+            EXT_KEY_USAGE => self.key_usage = key_usage(Reader(value).expect(BIT_STRING)?)?,
             EXT_SUBJECT_ALT_NAME => {
-                self.names = Some(alternative_names(Reader(value).expect(SEQUENCE)?)?);
+                let names = alternative_names(Reader(value).expect(SEQUENCE)?)?;
+                handled = names != Names::default();
+                (self.names, self.names_value) = (Some(names), Some(value));
             }
             EXT_BASIC_CONSTRAINTS => {
                 let mut constraints = Reader(Reader(value).expect(SEQUENCE)?);
-                self.is_authority = constraints.optional(BOOLEAN) == Some(&[0xff]);
+                self.basic_constraints = Some(BasicConstraints {
+                    is_authority: constraints.optional(BOOLEAN) == Some(&[0xff]),
+                    path_length: match constraints.optional(INTEGER) {
+                        Some(length) => Some(unsigned(length)?),
+                        None => None,
+                    },
+                });
             }
-            EXT_NAME_CONSTRAINTS => self.has_name_constraints = true,
+            EXT_NAME_CONSTRAINTS => {
+                let (constraints, all_known) = name_constraints(value)?;
+                handled = all_known;
+                self.name_constraints = Some(constraints);
+            }
             EXT_EXTENDED_KEY_USAGE => {
                 let mut usages = Reader(Reader(value).expect(SEQUENCE)?);
                 let mut found = Vec::new();
@@ -137,23 +222,107 @@ impl<'a> Certificate<'a> {
                 }
                 self.extended_key_usage = Some(found);
             }
-            _ => {}
+            // Policies are not evaluated, so who demands them is refused, critical or not.
+            EXT_POLICY_CONSTRAINTS => self.has_unhandled = true,
+            _ => handled = EXT_WITHOUT_EFFECT.contains(&id),
         }
-        Some(())
+        self.has_unhandled |= critical && !handled;
+        Some(id)
     }
 
-    pub(crate) fn is_valid_at(&self, seconds: i64) -> bool {
-        (self.not_before..=self.not_after).contains(&seconds)
-    }
-
-    /// Returns whether the certificate may stand for a server.
-    pub(crate) fn is_for_servers(&self) -> bool {
+    /// Returns whether the certificate, or those below it, may be used so; no list allows everything.
+    pub(crate) fn allows(&self, usage: &[u8]) -> bool {
         self.extended_key_usage.as_ref().is_none_or(|usages| {
-            usages
-                .iter()
-                .any(|usage| [SERVER_AUTH, ANY_USAGE].contains(usage))
+            usages.is_empty() || usages.iter().any(|one| [usage, ANY_USAGE].contains(one))
         })
     }
+}
+
+fn key_usage(bits: &[u8]) -> Option<KeyUsage> {
+    const CERT_SIGN: u8 = 0x04;
+    let (unused, bits) = bits.split_first()?;
+    if *unused > 7 {
+        return None;
+    }
+    // Nine bits are defined.
+    let first = bits.first().copied().unwrap_or(0);
+    let ninth = bits.get(1).copied().unwrap_or(0) & 0x80;
+    Some(match (first, ninth) {
+        (0, 0) => KeyUsage::Open,
+        (first, _) if first & CERT_SIGN != 0 => KeyUsage::Certificates,
+        _ => KeyUsage::Other,
+    })
+}
+
+/// An integer that is not negative and fits.
+fn unsigned(bytes: &[u8]) -> Option<u64> {
+    if bytes.is_empty() || bytes.len() > 8 || bytes.first().is_some_and(|first| *first > 0x7f) {
+        return None;
+    }
+    Some(
+        bytes
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+    )
+}
+
+/// Returns constraints, and whether all of them are of kinds that can be checked.
+fn name_constraints(value: &[u8]) -> Option<(NameConstraints, bool)> {
+    let mut outer = Reader(value);
+    let mut lists = Reader(outer.expect(SEQUENCE)?);
+    let permitted = lists.optional(0xa0).unwrap_or_default();
+    let excluded = lists.optional(0xa1).unwrap_or_default();
+    if !outer.0.is_empty() || !lists.0.is_empty() || (permitted.is_empty() && excluded.is_empty()) {
+        return None;
+    }
+    let mut all_known = true;
+    let constraints = NameConstraints {
+        permitted: subtrees(permitted, &mut all_known)?,
+        excluded: subtrees(excluded, &mut all_known)?,
+    };
+    Some((constraints, all_known))
+}
+
+fn subtrees(list: &[u8], all_known: &mut bool) -> Option<Subtrees> {
+    let mut list = Reader(list);
+    let mut found = Subtrees::default();
+    while !list.0.is_empty() {
+        let (tag, _whole, value) = Reader(list.expect(SEQUENCE)?).next()?;
+        match tag {
+            0x81 => found.emails.push(ascii(value).filter(|one| {
+                mailbox(one).is_some() || (!one.contains('@') && is_domain(one, true))
+            })?),
+            0x82 => found
+                .dns
+                .push(ascii(value).filter(|one| is_domain(one, true))?),
+            0x86 => found.uris.push(
+                ascii(value)
+                    .filter(|one| one.parse::<IpAddr>().is_err() && is_domain(one, true))?,
+            ),
+            0x87 => found.networks.push(network(value)?),
+            _ => *all_known = false,
+        }
+    }
+    Some(found)
+}
+
+/// An address and its mask: ones, then zeros.
+fn network(value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    if !matches!(value.len(), 8 | 32) {
+        return None;
+    }
+    let (address, mask) = value.split_at(value.len() / 2);
+    let bits = mask
+        .iter()
+        .flat_map(|byte| (0..8).map(move |bit| byte << bit & 0x80));
+    let falls_only = bits.is_sorted_by(|one, next| one >= next);
+    falls_only.then(|| (address.to_vec(), mask.to_vec()))
+}
+
+fn ascii(value: &[u8]) -> Option<String> {
+    value
+        .is_ascii()
+        .then(|| String::from_utf8_lossy(value).into_owned())
 }
 
 fn alternative_names(mut names: &[u8]) -> Option<Names> {
@@ -162,11 +331,10 @@ fn alternative_names(mut names: &[u8]) -> Option<Names> {
         let mut reader = Reader(names);
         let (tag, _whole, value) = reader.next()?;
         names = reader.0;
-        let text = || String::from_utf8_lossy(value).into_owned();
         match tag {
-            0x81 => found.emails.push(text()),
-            0x82 => found.dns.push(text()),
-            0x86 => found.uris.push(text()),
+            0x81 => found.emails.push(ascii(value)?),
+            0x82 => found.dns.push(ascii(value)?),
+            0x86 => found.uris.push(ascii(value)?),
             0x87 => found.addresses.push(address(value)?),
             _ => {}
         }
@@ -179,7 +347,7 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
         return Some(Ipv4Addr::from(octets).into());
     }
     let octets = <[u8; 16]>::try_from(octets).ok()?;
-    Some(IpAddr::from(Ipv6Addr::from(octets)).to_canonical())
+    Some(Ipv6Addr::from(octets).into())
 }
 
 fn common_name(subject: &[u8]) -> Option<String> {

@@ -11,22 +11,20 @@ use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig,
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, ServerConfig,
     SignatureScheme,
 };
 
-use super::der::{ANY_USAGE, Certificate};
+use super::chain::{Distrust, Roots};
+use super::der::{CLIENT_AUTH, Certificate};
 use super::verify::proves_key;
 use super::{certificates, private_key, provider, tls_error, versions};
 use crate::client::config::TlsVersion;
 use crate::error::NetError;
 use crate::fresh::Text;
 use crate::secret::Secret;
-
-const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
 
 /// What is asked of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,27 +200,22 @@ impl ServerTls {
             auth,
             ClientAuth::VerifyIfGiven | ClientAuth::RequireAndVerify
         );
-        let mut roots = Vec::new();
-        let mut webpki = None;
+        let mut roots = None;
         if verify {
-            roots = match client_ca {
+            let usable = Roots::new(match client_ca {
                 Some(pem) => certificates(pem),
                 None => rustls_native_certs::load_native_certs().certs,
-            };
-            let mut store = RootCertStore::empty();
-            store.add_parsable_certificates(roots.iter().cloned());
-            if store.is_empty() {
+            });
+            if usable.is_empty() {
                 return Err(tls_error("client_ca_file holds no usable certificate"));
             }
-            let builder = WebPkiClientVerifier::builder_with_provider(
-                Arc::new(store),
-                Arc::clone(provider()),
-            );
-            webpki = Some(builder.build().map_err(|e| tls_error(e.to_string()))?);
+            roots = Some(usable);
         }
+        let subjects = roots.iter().flat_map(Roots::subjects);
+        let hints = subjects.map(DistinguishedName::in_sequence).collect();
         Ok(Some(Arc::new(ClientVerifier {
             roots,
-            webpki,
+            hints,
             mandatory: matches!(auth, ClientAuth::RequireAny | ClientAuth::RequireAndVerify),
             allowed_sans: self.config.allowed_sans.clone(),
         })))
@@ -267,9 +260,10 @@ const GO_CIPHERS: [&str; 13] = [
 
 #[derive(Debug)]
 struct ClientVerifier {
-    roots: Vec<CertificateDer<'static>>,
     /// None when any certificate will do.
-    webpki: Option<Arc<dyn ClientCertVerifier>>,
+    roots: Option<Roots>,
+    /// The authorities' names, which are told to clients.
+    hints: Vec<DistinguishedName>,
     mandatory: bool,
     allowed_sans: Option<Vec<String>>,
 }
@@ -280,7 +274,10 @@ impl ClientVerifier {
             return Ok(());
         };
         let names = certificate.names.clone().unwrap_or_default();
-        let addresses = names.addresses.iter().map(ToString::to_string);
+        let addresses = names
+            .addresses
+            .iter()
+            .map(|one| one.to_canonical().to_string());
         let mut all = names
             .dns
             .into_iter()
@@ -302,9 +299,7 @@ impl ClientCertVerifier for ClientVerifier {
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.webpki
-            .as_ref()
-            .map_or(&[], |webpki| webpki.root_hint_subjects())
+        &self.hints
     }
 
     fn verify_client_cert(
@@ -314,23 +309,20 @@ impl ClientCertVerifier for ClientVerifier {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let certificate = Certificate::parse(end_entity).ok_or(CertificateError::BadEncoding)?;
-        if let Some(webpki) = &self.webpki {
-            if self.roots.iter().any(|root| root == end_entity) {
-                // As in Go, a certificate among the authorities is its own chain.
-                let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-                if !certificate.is_valid_at(seconds) {
-                    return Err(CertificateError::Expired.into());
-                }
-                let usages = certificate.extended_key_usage.as_ref();
-                let fits = usages.is_none_or(|usages| {
-                    usages.iter().any(|u| [CLIENT_AUTH, ANY_USAGE].contains(u))
-                });
-                if !fits {
-                    return Err(CertificateError::InvalidPurpose.into());
-                }
-            } else {
-                webpki.verify_client_cert(end_entity, intermediates, now)?;
-            }
+        if let Some(roots) = &self.roots {
+            let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+            let leaf = (end_entity, &certificate);
+            roots
+                .verify(leaf, intermediates, now, CLIENT_AUTH)
+                .map_err(|distrust| match distrust {
+                    Distrust::Unknown => CertificateError::UnknownIssuer,
+                    Distrust::Usage => CertificateError::InvalidPurpose,
+                    Distrust::Early => CertificateError::NotValidYet,
+                    Distrust::Late => CertificateError::Expired,
+                    Distrust::Names | Distrust::Critical => {
+                        CertificateError::ApplicationVerificationFailure
+                    }
+                })?;
         }
         self.check_names(&certificate)?;
         Ok(ClientCertVerified::assertion())

@@ -1,91 +1,35 @@
 //! Whether a server's certificate is believed, as Go's `crypto/x509` decides it.
 //!
-//! webpki does the work. It refuses some certificates that Go accepts and that are common on
-//! scrape targets, and these are judged here: a certificate that is itself configured as an
-//! authority (self-signed, whatever its basic constraints), and an authority's certificate used by
-//! a server.
-//!
-//! Invariant: time, name and usage are checked on every path; only `insecure_skip_verify` skips
-//! them, and even then the server proves that it has the certificate's key.
+//! Invariant: time, name, usage and chain are checked on every path; only `insecure_skip_verify`
+//! skips them, and even then the server proves that it has the certificate's key.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
-use rustls::{
-    CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
-};
+use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
 
-use super::der::Certificate;
-use super::{provider, tls_error};
-use crate::error::NetError;
+use super::chain::{self, Distrust, Roots};
+use super::der::{Certificate, SERVER_AUTH};
+use super::{names, provider};
 
-/// Longest chain built here, and the most signatures checked for it.
-const MAX_DEPTH: usize = 6;
-const MAX_SIGNATURES: usize = 32;
 /// Most names shown in an error.
 const MAX_NAMES_SHOWN: usize = 20;
 
 /// Judges servers by configured authorities.
 #[derive(Debug)]
 pub(crate) struct Verifier {
-    roots: Vec<CertificateDer<'static>>,
-    webpki: Arc<WebPkiServerVerifier>,
+    roots: Roots,
 }
 
 impl Verifier {
-    /// Returns none inside when no certificate is usable.
-    pub(crate) fn new(roots: Vec<CertificateDer<'static>>) -> Result<Option<Self>, NetError> {
-        let mut store = RootCertStore::empty();
-        let (usable, _broken) = store.add_parsable_certificates(roots.iter().cloned());
-        if usable == 0 {
-            return Ok(None);
-        }
-        let builder =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(provider()));
-        let webpki = builder.build().map_err(|e| tls_error(e.to_string()))?;
-        Ok(Some(Self { roots, webpki }))
-    }
-
-    /// Builds a chain for an authority's certificate, which webpki takes for no server's.
-    fn chain(
-        &self,
-        certificate: &Certificate<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: i64,
-        depth: usize,
-        signatures: &mut usize,
-    ) -> bool {
-        let known = self.roots.iter().map(|root| (root, true));
-        let sent = intermediates.iter().map(|sent| (sent, false));
-        for (der, is_root) in known.chain(sent) {
-            let Some(issuer) = Certificate::parse(der) else {
-                continue;
-            };
-            let fits = issuer.subject == certificate.issuer
-                && issuer.is_valid_at(now)
-                && !issuer.has_name_constraints
-                && (issuer.is_authority || (is_root && issuer.version < 3));
-            if !fits || *signatures >= MAX_SIGNATURES {
-                continue;
-            }
-            *signatures += 1;
-            if !is_signed_by(certificate, &issuer) {
-                continue;
-            }
-            let trusted = is_root
-                || (depth < MAX_DEPTH
-                    && self.chain(&issuer, intermediates, now, depth + 1, signatures));
-            if trusted {
-                return true;
-            }
-        }
-        false
+    /// Returns none when no certificate is usable.
+    pub(crate) fn new(roots: Vec<CertificateDer<'static>>) -> Option<Self> {
+        let roots = Roots::new(roots);
+        (!roots.is_empty()).then_some(Self { roots })
     }
 }
 
@@ -95,30 +39,17 @@ impl ServerCertVerifier for Verifier {
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
+        _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let Some(certificate) = Certificate::parse(end_entity) else {
-            return Err(CertificateError::BadEncoding.into());
-        };
-        let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        check_time(&certificate, seconds)?;
-        check_name(end_entity, &certificate, server_name)?;
-        if self.roots.iter().any(|root| root == end_entity) {
-            check_usage(&certificate)?;
-            return Ok(ServerCertVerified::assertion());
-        }
-        if certificate.is_authority {
-            check_usage(&certificate)?;
-            let known = self.chain(&certificate, intermediates, seconds, 1, &mut 0);
-            return if known {
-                Ok(ServerCertVerified::assertion())
-            } else {
-                Err(CertificateError::UnknownIssuer.into())
-            };
-        }
-        self.webpki
-            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        judge(
+            &self.roots,
+            end_entity,
+            intermediates,
+            &server_name.to_str(),
+            now,
+        )?;
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -144,6 +75,43 @@ impl ServerCertVerifier for Verifier {
             .signature_verification_algorithms
             .supported_schemes()
     }
+}
+
+/// Decides whether a certificate stands for a server.
+pub(crate) fn judge(
+    roots: &Roots,
+    end_entity: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+    host: &str,
+    now: UnixTime,
+) -> Result<(), Error> {
+    let certificate = Certificate::parse(end_entity).ok_or(CertificateError::BadEncoding)?;
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    chain::check_alone(&certificate, now).map_err(error_of)?;
+    check_name(&certificate, host)?;
+    let leaf = (end_entity, &certificate);
+    roots
+        .verify(leaf, intermediates, now, SERVER_AUTH)
+        .map_err(error_of)
+}
+
+/// Says in Go's words why a server is not believed.
+fn error_of(distrust: Distrust) -> Error {
+    let text = match distrust {
+        Distrust::Unknown => return CertificateError::UnknownIssuer.into(),
+        Distrust::Usage => "certificate specifies an incompatible key usage",
+        Distrust::Names => {
+            "a root or intermediate certificate is not authorized to sign for this name"
+        }
+        Distrust::Critical => "unhandled critical extension",
+        Distrust::Early => {
+            "certificate has expired or is not yet valid: current time is before its validity begins"
+        }
+        Distrust::Late => {
+            "certificate has expired or is not yet valid: current time is after its validity ends"
+        }
+    };
+    refusal(text.to_owned())
 }
 
 /// Believes any certificate whose key the server has (`insecure_skip_verify`).
@@ -224,53 +192,12 @@ pub(crate) fn proves_key(
     }
 }
 
-fn is_signed_by(certificate: &Certificate<'_>, issuer: &Certificate<'_>) -> bool {
-    let algorithms = provider().signature_verification_algorithms.all;
-    algorithms.iter().any(|algorithm| {
-        algorithm.signature_alg_id().as_ref() == certificate.signature_algorithm
-            && algorithm.public_key_alg_id().as_ref() == issuer.key_algorithm
-            && algorithm
-                .verify_signature(issuer.key, certificate.signed, certificate.signature)
-                .is_ok()
-    })
-}
-
-fn check_time(certificate: &Certificate<'_>, now: i64) -> Result<(), Error> {
-    let when = if now < certificate.not_before {
-        "before its validity begins"
-    } else if now > certificate.not_after {
-        "after its validity ends"
-    } else {
-        return Ok(());
-    };
-    Err(refusal(format!(
-        "certificate has expired or is not yet valid: current time is {when}"
-    )))
-}
-
-fn check_usage(certificate: &Certificate<'_>) -> Result<(), Error> {
-    if certificate.is_for_servers() {
-        Ok(())
-    } else {
-        Err(refusal(
-            "certificate specifies an incompatible key usage".to_owned(),
-        ))
-    }
-}
-
-fn check_name(
-    der: &CertificateDer<'_>,
-    certificate: &Certificate<'_>,
-    wanted: &ServerName<'_>,
-) -> Result<(), Error> {
-    let matches = ParsedCertificate::try_from(der)
-        .and_then(|parsed| rustls::client::verify_server_name(&parsed, wanted));
-    if matches.is_ok() {
+fn check_name(certificate: &Certificate<'_>, wanted: &str) -> Result<(), Error> {
+    if names::is_for_host(certificate, wanted) {
         return Ok(());
     }
-    let wanted = wanted.to_str();
     let common_name = certificate.common_name.as_deref().unwrap_or_default();
-    if certificate.names.is_none() && common_name.eq_ignore_ascii_case(&wanted) {
+    if certificate.names.is_none() && common_name.eq_ignore_ascii_case(wanted) {
         return Err(refusal(
             "certificate relies on legacy Common Name field, use SANs instead".to_owned(),
         ));
@@ -282,7 +209,8 @@ fn check_name(
                 "cannot validate certificate for {wanted} because it doesn't contain any IP SANs"
             )));
         }
-        names.addresses.iter().map(ToString::to_string).collect()
+        let addresses = names.addresses.iter().map(IpAddr::to_canonical);
+        addresses.map(|address| address.to_string()).collect()
     } else {
         names.dns
     };

@@ -6,6 +6,7 @@
 )]
 
 mod certs;
+mod chains;
 mod client;
 mod compress;
 mod fuzz;

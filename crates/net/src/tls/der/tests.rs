@@ -35,8 +35,10 @@ fn fields_are_found() {
     // 2000-02-29 and 2060-01-01, the one written with two digits, the other with four.
     assert_eq!(certificate.not_before, 951_782_400);
     assert_eq!(certificate.not_after, 2_840_140_800);
-    assert!(certificate.is_authority && certificate.is_for_servers());
-    assert!(!certificate.has_name_constraints);
+    let constraints = certificate.basic_constraints.expect("an authority's");
+    assert!(constraints.is_authority && constraints.path_length.is_none());
+    assert!(certificate.allows(SERVER_AUTH) && certificate.allows(CLIENT_AUTH));
+    assert!(certificate.name_constraints.is_none() && !certificate.has_unhandled);
     let names = certificate.names.expect("there are some");
     assert_eq!(names.dns, ["a.example"]);
     let addresses: Vec<_> = names.addresses.iter().map(ToString::to_string).collect();
@@ -52,18 +54,18 @@ fn usage_is_open_unless_it_is_said() {
     assert!(
         Certificate::parse(&open)
             .expect("well formed")
-            .is_for_servers()
+            .allows(SERVER_AUTH)
     );
     let clients = der(|params| {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     });
     let clients = Certificate::parse(&clients).expect("well formed");
-    assert!(!clients.is_for_servers() && !clients.is_authority);
+    assert!(!clients.allows(SERVER_AUTH) && clients.allows(CLIENT_AUTH));
     let any = der(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::Any]);
     assert!(
         Certificate::parse(&any)
             .expect("well formed")
-            .is_for_servers()
+            .allows(SERVER_AUTH)
     );
 }
 
