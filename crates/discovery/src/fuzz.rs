@@ -59,6 +59,11 @@ pub fn fuzz_kubernetes(data: &[u8]) {
     kubernetes::fuzz_read(data);
 }
 
+/// Watches as they arrive: lines are the same in pieces of any size.
+pub fn fuzz_watch(data: &[u8]) {
+    kubernetes::fuzz_watch(data);
+}
+
 /// Label selectors.
 pub fn fuzz_selector(data: &[u8]) {
     kubernetes::fuzz_selector(&String::from_utf8_lossy(data));

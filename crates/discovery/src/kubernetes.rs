@@ -181,6 +181,16 @@ impl Discoverer for KubernetesDiscovery {
     }
 }
 
+/// Reads a watch as it arrives, whole and in pieces, for the fuzz target.
+pub(crate) fn fuzz_watch(data: &[u8]) {
+    let whole = api::fuzz_lines(data, data.len());
+    assert_eq!(whole, api::fuzz_lines(data, 1));
+    assert_eq!(whole, api::fuzz_lines(data, 7));
+    let ends = data.iter().filter(|byte| **byte == b'\n').count();
+    assert_eq!(whole.len(), ends);
+    fuzz_read(data);
+}
+
 /// Reads bytes as lists and events of kinds that have every sort of field.
 pub(crate) fn fuzz_read(data: &[u8]) {
     api::fuzz_read::<Pod>(data);

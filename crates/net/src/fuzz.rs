@@ -6,20 +6,29 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::Body;
+use axum::response::IntoResponse;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue, Request};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::address::parse_listen;
+use crate::base64::decode_base64;
+use crate::body::read_body;
 use crate::client::fuzz_read_answer;
 use crate::client::proxy::NoProxy;
 use crate::encoding::{Encoding, Weights};
 use crate::inflate::decompress;
 use crate::respond::{gzip, zstd};
+use crate::server::fuzz_serve;
 use crate::tls::chain::Roots;
 use crate::tls::der::{CLIENT_AUTH, Certificate};
 use crate::tls::text_of;
 use crate::tls::verify::judge;
 use crate::url::Url;
+use crate::web::auth::credentials;
 
 const LIMIT_BYTES: usize = 32 << 10;
 
@@ -127,6 +136,45 @@ pub fn judge_chain(
     }
     let now = UnixTime::since_unix_epoch(Duration::from_secs(now_seconds));
     judge(&roots, leaf, sent, host, now).map_err(|error| text_of(&error))
+}
+
+/// Requests, one after the other on a connection: each is answered or the connection ends, no body
+/// passes the limit, and nobody gets in who doesn't say who he is.
+pub fn fuzz_request(data: &[u8]) {
+    let answer = |request: Request<Body>| async {
+        let known = credentials(request.headers());
+        match read_body(request, LIMIT_BYTES).await {
+            Ok(body) => {
+                assert!(body.len() <= LIMIT_BYTES);
+                let user = known.map(|(user, _password)| user);
+                format!("{} bytes of {user:?}", body.len()).into_response()
+            }
+            Err(error) => error.into_response(),
+        }
+    };
+    let answers = fuzz_serve(data, Router::new().fallback(answer));
+    assert!(answers.is_empty() || answers.starts_with(b"HTTP/1."));
+    let text = String::from_utf8_lossy(&answers);
+    // Panics of handlers are caught, so a target has to look for them.
+    assert!(!text.contains("internal error"), "{text}");
+    let named = data
+        .windows(5)
+        .any(|five| five.eq_ignore_ascii_case(b"basic"));
+    assert!(named || !text.contains("Some("), "{text}");
+}
+
+/// `Authorization` headers: what is read is what was sent.
+pub fn fuzz_authorization(data: &[u8]) {
+    let Ok(value) = HeaderValue::from_bytes(data) else {
+        return;
+    };
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
+    if let Some((user, password)) = credentials(&headers) {
+        assert!(!user.contains(':'));
+        let text = [user.as_bytes(), b":", &password].concat();
+        let sent = decode_base64(data.get(6..).unwrap_or_default());
+        assert_eq!(sent.as_deref(), Some(&text[..]));
+    }
 }
 
 /// Web configurations.

@@ -27,6 +27,7 @@ use crate::panics::catch_panic_in;
 use crate::stop::StopToken;
 use crate::web::Web;
 use conn::Shared;
+pub(crate) use conn::fuzz_serve;
 
 /// How long an accept that failed for want of descriptors or memory waits before the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -5,7 +5,7 @@
 //!
 //! Invariant: a file that has become unusable admits nobody.
 
-mod auth;
+pub(crate) mod auth;
 mod config;
 
 use std::path::{Path, PathBuf};

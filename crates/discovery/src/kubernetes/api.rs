@@ -214,31 +214,24 @@ impl Api {
         let status = opened.as_ref().ok().map(|answer| answer.head().status);
         count(query, status, start);
         let mut answer = opened?;
-        let mut buffer = Vec::new();
+        let mut lines = Lines::default();
         let quiet = Duration::from_secs(seconds) + WATCH_HEAD_TIMEOUT;
         if answer.head().status != 200 {
             // What it says is worth a moment, not more.
-            let reading = read_error(&mut answer, &mut buffer);
+            let reading = read_error(&mut answer, &mut lines.buffer);
             let _partly = tokio::time::timeout(WATCH_HEAD_TIMEOUT, reading).await;
-            refuse(answer.head().status, &buffer)?;
+            refuse(answer.head().status, &lines.buffer)?;
         }
-        let mut searched = 0;
         loop {
-            while let Some(end) = find_line(&buffer, searched) {
-                let event = read_event::<K>(buffer.get(..end).unwrap_or_default(), query, version)?;
+            while let Some(line) = lines.next()? {
+                let event = read_event::<K>(line, query, version)?;
                 if let Some(change) = event
                     && events.send(K::event(change)).await.is_err()
                 {
                     return Ok(());
                 }
-                buffer.drain(..=end);
-                searched = 0;
             }
-            searched = buffer.len();
-            if searched > EVENT_LIMIT_BYTES {
-                return Err(answer_error("an event is longer than 16 MiB").into());
-            }
-            let more = tokio::time::timeout(quiet, answer.next(&mut buffer)).await;
+            let more = tokio::time::timeout(quiet, answer.next(&mut lines.buffer)).await;
             match more {
                 Ok(Ok(true)) => {}
                 // An API that restarts hangs up in the middle; nothing is lost by asking again.
@@ -268,6 +261,36 @@ impl Api {
             .headers
             .insert(ACCEPT, HeaderValue::from_static("application/json"));
         Ok(request)
+    }
+}
+
+/// The lines of a watch, as they arrive.
+#[derive(Debug, Default)]
+struct Lines {
+    /// What has arrived and was not dropped yet; more is appended here.
+    buffer: Vec<u8>,
+    /// Up to here lines were handed out.
+    taken: usize,
+    /// Up to here there is no further end of a line.
+    searched: usize,
+}
+
+impl Lines {
+    /// Returns the next complete line without its end; none until more has arrived.
+    fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
+        let Some(end) = find_line(&self.buffer, self.searched) else {
+            // Dropped once a batch: a line at a time would move the rest each time.
+            self.buffer.drain(..self.taken);
+            self.taken = 0;
+            self.searched = self.buffer.len();
+            if self.searched > EVENT_LIMIT_BYTES {
+                return Err(answer_error("an event is longer than 16 MiB").into());
+            }
+            return Ok(None);
+        };
+        let start = std::mem::replace(&mut self.taken, end + 1);
+        self.searched = end + 1;
+        Ok(self.buffer.get(start..end))
     }
 }
 
@@ -392,6 +415,20 @@ impl Pauses {
 fn random(end: u64) -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0u8) % end.max(1)
+}
+
+/// Splits a watch that arrives in pieces of this size into lines, for the fuzz target.
+pub(crate) fn fuzz_lines(data: &[u8], piece_bytes: usize) -> Vec<Vec<u8>> {
+    let mut lines = Lines::default();
+    let mut found = Vec::new();
+    for piece in data.chunks(piece_bytes.max(1)) {
+        lines.buffer.extend_from_slice(piece);
+        while let Ok(Some(line)) = lines.next() {
+            found.push(line.to_vec());
+        }
+        assert!(lines.buffer.len() <= data.len() && !lines.buffer.contains(&b'\n'));
+    }
+    found
 }
 
 /// Reads a list and a watch's lines, for the fuzz target.

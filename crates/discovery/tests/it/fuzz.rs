@@ -65,6 +65,17 @@ fn kubernetes() {
 }
 
 #[test]
+fn watch() {
+    let corpus: &[&[u8]] = &[
+        b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"1\"}}}\n\n{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":\"2\"}}}\n{\"type\":",
+        b"\n\n\nx\n",
+    ];
+    Mutator::new(28)
+        .max_len(2048)
+        .run(corpus, 5_000, fuzz::fuzz_watch);
+}
+
+#[test]
 fn selector() {
     let corpus: &[&[u8]] = &[b"a,!b,c=d,e!=f,g in (h,i),j notin (k),l>1", b"x.io/y == z"];
     Mutator::new(26)

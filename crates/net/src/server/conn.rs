@@ -383,3 +383,41 @@ impl HttpBody for AnswerBody {
         self.body.size_hint()
     }
 }
+
+/// Serves bytes as a connection's and returns what it answers, for the fuzz target.
+pub(crate) fn fuzz_serve(data: &[u8], router: Router) -> Vec<u8> {
+    use tokio::io::{AsyncReadExt, duplex, split};
+    thread_local! {
+        static RUNTIME: tokio::runtime::Runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("threads and timers are there");
+    }
+    let limit = std::time::Duration::from_secs(5);
+    let config = ServerConfig {
+        header_read_timeout: limit,
+        read_timeout: limit,
+        body_limit_bytes: 1 << 10,
+        ..ServerConfig::default()
+    };
+    let shared = Arc::new(Shared::new(config));
+    let clock = Arc::new(Clock::new(limit));
+    let (_stopper, stop) = crate::stop::Stopper::new();
+    let (client, server) = duplex(1 << 10);
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    RUNTIME.with(|runtime| {
+        runtime.block_on(async {
+            let (mut answers, mut requests) = split(client);
+            let asking = async {
+                let _gone = requests.write_all(data).await;
+                let _gone = requests.shutdown().await;
+            };
+            let mut out = Vec::new();
+            let reading = answers.read_to_end(&mut out);
+            let router = prepare(router, None);
+            let serving = serve(server, peer, router, clock, shared, stop);
+            let (_read, (), ()) = tokio::join!(reading, asking, serving);
+            out
+        })
+    })
+}

@@ -113,7 +113,7 @@ impl Authenticator {
 }
 
 /// Reads `Basic` credentials.
-fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
+pub(crate) fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
     let value = headers.get(AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"basic ") {

@@ -107,3 +107,50 @@ fn no_proxy() {
         .max_len(256)
         .run(corpus, 20_000, fuzz::fuzz_no_proxy);
 }
+
+#[test]
+fn chain() {
+    let root = Authority::new("A root");
+    let middle = root.below("Middle");
+    let leaf = middle.issue(&["web.a.example"]);
+    let of = |ders: &[&[u8]]| -> Vec<u8> {
+        let sized = |der: &&[u8]| [&(der.len() as u16).to_be_bytes()[..], der].concat();
+        ders.iter().flat_map(sized).collect()
+    };
+    let (root, middle, leaf) = (&root.identity.der, &middle.identity.der, &leaf.der);
+    let corpus: &[&[u8]] = &[
+        &of(&[root, leaf, middle]),
+        &of(&[middle, leaf]),
+        &of(&[root, middle, middle, root, leaf]),
+    ];
+    Mutator::new(19)
+        .max_len(4096)
+        .run(corpus, 5_000, fuzz::fuzz_chain);
+}
+
+#[test]
+fn request() {
+    let corpus: &[&[u8]] = &[
+        b"GET /a?b=c HTTP/1.1\r\nHost: x\r\nAuthorization: Basic dTpw\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\n\r\n",
+        b"PUT /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5;e\r\nhello\r\n0\r\nT: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\nExpect: 100-continue\r\n\r\n\x1f\x8b\x08\0\0\0\0\0\0\xff\x03\0\0\0\0\0\0\0\0\0",
+        b"OPTIONS * HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    ];
+    Mutator::new(20)
+        .max_len(2048)
+        .run(corpus, 10_000, fuzz::fuzz_request);
+}
+
+#[test]
+fn authorization() {
+    let corpus: &[&[u8]] = &[
+        b"Basic dXNlcjpwYXNz",
+        b"basic OjpA",
+        b"Bearer abc",
+        b"Basic",
+    ];
+    Mutator::new(21)
+        .max_len(256)
+        .run(corpus, 20_000, fuzz::fuzz_authorization);
+}
