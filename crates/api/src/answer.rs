@@ -1,7 +1,7 @@
 //! Envelopes around data, warnings and errors.
 //!
 //! **Invariant:** long data is written while it is sent, a piece at a time: an answer costs what it was made from and
-//! one piece of text.
+//! one piece of text. What it was made from stays leased, and its permit taken, until the last piece has left.
 
 use crate::{error::ApiError, json};
 use bytes::Bytes;
@@ -20,12 +20,56 @@ pub(crate) struct Answer {
     pub(crate) data: Data,
     pub(crate) warnings: Vec<String>,
     pub(crate) infos: Vec<String>,
+    /// What is held until the data has been sent.
+    pub(crate) holds: Holds,
+}
+
+/// Leases and permits of an answer, given back when it has been sent or its reader has gone.
+#[derive(Default)]
+pub(crate) struct Holds(Vec<Box<dyn Send>>);
+
+impl Holds {
+    pub(crate) fn add(&mut self, hold: impl Send + 'static) {
+        self.0.push(Box::new(hold));
+    }
+}
+
+/// What a long answer is made from, with what pays for it. Freeing a million series takes a while: it is done where that
+/// keeps no connection waiting.
+struct Source(Option<(Write, Holds)>);
+
+impl Source {
+    fn write(&mut self, piece: &mut Vec<u8>) -> bool {
+        self.0.as_mut().is_some_and(|(write, _)| fill(piece, write))
+    }
+
+    fn free(&mut self) {
+        let Some((write, holds)) = self.0.take() else {
+            return;
+        };
+        let free = move || {
+            drop(write);
+            drop(holds);
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(free)),
+            Err(_outside) => free(),
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.free();
+    }
 }
 
 /// JSON, written or to be written.
 pub(crate) enum Data {
     Whole(Vec<u8>),
     Pieces(Write),
+    /// There is no answer.
+    Nothing,
 }
 
 impl Answer {
@@ -47,11 +91,33 @@ impl Answer {
         Self::made(move |out| list.write(out))
     }
 
+    /// Returns an answer that is an object, of which `write` writes keys with their values.
+    pub(crate) fn object<T>(
+        mut items: impl Iterator<Item = T> + Send + 'static,
+        mut write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
+    ) -> Self {
+        let mut begun = false;
+        Self::made(move |out| {
+            let next = items.next();
+            if !std::mem::replace(&mut begun, true) {
+                out.push(b'{');
+            } else if next.is_some() {
+                out.push(b',');
+            }
+            let more = next.map(|item| write(out, item)).is_some();
+            if !more {
+                out.push(b'}');
+            }
+            more
+        })
+    }
+
     fn new(data: Data) -> Self {
         Self {
             data,
             warnings: Vec::new(),
             infos: Vec::new(),
+            holds: Holds::default(),
         }
     }
 }
@@ -116,6 +182,7 @@ fn respond_answer(answer: Answer, headers: &HeaderMap) -> Response {
         data,
         warnings,
         infos,
+        holds,
     } = answer;
     let mut body = br#"{"status":"success","data":"#.to_vec();
     let mut end = Vec::new();
@@ -129,33 +196,46 @@ fn respond_answer(answer: Answer, headers: &HeaderMap) -> Response {
             return respond_json(body, headers);
         }
         Data::Pieces(write) => write,
+        Data::Nothing => return respond_json(Vec::new(), headers),
     };
     if !fill(&mut body, &mut write) {
         body.extend_from_slice(&end);
         return respond_json(body, headers);
     }
-    let mut first = Some(body);
-    let mut more = true;
-    let pieces = move || {
-        if let Some(first) = first.take() {
-            return Some(Bytes::from(first));
-        }
-        if !more {
-            return None;
-        }
-        let mut piece = Vec::with_capacity(PIECE_BYTES + 1024);
-        more = fill(&mut piece, &mut write);
-        if !more {
-            piece.extend_from_slice(&end);
-        }
-        Some(Bytes::from(piece))
-    };
-    let mut response = Response::new(body_of(pieces));
+    let mut response = Response::new(body_of(pieces(body, write, end, holds)));
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
     response
+}
+
+/// Returns the pieces of a long answer: what has been written, what `write` writes, `end`.
+pub(crate) fn pieces(
+    first: Vec<u8>,
+    write: Write,
+    end: Vec<u8>,
+    holds: Holds,
+) -> impl FnMut() -> Option<Bytes> + Send + 'static {
+    let mut first = Some(first).filter(|first| !first.is_empty());
+    let mut source = Source(Some((write, holds)));
+    let mut more = true;
+    move || {
+        if let Some(first) = first.take() {
+            return Some(Bytes::from(first));
+        }
+        if !more {
+            // The connection has taken the last piece.
+            source.free();
+            return None;
+        }
+        let mut piece = Vec::with_capacity(PIECE_BYTES + 1024);
+        more = source.write(&mut piece);
+        if !more {
+            piece.extend_from_slice(&end);
+        }
+        Some(Bytes::from(piece)).filter(|piece| !piece.is_empty())
+    }
 }
 
 /// Writes a piece; tells whether there is more.

@@ -1,7 +1,7 @@
 //! What the API answers from.
 //!
-//! **Invariant:** a query holds one of `max_concurrency` permits while it runs; waiting for one counts towards its
-//! timeout.
+//! **Invariant:** a query holds one of `max_concurrency` permits until its answer has been sent; waiting for one counts
+//! towards its timeout. Calls about labels, metadata and status have permits of their own.
 
 use crate::{
     metrics,
@@ -22,6 +22,10 @@ pub struct ApiConfig {
     pub timeout: Duration,
     /// Queries that run at once (`--query.max-concurrency`).
     pub max_concurrency: usize,
+    /// Calls about labels, series, metadata and status that run at once (`--query.max-metadata-concurrency`).
+    pub max_metadata_concurrency: usize,
+    /// Parameters that a request may have (`--query.max-parameters`).
+    pub max_parameters: usize,
     /// Memory of one query, in bytes.
     pub query_memory_bytes: u64,
     /// What `/api/v1/status/buildinfo` says.
@@ -45,12 +49,26 @@ pub struct BuildInfo {
     pub compiler: String,
 }
 
+/// What a call has to wait for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Gate {
+    /// Evaluating a query.
+    Query,
+    /// Listing labels, series, metadata; parsing.
+    Metadata,
+}
+
 /// The API's state.
 pub struct Api {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) config: ApiConfig,
-    pub(crate) permits: Arc<Semaphore>,
+    queries: Arc<Semaphore>,
+    metadata: Arc<Semaphore>,
+    /// One heap profile is made at a time.
+    pub(crate) profiles: Arc<Semaphore>,
+    /// What the parameters of all requests take.
+    pub(crate) parameters: Budget,
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     pub(crate) status: Arc<dyn ServerStatus>,
     budget: Budget,
@@ -66,14 +84,21 @@ impl Api {
         budget: Budget,
         now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     ) -> Self {
-        let permits = Arc::new(Semaphore::new(config.max_concurrency.max(1)));
+        let permits =
+            |count: usize| Arc::new(Semaphore::new(count.clamp(1, Semaphore::MAX_PERMITS)));
+        let queries = permits(config.max_concurrency);
+        let metadata = permits(config.max_metadata_concurrency);
+        let parameters = budget.child("parameters of all requests", budget.limit_bytes() / 4);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         metrics::QUERIES_MAX.set(config.max_concurrency.max(1) as f64);
         Self {
             store,
             engine,
             config,
-            permits,
+            queries,
+            metadata,
+            profiles: permits(1),
+            parameters,
             now_ms,
             status: Arc::new(NoStatus),
             budget,
@@ -85,6 +110,14 @@ impl Api {
     pub fn with_status(mut self, status: Arc<dyn ServerStatus>) -> Self {
         self.status = status;
         self
+    }
+
+    /// Returns what a call of this kind waits for.
+    pub(crate) fn permits(&self, gate: Gate) -> Arc<Semaphore> {
+        Arc::clone(match gate {
+            Gate::Query => &self.queries,
+            Gate::Metadata => &self.metadata,
+        })
     }
 
     /// Returns a context for one call and the guard that cancels it when the caller goes away.

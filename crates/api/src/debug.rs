@@ -27,9 +27,9 @@ const DEFAULT_SECONDS: u64 = 30;
 const MAX_SECONDS: u64 = 600;
 
 /// Sends a CPU profile as `go tool pprof` reads it.
-pub(crate) async fn profile(request: Request) -> Response {
-    match taken(request).await {
-        Ok(profile) => attached("profile", profile.to_pprof()),
+pub(crate) async fn profile(State(api): State<Arc<Api>>, request: Request) -> Response {
+    match taken(&api, request, |profile| packed(profile.to_pprof())).await {
+        Ok(profile) => attached("profile", profile),
         Err(refusal) => refusal,
     }
 }
@@ -62,8 +62,8 @@ pub(crate) async fn flamegraph(
         _ => None,
     };
     let picture = match view {
-        Some(view) => heap_of(&api).await.map(|profile| profile.to_svg(view)),
-        None => taken(request).await.map(|profile| profile.to_svg()),
+        Some(view) => heap_of(&api, move |profile| profile.to_svg(view)).await,
+        None => taken(&api, request, |profile| profile.to_svg()).await,
     };
     match picture {
         Ok(picture) => respond("image/svg+xml", picture.into(), &headers),
@@ -72,7 +72,7 @@ pub(crate) async fn flamegraph(
 }
 
 async fn memory(api: &Arc<Api>, request: Request, name: &str, view: HeapView) -> Response {
-    let params = match Params::of(request).await {
+    let params = match Params::of(api, request).await {
         Ok(params) => params,
         Err(error) => return refused(StatusCode::BAD_REQUEST, &error.message),
     };
@@ -80,26 +80,41 @@ async fn memory(api: &Arc<Api>, request: Request, name: &str, view: HeapView) ->
         let reason = "seconds: take two profiles and compare them with go tool pprof -diff_base";
         return refused(StatusCode::BAD_REQUEST, reason);
     }
-    match heap_of(api).await {
-        Ok(profile) => attached(name, profile.to_pprof(view)),
+    match heap_of(api, move |profile| packed(profile.to_pprof(view))).await {
+        Ok(profile) => attached(name, profile),
         Err(refusal) => refusal,
     }
 }
 
-async fn heap_of(api: &Arc<Api>) -> Result<Heap, Response> {
+/// Takes a heap profile and puts it into a form, off the threads that serve; one at a time, since each takes memory in
+/// proportion to what there is.
+async fn heap_of<T: Send + 'static>(
+    api: &Arc<Api>,
+    form: impl FnOnce(Heap) -> T + Send + 'static,
+) -> Result<T, Response> {
+    let Ok(permit) = Arc::clone(&api.profiles).try_acquire_owned() else {
+        let text = "a heap profile is being taken already; try again later";
+        return Err(refused(StatusCode::SERVICE_UNAVAILABLE, text));
+    };
     let status = Arc::clone(&api.status);
     let task = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
         let dump = status.heap_dump()?;
-        narthex_profile::heap(&dump).map_err(|error| error.to_string())
+        let profile = narthex_profile::heap(&dump).map_err(|error| error.to_string())?;
+        drop(dump);
+        Ok(form(profile))
     });
     let outcome = task.await.unwrap_or_else(|panic| Err(panic.to_string()));
     outcome.map_err(|reason| refused(StatusCode::INTERNAL_SERVER_ERROR, &reason))
 }
 
+/// Compresses a profile: readers know profiles by that, not by a header.
+fn packed(profile: Vec<u8>) -> Vec<u8> {
+    narthex_net::gzip(&profile).unwrap_or(profile)
+}
+
 /// Answers with a profile.
 fn attached(name: &str, profile: Vec<u8>) -> Response {
-    // Readers of profiles know them by their compression, not by a header.
-    let profile = narthex_net::gzip(&profile).unwrap_or(profile);
     let mut response = Response::new(Body::from(profile));
     let headers = response.headers_mut();
     headers.insert(
@@ -126,8 +141,13 @@ pub(crate) async fn cmdline() -> Response {
     response
 }
 
-async fn taken(request: Request) -> Result<Profile, Response> {
-    let params = Params::of(request)
+/// Takes a CPU profile and puts it into a form, off the threads that serve.
+async fn taken<T: Send + 'static>(
+    api: &Api,
+    request: Request,
+    form: impl FnOnce(Profile) -> T + Send + 'static,
+) -> Result<T, Response> {
+    let params = Params::of(api, request)
         .await
         .map_err(|error| refused(StatusCode::BAD_REQUEST, &error.message))?;
     let seconds = match params.get("seconds").parse() {
@@ -141,6 +161,7 @@ async fn taken(request: Request) -> Result<Profile, Response> {
         narthex_profile::cpu(Duration::from_secs(seconds), &|| {
             gone.load(Ordering::Relaxed)
         })
+        .map(form)
     });
     let outcome = task.await;
     drop(guard);

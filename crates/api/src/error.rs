@@ -3,7 +3,7 @@
 //! **Invariant:** every `errorType` goes with the status code Prometheus sends for it.
 
 use http::StatusCode;
-use narthex_model::storage::{StopReason, StorageError};
+use narthex_model::storage::{OverBudget, StopReason, StorageError};
 use narthex_promql::{ErrorKind, QueryError};
 
 /// A call that has no answer.
@@ -22,17 +22,21 @@ pub(crate) enum Kind {
     Canceled,
     Internal,
     Unavailable,
+    /// Too much is going on at once: the same call may succeed later.
+    Busy,
+    /// More than a request may have.
+    TooLarge,
 }
 
 impl Kind {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Self::BadData => "bad_data",
+            Self::BadData | Self::TooLarge => "bad_data",
             Self::Execution => "execution",
             Self::Timeout => "timeout",
             Self::Canceled => "canceled",
             Self::Internal => "internal",
-            Self::Unavailable => "unavailable",
+            Self::Unavailable | Self::Busy => "unavailable",
         }
     }
 
@@ -40,7 +44,8 @@ impl Kind {
         match self {
             Self::BadData => StatusCode::BAD_REQUEST,
             Self::Execution => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Timeout => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Timeout | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             // nginx' code for a client that closed the request; Prometheus uses it too.
             Self::Canceled => StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST),
             Self::Internal | Self::Unavailable => StatusCode::INTERNAL_SERVER_ERROR,
@@ -85,6 +90,18 @@ impl From<QueryError> for ApiError {
                 message: error.to_string(),
             },
         }
+    }
+}
+
+impl From<OverBudget> for ApiError {
+    fn from(over: OverBudget) -> Self {
+        StorageError::from(over).into()
+    }
+}
+
+impl From<StopReason> for ApiError {
+    fn from(reason: StopReason) -> Self {
+        StorageError::from(reason).into()
     }
 }
 

@@ -1,8 +1,8 @@
 //! `/query_exemplars`.
 
 use crate::{
-    answer::{Answer, respond},
-    config::Api,
+    answer::{Answer, Data, respond},
+    config::{Api, Gate},
     error::ApiError,
     json,
     params::Params,
@@ -15,7 +15,7 @@ use narthex_net::axum::{
     extract::{Request, State},
     response::Response,
 };
-use narthex_promql::ast::Expr;
+use narthex_promql::{ErrorKind, ast::Expr};
 use std::sync::Arc;
 
 pub(crate) async fn exemplars(
@@ -36,38 +36,55 @@ pub(crate) async fn exemplars(
 
 /// Returns the exemplars of the series a query selects; nothing for a query that selects none.
 async fn exemplars_of(api: &Arc<Api>, request: Request) -> Result<Option<Answer>, ApiError> {
-    let params = Params::of(request).await?;
+    let params = Params::of(api, request).await?;
     let range = params.range()?;
     if range.is_empty() {
         return Err(ApiError::bad_data(
             "end timestamp must not be before start timestamp",
         ));
     }
-    let any_of = api
-        .engine
-        .inspect(params.get("query"), |expr| {
-            let mut selectors = Vec::new();
-            expr.walk(&mut |node| match node {
-                Expr::Vector(e) => selectors.push(e.matchers.clone()),
-                Expr::Matrix(e) => selectors.push(e.selector.matchers.clone()),
-                _ => {}
-            });
-            selectors
-        })
-        .map_err(|error| ApiError::bad_data(error.to_string()))?;
-    if any_of.is_empty() {
-        return Ok(None);
-    }
-    let query = SeriesQuery {
-        any_of,
-        range,
-        limit: None,
-    };
-    let answer = run(api, api.config.timeout, move |api, ctx| {
+    let answer = run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
+        let any_of = api
+            .engine
+            .inspect(&params.get("query"), ctx, |expr| {
+                let mut selectors = Vec::new();
+                expr.walk(&mut |node| match node {
+                    Expr::Vector(e) => selectors.push(e.matchers.clone()),
+                    Expr::Matrix(e) => selectors.push(e.selector.matchers.clone()),
+                    _ => {}
+                });
+                selectors
+            })
+            .map_err(|error| match error.kind() {
+                ErrorKind::BadData => ApiError::bad_data(error.to_string()),
+                _ => error.into(),
+            })?;
+        if any_of.is_empty() {
+            let mut nothing = Answer::of(Vec::new());
+            nothing.data = Data::Nothing;
+            return Ok(nothing);
+        }
+        let query = SeriesQuery {
+            any_of,
+            range,
+            limit: None,
+        };
         let view = api.store.view(query.range)?;
-        Ok(Answer::list(view.exemplars(&query, ctx)?, write))
+        let found = view.exemplars(&query, ctx)?;
+        let lease = ctx.budget.lease(found.iter().map(heap_bytes).sum())?;
+        let mut answer = Answer::list(found, write);
+        answer.holds.add(lease);
+        Ok(answer)
     });
-    answer.await.map(Some)
+    let answer = answer.await?;
+    Ok(Some(answer).filter(|answer| !matches!(answer.data, Data::Nothing)))
+}
+
+fn heap_bytes(series: &ExemplarSeries) -> u64 {
+    let exemplars = series.exemplars.iter();
+    let sets = exemplars.map(|(_, exemplar)| exemplar.labels.heap_bytes());
+    let lists = size_of_val(series) + size_of_val(&*series.exemplars);
+    (lists + series.labels.heap_bytes() + sets.sum::<usize>()) as u64
 }
 
 fn write(out: &mut Vec<u8>, series: ExemplarSeries) {

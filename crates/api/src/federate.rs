@@ -5,9 +5,10 @@
 //! the classic histogram they stand for.
 
 use crate::{
-    answer::{Answer, Data},
-    config::Api,
+    answer::{Answer, Data, pieces},
+    config::{Api, Gate},
     error::ApiError,
+    listing::selectors,
     params::Params,
     query::run,
 };
@@ -18,7 +19,7 @@ use narthex_model::{
     cell::Cell,
     histogram::{ResetHint, Span},
     labels::is_legacy_metric_name,
-    storage::{Context, LastCell, Selector, StorageError, TimeRange, View},
+    storage::{Context, LastCell, Lease, Selector, StopReason, StorageError, TimeRange, View},
 };
 use narthex_net::{
     axum::{
@@ -50,17 +51,11 @@ pub(crate) async fn federate(
     let style = Style::of(&headers);
     match federate_of(&api, request, style).await {
         Ok(Answer {
-            data: Data::Pieces(mut write),
+            data: Data::Pieces(write),
+            holds,
             ..
         }) => {
-            let mut more = true;
-            let pieces = move || {
-                let mut piece = Vec::new();
-                while more && piece.len() < 64 << 10 {
-                    more = write(&mut piece);
-                }
-                (!piece.is_empty()).then(|| piece.into())
-            };
+            let pieces = pieces(Vec::new(), write, Vec::new(), holds);
             let mut response = Response::new(body_of(pieces));
             let value = HeaderValue::from_str(&style.content_type());
             if let Ok(value) = value {
@@ -73,6 +68,10 @@ pub(crate) async fn federate(
             let mut response = Response::new(Body::from(format!("{}\n", error.message)));
             *response.status_mut() = match error.kind.status() {
                 StatusCode::BAD_REQUEST => StatusCode::BAD_REQUEST,
+                StatusCode::PAYLOAD_TOO_LARGE => StatusCode::PAYLOAD_TOO_LARGE,
+                // What a scrape may try again.
+                StatusCode::SERVICE_UNAVAILABLE => StatusCode::SERVICE_UNAVAILABLE,
+                StatusCode::UNPROCESSABLE_ENTITY => StatusCode::UNPROCESSABLE_ENTITY,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
             };
             response.headers_mut().insert(
@@ -85,14 +84,9 @@ pub(crate) async fn federate(
 }
 
 async fn federate_of(api: &Arc<Api>, request: Request, style: Style) -> Result<Answer, ApiError> {
-    let params = Params::of(request).await?;
-    let parse = |text| narthex_promql::parse_selector(text);
-    let selectors: Vec<_> = params
-        .all("match[]")
-        .map(parse)
-        .collect::<Result<_, _>>()
-        .map_err(|error| ApiError::bad_data(error.to_string()))?;
-    run(api, api.config.timeout, move |api, ctx| {
+    let params = Params::of(api, request).await?;
+    run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
+        let (selectors, _parsed) = selectors(api, &params, ctx, true, |error| error)?;
         let now_ms = (api.now_ms)();
         let lookback_ms = api.engine.options().lookback_delta_ms;
         let range = TimeRange::new(now_ms.saturating_sub(lookback_ms), now_ms);
@@ -101,7 +95,7 @@ async fn federate_of(api: &Arc<Api>, request: Request, style: Style) -> Result<A
             .map(|matchers| Selector::new(matchers, range))
             .collect();
         let view = api.store.view(range)?;
-        let samples = newest(&*view, &selectors, range, ctx)?;
+        let (samples, lease) = newest(&*view, &selectors, range, ctx)?;
         let mut external = api.status.external_labels();
         if !external.iter().any(|(name, _)| name == "instance") {
             // An empty instance keeps the asker from adding its own.
@@ -112,9 +106,17 @@ async fn federate_of(api: &Arc<Api>, request: Request, style: Style) -> Result<A
             style,
             external,
             family: None,
-            samples: samples.into_iter().peekable(),
+            sizes: Vec::new().into_iter(),
+            left: 0,
+            samples: Vec::new().into_iter(),
         };
-        Ok(Answer::made(move |out| page.write(out)))
+        if style.protobuf {
+            page.sizes = page.sizes(&samples, ctx)?.into_iter();
+        }
+        page.samples = samples.into_iter();
+        let mut answer = Answer::made(move |out| page.write(out));
+        answer.holds.add(lease);
+        Ok(answer)
     })
     .await
 }
@@ -133,25 +135,35 @@ fn newest(
     selectors: &[Selector],
     range: TimeRange,
     ctx: &Context,
-) -> Result<Vec<Newest>, StorageError> {
+) -> Result<(Vec<Newest>, Lease), StorageError> {
     let prepared = view.prepare(selectors, ctx)?;
+    let (mut lease, mut pace) = (ctx.budget.lease(0)?, ctx.stop.pace());
     let mut found: Vec<Newest> = Vec::new();
     for at in 0..selectors.len() {
         for batch in prepared.batches(at, ctx)? {
             let all: Vec<u32> = (0..u32::try_from(batch.len()).unwrap_or(u32::MAX)).collect();
-            let mut cells: Vec<Option<LastCell>> = Vec::with_capacity(all.len());
-            batch.last(&all, range, &mut cells, ctx)?;
-            for (series, cell) in cells.into_iter().enumerate() {
-                let Some(last) = cell else { continue };
-                if matches!(Cell::of(last.cell), Cell::Stale | Cell::Absent) {
-                    continue;
+            let mut cells: Vec<Option<LastCell>> = Vec::with_capacity(all.len().min(SERIES));
+            for some in all.chunks(SERIES) {
+                cells.clear();
+                batch.last(some, range, &mut cells, ctx)?;
+                let mut bytes = 0;
+                for (series, cell) in some.iter().zip(cells.drain(..)) {
+                    pace.spend(64)?;
+                    let Some(last) = cell else { continue };
+                    if matches!(Cell::of(last.cell), Cell::Stale | Cell::Absent) {
+                        continue;
+                    }
+                    let labels = batch.labels(*series as usize);
+                    let histogram = last.histogram.as_ref().map_or(0, |h| h.heap_bytes());
+                    bytes += 2 * size_of::<Newest>() + labels.heap_bytes() + histogram;
+                    found.push(Newest {
+                        labels,
+                        time_ms: last.time_ms,
+                        value: last.cell,
+                        histogram: last.histogram,
+                    });
                 }
-                found.push(Newest {
-                    labels: batch.labels(series),
-                    time_ms: last.time_ms,
-                    value: last.cell,
-                    histogram: last.histogram,
-                });
+                lease.grow(bytes as u64)?;
             }
         }
     }
@@ -162,7 +174,7 @@ fn newest(
     found.sort_by(order);
     found.dedup_by(|next, kept| next.labels == kept.labels);
     found.retain(|sample| !sample.labels.metric_name().is_empty());
-    Ok(found)
+    Ok((found, lease))
 }
 
 impl Style {
@@ -222,6 +234,9 @@ impl Style {
     }
 }
 
+/// Series that are looked at together.
+const SERIES: usize = 4096;
+
 /// What a family's metrics have in common.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
@@ -240,48 +255,79 @@ impl Kind {
     }
 }
 
-/// The page on its way into bytes.
-struct Page<I: Iterator<Item = Newest>> {
+/// The page on its way into bytes, a metric at a time.
+struct Page {
     style: Style,
     external: Vec<(String, String)>,
     family: Option<(String, Kind)>,
-    samples: std::iter::Peekable<I>,
+    /// Of the families that are to come as messages: their metrics, and the bytes of those.
+    sizes: std::vec::IntoIter<(usize, u64)>,
+    /// Metrics of the family's message that are to come.
+    left: usize,
+    samples: std::vec::IntoIter<Newest>,
 }
 
-impl<I: Iterator<Item = Newest>> Page<I> {
-    /// Writes a metric, or a whole family of messages; tells whether there is more.
+/// The field of a family that holds a metric, and how it is encoded.
+const METRIC_TAG: u8 = 4 << 3 | 2;
+
+impl Page {
+    /// Writes a metric; tells whether there is more.
     fn write(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(sample) = self.samples.next() else {
             return false;
         };
         if self.style.protobuf {
-            self.write_family(sample, out);
+            self.write_message(&sample, out);
         } else {
             self.write_lines(&sample, out);
         }
         true
     }
 
-    fn write_family(&mut self, first: Newest, out: &mut Vec<u8>) {
-        let (name, kind) = (first.labels.metric_name().to_owned(), Kind::of(&first));
-        let mut family = Message::default();
-        family.text(1, &self.style.escaping.name(&name));
-        family.integer(
-            3,
-            match kind {
-                Kind::Untyped => 3,
-                Kind::Histogram => 4,
-                Kind::GaugeHistogram => 5,
-            },
-        );
-        family.message(4, &self.metric(&first));
-        while let Some(next) = self
-            .samples
-            .next_if(|next| next.labels.metric_name() == name && Kind::of(next) == kind)
-        {
-            family.message(4, &self.metric(&next));
+    /// Measures the families of `samples`: a message comes behind its length, and a family may be too long to be held.
+    fn sizes(&self, samples: &[Newest], ctx: &Context) -> Result<Vec<(usize, u64)>, StopReason> {
+        let mut pace = ctx.stop.pace();
+        let mut sizes: Vec<(usize, u64)> = Vec::new();
+        let mut family: Option<(&str, Kind)> = None;
+        let mut scratch = Vec::new();
+        for sample in samples {
+            pace.spend(256)?;
+            let here = (sample.labels.metric_name(), Kind::of(sample));
+            if family != Some(here) {
+                family = Some(here);
+                sizes.push((0, 0));
+            }
+            scratch.clear();
+            self.metric(sample).delimited(&mut scratch);
+            if let Some((count, bytes)) = sizes.last_mut() {
+                *count += 1;
+                *bytes += 1 + scratch.len() as u64;
+            }
         }
-        family.delimited(out);
+        Ok(sizes)
+    }
+
+    fn write_message(&mut self, sample: &Newest, out: &mut Vec<u8>) {
+        if self.left == 0 {
+            let (count, bytes) = self.sizes.next().unwrap_or((1, 0));
+            self.left = count;
+            let mut head = Message::default();
+            let name = sample.labels.metric_name();
+            head.text(1, &self.style.escaping.name(name));
+            head.integer(
+                3,
+                match Kind::of(sample) {
+                    Kind::Untyped => 3,
+                    Kind::Histogram => 4,
+                    Kind::GaugeHistogram => 5,
+                },
+            );
+            put_varint(out, bytes + head.fields().len() as u64);
+            out.extend_from_slice(head.fields());
+        }
+        self.left -= 1;
+        out.push(METRIC_TAG);
+        self.metric(sample).delimited(out);
     }
 
     fn metric(&self, sample: &Newest) -> Message {
@@ -386,6 +432,14 @@ impl<I: Iterator<Item = Newest>> Page<I> {
             }
         }
     }
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
 }
 
 /// Writes a name, in quotes where it is no legacy name.

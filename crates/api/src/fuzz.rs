@@ -1,16 +1,27 @@
 //! Fuzz targets: plain functions over bytes from outside.
 
 use crate::{params::Params, time};
+use narthex_model::storage::{Budget, Context};
 
 /// Reads the bytes as a form, and its values as times, durations, limits and selectors.
 pub fn fuzz_params(data: &[u8]) {
-    let params = Params::of_text(&String::from_utf8_lossy(data));
+    let Ok(params) = Params::of_text(&String::from_utf8_lossy(data), 1000) else {
+        return;
+    };
     for name in ["start", "end", "time"] {
         // What is refused is refused with a text; nothing else is asked of it.
         let _ = params.time_or(name, 0);
     }
     let _ = (params.duration("step"), params.limit(), params.range());
-    let _ = (params.metadata_limit("limit"), params.selectors());
+    let _ = params.metadata_limit("limit");
+    let ctx = Context {
+        budget: Budget::new("the form", 8 << 20),
+        ..Context::unlimited()
+    };
+    for text in params.all("match[]") {
+        let _ = narthex_promql::parse_selector_within(&text, &ctx);
+    }
+    assert_eq!(ctx.budget.used_bytes(), 0, "what was parsed is given back");
     let text = String::from_utf8_lossy(data);
     if let Some(time_ms) = time::parse_time(&text) {
         assert!(time_ms.abs() <= time::MAX_TIME_MS);

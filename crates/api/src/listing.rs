@@ -2,7 +2,7 @@
 
 use crate::{
     answer::{Answer, respond},
-    config::Api,
+    config::{Api, Gate},
     error::ApiError,
     json,
     params::Params,
@@ -10,13 +10,14 @@ use crate::{
 };
 use http::HeaderMap;
 use narthex_model::{
-    MetricType,
-    storage::{Context, Listing, SeriesQuery, StorageError, TimeRange, View},
+    Family, Matcher, MetricType,
+    storage::{Context, Lease, Listing, SeriesQuery, StorageError, TimeRange, View},
 };
 use narthex_net::axum::{
     extract::{Path, Request, State},
     response::Response,
 };
+use narthex_promql::{ErrorKind, parse_selector_within};
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(crate) async fn label_names(
@@ -83,33 +84,34 @@ async fn listed<T: Send + 'static>(
     + 'static,
     write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
 ) -> Result<Answer, ApiError> {
-    let params = Params::of(request).await?;
+    let params = Params::of(api, request).await?;
     if match_required && params.all("match[]").next().is_none() {
         return Err(ApiError::bad_data("no match[] parameter provided"));
     }
     let limit = params.limit()?;
     let range = params.range()?;
-    let any_of = params.selectors().map_err(|reason| {
-        // Only `/series` names the parameter.
-        if match_required {
-            ApiError::parameter("match[]", reason)
-        } else {
-            ApiError::bad_data(reason)
+    run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
+        let named = |reason: String| {
+            // Only `/series` names the parameter.
+            if match_required {
+                format!("invalid parameter \"match[]\": {reason}")
+            } else {
+                reason
+            }
+        };
+        let (any_of, _parsed) = selectors(api, &params, ctx, false, named)?;
+        if range.is_empty() {
+            return Ok(Answer::of(b"[]".to_vec()));
         }
-    })?;
-    if range.is_empty() {
-        return Ok(Answer::of(b"[]".to_vec()));
-    }
-    let query = SeriesQuery {
-        any_of,
-        range,
-        limit,
-    };
-    let timeout = api.config.timeout;
-    run(api, timeout, move |api, ctx| {
+        let query = SeriesQuery {
+            any_of,
+            range,
+            limit,
+        };
         let view = api.store.view(query.range)?;
         let listing = list(&*view, &query, ctx)?;
         let mut answer = Answer::list(listing.items, write);
+        answer.holds.add(listing.lease);
         answer.warnings = listing.warnings;
         if listing.truncated {
             answer
@@ -121,6 +123,33 @@ async fn listed<T: Send + 'static>(
     .await
 }
 
+/// Parses the selectors of all `match[]`, whose regular expressions share their memory; `named` puts what is wrong with one
+/// into words.
+pub(crate) fn selectors(
+    api: &Api,
+    params: &Params,
+    ctx: &Context,
+    everything: bool,
+    named: impl Fn(String) -> String,
+) -> Result<(Vec<Vec<Matcher>>, Vec<Lease>), ApiError> {
+    let patterns = api.engine.patterns(ctx);
+    let (mut all, mut leases) = (Vec::new(), Vec::new());
+    for text in params.all("match[]") {
+        let (matchers, lease) =
+            parse_selector_within(&text, &patterns).map_err(|error| match error.kind() {
+                ErrorKind::BadData => ApiError::bad_data(named(error.to_string())),
+                _ => error.into(),
+            })?;
+        if !everything && matchers.iter().all(Matcher::matches_empty) {
+            let reason = "match[] must contain at least one non-empty matcher".to_owned();
+            return Err(ApiError::bad_data(named(reason)));
+        }
+        all.push(matchers);
+        leases.push(lease);
+    }
+    Ok((all, leases))
+}
+
 pub(crate) async fn metadata(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
@@ -130,19 +159,24 @@ pub(crate) async fn metadata(
 }
 
 async fn metadata_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::of(request).await?;
+    let params = Params::of(api, request).await?;
     // Unlike elsewhere, 0 asks for nothing here.
     let limit = params.metadata_limit("limit")?.unwrap_or(usize::MAX);
     let limit_per_metric = params
         .metadata_limit("limit_per_metric")?
         .filter(|limit| *limit > 0)
         .unwrap_or(usize::MAX);
-    let metric = params.get("metric").to_owned();
-    run(api, api.config.timeout, move |api, ctx| {
+    run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let view = api.store.view(TimeRange::ALL)?;
-        let metric = Some(metric.as_str()).filter(|metric| !metric.is_empty());
+        let metric = params.get("metric");
+        let metric = Some(&*metric).filter(|metric| !metric.is_empty());
+        let families = view.metadata(metric, ctx)?;
+        // Each is listed here and once more by its name.
+        let lease = ctx
+            .budget
+            .lease((families.len() * 3 * size_of::<Family>()) as u64)?;
         let mut by_name = BTreeMap::<_, Vec<_>>::new();
-        for family in view.metadata(metric, ctx)? {
+        for family in families {
             // A page said nothing about it.
             if family.metric_type == MetricType::Unknown
                 && family.help.is_empty()
@@ -155,31 +189,26 @@ async fn metadata_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiErro
                 .or_default()
                 .push(family);
         }
-        let mut data = vec![b'{'];
-        for (at, (name, families)) in by_name.iter().take(limit).enumerate() {
-            if at > 0 {
-                data.push(b',');
-            }
-            json::string(&mut data, name);
-            data.push(b':');
-            json::list(
-                &mut data,
-                families.iter().take(limit_per_metric),
-                |out, family| {
-                    out.extend_from_slice(br#"{"type":""#);
-                    out.extend_from_slice(family.metric_type.as_str().as_bytes());
-                    out.extend_from_slice(br#"","help":"#);
-                    json::string(out, &family.help);
-                    out.extend_from_slice(br#","unit":"#);
-                    json::string(out, &family.unit);
-                    out.push(b'}');
-                },
-            );
-        }
-        data.push(b'}');
-        Ok(Answer::of(data))
+        let families = by_name.into_iter().take(limit);
+        let mut answer = Answer::object(families, move |out, (name, families)| {
+            json::string(out, &name);
+            out.push(b':');
+            json::list(out, families.iter().take(limit_per_metric), family);
+        });
+        answer.holds.add(lease);
+        Ok(answer)
     })
     .await
+}
+
+fn family(out: &mut Vec<u8>, family: &Family) {
+    out.extend_from_slice(br#"{"type":""#);
+    out.extend_from_slice(family.metric_type.as_str().as_bytes());
+    out.extend_from_slice(br#"","help":"#);
+    json::string(out, &family.help);
+    out.extend_from_slice(br#","unit":"#);
+    json::string(out, &family.unit);
+    out.push(b'}');
 }
 
 /// Undoes the `U__` form in which names beyond the legacy ones travel in paths.

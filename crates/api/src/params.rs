@@ -1,27 +1,44 @@
 //! Parameters from the query string and from form bodies.
 //!
-//! **Invariant:** names may repeat; the body's values come before the query string's, as Go's `ParseForm` has it.
+//! **Invariant:** names may repeat; the body's values come before the query string's, as Go's `ParseForm` has it. A form is
+//! leased as it arrives and held as it came: a value is decoded when somebody asks for it.
 
 use crate::{
-    error::ApiError,
+    config::Api,
+    error::{ApiError, Kind},
     time::{MAX_TIME_MS, MIN_TIME_MS, parse_duration, parse_time},
 };
 use http::{Method, header::CONTENT_TYPE};
-use narthex_model::{Matcher, storage::TimeRange};
-use narthex_net::axum::extract::Request;
-use std::time::Duration;
+use narthex_model::storage::{Lease, TimeRange};
+use narthex_net::axum::{body::HttpBody, extract::Request};
+use std::{borrow::Cow, future::poll_fn, ops::Range, pin::pin, time::Duration};
 
-/// Longest form body.
+/// Longest form body, as Go's.
 const BODY_LIMIT_BYTES: usize = 10 << 20;
 
 /// All parameters of a request.
 #[derive(Debug, Default)]
-pub(crate) struct Params(Vec<(String, String)>);
+pub(crate) struct Params {
+    /// The body and the query string, as they came.
+    texts: [Vec<u8>; 2],
+    pairs: Vec<Pair>,
+    _lease: Option<Lease>,
+}
+
+/// Where one parameter stands.
+#[derive(Debug)]
+struct Pair {
+    text: usize,
+    name: Range<usize>,
+    value: Range<usize>,
+}
 
 impl Params {
     /// Reads the parameters of a request, its form body included.
-    pub(crate) async fn of(request: Request) -> Result<Self, ApiError> {
-        let query = request.uri().query().unwrap_or_default().to_owned();
+    pub(crate) async fn of(api: &Api, request: Request) -> Result<Self, ApiError> {
+        let query = request.uri().query().unwrap_or_default();
+        let mut lease = api.parameters.lease(query.len() as u64).map_err(busy)?;
+        let query = query.as_bytes().to_vec();
         let is_form = request
             .headers()
             .get(CONTENT_TYPE)
@@ -33,44 +50,78 @@ impl Params {
                     .trim()
                     .eq_ignore_ascii_case("application/x-www-form-urlencoded")
             });
-        let mut params = Vec::new();
+        let mut body = Vec::new();
         if request.method() == Method::POST && is_form {
-            let body = narthex_net::axum::body::to_bytes(request.into_body(), BODY_LIMIT_BYTES)
-                .await
-                .map_err(|error| {
-                    ApiError::bad_data(format!("error parsing form values: {error}"))
-                })?;
-            decode(&String::from_utf8_lossy(&body), &mut params);
+            body = form(request, &mut lease).await?;
         }
-        decode(&query, &mut params);
-        Ok(Self(params))
+        let most = api.config.max_parameters;
+        let mut params = Self::new([body, query], most)?;
+        params._lease = Some(lease);
+        Ok(params)
     }
 
     /// Reads the parameters of a form.
-    pub(crate) fn of_text(text: &str) -> Self {
-        let mut params = Vec::new();
-        decode(text, &mut params);
-        Self(params)
+    pub(crate) fn of_text(text: &str, most: usize) -> Result<Self, ApiError> {
+        Self::new([text.as_bytes().to_vec(), Vec::new()], most)
     }
 
-    pub(crate) fn get(&self, name: &str) -> &str {
-        self.0
-            .iter()
-            .find(|(other, _)| other == name)
-            .map(|(_, value)| value.as_str())
-            .unwrap_or_default()
+    fn new(texts: [Vec<u8>; 2], most: usize) -> Result<Self, ApiError> {
+        let mut pairs = Vec::new();
+        for (text, bytes) in texts.iter().enumerate() {
+            let mut begin = 0;
+            for part in bytes.split(|byte| *byte == b'&') {
+                let end = begin + part.len();
+                if !part.is_empty() {
+                    if pairs.len() == most {
+                        return Err(ApiError::bad_data(format!(
+                            "error parsing form values: more than {most} parameters"
+                        )));
+                    }
+                    let equals = part.iter().position(|byte| *byte == b'=');
+                    let name_end = begin + equals.unwrap_or(part.len());
+                    let value = equals.map_or(end..end, |_| name_end + 1..end);
+                    pairs.push(Pair {
+                        text,
+                        name: begin..name_end,
+                        value,
+                    });
+                }
+                begin = end + 1;
+            }
+        }
+        Ok(Self {
+            texts,
+            pairs,
+            _lease: None,
+        })
     }
 
-    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.0
-            .iter()
-            .filter(move |(other, _)| other == name)
-            .map(|(_, value)| value.as_str())
+    /// Returns the first value of a parameter; the empty text where it is missing.
+    pub(crate) fn get(&self, name: &str) -> Cow<'_, str> {
+        let values = self.pairs.iter();
+        let mut values = values.filter_map(|pair| self.value_of(pair, name));
+        values.next().unwrap_or_default()
+    }
+
+    /// Returns all values of a parameter; those with broken escapes are left out, as Go leaves them out.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Cow<'a, str>> {
+        let values = self.pairs.iter();
+        values.filter_map(move |pair| self.value_of(pair, name))
+    }
+
+    /// Returns the value of a pair called `name`.
+    fn value_of(&self, pair: &Pair, name: &str) -> Option<Cow<'_, str>> {
+        let text = self.texts.get(pair.text)?;
+        let named = is_escaped(text.get(pair.name.clone())?, name);
+        if !named {
+            return None;
+        }
+        unescape(text.get(pair.value.clone())?)
     }
 
     /// Reads a time, `default_ms` where the parameter is missing.
     pub(crate) fn time_or(&self, name: &str, default_ms: i64) -> Result<i64, ApiError> {
-        match self.get(name) {
+        match &*self.get(name) {
             "" => Ok(default_ms),
             text => time(text).map_err(|unread| {
                 ApiError::parameter(
@@ -83,13 +134,13 @@ impl Params {
 
     /// Reads a time that has to be there.
     pub(crate) fn time(&self, name: &str) -> Result<i64, ApiError> {
-        time(self.get(name)).map_err(|unread| ApiError::parameter(name, unread))
+        time(&self.get(name)).map_err(|unread| ApiError::parameter(name, unread))
     }
 
     /// Reads a duration that has to be there, in milliseconds.
     pub(crate) fn duration(&self, name: &str) -> Result<i64, ApiError> {
         let text = self.get(name);
-        parse_duration(text).map_err(|unread| ApiError::parameter(name, unread))
+        parse_duration(&text).map_err(|unread| ApiError::parameter(name, unread))
     }
 
     /// Reads `timeout`, `default` where it is missing.
@@ -146,38 +197,56 @@ impl Params {
             self.time_or("end", MAX_TIME_MS)?,
         ))
     }
-
-    /// Reads the selectors of all `match[]`; why not, if one does not parse or selects everything.
-    pub(crate) fn selectors(&self) -> Result<Vec<Vec<Matcher>>, String> {
-        let parse = |text| {
-            let matchers =
-                narthex_promql::parse_selector(text).map_err(|error| error.to_string())?;
-            if matchers.iter().all(Matcher::matches_empty) {
-                return Err("match[] must contain at least one non-empty matcher".to_owned());
-            }
-            Ok(matchers)
-        };
-        self.all("match[]").map(parse).collect()
-    }
 }
 
 fn time(text: &str) -> Result<i64, String> {
     parse_time(text).ok_or_else(|| format!("cannot parse {text:?} to a valid timestamp"))
 }
 
-/// Decodes `a=1&b=%20`; pairs with broken escapes are left out, as Go leaves them out.
-fn decode(text: &str, params: &mut Vec<(String, String)>) {
-    for pair in text.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if let (Some(name), Some(value)) = (unescape(name), unescape(value)) {
-            params.push((name, value));
+/// Reads a form's body, leasing what arrives.
+async fn form(request: Request, lease: &mut Lease) -> Result<Vec<u8>, ApiError> {
+    let broken = |text: String| ApiError::bad_data(format!("error parsing form values: {text}"));
+    let mut body = pin!(request.into_body());
+    let mut whole = Vec::new();
+    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        let frame = frame.map_err(|error| broken(error.to_string()))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if whole.len() + data.len() > BODY_LIMIT_BYTES {
+            return Err(ApiError {
+                kind: Kind::TooLarge,
+                message: "error parsing form values: http: request body too large".to_owned(),
+            });
         }
+        // A vector grows by doubling.
+        lease.grow(2 * data.len() as u64).map_err(busy)?;
+        whole.extend_from_slice(&data);
+    }
+    Ok(whole)
+}
+
+fn busy(over: narthex_model::storage::OverBudget) -> ApiError {
+    ApiError {
+        kind: Kind::Busy,
+        message: over.to_string(),
     }
 }
 
-fn unescape(text: &str) -> Option<String> {
+/// Reports whether `text` decodes to `name`.
+fn is_escaped(text: &[u8], name: &str) -> bool {
+    // An escape is three bytes for one.
+    text.len() >= name.len()
+        && text.len() <= 3 * name.len()
+        && unescape(text).is_some_and(|text| text == name)
+}
+
+fn unescape(text: &[u8]) -> Option<Cow<'_, str>> {
+    if !text.iter().any(|byte| matches!(byte, b'+' | b'%')) {
+        return Some(String::from_utf8_lossy(text));
+    }
     let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
+    let mut rest = text;
     while let [byte, tail @ ..] = rest {
         rest = tail;
         match byte {
@@ -193,7 +262,10 @@ fn unescape(text: &str) -> Option<String> {
             byte => bytes.push(*byte),
         }
     }
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some(match String::from_utf8(bytes) {
+        Ok(text) => Cow::Owned(text),
+        Err(error) => Cow::Owned(String::from_utf8_lossy(error.as_bytes()).into_owned()),
+    })
 }
 
 #[cfg(test)]
@@ -202,22 +274,30 @@ mod tests {
 
     #[test]
     fn forms_are_decoded_as_go_does() {
-        let params = Params::of_text("query=a%2Bb+c&match[]=x&match%5B%5D=y&bad=%zz&flag&=e");
+        let text = "query=a%2Bb+c&match[]=x&match%5B%5D=y&bad=%zz&flag&=e";
+        let params = Params::of_text(text, 10).unwrap();
         assert_eq!(params.get("query"), "a+b c");
         assert_eq!(params.all("match[]").collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!((&*params.get("bad"), &*params.get("flag")), ("", ""));
+        assert_eq!(params.get(""), "e");
+    }
+
+    /// Ten megabytes of `a&` were five million pairs of texts, half a gigabyte before anything was permitted.
+    #[test]
+    fn a_form_of_millions_of_parameters_is_refused_by_number() {
+        let refused = Params::of_text(&"a&".repeat(5 << 20), 1000).unwrap_err();
         assert_eq!(
-            (params.get("bad"), params.get("flag"), params.get("")),
-            ("", "", "e")
+            refused.message,
+            "error parsing form values: more than 1000 parameters"
         );
+        assert!(Params::of_text(&"a&".repeat(1000), 1000).is_ok());
+        let empty = Params::of_text(&"&".repeat(5 << 20), 1000).unwrap();
+        assert!(empty.pairs.is_empty());
     }
 
     #[test]
     fn errors_name_the_parameter() {
-        let params = Params(vec![
-            ("start".into(), "x".into()),
-            ("limit".into(), "-1".into()),
-            ("step".into(), "y".into()),
-        ]);
+        let params = Params::of_text("start=x&limit=-1&step=y", 10).unwrap();
         let text = |error: ApiError| error.message;
         assert_eq!(
             text(params.range().unwrap_err()),

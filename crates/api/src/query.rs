@@ -2,7 +2,7 @@
 
 use crate::{
     answer::{Answer, List, respond},
-    config::Api,
+    config::{Api, Gate},
     error::{ApiError, Kind},
     json, metrics,
     params::Params,
@@ -18,6 +18,7 @@ use narthex_promql::{
 };
 use serde_json::json;
 use std::{
+    borrow::Cow,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -56,22 +57,22 @@ async fn measured(
 }
 
 async fn instant_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::of(request).await?;
+    let params = Params::of(api, request).await?;
     let limit = params.limit()?;
     let time_ms = params.time_or("time", (api.now_ms)())?;
-    let options = Options::of(&params, api, limit)?;
-    run(api, options.timeout, move |api, ctx| {
+    let options = Options::of(params, api, limit)?;
+    run(api, Gate::Query, options.timeout, move |api, ctx| {
         let begun = Instant::now();
         let result = options
             .engine
-            .instant(&*api.store, &options.query, time_ms, ctx)?;
+            .instant(&*api.store, &options.query(), time_ms, ctx)?;
         Ok(options.answer(result, begun))
     })
     .await
 }
 
 async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::of(request).await?;
+    let params = Params::of(api, request).await?;
     let limit = params.limit()?;
     let (start_ms, end_ms) = (params.time("start")?, params.time("end")?);
     if end_ms < start_ms {
@@ -92,11 +93,18 @@ async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> 
             "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)",
         ));
     }
-    let options = Options::of(&params, api, limit)?;
-    run(api, options.timeout, move |api, ctx| {
+    let options = Options::of(params, api, limit)?;
+    run(api, Gate::Query, options.timeout, move |api, ctx| {
         let begun = Instant::now();
         let engine = &options.engine;
-        let result = engine.range(&*api.store, &options.query, start_ms, end_ms, step_ms, ctx)?;
+        let result = engine.range(
+            &*api.store,
+            &options.query(),
+            start_ms,
+            end_ms,
+            step_ms,
+            ctx,
+        )?;
         Ok(options.answer(result, begun))
     })
     .await
@@ -105,7 +113,7 @@ async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> 
 /// What instant and range queries have in common.
 struct Options {
     engine: Engine,
-    query: String,
+    params: Params,
     timeout: Duration,
     limit: Option<usize>,
     stats: String,
@@ -113,13 +121,13 @@ struct Options {
 }
 
 impl Options {
-    fn of(params: &Params, api: &Api, limit: Option<usize>) -> Result<Self, ApiError> {
+    fn of(params: Params, api: &Api, limit: Option<usize>) -> Result<Self, ApiError> {
         let timeout = params.timeout(api.config.timeout)?;
         let lookback = params.get("lookback_delta");
         let lookback_delta_ms = if lookback.is_empty() {
             0
         } else {
-            crate::time::parse_duration(lookback).map_err(|unread| {
+            crate::time::parse_duration(&lookback).map_err(|unread| {
                 ApiError::bad_data(format!("error parsing lookback delta duration: {unread}"))
             })?
         };
@@ -133,12 +141,16 @@ impl Options {
         };
         Ok(Self {
             engine,
-            query: params.get("query").to_owned(),
             timeout,
             limit,
-            stats: params.get("stats").to_owned(),
+            stats: params.get("stats").into_owned(),
             arrived: Instant::now(),
+            params,
         })
+    }
+
+    fn query(&self) -> Cow<'_, str> {
+        self.params.get("query")
     }
 
     /// Returns the answer to a query whose evaluation began at `begun`.
@@ -148,6 +160,7 @@ impl Options {
             mut warnings,
             infos,
             stats,
+            held,
         } = result;
         if truncate(&mut value, self.limit) {
             warnings.push("results truncated due to limit".to_owned());
@@ -183,22 +196,24 @@ impl Options {
         }
         end.push(b'}');
         let mut answer = written(value, end);
+        answer.holds.add(held);
         answer.warnings = warnings;
         answer.infos = infos;
         answer
     }
 }
 
-/// Runs work on a blocking thread under a permit; the work is cancelled when the request goes away.
+/// Runs work on a blocking thread under a permit of `gate`, which the answer keeps until it has been sent; the work is
+/// cancelled when the request goes away.
 pub(crate) async fn run(
     api: &Arc<Api>,
+    gate: Gate,
     timeout: Duration,
     work: impl FnOnce(&Api, &Context) -> Result<Answer, ApiError> + Send + 'static,
 ) -> Result<Answer, ApiError> {
     let (ctx, cancel) = api.context(timeout);
-    metrics::QUERIES.inc();
-    let _counted = Counted;
-    let waiting = Arc::clone(&api.permits).acquire_owned();
+    let _counted = (gate == Gate::Query).then(Counted::new);
+    let waiting = api.permits(gate).acquire_owned();
     let permit = match tokio::time::timeout(timeout.min(api.config.timeout), waiting).await {
         Ok(permit) => permit.map_err(|closed| ApiError::internal(closed.to_string()))?,
         Err(_elapsed) => {
@@ -211,8 +226,8 @@ pub(crate) async fn run(
     };
     let api = Arc::clone(api);
     let task = tokio::task::spawn_blocking(move || {
-        let _permit = permit;
         let mut answer = work(&api, &ctx)?;
+        answer.holds.add(permit);
         answer.warnings.extend(ctx.warnings.take());
         Ok(answer)
     });
@@ -224,6 +239,13 @@ pub(crate) async fn run(
 }
 
 struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        metrics::QUERIES.inc();
+        Self
+    }
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
@@ -251,25 +273,30 @@ fn written(value: Value, end: Vec<u8>) -> Answer {
             head.extend_from_slice(&end);
             Answer::of(head)
         }
-        Value::Vector(samples) => framed(head, samples, vector_sample, end),
-        Value::Matrix(series) => framed(head, series, matrix_series, end),
+        Value::Vector(samples) => {
+            let write = |out: &mut Vec<u8>, sample: VectorSample| vector_sample(out, &sample);
+            let mut list = List::new(samples, write);
+            framed(head, end, move |out| list.write(out))
+        }
+        Value::Matrix(series) => {
+            let mut matrix = Matrix::new(series);
+            framed(head, end, move |out| matrix.write(out))
+        }
     }
 }
 
-/// Returns a list between two texts, written while it is sent.
-fn framed<T: Send + 'static>(
+/// Returns what `write` writes between two texts, written while it is sent.
+fn framed(
     head: Vec<u8>,
-    items: Vec<T>,
-    write: impl Fn(&mut Vec<u8>, &T) + Send + 'static,
     end: Vec<u8>,
+    mut write: impl FnMut(&mut Vec<u8>) -> bool + Send + 'static,
 ) -> Answer {
-    let mut list = List::new(items, move |out: &mut Vec<u8>, item: T| write(out, &item));
     let mut head = Some(head);
     Answer::made(move |out| {
         if let Some(head) = head.take() {
             out.extend_from_slice(&head);
         }
-        let more = list.write(out);
+        let more = write(out);
         if !more {
             out.extend_from_slice(&end);
         }
@@ -303,20 +330,130 @@ fn vector_sample(out: &mut Vec<u8>, sample: &VectorSample) {
     out.push(b'}');
 }
 
-fn matrix_series(out: &mut Vec<u8>, series: &MatrixSeries) {
-    out.extend_from_slice(br#"{"metric":"#);
-    json::labels(out, &series.labels);
-    if !series.floats.is_empty() {
-        out.extend_from_slice(br#","values":"#);
-        json::list(out, &series.floats, |out, (time_ms, value)| {
-            json::sample(out, *time_ms, *value);
-        });
+/// A matrix on its way into text, some points at a time: one series may have millions.
+struct Matrix {
+    series: std::vec::IntoIter<MatrixSeries>,
+    current: Option<MatrixSeries>,
+    /// Points of the current series that have been written, floats before histograms.
+    floats: usize,
+    histograms: usize,
+    begun: bool,
+}
+
+/// Floats that are written in one step.
+const FLOATS: usize = 512;
+
+impl Matrix {
+    fn new(series: Vec<MatrixSeries>) -> Self {
+        Self {
+            series: series.into_iter(),
+            current: None,
+            floats: 0,
+            histograms: 0,
+            begun: false,
+        }
     }
-    if !series.histograms.is_empty() {
-        out.extend_from_slice(br#","histograms":"#);
-        json::list(out, &series.histograms, |out, (time_ms, histogram)| {
+
+    /// Writes some points; tells whether there is more.
+    fn write(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(series) = &self.current else {
+            return self.begin(out);
+        };
+        if let Some(more) = series
+            .floats
+            .get(self.floats..)
+            .filter(|more| !more.is_empty())
+        {
+            out.extend_from_slice(if self.floats == 0 {
+                br#","values":["#
+            } else {
+                b","
+            });
+            let some = more.get(..FLOATS).unwrap_or(more);
+            for (at, (time_ms, value)) in some.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                json::sample(out, *time_ms, *value);
+            }
+            self.floats += some.len();
+            if self.floats == series.floats.len() {
+                out.push(b']');
+            }
+        } else if let Some((time_ms, histogram)) = series.histograms.get(self.histograms) {
+            out.extend_from_slice(if self.histograms == 0 {
+                br#","histograms":["#
+            } else {
+                b","
+            });
             json::histogram_sample(out, *time_ms, histogram);
-        });
+            self.histograms += 1;
+            if self.histograms == series.histograms.len() {
+                out.push(b']');
+            }
+        } else {
+            out.push(b'}');
+            self.current = None;
+        }
+        true
     }
-    out.push(b'}');
+
+    /// Begins with the next series, or ends.
+    fn begin(&mut self, out: &mut Vec<u8>) -> bool {
+        self.current = self.series.next();
+        (self.floats, self.histograms) = (0, 0);
+        let separator = if self.begun { b',' } else { b'[' };
+        let first = !std::mem::replace(&mut self.begun, true);
+        let Some(series) = &self.current else {
+            out.extend_from_slice(if first { b"[]" } else { b"]" });
+            return false;
+        };
+        out.push(separator);
+        out.extend_from_slice(br#"{"metric":"#);
+        json::labels(out, &series.labels);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narthex_model::{Histogram, LabelSet};
+
+    /// A series of millions of points was one piece of text.
+    #[test]
+    fn a_matrix_is_written_some_points_at_a_time() {
+        let floats = |count: i64| (0..count).map(|at| (at * 1000, 0.5)).collect();
+        let series = |name: &str, count: i64, histograms: i64| MatrixSeries {
+            labels: LabelSet::new([("n", name)]),
+            floats: floats(count),
+            histograms: (0..histograms)
+                .map(|at| (at, Arc::new(Histogram::default())))
+                .collect(),
+        };
+        let mut matrix = Matrix::new(vec![
+            series("a", 100_000, 0),
+            series("b", 3, 2),
+            series("c", 0, 1),
+        ]);
+        let (mut text, mut most) = (Vec::new(), 0);
+        loop {
+            let before = text.len();
+            let more = matrix.write(&mut text);
+            most = most.max(text.len() - before);
+            if !more {
+                break;
+            }
+        }
+        assert!(most < 20_000, "{most} bytes in one step");
+        let all: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!(all[0]["values"].as_array().map(Vec::len), Some(100_000));
+        assert_eq!(all[1]["values"][2], json!([2, "0.5"]));
+        assert_eq!(all[1]["histograms"].as_array().map(Vec::len), Some(2));
+        assert_eq!(all[2]["metric"]["n"], "c");
+        assert!(all[2].get("values").is_none() && all[2].get("histograms").is_some());
+        let mut none = Vec::new();
+        assert!(!Matrix::new(Vec::new()).write(&mut none));
+        assert_eq!(none, b"[]");
+    }
 }

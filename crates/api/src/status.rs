@@ -5,7 +5,7 @@
 
 use crate::{
     answer::{Answer, respond},
-    config::Api,
+    config::{Api, Gate},
     error::{ApiError, Kind},
     params::Params,
     query::run,
@@ -192,8 +192,8 @@ pub(crate) async fn tsdb(
 }
 
 async fn tsdb_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::of(request).await?;
-    let limit = match params.get("limit") {
+    let params = Params::of(api, request).await?;
+    let limit = match &*params.get("limit") {
         "" => 10,
         text => match text.parse() {
             Ok(limit @ 1..=MAX_TSDB_LIMIT) => limit,
@@ -205,7 +205,7 @@ async fn tsdb_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
             _ => return Err(ApiError::bad_data("limit must be a positive number")),
         },
     };
-    run(api, api.config.timeout, move |api, ctx| {
+    run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let view = api.store.view(TimeRange::ALL)?;
         let counted = view.cardinality(limit, ctx)?;
         let list = |counts: &[(String, u64)]| -> Value {

@@ -4,13 +4,16 @@
 
 use crate::{
     answer::{Answer, respond},
-    config::Api,
+    config::{Api, Gate},
     error::ApiError,
     params::Params,
     query::run,
 };
 use http::HeaderMap;
-use narthex_model::{MatchOp, Matcher};
+use narthex_model::{
+    MatchOp, Matcher,
+    storage::{OverBudget, StorageError},
+};
 use narthex_net::axum::{
     extract::{Request, State},
     response::Response,
@@ -47,16 +50,35 @@ async fn inspected(
     request: Request,
     look: fn(&Expr) -> Value,
 ) -> Result<Answer, ApiError> {
-    let params = Params::of(request).await?;
-    let query = params.get("query").to_owned();
-    run(api, api.config.timeout, move |api, _| {
+    let params = Params::of(api, request).await?;
+    run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
+        let query = params.get("query");
         // Written where there is room for its depth.
-        let data = api
-            .engine
-            .inspect(&query, |expr| look(expr).to_string().into_bytes())?;
-        Ok(Answer::of(data))
+        let data = api.engine.inspect(&query, ctx, |expr| {
+            let mut parts = 0;
+            expr.walk(&mut |node| parts += 1 + matchers(node));
+            let lease = ctx
+                .budget
+                .lease(parts * PART_BYTES + 8 * query.len() as u64)?;
+            Ok::<_, OverBudget>((look(expr).to_string().into_bytes(), lease))
+        })?;
+        let (data, lease) = data.map_err(StorageError::from)?;
+        let mut answer = Answer::of(data);
+        answer.holds.add(lease);
+        Ok(answer)
     })
     .await
+}
+
+/// What a part of a tree takes as JSON, before and after it is written.
+const PART_BYTES: u64 = 4 << 10;
+
+fn matchers(expr: &Expr) -> u64 {
+    match expr {
+        Expr::Vector(e) => e.matchers.len() as u64,
+        Expr::Matrix(e) => e.selector.matchers.len() as u64,
+        _ => 0,
+    }
 }
 
 fn tree(expr: &Expr) -> Value {

@@ -6,14 +6,14 @@
 use crate::{
     ast::{Expr, ValueType},
     error::QueryError,
-    eval::{Eval, Rules},
+    eval::{Eval, Limits, Rules},
     notes::Note,
     parse::{self, ParseOptions},
     plan::{self, Plan, Settings},
-    result::{QueryResult, QueryStats},
+    result::{Held, QueryResult, QueryStats},
     stack,
 };
-use narthex_model::storage::{Context, Store, TimeRange, View};
+use narthex_model::storage::{Context, Lease, Store, TimeRange, View};
 use std::io;
 
 /// How queries are evaluated.
@@ -23,6 +23,10 @@ pub struct EngineOptions {
     pub lookback_delta_ms: i64,
     /// The most samples a query may hold at once.
     pub max_samples: u64,
+    /// The longest label that a query may make, in bytes.
+    pub max_label_bytes: usize,
+    /// Memory of all regular expressions of a query or call, in bytes.
+    pub pattern_memory_bytes: u64,
     /// The step of subqueries that name none.
     pub default_subquery_step_ms: i64,
     /// Which parts of the language are on.
@@ -41,6 +45,8 @@ impl Default for EngineOptions {
         Self {
             lookback_delta_ms: 300_000,
             max_samples: 50_000_000,
+            max_label_bytes: 1 << 20,
+            pattern_memory_bytes: 128 << 20,
             default_subquery_step_ms: 60_000,
             parse: ParseOptions::default(),
             delayed_name_removal: false,
@@ -127,16 +133,31 @@ impl Engine {
         )
     }
 
+    /// Returns a context in which the regular expressions of one call share their memory: for `parse_selector_within`.
+    #[must_use]
+    pub fn patterns(&self, ctx: &Context) -> Context {
+        let share = self.options.pattern_memory_bytes;
+        Context {
+            budget: ctx.budget.child("the query's regular expressions", share),
+            ..ctx.clone()
+        }
+    }
+
+    fn parse(&self, query: &str, ctx: &Context) -> Result<(Expr, Lease), QueryError> {
+        parse::parse_within(query, self.options.parse, ctx, &self.patterns(ctx))
+    }
+
     /// Parses a query and gives its tree to `look`, with room for one as deep as the parser allows.
     ///
     /// # Errors
-    /// Fails with the first thing wrong with the query.
+    /// Fails with the first thing wrong with the query, and beyond the limits of `ctx`.
     pub fn inspect<T: Send>(
         &self,
         query: &str,
+        ctx: &Context,
         look: impl FnOnce(&Expr) -> T + Send,
     ) -> Result<T, QueryError> {
-        let expr = parse::parse_with(query, self.options.parse)?;
+        let (expr, _parsed) = self.parse(query, ctx)?;
         let depth = expr.depth() as usize;
         stack::with_room(depth, || look(&expr)).map_err(no_thread)
     }
@@ -172,7 +193,7 @@ impl Engine {
         times: Times,
         ctx: &Context,
     ) -> Result<QueryResult, QueryError> {
-        let expr = parse::parse_with(query, self.options.parse)?;
+        let (expr, _parsed) = self.parse(query, ctx)?;
         let value_type = expr.value_type();
         if times.step_ms > 0 && !matches!(value_type, ValueType::Vector | ValueType::Scalar) {
             let got = crate::fmt::quote(value_type.documented());
@@ -221,8 +242,12 @@ impl Engine {
             start_times: self.options.use_start_timestamps,
         };
         let ctx = &ctx.with_own_warnings();
-        let eval = Eval::new(plan, rules, view, ctx, self.options.max_samples)?;
-        let value = eval.answer(plan, range)?;
+        let limits = Limits {
+            max_samples: self.options.max_samples,
+            max_label_bytes: self.options.max_label_bytes,
+        };
+        let eval = Eval::new(plan, rules, view, ctx, limits)?;
+        let (value, hold) = eval.answer(plan, range)?;
         for warning in ctx.warnings.take() {
             eval.notes().add(Note::storage(warning));
         }
@@ -236,6 +261,7 @@ impl Engine {
             warnings,
             infos,
             stats,
+            held: Held::new(hold),
         })
     }
 }

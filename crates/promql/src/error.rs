@@ -3,7 +3,10 @@
 //! **Invariant:** every error has the kind the HTTP API reports it under, and Prometheus' text where it has one.
 
 use crate::parse::ParseError;
-use narthex_model::storage::{OverBudget, StopReason, StorageError};
+use narthex_model::{
+    CompileError,
+    storage::{OverBudget, StopReason, StorageError},
+};
 use std::{error::Error, fmt};
 
 /// A query that has no result.
@@ -20,6 +23,15 @@ pub enum QueryError {
     TooManySamples {
         /// The limit.
         limit: u64,
+    },
+    /// A label of a result that is longer than allowed.
+    LabelTooLong {
+        /// Its name.
+        name: String,
+        /// The length of its value.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
     },
     /// More memory than allowed.
     OverBudget(OverBudget),
@@ -66,9 +78,10 @@ impl QueryError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Parse(_) | Self::Invalid(_) => ErrorKind::BadData,
-            Self::Execution(_) | Self::TooManySamples { .. } | Self::OverBudget(_) => {
-                ErrorKind::Execution
-            }
+            Self::Execution(_)
+            | Self::TooManySamples { .. }
+            | Self::LabelTooLong { .. }
+            | Self::OverBudget(_) => ErrorKind::Execution,
             Self::TimedOut => ErrorKind::Timeout,
             Self::Canceled => ErrorKind::Canceled,
             Self::Storage(_) => ErrorKind::Internal,
@@ -83,6 +96,11 @@ impl fmt::Display for QueryError {
             Self::Invalid(text) | Self::Execution(text) => f.write_str(text),
             Self::TooManySamples { .. } => f.write_str(
                 "query processing would load too many samples into memory in query execution",
+            ),
+            Self::LabelTooLong { name, bytes, limit } => write!(
+                f,
+                "label {} would have a value of {bytes} bytes, more than the limit of {limit}",
+                crate::fmt::quote(name)
             ),
             Self::OverBudget(e) => write!(f, "query needs too much memory: {e}"),
             Self::TimedOut => f.write_str("query timed out in expression evaluation"),
@@ -121,6 +139,16 @@ impl From<StopReason> for QueryError {
 impl From<OverBudget> for QueryError {
     fn from(over: OverBudget) -> Self {
         Self::OverBudget(over)
+    }
+}
+
+impl From<CompileError> for QueryError {
+    fn from(error: CompileError) -> Self {
+        match error {
+            CompileError::OverBudget(over) => Self::OverBudget(over),
+            CompileError::Stopped(reason) => reason.into(),
+            other => Self::Execution(other.to_string()),
+        }
     }
 }
 

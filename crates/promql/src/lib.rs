@@ -43,6 +43,9 @@ pub mod testing;
 
 pub use engine::{Engine, EngineOptions};
 pub use error::{ErrorKind, QueryError};
-pub use parse::{ParseError, ParseOptions, parse, parse_metric, parse_selector, parse_with};
-pub use result::{MatrixSeries, QueryResult, QueryStats, SampleValue, Value, VectorSample};
+pub use parse::{
+    ParseError, ParseOptions, parse, parse_metric, parse_selector, parse_selector_within,
+    parse_with,
+};
+pub use result::{Held, MatrixSeries, QueryResult, QueryStats, SampleValue, Value, VectorSample};
 pub use span::{Position, Span};

@@ -2,11 +2,12 @@
 //!
 //! **Invariant:** the label sets of a vector or matrix are distinct; a matrix is sorted by labels, its points by time.
 
+use crate::eval::Hold;
 use narthex_model::{Histogram, LabelSet};
 use std::sync::Arc;
 
 /// A query's answer with what there is to say about it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct QueryResult {
     /// The answer.
     pub value: Value,
@@ -16,6 +17,26 @@ pub struct QueryResult {
     pub infos: Vec<String>,
     /// What it took.
     pub stats: QueryStats,
+    /// The memory of `value`: to be kept for as long as that is.
+    pub held: Held,
+}
+
+/// Memory that an answer takes, given back when this is dropped.
+#[derive(Debug, Default)]
+pub struct Held {
+    hold: Hold,
+}
+
+impl Held {
+    pub(crate) fn new(hold: Hold) -> Self {
+        Self { hold }
+    }
+
+    /// Returns how much it is.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.hold.bytes()
+    }
 }
 
 /// What evaluating a query took.

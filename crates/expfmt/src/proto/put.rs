@@ -33,6 +33,12 @@ impl Message {
         put_bytes(&mut self.0, field, &message.0);
     }
 
+    /// Returns the bytes of the fields.
+    #[must_use]
+    pub fn fields(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Appends the message behind its length to `out`.
     pub fn delimited(&self, out: &mut Vec<u8>) {
         put_varint(out, self.0.len() as u64);

@@ -8,8 +8,10 @@
 /// Whatever the pattern is.
 pub(super) const BASE: u64 = 350 << 10;
 
-/// Keeping track of what groups match.
-pub(super) const CAPTURES: u64 = 1 << 20;
+/// Keeping track of what groups match in a pattern that costs so much without.
+pub(super) fn captures(height: u64) -> u64 {
+    (64 << 10) + height.saturating_mul(4).min(1 << 20)
+}
 
 /// Beyond this a pattern is refused. A named class in a hundred copies is below it, and so are ten thousand branches of
 /// a word with `.*`.

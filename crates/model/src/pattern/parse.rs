@@ -134,7 +134,7 @@ pub(super) fn translate(
     let whole = group.finish();
     let mut base_bytes = cost::BASE;
     if parser.names.len() > 1 {
-        base_bytes += cost::CAPTURES;
+        base_bytes += cost::captures(whole.cost_bytes);
     }
     Ok(Translation {
         text: whole.text,

@@ -148,6 +148,30 @@ pub(crate) static FLAGS: &[Flag] = &[
         "Most samples a query may hold in memory.",
     ),
     Flag::new(
+        "query.max-metadata-concurrency",
+        Kind::Count,
+        "8",
+        "Most calls about labels, series, metadata and status at once, federation included.",
+    ),
+    Flag::new(
+        "query.max-parameters",
+        Kind::Count,
+        "10000",
+        "Most parameters of a request.",
+    ),
+    Flag::new(
+        "query.max-pattern-memory",
+        Kind::Bytes,
+        "128MB",
+        "Most memory that the regular expressions of a query take.",
+    ),
+    Flag::new(
+        "query.max-label-size",
+        Kind::Bytes,
+        "1MB",
+        "Longest label that a query may make.",
+    ),
+    Flag::new(
         "enable-feature",
         Kind::Texts,
         "",
@@ -380,6 +404,10 @@ pub(crate) struct ServerOptions {
     pub(crate) query_timeout: Duration,
     pub(crate) max_concurrency: usize,
     pub(crate) max_samples: u64,
+    pub(crate) max_metadata_concurrency: usize,
+    pub(crate) max_parameters: usize,
+    pub(crate) max_pattern_bytes: u64,
+    pub(crate) max_label_bytes: usize,
     pub(crate) features: Vec<String>,
     pub(crate) log_level: String,
     pub(crate) log_format: String,
@@ -411,6 +439,12 @@ impl ServerOptions {
                 .parse::<u64>()
                 .expect("checked while parsing, or a default")
         };
+        let bytes = |name: &str| {
+            Bytes::parse(&or_default(name))
+                .expect("checked while parsing, or a default")
+                .0
+        };
+        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let config_file = text("config.file")
             .filter(|path| !path.is_empty())
             .map(PathBuf::from);
@@ -447,6 +481,10 @@ impl ServerOptions {
             query_timeout: period("query.timeout"),
             max_concurrency: usize::try_from(count("query.max-concurrency")).unwrap_or(usize::MAX),
             max_samples: count("query.max-samples"),
+            max_metadata_concurrency: size(count("query.max-metadata-concurrency")),
+            max_parameters: size(count("query.max-parameters")),
+            max_pattern_bytes: bytes("query.max-pattern-memory"),
+            max_label_bytes: size(bytes("query.max-label-size")),
             log_level: or_default("log.level"),
             log_format: or_default("log.format"),
             auto_reload: (or_default("config.auto-reload") == "true")

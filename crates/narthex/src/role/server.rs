@@ -484,11 +484,15 @@ fn api(
     let engine = EngineOptions {
         lookback_delta_ms: ms(options.lookback_delta),
         max_samples: options.max_samples,
+        max_label_bytes: options.max_label_bytes,
+        pattern_memory_bytes: options.max_pattern_bytes,
         ..EngineOptions::default()
     };
     let config = ApiConfig {
         timeout: options.query_timeout,
         max_concurrency: options.max_concurrency,
+        max_metadata_concurrency: options.max_metadata_concurrency,
+        max_parameters: options.max_parameters,
         query_memory_bytes: budget.limit_bytes() / 2,
         build: BuildInfo {
             prometheus_version: PROMETHEUS_VERSION.into(),

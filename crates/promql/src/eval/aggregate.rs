@@ -3,7 +3,7 @@
 //! **Invariant:** input is consumed as it streams in; what is kept is one accumulator a group and step. Groups come
 //! out in the order in which they were first seen.
 
-use super::{Block, Eval, GroupKeys, Memory, Outcome, Sample, Series, Value, memory::Hold};
+use super::{Block, Eval, GroupKeys, Hold, Memory, Meter, Outcome, Sample, Scalars, Series, Value};
 use crate::{
     error::QueryError,
     functions::{over_histograms::HistogramMean, over_time::Mean, quantile::quantile},
@@ -86,27 +86,30 @@ impl Eval<'_> {
     }
 
     fn fold(&self, a: &Aggregate, steps: Steps) -> Outcome<Block> {
-        let mut params = Vec::new();
+        let mut params = Scalars::default();
         if let Some(param) = &a.param {
             params = self.scalar(param, steps)?;
         }
         let span = a.input.span;
         let mut index = GroupIndex::new(a);
         let mut series: Vec<Series> = Vec::new();
-        let mut groups = Accumulators::new(a.op, steps.count);
+        let mut groups = Accumulators::new(a.op, steps.count, &self.memory);
+        let mut pace = self.ctx.stop.pace();
         self.stream(&a.input, steps, &mut |block| {
             for row in 0..block.len() {
+                pace.spend(steps.count)?;
                 let (group, new) = index.group(&block.series[row]);
                 if new {
-                    series.push(Series::new(index.labels(&block.series[row])));
-                    groups.grow(&self.memory)?;
+                    let of_group = Series::new(index.labels(&block.series[row]));
+                    groups.grow(of_group.heap_bytes())?;
+                    series.push(of_group);
                 }
                 series[group].drop_name |= block.series[row].drop_name;
-                self.fold_row(a.op, &mut groups, group, &block, row, span);
+                self.fold_row(a.op, &mut groups, group, &block, row, span)?;
             }
             if a.op == AggregateOp::Quantile {
                 // Quantiles keep all values.
-                groups.hold.join(block.hold);
+                groups.inputs.join(block.hold);
             }
             Ok(())
         })?;
@@ -118,6 +121,7 @@ impl Eval<'_> {
         for (group, series) in series.into_iter().enumerate() {
             let row = result.add_row(series);
             for step in 0..steps.count {
+                pace.spend(groups.finish_work(group, step))?;
                 let q = params.get(step).copied().unwrap_or_default();
                 if let Some(value) = self.finish_cell(&mut groups, group, step, q, span) {
                     result.set(row, step, value);
@@ -151,10 +155,10 @@ impl Eval<'_> {
         block: &Block,
         row: usize,
         span: Span,
-    ) {
+    ) -> Outcome<()> {
         if block.dense {
             groups.add_floats(group, block.row(row));
-            return;
+            return Ok(());
         }
         if block.histograms.is_empty() {
             for (step, x) in block.row(row).iter().enumerate() {
@@ -162,14 +166,17 @@ impl Eval<'_> {
                     groups.add_float(group, step, *x);
                 }
             }
-            return;
+            return Ok(());
         }
+        let mut pace = self.ctx.stop.pace();
         for step in 0..block.steps {
             match block.sample(row, step) {
                 Sample::Absent => {}
                 Sample::Float(x) => groups.add_float(group, step, x),
                 Sample::Histogram(h) => match op {
                     AggregateOp::Sum | AggregateOp::Avg => {
+                        pace.spend(4 * h.weight())?;
+                        groups.lease_histogram(group, step, h)?;
                         self.add_histogram(op, groups, group, step, h, &block.series[row], span);
                     }
                     AggregateOp::Count | AggregateOp::Group => groups.add_float(group, step, 1.0),
@@ -179,6 +186,7 @@ impl Eval<'_> {
                 },
             }
         }
+        Ok(())
     }
 
     #[expect(
@@ -300,9 +308,9 @@ struct Accumulators {
     means: Vec<Option<Mean>>,
     lists: Vec<Vec<f64>>,
     histograms: HashMap<(usize, usize), HistogramGroup>,
-    /// Cells that `hold` pays for.
-    leased: usize,
-    hold: Hold,
+    meter: Meter,
+    /// Pays for inputs whose values are kept.
+    inputs: Hold,
 }
 
 #[derive(Default)]
@@ -320,7 +328,7 @@ enum HistogramFold {
 }
 
 impl Accumulators {
-    fn new(op: AggregateOp, steps: usize) -> Self {
+    fn new(op: AggregateOp, steps: usize, memory: &Memory) -> Self {
         Self {
             op,
             steps,
@@ -331,20 +339,17 @@ impl Accumulators {
             means: Vec::new(),
             lists: Vec::new(),
             histograms: HashMap::new(),
-            leased: 0,
-            hold: Hold::default(),
+            meter: Meter::new(memory),
+            inputs: Hold::default(),
         }
     }
 
-    fn grow(&mut self, memory: &Memory) -> Outcome<()> {
+    /// Adds a group whose labels take so many bytes.
+    fn grow(&mut self, labels_bytes: usize) -> Outcome<()> {
         let size = self.counts.len() + self.steps;
-        if size > self.leased {
-            // Ahead of what is needed, so that many groups take few leases; the vectors grow like this as well.
-            let more = size.max(self.leased * 2) - self.leased;
-            let cell_bytes = size_of::<f64>() * 3 + size_of::<Option<Mean>>();
-            self.hold.join(memory.take(0, (more * cell_bytes) as u64)?);
-            self.leased += more;
-        }
+        // Three numbers and a mean, or a list; and one number of the result.
+        let cell_bytes = size_of::<f64>() * 4 + size_of::<Option<Mean>>();
+        self.meter.add(self.steps * cell_bytes + labels_bytes)?;
         self.counts.resize(size, 0.0);
         self.whole_rows.push(0.0);
         match self.op {
@@ -363,6 +368,22 @@ impl Accumulators {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Takes memory for the first histogram of a group and step.
+    fn lease_histogram(&mut self, group: usize, step: usize, h: &Histogram) -> Outcome<()> {
+        if self.histograms.contains_key(&(group, step)) {
+            return Ok(());
+        }
+        // Adding others may add buckets, and an average keeps a second one.
+        let entry = size_of::<((usize, usize), HistogramGroup)>();
+        self.meter.add(2 * entry + 3 * h.heap_bytes())
+    }
+
+    /// Returns how much work finishing a cell is, in samples read.
+    fn finish_work(&self, group: usize, step: usize) -> usize {
+        let list = self.lists.get(group * self.steps + step);
+        1 + 8 * list.map_or(0, Vec::len)
     }
 
     fn seen(&self, group: usize, step: usize) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** what the operand types cannot do gives a note and no sample, never an error.
 
-use super::{Eval, Outcome, Sample, Sink, Value, matching::Operation};
+use super::{Eval, Meter, Outcome, Sample, Sink, Value, matching::Operation};
 use crate::{
     ast::{BinaryOp, ValueType},
     notes::{HistogramOperation, Note},
@@ -232,7 +232,7 @@ impl Eval<'_> {
             if block.dense && !matches!(b.op, BinaryOp::TrimUpper | BinaryOp::TrimLower) {
                 dense_with_scalar(b, &mut block, scalars, swapped);
             } else {
-                self.mixed_with_scalar(b, &mut block, scalars, swapped, span);
+                self.mixed_with_scalar(b, &mut block, scalars, swapped, span)?;
                 block.dense = false;
             }
             if !block.dense {
@@ -257,7 +257,8 @@ impl Eval<'_> {
         scalars: &[f64],
         swapped: bool,
         span: Span,
-    ) {
+    ) -> Outcome<()> {
+        let (mut meter, mut pace) = (Meter::new(&self.memory), self.ctx.stop.pace());
         // As between vectors, only the last note of a step is told.
         let mut last_notes: Vec<Option<Note>> = scalars.iter().map(|_| None).collect();
         for row in 0..block.len() {
@@ -266,6 +267,12 @@ impl Eval<'_> {
                 if matches!(sample, Sample::Absent) {
                     continue;
                 }
+                if let Sample::Histogram(h) = sample {
+                    // The result is another histogram.
+                    pace.spend(4 * h.weight())?;
+                    meter.add(h.heap_bytes())?;
+                }
+                pace.spend(2)?;
                 let scalar = Sample::Float(*scalar);
                 let (l, r) = if swapped {
                     (scalar, sample)
@@ -299,6 +306,9 @@ impl Eval<'_> {
             .into_iter()
             .flatten()
             .for_each(|note| notes.add(note));
+        drop(notes);
+        block.hold.join(meter.finish());
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 //! **Invariant:** `cells.len() == series.len() * steps`, one series after the other; a histogram cell's index is
 //! below `histograms.len()`; no cell is a staleness marker; `dense` is true only when every cell is a float.
 
-use super::memory::Hold;
+use super::memory::{Hold, ROW_BYTES};
 use narthex_model::{
     Histogram, LabelHash, LabelSet, METRIC_NAME,
     cell::{self, ABSENT, Cell},
@@ -54,6 +54,14 @@ impl Series {
                     labels
                 }
             }
+        }
+    }
+
+    /// Returns the bytes a row takes for who it is; the labels themselves are shared.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match &self.identity {
+            Identity::Stored { .. } => ROW_BYTES,
+            Identity::Owned(labels) => ROW_BYTES + labels.heap_bytes(),
         }
     }
 
@@ -249,6 +257,14 @@ impl Block {
         self.cells.append(&mut other.cells);
         self.dense &= other.dense;
         self.hold.join(other.hold);
+    }
+
+    /// Returns the bytes it takes; histograms that other blocks share are counted here, too.
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        let histograms = self.histograms.iter();
+        let histograms: usize = histograms.map(|h| size_of_val(h) + h.heap_bytes()).sum();
+        let series: usize = self.series.iter().map(Series::heap_bytes).sum();
+        (size_of_val(&*self.cells) + histograms + series) as u64
     }
 
     /// Counts samples, histograms by their weight.

@@ -3,7 +3,7 @@
 //! **Invariant:** functions that look at one sample at a time stream; those that need all series of a step collect.
 
 use super::{
-    Block, Eval, Outcome, Series, Sink, rows,
+    Block, Eval, Meter, Outcome, Series, Sink, rows,
     select::{Look, Wanted},
 };
 use crate::{
@@ -17,6 +17,9 @@ use narthex_model::{
     cell::{self, ABSENT},
 };
 
+/// Making a series' labels, in samples read.
+const LABELS_WORK: usize = 128;
+
 impl Eval<'_> {
     pub(super) fn stream_call(
         &self,
@@ -29,7 +32,8 @@ impl Eval<'_> {
         let first = call.args.first();
         match (call.function, first) {
             (F::Vector, Some(scalar)) => {
-                sink(one_row(LabelSet::empty(), self.scalar(scalar, steps)?))
+                let values = self.scalar(scalar, steps)?.to_vec();
+                sink(self.charge(one_row(LabelSet::empty(), values))?)
             }
             (F::Timestamp | F::StartTimestamp, Some(arg)) => {
                 self.stream_timestamp(call.function, arg, steps, sink)
@@ -39,40 +43,43 @@ impl Eval<'_> {
                 self.clamp(call, vector, steps, sink)
             }
             (F::Round, Some(vector)) => {
-                let to = match call.args.get(1) {
-                    Some(to) => self.scalar(to, steps)?,
-                    None => vec![1.0; steps.count],
-                };
+                let to = self.scalar_or(call.args.get(1), 1.0, steps)?;
                 self.stream_floats(vector, steps, sink, |x, step| math::round(x, to[step]))
             }
             (F::Sort | F::SortDesc | F::SortByLabel | F::SortByLabelDesc, Some(vector)) => {
                 let block = self.collect(vector, steps)?;
+                // They are put in order beside where they were.
+                let _copy = self.memory.take(0, block.heap_bytes())?;
                 if steps.count > 1 {
                     self.notes().add(Note::sort_in_range_query(node.span));
                 }
                 sink(sort::sort(call.function, block, &texts(&call.args)))
             }
             (F::LabelReplace | F::LabelJoin, Some(vector)) => {
-                let change = labels::Change::new(call.function, &texts(&call.args))?;
+                let change = labels::Change::new(call.function, &texts(&call.args), self.ctx)?;
                 let mut block = self.collect(vector, steps)?;
-                block
-                    .series
-                    .iter_mut()
-                    .for_each(|series| change.apply(series));
+                let (mut meter, mut pace) = (Meter::new(&self.memory), self.ctx.stop.pace());
+                for series in &mut block.series {
+                    pace.spend(LABELS_WORK)?;
+                    change.apply(series, &self.memory, &mut meter)?;
+                }
+                block.hold.join(meter.finish());
                 sink(rows::merge_equal(block)?)
             }
             (F::HistogramQuantile | F::HistogramQuantiles | F::HistogramFraction, _) => {
                 self.classic(call, steps, sink)
             }
-            (F::Info, Some(base)) => sink(self.info(call, base, steps)?),
+            (F::Info, Some(base)) => {
+                let block = self.info(call, base, steps)?;
+                sink(self.charge(block)?)
+            }
             (id, None) => match dates::part(id) {
                 Some(part) => {
                     #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
                     let of = |time_ms: i64| part(time_ms as f64 / 1000.0);
-                    sink(one_row(
-                        LabelSet::empty(),
-                        steps.times_ms().map(of).collect(),
-                    ))
+                    let _cells = self.memory.room_for_steps(steps.count)?;
+                    let cells = steps.times_ms().map(of).collect();
+                    sink(self.charge(one_row(LabelSet::empty(), cells))?)
                 }
                 None => Err(unsupported(id)),
             },
@@ -203,6 +210,7 @@ impl Eval<'_> {
         if start_time {
             return Ok(());
         }
+        let _times = self.memory.room_for_steps(steps.count)?;
         #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
         let times: Vec<f64> = steps.times_ms().map(|ms| ms as f64 / 1000.0).collect();
         self.stream_mapped(arg, steps, sink, |block| {
@@ -218,6 +226,7 @@ impl Eval<'_> {
     }
 
     fn absent(&self, vector: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+        let _found = self.memory.room_for_steps(steps.count)?;
         let mut found = vec![false; steps.count];
         self.stream(vector, steps, &mut |block| {
             for row in 0..block.len() {
@@ -242,28 +251,20 @@ impl Eval<'_> {
                 .collect(),
         );
         block.dense = false;
-        sink(block)
+        sink(self.charge(block)?)
     }
 
     fn clamp(&self, call: &Call, vector: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
-        let bound = |at: usize, otherwise: f64| match call.args.get(at) {
-            Some(node) => self.scalar(node, steps),
-            None => Ok(vec![otherwise; steps.count]),
+        let (least, most) = match call.function {
+            FunctionId::ClampMax => (None, call.args.get(1)),
+            FunctionId::ClampMin => (call.args.get(1), None),
+            _ => (call.args.get(1), call.args.get(2)),
         };
-        let (low, high) = match call.function {
-            FunctionId::ClampMax => (
-                vec![f64::NEG_INFINITY; steps.count],
-                bound(1, f64::INFINITY)?,
-            ),
-            FunctionId::ClampMin => (
-                bound(1, f64::NEG_INFINITY)?,
-                vec![f64::INFINITY; steps.count],
-            ),
-            _ => (bound(1, f64::NEG_INFINITY)?, bound(2, f64::INFINITY)?),
-        };
+        let low = self.scalar_or(least, f64::NEG_INFINITY, steps)?;
+        let high = self.scalar_or(most, f64::INFINITY, steps)?;
         self.stream_mapped(vector, steps, sink, |block| {
             for row in block.cells.chunks_exact_mut(steps.count) {
-                for ((x, low), high) in row.iter_mut().zip(&low).zip(&high) {
+                for ((x, low), high) in row.iter_mut().zip(&*low).zip(&*high) {
                     let empty_range = high < low;
                     let keep = cell::is_float(*x) && !empty_range;
                     *x = if keep {
@@ -292,6 +293,8 @@ impl Eval<'_> {
             scalars: &scalars,
             span: request.vector.span,
             delayed: self.rules.delayed_name_removal,
+            memory: &self.memory,
+            stop: &self.ctx.stop,
         };
         let mut notes = |note: Note, time_ms: i64| self.notes().add_at(note, time_ms);
         sink(self.charge(classic.evaluate(&input, steps, &mut notes)?)?)

@@ -2,15 +2,15 @@
 //!
 //! **Invariant:** floats are written without an exponent, histograms as text, as label values.
 
-use super::{
-    Block, Eval, Outcome, Sample, Series, Value, aggregate::missing_parameter, rows::Rows,
-};
+use super::{Block, Eval, Outcome, Sample, Series, aggregate::missing_parameter, rows::Rows};
 use crate::{
     fmt::float_f,
     plan::{Aggregate, Kind, Steps},
 };
 use narthex_model::METRIC_NAME;
-use std::collections::HashMap;
+
+/// Making the labels of one value, in samples read.
+const VALUE_WORK: usize = 128;
 
 impl Eval<'_> {
     pub(super) fn count_values(&self, a: &Aggregate, steps: Steps) -> Outcome<Block> {
@@ -20,7 +20,7 @@ impl Eval<'_> {
         let mut names: Vec<&str> = a.grouping.iter().map(|name| &**name).collect();
         names.push(if a.without { METRIC_NAME } else { label });
         let mut rows = Rows::new(steps.count, &self.memory);
-        let mut counts: HashMap<(usize, usize), f64> = HashMap::new();
+        let mut pace = self.ctx.stop.pace();
         self.stream(&a.input, steps, &mut |block| {
             for row in 0..block.len() {
                 let series = block.series[row].labels();
@@ -30,21 +30,24 @@ impl Eval<'_> {
                         Sample::Float(x) => float_f(x),
                         Sample::Histogram(h) => h.to_string(),
                     };
+                    pace.spend(VALUE_WORK + text.len())?;
+                    self.memory.check_label(label, text.len())?;
                     let labels = series.with(label, &text);
                     let labels = if a.without {
                         labels.without(&names)
                     } else {
                         labels.only(&names)
                     };
+                    let known = rows.len();
                     let to = rows.row(&Series::new(labels))?;
-                    *counts.entry((to, step)).or_default() += 1.0;
+                    if to == known {
+                        rows.add_label(text.len())?;
+                    }
+                    rows.count(to, step);
                 }
             }
             Ok(())
         })?;
-        for ((row, step), count) in counts {
-            rows.put(row, step, Value::Float(count))?;
-        }
         Ok(rows.finish())
     }
 }

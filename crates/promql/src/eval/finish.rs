@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** names marked for removal are gone, label sets are distinct, a matrix is sorted by labels.
 
-use super::{Block, Eval, META_LABELS, Outcome, Sample, Series, rows};
+use super::{Block, Eval, Hold, META_LABELS, Meter, Outcome, Sample, Series, rows};
 use crate::{
     ast::{Extension, ValueType},
     error::QueryError,
@@ -12,13 +12,13 @@ use crate::{
 };
 use narthex_model::{
     LabelSet,
-    cell::Cell,
+    cell::{self, Cell},
     storage::{Layout, Tile, TimeRange},
 };
 use std::sync::Arc;
 
-/// An answer before its notes are put into words.
-pub(crate) type Answer = Value;
+/// An answer before its notes are put into words, and what pays for it.
+pub(crate) type Answer = (Value, Hold);
 
 impl Eval<'_> {
     /// Evaluates a plan; `range` asks for a matrix whatever the expression's type.
@@ -31,33 +31,33 @@ impl Eval<'_> {
             ValueType::Scalar => {
                 let values = self.scalar(root, steps)?;
                 if range {
-                    let floats = steps.times_ms().zip(values).collect();
+                    let hold = self.memory.take(0, steps.count as u64 * POINT_BYTES)?;
+                    let floats = steps.times_ms().zip(values.iter().copied()).collect();
                     let series = MatrixSeries {
                         labels: LabelSet::empty(),
                         floats,
                         histograms: Vec::new(),
                     };
-                    return Ok(Value::Matrix(vec![series]));
+                    return Ok((Value::Matrix(vec![series]), hold));
                 }
-                Ok(Value::Scalar {
-                    time_ms,
-                    value: values.first().copied().unwrap_or(f64::NAN),
-                })
+                let value = values.first().copied().unwrap_or(f64::NAN);
+                Ok((Value::Scalar { time_ms, value }, Hold::default()))
             }
             ValueType::String => match &root.kind {
-                Kind::Text(text) => Ok(Value::String {
-                    time_ms,
-                    text: text.clone(),
-                }),
+                Kind::Text(text) => {
+                    let hold = self.memory.take(0, text.len() as u64)?;
+                    let text = text.clone();
+                    Ok((Value::String { time_ms, text }, hold))
+                }
                 _ => Err(QueryError::Execution("expected a text".to_owned())),
             },
             ValueType::Vector => {
                 let block = self.without_names(self.collect(root, steps)?)?;
-                Ok(if range {
-                    Value::Matrix(matrix(&block, steps))
+                if range {
+                    self.matrix(&block, steps)
                 } else {
-                    vector(&block, time_ms)
-                })
+                    self.vector(&block, time_ms)
+                }
             }
             ValueType::Matrix => self.matrix_answer(root, steps),
             ValueType::None => Err(QueryError::Execution("the query has no value".to_owned())),
@@ -79,7 +79,7 @@ impl Eval<'_> {
         match &root.kind {
             Kind::Subquery(s) => {
                 let block = self.without_names(self.collect(&s.inner, s.steps)?)?;
-                Ok(Value::Matrix(matrix(&block, s.steps)))
+                self.matrix(&block, s.steps)
             }
             Kind::Window(w) => self.raw_window(w, steps),
             Kind::Steady(inner) => self.matrix_answer(inner, steps),
@@ -102,7 +102,8 @@ impl Eval<'_> {
             end_ms.saturating_add(after_ms),
         );
         let mut all = Vec::new();
-        let mut held = Vec::new();
+        let mut held = Hold::default();
+        let mut meter = Meter::new(&self.memory);
         let mut tile = Tile::default();
         for batch in self.prepared.batches(w.select.selector, self.ctx)? {
             self.for_chunks(&batch, range, 1, |eval, chunk| {
@@ -128,9 +129,11 @@ impl Eval<'_> {
                         }
                     }
                     extend(&mut series, w.select.extension, start_ms, end_ms)?;
-                    let samples = (series.floats.len() + series.histograms.len()) as u64;
+                    let weights = series.histograms.iter().map(|(_, h)| h.weight());
+                    let samples = (series.floats.len() + weights.sum::<usize>()) as u64;
                     if samples > 0 {
-                        held.push(eval.memory.take(samples, samples * 16)?);
+                        held.join(eval.memory.take(samples, 0)?);
+                        meter.add(heap_bytes(&series))?;
                         all.push(series);
                     }
                 }
@@ -138,8 +141,79 @@ impl Eval<'_> {
             })?;
         }
         all.sort_by(|a, b| a.labels.cmp(&b.labels));
-        Ok(Value::Matrix(all))
+        held.join(meter.finish());
+        Ok((Value::Matrix(all), held))
     }
+
+    fn vector(&self, block: &Block, time_ms: i64) -> Outcome<Answer> {
+        let (mut meter, mut pace) = (Meter::new(&self.memory), self.ctx.stop.pace());
+        let mut samples = Vec::new();
+        for row in 0..block.len() {
+            pace.spend(SERIES_WORK)?;
+            let mut bytes = 2 * size_of::<VectorSample>();
+            let value = match block.sample(row, 0) {
+                Sample::Absent => continue,
+                Sample::Float(x) => SampleValue::Float(x),
+                Sample::Histogram(h) => {
+                    bytes += h.heap_bytes();
+                    SampleValue::Histogram(Arc::clone(h))
+                }
+            };
+            let labels = block.series[row].labels();
+            meter.add(bytes + labels.heap_bytes())?;
+            samples.push(VectorSample {
+                labels,
+                time_ms,
+                value,
+            });
+        }
+        Ok((Value::Vector(samples), meter.finish()))
+    }
+
+    fn matrix(&self, block: &Block, steps: Steps) -> Outcome<Answer> {
+        let (mut meter, mut pace) = (Meter::new(&self.memory), self.ctx.stop.pace());
+        let mut all = Vec::new();
+        for row in 0..block.len() {
+            pace.spend(SERIES_WORK + 2 * steps.count)?;
+            let cells = block.row(row);
+            let floats = cells.iter().filter(|x| cell::is_float(**x)).count();
+            let mut series = MatrixSeries {
+                labels: block.series[row].labels(),
+                floats: Vec::new(),
+                histograms: Vec::new(),
+            };
+            // Before the points are there.
+            meter.add(floats * POINT_BYTES as usize)?;
+            series.floats.reserve_exact(floats);
+            for (step, time_ms) in steps.times_ms().enumerate() {
+                match block.sample(row, step) {
+                    Sample::Absent => {}
+                    Sample::Float(x) => series.floats.push((time_ms, x)),
+                    Sample::Histogram(h) => series.histograms.push((time_ms, Arc::clone(h))),
+                }
+            }
+            if series.floats.is_empty() && series.histograms.is_empty() {
+                continue;
+            }
+            meter.add(heap_bytes(&series) - floats * POINT_BYTES as usize)?;
+            all.push(series);
+        }
+        all.sort_by(|a, b| a.labels.cmp(&b.labels));
+        Ok((Value::Matrix(all), meter.finish()))
+    }
+}
+
+/// What a point of a result takes.
+const POINT_BYTES: u64 = size_of::<(i64, f64)>() as u64;
+
+/// Making a series of a result, in samples read.
+const SERIES_WORK: usize = 32;
+
+/// Returns what a series of a result takes.
+fn heap_bytes(series: &MatrixSeries) -> usize {
+    let points = size_of_val(&*series.floats) + size_of_val(&*series.histograms);
+    let histograms = series.histograms.iter().map(|(_, h)| h.heap_bytes());
+    2 * size_of::<MatrixSeries>() + series.labels.heap_bytes() + points + histograms.sum::<usize>()
 }
 
 fn extend(
@@ -167,43 +241,4 @@ fn extend(
         extension == Extension::Smoothed,
     );
     Ok(())
-}
-
-fn vector(block: &Block, time_ms: i64) -> Value {
-    let sample = |row: usize| {
-        let value = match block.sample(row, 0) {
-            Sample::Absent => return None,
-            Sample::Float(x) => SampleValue::Float(x),
-            Sample::Histogram(h) => SampleValue::Histogram(Arc::clone(h)),
-        };
-        Some(VectorSample {
-            labels: block.series[row].labels(),
-            time_ms,
-            value,
-        })
-    };
-    Value::Vector((0..block.len()).filter_map(sample).collect())
-}
-
-fn matrix(block: &Block, steps: Steps) -> Vec<MatrixSeries> {
-    let series = |row: usize| {
-        let labels = block.series[row].labels();
-        let mut series = MatrixSeries {
-            labels,
-            floats: Vec::new(),
-            histograms: Vec::new(),
-        };
-        for (step, time_ms) in steps.times_ms().enumerate() {
-            match block.sample(row, step) {
-                Sample::Absent => {}
-                Sample::Float(x) => series.floats.push((time_ms, x)),
-                Sample::Histogram(h) => series.histograms.push((time_ms, Arc::clone(h))),
-            }
-        }
-        series
-    };
-    let mut all: Vec<MatrixSeries> = (0..block.len()).map(series).collect();
-    all.retain(|s| !s.floats.is_empty() || !s.histograms.is_empty());
-    all.sort_by(|a, b| a.labels.cmp(&b.labels));
-    all
 }

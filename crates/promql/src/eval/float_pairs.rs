@@ -4,13 +4,16 @@
 //! groups with one series on the "one" side at all steps and results whose labels all differ.
 
 use super::{
-    Block, Outcome, Series,
+    Block, Meter, Outcome, Series,
     binary::scalar_operation,
     matching::{Groups, Operation},
 };
 use crate::ast::{BinaryOp, Cardinality};
 use narthex_model::cell::{self, ABSENT};
 use std::collections::HashSet;
+
+/// Making the labels of a pair, in samples read.
+const PAIR_WORK: usize = 64;
 
 /// Computes the operation, unless it needs to be looked at step by step.
 pub(super) fn run(
@@ -35,23 +38,33 @@ pub(super) fn run(
     }
     let mut pairs = Vec::new();
     let mut labels = HashSet::new();
+    let (mut meter, mut pace) = (
+        Meter::new(&operation.eval.memory),
+        operation.eval.ctx.stop.pace(),
+    );
     for (row, group) in groups.lhs.iter().enumerate() {
+        pace.spend(PAIR_WORK)?;
         let Some(partner) = one_of[*group] else {
             continue;
         };
         if operation.keeps_labels() {
             // Groups are what is left of the labels without the name, so no two results are the same.
-            pairs.push((row, partner, operation.kept(&many.series[row])));
+            let series = operation.kept(&many.series[row]);
+            meter.add(series.heap_bytes())?;
+            pairs.push((row, partner, series));
             continue;
         }
         let series = operation.result(&many.series[row].labels(), &one.series[partner].labels());
         if !labels.insert(series.labels().hash()) {
             return Ok(None);
         }
+        meter.add(series.heap_bytes())?;
         pairs.push((row, partner, series));
     }
     let swapped = matching.cardinality == Cardinality::OneToMany;
-    compute(operation, many, one, pairs, swapped).map(Some)
+    let mut block = compute(operation, many, one, pairs, swapped)?;
+    block.hold.join(meter.finish());
+    Ok(Some(block))
 }
 
 /// Returns the row of each group; nothing if a group has several.
@@ -82,7 +95,9 @@ fn compute(
     block.cells.reserve(size);
     block.dense = many.dense && one.dense;
     let filters = operation.op.is_comparison() && !operation.return_bool;
+    let mut pace = operation.eval.ctx.stop.pace();
     for (row, partner, series) in pairs {
+        pace.spend(steps)?;
         let (many, one) = (many.row(row), one.row(partner));
         let (lhs, rhs) = if swapped { (one, many) } else { (many, one) };
         let begin = block.cells.len();

@@ -4,7 +4,7 @@
 //! time are an error. Info series themselves are passed through.
 
 use super::{
-    Block, Eval, Outcome, Sample, Series, Value,
+    Block, Eval, Meter, Outcome, ROW_BYTES, Sample, Series, Value,
     matching::braces,
     rows::Rows,
     select::{Look, Wanted},
@@ -26,6 +26,9 @@ use std::{
 /// The labels by which a series finds its info series.
 const IDENTIFYING: [&str; 2] = ["instance", "job"];
 
+/// Looking at a series' labels, in samples read.
+const INFO_WORK: usize = 64;
+
 /// What the second argument asks for.
 struct Wish {
     names: Vec<Matcher>,
@@ -37,7 +40,8 @@ impl Eval<'_> {
         let (at_ms, offset_ms) = reference(base).unwrap_or((None, 0));
         let block = self.collect(base, steps)?;
         let wish = Wish::new(call.args.get(1));
-        let labels: Vec<LabelSet> = block.series.iter().map(Series::labels).collect();
+        let mut meter = Meter::new(&self.memory);
+        let labels = self.labels_of(&block, &mut meter)?;
         let is_info: Vec<bool> = labels
             .iter()
             .map(|l| wish.names.iter().all(|m| m.matches(l.metric_name())))
@@ -61,9 +65,11 @@ impl Eval<'_> {
             let bases = labels.iter().zip(is_info).filter(|(_, is_info)| !**is_info);
             let values: BTreeSet<&str> = bases.filter_map(|(l, _)| l.get(name)).collect();
             if !values.is_empty() {
+                let bytes: usize = values.iter().map(|value| 2 * value.len() + 1).sum();
+                let _pattern = self.memory.take(0, 3 * bytes as u64)?;
                 let pattern: Vec<String> = values.iter().map(|v| regex::escape(v)).collect();
-                let matcher = Matcher::new(MatchOp::Regex, name, &pattern.join("|"));
-                matchers.push(matcher.map_err(|e| QueryError::Execution(e.to_string()))?);
+                let pattern = pattern.join("|");
+                matchers.push(Matcher::within(MatchOp::Regex, name, &pattern, self.ctx)?);
             }
         }
         let mut infos = Block::new(steps.count);
@@ -124,6 +130,19 @@ impl Eval<'_> {
         Ok(infos)
     }
 
+    /// Returns the labels of all rows, paid for by `meter`.
+    fn labels_of(&self, block: &Block, meter: &mut Meter) -> Outcome<Vec<LabelSet>> {
+        let mut pace = self.ctx.stop.pace();
+        let labels = |series: &Series| {
+            pace.spend(INFO_WORK)?;
+            let labels = series.labels();
+            // Once here, once as what it is looked up by.
+            meter.add(ROW_BYTES + 2 * labels.heap_bytes())?;
+            Ok(labels)
+        };
+        block.series.iter().map(labels).collect()
+    }
+
     fn enrich(
         &self,
         base: &Block,
@@ -133,10 +152,13 @@ impl Eval<'_> {
         wish: &Wish,
         steps: Steps,
     ) -> Outcome<Block> {
-        let info_labels: Vec<LabelSet> = infos.series.iter().map(Series::labels).collect();
+        let mut meter = Meter::new(&self.memory);
+        let info_labels = self.labels_of(infos, &mut meter)?;
+        let mut pace = self.ctx.stop.pace();
         // By identity, then by metric name.
         let mut by_identity: HashMap<LabelSet, BTreeMap<&str, Vec<usize>>> = HashMap::new();
         for (row, l) in info_labels.iter().enumerate() {
+            pace.spend(INFO_WORK)?;
             let names = by_identity.entry(l.only(&IDENTIFYING)).or_default();
             names.entry(l.metric_name()).or_default().push(row);
         }
@@ -144,7 +166,9 @@ impl Eval<'_> {
         for step in 0..steps.count {
             self.ctx.stop.check()?;
             refuse_ties(&by_identity, infos, &info_labels, step)?;
+            pace.spend(infos.len() * INFO_WORK)?;
             for row in 0..base.len() {
+                pace.spend(INFO_WORK)?;
                 let value = match base.sample(row, step) {
                     Sample::Absent => continue,
                     Sample::Float(x) => Value::Float(x),

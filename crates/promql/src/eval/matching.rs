@@ -25,6 +25,12 @@ pub(super) struct Operation<'a> {
     pub(super) span: Span,
 }
 
+/// What numbering groups takes for each row: its number, an entry of the table, the marks of a step.
+const GROUP_BYTES: usize = 80;
+
+/// Finding a series' match group, in samples read.
+const KEY_WORK: usize = 32;
+
 /// The match group of each row, numbered over both sides.
 pub(super) struct Groups {
     pub(super) lhs: Vec<usize>,
@@ -44,7 +50,9 @@ impl<'a> Operation<'a> {
     }
 
     pub(super) fn run(&self, lhs: &Block, rhs: &Block, steps: Steps) -> Outcome<Block> {
-        let groups = self.groups(lhs, rhs);
+        let rows = lhs.len() + rhs.len();
+        let _groups = self.eval.memory.take(0, (rows * GROUP_BYTES) as u64)?;
+        let groups = self.groups(lhs, rhs)?;
         if self.op.is_set() {
             return sets::run(self, lhs, rhs, &groups, steps.count);
         }
@@ -67,7 +75,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    fn groups(&self, lhs: &Block, rhs: &Block) -> Groups {
+    fn groups(&self, lhs: &Block, rhs: &Block) -> Outcome<Groups> {
         let mut names: Vec<Box<str>> = self
             .matching
             .labels
@@ -85,18 +93,20 @@ impl<'a> Operation<'a> {
         });
         let mut numbers: HashMap<LabelHash, usize> =
             HashMap::with_capacity(lhs.len().max(rhs.len()));
+        let mut pace = self.eval.ctx.stop.pace();
         let mut number = |series: &Series| {
+            pace.spend(KEY_WORK)?;
             let next = numbers.len();
-            *numbers.entry(series.group_key(&keys)).or_insert(next)
+            Ok(*numbers.entry(series.group_key(&keys)).or_insert(next))
         };
-        let left: Vec<usize> = lhs.series.iter().map(&mut number).collect();
-        let right: Vec<usize> = rhs.series.iter().map(&mut number).collect();
+        let left = lhs.series.iter().map(&mut number).collect::<Outcome<_>>()?;
+        let right = rhs.series.iter().map(&mut number).collect::<Outcome<_>>()?;
         let count = numbers.len();
-        Groups {
+        Ok(Groups {
             lhs: left,
             rhs: right,
             count,
-        }
+        })
     }
 
     pub(super) fn match_labels(&self, labels: &LabelSet) -> LabelSet {

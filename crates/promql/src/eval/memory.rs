@@ -1,7 +1,7 @@
 //! What a query holds at once.
 //!
 //! **Invariant:** dropping a hold gives back all it took; a query never holds more samples than its limit, nor more
-//! bytes than its budget.
+//! bytes than its budget. What a result takes stays held until the result is dropped.
 
 use crate::error::QueryError;
 use narthex_model::storage::{Budget, Lease};
@@ -15,6 +15,8 @@ use std::sync::{
 pub(crate) struct Memory {
     counts: Arc<Counts>,
     budget: Budget,
+    /// The longest label that a query may make.
+    max_label_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -35,11 +37,29 @@ pub(crate) struct Hold {
 struct Part {
     counts: Arc<Counts>,
     samples: u64,
-    _lease: Lease,
+    lease: Lease,
 }
 
+/// Bytes that are taken little by little, in leases of some size.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    memory: Memory,
+    hold: Hold,
+    due: u64,
+    leased: u64,
+}
+
+/// Bytes that a meter leases at once at least.
+const LEASED_BYTES: u64 = 4 << 10;
+
+/// What a row takes besides its cells and its labels: who it is, and its entry in the tables that tell rows apart.
+pub(crate) const ROW_BYTES: usize = 96;
+
+/// What a new label takes besides its value: its place in the process-wide table, and its head.
+const LABEL_BYTES: usize = 64;
+
 impl Memory {
-    pub(crate) fn new(budget: &Budget, max_samples: u64) -> Self {
+    pub(crate) fn new(budget: &Budget, max_samples: u64, max_label_bytes: usize) -> Self {
         let counts = Counts {
             limit: max_samples,
             ..Counts::default()
@@ -47,7 +67,25 @@ impl Memory {
         Self {
             counts: Arc::new(counts),
             budget: budget.clone(),
+            max_label_bytes,
         }
+    }
+
+    /// Returns the longest label that the query may make.
+    pub(crate) fn max_label_bytes(&self) -> usize {
+        self.max_label_bytes
+    }
+
+    /// Fails when a label that the query makes is too long.
+    pub(crate) fn check_label(&self, name: &str, bytes: usize) -> Result<(), QueryError> {
+        if bytes <= self.max_label_bytes {
+            return Ok(());
+        }
+        Err(QueryError::LabelTooLong {
+            name: name.to_owned(),
+            bytes,
+            limit: self.max_label_bytes,
+        })
     }
 
     /// Takes room for `samples` samples in `bytes` bytes.
@@ -58,7 +96,7 @@ impl Memory {
         let part = Part {
             counts: Arc::clone(&self.counts),
             samples,
-            _lease: lease,
+            lease,
         };
         self.counts.peak.fetch_max(held, Ordering::Relaxed);
         if held > self.counts.limit {
@@ -91,6 +129,48 @@ impl Memory {
 impl Hold {
     pub(crate) fn join(&mut self, other: Self) {
         self.parts.extend(other.parts);
+    }
+
+    /// Returns the bytes it holds.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.lease.bytes()).sum()
+    }
+}
+
+impl Meter {
+    pub(crate) fn new(memory: &Memory) -> Self {
+        Self {
+            memory: memory.clone(),
+            hold: Hold::default(),
+            due: 0,
+            leased: 0,
+        }
+    }
+
+    /// Takes `bytes` more.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.due += bytes as u64;
+        let Some(missing) = self.due.checked_sub(self.leased).filter(|bytes| *bytes > 0) else {
+            return Ok(());
+        };
+        // A little ahead, so that many small things take few leases.
+        let more = missing.max(LEASED_BYTES.min(self.leased));
+        match self.hold.parts.first_mut() {
+            Some(part) => part.lease.grow(more)?,
+            None => self.hold = self.memory.take(0, more)?,
+        }
+        self.leased += more;
+        Ok(())
+    }
+
+    /// Takes a label with a value of `bytes` that may be new.
+    pub(crate) fn add_label(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.add(LABEL_BYTES + bytes)
+    }
+
+    /// Returns the hold of all that was taken.
+    pub(crate) fn finish(self) -> Hold {
+        self.hold
     }
 }
 

@@ -25,8 +25,9 @@ mod smooth;
 
 pub(crate) use binary::scalar_operation;
 pub(crate) use block::{Block, GroupKeys, META_LABELS, Sample, Series, Value};
-pub(crate) use memory::Memory;
+pub(crate) use memory::{Hold, Memory, Meter, ROW_BYTES};
 pub(crate) use rows::{merge_equal, same_labels};
+pub(crate) use scalar::Scalars;
 
 use crate::{
     error::QueryError,
@@ -34,7 +35,7 @@ use crate::{
     plan::{self, Kind, Node, Plan, Steps},
 };
 use narthex_model::storage::{Context, Prepared, View};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicU64};
 
 pub(crate) type Outcome<T> = Result<T, QueryError>;
 
@@ -50,6 +51,13 @@ pub(crate) struct Rules {
     pub(crate) start_times: bool,
 }
 
+/// What a query may hold besides its budget.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) max_samples: u64,
+    pub(crate) max_label_bytes: usize,
+}
+
 /// One running query.
 pub(crate) struct Eval<'a> {
     pub(crate) rules: Rules,
@@ -57,6 +65,8 @@ pub(crate) struct Eval<'a> {
     pub(crate) prepared: Box<dyn Prepared>,
     pub(crate) ctx: &'a Context,
     pub(crate) memory: Memory,
+    /// What a cell read from the store is worth in cells: more than one once histograms were seen.
+    cell_weight: AtomicU64,
     notes: Mutex<Notes>,
 }
 
@@ -66,20 +76,21 @@ impl<'a> Eval<'a> {
         rules: Rules,
         view: &'a dyn View,
         ctx: &'a Context,
-        max_samples: u64,
+        limits: Limits,
     ) -> Outcome<Self> {
         let prepared = view.prepare(&plan.selectors, ctx)?;
         let mut notes = Notes::default();
         for warning in prepared.warnings() {
             notes.add(Note::storage(warning));
         }
-        let memory = Memory::new(&ctx.budget, max_samples);
+        let memory = Memory::new(&ctx.budget, limits.max_samples, limits.max_label_bytes);
         Ok(Self {
             rules,
             view,
             prepared,
             ctx,
             memory,
+            cell_weight: AtomicU64::new(1),
             notes: Mutex::new(notes),
         })
     }
@@ -126,17 +137,20 @@ impl<'a> Eval<'a> {
         Ok(whole)
     }
 
-    /// Charges a finished block for what it holds.
+    /// Charges a finished block for what it holds and has not been charged for while it was made.
     pub(crate) fn charge(&self, mut block: Block) -> Outcome<Block> {
-        let bytes = block.cells.len() * size_of::<f64>() + block.histograms.len() * 256;
-        block.hold = self.memory.take(block.weight(), bytes as u64)?;
+        let missing = block.heap_bytes().saturating_sub(block.hold.bytes());
+        let more = self.memory.take(block.weight(), missing)?;
+        block.hold.join(more);
         Ok(block)
     }
 
     fn stream_negated(&self, inner: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
         let delayed = self.rules.delayed_name_removal;
-        let negated = |mut block: Block| {
+        let negated = |mut block: Block| -> Outcome<Block> {
+            let mut pace = self.ctx.stop.pace();
             for h in &mut block.histograms {
+                pace.spend(h.weight())?;
                 let mut negative = (**h).clone();
                 negative.scale(-1.0);
                 *h = std::sync::Arc::new(negative);
@@ -147,17 +161,19 @@ impl<'a> Eval<'a> {
                 }
             }
             block.series.iter_mut().for_each(|s| s.forget_name(delayed));
-            block
+            Ok(block)
         };
         if self.stays_distinct(inner) {
-            return self.stream(inner, steps, &mut |block| sink(negated(block)));
+            return self.stream(inner, steps, &mut |block| sink(negated(block)?));
         }
-        let block = negated(self.collect(inner, steps)?);
+        let block = negated(self.collect(inner, steps)?)?;
         sink(merge_equal(block)?)
     }
 
     fn stream_steady(&self, inner: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
         self.stream(inner, steps.first(), &mut |once| {
+            let cells = (once.cells.len() * steps.count) as u64;
+            let _cells = self.memory.take(0, cells * size_of::<f64>() as u64)?;
             let mut block = Block::new(steps.count);
             block.cells = once
                 .cells

@@ -3,7 +3,7 @@
 //! **Invariant:** a window is open to the left and closed to the right; its rows are found once for all series that
 //! share a time axis; staleness markers are no samples.
 
-use super::{Block, Eval, Outcome, Series, Sink, rows, select};
+use super::{Block, Eval, Outcome, Scalars, Series, Sink, rows, select};
 use crate::{
     ast::Extension,
     functions::{
@@ -18,7 +18,7 @@ use narthex_model::{
     Histogram,
     cell::{self, ABSENT, Cell},
     histogram::ResetHint,
-    storage::{Layout, Tile, TimeRange},
+    storage::{Layout, Pace, Tile, TimeRange},
 };
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
@@ -96,7 +96,7 @@ impl Eval<'_> {
         &self,
         over: &Over,
         window: &Window,
-        args: &[Vec<f64>],
+        args: &[Scalars],
         steps: Steps,
         sink: &mut Sink<'_>,
     ) -> Outcome<()> {
@@ -115,6 +115,7 @@ impl Eval<'_> {
         };
         let oldest = first.saturating_sub(window.range_ms + before_ms);
         let range = TimeRange::new(oldest.saturating_add(1), last.saturating_add(after_ms));
+        let _steps = self.memory.room_for_steps(steps.count)?;
         let call = self.over_call(
             over,
             window.range_ms,
@@ -166,7 +167,7 @@ impl Eval<'_> {
         &self,
         over: &Over,
         subquery: &Subquery,
-        args: &[Vec<f64>],
+        args: &[Scalars],
         steps: Steps,
         sink: &mut Sink<'_>,
     ) -> Outcome<()> {
@@ -176,6 +177,7 @@ impl Eval<'_> {
                 .unwrap_or(t)
                 .saturating_sub(subquery.offset_ms)
         };
+        let _steps = self.memory.room_for_steps(steps.count)?;
         let _inner_steps = self.memory.room_for_steps(subquery.steps.count)?;
         let ends_ms: Vec<i64> = steps.times_ms().map(reference).collect();
         let times_ms: Vec<i64> = subquery.steps.times_ms().collect();
@@ -231,7 +233,7 @@ impl Eval<'_> {
         input: &Input<'_>,
         series: Vec<Series>,
         windows: &Windows,
-        args: &[Vec<f64>],
+        args: &[Scalars],
         steps: Steps,
     ) -> Outcome<Block> {
         let keeps_name = matches!(
@@ -249,10 +251,12 @@ impl Eval<'_> {
         };
         let row_count = input.times_ms.len();
         let mut samples = Samples::default();
+        let mut pace = self.ctx.stop.pace();
         let mut noted = false;
         for (at, mut series) in series.into_iter().enumerate() {
             let begin = block.cells.len();
             let cells = &input.cells[at * row_count..(at + 1) * row_count];
+            pace.spend(cells.len() + steps.count)?;
             if let Some(axis) = &axis {
                 axis.row(cells, &mut block.cells);
             } else if plain {
@@ -260,7 +264,9 @@ impl Eval<'_> {
                     times_ms: input.times_ms,
                     cells,
                 };
-                self.general_row(call, row, &series, windows, args, steps, &mut block)?;
+                self.general_row(
+                    call, row, &series, windows, args, steps, &mut block, &mut pace,
+                )?;
             } else {
                 let starts = input
                     .start_times_ms
@@ -268,7 +274,9 @@ impl Eval<'_> {
                     .unwrap_or_default();
                 gather(input, cells, starts, &mut samples);
                 let row = Row::Mixed(&samples);
-                self.general_row(call, row, &series, windows, args, steps, &mut block)?;
+                self.general_row(
+                    call, row, &series, windows, args, steps, &mut block, &mut pace,
+                )?;
             }
             let row = &block.cells[begin..];
             if row.iter().all(|x| cell::is_absent(*x)) {
@@ -302,9 +310,10 @@ impl Eval<'_> {
         samples: Row<'_>,
         series: &Series,
         windows: &Windows,
-        args: &[Vec<f64>],
+        args: &[Scalars],
         steps: Steps,
         block: &mut Block,
+        pace: &mut Pace<'_>,
     ) -> Outcome<()> {
         let mut scalars = vec![0.0; args.len()];
         for (step, rows) in windows.rows.iter().enumerate() {
@@ -313,6 +322,7 @@ impl Eval<'_> {
                 block.cells.push(ABSENT);
                 continue;
             }
+            pace.spend(window.work())?;
             for (to, from) in scalars.iter_mut().zip(args) {
                 *to = from[step];
             }
@@ -360,6 +370,7 @@ impl Eval<'_> {
     }
 
     fn absent_over_time(&self, over: &Over, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+        let _found = self.memory.room_for_steps(steps.count)?;
         let mut found = vec![false; steps.count];
         self.windows_of(over, steps, &mut |block| {
             for row in 0..block.len() {
@@ -384,7 +395,7 @@ impl Eval<'_> {
             .iter()
             .map(|found| if *found { ABSENT } else { 1.0 })
             .collect();
-        sink(block)
+        sink(self.charge(block)?)
     }
 }
 

@@ -4,14 +4,14 @@
 //! same labels; otherwise the query fails as in Prometheus.
 
 use super::{
-    Block, Outcome, Sample, Series, Value,
+    Block, Meter, Outcome, Sample, Series, Value,
     binary::{Combined, combine},
     matching::{Groups, Operation, execution},
     rows::Rows,
 };
 use crate::{ast::Cardinality, notes::Note, plan::Steps};
-use narthex_model::{LabelHash, LabelSet};
-use std::collections::{HashMap, HashSet};
+use narthex_model::{LabelHash, LabelSet, storage::Pace};
+use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 const NOT_EXPLICIT: &str =
     "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)";
@@ -30,7 +30,12 @@ pub(super) struct Pairing<'a> {
     matched: Vec<bool>,
     seen: HashSet<(usize, LabelHash)>,
     last_note: Option<Note>,
+    meter: Meter,
+    pace: Pace<'a>,
 }
+
+/// Pairing two samples, in samples read.
+const PAIR_WORK: usize = 16;
 
 /// What a pair of rows gives.
 struct Paired {
@@ -58,6 +63,8 @@ impl<'a> Pairing<'a> {
             matched: vec![false; groups.count],
             seen: HashSet::new(),
             last_note: None,
+            meter: Meter::new(&operation.eval.memory),
+            pace: operation.eval.ctx.stop.pace(),
         }
     }
 
@@ -74,6 +81,7 @@ impl<'a> Pairing<'a> {
     }
 
     fn step(&mut self, step: usize) -> Outcome<()> {
+        self.pace.spend(self.many.len() + self.one.len())?;
         // Prometheus fills by position after the sides have been swapped: `group_right` does not turn these round.
         let matching = self.operation.matching;
         let (fill_many, fill_one) = (matching.fill_left, matching.fill_right);
@@ -133,6 +141,7 @@ impl<'a> Pairing<'a> {
         group: usize,
         step: usize,
     ) -> Outcome<()> {
+        self.pace.spend(PAIR_WORK)?;
         let matching = self.operation.matching;
         let fill = |value: Option<f64>| Sample::Float(value.unwrap_or_default());
         let many_sample = many.map_or(fill(matching.fill_left), |row| self.many.sample(row, step));
@@ -162,13 +171,13 @@ impl<'a> Pairing<'a> {
             value.filter(|_| keep)
         };
         let Some(value) = value else { return Ok(()) };
-        let paired = self.paired(many, one);
+        let paired = self.paired(many, one)?;
         let row = match paired.row {
             Some(row) => row,
             None => {
                 let series = paired.series.clone();
                 let row = self.rows.row(&series)?;
-                self.paired(many, one).row = Some(row);
+                self.paired(many, one)?.row = Some(row);
                 row
             }
         };
@@ -190,7 +199,7 @@ impl<'a> Pairing<'a> {
                 Ok(())
             };
         }
-        let hash = self.paired(many, one).hash;
+        let hash = self.paired(many, one)?.hash;
         if self.seen.insert((group, hash)) {
             Ok(())
         } else {
@@ -198,11 +207,12 @@ impl<'a> Pairing<'a> {
         }
     }
 
-    fn paired(&mut self, many: Option<usize>, one: Option<usize>) -> &mut Paired {
+    fn paired(&mut self, many: Option<usize>, one: Option<usize>) -> Outcome<&mut Paired> {
         let operation = self.operation;
-        self.results.entry((many, one)).or_insert_with(|| {
-            let many = many.map(|row| self.many.series[row].labels());
-            let one = one.map(|row| self.one.series[row].labels());
+        let (many_side, one_side) = (self.many, self.one);
+        let make = || {
+            let many = many.map(|row| many_side.series[row].labels());
+            let one = one.map(|row| one_side.series[row].labels());
             // A filled side has the labels that matched.
             let stand_in = |other: &Option<LabelSet>| {
                 other
@@ -220,6 +230,15 @@ impl<'a> Pairing<'a> {
                 hash,
                 row: None,
             }
-        })
+        };
+        match self.results.entry((many, one)) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(vacant) => {
+                let paired = make();
+                let entry = size_of::<(Option<usize>, Option<usize>, Paired)>();
+                self.meter.add(2 * entry + paired.series.heap_bytes())?;
+                Ok(vacant.insert(paired))
+            }
+        }
     }
 }

@@ -19,6 +19,12 @@ use crate::{
 };
 use std::{cmp::Ordering, sync::Arc};
 
+/// Offering a sample to a heap, in samples read.
+const HEAP_WORK: usize = 8;
+
+/// Copying one into a row.
+const ROW_WORK: usize = 8;
+
 impl Eval<'_> {
     pub(super) fn pick(&self, a: &Aggregate, steps: Steps) -> Outcome<Block> {
         let param = a.param.as_ref().ok_or_else(missing_parameter)?;
@@ -30,6 +36,10 @@ impl Eval<'_> {
         if !check_counts(&params)? {
             return Ok(Block::new(steps.count));
         }
+        // A group's number and a place in a heap for each row.
+        let bytes = input.len() * (size_of::<usize>() + size_of::<(f64, usize)>());
+        let _heaps = self.memory.take(0, bytes as u64)?;
+        let mut pace = self.ctx.stop.pace();
         let mut index = GroupIndex::new(a);
         let groups: Vec<usize> = input.series.iter().map(|s| index.group(s).0).collect();
         let count = groups.iter().max().map_or(0, |last| last + 1);
@@ -43,6 +53,7 @@ impl Eval<'_> {
                 continue;
             }
             for (row, group) in groups.iter().enumerate() {
+                pace.spend(HEAP_WORK)?;
                 match input.sample(row, step) {
                     Sample::Absent => {}
                     Sample::Histogram(_) if a.op != AggregateOp::Limitk => {
@@ -90,9 +101,11 @@ impl Eval<'_> {
             .iter()
             .map(|s| sampling::offset(&s.labels()))
             .collect();
+        let mut pace = self.ctx.stop.pace();
         for (step, ratio) in params.iter().enumerate() {
             let ratio = ratio.clamp(-1.0, 1.0);
             for (row, offset) in offsets.iter().enumerate() {
+                pace.spend(ROW_WORK)?;
                 if !matches!(input.sample(row, step), Sample::Absent)
                     && sampling::is_within(ratio, *offset)
                 {

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** at most one row has a given label set; two samples for one row and step are an error.
 
-use super::{Block, Memory, Outcome, Series, Value, memory::Hold};
+use super::{Block, Memory, Meter, Outcome, Series, Value};
 use crate::error::QueryError;
 use narthex_model::{LabelHash, cell};
 use std::collections::HashMap;
@@ -11,10 +11,7 @@ use std::collections::HashMap;
 pub(super) struct Rows {
     block: Block,
     by_labels: HashMap<LabelHash, usize>,
-    memory: Memory,
-    /// Cells that `hold` pays for.
-    leased: usize,
-    hold: Hold,
+    meter: Meter,
 }
 
 impl Rows {
@@ -22,9 +19,7 @@ impl Rows {
         Self {
             block: Block::new(steps),
             by_labels: HashMap::new(),
-            memory: memory.clone(),
-            leased: 0,
-            hold: Hold::default(),
+            meter: Meter::new(memory),
         }
     }
 
@@ -34,17 +29,17 @@ impl Rows {
         if let Some(row) = self.by_labels.get(&hash) {
             return Ok(*row);
         }
-        let size = self.block.cells.len() + self.block.steps;
-        if size > self.leased {
-            // Ahead of what is needed, as vectors grow, so that many rows take few leases.
-            let more = size.max(self.leased * 2) - self.leased;
-            self.hold
-                .join(self.memory.take(0, (more * size_of::<f64>()) as u64)?);
-            self.leased += more;
-        }
+        // Vectors grow by doubling.
+        let bytes = 2 * self.block.steps * size_of::<f64>() + series.heap_bytes();
+        self.meter.add(bytes)?;
         let row = self.block.add_row(series.clone());
         self.by_labels.insert(hash, row);
         Ok(row)
+    }
+
+    /// Returns the number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.block.len()
     }
 
     /// Stores a sample.
@@ -56,7 +51,24 @@ impl Rows {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Block {
+    /// Counts one more sample.
+    pub(super) fn count(&mut self, row: usize, step: usize) {
+        let cell = &mut self.block.row_mut(row)[step];
+        *cell = if cell::is_absent(*cell) {
+            1.0
+        } else {
+            *cell + 1.0
+        };
+    }
+
+    /// Takes bytes of a label that a row will have.
+    pub(super) fn add_label(&mut self, bytes: usize) -> Outcome<()> {
+        self.meter.add_label(bytes)
+    }
+
+    pub(super) fn finish(mut self) -> Block {
+        // Charging a finished block takes the place of this, but for labels made for it.
+        self.block.hold = self.meter.finish();
         self.block
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** the result has exactly one value for every step.
 
-use super::{Eval, Outcome, Sample, scalar_operation};
+use super::{Eval, Hold, Outcome, Sample, scalar_operation};
 use crate::{
     error::QueryError,
     functions::FunctionId,
@@ -10,23 +10,66 @@ use crate::{
     plan::{Call, Kind, Node, Steps},
 };
 use narthex_model::cell::NAN;
+use std::ops::Deref;
+
+/// The values of a scalar, which pay for the memory they take.
+#[derive(Default)]
+pub(crate) struct Scalars {
+    values: Vec<f64>,
+    _hold: Hold,
+}
+
+impl Deref for Scalars {
+    type Target = [f64];
+
+    fn deref(&self) -> &[f64] {
+        &self.values
+    }
+}
 
 impl Eval<'_> {
     /// Evaluates a scalar.
-    pub(super) fn scalar(&self, node: &Node, steps: Steps) -> Outcome<Vec<f64>> {
+    pub(super) fn scalar(&self, node: &Node, steps: Steps) -> Outcome<Scalars> {
+        self.ctx.stop.check()?;
+        let bytes = steps.count as u64 * size_of::<f64>() as u64;
+        // While it is computed there are both operands, which operands of theirs pay for.
+        let hold = self.memory.take(0, 2 * bytes)?;
+        Ok(Scalars {
+            values: self.scalar_values(node, steps)?,
+            _hold: hold,
+        })
+    }
+
+    /// Evaluates a scalar that may be missing.
+    pub(super) fn scalar_or(
+        &self,
+        node: Option<&Node>,
+        otherwise: f64,
+        steps: Steps,
+    ) -> Outcome<Scalars> {
+        if let Some(node) = node {
+            return self.scalar(node, steps);
+        }
+        let bytes = steps.count as u64 * size_of::<f64>() as u64;
+        let hold = self.memory.take(0, bytes)?;
+        Ok(Scalars {
+            values: vec![otherwise; steps.count],
+            _hold: hold,
+        })
+    }
+
+    fn scalar_values(&self, node: &Node, steps: Steps) -> Outcome<Vec<f64>> {
         Ok(match &node.kind {
             Kind::Number(x) => vec![*x; steps.count],
             Kind::Steady(inner) => {
                 let once = self.scalar(inner, steps.first())?;
                 vec![once.first().copied().unwrap_or(NAN); steps.count]
             }
-            Kind::Negate(inner) => self.scalar(inner, steps)?.into_iter().map(|x| -x).collect(),
+            Kind::Negate(inner) => self.scalar(inner, steps)?.iter().map(|x| -x).collect(),
             Kind::Binary(b) => {
                 let (lhs, rhs) = (self.scalar(&b.lhs, steps)?, self.scalar(&b.rhs, steps)?);
-                lhs.into_iter()
-                    .zip(rhs)
-                    .map(|(l, r)| scalar_operation(b.op, l, r))
-                    .collect()
+                let both = lhs.iter().zip(rhs.iter());
+                both.map(|(l, r)| scalar_operation(b.op, *l, *r)).collect()
             }
             Kind::Call(call) => self.scalar_call(call, steps)?,
             _ => return Err(QueryError::Execution("expected a scalar".to_owned())),
@@ -41,11 +84,9 @@ impl Eval<'_> {
             )),
         };
         let pairwise = |f: fn(f64, f64) -> f64| -> Outcome<Vec<f64>> {
-            Ok(arg(0)?
-                .into_iter()
-                .zip(arg(1)?)
-                .map(|(a, b)| f(a, b))
-                .collect())
+            let (first, second) = (arg(0)?, arg(1)?);
+            let both = first.iter().zip(second.iter());
+            Ok(both.map(|(a, b)| f(*a, *b)).collect())
         };
         match (call.function, call.args.first()) {
             #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]

@@ -14,7 +14,10 @@ use narthex_model::{
     cell::{self, ABSENT, Cell},
     storage::{Batch, LastCell, Layout, Tile, TimeRange},
 };
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// What of the found sample is wanted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -78,6 +81,7 @@ impl Eval<'_> {
         };
         // Open to the left: a sample exactly the lookback ago is too old.
         let range = TimeRange::new(first.saturating_sub(lookback_ms).saturating_add(1), *last);
+        let _steps = self.memory.room_for_steps(steps.count)?;
         // Without its buckets, a histogram depends on the one before it.
         if steps.count == 1 && !select.stats_only {
             return self.newest_of(batches, range, wanted, sink);
@@ -126,10 +130,11 @@ impl Eval<'_> {
             self.for_parts(batch, LAST_SERIES, |eval, chunk| {
                 let count = chunk.len() as u64;
                 let bytes = count * size_of::<Option<LastCell>>() as u64;
-                let _hold = eval.memory.take(count, bytes)?;
+                let _hold = eval.memory.take(0, bytes)?;
                 found.clear();
                 batch.last(chunk, range, &mut found, eval.ctx)?;
-                eval.memory.count_read(count);
+                eval.memory
+                    .count_read(found.iter().flatten().count() as u64);
                 let mut block = Block::new(1);
                 block.dense = true;
                 for (series, last) in stored(batch, chunk).into_iter().zip(&found) {
@@ -163,7 +168,9 @@ impl Eval<'_> {
         if rows == 0 {
             return Ok(());
         }
-        let size = (TILE_CELLS / rows.max(steps)).clamp(16, LAST_SERIES);
+        let weight = usize::try_from(self.cell_weight.load(Ordering::Relaxed)).unwrap_or(1);
+        let least = if weight > 1 { 1 } else { 16 };
+        let size = (TILE_CELLS / weight / rows.max(steps)).clamp(least, LAST_SERIES);
         self.for_parts(batch, size, work)
     }
 
@@ -183,7 +190,7 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Decodes a part of a batch; the hold is for the tile.
+    /// Decodes a part of a batch; the hold is for the tile and the samples that are in it.
     pub(super) fn read(
         &self,
         batch: &Arc<dyn Batch>,
@@ -192,12 +199,35 @@ impl Eval<'_> {
         layout: Layout,
         tile: &mut Tile,
     ) -> Outcome<super::memory::Hold> {
-        let samples = (batch.rows(range) * chunk.len()) as u64;
-        let hold = self.memory.take(samples, samples * 8)?;
+        let cells = (batch.rows(range) * chunk.len()) as u64;
+        let mut hold = self.memory.take(0, cells * size_of::<f64>() as u64)?;
         batch.read(chunk, range, layout, tile, self.ctx)?;
+        let (samples, bytes) = held_by(tile);
         self.memory.count_read(samples);
+        hold.join(self.memory.take(samples, bytes)?);
+        if tile.histograms.len() * 2 > tile.cells.len() {
+            // From here on fewer at once: a cell is not 8 bytes but a histogram.
+            let of_cell = 1 + bytes / (tile.cells.len() * size_of::<f64>()) as u64;
+            self.cell_weight.fetch_max(of_cell, Ordering::Relaxed);
+        }
         Ok(hold)
     }
+}
+
+/// Counts the samples of a tile, histograms by their weight, and the bytes it takes besides its cells.
+fn held_by(tile: &Tile) -> (u64, u64) {
+    let starts = size_of_val(&*tile.start_times_ms) as u64;
+    if tile.facts.all_floats {
+        return (tile.cells.len() as u64, starts);
+    }
+    let floats = tile.cells.iter().filter(|cell| cell::is_float(**cell));
+    let mut samples = floats.count() as u64;
+    let mut bytes = starts;
+    for histogram in &tile.histograms {
+        samples += histogram.weight() as u64;
+        bytes += (size_of_val(histogram) + histogram.heap_bytes()) as u64;
+    }
+    (samples, bytes)
 }
 
 pub(super) fn stored(batch: &Arc<dyn Batch>, chunk: &[u32]) -> Vec<Series> {

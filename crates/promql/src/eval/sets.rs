@@ -11,6 +11,9 @@ use crate::ast::BinaryOp;
 use narthex_model::cell;
 use std::sync::Arc;
 
+/// Copying a sample, in samples read.
+const CELL_WORK: usize = 4;
+
 /// Computes a set operation.
 pub(super) fn run(
     operation: &Operation<'_>,
@@ -19,19 +22,26 @@ pub(super) fn run(
     groups: &Groups,
     steps: usize,
 ) -> Outcome<Block> {
-    let present = |block: &Block, of: &[usize]| {
+    let stop = &operation.eval.ctx.stop;
+    let size = (groups.count * steps) as u64;
+    let _present = operation.eval.memory.take(0, size)?;
+    let present = |block: &Block, of: &[usize]| -> Outcome<Vec<bool>> {
+        let mut pace = stop.pace();
         let mut present = vec![false; groups.count * steps];
         for (row, group) in of.iter().enumerate() {
+            pace.spend(steps)?;
             for (step, x) in block.row(row).iter().enumerate() {
                 present[group * steps + step] |= !cell::is_absent(*x);
             }
         }
-        present
+        Ok(present)
     };
+    let mut pace = stop.pace();
     let mut rows = Rows::new(steps, &operation.eval.memory);
     let mut copy = |block: &Block, of: &[usize], keep: &dyn Fn(usize) -> bool| -> Outcome<()> {
         for (row, group) in of.iter().enumerate() {
             let mut to = None;
+            pace.spend(steps * CELL_WORK)?;
             for step in 0..steps {
                 let value = match block.sample(row, step) {
                     Sample::Absent => continue,
@@ -51,15 +61,15 @@ pub(super) fn run(
     };
     match operation.op {
         BinaryOp::And => {
-            let right = present(rhs, &groups.rhs);
+            let right = present(rhs, &groups.rhs)?;
             copy(lhs, &groups.lhs, &|at| right[at])?;
         }
         BinaryOp::Unless => {
-            let right = present(rhs, &groups.rhs);
+            let right = present(rhs, &groups.rhs)?;
             copy(lhs, &groups.lhs, &|at| !right[at])?;
         }
         _ => {
-            let left = present(lhs, &groups.lhs);
+            let left = present(lhs, &groups.lhs)?;
             copy(lhs, &groups.lhs, &|_| true)?;
             copy(rhs, &groups.rhs, &|at| !left[at])?;
         }

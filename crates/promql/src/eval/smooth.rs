@@ -36,6 +36,7 @@ impl Eval<'_> {
             first.saturating_sub(lookback_ms) + 1,
             last.saturating_add(lookback_ms),
         );
+        let _steps = self.memory.room_for_steps(steps.count)?;
         let reach: Vec<i64> = references
             .iter()
             .map(|t| t.saturating_add(lookback_ms))
@@ -45,6 +46,7 @@ impl Eval<'_> {
             self.for_chunks(batch, range, steps.count, |eval, chunk| {
                 let _hold = eval.read(batch, chunk, range, Layout::SeriesMajor, &mut tile)?;
                 let windows = select::windows(&tile.times_ms, &reach, 2 * lookback_ms);
+                let mut pace = eval.ctx.stop.pace();
                 let mut block = Block::new(steps.count);
                 block.series = select::stored(batch, chunk);
                 for at in 0..chunk.len() {
@@ -53,6 +55,7 @@ impl Eval<'_> {
                     let mut row = Vec::with_capacity(references.len());
                     for (rows, reference) in windows.iter().zip(&references) {
                         let window = samples.window(rows);
+                        pace.spend(8 + window.work() / window.len().max(1))?;
                         let mut note = |note: Note| eval.notes().add(note);
                         if window.is_mixed() {
                             note(Note::mixed_floats_histograms(&name(), span));

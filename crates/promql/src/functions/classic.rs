@@ -10,13 +10,16 @@ use super::{
 };
 use crate::{
     error::QueryError,
-    eval::{Block, META_LABELS, Sample, Series, Value},
+    eval::{Block, META_LABELS, Memory, Meter, Sample, Scalars, Series, Value},
     notes::Note,
     plan::{Call, Kind, Node, Steps},
     span::Span,
 };
-use narthex_model::{LabelHash, LabelSet, cell};
-use std::collections::HashMap;
+use narthex_model::{
+    LabelHash, LabelSet, cell,
+    storage::{Pace, Stop},
+};
+use std::collections::{HashMap, hash_map::Entry};
 
 /// The arguments of a call by their role.
 pub(crate) struct Request<'a> {
@@ -70,12 +73,20 @@ pub(crate) struct Classic<'a> {
     pub(crate) function: FunctionId,
     pub(crate) label: Option<&'a str>,
     /// The scalar arguments at all steps, and where they stand.
-    pub(crate) scalars: &'a [(Vec<f64>, Span)],
+    pub(crate) scalars: &'a [(Scalars, Span)],
     /// Where the vector stands.
     pub(crate) span: Span,
     /// Whether names are dropped at the end of the query only.
     pub(crate) delayed: bool,
+    pub(crate) memory: &'a Memory,
+    pub(crate) stop: &'a Stop,
 }
+
+/// What sorting a row into its group takes.
+const GROUP_BYTES: usize = 256;
+
+/// Computing a quantile of a bucket, in samples read.
+const BUCKET_WORK: usize = 8;
 
 /// Takes notes and the times they are about.
 type TimedNotes<'n> = dyn FnMut(Note, i64) + 'n;
@@ -88,7 +99,9 @@ impl Classic<'_> {
         steps: Steps,
         note: &mut TimedNotes<'_>,
     ) -> Result<Block, QueryError> {
-        let (groups, bad_labels) = groups(input, self.delayed);
+        let mut meter = Meter::new(self.memory);
+        let mut pace = self.stop.pace();
+        let (groups, bad_labels) = groups(input, self.delayed, &mut meter, &mut pace)?;
         let mut result = Block::new(steps.count);
         let mut rows: HashMap<(usize, u64), usize> = HashMap::new();
         let mut found: Vec<(f64, f64)> = Vec::new();
@@ -108,12 +121,19 @@ impl Classic<'_> {
                 }
             }
             for (at, group) in groups.iter().enumerate() {
+                pace.spend((group.rows.len() + 2) * (args.len() + 1) * BUCKET_WORK)?;
                 found.clear();
                 self.values(group, input, step, &args, &mut note, &mut found);
                 for (key, value) in &found {
-                    let row = *rows
-                        .entry((at, key.to_bits()))
-                        .or_insert_with(|| result.add_row(self.series(group, *key)));
+                    let row = match rows.entry((at, key.to_bits())) {
+                        Entry::Occupied(known) => *known.get(),
+                        Entry::Vacant(vacant) => {
+                            let series = self.series(group, *key);
+                            let cells = 2 * steps.count * size_of::<f64>();
+                            meter.add(cells + GROUP_BYTES + series.heap_bytes())?;
+                            *vacant.insert(result.add_row(series))
+                        }
+                    };
                     if !cell::is_absent(result.row(row)[step]) {
                         // The same quantile asked for twice.
                         return Err(crate::eval::same_labels());
@@ -122,6 +142,7 @@ impl Classic<'_> {
                 }
             }
         }
+        result.hold = meter.finish();
         crate::eval::merge_equal(result)
     }
 
@@ -208,7 +229,12 @@ impl Classic<'_> {
 }
 
 /// Sorts rows into groups; rows whose `le` is no number come back with its text.
-fn groups(input: &Block, delayed: bool) -> (Vec<Group>, Vec<(usize, String)>) {
+fn groups(
+    input: &Block,
+    delayed: bool,
+    meter: &mut Meter,
+    pace: &mut Pace<'_>,
+) -> Result<(Vec<Group>, Vec<(usize, String)>), QueryError> {
     let mut groups: Vec<Group> = Vec::new();
     let mut by_labels: HashMap<LabelHash, usize> = HashMap::new();
     let mut bad_labels = Vec::new();
@@ -233,6 +259,8 @@ fn groups(input: &Block, delayed: bool) -> (Vec<Group>, Vec<(usize, String)>) {
     };
     for (row, series) in input.series.iter().enumerate() {
         let labels = series.labels();
+        pace.spend(input.steps + BUCKET_WORK)?;
+        meter.add(GROUP_BYTES + 2 * labels.heap_bytes())?;
         let (mut floats, mut histograms) = (false, false);
         for step in 0..input.steps {
             match input.sample(row, step) {
@@ -252,11 +280,14 @@ fn groups(input: &Block, delayed: bool) -> (Vec<Group>, Vec<(usize, String)>) {
                     let group = group_of(&mut groups, labels.without(&["le"]), series.drop_name);
                     groups[group].rows.push((row, upper));
                 }
-                None => bad_labels.push((row, text.to_owned())),
+                None => {
+                    meter.add(text.len())?;
+                    bad_labels.push((row, text.to_owned()));
+                }
             }
         }
     }
-    (groups, bad_labels)
+    Ok((groups, bad_labels))
 }
 
 /// Writes a float the way OpenMetrics writes it in labels: always recognisable as a float.

@@ -5,9 +5,9 @@
 use super::FunctionId;
 use crate::{
     error::QueryError,
-    eval::{META_LABELS, Series},
+    eval::{META_LABELS, Memory, Meter, Series},
 };
-use narthex_model::{METRIC_NAME, Pattern, Template};
+use narthex_model::{CompileError, METRIC_NAME, Pattern, Template, storage::Context};
 
 /// What to do with a series' labels.
 pub(crate) struct Change {
@@ -29,14 +29,18 @@ enum How {
 
 impl Change {
     /// Takes the text arguments of a call; the plan has made sure that label names are some.
-    pub(crate) fn new(id: FunctionId, texts: &[&str]) -> Result<Self, QueryError> {
+    pub(crate) fn new(id: FunctionId, texts: &[&str], ctx: &Context) -> Result<Self, QueryError> {
         let fail = |text: String| Err(QueryError::Execution(text));
         let (target, how) = match (id, texts) {
             (FunctionId::LabelReplace, [target, template, source, pattern]) => {
-                let Ok(compiled) = Pattern::anchored(pattern) else {
-                    return fail(format!(
-                        "invalid regular expression in label_replace(): {pattern}"
-                    ));
+                let compiled = match Pattern::anchored_within(pattern, ctx) {
+                    Ok(compiled) => compiled,
+                    Err(CompileError::Invalid(_)) => {
+                        return fail(format!(
+                            "invalid regular expression in label_replace(): {pattern}"
+                        ));
+                    }
+                    Err(refused) => return Err(refused.into()),
                 };
                 let source = (*source).to_owned();
                 (
@@ -66,8 +70,15 @@ impl Change {
         })
     }
 
-    pub(crate) fn apply(&self, series: &mut Series) {
+    /// Changes a series' labels; what they take is taken from `meter` before they are made.
+    pub(crate) fn apply(
+        &self,
+        series: &mut Series,
+        memory: &Memory,
+        meter: &mut Meter,
+    ) -> Result<(), QueryError> {
         let labels = series.labels();
+        let most_bytes = memory.max_label_bytes();
         let value = match &self.how {
             How::Replace {
                 source,
@@ -75,22 +86,29 @@ impl Change {
                 template,
             } => {
                 let text = labels.get(source).unwrap_or_default();
-                let Some(value) = pattern.expand(text, template) else {
-                    return;
-                };
-                value
+                match pattern.expand_up_to(text, template, most_bytes) {
+                    Ok(None) => return Ok(()),
+                    Ok(Some(value)) => value,
+                    Err(bytes) => return memory.check_label(&self.target, bytes),
+                }
             }
             How::Join { separator, sources } => {
                 let values: Vec<&str> = sources
                     .iter()
                     .map(|name| labels.get(name).unwrap_or_default())
                     .collect();
+                let separators = separator.len() * values.len().saturating_sub(1);
+                let bytes = values.iter().map(|value| value.len()).sum::<usize>() + separators;
+                memory.check_label(&self.target, bytes)?;
                 values.join(separator)
             }
         };
+        meter.add_label(value.len())?;
         let mut changed = Series::new(labels.with(&self.target, &value));
+        meter.add(changed.heap_bytes())?;
         changed.drop_name = series.drop_name && self.target != META_LABELS[0];
         debug_assert_eq!(META_LABELS[0], METRIC_NAME);
         *series = changed;
+        Ok(())
     }
 }

@@ -186,6 +186,16 @@ impl Window<'_> {
         self.floats.is_empty() && self.histograms.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.floats.len() + self.histograms.len()
+    }
+
+    /// Returns how much work a function of the window is, in samples read: sorting them is the most.
+    pub(crate) fn work(&self) -> usize {
+        let histograms = self.histograms.values.first().map_or(0, |h| h.weight());
+        8 * self.floats.len() + 8 * histograms * self.histograms.len() + 4
+    }
+
     pub(crate) fn is_mixed(&self) -> bool {
         !self.floats.is_empty() && !self.histograms.is_empty()
     }

@@ -28,7 +28,9 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn error(&mut self, span: Span, message: &str) {
-        self.errors.push(ParseError::new(message, span, self.query));
+        if self.errors.is_empty() {
+            self.errors.push(ParseError::new(message, span, self.query));
+        }
     }
 
     fn expr(&mut self, expr: &mut Expr) -> ValueType {

@@ -1,7 +1,8 @@
 //! Parses queries.
 //!
 //! **Invariant:** the first error is the one Prometheus reports for the same text, with the same position; trees
-//! are at most `MAX_DEPTH` deep and `MAX_NODES` large; nothing panics whatever the text is.
+//! are at most `MAX_DEPTH` deep and `MAX_NODES` large; nothing panics whatever the text is. Within a context, what a
+//! tree takes is leased while it grows, and so are its regular expressions before they are compiled.
 //!
 //! A recursive descent with binding powers. Prometheus' grammar names its contexts ("unexpected … in aggregation")
 //! by the innermost rule that can recover, so a mismatch travels up as [`Abort::Mismatch`] until such a rule
@@ -17,12 +18,16 @@ mod tests;
 
 pub use error::ParseError;
 
+use crate::QueryError;
 use crate::{
     ast::{Expr, MAX_DEPTH, VectorSelector},
     lex::{Lexer, Tok, Token},
     span::Span,
 };
-use narthex_model::{LabelSet, Matcher};
+use narthex_model::{
+    LabelSet, Matcher,
+    storage::{Context, Lease},
+};
 
 /// The most nodes a tree may have.
 pub const MAX_NODES: usize = 100_000;
@@ -65,6 +70,29 @@ pub fn parse(query: &str) -> Result<Expr, ParseError> {
 /// # Errors
 /// Returns the first thing that is wrong, with its position.
 pub fn parse_with(query: &str, options: ParseOptions) -> Result<Expr, ParseError> {
+    with_room(query, || parse_here(query, options, None))
+}
+
+/// Parses a query within the limits of a context; `patterns` is where its regular expressions lease from.
+///
+/// # Errors
+/// Returns the first thing that is wrong; fails over budget and when stopped.
+pub(crate) fn parse_within(
+    query: &str,
+    options: ParseOptions,
+    ctx: &Context,
+    patterns: &Context,
+) -> Result<(Expr, Lease), QueryError> {
+    let mut room = Room::new(ctx, patterns)?;
+    let parsed = with_room(query, || parse_here(query, options, Some(&mut room)));
+    room.take(parsed)
+}
+
+/// Runs `work` on a stack for what may be opened in `query`.
+fn with_room<T: Send>(
+    query: &str,
+    work: impl FnOnce() -> Result<T, ParseError> + Send,
+) -> Result<T, ParseError> {
     // Levels are opened by these bytes; words and comparisons chain to the left, which costs no stack here, but
     // checking and dropping such chains does, at a fraction of the cost a level.
     let opens = |b: &u8| b"([{+-*/%^".contains(b);
@@ -73,14 +101,19 @@ pub fn parse_with(query: &str, options: ParseOptions) -> Result<Expr, ParseError
     } else {
         query.as_bytes().iter().filter(|b| opens(b)).count()
     };
-    crate::stack::with_room(levels, || parse_here(query, options)).unwrap_or_else(|e| {
+    crate::stack::with_room(levels, work).unwrap_or_else(|e| {
         let text = format!("no thread for a deep query: {e}");
         Err(ParseError::new(&text, Span::default(), query))
     })
 }
 
-fn parse_here(query: &str, options: ParseOptions) -> Result<Expr, ParseError> {
+fn parse_here<'a>(
+    query: &'a str,
+    options: ParseOptions,
+    room: Option<&'a mut Room>,
+) -> Result<Expr, ParseError> {
     let mut parser = Parser::new(query, options)?;
+    parser.room = room;
     if parser.peek().tok == Tok::Eof {
         return Err(ParseError::new(
             "no expression found in input",
@@ -100,7 +133,28 @@ fn parse_here(query: &str, options: ParseOptions) -> Result<Expr, ParseError> {
 /// # Errors
 /// Returns the first thing that is wrong, with its position.
 pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, ParseError> {
+    selector_here(text, None)
+}
+
+/// Parses a series selector with what it takes, its regular expressions included, leased from the budget of `ctx`.
+///
+/// # Errors
+/// Returns the first thing that is wrong; fails over budget and when stopped.
+pub fn parse_selector_within(
+    text: &str,
+    ctx: &Context,
+) -> Result<(Vec<Matcher>, Lease), QueryError> {
+    let mut room = Room::new(ctx, ctx)?;
+    let parsed = selector_here(text, Some(&mut room));
+    room.take(parsed)
+}
+
+fn selector_here<'a>(
+    text: &'a str,
+    room: Option<&'a mut Room>,
+) -> Result<Vec<Matcher>, ParseError> {
     let mut parser = Parser::new(text, ParseOptions::default())?;
+    parser.room = room;
     let parsed = parser.vector_selector();
     parser
         .finish(parsed)
@@ -115,6 +169,42 @@ pub fn parse_metric(text: &str) -> Result<LabelSet, ParseError> {
     let mut parser = Parser::new(text, ParseOptions::default())?;
     let parsed = parser.metric();
     parser.finish(parsed)
+}
+
+/// What one part of a tree takes, there and in the plan that is made of it.
+const NODE_BYTES: u64 = 1536;
+
+/// Where a parser leases what it makes.
+struct Room {
+    ctx: Context,
+    patterns: Context,
+    lease: Lease,
+    /// Why there was none.
+    refused: Option<QueryError>,
+}
+
+impl Room {
+    fn new(ctx: &Context, patterns: &Context) -> Result<Self, QueryError> {
+        Ok(Self {
+            ctx: ctx.clone(),
+            patterns: patterns.clone(),
+            lease: ctx.budget.lease(0)?,
+            refused: None,
+        })
+    }
+
+    fn grow(&mut self, bytes: u64) -> Result<(), QueryError> {
+        self.ctx.stop.check()?;
+        Ok(self.lease.grow(bytes)?)
+    }
+
+    /// Returns what was parsed with its lease, or why there was no room for it.
+    fn take<T>(self, parsed: Result<T, ParseError>) -> Result<(T, Lease), QueryError> {
+        match self.refused {
+            Some(refused) => Err(refused),
+            None => Ok((parsed?, self.lease)),
+        }
+    }
 }
 
 /// Why parsing stopped.
@@ -132,6 +222,8 @@ struct Parser<'a> {
     lexer: Lexer<'a>,
     ahead: Option<Token>,
     options: ParseOptions,
+    room: Option<&'a mut Room>,
+    /// The first error, if there is one: each holds the text.
     errors: Vec<ParseError>,
     nesting: u32,
     nodes: usize,
@@ -151,6 +243,7 @@ impl<'a> Parser<'a> {
             lexer,
             ahead: None,
             options,
+            room: None,
             errors: Vec::new(),
             nesting: 0,
             nodes: 0,
@@ -198,7 +291,10 @@ impl<'a> Parser<'a> {
     }
 
     fn error(&mut self, span: Span, message: &str) {
-        self.errors.push(ParseError::new(message, span, self.query));
+        // Only the first one is reported. A text of a million matchers may have as many errors.
+        if self.errors.is_empty() {
+            self.errors.push(ParseError::new(message, span, self.query));
+        }
     }
 
     /// Says that the next token was not expected here.
@@ -245,16 +341,42 @@ impl<'a> Parser<'a> {
 
     /// Counts a node and refuses trees that are too deep or too large.
     fn node(&mut self, depth: u32, span: Span) -> Parsed<()> {
+        self.part(depth, span, NODE_BYTES)
+    }
+
+    /// Counts a node that takes so many bytes.
+    fn part(&mut self, depth: u32, span: Span, bytes: u64) -> Parsed<()> {
         self.nodes += 1;
         let text = if depth > MAX_DEPTH {
             format!("expression is nested more than {MAX_DEPTH} levels deep")
         } else if self.nodes > MAX_NODES {
             format!("expression has more than {MAX_NODES} parts")
         } else {
-            return Ok(());
+            return self.lease(bytes, span);
         };
         self.error(span, &text);
         Err(Abort::Reported)
+    }
+
+    /// Takes memory for what stands at `span`.
+    fn lease(&mut self, bytes: u64, span: Span) -> Parsed<()> {
+        let Some(room) = &mut self.room else {
+            return Ok(());
+        };
+        match room.grow(bytes) {
+            Ok(()) => Ok(()),
+            Err(refused) => Err(self.refuse(refused, span)),
+        }
+    }
+
+    /// Ends parsing for want of room.
+    fn refuse(&mut self, refused: QueryError, span: Span) -> Abort {
+        let text = refused.to_string();
+        if let Some(room) = &mut self.room {
+            room.refused.get_or_insert(refused);
+        }
+        self.error(span, &text);
+        Abort::Reported
     }
 
     /// Runs `parse` one level deeper.

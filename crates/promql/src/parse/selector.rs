@@ -17,9 +17,14 @@ use crate::{
     lex::{BinaryOp, Tok, Token},
     span::Span,
 };
-use narthex_model::{LabelSet, LabelSetBuilder, METRIC_NAME, MatchOp, Matcher};
+use narthex_model::{
+    CompileError, LabelSet, LabelSetBuilder, METRIC_NAME, MatchOp, Matcher, PatternError,
+};
 
 const MATCHING: &str = "label matching";
+
+/// What a matcher takes besides its texts, there and twice in the plan.
+const MATCHER_BYTES: u64 = 384;
 
 impl Parser<'_> {
     /// Parses a selector from its first token on.
@@ -76,6 +81,7 @@ impl Parser<'_> {
         if !quoted && token.tok != Tok::Ident {
             return Err(self.unexpected(MATCHING, "identifier or \"}\""));
         }
+        self.part(self.nesting, token.span, MATCHER_BYTES)?;
         self.next();
         let name = if quoted {
             self.text_of(token)
@@ -93,16 +99,27 @@ impl Parser<'_> {
         self.next();
         let value = self.expect(Tok::Str);
         let value = self.within(value, MATCHING, "string")?;
+        let bytes = value.span.end - value.span.start;
+        // It is copied into the plan, twice.
+        self.lease(4 * u64::from(bytes), value.span)?;
         let (Some(name), Some(text)) = (name, self.text_of(value)) else {
             return Ok(None);
         };
-        match Matcher::new(op, &name, &text) {
+        let span = token.span.to(value.span);
+        let Some(room) = &self.room else {
+            return Ok(self.known(Matcher::new(op, &name, &text), span));
+        };
+        match Matcher::within(op, &name, &text, &room.patterns) {
             Ok(matcher) => Ok(Some(matcher)),
-            Err(e) => {
-                self.error(token.span.to(value.span), &e.to_string());
-                Ok(None)
-            }
+            Err(CompileError::Invalid(error)) => Ok(self.known(Err(error), span)),
+            Err(refused) => Err(self.refuse(refused.into(), span)),
         }
+    }
+
+    fn known(&mut self, matcher: Result<Matcher, PatternError>, span: Span) -> Option<Matcher> {
+        matcher
+            .map_err(|error| self.error(span, &error.to_string()))
+            .ok()
     }
 
     /// Returns a string token's text; labels are UTF-8, so nothing else can match.

@@ -120,7 +120,7 @@ fn samples_held_at_once_are_limited() {
 #[test]
 fn memory_is_leased_and_given_back() {
     let context = Context {
-        budget: Budget::new("query", 2000),
+        budget: Budget::new("query", 20_000),
         stop: Stop::never(),
         ..Context::unlimited()
     };
@@ -133,7 +133,7 @@ fn memory_is_leased_and_given_back() {
     assert_eq!(context.budget.used_bytes(), 0);
     assert!(context.budget.peak_bytes() > 0);
     let failed = engine
-        .range(&*store, "up", 0, TIME_MS, 1000, &context)
+        .range(&*store, "up", 0, TIME_MS, 100, &context)
         .unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::Execution);
     assert!(matches!(failed, QueryError::OverBudget(_)), "{failed}");

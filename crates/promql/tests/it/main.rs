@@ -5,6 +5,7 @@
 mod engine;
 mod fuzz;
 mod generate;
+mod limits;
 mod promqltest;
 
 use narthex_testkit::alloc::Counting;
