@@ -23,6 +23,8 @@ mod metrics;
 mod params;
 mod query;
 mod status;
+#[cfg(test)]
+mod tests;
 mod time;
 mod tree;
 

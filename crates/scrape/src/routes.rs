@@ -5,12 +5,12 @@ use crate::{
     status::{ActiveTarget, PoolStatus},
     why,
 };
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use narthex_model::{Family, LabelSet, Matcher, MetricType, date::rfc3339, duration, relabel};
 use narthex_net::{
     Router,
     axum::{extract::Query, response::Response, routing::get},
-    respond_json,
+    body_of, respond_json,
 };
 use serde_json::{Map, Value, json};
 use std::{
@@ -18,20 +18,24 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 type Params = Query<HashMap<String, String>>;
 
 /// Returns the handlers of scraping.
 pub fn routes(manager: Arc<Manager>) -> Router {
-    let of_targets = Arc::clone(&manager);
+    let gate = Arc::new(Semaphore::new(AT_ONCE));
+    let (of_targets, at_targets) = (Arc::clone(&manager), Arc::clone(&gate));
     let targets = move |query: Params, headers: HeaderMap| {
-        let data = targets(&of_targets, &query);
-        async move { success(data, &headers) }
+        let manager = Arc::clone(&of_targets);
+        let page = behind(Arc::clone(&at_targets), move || Page::new(&manager, &query));
+        async move { page.await.respond(&headers) }
     };
     let of_metadata = Arc::clone(&manager);
     let metadata = move |query: Params, headers: HeaderMap| {
-        let answer = metadata(&of_metadata, &query);
-        async move { answered(answer, &headers) }
+        let manager = Arc::clone(&of_metadata);
+        let answer = behind(Arc::clone(&gate), move || metadata(&manager, &query));
+        async move { answered(answer.await.0, &headers) }
     };
     let of_steps = Arc::clone(&manager);
     let steps = move |query: Params, headers: HeaderMap| {
@@ -55,6 +59,85 @@ pub fn routes(manager: Arc<Manager>) -> Router {
         .route("/api/v1/scrape_pools/config", get(config))
 }
 
+/// Long lists that are made or sent at once.
+const AT_ONCE: usize = 4;
+
+/// Pieces of a list are about this long.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Runs `work`, which looks at every target, beside the threads that serve; what it returns comes with its permit.
+async fn behind<T: Send + 'static>(
+    gate: Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Held<T> {
+    let permit = gate
+        .acquire_owned()
+        .await
+        .expect("the gate is never closed");
+    let made = tokio::task::spawn_blocking(work).await;
+    Held(made.expect("listing targets does not panic"), permit)
+}
+
+/// A list with the permit that it holds until it has been sent.
+struct Held<T>(T, OwnedSemaphorePermit);
+
+/// `/api/v1/targets` on its way into text, a target at a time: there may be a hundred thousand.
+struct Page {
+    active: std::vec::IntoIter<Arc<ActiveTarget>>,
+    begun: bool,
+    /// The members behind the list, without the opening brace.
+    rest: String,
+}
+
+impl Held<Page> {
+    fn respond(self, headers: &HeaderMap) -> Response {
+        let Self(mut page, permit) = self;
+        let mut first = br#"{"status":"success","data":{"activeTargets":["#.to_vec();
+        if !page.write(&mut first) {
+            return respond_json(first, headers);
+        }
+        let mut next = Some(first);
+        let mut more = true;
+        let pieces = move || {
+            // Until the last piece has left.
+            let _permit = &permit;
+            if let Some(first) = next.take() {
+                return Some(first.into());
+            }
+            let mut piece = Vec::with_capacity(PIECE_BYTES + 4096);
+            if more {
+                more = page.write(&mut piece);
+            }
+            (!piece.is_empty()).then(|| piece.into())
+        };
+        let mut response = Response::new(body_of(pieces));
+        response.headers_mut().insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        response
+    }
+}
+
+impl Page {
+    /// Writes a piece; tells whether there is more.
+    fn write(&mut self, out: &mut Vec<u8>) -> bool {
+        while out.len() < PIECE_BYTES {
+            let Some(target) = self.active.next() else {
+                out.extend_from_slice(b"],");
+                out.extend_from_slice(self.rest.as_bytes());
+                out.push(b'}');
+                return false;
+            };
+            if std::mem::replace(&mut self.begun, true) {
+                out.push(b',');
+            }
+            out.extend_from_slice(shown(&target).to_string().as_bytes());
+        }
+        true
+    }
+}
+
 fn answered(answer: Result<Value, String>, headers: &HeaderMap) -> Response {
     match answer {
         Ok(data) => success(data, headers),
@@ -76,7 +159,20 @@ fn bad_data(error: &str, headers: &HeaderMap) -> Response {
     response
 }
 
-fn targets(manager: &Manager, query: &HashMap<String, String>) -> Value {
+impl Page {
+    fn new(manager: &Manager, query: &HashMap<String, String>) -> Self {
+        let (active, rest) = targets(manager, query);
+        let rest = rest.to_string();
+        Self {
+            active: active.into_iter(),
+            begun: false,
+            rest: rest.strip_prefix('{').unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+/// Returns the active targets that are asked for, and everything else there is to say as an object.
+fn targets(manager: &Manager, query: &HashMap<String, String>) -> (Vec<Arc<ActiveTarget>>, Value) {
     let state = query.get("state").map(|state| state.to_ascii_lowercase());
     let wants = |wanted| {
         matches!(state.as_deref(), None | Some("" | "any")) || state.as_deref() == Some(wanted)
@@ -84,15 +180,16 @@ fn targets(manager: &Manager, query: &HashMap<String, String>) -> Value {
     let pools = manager.pools();
     let wanted = query.get("scrapePool").filter(|pool| !pool.is_empty());
     let here = |pool: &&PoolStatus| wanted.is_none_or(|wanted| *wanted == pool.name);
-    let active: Vec<Value> = pools
+    let active: Vec<Arc<ActiveTarget>> = pools
         .iter()
         .filter(here)
         .flat_map(|pool| &pool.active)
         .filter(|_| wants("active"))
-        .map(|target| shown(target))
+        .cloned()
         .collect();
     if !wants("dropped") {
-        return json!({ "activeTargets": active, "droppedTargets": [], "droppedTargetCounts": null });
+        let rest = json!({ "droppedTargets": [], "droppedTargetCounts": null });
+        return (active, rest);
     }
     let shown_pools = || pools.iter().filter(here);
     let dropped: Vec<Value> = shown_pools().flat_map(dropped_of).collect();
@@ -102,14 +199,14 @@ fn targets(manager: &Manager, query: &HashMap<String, String>) -> Value {
         let pair = |pool: &PoolStatus| (pool.name.clone(), count(pool));
         pools.iter().map(pair).collect()
     };
-    json!({
-        "activeTargets": active,
+    let rest = json!({
         "droppedTargets": dropped,
         "droppedTargetCounts": counts(|pool| pool.unscraped.dropped_count().into()),
         "droppedTargetReasons": counts(|pool| Value::Object(drops_by_reason(pool))),
         "failedTargets": failed,
         "failedTargetCounts": counts(|pool| pool.unscraped.failed_count.into()),
-    })
+    });
+    (active, rest)
 }
 
 fn dropped_of(pool: &PoolStatus) -> impl Iterator<Item = Value> {

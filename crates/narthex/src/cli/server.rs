@@ -439,11 +439,7 @@ impl ServerOptions {
                 .parse::<u64>()
                 .expect("checked while parsing, or a default")
         };
-        let bytes = |name: &str| {
-            Bytes::parse(&or_default(name))
-                .expect("checked while parsing, or a default")
-                .0
-        };
+        let bytes = |name: &str| bytes_of(&or_default(name));
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let config_file = text("config.file")
             .filter(|path| !path.is_empty())
@@ -453,7 +449,7 @@ impl ServerOptions {
         let retention =
             text("storage.tsdb.retention.time").map(|_| period("storage.tsdb.retention.time"));
         let retention_bytes = text("storage.tsdb.retention.size")
-            .map(|size| Bytes::parse(&size).expect("checked while parsing").0)
+            .map(|size| bytes_of(&size))
             .filter(|bytes| *bytes > 0);
         let features = values.given.get("enable-feature").into_iter().flatten();
         let features = features
@@ -535,6 +531,11 @@ fn remote_write_messages(values: &Values) -> Vec<String> {
     let lists = given.unwrap_or_else(|| vec![default_of(NAME).to_owned()]);
     let names = lists.iter().flat_map(|list| list.split(','));
     names.map(|name| name.trim().to_owned()).collect()
+}
+
+fn bytes_of(text: &str) -> u64 {
+    let size = Bytes::parse(text);
+    size.expect("checked while parsing, or a default").0
 }
 
 fn default_of(name: &str) -> &'static str {

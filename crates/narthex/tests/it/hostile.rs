@@ -357,12 +357,22 @@ fn abuse(server: &Running) {
     let query = format!("{}/api/v1/query", server.url);
     let nested = format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000));
     let sums = format!("{}up{}", "sum(".repeat(50_000), ")".repeat(50_000));
-    let pattern = format!("up{{a=~\"{}\"}}", "(a{1,900}){1,900}".repeat(50));
+    // Each is one that is taken; all together take gigabytes.
+    let patterns = (0..300).map(|n| format!("up{{a=~\"\\\\pL{{200}}{n}\"}}"));
+    let patterns = patterns.collect::<Vec<_>>().join(" or ");
+    let doubled = format!(
+        "{}up{}",
+        "label_join(".repeat(40),
+        ",\"job\",\"\",\"job\",\"job\")".repeat(40)
+    );
     let wide = "up + ".repeat(200_000) + "up";
-    for text in [nested, sums, pattern, wide] {
+    for text in [nested, sums, patterns, doubled, wide] {
         let answer = http::post_form(&query, &[("query", &text)]).unwrap();
         assert!((400..500).contains(&answer.status), "{}", answer.status);
     }
+    let form = |body: &[u8]| http::post(&query, "application/x-www-form-urlencoded", body);
+    let many = form(&b"a&".repeat(5 << 20)).unwrap();
+    assert!([400, 503].contains(&many.status), "{}", many.status);
     let huge = vec![b'a'; 32 << 20];
     // It may hang up instead of listening to all of it.
     if let Ok(answer) = http::post(&query, "application/x-www-form-urlencoded", &huge) {

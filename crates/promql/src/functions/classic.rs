@@ -88,6 +88,9 @@ const GROUP_BYTES: usize = 256;
 /// Computing a quantile of a bucket, in samples read.
 const BUCKET_WORK: usize = 8;
 
+/// Rows whose `le` is no number, with its text.
+type BadBounds = Vec<(usize, String)>;
+
 /// Takes notes and the times they are about.
 type TimedNotes<'n> = dyn FnMut(Note, i64) + 'n;
 
@@ -234,7 +237,7 @@ fn groups(
     delayed: bool,
     meter: &mut Meter,
     pace: &mut Pace<'_>,
-) -> Result<(Vec<Group>, Vec<(usize, String)>), QueryError> {
+) -> Result<(Vec<Group>, BadBounds), QueryError> {
     let mut groups: Vec<Group> = Vec::new();
     let mut by_labels: HashMap<LabelHash, usize> = HashMap::new();
     let mut bad_labels = Vec::new();
