@@ -460,10 +460,8 @@ impl ServerOptions {
             features: features.map(str::to_owned).collect(),
             listen_addresses: listen_addresses(&values, config_file.is_some()),
             read_timeout: period("web.read-timeout"),
-            max_connections: usize::try_from(count("web.max-connections")).unwrap_or(usize::MAX),
-            min_transfer_rate: Bytes::parse(&or_default("web.min-transfer-rate"))
-                .expect("checked while parsing, or a default")
-                .0,
+            max_connections: size(count("web.max-connections")),
+            min_transfer_rate: bytes("web.min-transfer-rate"),
             enable_lifecycle: or_default("web.enable-lifecycle") == "true",
             cors_origin: or_default("web.cors.origin"),
             remote_write_receiver: or_default("web.enable-remote-write-receiver") == "true",
@@ -475,7 +473,7 @@ impl ServerOptions {
             fsync_interval: period("storage.wal.fsync-interval"),
             lookback_delta: period("query.lookback-delta"),
             query_timeout: period("query.timeout"),
-            max_concurrency: usize::try_from(count("query.max-concurrency")).unwrap_or(usize::MAX),
+            max_concurrency: size(count("query.max-concurrency")),
             max_samples: count("query.max-samples"),
             max_metadata_concurrency: size(count("query.max-metadata-concurrency")),
             max_parameters: size(count("query.max-parameters")),
