@@ -1,6 +1,6 @@
 //! Entry points for fuzzers and the seeded mutator.
 
-pub use crate::pattern::fuzz_pattern;
+pub use crate::pattern::{fuzz_pattern, fuzz_pattern_within};
 
 use crate::{
     LabelSet,

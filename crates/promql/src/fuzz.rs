@@ -4,7 +4,11 @@
 //! the engine panic or hold more than its limits.
 
 use crate::{Engine, EngineOptions, testing};
-use narthex_model::storage::{Budget, Context, Stop, Store};
+use narthex_model::{
+    MemStore,
+    storage::{Budget, Context, Stop, Store},
+};
+use std::sync::OnceLock;
 
 /// Reads `data` as a query.
 ///
@@ -45,6 +49,32 @@ fn without_plus(text: &str) -> String {
 /// Reads `data` as a script of the test language.
 pub fn fuzz_script(data: &[u8]) {
     let _ = testing::check(&String::from_utf8_lossy(data));
+}
+
+/// Series for `fuzz_query`: counters, a gap, buckets, a native histogram.
+const DATA: &str = r#"
+load 30s
+  up{job="a"} 1x20
+  up{job="b"} 1x9 stale 1x5
+  c_total{job="a",cpu="0"} 0+3x10 5+2x10
+  b{job="a",le="1"} 0+2x20
+  b{job="a",le="+Inf"} 0+3x20
+  h{job="a"} {{schema:1 sum:3 count:9 buckets:[1 2 3]}}+{{schema:1 sum:1 count:2 buckets:[1 0 1]}}x20
+"#;
+
+/// Evaluates `data` as a query over a few series within limits that are soon reached.
+///
+/// # Panics
+/// As [`evaluate`].
+pub fn fuzz_query(data: &[u8]) {
+    static STORE: OnceLock<MemStore> = OnceLock::new();
+    let store = STORE.get_or_init(|| {
+        let store = MemStore::new();
+        let loaded = testing::load(DATA, Box::new(store.clone()));
+        drop(loaded.expect("a script of ours"));
+        store
+    });
+    evaluate(data, store, 600_000);
 }
 
 /// Evaluates `data` as a query over `store`, at an instant and over a range.

@@ -18,7 +18,7 @@ mod tests;
 
 pub use expand::Template;
 
-use crate::storage::{Context, Lease, OverBudget, StopReason};
+use crate::storage::{Budget, Context, Lease, OverBudget, StopReason};
 use parse::{Flags, Translation};
 use std::{error::Error, fmt, sync::OnceLock};
 
@@ -397,4 +397,28 @@ pub fn fuzz_pattern(data: &[u8]) {
         );
         let _ = pattern.expand(subject, &Template::parse(source));
     }
+}
+
+/// Compiles any text within a small budget and fills in what it matches; for fuzzing: what is leased comes back.
+///
+/// # Panics
+/// Panics when a pattern or a refusal keeps memory leased, or a text outgrows its bound.
+pub fn fuzz_pattern_within(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (source, subject) = text.split_at(text.floor_char_boundary(text.len() / 2));
+    let ctx = Context {
+        budget: Budget::new("the pattern", 4 << 20),
+        ..Context::unlimited()
+    };
+    if let Ok(pattern) = Pattern::matcher_within(source, &ctx) {
+        let _ = pattern.is_match(subject);
+    }
+    if let Ok(pattern) = Pattern::anchored_within(source, &ctx) {
+        let template = Template::parse(subject);
+        let filled = pattern.expand_up_to(subject, &template, 1000);
+        assert!(
+            filled.is_err() || filled.is_ok_and(|text| text.is_none_or(|text| text.len() <= 1000))
+        );
+    }
+    assert_eq!(ctx.budget.used_bytes(), 0, "{source:?} keeps memory");
 }

@@ -1,13 +1,14 @@
 //! Feeds the fuzz targets with mutations of patterns and rules.
 
 use crate::pattern::PATTERNS;
-use narthex_model::fuzz::{fuzz_pattern, fuzz_relabel};
+use narthex_model::fuzz::{fuzz_pattern, fuzz_pattern_within, fuzz_relabel};
 use narthex_testkit::{mutate::Mutator, scaled};
 
 #[test]
 fn no_bytes_make_a_pattern_panic() {
     let seeds: Vec<&[u8]> = PATTERNS.iter().map(|pattern| pattern.as_bytes()).collect();
     Mutator::new(0x9a77).run(&seeds, scaled(600), fuzz_pattern);
+    Mutator::new(0x9a78).run(&seeds, scaled(600), fuzz_pattern_within);
 }
 
 #[test]

@@ -84,6 +84,7 @@ fn mutated_queries_are_harmless() {
     let corpus = corpus();
     let slices: Vec<&[u8]> = corpus.iter().map(String::as_bytes).collect();
     Mutator::new(11).run(&slices, scaled(20_000), fuzz::fuzz_parse);
+    Mutator::new(14).run(&slices, scaled(2000), fuzz::fuzz_query);
     let store = store();
     Mutator::new(12).run(&slices, scaled(4000), |data| {
         fuzz::evaluate(data, &*store as &dyn Store, TIME_MS);
