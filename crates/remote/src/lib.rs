@@ -29,4 +29,4 @@ mod wire;
 pub use error::RemoteError;
 pub use handler::{ReceiverConfig, disabled_routes, routes};
 pub use metrics::register_metrics;
-pub use receiver::{Message, Receiver, Written};
+pub use receiver::{Message, Receiver, ReceiverMemory, Written};

@@ -71,6 +71,25 @@ pub struct Written {
     pub exemplars: u64,
 }
 
+/// The memory that receiving may use.
+#[derive(Clone, Debug)]
+pub struct ReceiverMemory {
+    /// For requests, from their bodies to the sink.
+    pub requests: Budget,
+    /// For what is known of senders' series.
+    pub series: Budget,
+}
+
+impl Default for ReceiverMemory {
+    /// No bounds, for tests and tools.
+    fn default() -> Self {
+        Self {
+            requests: Budget::unlimited(),
+            series: Budget::unlimited(),
+        }
+    }
+}
+
 /// Takes requests of any number of senders.
 pub struct Receiver {
     sink: Arc<dyn Sink>,
@@ -102,20 +121,20 @@ impl Receiver {
     /// Returns a receiver that stores into `sink`; `now_ms` is the clock that samples must not be far ahead of.
     #[must_use]
     pub fn new(sink: Arc<dyn Sink>, now_ms: Arc<dyn Fn() -> i64 + Send + Sync>) -> Self {
-        Self::within(sink, now_ms, Budget::unlimited())
+        Self::within(sink, now_ms, &ReceiverMemory::default())
     }
 
-    /// As [`Receiver::new`]; all requests together are decoded within `memory`, and while that is under pressure, series
-    /// that the sink does not know are refused.
+    /// As [`Receiver::new`], with bounds; while the process is under pressure, series that the sink does not know are
+    /// refused.
     #[must_use]
     pub fn within(
         sink: Arc<dyn Sink>,
         now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
-        memory: Budget,
+        memory: &ReceiverMemory,
     ) -> Self {
         Self {
-            held: memory.account(),
-            memory,
+            held: memory.series.account(),
+            memory: memory.requests.clone(),
             sink,
             now_ms,
             future_limit_ms: Some(FUTURE_LIMIT_MS),

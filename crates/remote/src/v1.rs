@@ -245,7 +245,7 @@ pub(crate) fn metric_type(number: u32) -> MetricType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::receiver::{Message, Receiver};
+    use crate::receiver::{Message, Receiver, ReceiverMemory};
     use narthex_model::MemStore;
     use std::sync::Arc;
 
@@ -264,7 +264,11 @@ mod tests {
         body.extend(series);
         let memory = Budget::new("remote write", 32 << 20);
         let now = Arc::new(|| 1);
-        let receiver = Receiver::within(Arc::new(MemStore::new()), now, memory);
+        let requests = ReceiverMemory {
+            requests: memory,
+            ..ReceiverMemory::default()
+        };
+        let receiver = Receiver::within(Arc::new(MemStore::new()), now, &requests);
         let (written, _) = receiver.store(Message::V1, &body).unwrap();
         assert_eq!((written.samples, receiver.series()), (0, 0));
         let labels = LabelSource::Blocks(BlockLabels {

@@ -36,6 +36,8 @@ struct Level {
     parent: Option<Budget>,
     /// How far leases of this level may fill the parent.
     reach_bytes: u64,
+    /// What this level may take whoever fills the parent.
+    reserve_bytes: u64,
     /// The levels below that are shown, in the order they were made.
     shares: Mutex<Vec<Weak<Level>>>,
     pressure: Gauge,
@@ -98,7 +100,7 @@ impl Budget {
     /// Returns a top-level budget.
     #[must_use]
     pub fn new(name: &str, limit_bytes: u64) -> Self {
-        Self::level(name, limit_bytes, None, u64::MAX)
+        Self::level(name, limit_bytes, None, u64::MAX, 0)
     }
 
     /// Returns a budget without a limit.
@@ -110,7 +112,7 @@ impl Budget {
     /// Returns a budget within this one, for the time of a call or a request.
     #[must_use]
     pub fn child(&self, name: &str, limit_bytes: u64) -> Self {
-        Self::level(name, limit_bytes, Some(self.clone()), u64::MAX)
+        Self::level(name, limit_bytes, Some(self.clone()), u64::MAX, 0)
     }
 
     /// Returns a budget within this one that [`Budget::shares`] lists while it lives.
@@ -118,7 +120,20 @@ impl Budget {
     /// Its leases are refused when they would fill this budget beyond `reach_bytes`, whoever uses the rest.
     #[must_use]
     pub fn share(&self, name: &str, limit_bytes: u64, reach_bytes: u64) -> Self {
-        let share = Self::level(name, limit_bytes, Some(self.clone()), reach_bytes);
+        self.share_with_reserve(name, limit_bytes, reach_bytes, 0)
+    }
+
+    /// As [`Budget::share`]; its first `reserve_bytes` may fill this budget to its limit.
+    #[must_use]
+    pub fn share_with_reserve(
+        &self,
+        name: &str,
+        limit_bytes: u64,
+        reach_bytes: u64,
+        reserve_bytes: u64,
+    ) -> Self {
+        let parent = Some(self.clone());
+        let share = Self::level(name, limit_bytes, parent, reach_bytes, reserve_bytes);
         let mut shares = self.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
         shares.retain(|share| share.strong_count() > 0);
         shares.push(Arc::downgrade(&share.0));
@@ -126,7 +141,13 @@ impl Budget {
         share
     }
 
-    fn level(name: &str, limit_bytes: u64, parent: Option<Self>, reach_bytes: u64) -> Self {
+    fn level(
+        name: &str,
+        limit_bytes: u64,
+        parent: Option<Self>,
+        reach_bytes: u64,
+        reserve_bytes: u64,
+    ) -> Self {
         let zero = AtomicU64::default;
         Self(Arc::new(Level {
             name: name.into(),
@@ -136,6 +157,7 @@ impl Budget {
             refused_total: zero(),
             parent,
             reach_bytes,
+            reserve_bytes,
             shares: Mutex::default(),
             pressure: Gauge::default(),
         }))
@@ -173,14 +195,16 @@ impl Budget {
         self.root().0.pressure.get()
     }
 
-    /// Compares what the whole process uses with `levels`; returns the pressure before and after.
+    /// Compares what the whole process uses, but for `passing_bytes` of it that come back by themselves within seconds,
+    /// with `levels`; returns the pressure before and after.
     ///
     /// To be called a few times a second by one thread: a level that is reached holds at least until the next call.
-    pub fn observe(&self, levels: &PressureLevels) -> (Pressure, Pressure) {
+    pub fn observe(&self, levels: &PressureLevels, passing_bytes: u64) -> (Pressure, Pressure) {
         let root = self.root();
+        let used_bytes = root.used_bytes().saturating_sub(passing_bytes);
         root.0
             .pressure
-            .observe(levels, root.used_bytes(), root.limit_bytes())
+            .observe(levels, used_bytes, root.limit_bytes())
     }
 
     fn root(&self) -> &Self {
@@ -254,8 +278,12 @@ impl Budget {
                 used_bytes,
                 asked_bytes: bytes,
             })?;
+        let reach_bytes = match before + bytes <= level.reserve_bytes {
+            true => u64::MAX,
+            false => level.reach_bytes,
+        };
         if let Some(parent) = &level.parent
-            && let Err(error) = parent.take_below(bytes, level.reach_bytes)
+            && let Err(error) = parent.take_below(bytes, reach_bytes)
         {
             level.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(error);
@@ -410,7 +438,11 @@ mod tests {
             .collect();
         assert_eq!(shown, [("queries", 0, 0, 1), ("scrapes", 5, 20, 1)]);
         assert_eq!(process.shown().refused_total, 2);
-        drop((queries, held));
+        // Small queries are answered until there is nothing left.
+        let small = process.share_with_reserve("small", 100, 70, 10);
+        let mut lease = small.lease(6).unwrap();
+        assert!(lease.grow(5).is_err() && lease.grow(4).is_ok());
+        drop((queries, held, small, lease));
         assert_eq!(process.shares().len(), 1);
         assert_eq!(process.used_bytes(), 5);
     }

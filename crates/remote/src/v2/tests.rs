@@ -1,7 +1,7 @@
 //! Requests that name one long symbol from everywhere: what they decode to stays a small multiple of their bytes.
 
 use super::*;
-use crate::receiver::{Message, Receiver};
+use crate::receiver::{Message, Receiver, ReceiverMemory};
 use narthex_model::MemStore;
 use std::sync::Arc;
 
@@ -9,6 +9,13 @@ use std::sync::Arc;
 const LONG: usize = 1 << 20;
 /// How many series name it.
 const SERIES: usize = 2000;
+
+fn within(requests: &Budget) -> ReceiverMemory {
+    ReceiverMemory {
+        requests: requests.clone(),
+        ..ReceiverMemory::default()
+    }
+}
 
 fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -172,7 +179,7 @@ fn labels_made_of_a_long_symbol_are_leased() {
     }
     let memory = Budget::new("remote write", 64 << 20);
     let now = Arc::new(|| 1);
-    let receiver = Receiver::within(Arc::new(MemStore::new()), now, memory.clone());
+    let receiver = Receiver::within(Arc::new(MemStore::new()), now, &within(&memory));
     let refused = receiver.store(Message::V2, &body).unwrap_err();
     assert_eq!(refused.status().as_u16(), 503, "{refused}");
     assert!(memory.peak_bytes() <= 64 << 20);

@@ -5,7 +5,7 @@ use narthex_model::{
     MemStore,
     storage::{Budget, Context, PressureLevels, SeriesQuery, Store, TimeRange},
 };
-use narthex_remote::{Message, Receiver, Written};
+use narthex_remote::{Message, Receiver, ReceiverMemory, Written};
 use narthex_testkit::remote_write::{Exemplar, Histogram, Metadata, Request, Series};
 use std::sync::Arc;
 
@@ -453,20 +453,24 @@ fn while_memory_is_short_known_series_are_stored_and_remembered_by_nobody() {
     let process = Budget::new("process", 1 << 30);
     let memory = process.share("remote write", 1 << 28, u64::MAX);
     let sink = Arc::new(store.clone());
-    let receiver = Receiver::within(sink, Arc::new(|| NOW_MS), memory);
+    let memory = ReceiverMemory {
+        requests: memory,
+        ..ReceiverMemory::default()
+    };
+    let receiver = Receiver::within(sink, Arc::new(|| NOW_MS), &memory);
     let send = |time_ms: i64| {
         let request = one(&[("__name__", "m"), ("job", "j")], &[(time_ms, 1.0)]);
         receiver.store(Message::V1, &request.v1()).unwrap().0
     };
     let full = process.account();
     full.set(800 << 20);
-    process.observe(&PressureLevels::default());
+    process.observe(&PressureLevels::default(), 0);
     assert_eq!((send(NOW_MS).samples, receiver.series()), (1, 0));
     full.set(0);
-    process.observe(&PressureLevels::default());
+    process.observe(&PressureLevels::default(), 0);
     assert_eq!((send(NOW_MS + 1).samples, receiver.series()), (1, 1));
     full.set(800 << 20);
-    process.observe(&PressureLevels::default());
+    process.observe(&PressureLevels::default(), 0);
     assert_eq!((send(NOW_MS + 2).samples, receiver.series()), (1, 1));
     assert_eq!(store.time_range(), Some(TimeRange::new(NOW_MS, NOW_MS + 2)));
 }

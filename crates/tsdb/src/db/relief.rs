@@ -120,7 +120,9 @@ impl<'h, 'a> Relieved<'h, 'a> {
             Block::open_with(&***io, &path, cache, found).map(Arc::new)
         };
         let fresh = metas.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        // A manifest that was lost lists less than there is.
         let mut next = manifest.clone();
+        next.blocks = blocks.listed();
         next.blocks.extend(metas.iter().map(Listed::of));
         for flushed in &strips {
             let entry = next.marks.entry(flushed.strip.id).or_default();

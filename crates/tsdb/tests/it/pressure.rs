@@ -26,7 +26,7 @@ impl Memory {
 
     fn fill(&self, percent: u8) {
         self.others.set(self.process.percent(percent));
-        self.process.observe(&PressureLevels::default());
+        self.process.observe(&PressureLevels::default(), 0);
     }
 
     fn options(&self) -> DbOptions {

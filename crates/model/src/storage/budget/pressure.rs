@@ -107,7 +107,7 @@ mod tests {
             599, 600, 530, 519, 760, 700, 690, 679, 930, 879, 799, 100, 5000, 0,
         ] {
             account.set(used);
-            let (before, after) = query.observe(&levels);
+            let (before, after) = query.observe(&levels, 0);
             assert_eq!(seen.last().copied().unwrap_or_default(), before);
             assert_eq!(query.pressure(), after);
             seen.push(after);
