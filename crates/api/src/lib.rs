@@ -34,7 +34,7 @@ static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Cou
 
 pub use config::{Api, ApiConfig, BuildInfo};
 pub use metrics::register_metrics;
-pub use status::{RuntimeInfo, ServerStatus, WalReplay, early_routes};
+pub use status::{MemoryStatus, RuntimeInfo, ServerStatus, WalReplay, early_routes};
 
 use narthex_net::{
     Router,
@@ -73,6 +73,7 @@ pub fn routes(api: Arc<Api>) -> Router {
         .route("/api/v1/status/runtimeinfo", get(status::runtime_info))
         .route("/api/v1/status/tsdb", get(status::tsdb))
         .route("/api/v1/status/walreplay", get(status::wal_replay))
+        .route("/api/v1/status/memory", get(status::memory))
         .route("/api/v1/admin/tsdb/delete_series", admin())
         .route("/api/v1/admin/tsdb/clean_tombstones", admin())
         .route("/api/v1/admin/tsdb/snapshot", admin())

@@ -11,7 +11,10 @@ use crate::{
     query::run,
 };
 use http::HeaderMap;
-use narthex_model::{date::rfc3339, storage::TimeRange};
+use narthex_model::{
+    date::rfc3339,
+    storage::{Share, TimeRange},
+};
 use narthex_net::{
     Router,
     axum::{
@@ -46,6 +49,11 @@ pub trait ServerStatus: Send + Sync {
     /// A sentence that says why there is nothing.
     fn heap_dump(&self) -> Result<String, String> {
         Err("this server has no heap profiles".to_owned())
+    }
+
+    /// Tells how memory is used.
+    fn memory(&self) -> MemoryStatus {
+        MemoryStatus::default()
     }
 
     /// Lists the labels that every series gets on its way to other servers.
@@ -88,6 +96,19 @@ pub struct WalReplay {
     pub max: u64,
     /// The one being read, or the last.
     pub current: u64,
+}
+
+/// How the process uses its memory.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStatus {
+    /// Bytes it may use.
+    pub limit_bytes: u64,
+    /// Bytes in use.
+    pub used_bytes: u64,
+    /// How short memory is, in words.
+    pub pressure: &'static str,
+    /// Who uses it.
+    pub shares: Vec<Share>,
 }
 
 /// Knows nothing: for tests and tools.
@@ -158,6 +179,27 @@ pub(crate) async fn runtime_info(State(api): State<Arc<Api>>, headers: HeaderMap
         "GOGC": "",
         "GODEBUG": "",
         "storageRetention": info.storage_retention,
+    });
+    answer(&data, &headers)
+}
+
+pub(crate) async fn memory(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
+    let memory = api.status.memory();
+    let share = |share: &Share| {
+        json!({
+            "name": share.name,
+            "usedBytes": share.used_bytes,
+            "peakBytes": share.peak_bytes,
+            // Numbers beyond 2^53 are not exact in a page's script.
+            "limitBytes": (share.limit_bytes < u64::MAX).then_some(share.limit_bytes),
+            "refusedTotal": share.refused_total,
+        })
+    };
+    let data = json!({
+        "limitBytes": memory.limit_bytes,
+        "usedBytes": memory.used_bytes,
+        "pressure": memory.pressure,
+        "shares": memory.shares.iter().map(share).collect::<Vec<_>>(),
     });
     answer(&data, &headers)
 }

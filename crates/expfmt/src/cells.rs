@@ -12,6 +12,9 @@ pub(crate) const SKIP: u32 = u32::MAX;
 /// Marks a line of a series that would exceed the sample limit.
 pub(crate) const OVER: u32 = u32::MAX - 1;
 
+/// Marks a line of a series that there was no room for.
+pub(crate) const REFUSED: u32 = u32::MAX - 2;
+
 /// Cells of one round.
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
@@ -29,6 +32,7 @@ pub(crate) struct Counts {
     pub(crate) repeated: usize,
     pub(crate) consumed: usize,
     pub(crate) over: usize,
+    pub(crate) refused: usize,
 }
 
 impl Cells {
@@ -77,6 +81,7 @@ impl Cells {
         match target {
             SKIP => self.counts.skipped += 1,
             OVER => self.counts.over += 1,
+            REFUSED => self.counts.refused += 1,
             hidden => {
                 let at = (hidden - HIDDEN) as usize;
                 self.counts.consumed += 1;
@@ -91,7 +96,7 @@ impl Cells {
     /// Returns the value of a target, if the round has one.
     pub(crate) fn get(&self, target: u32) -> Option<f64> {
         let (values, present, at) = match target {
-            SKIP | OVER => return None,
+            SKIP | OVER | REFUSED => return None,
             HIDDEN.. => (&self.hidden, &self.hidden_present, target - HIDDEN),
             _ => (&self.values, &self.present, target),
         };

@@ -4,7 +4,7 @@
 //! edit that is dropped when it fails.
 
 use crate::{
-    cells::{Cells, HIDDEN, OVER, SKIP},
+    cells::{Cells, HIDDEN, OVER, REFUSED, SKIP},
     error::{ParseError, ParseErrorKind},
     exemplars::ExemplarCache,
     families::{About, Families},
@@ -121,7 +121,7 @@ impl<'a> Intake<'a> {
         bytes: &[u8],
         read: impl FnOnce() -> Result<Exemplar, ParseError>,
     ) -> Result<(), ParseError> {
-        if target == SKIP || target == OVER {
+        if matches!(target, SKIP | OVER | REFUSED) {
             return read().map(|_| ());
         }
         let exemplar = self.exemplar_cache.get(u64::from(target), bytes, read)?;
@@ -314,6 +314,12 @@ impl<'a> Intake<'a> {
         if limit > 0 && self.appended.len() >= limit {
             return Ok(OVER);
         }
+        let admitted = self.resolver.admit().inspect_err(|_| {
+            self.cells.counts.skipped += 1;
+        });
+        if !admitted? {
+            return Ok(REFUSED);
+        }
         let family =
             self.families
                 .family_of(parsed.metric_name(), self.schema, &mut self.taken.edit);
@@ -373,6 +379,7 @@ impl<'a> Intake<'a> {
         let counts = self.cells.counts;
         self.stats.dropped = counts.skipped;
         self.stats.repeated = counts.repeated;
+        self.stats.refused = counts.refused;
         self.stats.consumed = counts.consumed;
     }
 }

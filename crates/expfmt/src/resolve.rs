@@ -31,6 +31,17 @@ pub trait Resolver {
     ) -> Result<Option<LabelSet>, String> {
         self.resolve(parsed, common)
     }
+
+    /// Reports whether there is room for one more series than the origin has.
+    ///
+    /// A refused one is left out of the round and its line is remembered as such: the parser is told to
+    /// [`forget`](crate::Parser::forget) once there is room again.
+    ///
+    /// # Errors
+    /// A reason refuses the whole body.
+    fn admit(&mut self) -> Result<bool, String> {
+        Ok(true)
+    }
 }
 
 /// Keeps labels as they are, except that a label of the origin wins and the body's becomes `exported_<name>`.

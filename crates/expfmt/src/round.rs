@@ -83,6 +83,8 @@ pub struct RoundStats {
     pub appeared: usize,
     /// Lines of dropped series.
     pub dropped: usize,
+    /// Lines of series that there was no room for.
+    pub refused: usize,
     /// Lines that repeat a series of the same body without a time of their own; the first one counts.
     pub repeated: usize,
     /// Lines that are part of something else: of a converted histogram, or a start time.

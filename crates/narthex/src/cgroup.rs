@@ -66,18 +66,13 @@ fn quota(root: &Path, group: &str) -> Option<f64> {
 
 /// Finds the tightest memory limit from the process' group up to the root, version 2 first.
 fn memory(root: &Path, group: &str) -> Option<u64> {
-    let of_v2 = tightest(root, group_path(group, "")?, "memory.max", |text| {
-        text.trim().parse::<f64>().ok()
-    });
+    let size = |text: &str| text.trim().parse::<f64>().ok();
+    let of_v2 = tightest(root, group_path(group, "")?, "memory.max", size);
     let bytes = of_v2.or_else(|| {
-        let dir = root
-            .join("memory")
-            .join(group_path(group, "memory")?.trim_start_matches('/'));
-        fs::read_to_string(dir.join("memory.limit_in_bytes"))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
+        // A group of version 1 has its parents' limits too.
+        let root = root.join("memory");
+        let group = group_path(group, "memory")?;
+        tightest(&root, group, "memory.limit_in_bytes", size)
     })?;
     #[expect(
         clippy::cast_possible_truncation,
@@ -155,6 +150,11 @@ mod tests {
         fs::write(cpu.join("cpu.cfs_quota_us"), "50000\n").unwrap();
         fs::write(cpu.join("cpu.cfs_period_us"), "100000\n").unwrap();
         fs::write(memory_dir.join("memory.limit_in_bytes"), "4096\n").unwrap();
+        let inner = memory_dir.join("y");
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
+        let nested = memory(root.path(), "4:memory:/x/y\n");
+        assert_eq!(nested, Some(4096));
         let group = "4:memory:/x\n3:cpu,cpuacct:/x\n";
         assert_eq!(quota(root.path(), group), Some(0.5));
         assert_eq!(memory(root.path(), group), Some(4096));

@@ -1,9 +1,10 @@
-//! What the allocator knows of the heap, in builds whose allocator keeps count.
+//! What the allocator does beside allocating: giving memory back, and, in builds that take them, profiles of the heap.
 //!
 //! **Invariant:** a build or a start without heap profiles gives a sentence that says how to have them.
 
-#[cfg(feature = "heap-profiles")]
 mod jemalloc;
+
+pub(crate) use jemalloc::purge;
 
 #[cfg(feature = "heap-profiles")]
 pub(crate) use jemalloc::dump;

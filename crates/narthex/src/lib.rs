@@ -13,6 +13,7 @@ mod health;
 mod heap;
 mod lifecycle;
 mod logging;
+mod memory;
 mod reload;
 mod role;
 mod sources;

@@ -3,8 +3,8 @@
 //! **Invariant:** flags and configuration are what is in effect, secrets hidden; the rest is read when it is asked for.
 
 use crate::cgroup::Resources;
-use narthex_api::{RuntimeInfo, ServerStatus, WalReplay};
-use narthex_model::LabelSet;
+use narthex_api::{MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
+use narthex_model::{LabelSet, storage::Budget};
 use narthex_tsdb::{Db, Opening, ReplayProgress};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -24,6 +24,7 @@ pub(crate) struct ProcessStatus {
     config: Mutex<Loaded>,
     db: OnceLock<Db>,
     replay: OnceLock<Arc<ReplayProgress>>,
+    memory: Budget,
 }
 
 /// The configuration that is in effect.
@@ -42,6 +43,7 @@ impl ProcessStatus {
         flags: Vec<(String, String)>,
         start_ms: i64,
         resources: &Resources,
+        memory: Budget,
         retention: String,
     ) -> Self {
         Self {
@@ -53,6 +55,7 @@ impl ProcessStatus {
             config: Mutex::default(),
             db: OnceLock::new(),
             replay: OnceLock::new(),
+            memory,
         }
     }
 
@@ -133,6 +136,15 @@ impl ServerStatus for ProcessStatus {
             min: min.into(),
             max: max.into(),
             current: current.into(),
+        }
+    }
+
+    fn memory(&self) -> MemoryStatus {
+        MemoryStatus {
+            limit_bytes: self.memory.limit_bytes(),
+            used_bytes: self.memory.used_bytes(),
+            pressure: self.memory.pressure().name(),
+            shares: self.memory.shares(),
         }
     }
 

@@ -8,23 +8,41 @@ use std::sync::{Mutex, PoisonError};
 const KEPT: usize = 32;
 const KEPT_BYTES: usize = 4 << 20;
 
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    idle: Mutex<Idle>,
+    most_bytes: usize,
+}
+
 #[derive(Debug, Default)]
-pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>>);
+struct Idle {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
 
 impl Buffers {
+    /// Returns no buffers; all that are idle hold up to `most_bytes` together.
+    pub(crate) fn new(most_bytes: usize) -> Self {
+        Self {
+            idle: Mutex::default(),
+            most_bytes,
+        }
+    }
+
     pub(crate) fn take(&self) -> Vec<u8> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop()
-            .unwrap_or_default()
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let buffer = idle.buffers.pop().unwrap_or_default();
+        idle.bytes -= buffer.capacity();
+        buffer
     }
 
     pub(crate) fn give_back(&self, mut buffer: Vec<u8>) {
         buffer.clear();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < KEPT && buffer.capacity() <= KEPT_BYTES {
-            kept.push(buffer);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = buffer.capacity() <= KEPT_BYTES.min(self.most_bytes - idle.bytes);
+        if idle.buffers.len() < KEPT && fits {
+            idle.bytes += buffer.capacity();
+            idle.buffers.push(buffer);
         }
     }
 }

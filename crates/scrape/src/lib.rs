@@ -6,7 +6,8 @@
 //! Sources inside the process ([`LocalSource`]) are targets too: same schedule, same synthetic series, no HTTP. It is
 //! not: discovery.
 //!
-//! **Limits**: a body is read and parsed whole; the buffer it is read into is shared by all loops of a manager.
+//! **Limits**: a body is read and parsed whole; the buffer it is read into is shared by all loops of a manager. Pages and
+//! the series of targets take memory of [`ScrapeMemory`] alone.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,7 @@ mod error;
 mod failure_log;
 mod local;
 mod manager;
+mod memory;
 mod metrics;
 mod origin;
 mod page;
@@ -36,6 +38,7 @@ pub use config::{JobConfig, Limits, Rules, StaticGroup};
 pub use error::ScrapeError;
 pub use local::LocalSource;
 pub use manager::{Manager, ManagerConfig};
+pub use memory::ScrapeMemory;
 pub use metrics::register_metrics;
 pub use preview::Preview;
 pub use routes::routes;

@@ -8,6 +8,7 @@ use crate::{
     buffers::Buffers,
     failure_log::FailureLogs,
     local::LocalSource,
+    memory::{Refusals, ScrapeMemory},
     metrics,
     origin::LocalOrigin,
     pool::{self, Pool, Start},
@@ -35,6 +36,8 @@ pub struct ManagerConfig {
     pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// What jobs' HTTP settings come on top of.
     pub client: ClientConfig,
+    /// What pages and the series of targets may take.
+    pub memory: ScrapeMemory,
     /// Where loops run: of the kind with several threads, because a wide target blocks the one it is on.
     pub runtime: tokio::runtime::Handle,
 }
@@ -69,7 +72,9 @@ impl Manager {
     pub fn new(config: ManagerConfig, stop: StopToken) -> Self {
         let shared = Shared {
             sink: config.sink,
-            buffers: Buffers::default(),
+            buffers: Buffers::new(config.memory.idle_bytes()),
+            memory: config.memory,
+            refusals: Refusals::default(),
             now_ms: config.now_ms,
             storage_fails: AtomicBool::new(false),
             failure_logs: FailureLogs::default(),

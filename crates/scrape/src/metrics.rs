@@ -95,6 +95,11 @@ pub(crate) static OVER_BUCKET_LIMIT: Counter = Counter::new(
     "prometheus_target_scrapes_exceeded_native_histogram_bucket_limit_total",
     "Scrapes rejected for the number of buckets of a native histogram.",
 );
+pub(crate) static REFUSED_SERIES: CounterVec<1> = CounterVec::new(
+    "narthex_scrape_refused_series_total",
+    "New series left out because memory was short, counted once for each scrape.",
+    &["scrape_job"],
+);
 pub(crate) static DUPLICATES: Counter = Counter::new(
     "prometheus_target_scrapes_sample_duplicate_timestamp_total",
     "Samples rejected for a duplicate timestamp with a different value.",
@@ -134,6 +139,7 @@ pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error
         &OVER_BODY_SIZE,
         &OVER_SAMPLE_LIMIT,
         &OVER_BUCKET_LIMIT,
+        &REFUSED_SERIES,
         &DUPLICATES,
         &OUT_OF_ORDER,
         &OUT_OF_BOUNDS,
@@ -147,4 +153,5 @@ pub(crate) fn remove_pool(name: &str) {
     POOL_SYNCS.remove(&[name]);
     SYNC_FAILED.remove(&[name]);
     SYNC_LENGTH.remove(&[name]);
+    REFUSED_SERIES.remove(&[name]);
 }

@@ -5,6 +5,7 @@
 
 use crate::{
     local::LocalSource,
+    memory::{Page, ScrapeMemory},
     metrics, page,
     page::Restarts,
     plan::Plan,
@@ -15,7 +16,7 @@ use crate::{
 use narthex_expfmt::{Format, ParseError, ParseErrorKind, Parser};
 use narthex_model::{
     ColumnId, Frame, LabelHash, LabelSet, Schema,
-    storage::{Binding, Outcome, SeriesSample, Sink, StorageError},
+    storage::{Binding, Outcome, OverBudget, SeriesSample, Sink, StorageError},
 };
 use narthex_net::{NetError, Request};
 use std::{collections::HashSet, sync::Arc, time::Instant};
@@ -33,6 +34,8 @@ pub(crate) type Bound = Option<(Schema, Box<dyn Binding>)>;
 pub(crate) struct Scraped {
     pub(crate) report: Report,
     pub(crate) error: Option<String>,
+    /// Lines of new series that memory was too short for.
+    pub(crate) refused: usize,
 }
 
 /// What a fetch gave beside the body.
@@ -46,6 +49,8 @@ pub(crate) enum NoBody {
     Net(NetError),
     /// The scrape was not to be.
     Forced(Arc<str>),
+    /// There is no memory for the page.
+    Memory(OverBudget),
 }
 
 pub(crate) struct HttpOrigin {
@@ -132,11 +137,11 @@ pub(crate) fn end_all(
 }
 
 impl HttpOrigin {
-    pub(crate) fn new(plan: Arc<Plan>) -> Self {
+    pub(crate) fn new(plan: Arc<Plan>, memory: &ScrapeMemory) -> Self {
         Self {
             request: plan.request(),
             parser: parser(&plan, &LabelSet::empty(), true),
-            resolver: TargetResolver::new(Arc::clone(&plan)),
+            resolver: TargetResolver::new(Arc::clone(&plan), memory),
             plan,
             bound: None,
             retired: Vec::new(),
@@ -196,8 +201,14 @@ impl HttpOrigin {
             sample_limit: self.plan.limits.samples,
             ..Report::default()
         };
+        let mut refused = 0;
         let error = match fetched {
             Err(NoBody::Forced(reason)) => Some(reason.to_string()),
+            Err(NoBody::Memory(over)) => {
+                metrics::FAILED.with(&["memory"]).inc();
+                report.body_bytes = -1;
+                Some(format!("no memory for the page: {over}"))
+            }
             Err(NoBody::Net(error)) => Some(fetch_error(&error, &mut report)),
             Ok(Fetched { content_type }) => {
                 report.body_bytes = i64::try_from(body.len()).unwrap_or(i64::MAX);
@@ -213,6 +224,7 @@ impl HttpOrigin {
                     };
                     metrics::DUPLICATES.inc_by(stats.repeated as u64);
                 }
+                refused = stats.refused;
                 error
             }
         };
@@ -234,7 +246,12 @@ impl HttpOrigin {
         if let Some(own) = &mut self.report {
             outcome += own.append(time_ms, &report, sink)?;
         }
-        Ok((outcome, Scraped { report, error }))
+        let scraped = Scraped {
+            report,
+            error,
+            refused,
+        };
+        Ok((outcome, scraped))
     }
 
     /// Counts the series that the round before did not have.
@@ -254,7 +271,10 @@ impl HttpOrigin {
             return None;
         }
         let format = self.format(content_type, body);
-        let error = self.parse_as(format, time_ms, body).err()?;
+        let parsed = self.parse_as(format, time_ms, body);
+        let (columns, parser_bytes) = (self.parser.schema().len(), self.parser.heap_bytes());
+        self.resolver.admission.end(columns, parser_bytes);
+        let error = parsed.err()?;
         let reason = match error.kind {
             ParseErrorKind::SampleLimit => {
                 metrics::OVER_SAMPLE_LIMIT.inc();
@@ -277,6 +297,9 @@ impl HttpOrigin {
     /// Parses a body against the schema, or a new one where the page is another than before.
     fn parse_as(&mut self, format: Format, time_ms: i64, body: &[u8]) -> Result<(), ParseError> {
         self.restarts.count_round();
+        if self.resolver.admission.begin() {
+            self.parser.forget();
+        }
         if self.parser.is_new() && self.resolver.page.is_empty() {
             let labels = page::labels_of(&self.plan, format, body);
             if !labels.is_empty() {
@@ -364,6 +387,27 @@ impl HttpOrigin {
         append(sink, &mut self.bound, frame).map(|_| ())
     }
 
+    /// Reports whether the next page is probably taken apart line by line, as a new target's is, or one whose last page had
+    /// other series than the one before.
+    pub(crate) fn is_learning(&self) -> bool {
+        let stats = self.parser.stats();
+        self.parser.is_new() || stats.expected * 2 < stats.lines
+    }
+
+    /// Takes what parsing a page will need.
+    ///
+    /// # Errors
+    /// Fails when there is not so much.
+    pub(crate) fn reserve(
+        &self,
+        page: &mut Page,
+        content_type: &str,
+        body: &[u8],
+    ) -> Result<(), OverBudget> {
+        let is_text = !matches!(Format::of_content_type(content_type), Ok(Format::Protobuf));
+        page.reserve_parse(body, is_text, self.parser.schema().len())
+    }
+
     /// Shows what the target reports.
     pub(crate) fn describe(&self, active: &ActiveTarget) {
         let synthetic = match self.report {
@@ -393,11 +437,18 @@ fn parser(plan: &Plan, page: &LabelSet, with_report: bool) -> Parser {
 }
 
 fn fetch_error(error: &NetError, report: &mut Report) -> String {
-    metrics::FAILED.with(&["fetch"]).inc();
+    let reason = match error {
+        NetError::Memory { .. } => "memory",
+        _ => "fetch",
+    };
+    metrics::FAILED.with(&[reason]).inc();
     if matches!(error, NetError::BodyTooLarge { .. }) {
         metrics::OVER_BODY_SIZE.inc();
         report.body_bytes = -1;
         return "body size limit exceeded".to_owned();
+    }
+    if matches!(error, NetError::Memory { .. }) {
+        report.body_bytes = -1;
     }
     error.to_string()
 }
@@ -442,7 +493,12 @@ impl LocalOrigin {
         };
         report.duration_seconds = start.elapsed().as_secs_f64();
         outcome += self.report.append(time_ms, &report, sink)?;
-        Ok((outcome, Scraped { report, error }))
+        let scraped = Scraped {
+            report,
+            error,
+            refused: 0,
+        };
+        Ok((outcome, scraped))
     }
 }
 

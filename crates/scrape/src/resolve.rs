@@ -2,17 +2,22 @@
 //!
 //! **Invariant:** asked once for each series of a schema, never per round.
 
-use crate::plan::Plan;
+use crate::{
+    memory::{Admission, ScrapeMemory},
+    plan::Plan,
+};
 use narthex_expfmt::{KeepLabels, Resolver};
 use narthex_model::{Label, LabelSet, METRIC_NAME, labels::write_quoted, relabel};
 use std::{fmt::Write as _, sync::Arc};
 
 /// Resolves the series of one target.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct TargetResolver {
     pub(crate) plan: Arc<Plan>,
     /// Labels of the page that are in the schema's common set; every line has them.
     pub(crate) page: LabelSet,
+    /// Which series that are new come in.
+    pub(crate) admission: Admission,
     /// Whether a label limit was exceeded since this was last looked at.
     pub(crate) over_limit: bool,
     /// Whether a line lacked one of the page's labels since this was last looked at.
@@ -71,12 +76,17 @@ impl Resolver for TargetResolver {
         self.check(&local, common)?;
         Ok(Some(local))
     }
+
+    fn admit(&mut self) -> Result<bool, String> {
+        self.admission.admit()
+    }
 }
 
 impl TargetResolver {
-    pub(crate) fn new(plan: Arc<Plan>) -> Self {
+    pub(crate) fn new(plan: Arc<Plan>, memory: &ScrapeMemory) -> Self {
         Self {
             plan,
+            admission: Admission::new(memory),
             page: LabelSet::empty(),
             over_limit: false,
             strayed: false,
@@ -194,7 +204,7 @@ mod tests {
         };
         let client = Client::new(ClientConfig::default());
         let plan = Plan::new(&job, &Target::clone(&target), &client, 0).unwrap();
-        TargetResolver::new(Arc::new(plan))
+        TargetResolver::new(Arc::new(plan), &ScrapeMemory::default())
     }
 
     fn resolve(resolver: &mut TargetResolver, pairs: &[(&str, &str)]) -> Result<String, String> {

@@ -11,6 +11,7 @@
 use crate::{
     buffers::Buffers,
     failure_log::FailureLogs,
+    memory::{Page, Refusals, ScrapeMemory},
     metrics,
     origin::{self, Fetched, HttpOrigin, LocalOrigin, NoBody, Origin, Scraped},
     plan::Plan,
@@ -22,7 +23,7 @@ use narthex_model::{
     LabelSet,
     storage::{Outcome, Sink, StorageError},
 };
-use narthex_net::{Panicked, StopToken, catch_panic, catch_panic_in};
+use narthex_net::{Client, Panicked, Request, StopToken, catch_panic, catch_panic_in};
 use std::{
     collections::HashMap,
     sync::{
@@ -38,11 +39,15 @@ pub(crate) const TASK: &str = "scrape";
 
 /// A body this long is parsed where blocking is allowed: 20,000 samples or so.
 const LONG_BODY: usize = 2_000_000;
+/// The same for a body whose series are not known yet: they take some twenty times as long.
+const LONG_NEW_BODY: usize = 100_000;
 
 /// What all loops share.
 pub(crate) struct Shared {
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) buffers: Buffers,
+    pub(crate) memory: ScrapeMemory,
+    pub(crate) refusals: Refusals,
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// Whether the last round of any loop could not be stored: the log tells of changes, not of every round.
     pub(crate) storage_fails: AtomicBool,
@@ -170,7 +175,7 @@ impl ScrapeLoop {
         plan: &Arc<Plan>,
         offset_seed: u64,
     ) -> Self {
-        let origin = Origin::Http(Box::new(HttpOrigin::new(Arc::clone(plan))));
+        let origin = Origin::Http(Box::new(HttpOrigin::new(Arc::clone(plan), &shared.memory)));
         Self {
             shared,
             active,
@@ -408,25 +413,29 @@ impl ScrapeLoop {
     async fn scrape(&mut self, time_ms: i64) {
         let start = Instant::now();
         let mut body = self.shared.buffers.take();
+        let mut page = self.shared.memory.page(&body);
         let fetched = match (&self.origin, &self.forced_error) {
             (Origin::Http(_), Some(reason)) => Err(NoBody::Forced(Arc::clone(reason))),
-            (Origin::Http(http), None) => {
-                let answer = http.plan.client.get(&http.request, &mut body).await;
-                let answer = answer.and_then(|head| head.require_ok().map(|()| head));
-                answer
-                    .map(|head| Fetched {
-                        content_type: head.content_type.unwrap_or_default(),
-                    })
-                    .map_err(NoBody::Net)
-            }
+            (Origin::Http(http), None) => match &mut page {
+                Ok(page) => fetch(&http.plan.client, &http.request, page, &mut body).await,
+                Err(over) => Err(NoBody::Memory(over.clone())),
+            },
             (Origin::Local(_), _) => Ok(Fetched {
                 content_type: String::new(),
             }),
         };
+        let fetched = match (fetched, &self.origin, &mut page) {
+            (Ok(fetched), Origin::Http(http), Ok(page)) => http
+                .reserve(page, &fetched.content_type, &body)
+                .map_err(NoBody::Memory)
+                .map(|()| fetched),
+            (fetched, ..) => fetched,
+        };
         if fetched.is_err() {
             body.clear();
         }
-        let long = body.len() > LONG_BODY;
+        let hard = matches!(&self.origin, Origin::Http(http) if http.is_learning());
+        let long = body.len() > if hard { LONG_NEW_BODY } else { LONG_BODY };
         let run = || self.store(time_ms, start, fetched, &body);
         let status = if long {
             tokio::task::block_in_place(run)
@@ -434,6 +443,7 @@ impl ScrapeLoop {
             run()
         };
         self.shared.buffers.give_back(body);
+        drop(page);
         self.active.set_status(status);
     }
 
@@ -455,10 +465,15 @@ impl ScrapeLoop {
             }
             Origin::Local(local) => local.round(time_ms, start, sink, &self.active, None),
         };
-        let Scraped { report, error } = match result {
+        let Scraped { report, error, .. } = match result {
             Ok((outcome, scraped)) => {
                 self.shared.storage_works();
                 count(outcome);
+                if scraped.refused > 0 {
+                    self.shared
+                        .refusals
+                        .note(&self.active.pool, scraped.refused);
+                }
                 if let Some(error) = &scraped.error {
                     self.log_failure(error);
                 }
@@ -469,6 +484,7 @@ impl ScrapeLoop {
                 Scraped {
                     report: crate::report::Report::default(),
                     error: Some(error.to_string()),
+                    refused: 0,
                 }
             }
         };
@@ -485,6 +501,22 @@ impl ScrapeLoop {
             samples: report.samples,
         }
     }
+}
+
+/// Fetches a target's page within the memory that pages may take.
+async fn fetch(
+    client: &Client,
+    request: &Request,
+    page: &mut Page,
+    body: &mut Vec<u8>,
+) -> Result<Fetched, NoBody> {
+    let answer = client.get_within(request, body, page).await;
+    let answer = answer.and_then(|head| head.require_ok().map(|()| head));
+    let head = answer.map_err(NoBody::Net)?;
+    page.fit(body).map_err(NoBody::Memory)?;
+    Ok(Fetched {
+        content_type: head.content_type.unwrap_or_default(),
+    })
 }
 
 impl ScrapeLoop {

@@ -15,3 +15,4 @@ mod tests;
 
 pub(crate) use command::{Invocation, dispatch};
 pub(crate) use server::ServerOptions;
+pub(crate) use size::Bytes;

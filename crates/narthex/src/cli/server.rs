@@ -124,6 +124,12 @@ pub(crate) static FLAGS: &[Flag] = &[
         "How often the log is made to survive a loss of power; 0 makes every write wait for it.",
     ),
     Flag::new(
+        "memory.limit",
+        Kind::Text,
+        "",
+        "Most memory, as a size such as 2GB or a percentage of what there is; empty for all the control group or the machine has.",
+    ),
+    Flag::new(
         "query.lookback-delta",
         Kind::Period,
         "5m",
@@ -400,6 +406,8 @@ pub(crate) struct ServerOptions {
     pub(crate) retention_bytes: Option<u64>,
     pub(crate) future_limit: Duration,
     pub(crate) fsync_interval: Duration,
+    /// A size or a percentage; empty for what is there.
+    pub(crate) memory_limit: String,
     pub(crate) lookback_delta: Duration,
     pub(crate) query_timeout: Duration,
     pub(crate) max_concurrency: usize,
@@ -471,6 +479,7 @@ impl ServerOptions {
             retention_bytes,
             future_limit: period("storage.tsdb.too-far-in-future.time-window"),
             fsync_interval: period("storage.wal.fsync-interval"),
+            memory_limit: or_default("memory.limit"),
             lookback_delta: period("query.lookback-delta"),
             query_timeout: period("query.timeout"),
             max_concurrency: size(count("query.max-concurrency")),

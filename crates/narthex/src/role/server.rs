@@ -8,6 +8,7 @@ use crate::{
     config::{Config, ConfigError},
     health::Health,
     lifecycle, logging,
+    memory::{self, Memory},
     reload::{self, Reloader},
     sources::{HostMetrics, OwnMetrics, OwnPage},
     status::{Loaded, ProcessStatus, hostname},
@@ -101,7 +102,14 @@ pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
     logging::start(&options.log_level, &options.log_format)
         .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
     narthex_net::log_panics();
-    let resources = Resources::detect();
+    let mut resources = Resources::detect();
+    resources.memory_bytes =
+        memory::limit(&options.memory_limit, resources.memory_bytes).map_err(|reason| {
+            ServerError::Flag {
+                flag: "memory.limit",
+                reason,
+            }
+        })?;
     let serving = runtime("narthex-io", resources.threads())?;
     // Scrapes run apart from requests: a query delays none, and on one thread they find each other's memory in its
     // cache and wake no other. One thread is good for millions of samples a second.
@@ -132,7 +140,8 @@ async fn serve(
     let origins = origins(&options)?;
     let registry = narthex_client::global();
     register(registry).map_err(ServerError::Metrics)?;
-    let status = process_status(&options, config.as_ref(), &resources);
+    let (memory, watch) = watch_memory(&resources, registry)?;
+    let status = process_status(&options, config.as_ref(), &resources, &memory);
 
     // Start: port, the data directory's lock, scraping, storage, maintenance, requests. Scraping comes first because
     // replaying the log may take seconds; what it brings waits in the sink.
@@ -143,18 +152,16 @@ async fn serve(
     let own = Arc::new(OwnPage::new(registry));
     let early = web::early(Arc::clone(&own), Arc::<ProcessStatus>::clone(&status));
     let web = Web::start(&options, web::outer(Arc::clone(&gate), early), &stop).await?;
-    let opening = begin_storage(&options, config.as_ref())?;
+    let opening = begin_storage(&options, config.as_ref(), &memory)?;
     status.set_opening(&opening);
-    let sink = EarlySink::new(Budget::new(
-        "rounds during replay",
-        resources.memory_bytes / 8,
-    ));
+    let sink = EarlySink::new(memory.early_rounds.clone());
     let now_ms: Arc<dyn Fn() -> i64 + Send + Sync> = Arc::new(|| SystemClock.now_ms());
     let (scrape_stopper, scrape_stop) = stop.child();
     let scraping = ManagerConfig {
         sink: Arc::new(sink.clone()),
         now_ms: Arc::clone(&now_ms),
         client: reload::client_config(),
+        memory: memory.scraping(),
         runtime: scrape_runtime,
     };
     let manager = Arc::new(Manager::new(scraping, scrape_stop));
@@ -169,15 +176,17 @@ async fn serve(
         None => watch_own(&manager, registry, &web.address).map(|()| None)?,
     };
     let (db, maintenance) = open_storage(opening, &sink, registry, &gate.health).await?;
-    let budget = Budget::new("all queries", resources.memory_bytes / 2);
-    let remote = remote(&options, &db, resources.threads(), Arc::clone(&now_ms))?;
+    let threads = resources.threads();
+    let remote = remote(&options, &db, &memory, threads, Arc::clone(&now_ms))?;
     status.set_storage(&db);
     if let Some(reloader) = &reloader {
         reloader.set_storage(&db);
     }
-    let api = api(&options, &db, budget, now_ms).with_status(status);
+    let api = api(&options, &db, memory.queries.clone(), now_ms).with_status(status);
     gate.open(web::inner(web::Parts {
-        api: narthex_api::routes(Arc::new(api)).merge(remote),
+        api: memory
+            .guard_reads(narthex_api::routes(Arc::new(api)))
+            .merge(memory.guard_writes(remote)),
         targets: narthex_scrape::routes(Arc::clone(&manager)),
         own,
         stopper: stopper.clone(),
@@ -195,9 +204,23 @@ async fn serve(
         scrape_stopper,
         manager,
         maintenance,
+        watch,
         db,
     };
     running.end().await
+}
+
+/// Divides the memory, and begins to look whether it is short.
+fn watch_memory(
+    resources: &Resources,
+    registry: &Registry,
+) -> Result<(Memory, memory::Watch), ServerError> {
+    let memory = Memory::new(resources.memory_bytes);
+    memory
+        .register_metrics(registry)
+        .map_err(ServerError::Metrics)?;
+    let watch = memory::Watch::start(&memory).map_err(ServerError::Runtime)?;
+    Ok((memory, watch))
 }
 
 /// Reads the configuration that the server starts with.
@@ -259,6 +282,7 @@ struct Running {
     gate: Arc<Gate>,
     web: Web,
     db: Db,
+    watch: memory::Watch,
     maintenance: Maintenance,
     manager: Arc<Manager>,
     scrape_stopper: Stopper,
@@ -281,6 +305,7 @@ impl Running {
         self.manager.join().await;
         now_waiting_for("storage maintenance");
         self.maintenance.join();
+        self.watch.join();
         now_waiting_for("storage");
         self.db.close().map_err(ServerError::Storage)?;
         tracing::info!("Ended cleanly.");
@@ -386,10 +411,15 @@ fn shown_address(address: std::net::SocketAddr) -> String {
     }
 }
 
-fn begin_storage(options: &ServerOptions, config: Option<&Config>) -> Result<Opening, ServerError> {
+fn begin_storage(
+    options: &ServerOptions,
+    config: Option<&Config>,
+    memory: &Memory,
+) -> Result<Opening, ServerError> {
     let mut settings = DbOptions::new(&options.storage_path);
     settings.tuning = StorageFlags::of(options).tuning(config);
     settings.fsync_interval_ms = ms(options.fsync_interval).unsigned_abs();
+    settings.memory = memory.process.clone();
     Opening::begin(Arc::new(RealIo), settings, Arc::new(SystemClock)).map_err(ServerError::Storage)
 }
 
@@ -436,8 +466,10 @@ impl Maintenance {
         upkeep.tell(&db);
         let work = move || {
             let mut pause = Duration::ZERO;
+            let mut refusals = memory::Refusals::default();
             while stopped.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                 pause = upkeep.maintain(&db);
+                refusals.tell(&db);
             }
         };
         let thread = std::thread::Builder::new()
@@ -513,6 +545,7 @@ fn api(
 fn remote(
     options: &ServerOptions,
     db: &Db,
+    memory: &Memory,
     threads: usize,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
 ) -> Result<Router, ServerError> {
@@ -533,7 +566,7 @@ fn remote(
         decoders: 2 * threads,
         ..ReceiverConfig::default()
     };
-    let receiver = Receiver::new(Arc::new(db.clone()), now_ms)
+    let receiver = Receiver::within(Arc::new(db.clone()), now_ms, &memory.receiving())
         .with_future_limit(StorageFlags::of(options).future_limit_ms());
     Ok(narthex_remote::routes(receiver, config))
 }
@@ -543,10 +576,17 @@ fn process_status(
     options: &ServerOptions,
     config: Option<&Config>,
     resources: &Resources,
+    memory: &Memory,
 ) -> Arc<ProcessStatus> {
     let retention = storage::shown(&StorageFlags::of(options).tuning(config));
     let now_ms = SystemClock.now_ms();
-    let status = ProcessStatus::new(options.flags(), now_ms, resources, retention);
+    let status = ProcessStatus::new(
+        options.flags(),
+        now_ms,
+        resources,
+        memory.process.clone(),
+        retention,
+    );
     status.set_config(Loaded {
         yaml: config
             .map(|config| config.shown.clone())

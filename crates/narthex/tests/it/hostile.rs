@@ -29,17 +29,17 @@ const INTERVAL_MS: i64 = 500;
 const BODY_BYTES: usize = 1 << 20;
 
 /// What a target does with a connection once it was asked, the number of the question given.
-type Deed = fn(&mut TcpStream, u64) -> io::Result<()>;
+pub(crate) type Deed = fn(&mut TcpStream, u64) -> io::Result<()>;
 
 /// A target that answers each connection with a deed and closes it.
-struct Villain {
-    name: &'static str,
-    address: String,
-    asked: Arc<AtomicU64>,
+pub(crate) struct Villain {
+    pub(crate) name: &'static str,
+    pub(crate) address: String,
+    pub(crate) asked: Arc<AtomicU64>,
 }
 
 impl Villain {
-    fn start(name: &'static str, deed: Deed, stop: &Arc<AtomicBool>) -> Self {
+    pub(crate) fn start(name: &'static str, deed: Deed, stop: &Arc<AtomicBool>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (asked, stop) = (Arc::new(AtomicU64::new(0)), Arc::clone(stop));
@@ -75,7 +75,7 @@ impl Villain {
     }
 }
 
-fn head(stream: &mut TcpStream, more: &str) -> io::Result<()> {
+pub(crate) fn head(stream: &mut TcpStream, more: &str) -> io::Result<()> {
     write!(stream, "HTTP/1.1 200 OK\r\n{more}\r\n")
 }
 
@@ -94,8 +94,8 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0";
 const PROTOBUF: &str =
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
-/// Zeros, compressed by `program`: more than a page may have, in little.
-fn bomb(program: &str) -> Vec<u8> {
+/// So many bytes that compress well, compressed by `program`.
+pub(crate) fn bomb(program: &str, bytes: usize) -> Vec<u8> {
     let mut child = Command::new(program)
         .args(["-c", "-9"])
         .stdin(Stdio::piped())
@@ -104,7 +104,10 @@ fn bomb(program: &str) -> Vec<u8> {
         .spawn()
         .unwrap();
     let mut into = child.stdin.take().unwrap();
-    let feeding = thread::spawn(move || into.write_all(&vec![b'#'; 64 << 20]));
+    let feeding = thread::spawn(move || {
+        let piece = vec![b'#'; 1 << 20];
+        (0..bytes >> 20).try_for_each(|_| into.write_all(&piece))
+    });
     let mut packed = Vec::new();
     child
         .stdout
@@ -113,11 +116,11 @@ fn bomb(program: &str) -> Vec<u8> {
         .read_to_end(&mut packed)
         .unwrap();
     feeding.join().unwrap().unwrap();
-    assert!(child.wait().unwrap().success() && packed.len() < 1 << 20);
+    assert!(child.wait().unwrap().success() && packed.len() < bytes / 100);
     packed
 }
 
-fn compressed(stream: &mut TcpStream, encoding: &str, body: &[u8]) -> io::Result<()> {
+pub(crate) fn compressed(stream: &mut TcpStream, encoding: &str, body: &[u8]) -> io::Result<()> {
     let length = body.len();
     head(
         stream,
@@ -163,7 +166,7 @@ const DEEDS: &[(&str, Deed)] = &[
     }),
     ("gzip", |stream, number| {
         static BOMB: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
-        let bomb = BOMB.get_or_init(|| bomb("gzip"));
+        let bomb = BOMB.get_or_init(|| bomb("gzip", 64 << 20));
         compressed(
             stream,
             if number.is_multiple_of(2) {
@@ -384,7 +387,7 @@ fn abuse(server: &Running) {
     }
 }
 
-fn resident_kb(server: &Running, key: &str) -> u64 {
+pub(crate) fn resident_kb(server: &Running, key: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.process.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(key));
     let number = line.unwrap().split_whitespace().next().unwrap();

@@ -24,6 +24,7 @@ mod generated;
 mod hostile;
 mod kill9;
 mod known;
+mod memory;
 #[path = "../../../expfmt/tests/it/messages.rs"]
 mod messages;
 mod pair;

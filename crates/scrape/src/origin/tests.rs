@@ -20,7 +20,8 @@ fn origin() -> HttpOrigin {
         panic!("the target is kept");
     };
     let client = Client::new(ClientConfig::default());
-    HttpOrigin::new(Arc::new(Plan::new(&job, &target, &client, 0).unwrap()))
+    let plan = Plan::new(&job, &target, &client, 0).unwrap();
+    HttpOrigin::new(Arc::new(plan), &ScrapeMemory::default())
 }
 
 /// Names, labels and values of a page's lines.

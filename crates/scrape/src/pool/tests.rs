@@ -9,7 +9,9 @@ use std::sync::{Mutex, atomic::AtomicBool};
 fn shared() -> Arc<Shared> {
     Arc::new(Shared {
         sink: Arc::new(MemStore::new()),
-        buffers: Buffers::default(),
+        buffers: Buffers::new(0),
+        memory: crate::ScrapeMemory::default(),
+        refusals: crate::memory::Refusals::default(),
         now_ms: Arc::new(|| 0),
         storage_fails: AtomicBool::new(false),
         failure_logs: crate::failure_log::FailureLogs::default(),

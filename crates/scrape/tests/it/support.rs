@@ -6,7 +6,7 @@ use narthex_model::{
     storage::{Context, LastCell, Selector, Sink, Store, TimeRange},
 };
 use narthex_net::{ClientConfig, StopToken, Stopper};
-use narthex_scrape::{JobConfig, Manager, ManagerConfig, StaticGroup};
+use narthex_scrape::{JobConfig, Manager, ManagerConfig, ScrapeMemory, StaticGroup};
 use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -67,6 +67,7 @@ impl Scraping {
         let store = MemStore::new();
         let (stopper, stop): (Stopper, StopToken) = Stopper::new();
         let config = ManagerConfig {
+            memory: ScrapeMemory::default(),
             sink: sink(store.clone()),
             now_ms: Arc::new(now_ms),
             client: ClientConfig::default(),

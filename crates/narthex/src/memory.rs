@@ -1,0 +1,532 @@
+//! The memory ledger: one limit, those who share it, and what is refused when it runs short.
+//!
+//! Whoever grows with what comes from outside leases from a share of one budget. What nobody accounts for is found out
+//! by comparing the budget with what the process really has, several times a second.
+//!
+//! **Invariant:** who may fill memory how far is written here and nowhere else: queries give way to scrapes, new series
+//! to those that are known. A level of pressure that was entered is left again when there is room.
+
+use crate::heap;
+use http::{HeaderValue, StatusCode, header};
+use narthex_client::{CounterVec, Desc, Gauge, Registry};
+use narthex_model::storage::{Account, Budget, Pressure, PressureLevels};
+use narthex_net::{
+    Router,
+    axum::{
+        extract::Request,
+        middleware::{self, Next},
+        response::{IntoResponse, Response},
+    },
+};
+use narthex_remote::ReceiverMemory;
+use narthex_scrape::ScrapeMemory;
+use narthex_tsdb::Db;
+use std::{
+    sync::mpsc,
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+/// How often the ledger is compared with what the process has.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the allocator is asked to give back what it keeps for later, where the process has not grown since.
+const PURGE_INTERVAL: Duration = Duration::from_secs(1);
+/// Time after a line of the log about pressure in which it may become less without another.
+const CALM_INTERVAL: Duration = Duration::from_secs(10);
+/// What those who are refused for want of memory are told to wait.
+const RETRY_AFTER_SECONDS: &str = "5";
+
+static REFUSED_REQUESTS: CounterVec<1> = CounterVec::new(
+    "narthex_memory_refused_requests_total",
+    "Requests answered with 503 because memory was short, by kind.",
+    &["kind"],
+);
+static PRESSURE: Gauge = Gauge::new(
+    "narthex_memory_pressure",
+    "How short memory is: 0 not at all, 1 flushing early, 2 new series, 3 writes, 4 queries are refused as well.",
+);
+
+/// All shares of the process' memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    /// Everything.
+    pub(crate) process: Budget,
+    /// Queries and what they answer.
+    pub(crate) queries: Budget,
+    /// Requests of remote write, from their bodies to the sink.
+    pub(crate) remote_write: Budget,
+    /// Pages of targets, and parsing them.
+    pub(crate) scrapes: Budget,
+    /// What scraping knows of the series of its targets.
+    pub(crate) targets: Budget,
+    /// What receiving knows of the series of its senders.
+    pub(crate) senders: Budget,
+    /// Rounds that wait for storage.
+    pub(crate) early_rounds: Budget,
+}
+
+impl Memory {
+    /// Divides `limit_bytes`.
+    ///
+    /// A share's reach is how full the process may become by its leases. Series stop short of where new ones are
+    /// refused, so that a flood of them leaves the rest of the memory to everybody else; queries stop before that,
+    /// because what a query takes must not cost anybody's series; bodies on their way to storage may go further.
+    pub(crate) fn new(limit_bytes: u64) -> Self {
+        let process = Budget::new("the process", limit_bytes);
+        let share = |name: &str, limit: u8, reach: u8| {
+            process.share(name, process.percent(limit), process.percent(reach))
+        };
+        Self {
+            // A small query is answered until queries are refused altogether.
+            queries: process.share_with_reserve(
+                "queries",
+                process.percent(50),
+                process.percent(70),
+                process.percent(8),
+            ),
+            remote_write: share("remote write", 25, 80),
+            scrapes: share("scrapes", 25, 80),
+            targets: share("series of targets", 50, 75),
+            senders: share("series of senders", 50, 75),
+            early_rounds: share("rounds during replay", 12, 85),
+            process,
+        }
+    }
+
+    /// Returns what scraping may take.
+    pub(crate) fn scraping(&self) -> ScrapeMemory {
+        ScrapeMemory {
+            pages: self.scrapes.clone(),
+            series: self.targets.clone(),
+        }
+    }
+
+    /// Returns what receiving may take.
+    pub(crate) fn receiving(&self) -> ReceiverMemory {
+        ReceiverMemory {
+            requests: self.remote_write.clone(),
+            series: self.senders.clone(),
+        }
+    }
+
+    /// Returns the bytes that come back by themselves: no reason to refuse what stays, as leases do that.
+    fn passing_bytes(&self) -> u64 {
+        let passing = [&self.queries, &self.remote_write, &self.scrapes];
+        passing.map(Budget::used_bytes).iter().sum()
+    }
+
+    /// Answers with 503 what reads samples or series, while memory is that short.
+    pub(crate) fn guard_reads(&self, router: Router) -> Router {
+        let process = self.process.clone();
+        refuse_from(router, Pressure::RefuseQueries, "read", process, reads)
+    }
+
+    /// Answers with 503 what writes samples, while memory is that short; whoever wrote tries again later.
+    pub(crate) fn guard_writes(&self, router: Router) -> Router {
+        let process = self.process.clone();
+        refuse_from(router, Pressure::RefuseWrites, "write", process, |_| true)
+    }
+
+    /// Adds the ledger's metrics.
+    ///
+    /// # Errors
+    /// Fails when a name is taken.
+    pub(crate) fn register_metrics(
+        &self,
+        registry: &Registry,
+    ) -> Result<(), narthex_client::Error> {
+        registry.register_all(&[&REFUSED_REQUESTS, &PRESSURE])?;
+        let limit = self.process.limit_bytes();
+        registry.register_fn(
+            Desc::gauge(
+                "narthex_memory_limit_bytes",
+                "Bytes that this process may use.",
+                &[],
+            ),
+            move |samples| samples.push(&[], number(limit)),
+        )?;
+        let process = self.process.clone();
+        registry.register_fn(
+            Desc::gauge(
+                "narthex_memory_bytes",
+                "Bytes of the memory limit in use, by share.",
+                &["share"],
+            ),
+            move |samples| {
+                for share in process.shares() {
+                    samples.push(&[&share.name], number(share.used_bytes));
+                }
+            },
+        )?;
+        let process = self.process.clone();
+        registry.register_fn(
+            Desc::counter(
+                "narthex_memory_refused_leases_total",
+                "Times that memory was asked for and refused, by share.",
+                &["share"],
+            ),
+            move |samples| {
+                for share in process.shares() {
+                    samples.push(&[&share.name], number(share.refused_total));
+                }
+            },
+        )
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "sizes of memory are far below 2^53"
+)]
+fn number(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+/// Reads the value of `--memory.limit`: a size, or a percentage of `detected_bytes`; empty for all of that.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub(crate) fn limit(text: &str, detected_bytes: u64) -> Result<u64, String> {
+    if text.is_empty() {
+        return Ok(detected_bytes);
+    }
+    let bytes = match text.strip_suffix('%') {
+        Some(percent) => {
+            let percent: u64 = percent
+                .trim()
+                .parse()
+                .map_err(|_| format!("{text:?} is no percentage"))?;
+            if percent > 100 {
+                return Err(format!("{text:?} is more than there is"));
+            }
+            u64::try_from(u128::from(detected_bytes) * u128::from(percent) / 100)
+                .unwrap_or(u64::MAX)
+        }
+        None => {
+            crate::cli::Bytes::parse(text)
+                .ok_or_else(|| {
+                    format!("{text:?} is neither a size such as 512MB nor a percentage")
+                })?
+                .0
+        }
+    };
+    if bytes < LEAST_BYTES {
+        return Err(format!(
+            "{text:?} is less than the {} MB that a server needs",
+            LEAST_BYTES >> 20
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Below this the server would refuse everything from the start.
+const LEAST_BYTES: u64 = 64 << 20;
+
+/// The thread that compares the ledger with what the process really has.
+pub(crate) struct Watch {
+    thread: JoinHandle<()>,
+    stop: mpsc::Sender<()>,
+}
+
+impl Watch {
+    /// Starts to look.
+    ///
+    /// # Errors
+    /// Fails when the system gives no thread.
+    pub(crate) fn start(memory: &Memory) -> std::io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let mut ledger = Ledger::new(memory);
+        let thread = std::thread::Builder::new()
+            .name("narthex-memory".into())
+            .spawn(move || {
+                let timeout = Err(mpsc::RecvTimeoutError::Timeout);
+                while stopped.recv_timeout(LOOK_INTERVAL) == timeout {
+                    ledger.look(&System, Instant::now());
+                }
+            })?;
+        Ok(Self { thread, stop })
+    }
+
+    /// Ends it.
+    pub(crate) fn join(self) {
+        // A thread that has ended already has nobody listening.
+        let _ = self.stop.send(());
+        if self.thread.join().is_err() {
+            tracing::error!("Watching memory ended with a panic.");
+        }
+    }
+}
+
+/// Where the process' true size comes from.
+trait Process {
+    /// Returns the resident bytes, if they can be read.
+    fn resident_bytes(&self) -> Option<u64>;
+
+    /// Gives back what the allocator keeps without need.
+    fn purge(&self);
+}
+
+struct System;
+
+impl Process for System {
+    fn resident_bytes(&self) -> Option<u64> {
+        let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+        let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+        Some(pages * rustix::param::page_size() as u64)
+    }
+
+    fn purge(&self) {
+        heap::purge();
+    }
+}
+
+/// The books: what is accounted for, and what the process has beside it.
+struct Ledger {
+    memory: Memory,
+    process: Budget,
+    /// What is resident though no share knows of it.
+    rest: Account,
+    levels: PressureLevels,
+    /// When the allocator gave back what it kept, and what was resident then.
+    purged: Option<(Instant, u64)>,
+    /// What the log said last, and when.
+    told: Option<(Instant, Pressure)>,
+}
+
+impl Ledger {
+    fn new(memory: &Memory) -> Self {
+        let process = memory.process.clone();
+        let rest = process.share("everything else", u64::MAX, u64::MAX);
+        Self {
+            rest: rest.account(),
+            process,
+            memory: memory.clone(),
+            levels: PressureLevels::default(),
+            purged: None,
+            told: None,
+        }
+    }
+
+    /// Compares the books with the process and sets the pressure.
+    fn look(&mut self, system: &dyn Process, now: Instant) {
+        let Some(mut resident) = system.resident_bytes() else {
+            return;
+        };
+        let first = self.process.percent(self.levels.enter_percent[0]);
+        let grown = self.process.percent(1);
+        let due = |(at, before): (Instant, u64)| {
+            now.saturating_duration_since(at) >= PURGE_INTERVAL || resident > before + grown
+        };
+        if resident >= first && self.purged.is_none_or(due) {
+            // What the allocator keeps to be used again is no reason to refuse anything.
+            system.purge();
+            resident = system.resident_bytes().unwrap_or(resident);
+            self.purged = Some((now, resident));
+        }
+        let known = self.process.used_bytes().saturating_sub(self.rest.bytes());
+        self.rest.set(resident.saturating_sub(known));
+        let passing_bytes = self.memory.passing_bytes();
+        let (_, level) = self.process.observe(&self.levels, passing_bytes);
+        PRESSURE.set(f64::from(level as u8));
+        let due = match self.told {
+            None => level > Pressure::None,
+            Some((at, told)) => {
+                level > told || (level < told && now.saturating_duration_since(at) >= CALM_INTERVAL)
+            }
+        };
+        if due {
+            self.told = Some((now, level));
+            self.tell(level);
+        }
+    }
+
+    fn tell(&self, level: Pressure) {
+        let (used_bytes, limit_bytes) = (self.process.used_bytes(), self.process.limit_bytes());
+        if level == Pressure::None {
+            tracing::info!(used_bytes, limit_bytes, "Memory is no longer short.");
+            return;
+        }
+        let mut shares = self.process.shares();
+        shares.sort_by_key(|share| std::cmp::Reverse(share.used_bytes));
+        let most: Vec<String> = shares
+            .iter()
+            .take(3)
+            .map(|share| format!("{}: {} MB", share.name, share.used_bytes >> 20))
+            .collect();
+        tracing::warn!(
+            level = level.name(),
+            used_bytes,
+            limit_bytes,
+            most = most.join(", "),
+            "Memory is short."
+        );
+    }
+}
+
+/// Tells which jobs have series that the storage refused, once in a while.
+#[derive(Default)]
+pub(crate) struct Refusals {
+    looks: u32,
+}
+
+/// Rounds of maintenance between two such lines.
+const LOOKS_PER_LINE: u32 = 10;
+
+impl Refusals {
+    /// To be called with every round of maintenance.
+    pub(crate) fn tell(&mut self, db: &Db) {
+        self.looks += 1;
+        if self.looks < LOOKS_PER_LINE {
+            return;
+        }
+        self.looks = 0;
+        for (job, series) in db.take_refused_series() {
+            tracing::warn!(
+                job,
+                series,
+                "New series are refused because memory is short."
+            );
+        }
+    }
+}
+
+/// Answers requests with 503 while the pressure is at `from` or beyond; those for other paths than `concerns` pass.
+fn refuse_from(
+    router: Router,
+    from: Pressure,
+    kind: &'static str,
+    process: Budget,
+    concerns: fn(&str) -> bool,
+) -> Router {
+    router.layer(middleware::from_fn(move |request: Request, next: Next| {
+        let refused = process.pressure() >= from && concerns(request.uri().path());
+        async move {
+            if refused {
+                REFUSED_REQUESTS.with(&[kind]).inc();
+                return unavailable();
+            }
+            next.run(request).await
+        }
+    }))
+}
+
+/// Reports whether a path of the API reads samples or series, which takes memory by what is asked.
+fn reads(path: &str) -> bool {
+    path == "/federate"
+        || path
+            .strip_prefix("/api/v1/")
+            .is_some_and(|call| !call.starts_with("status/") || call == "status/tsdb")
+}
+
+/// Says what Prometheus' clients understand as an error that passes.
+fn unavailable() -> Response {
+    let text = r#"{"status":"error","errorType":"unavailable","error":"memory is short: try again later"}"#;
+    let mut response = (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    headers.insert(
+        header::RETRY_AFTER,
+        HeaderValue::from_static(RETRY_AFTER_SECONDS),
+    );
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A process of this size, with so much of it kept by the allocator.
+    #[derive(Default)]
+    struct Fake {
+        resident_mb: Cell<u64>,
+        idle_mb: Cell<u64>,
+    }
+
+    impl Process for Fake {
+        fn resident_bytes(&self) -> Option<u64> {
+            Some((self.resident_mb.get() + self.idle_mb.get()) << 20)
+        }
+
+        fn purge(&self) {
+            self.idle_mb.set(0);
+        }
+    }
+
+    #[test]
+    fn limits_are_sizes_or_percentages() {
+        let gigabyte = 1 << 30;
+        assert_eq!(limit("", gigabyte), Ok(gigabyte));
+        assert_eq!(limit("512MB", gigabyte), Ok(512 << 20));
+        assert_eq!(limit("50%", gigabyte), Ok(gigabyte / 2));
+        assert_eq!(limit("2GiB", gigabyte), Ok(2 * gigabyte));
+        for bad in ["x", "%", "101%", "-5%", "1MB", "0"] {
+            assert!(limit(bad, gigabyte).is_err(), "{bad}");
+        }
+    }
+
+    /// What no share knows of counts as well, or the ledger would lend what is not there.
+    #[test]
+    fn what_is_not_accounted_for_leaves_less_to_lease() {
+        let memory = Memory::new(1000 << 20);
+        let mut ledger = Ledger::new(&memory);
+        let process = Fake::default();
+        let lease = memory.scrapes.lease(100 << 20).unwrap();
+        process.resident_mb.set(650);
+        ledger.look(&process, Instant::now());
+        assert_eq!(memory.process.used_bytes(), 650 << 20);
+        assert_eq!(memory.process.pressure(), Pressure::Flush);
+        assert!(memory.queries.lease(100 << 20).is_err());
+        assert!(memory.queries.lease(50 << 20).is_ok());
+        drop(lease);
+        process.resident_mb.set(100);
+        ledger.look(&process, Instant::now());
+        assert_eq!(memory.process.pressure(), Pressure::None);
+        assert!(memory.queries.lease(100 << 20).is_ok());
+        let shares = memory.process.shares();
+        let rest = shares
+            .iter()
+            .find(|share| &*share.name == "everything else");
+        assert_eq!(rest.unwrap().used_bytes, 100 << 20);
+    }
+
+    #[test]
+    fn pages_that_the_allocator_keeps_are_no_pressure() {
+        let memory = Memory::new(1000 << 20);
+        let mut ledger = Ledger::new(&memory);
+        let process = Fake::default();
+        process.resident_mb.set(300);
+        process.idle_mb.set(650);
+        let start = Instant::now();
+        ledger.look(&process, start);
+        assert_eq!(memory.process.pressure(), Pressure::None);
+        // Giving back costs time: not at every look, unless it decides something.
+        process.resident_mb.set(700);
+        ledger.look(&process, start + PURGE_INTERVAL);
+        process.idle_mb.set(5);
+        ledger.look(&process, start + PURGE_INTERVAL + LOOK_INTERVAL);
+        assert_eq!(process.idle_mb.get(), 5);
+        process.idle_mb.set(290);
+        ledger.look(&process, start + PURGE_INTERVAL + 2 * LOOK_INTERVAL);
+        assert_eq!(process.idle_mb.get(), 0);
+        assert_eq!(memory.process.pressure(), Pressure::Flush);
+    }
+
+    #[test]
+    fn status_and_pages_are_no_reads() {
+        for (path, read) in [
+            ("/api/v1/query", true),
+            ("/api/v1/label/job/values", true),
+            ("/api/v1/status/tsdb", true),
+            ("/federate", true),
+            ("/api/v1/status/flags", false),
+            ("/debug/pprof/heap", false),
+            ("/metrics", false),
+        ] {
+            assert_eq!(reads(path), read, "{path}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What scraping takes: pages while they are read and parsed, series as long as their target has them.
+//!
+//! **Invariant:** memory is asked for before a page or a series takes it. One target gets no more than a part of what all
+//! have, so that a hostile one leaves the others theirs.
+
+use crate::metrics;
+use narthex_model::storage::{Account, Budget, Lease, OverBudget, Pressure};
+use narthex_net::Allowance;
+use std::{
+    collections::HashMap,
+    error::Error,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// What a series takes while it is new: its labels, its place in the schema, what the walk remembers of it.
+const NEW_SERIES_BYTES: u64 = 400;
+/// Series that memory is asked for at once.
+const SERIES_AT_ONCE: usize = 64;
+/// What a column takes beside its labels, which others have as well.
+const COLUMN_BYTES: usize = 24;
+/// What a line that was not there before takes while its page is parsed.
+const NEW_LINE_BYTES: u64 = 48;
+/// What a page takes before it is counted: pages of most targets are read whatever others do.
+const FREE_BYTES: u64 = 256 << 10;
+/// Pages below this are parsed without counting their lines.
+const SMALL_PAGE: usize = 1 << 20;
+/// A message of the protobuf format is hardly shorter than this.
+const LEAST_MESSAGE: usize = 16;
+
+/// The memory that scraping may use.
+#[derive(Clone, Debug)]
+pub struct ScrapeMemory {
+    /// For pages, from their first byte until they are stored.
+    pub pages: Budget,
+    /// For the series of all targets.
+    pub series: Budget,
+}
+
+impl Default for ScrapeMemory {
+    /// No bounds, for tests and tools.
+    fn default() -> Self {
+        Self {
+            pages: Budget::unlimited(),
+            series: Budget::unlimited(),
+        }
+    }
+}
+
+impl ScrapeMemory {
+    /// Returns the memory of one page, which takes up to half of what all pages may beside what `buffer` has.
+    pub(crate) fn page(&self, buffer: &Vec<u8>) -> Result<Page, OverBudget> {
+        let budget = self.pages.child("the page", self.pages.percent(50));
+        Ok(Page {
+            lease: budget.lease(0)?,
+            free_bytes: FREE_BYTES.max(buffer.capacity() as u64),
+            taken_bytes: buffer.capacity() as u64,
+        })
+    }
+
+    /// Returns the most that buffers without a page may hold.
+    pub(crate) fn idle_bytes(&self) -> usize {
+        usize::try_from(self.pages.percent(20)).unwrap_or(usize::MAX)
+    }
+}
+
+/// What one page holds.
+#[derive(Debug)]
+pub(crate) struct Page {
+    lease: Lease,
+    /// What is not leased: little, or there already.
+    free_bytes: u64,
+    taken_bytes: u64,
+}
+
+impl Page {
+    /// Makes it what a buffer takes.
+    ///
+    /// # Errors
+    /// Fails when there is not so much.
+    pub(crate) fn fit(&mut self, buffer: &Vec<u8>) -> Result<(), OverBudget> {
+        self.resize(buffer.capacity() as u64)
+    }
+
+    fn resize(&mut self, bytes: u64) -> Result<(), OverBudget> {
+        self.lease.resize(bytes.saturating_sub(self.free_bytes))?;
+        self.taken_bytes = bytes;
+        Ok(())
+    }
+
+    /// Takes what parsing a page will need; `known` series are remembered from the pages before.
+    ///
+    /// # Errors
+    /// Fails when there is not so much.
+    pub(crate) fn reserve_parse(
+        &mut self,
+        body: &[u8],
+        is_text: bool,
+        known: usize,
+    ) -> Result<(), OverBudget> {
+        if body.len() < SMALL_PAGE {
+            return Ok(());
+        }
+        let lines = if is_text {
+            body.iter().filter(|byte| **byte == b'\n').count()
+        } else {
+            body.len() / LEAST_MESSAGE
+        };
+        self.lease
+            .grow(lines.saturating_sub(known) as u64 * NEW_LINE_BYTES)
+    }
+}
+
+impl Allowance for Page {
+    fn grow(&mut self, bytes: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(self.resize(self.taken_bytes + bytes as u64)?)
+    }
+}
+
+/// Decides which series of a target that are new come in.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    /// The target's part.
+    series: Budget,
+    held: Account,
+    /// What the series of the page at hand take until they are counted.
+    lease: Option<Lease>,
+    /// Series that are paid for.
+    paid: usize,
+    open: bool,
+    /// Whether the last page had series that were refused.
+    refused: bool,
+}
+
+impl Admission {
+    pub(crate) fn new(memory: &ScrapeMemory) -> Self {
+        let part = memory.series.percent(50);
+        let series = memory.series.child("one target's series", part);
+        Self {
+            held: series.account(),
+            series,
+            lease: None,
+            paid: 0,
+            open: true,
+            refused: false,
+        }
+    }
+
+    /// Begins a page; reports whether series that were refused may come in now.
+    pub(crate) fn begin(&mut self) -> bool {
+        self.open = self.series.pressure() < Pressure::RefuseSeries;
+        let again = self.refused && self.open;
+        self.refused &= !again;
+        again
+    }
+
+    /// Decides about one more series.
+    ///
+    /// # Errors
+    /// Fails when the target has more than one target may have: its whole page is refused then.
+    pub(crate) fn admit(&mut self) -> Result<bool, String> {
+        if self.open && self.paid == 0 {
+            self.open = self.pay()?;
+        }
+        if !self.open {
+            self.refused = true;
+            return Ok(false);
+        }
+        self.paid -= 1;
+        Ok(true)
+    }
+
+    /// Pays for some series; reports whether there was memory for them.
+    fn pay(&mut self) -> Result<bool, String> {
+        let bytes = SERIES_AT_ONCE as u64 * NEW_SERIES_BYTES;
+        let paid = match &mut self.lease {
+            Some(lease) => lease.grow(bytes),
+            empty => self.series.lease(bytes).map(|lease| *empty = Some(lease)),
+        };
+        match paid {
+            Ok(()) => {
+                self.paid = SERIES_AT_ONCE;
+                Ok(true)
+            }
+            Err(over) if *over.budget == *self.series.name() => {
+                Err(format!("more series than there is memory for: {over}"))
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Ends a page: from here on the target's schema and parser count as they are.
+    pub(crate) fn end(&mut self, columns: usize, parser_bytes: usize) {
+        self.lease = None;
+        self.paid = 0;
+        self.held
+            .set((columns * COLUMN_BYTES + parser_bytes) as u64);
+    }
+}
+
+/// Time between lines of the log about the series of one job.
+const TELL_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Counts series that were refused, and says so in the log, once in a while for each job.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(Mutex<HashMap<String, Told>>);
+
+#[derive(Debug, Default)]
+struct Told {
+    series: u64,
+    at: Option<Instant>,
+}
+
+impl Refusals {
+    /// Takes note of the series that one page of a job had too many.
+    pub(crate) fn note(&self, job: &str, series: usize) {
+        metrics::REFUSED_SERIES.with(&[job]).inc_by(series as u64);
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = told.entry(job.to_owned()).or_default();
+        told.series += series as u64;
+        if told.at.is_none_or(|at| at.elapsed() >= TELL_INTERVAL) {
+            tracing::warn!(
+                job,
+                series = told.series,
+                "New series are left out of scrapes because memory is short."
+            );
+            *told = Told {
+                series: 0,
+                at: Some(Instant::now()),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narthex_model::storage::PressureLevels;
+
+    fn memory(limit_bytes: u64) -> (Budget, ScrapeMemory) {
+        let process = Budget::new("process", limit_bytes);
+        let share = |name: &str| process.share(name, process.percent(50), process.percent(75));
+        let memory = ScrapeMemory {
+            pages: share("pages"),
+            series: share("series"),
+        };
+        (process, memory)
+    }
+
+    #[test]
+    fn one_target_gets_a_part_and_gives_it_back() {
+        let (process, memory) = memory(4 << 20);
+        let mut hostile = Admission::new(&memory);
+        assert!(!hostile.begin());
+        let admitted = (0..).find(|_| hostile.admit().is_err()).unwrap();
+        // A quarter of all there is.
+        assert_eq!(admitted, (1 << 20) / (64 * 400) * 64);
+        let mut other = Admission::new(&memory);
+        assert_eq!(other.admit(), Ok(true));
+        hostile.end(10, 1000);
+        drop(other);
+        assert_eq!(process.used_bytes(), 1240);
+        drop(hostile);
+        assert_eq!(process.used_bytes(), 0);
+    }
+
+    #[test]
+    fn series_are_refused_under_pressure_and_may_come_again() {
+        let (process, memory) = memory(4 << 20);
+        let others = process.account();
+        let mut admission = Admission::new(&memory);
+        others.set(process.percent(80));
+        // Before anybody has looked, the lease finds out.
+        assert!(!admission.begin());
+        assert_eq!(admission.admit(), Ok(false));
+        process.observe(&PressureLevels::default(), 0);
+        assert!(!admission.begin());
+        assert_eq!(admission.admit(), Ok(false));
+        others.set(0);
+        process.observe(&PressureLevels::default(), 0);
+        assert!(admission.begin());
+        assert_eq!(admission.admit(), Ok(true));
+        assert!(!admission.begin());
+    }
+
+    #[test]
+    fn pages_lease_what_they_take() {
+        let (process, memory) = memory(64 << 20);
+        let mut page = memory.page(&Vec::new()).unwrap();
+        page.grow(200 << 10).unwrap();
+        assert_eq!(process.used_bytes(), 0);
+        assert!(page.grow(17 << 20).is_err());
+        page.grow(10 << 20).unwrap();
+        let body = b"m 1\n".repeat(1 << 20);
+        page.fit(&body).unwrap();
+        assert_eq!(process.used_bytes(), body.capacity() as u64 - FREE_BYTES);
+        page.reserve_parse(&body, true, 1 << 20).unwrap();
+        assert!(page.reserve_parse(&body, true, 0).is_err());
+        page.reserve_parse(&body[..1000], true, 0).unwrap();
+        drop(page);
+        assert_eq!(process.used_bytes(), 0);
+    }
+}
