@@ -106,6 +106,24 @@ export interface Counted {
   value: number;
 }
 
+/** `/status/memory`: who uses the memory there is; only this server tells. */
+export interface MemoryStatus {
+  limitBytes: number;
+  usedBytes: number;
+  /** In words; `none` while there is enough. */
+  pressure: string;
+  shares: readonly MemoryShare[];
+}
+
+export interface MemoryShare {
+  name: string;
+  usedBytes: number;
+  peakBytes: number;
+  /** Nothing where it has no limit of its own. */
+  limitBytes: number | null;
+  refusedTotal: number;
+}
+
 export interface TsdbStatus {
   headStats?: { numSeries: number; numLabelPairs: number; chunkCount: number; minTime: number; maxTime: number };
   seriesCountByMetricName?: readonly Counted[] | null;
@@ -297,6 +315,10 @@ export function flags(signal?: AbortSignal): Promise<Answer<Readonly<Record<stri
 
 export function runtimeInfo(signal?: AbortSignal): Promise<Answer<RuntimeInfo>> {
   return request("status/runtimeinfo", {}, signal);
+}
+
+export function memoryStatus(signal?: AbortSignal): Promise<Answer<MemoryStatus>> {
+  return request("status/memory", {}, signal);
 }
 
 /** Head statistics, and the `limit` largest of each kind. */
