@@ -84,9 +84,9 @@ struct OwnReport {
 
 impl Origin {
     /// Throws away what a panic may have left half-done.
-    pub(crate) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self, memory: &ScrapeMemory) {
         match self {
-            Self::Http(http) => **http = HttpOrigin::new(Arc::clone(&http.plan)),
+            Self::Http(http) => **http = HttpOrigin::new(Arc::clone(&http.plan), memory),
             Self::Local(local) => (local.bound, local.report.binding) = (None, None),
         }
     }

@@ -303,7 +303,7 @@ impl ScrapeLoop {
             last_scrape_ms: Some(time_ms),
             ..TargetStatus::default()
         });
-        self.origin.restart();
+        self.origin.restart(&self.shared.memory);
         let sink = &*self.shared.sink;
         let stored = origin::end_all(&self.active, time_ms, sink).and_then(|()| {
             self.origin
