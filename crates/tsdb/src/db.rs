@@ -3,9 +3,11 @@
 //! **Invariant:** one process has the directory; what was acknowledged before a crash is served after the next open,
 //! except what is damaged, which is reported and nothing else.
 
+mod adopt;
 mod binding;
 mod blocks;
 mod early;
+mod files;
 mod flush;
 mod fuzz;
 mod late;
@@ -22,7 +24,7 @@ mod steps;
 mod view;
 
 use crate::{
-    block::BlockCache,
+    block::{BlockCache, FilePool},
     damage::DamageLog,
     error::{Damage, TsdbError},
     head::{Head, append::Limits, strip::Strip},
@@ -31,9 +33,11 @@ use crate::{
     options::{Bounds, Ground, Tuning},
     wal::{StripMark, Wal},
 };
+pub use adopt::Notice;
 use binding::DbBinding;
 use blocks::BlockSet;
 pub use early::EarlySink;
+use files::Files;
 pub use fuzz::fuzz_manifest;
 use maintain::Upkeep;
 use narthex_client::Registry;
@@ -69,6 +73,9 @@ pub(crate) struct Inner {
     metrics: Arc<Metrics>,
     blocks: RwLock<BlockSet>,
     cache: Arc<BlockCache>,
+    pool: Arc<FilePool>,
+    files: Files,
+    notices: Vec<Notice>,
     /// What blocks hold of strips, as the manifest says.
     marks: Mutex<BTreeMap<u32, StripMark>>,
     moments: Moments,
@@ -109,6 +116,12 @@ impl Db {
     #[must_use]
     pub fn damage(&self) -> Vec<Damage> {
         self.0.damage.all()
+    }
+
+    /// Lists what the start did with blocks that nothing listed.
+    #[must_use]
+    pub fn notices(&self) -> &[Notice] {
+        &self.0.notices
     }
 
     /// Tells where the log ended in the middle of a write, as it may after a crash; nothing acknowledged was there.

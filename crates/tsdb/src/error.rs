@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** every variant names the file or directory it is about, so one log line is enough to act on.
 
+use crate::io::is_exhausted;
 use narthex_model::storage::StorageError;
 use std::{error::Error, fmt, io, path::PathBuf};
 
@@ -148,6 +149,22 @@ impl Damage {
                 detail,
             }),
             other => Err(other),
+        }
+    }
+
+    /// Takes an error for something to be served without, for now: damage, and what the disk does not give.
+    pub(crate) fn of_unreadable(error: StorageError) -> Result<Self, StorageError> {
+        match error {
+            StorageError::Io {
+                path,
+                operation,
+                source,
+            } if !is_exhausted(&source) => Ok(Self {
+                path,
+                offset: 0,
+                detail: format!("{operation}: {source}"),
+            }),
+            other => Self::of(other),
         }
     }
 }

@@ -42,7 +42,7 @@ pub use block::{
     StripInput,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use db::{Db, EarlySink, Opening};
+pub use db::{Db, EarlySink, Notice, Opening};
 pub use error::{Damage, TsdbError};
 pub use io::{
     AppendFile, Fault, FaultyIo, FileIdentity, Gate, Io, Lock, Op, PowerLoss, ReadFile, RealIo,

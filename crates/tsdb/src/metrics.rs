@@ -65,7 +65,10 @@ metrics! {
     replay_seconds: Gauge, "prometheus_tsdb_data_replay_duration_seconds", "Time taken to replay the log at start.";
     poisoned: Gauge, "narthex_tsdb_poisoned", "1 when a failure stopped all writing until a restart.";
     blocks_loaded: Gauge, "prometheus_tsdb_blocks_loaded", "Number of blocks that are served.";
+    open_blocks: Gauge, "narthex_tsdb_open_block_files", "Files of blocks that are open; the others are opened when they are read.";
     blocks_bytes: Gauge, "prometheus_tsdb_storage_blocks_bytes", "Bytes of all blocks.";
+    blocks_adopted: Counter, "narthex_tsdb_blocks_adopted_total", "Whole blocks that the manifest did not list and a start took in.";
+    quarantined: Gauge, "narthex_tsdb_quarantined_files", "Files that a start moved to quarantine/ because nothing lists them and they could not be taken in.";
     block_corruptions: Counter, "narthex_tsdb_block_corruptions_total", "Damaged places found in blocks.";
     flushes: Counter, "prometheus_tsdb_compactions_total", "Blocks written.";
     flush_failures: Counter, "prometheus_tsdb_compactions_failed_total", "Blocks that could not be written.";

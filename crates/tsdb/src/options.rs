@@ -33,6 +33,8 @@ pub struct DbOptions {
     pub cache_bytes: u64,
     /// The process' memory: what the head holds counts towards it, and pressure on it makes the head smaller.
     pub memory: Budget,
+    /// Files of blocks kept open; others are opened when they are read.
+    pub max_open_blocks: usize,
 }
 
 impl DbOptions {
@@ -50,6 +52,7 @@ impl DbOptions {
             merge_blocks: 6,
             cache_bytes: 64 << 20,
             memory: Budget::unlimited(),
+            max_open_blocks: 256,
         }
     }
 }

@@ -6,32 +6,62 @@ use super::format::{
     END_MAGIC, Footer, HEADER_LEN, MAGIC, SectionPlace, TAIL_LEN, VERSION, checksum,
 };
 use super::page::{Page, PageError};
+use super::pool::{FilePool, Pooled};
 use super::strips::PagePlace;
 use crate::bytes::Malformed;
 use crate::error::{TsdbError, io_error};
-use crate::io::{Io, ReadFile};
+use crate::io::{Io, ReadFile, is_exhausted};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// An open block file.
+/// A block's file.
 #[derive(Debug)]
 pub(crate) struct BlockFile {
     path: PathBuf,
-    file: Arc<dyn ReadFile>,
+    source: Source,
     len: u64,
 }
 
+/// How the file is reached.
+#[derive(Debug)]
+enum Source {
+    /// It stays open.
+    Held(Arc<dyn ReadFile>),
+    /// It is open while it is read often.
+    Pooled(Pooled),
+}
+
 impl BlockFile {
-    /// Opens a file and reads its footer; a damaged header alone is handed back, as the footer says the same.
+    /// Opens a file for good and reads its footer; a damaged header alone is handed back, as the footer says the same.
     pub(crate) fn open(
         io: &dyn Io,
         path: &Path,
     ) -> Result<(Self, Footer, Option<TsdbError>), TsdbError> {
         let file = io.open(path).map_err(io_error(path, "open"))?;
         let len = file.len_bytes().map_err(io_error(path, "stat"))?;
+        Self::read_ends(path, Source::Held(file), len)
+    }
+
+    /// Opens a file of a pool and reads its footer, as `open`.
+    pub(crate) fn open_in(
+        pool: &Arc<FilePool>,
+        path: &Path,
+    ) -> Result<(Self, Footer, Option<TsdbError>), TsdbError> {
+        let file = pool.open(path).map_err(io_error(path, "open"))?;
+        let len = file.get().and_then(|file| file.len_bytes());
+        let len = len.map_err(io_error(path, "stat"))?;
+        Self::read_ends(path, Source::Pooled(file), len)
+    }
+
+    fn read_ends(
+        path: &Path,
+        source: Source,
+        len: u64,
+    ) -> Result<(Self, Footer, Option<TsdbError>), TsdbError> {
         let this = Self {
             path: path.to_owned(),
-            file,
+            source,
             len,
         };
         let header = match this.check_header() {
@@ -78,11 +108,29 @@ impl BlockFile {
             ));
         }
         let mut bytes = vec![0; usize::try_from(len).expect("a file's part fits memory")];
-        // A sector that the disk cannot read is damage like any other.
-        self.file
-            .read_exact_at(offset, &mut bytes)
-            .map_err(|error| self.corrupt(offset, format!("{what} cannot be read: {error}")))?;
-        Ok(bytes)
+        let file = match &self.source {
+            Source::Held(file) => Ok(Arc::clone(file)),
+            Source::Pooled(file) => file.get(),
+        };
+        match file.and_then(|file| file.read_exact_at(offset, &mut bytes)) {
+            Ok(()) => Ok(bytes),
+            Err(error) if is_exhausted(&error) => Err(io_error(&self.path, "read")(error)),
+            // The file is another, or shorter than it was.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+                ) =>
+            {
+                Err(self.corrupt(offset, format!("{what} cannot be read: {error}")))
+            }
+            // What the disk does not give now it may give later: the bytes are not known to be bad.
+            Err(error) => {
+                let text = format!("{what} at byte {offset}: {error}");
+                let error = io::Error::new(error.kind(), text);
+                Err(io_error(&self.path, "read")(error))
+            }
+        }
     }
 
     pub(crate) fn check_header(&self) -> Result<(), TsdbError> {

@@ -9,6 +9,7 @@ use super::file::BlockFile;
 use super::format::{Footer, MAX_ROWS, SectionKind, SectionPlace};
 use super::meta::BlockMeta;
 use super::page::Page;
+use super::pool::FilePool;
 use super::postings::Postings;
 use super::sets::Sets;
 use super::strips::{PagePlace, StripEntry, Strips};
@@ -76,33 +77,45 @@ impl Block {
     /// # Errors
     /// Fails when the file cannot be read, was never finished, or its header or footer is damaged.
     pub fn open(io: &dyn Io, path: &Path, cache: &Arc<BlockCache>) -> Result<Self, TsdbError> {
-        Self::open_with(io, path, cache, &Arc::default())
+        Ok(Self::new(
+            BlockFile::open(io, path)?,
+            cache,
+            &Arc::default(),
+        ))
     }
 
-    /// Opens the block at `path`; damage that is met from here on is told to `damage`.
+    /// Opens the block at `path`, its file to be closed and opened again by `pool`; damage that is met from here on is
+    /// told to `damage`.
     ///
     /// # Errors
     /// As `open`.
-    pub(crate) fn open_with(
-        io: &dyn Io,
+    pub(crate) fn open_in(
+        pool: &Arc<FilePool>,
         path: &Path,
         cache: &Arc<BlockCache>,
         damage: &Arc<DamageLog>,
     ) -> Result<Self, TsdbError> {
+        Ok(Self::new(BlockFile::open_in(pool, path)?, cache, damage))
+    }
+
+    fn new(
+        (file, footer, bad_header): (BlockFile, Footer, Option<TsdbError>),
+        cache: &Arc<BlockCache>,
+        damage: &Arc<DamageLog>,
+    ) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        let (file, footer, bad_header) = BlockFile::open(io, path)?;
         if let Some(Ok(bad)) = bad_header.map(|error| Damage::of(error.into())) {
             damage.note(&bad);
         }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Ok(Self {
+        Self {
             file,
             footer,
             cache: Arc::clone(cache),
             damage: Arc::clone(damage),
             number,
             set_count: OnceLock::new(),
-        })
+        }
     }
 
     /// Returns where damage is told.
@@ -116,7 +129,7 @@ impl Block {
     /// # Errors
     /// Hands back errors that are no damage.
     pub(crate) fn leave_out(&self, error: StorageError, ctx: &Context) -> Result<(), StorageError> {
-        let damage = Damage::of(error)?;
+        let damage = Damage::of_unreadable(error)?;
         ctx.warnings
             .note(format!("{damage}; what was there is left out"));
         self.damage.note(&damage);

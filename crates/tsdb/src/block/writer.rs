@@ -1,12 +1,13 @@
 //! Writes a block: strips one after the other, columns one after the other, then the index and the footer.
 //!
-//! **Invariant:** the block's name appears only when all its bytes and the name are durable; a writer that is
-//! dropped before leaves nothing but a temporary file, which the start of the database removes.
+//! **Invariant:** the block's name appears only when all its bytes are durable, and in a database only when a durable
+//! manifest lists it; before there is nothing but a temporary file, which the start of the database removes.
 
 use super::exemplars::{BySets, SeriesExemplar};
 use super::format::{Footer, MAX_ROWS, SectionKind, SectionPlace, checksum, header};
 use super::meta::{BlockId, BlockMeta};
 use super::page::PageBuilder;
+use super::pool::{PENDING, with_suffix};
 use super::set_table::{SetSections, SetTable};
 use super::strips::{PagePlace, StripEntry, push_run};
 use super::{exemplars, strips};
@@ -106,7 +107,7 @@ impl BlockWriter {
             sources,
             ..BlockMeta::default()
         };
-        let temporary = dir.join(format!("{}.tmp", meta.file_name()));
+        let temporary = with_suffix(&dir.join(meta.file_name()), PENDING);
         let file = io
             .create(&temporary)
             .map_err(io_error(&temporary, "create"))?;
@@ -287,7 +288,24 @@ impl BlockWriter {
     ///
     /// # Errors
     /// Fails when bytes cannot be written or made durable; nothing is visible then.
-    pub fn finish(mut self) -> Result<BlockMeta, TsdbError> {
+    pub fn finish(self) -> Result<BlockMeta, TsdbError> {
+        let (io, dir, temporary) = (
+            Arc::clone(&self.io),
+            self.dir.clone(),
+            self.temporary.clone(),
+        );
+        let meta = self.finish_pending()?;
+        io.rename(&temporary, &dir.join(meta.file_name()))
+            .map_err(io_error(&temporary, "rename"))?;
+        io.sync_dir(&dir).map_err(io_error(&dir, "fsync"))?;
+        Ok(meta)
+    }
+
+    /// Writes the index and makes all bytes durable under the temporary name, which is durable with its directory.
+    ///
+    /// # Errors
+    /// Fails when bytes cannot be written or made durable.
+    pub(crate) fn finish_pending(mut self) -> Result<BlockMeta, TsdbError> {
         assert!(self.open.is_none(), "the last strip was ended");
         let mut places = Vec::new();
         for (kind, bytes) in self.index() {
@@ -310,15 +328,13 @@ impl BlockWriter {
         self.file
             .sync()
             .map_err(io_error(&self.temporary, "fsync"))?;
-        let path = self.dir.join(self.meta.file_name());
-        self.io
-            .rename(&self.temporary, &path)
-            .map_err(io_error(&self.temporary, "rename"))?;
-        self.io
-            .sync_dir(&self.dir)
-            .map_err(io_error(&self.dir, "fsync"))?;
         self.meta.bytes = self.written;
         Ok(self.meta)
+    }
+
+    /// Returns what the file is called until the block counts.
+    pub(crate) fn temporary(&self) -> &Path {
+        &self.temporary
     }
 
     /// Removes what was written; where that fails, the start of the database does it.

@@ -3,16 +3,20 @@
 //! **Invariant:** a block is listed here exactly when the manifest lists it; one that cannot be opened stays in the
 //! manifest and is reported, so that nothing is removed because it could not be read once.
 
-use super::manifest::Listed;
+use super::{
+    adopt::{Adoption, Found, Notice},
+    manifest::Listed,
+};
 use crate::{
-    block::{Block, BlockCache, BlockId, BlockMeta},
+    block::{Block, BlockCache, BlockId, BlockMeta, FilePool, GONE, PENDING, with_suffix},
     damage::DamageLog,
     error::{Damage, TsdbError, io_error},
-    io::Io,
+    io::{Io, is_exhausted},
+    metrics::Metrics,
 };
 use narthex_model::storage::TimeRange;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -61,70 +65,169 @@ pub(super) fn dir_of(root: &Path) -> PathBuf {
     root.join(DIR)
 }
 
+/// What opening the blocks came to.
+pub(super) struct Opened {
+    pub(super) set: BlockSet,
+    /// Some of the blocks are not listed, or listed ones were found gone.
+    pub(super) is_changed: bool,
+    /// Listed blocks that were called gone before the manifest could be written.
+    pub(super) gone: Vec<PathBuf>,
+    pub(super) notices: Vec<Notice>,
+}
+
+/// Where blocks are, and what reading them needs.
+pub(super) struct Shelf<'a> {
+    pub(super) io: &'a dyn Io,
+    pub(super) root: &'a Path,
+    pub(super) pool: &'a Arc<FilePool>,
+    pub(super) cache: &'a Arc<BlockCache>,
+    pub(super) damage: &'a Arc<DamageLog>,
+    pub(super) metrics: &'a Metrics,
+}
+
 impl BlockSet {
-    /// Opens the blocks that are listed and removes all other files beside them.
+    /// Opens the blocks that are listed and takes in, or moves away, the others beside them.
     ///
-    /// Without a list, as after the loss of the manifest, every finished block counts.
+    /// Without a list, as after the loss of the manifest, every block counts that has its name.
     ///
     /// # Errors
-    /// Fails when the directory cannot be read or changed, or a block is of a newer version.
-    pub(super) fn open(
-        io: &dyn Io,
-        root: &Path,
-        listed: Option<&[Listed]>,
-        cache: &Arc<BlockCache>,
-        damage: &Arc<DamageLog>,
-    ) -> Result<Self, TsdbError> {
+    /// Fails when the directory cannot be read or changed, or a block is of a newer version. Too few descriptors are
+    /// no reason to call a block unreadable.
+    pub(super) fn open(shelf: &Shelf<'_>, listed: Option<&[Listed]>) -> Result<Opened, TsdbError> {
+        let Shelf { io, root, .. } = *shelf;
         let dir = dir_of(root);
         io.create_dir_all(&dir).map_err(io_error(&dir, "create"))?;
-        let present = io.list(&dir).map_err(io_error(&dir, "list"))?;
-        let finished = |name: &&String| name.ends_with(".block");
-        let counted: Vec<Listed> = match listed {
-            Some(listed) => listed.to_vec(),
-            None => present
-                .iter()
-                .filter(finished)
-                .map(|name| Listed::named(name))
-                .collect(),
-        };
-        let is_counted = |name: &&String| counted.iter().any(|listed| listed.name == **name);
-        for orphan in present.iter().filter(|name| !is_counted(name)) {
-            let path = dir.join(orphan);
-            io.remove(&path).map_err(io_error(path, "remove"))?;
-        }
+        let names = io.list(&dir).map_err(io_error(&dir, "list"))?;
+        let mut found = Found::sort(names);
         let mut set = Self::default();
-        // A merged block and what it was merged from can both be there when nothing says which counts.
-        let all_there_is = listed.is_none();
-        for listed in counted {
-            let path = dir.join(&listed.name);
-            let error = match Block::open_with(io, &path, cache, damage) {
-                Ok(block) => {
-                    set.push(Arc::new(block));
-                    continue;
-                }
-                Err(error @ TsdbError::Version { .. }) => return Err(error),
-                Err(error) => error,
-            };
-            let bytes = io.open(&path).and_then(|file| file.len_bytes());
-            let damage = Damage::of(error.into()).unwrap_or_else(|error| Damage {
-                path,
-                offset: 0,
-                detail: error.to_string(),
-            });
-            set.unreadable.push(Unreadable {
-                listed,
-                damage,
-                bytes: bytes.unwrap_or_default(),
-            });
+        let (mut gone, mut is_changed) = (Vec::new(), false);
+        let named = || found.blocks.iter().map(|name| Listed::named(name));
+        for listed in listed.map_or_else(|| named().collect(), <[Listed]>::to_vec) {
+            let name = &listed.name;
+            let path = dir.join(name);
+            if found.gone.contains(name) && !found.blocks.contains(name) {
+                gone.push(path);
+                is_changed = true;
+                continue;
+            }
+            if found.pending.remove(name) && !found.blocks.contains(name) {
+                // The process ended before the block got its name.
+                let temporary = with_suffix(&path, PENDING);
+                io.rename(&temporary, &path)
+                    .map_err(io_error(temporary, "rename"))?;
+                io.sync_dir(&dir).map_err(io_error(&dir, "fsync"))?;
+            }
+            found.blocks.remove(name);
+            set.open_one(shelf, listed, path)?;
         }
-        if all_there_is {
-            set.drop_superseded();
+        let leftover = |names: &BTreeSet<String>, suffix: &str| {
+            let paths = names
+                .iter()
+                .map(|name| with_suffix(&dir.join(name), suffix));
+            let mut paths =
+                paths.filter(|path| !gone.iter().any(|gone| with_suffix(gone, GONE) == *path));
+            paths.try_for_each(|path| io.remove(&path).map_err(io_error(path, "remove")))
+        };
+        leftover(&found.pending, PENDING)?;
+        leftover(&found.gone, GONE)?;
+        let mut adoption = Adoption {
+            io,
+            root,
+            dir: &dir,
+            pool: shelf.pool,
+            cache: shelf.cache,
+            damage: shelf.damage,
+            metrics: shelf.metrics,
+            notices: Vec::new(),
+        };
+        if listed.is_none() {
+            // A merged block and what it was merged from can both be there when nothing says which counts.
+            for name in set.drop_superseded() {
+                adoption.quarantine(&name, "another block was made from it")?;
+            }
+        } else {
+            // The largest first: it has what those have that it was made from.
+            is_changed |= set.adopt(&mut adoption, &found.blocks)?;
         }
-        Ok(set)
+        for name in &found.strange {
+            adoption.quarantine(name, "its name is no block's")?;
+        }
+        let quarantined = super::adopt::quarantined(io, root);
+        shelf.metrics.quarantined.set(quarantined as f64);
+        Ok(Opened {
+            set,
+            is_changed,
+            gone,
+            notices: adoption.notices,
+        })
     }
 
-    /// Leaves out blocks whose sources another one has all of, and more.
-    fn drop_superseded(&mut self) {
+    fn open_one(
+        &mut self,
+        shelf: &Shelf<'_>,
+        listed: Listed,
+        path: PathBuf,
+    ) -> Result<(), TsdbError> {
+        let error = match Block::open_in(shelf.pool, &path, shelf.cache, shelf.damage) {
+            Ok(block) => {
+                self.push(Arc::new(block));
+                return Ok(());
+            }
+            Err(error @ TsdbError::Version { .. }) => return Err(error),
+            Err(TsdbError::Io {
+                path,
+                operation,
+                source,
+            }) if is_exhausted(&source) => {
+                return Err(io_error(path, operation)(source));
+            }
+            Err(error) => error,
+        };
+        let bytes = shelf.io.open(&path).and_then(|file| file.len_bytes());
+        let damage = Damage::of(error.into()).unwrap_or_else(|error| Damage {
+            path,
+            offset: 0,
+            detail: error.to_string(),
+        });
+        self.unreadable.push(Unreadable {
+            listed,
+            damage,
+            bytes: bytes.unwrap_or_default(),
+        });
+        Ok(())
+    }
+
+    /// Takes in blocks that are not listed; returns whether there was any.
+    fn adopt(
+        &mut self,
+        adoption: &mut Adoption<'_>,
+        names: &BTreeSet<String>,
+    ) -> Result<bool, TsdbError> {
+        let sources = self.blocks.iter().flat_map(|block| &block.meta().sources);
+        let mut known: HashSet<BlockId> = sources.copied().collect();
+        let mut is_changed = false;
+        // Newer ones first: merged blocks are named behind what they were made from.
+        for name in names.iter().rev() {
+            let Some(block) = adoption.judge(name, &known)? else {
+                continue;
+            };
+            known.extend(block.meta().sources.iter().copied());
+            let id = block.meta().id;
+            let at = self.blocks.iter().position(|other| other.meta().id > id);
+            self.blocks.insert(at.unwrap_or(self.blocks.len()), block);
+            is_changed = true;
+        }
+        // What is not there, and is in a block that was made from it, is not missing.
+        self.unreadable.retain(|lost| {
+            let name = lost.listed.name.strip_suffix(".block");
+            let id = name.and_then(BlockId::parse);
+            lost.bytes > 0 || id.is_none_or(|id| !known.contains(&id))
+        });
+        Ok(is_changed)
+    }
+
+    /// Leaves out blocks whose sources another one has all of, and more; returns their names.
+    fn drop_superseded(&mut self) -> Vec<String> {
         let sources: Vec<BTreeSet<BlockId>> = self
             .blocks
             .iter()
@@ -134,8 +237,14 @@ impl BlockSet {
             let by = |other: &BTreeSet<BlockId>| own.len() < other.len() && own.is_subset(other);
             sources.iter().any(by)
         };
-        let mut kept = sources.iter().map(|own| !is_superseded(own));
-        self.blocks.retain(|_| kept.next().unwrap_or(true));
+        let mut superseded = sources.iter().map(is_superseded);
+        let mut dropped = Vec::new();
+        self.blocks.retain(|block| {
+            let is_dropped = superseded.next().unwrap_or_default();
+            dropped.extend(is_dropped.then(|| block.meta().file_name()));
+            !is_dropped
+        });
+        dropped
     }
 
     /// Adds a block behind all others: they win where it has samples at the same times.

@@ -8,7 +8,7 @@
 
 use super::blocks::dir_of;
 use crate::{
-    block::{BlockId, BlockMeta, BlockWriter, ColumnInput, SeriesExemplar},
+    block::{BlockId, BlockMeta, BlockWriter, ColumnInput, MAX_ROWS, SeriesExemplar},
     error::TsdbError,
     head::{exemplars::Entry, loose::Value, read::decode_segment, segment::Segment, strip::Strip},
     io::Io,
@@ -20,28 +20,52 @@ use narthex_model::{
     storage::{Context, StorageError, Tile},
 };
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    ops::{Range, RangeInclusive},
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+/// Windows written at once: each takes a descriptor, a buffer and an encoder.
+const MOST_WINDOWS: usize = 32;
+
 /// Blocks being written.
+///
+/// Strips are surveyed first: what of each goes into blocks, and which windows of time that is. Some windows are
+/// written at a time, each time from all strips.
 pub(super) struct FlushJob {
     io: Arc<dyn Io>,
     dir: PathBuf,
     window_ms: i64,
     now_ms: i64,
-    queue: VecDeque<Arc<Strip>>,
+    unsurveyed: VecDeque<Arc<Strip>>,
+    surveyed: Vec<Surveyed>,
+    windows: BTreeSet<i64>,
+    /// The windows being written: first, last, whether others follow.
+    pass: Option<(i64, i64, bool)>,
+    /// The next of the strips in this pass.
+    next: usize,
     /// By window, so that no block crosses one.
     writers: BTreeMap<i64, BlockWriter>,
-    done: Vec<FlushedStrip>,
+    metas: Vec<BlockMeta>,
     /// Those that no block has, with their numbers.
     exemplars: Vec<(u64, Entry)>,
+    written_exemplars: HashSet<u64>,
     unique: u128,
     /// The strip being written, page by page.
     current: Option<Current>,
     started: Instant,
+}
+
+/// What of a strip goes into blocks.
+struct Surveyed {
+    strip: Arc<Strip>,
+    segments: Vec<Arc<Segment>>,
+    /// How many loose samples blocks had before.
+    loose_from: u64,
+    mark: StripMark,
+    max_ms: i64,
 }
 
 /// One segment on its way, so that wide strips do not take long in one call.
@@ -51,8 +75,6 @@ struct Current {
     segments: VecDeque<Arc<Segment>>,
     page: usize,
     begun: bool,
-    mark: StripMark,
-    max_ms: i64,
 }
 
 /// How far a strip is in blocks now.
@@ -113,37 +135,29 @@ impl FlushJob {
             dir: dir_of(root),
             window_ms,
             now_ms,
-            queue: strips.into(),
+            unsurveyed: strips.into(),
+            surveyed: Vec::new(),
+            windows: BTreeSet::new(),
+            pass: None,
+            next: 0,
             writers: BTreeMap::new(),
-            done: Vec::new(),
+            metas: Vec::new(),
             exemplars,
+            written_exemplars: HashSet::new(),
             unique,
             current: None,
             started: Instant::now(),
         }
     }
 
-    /// Works for about `budget`; returns whether all is encoded.
+    /// Works for about `budget`; returns whether all blocks are written.
     ///
     /// # Errors
     /// Fails when a block cannot be written or a strip cannot be decoded; the job is to be dropped then.
     pub(super) fn work(&mut self, budget: Duration) -> Result<bool, FlushError> {
         let started = Instant::now();
         loop {
-            let more = match self.current.take() {
-                Some(current) => {
-                    self.current = self.step(current)?;
-                    true
-                }
-                None => match self.queue.pop_front() {
-                    Some(strip) => {
-                        self.begin(strip)?;
-                        true
-                    }
-                    None => false,
-                },
-            };
-            if !more {
+            if self.advance()? {
                 return Ok(true);
             }
             if started.elapsed() >= budget {
@@ -152,14 +166,60 @@ impl FlushJob {
         }
     }
 
-    /// Finishes the blocks; nothing refers to them before the manifest does.
-    ///
-    /// # Errors
-    /// Fails when a block cannot be made durable.
-    pub(super) fn finish(mut self) -> Result<Flushed, FlushError> {
-        let mut exemplars = HashSet::new();
+    /// Does a little; returns whether nothing is left.
+    fn advance(&mut self) -> Result<bool, FlushError> {
+        if let Some(strip) = self.unsurveyed.pop_front() {
+            self.survey(strip);
+        } else if let Some(current) = self.current.take() {
+            self.current = self.step(current)?;
+        } else if let Some((first, last, _)) = self.pass
+            && self.next < self.surveyed.len()
+        {
+            self.next += 1;
+            self.begin(self.next - 1, first..=last)?;
+        } else if let Some((_, last, more)) = self.pass {
+            self.put_exemplars(last, more);
+            while let Some((_, writer)) = self.writers.pop_first() {
+                self.metas.push(writer.finish_pending()?);
+            }
+            self.pass = None;
+        } else if let Some(first) = self.windows.first().copied() {
+            let last = self.windows.iter().take(MOST_WINDOWS).next_back();
+            let last = last.copied().unwrap_or(first);
+            self.windows = self.windows.split_off(&(last + 1));
+            self.pass = Some((first, last, !self.windows.is_empty()));
+            self.next = 0;
+        } else {
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Hands over the blocks, all written; nothing refers to them before the manifest does.
+    pub(super) fn finish(self) -> Flushed {
+        let mut metas = self.metas;
+        metas.retain(|meta| meta.samples > 0);
+        let flushed = self.surveyed.into_iter().map(|surveyed| FlushedStrip {
+            strip: surveyed.strip,
+            mark: surveyed.mark,
+            max_ms: surveyed.max_ms,
+        });
+        Flushed {
+            metas,
+            strips: flushed.collect(),
+            exemplars: self.written_exemplars,
+            took: self.started.elapsed(),
+        }
+    }
+
+    /// Gives the blocks of this pass the exemplars of windows up to `last`, of all where no other pass follows.
+    fn put_exemplars(&mut self, last: i64, more: bool) {
         for (number, entry) in std::mem::take(&mut self.exemplars) {
             let window = entry.time_ms.div_euclid(self.window_ms);
+            if more && window > last {
+                self.exemplars.push((number, entry));
+                continue;
+            }
             // Where no block of its window is written, the one before or behind takes it: the log may go after this.
             let before = self.writers.range(..=window).next_back();
             let nearest = before.or_else(|| self.writers.iter().next());
@@ -167,7 +227,7 @@ impl FlushJob {
                 continue;
             };
             if let Some(writer) = self.writers.get_mut(&window) {
-                exemplars.insert(number);
+                self.written_exemplars.insert(number);
                 writer.add_exemplar(SeriesExemplar {
                     common: entry.common,
                     local: entry.local,
@@ -176,49 +236,83 @@ impl FlushJob {
                 });
             }
         }
-        let mut metas = Vec::new();
-        for writer in self.writers.into_values() {
-            metas.push(writer.finish()?);
-        }
-        metas.retain(|meta| meta.samples > 0);
-        Ok(Flushed {
-            metas,
-            strips: self.done,
-            exemplars,
-            took: self.started.elapsed(),
-        })
     }
 
-    /// Takes up a strip: its loose samples at once, its segments page by page.
-    fn begin(&mut self, strip: Arc<Strip>) -> Result<(), FlushError> {
+    /// Notes what of a strip is to be written, and its windows.
+    fn survey(&mut self, strip: Arc<Strip>) {
         let flushed = strip.flushed();
         let state = strip.lock();
-        let schema = state.schema.clone();
-        let segments: VecDeque<Arc<Segment>> = state
+        let segments: Vec<Arc<Segment>> = state
             .sealed
             .iter()
             .filter(|segment| segment.first_row >= flushed.rows)
             .cloned()
             .collect();
         let mark = StripMark {
-            rows: segments.back().map_or(flushed.rows, |last| last.end_row()),
+            rows: segments.last().map_or(flushed.rows, |last| last.end_row()),
             loose: state.loose.arrived(),
         };
+        let window_ms = self.window_ms;
+        let window = |time_ms: i64| time_ms.div_euclid(window_ms);
+        let windows = segments.iter().map(|segment| window(segment.time_ms(0)));
+        self.windows.extend(windows);
+        let loose_range = state.loose.time_range();
+        match loose_range {
+            None => {}
+            Some((min_ms, max_ms)) if window(min_ms) == window(max_ms) => {
+                self.windows.insert(window(min_ms));
+            }
+            Some(_) => {
+                for column in state.loose.columns() {
+                    let mut known = None;
+                    let note = |time_ms: i64, _, _| {
+                        if known != Some(window(time_ms)) {
+                            known = Some(window(time_ms));
+                            self.windows.insert(window(time_ms));
+                        }
+                    };
+                    state.loose.visit(column, flushed.loose, mark.loose, note);
+                }
+            }
+        }
+        drop(state);
+        let of_rows = segments
+            .iter()
+            .filter_map(|segment| segment.time_range())
+            .map(|(_, max_ms)| max_ms);
+        let max_ms = of_rows.chain(loose_range.map(|range| range.1)).max();
+        self.surveyed.push(Surveyed {
+            strip,
+            segments,
+            loose_from: flushed.loose,
+            mark,
+            max_ms: max_ms.unwrap_or(i64::MIN),
+        });
+    }
+
+    /// Takes up what a strip has in some windows: loose samples at once, segments page by page.
+    fn begin(&mut self, at: usize, windows: RangeInclusive<i64>) -> Result<(), FlushError> {
+        let surveyed = &self.surveyed[at];
+        let (strip, window_ms) = (Arc::clone(&surveyed.strip), self.window_ms);
+        let of_pass =
+            |segment: &&Arc<Segment>| windows.contains(&segment.time_ms(0).div_euclid(window_ms));
+        let segments = surveyed.segments.iter().filter(of_pass).cloned().collect();
+        let (loose_from, loose_to) = (surveyed.loose_from, surveyed.mark.loose);
+        let state = strip.lock();
+        let schema = state.schema.clone();
         let mut axes: HashMap<Axis, Vec<LooseColumn>> = HashMap::new();
         for column in state.loose.columns() {
             let mut by_window: BTreeMap<i64, LooseColumn> = BTreeMap::new();
-            state.loose.visit(
-                column,
-                flushed.loose,
-                mark.loose,
-                |time_ms, value, start_ms| {
-                    let window = time_ms.div_euclid(self.window_ms);
+            let take = |time_ms: i64, value, start_ms| {
+                let window = time_ms.div_euclid(window_ms);
+                if windows.contains(&window) {
                     by_window
                         .entry(window)
                         .or_insert_with(|| LooseColumn::new(column))
                         .push(time_ms, value, start_ms);
-                },
-            );
+                }
+            };
+            state.loose.visit(column, loose_from, loose_to, take);
             for (window, mut column) in by_window {
                 let times_ms = std::mem::take(&mut column.times_ms);
                 axes.entry(Axis { window, times_ms })
@@ -233,22 +327,12 @@ impl FlushJob {
             columns.sort_by_key(|column| column.column);
             self.put_loose(&strip, &schema, axis, columns)?;
         }
-        let of_loose = axes
-            .iter()
-            .filter_map(|(axis, _)| axis.times_ms.last().copied());
-        let of_rows = segments
-            .iter()
-            .filter_map(|segment| segment.time_range())
-            .map(|(_, max_ms)| max_ms);
-        let max_ms = of_loose.chain(of_rows).max().unwrap_or(i64::MIN);
         self.current = Some(Current {
             strip,
             schema,
             segments,
             page: 0,
             begun: false,
-            mark,
-            max_ms,
         });
         Ok(())
     }
@@ -261,33 +345,29 @@ impl FlushJob {
         columns: &[LooseColumn],
     ) -> Result<(), FlushError> {
         let writer = self.writer(axis.window)?;
-        writer.begin_strip(&strip.common, &axis.times_ms);
-        for column in columns {
-            let encoded = encode_all(&column.histograms);
-            let histograms: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
-            writer.add_column(
-                input(schema, column.column, &column.starts),
-                &column.cells,
-                &histograms,
-            )?;
+        // A strip has so many rows at most. A series that has more is in several, as after a merge.
+        let most = MAX_ROWS as usize;
+        for (piece, times_ms) in axis.times_ms.chunks(most).enumerate() {
+            let rows = piece * most..piece * most + times_ms.len();
+            writer.begin_strip(&strip.common, times_ms);
+            for column in columns {
+                let encoded = encode_all(&column.histograms);
+                let histograms: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
+                let starts = starts_within(&column.starts, &rows);
+                writer.add_column(
+                    input(schema, column.column, &starts),
+                    &column.cells[rows.clone()],
+                    &histograms,
+                )?;
+            }
+            writer.end_strip()?;
         }
-        Ok(writer.end_strip()?)
+        Ok(())
     }
 
     /// Writes one page of the current segment.
     fn step(&mut self, mut current: Current) -> Result<Option<Current>, FlushError> {
         let Some(segment) = current.segments.front().cloned() else {
-            let Current {
-                strip,
-                mark,
-                max_ms,
-                ..
-            } = current;
-            self.done.push(FlushedStrip {
-                strip,
-                mark,
-                max_ms,
-            });
             return Ok(None);
         };
         let window = segment.time_ms(0).div_euclid(self.window_ms);
@@ -332,6 +412,19 @@ impl FlushJob {
         }
         Ok(self.writers.get_mut(&window).expect("a writer was made"))
     }
+}
+
+/// Returns the start times that hold within some rows, counted from the first of them.
+fn starts_within(starts: &[(u32, i64)], rows: &Range<usize>) -> Vec<(u32, i64)> {
+    let first = starts.partition_point(|(row, _)| *row as usize <= rows.start);
+    let before = first.checked_sub(1).map_or(0, |before| starts[before].1);
+    let mut within = vec![(0, before)];
+    let rest = starts[first..].iter();
+    let rest = rest.take_while(|(row, _)| (*row as usize) < rows.end);
+    within.extend(rest.map(|(row, start_ms)| (*row - rows.start as u32, *start_ms)));
+    // Unknown is what holds before anything is said.
+    within.retain(|start| *start != (0, 0));
+    within
 }
 
 fn input<'a>(schema: &'a Schema, column: u32, start_times: &'a [(u32, i64)]) -> ColumnInput<'a> {

@@ -11,9 +11,10 @@ use super::{
     steps::Steps,
 };
 use crate::{
-    block::{Block, BlockMeta},
+    block::{Block, BlockMeta, PENDING},
     error::{TsdbError, io_error},
     head::strip::{Strip, StripState},
+    io::is_full,
     wal::StripMark,
 };
 use narthex_model::storage::{Budget, Pressure, TimeRange};
@@ -106,6 +107,8 @@ impl Inner {
         let mut upkeep = self.upkeep(now_ms);
         self.look_at_clocks(&mut upkeep, now_ms);
         self.give_back(&mut upkeep);
+        // A full disk comes back by what is removed: nothing else comes before.
+        let settled = self.settle_files();
         // Whoever writes says that the disk is full; upkeep may be what makes room.
         let _ = self.pay_owed();
         // A clock that was set back must not stop the looks.
@@ -128,9 +131,10 @@ impl Inner {
         if self.memory().pressure() >= Pressure::RefuseSeries {
             // What is only here to be fast goes first, and merging can wait.
             self.cache.clear();
-            return Ok(());
+            return settled;
         }
-        self.merge(&mut upkeep, now_ms)
+        self.merge(&mut upkeep, now_ms)?;
+        settled
     }
 
     fn memory(&self) -> &Budget {
@@ -161,7 +165,7 @@ impl Inner {
                 // Until a job is committed, nothing but its own files is changed by it.
                 let mut upkeep = poisoned.into_inner();
                 upkeep.job = None;
-                self.clean_up(&mut upkeep, now_ms, &[]);
+                self.clean_up(&mut upkeep, now_ms);
                 self.upkeep.clear_poison();
                 upkeep
             }
@@ -319,36 +323,33 @@ impl Inner {
         let Some(mut job) = upkeep.job.take() else {
             return Ok(());
         };
-        let finished = job.work(budget).and_then(|done| {
-            if done {
-                job.finish().map(Some)
-            } else {
+        match job.work(budget) {
+            Ok(false) => {
                 upkeep.job = Some(job);
-                Ok(None)
+                Ok(())
             }
-        });
-        match finished {
-            Ok(None) => Ok(()),
-            Ok(Some(flushed)) => self.commit(upkeep, flushed, now_ms),
+            Ok(true) => self.commit(upkeep, job.finish(), now_ms),
             Err(error) => {
-                self.clean_up(upkeep, now_ms, &[]);
+                self.clean_up(upkeep, now_ms);
                 Err(error.into())
             }
         }
     }
 
     /// Removes what a failed job left: half-written files, and blocks that no manifest names.
-    fn clean_up(&self, upkeep: &mut Upkeep, now_ms: i64, unnamed: &[BlockMeta]) {
+    fn clean_up(&self, upkeep: &mut Upkeep, now_ms: i64) {
         self.metrics.flush_failures.inc();
         // Not at once again: a full disk stays full for a while.
         upkeep.last_flush_ms = now_ms;
         self.give_up_merge(&mut upkeep.merging, now_ms);
         let dir = super::blocks::dir_of(&self.ground.options.path);
         let names = self.ground.io.list(&dir).unwrap_or_default();
-        let half_written = names.into_iter().filter(|name| name.ends_with(".tmp"));
-        for name in half_written.chain(unnamed.iter().map(BlockMeta::file_name)) {
+        let half_written = names.iter().filter(|name| name.ends_with(PENDING));
+        for path in half_written.map(|name| dir.join(name)) {
             // What cannot be removed now is removed at the next start.
-            let _ = self.ground.io.remove(&dir.join(name));
+            if !self.files.is_unnamed(&path) {
+                let _ = self.ground.io.remove(&path);
+            }
         }
     }
 
@@ -365,10 +366,10 @@ impl Inner {
         let staged = self
             .open_blocks(&metas)
             .and_then(|fresh| manifest.stage(io, root).map(|()| fresh));
-        let fresh = staged.inspect_err(|_| self.clean_up(upkeep, now_ms, &metas))?;
+        let fresh = staged.inspect_err(|_| self.clean_up(upkeep, now_ms))?;
         // From here on the disk may say that the blocks count: nothing of them is removed any more.
         let _guard = self.wal.guard("making blocks count");
-        manifest::publish(io, root)?;
+        self.publish(&metas)?;
         let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
         *self.marks.lock().unwrap_or_else(PoisonError::into_inner) = manifest.marks;
         fresh.into_iter().for_each(|block| blocks.push(block));
@@ -385,14 +386,18 @@ impl Inner {
         );
         self.metrics.flushes.inc_by(metas.len() as u64);
         self.metrics.flush_seconds.set(took.as_secs_f64());
+        self.settle_files()?;
         self.truncate_log()
     }
 
+    /// Opens finished blocks and makes their temporary names durable.
     pub(super) fn open_blocks(&self, metas: &[BlockMeta]) -> Result<Vec<Arc<Block>>, TsdbError> {
         let dir = super::blocks::dir_of(&self.ground.options.path);
+        let io = &self.ground.io;
+        io.sync_dir(&dir).map_err(io_error(&dir, "fsync"))?;
         let open = |meta: &BlockMeta| {
             let path = dir.join(meta.file_name());
-            Block::open_with(&*self.ground.io, &path, &self.cache, &self.damage)
+            Block::open_in(&self.pool, &path, &self.cache, &self.damage)
         };
         metas.iter().map(|meta| open(meta).map(Arc::new)).collect()
     }
@@ -502,38 +507,32 @@ impl Inner {
 
     pub(super) fn remove_blocks(
         &self,
-        gone: &[Arc<Block>],
+        gone: Vec<Arc<Block>>,
         lost: &[Unreadable],
     ) -> Result<(), TsdbError> {
         let _guard = self.wal.guard("removing blocks");
         let names = gone.iter().map(|block| block.meta().file_name());
         let lost_names = lost.iter().map(|block| block.listed.name.clone());
         let names: Vec<String> = names.chain(lost_names).collect();
+        let (io, root) = (&*self.ground.io, &self.ground.options.path);
         let mut manifest = self.manifest_with(&[], &[]);
         manifest
             .blocks
             .retain(|listed| !names.contains(&listed.name));
-        manifest.write(&*self.ground.io, &self.ground.options.path)?;
+        match manifest.stage(io, root) {
+            Ok(()) => manifest::publish(io, root)?,
+            // What would make room must not wait for it: the files say themselves that they count no longer.
+            Err(TsdbError::Io { source, .. }) if is_full(&source) => self.files.owe_manifest(),
+            Err(error) => return Err(error),
+        }
         let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
         gone.iter().for_each(|block| blocks.remove(block));
         blocks.forget_unreadable(&names);
         drop(blocks);
-        for block in lost {
-            let path = &block.damage.path;
-            let removed = self.ground.io.remove(path);
-            removed.map_err(io_error(path, "remove"))?;
-        }
-        self.remove_files(gone)
-    }
-
-    pub(super) fn remove_files(&self, gone: &[Arc<Block>]) -> Result<(), TsdbError> {
-        for block in gone {
-            // Views that pinned it have it open: they go on reading.
-            let path = block.path().to_owned();
-            let removed = self.ground.io.remove(&path);
-            removed.map_err(io_error(path, "remove"))?;
-        }
-        Ok(())
+        self.files.doom(gone);
+        let lost = lost.iter().map(|block| block.damage.path.clone());
+        self.files.doom_paths(lost);
+        self.settle_files()
     }
 
     /// Returns an interval around everything stored.

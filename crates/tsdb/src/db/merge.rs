@@ -23,6 +23,7 @@ use narthex_chunks::column::decode_column;
 use narthex_model::{
     LabelSet,
     cell::{self, Cell},
+    storage::StorageError,
 };
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -105,15 +106,9 @@ impl MergeJob {
             .flat_map(|block| block.meta().sources.iter().copied())
             .collect();
         let mut writer = BlockWriter::new(io, dir, id, level, ids.into_iter().collect())?;
-        for block in blocks {
-            match block.families() {
-                Ok(families) => writer.add_families(&families),
-                Err(error) => block.note(error.into()).map_err(not_damage)?,
-            }
-            match block.exemplars() {
-                Ok(all) => all.into_iter().for_each(|one| writer.add_exemplar(one)),
-                Err(error) => block.note(error.into()).map_err(not_damage)?,
-            }
+        if let Err(error) = add_beside(&mut writer, blocks) {
+            writer.abandon();
+            return Err(error);
         }
         Ok(Ok(Self {
             sources,
@@ -149,7 +144,12 @@ impl MergeJob {
     /// # Errors
     /// Fails when it cannot be made durable.
     pub(super) fn finish(self) -> Result<BlockMeta, TsdbError> {
-        self.writer.finish()
+        self.writer.finish_pending()
+    }
+
+    /// Returns what the file is called until the block counts.
+    pub(super) fn temporary(&self) -> &Path {
+        self.writer.temporary()
     }
 
     /// Removes what was written.
@@ -200,11 +200,37 @@ impl MergeJob {
     }
 }
 
-/// Passes on what reading a block can fail with beside damage: too few descriptors, say.
-fn not_damage(error: narthex_model::storage::StorageError) -> TsdbError {
-    TsdbError::Internal {
-        operation: "merge blocks",
-        cause: error.to_string(),
+/// Adds what blocks have beside strips.
+fn add_beside(writer: &mut BlockWriter, blocks: &[Arc<Block>]) -> Result<(), TsdbError> {
+    for block in blocks {
+        match block.families() {
+            Ok(families) => writer.add_families(&families),
+            Err(error) => block.note(error.into()).map_err(not_damage)?,
+        }
+        match block.exemplars() {
+            Ok(all) => all.into_iter().for_each(|one| writer.add_exemplar(one)),
+            Err(error) => block.note(error.into()).map_err(not_damage)?,
+        }
+    }
+    Ok(())
+}
+
+/// Passes on what reading a block can fail with beside damage: what the disk does not give now is not left out for ever.
+fn not_damage(error: StorageError) -> TsdbError {
+    match error {
+        StorageError::Io {
+            path,
+            operation,
+            source,
+        } => TsdbError::Io {
+            path,
+            operation,
+            source,
+        },
+        other => TsdbError::Internal {
+            operation: "merge blocks",
+            cause: other.to_string(),
+        },
     }
 }
 

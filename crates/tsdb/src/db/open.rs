@@ -4,7 +4,8 @@
 
 use super::{
     Accounts, Db, Inner,
-    blocks::{BlockSet, range_of},
+    blocks::{BlockSet, Opened, Shelf, Unreadable, range_of},
+    files::Files,
     maintain::Upkeep,
     manifest::Manifest,
     owed::Owed,
@@ -13,7 +14,7 @@ use super::{
     steps::{Clocks, Steps},
 };
 use crate::{
-    block::BlockCache,
+    block::{BlockCache, FilePool},
     clock::Clock,
     damage::DamageLog,
     error::{Damage, TsdbError, io_error},
@@ -104,35 +105,31 @@ impl Opening {
             progress,
         } = self;
         let (root, metrics) = (options.path.clone(), Arc::<Metrics>::default());
-        let (manifest, mut damage) = read_manifest(&*io, &root)?;
-        let cache_bytes = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
-        let cache = Arc::new(BlockCache::new(cache_bytes));
-        let listed = manifest.as_ref().map(|manifest| manifest.blocks.as_slice());
-        let found = Arc::new(DamageLog::new(Arc::clone(&metrics)));
-        let mut blocks = BlockSet::open(&*io, &root, listed, &cache, &found)?;
-        let mut manifest = note_unreadable(manifest.unwrap_or_default(), &blocks, &found);
+        let mut shelf = shelve(&io, &options, &metrics)?;
         let head = Head::new(Arc::clone(&metrics), options.memory.clone());
-        head.skip_strips_to(manifest.next_strip);
+        head.skip_strips_to(shelf.manifest.next_strip);
+        let marks = shelf.manifest.marks.clone().into_iter().collect();
         let started = Instant::now();
-        let marks = manifest.marks.clone().into_iter().collect();
         let replay = HeadReplay::new(&head, marks, options.block_window_ms, clock.now_ms());
         let relief = Relief {
             io: &io,
             options: &options,
             now_ms: clock.now_ms(),
-            blocks: &mut blocks,
-            manifest: &mut manifest,
-            cache: &cache,
-            found: &found,
+            blocks: &mut shelf.opened.set,
+            manifest: &mut shelf.manifest,
+            pool: &shelf.pool,
+            files: &shelf.files,
+            cache: &shelf.cache,
+            found: &shelf.found,
         };
         let mut replay = Relieved::new(replay, relief);
         let replayed = wal::replay(&*io, &root, &mut replay, &progress)?;
         replay.finish();
-        learn_families(&head, &blocks);
-        damage.extend(replayed.damage);
+        learn_families(&head, &shelf.opened.set);
+        shelf.damage.extend(replayed.damage);
         metrics.replay_seconds.set(started.elapsed().as_secs_f64());
-        metrics.wal_corruptions.inc_by(damage.len() as u64);
-        found.extend(damage);
+        metrics.wal_corruptions.inc_by(shelf.damage.len() as u64);
+        shelf.found.extend(shelf.damage);
         let wal = Wal::start(
             Arc::clone(&io),
             &root.join(wal::DIR),
@@ -142,42 +139,92 @@ impl Opening {
             &head.families(),
             Arc::clone(&metrics),
         )?;
-        let tuning = options.tuning;
-        let upkeep = Upkeep::new(doubtful(&*clock, &blocks, &head));
+        let upkeep = Upkeep::new(doubtful(&*clock, &shelf.opened.set, &head));
         let inner = Inner {
             accounts: Accounts::new(&options.memory),
-            bounds: Bounds::new(&tuning),
+            bounds: Bounds::new(&options.tuning),
             ground: Ground { io, clock, options },
             head,
             wal,
             metrics,
-            blocks: RwLock::new(blocks),
-            cache,
-            marks: Mutex::new(manifest.marks),
+            blocks: RwLock::new(shelf.opened.set),
+            cache: shelf.cache,
+            pool: shelf.pool,
+            files: shelf.files,
+            notices: shelf.opened.notices,
+            marks: Mutex::new(shelf.manifest.marks),
             moments: Moments::default(),
             doubt_ms: AtomicI64::new(upkeep.steps.doubt_ms()),
             upkeep: Mutex::new(upkeep),
-            damage: found,
+            damage: shelf.found,
             owed: Owed::default(),
             torn: replayed.torn,
             lock: Mutex::new(Some(lock)),
         };
         inner.show_disk();
         let db = Db(Arc::new(inner));
-        db.tune(&tuning);
+        db.tune(&db.0.ground.options.tuning);
         Ok(db)
     }
 }
 
-/// Notes blocks that cannot be read, and what follows of it.
-fn note_unreadable(mut manifest: Manifest, blocks: &BlockSet, found: &DamageLog) -> Manifest {
-    let unreadable = blocks.unreadable();
-    unreadable.for_each(|block| found.note(&block.damage));
-    if blocks.unreadable().any(|block| !block.listed.given_up) {
-        // What the log still has of it must not be passed over. What other blocks have too is merged away.
+/// The blocks, and what reading them needs.
+struct Shelved {
+    opened: Opened,
+    manifest: Manifest,
+    /// What is wrong with the manifest.
+    damage: Vec<Damage>,
+    files: Files,
+    pool: Arc<FilePool>,
+    cache: Arc<BlockCache>,
+    found: Arc<DamageLog>,
+}
+
+/// Opens the blocks; the manifest's marks are left where they speak of just these.
+fn shelve(
+    io: &Arc<dyn Io>,
+    options: &DbOptions,
+    metrics: &Arc<Metrics>,
+) -> Result<Shelved, TsdbError> {
+    let root = &options.path;
+    let (manifest, damage) = read_manifest(&**io, root)?;
+    let cache_bytes = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
+    let cache = Arc::new(BlockCache::new(cache_bytes));
+    let found = Arc::new(DamageLog::new(Arc::clone(metrics)));
+    let most = options.max_open_blocks;
+    let pool = FilePool::new(Arc::clone(io), most, Arc::clone(metrics));
+    let pool = Arc::new(pool);
+    let shelf = Shelf {
+        io: &**io,
+        root,
+        pool: &pool,
+        cache: &cache,
+        damage: &found,
+        metrics,
+    };
+    let listed = manifest.as_ref().map(|manifest| manifest.blocks.as_slice());
+    let mut opened = BlockSet::open(&shelf, listed)?;
+    for block in opened.set.unreadable() {
+        found.note(&block.damage);
+    }
+    let lost = |block: &Unreadable| !block.listed.given_up;
+    let mut manifest = manifest.unwrap_or_default();
+    if opened.is_changed || opened.set.unreadable().any(lost) {
+        // The log may be of another time: what it still has must not be passed over. What other blocks have too is
+        // merged away.
         manifest.marks.clear();
     }
-    manifest
+    manifest.blocks = opened.set.listed();
+    let files = Files::of_gone(std::mem::take(&mut opened.gone));
+    Ok(Shelved {
+        opened,
+        manifest,
+        damage,
+        files,
+        pool,
+        cache,
+        found,
+    })
 }
 
 /// Reads the manifest; one that is damaged counts as none, and is told.

@@ -8,14 +8,15 @@
 
 use super::{
     blocks::{BlockSet, dir_of},
+    files::Files,
     flush::{FlushJob, Flushed},
     maintain::Unique,
     manifest::{Listed, Manifest},
 };
 use crate::{
-    block::{Block, BlockCache, BlockMeta},
+    block::{Block, BlockCache, BlockMeta, FilePool},
     damage::DamageLog,
-    error::TsdbError,
+    error::{TsdbError, io_error},
     head::replay::HeadReplay,
     io::Io,
     options::DbOptions,
@@ -38,6 +39,8 @@ pub(super) struct Relief<'a> {
     pub(super) now_ms: i64,
     pub(super) blocks: &'a mut BlockSet,
     pub(super) manifest: &'a mut Manifest,
+    pub(super) pool: &'a Arc<FilePool>,
+    pub(super) files: &'a Files,
     pub(super) cache: &'a Arc<BlockCache>,
     pub(super) found: &'a Arc<DamageLog>,
 }
@@ -96,6 +99,8 @@ impl<'h, 'a> Relieved<'h, 'a> {
             now_ms,
             blocks,
             manifest,
+            pool,
+            files,
             cache,
             found,
         } = &mut self.relief;
@@ -114,10 +119,12 @@ impl<'h, 'a> Relieved<'h, 'a> {
             self.unique.next(),
         );
         job.work(Duration::MAX)?;
-        let Flushed { metas, strips, .. } = job.finish()?;
+        let Flushed { metas, strips, .. } = job.finish();
+        let dir = dir_of(root);
+        io.sync_dir(&dir).map_err(io_error(&dir, "fsync"))?;
         let open = |meta: &BlockMeta| {
-            let path = dir_of(root).join(meta.file_name());
-            Block::open_with(&***io, &path, cache, found).map(Arc::new)
+            let path = dir.join(meta.file_name());
+            Block::open_in(pool, &path, cache, found).map(Arc::new)
         };
         let fresh = metas.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         // A manifest that was lost lists less than there is.
@@ -131,6 +138,8 @@ impl<'h, 'a> Relieved<'h, 'a> {
             next.next_strip = next.next_strip.max(flushed.strip.id + 1);
         }
         next.write(&***io, root)?;
+        // Named by the first maintenance: the log is not cut before.
+        files.name(root, &metas);
         **manifest = next;
         fresh.into_iter().for_each(|block| blocks.push(block));
         for flushed in strips {

@@ -88,7 +88,8 @@ impl Inner {
         if upkeep.merging.blocks().any(is_gone) {
             self.give_up_merge(&mut upkeep.merging, now_ms);
         }
-        self.remove_blocks(&gone, &lost)
+        drop(blocks);
+        self.remove_blocks(gone, &lost)
     }
 
     /// Returns the time of the newest sample stored, `now_ms` where that is earlier or nothing is stored.

@@ -30,7 +30,7 @@ pub(super) struct DbView {
     blocks: Vec<Arc<Block>>,
     /// Blocks that could not be opened.
     missing: Vec<Unreadable>,
-    _held: Held,
+    held: Arc<Held>,
 }
 
 impl DbView {
@@ -49,7 +49,7 @@ impl DbView {
             pins,
             blocks,
             missing,
-            _held: held,
+            held: Arc::new(held),
         }
     }
 
@@ -75,7 +75,12 @@ impl View for DbView {
         selectors: &[Selector],
         ctx: &Context,
     ) -> Result<Box<dyn Prepared>, StorageError> {
-        let mut prepared = DbPrepared::default();
+        let mut prepared = DbPrepared {
+            batches: Vec::new(),
+            estimate: Estimate::default(),
+            leases: Vec::new(),
+            _held: Arc::clone(&self.held),
+        };
         for selector in selectors {
             let Selector {
                 matchers,
@@ -264,11 +269,12 @@ fn or_leave_out(
     result.or_else(|error| block.leave_out(error, ctx))
 }
 
-#[derive(Default)]
 struct DbPrepared {
     batches: Vec<Vec<Arc<dyn Batch>>>,
     estimate: Estimate,
     leases: Vec<Lease>,
+    /// Rows of the head are fetched at the first read, perhaps when the view is gone.
+    _held: Arc<Held>,
 }
 
 impl DbPrepared {

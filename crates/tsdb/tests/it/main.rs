@@ -6,6 +6,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod early;
+mod files;
 mod golden;
 mod listing;
 mod merge;

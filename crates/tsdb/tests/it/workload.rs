@@ -92,8 +92,9 @@ impl Workload {
         if random.one_in(20) {
             origin.schema = grown(&origin.schema, 1 + random.index(3));
             origin.values.resize(origin.schema.len(), 0.0);
-            if let Some(binding) = &mut origin.binding {
+            if let Some(mut binding) = origin.binding.take() {
                 binding.rebind(&origin.schema)?;
+                origin.binding = Some(binding);
             }
         }
         let mut frame = Frame::new(origin.schema.clone(), time_ms);

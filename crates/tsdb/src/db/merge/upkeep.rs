@@ -12,9 +12,9 @@ use crate::{
         Inner,
         blocks::dir_of,
         maintain::{SCAN_MS, Unique, Upkeep},
-        manifest,
     },
     error::TsdbError,
+    io::is_exhausted,
 };
 use std::{
     collections::HashSet,
@@ -56,7 +56,11 @@ impl Inner {
     pub(in crate::db) fn merge(&self, upkeep: &mut Upkeep, now_ms: i64) -> Result<(), TsdbError> {
         let merging = &mut upkeep.merging;
         if merging.job.is_none() {
-            merging.job = self.begin_merge(merging, &mut upkeep.unique, now_ms)?;
+            let begun = self.begin_merge(merging, &mut upkeep.unique, now_ms);
+            merging.job = begun.inspect_err(|error| {
+                self.bar(merging, error);
+                self.note_failed_merge(merging, now_ms);
+            })?;
         }
         let Some(mut job) = merging.job.take() else {
             return Ok(());
@@ -70,6 +74,7 @@ impl Inner {
             Err(error) => {
                 merging.job = Some(job);
                 self.give_up_merge(merging, now_ms);
+                self.bar(merging, &error);
                 Err(error)
             }
         }
@@ -142,6 +147,7 @@ impl Inner {
         let sources: Vec<Arc<Block>> = job.blocks().cloned().collect();
         self.metrics.merge_seconds.add(job.took.as_secs_f64());
         let (io, root) = (&*self.ground.io, &self.ground.options.path);
+        let temporary = job.temporary().to_owned();
         let finished = job.finish().and_then(|meta| {
             let merged = self.open_blocks(std::slice::from_ref(&meta))?;
             let mut manifest = self.manifest_with(&[], &[]);
@@ -149,11 +155,15 @@ impl Inner {
             manifest.blocks = blocks.listed_with(&sources, &meta);
             drop(blocks);
             manifest.stage(io, root)?;
-            Ok(merged)
+            Ok((merged, meta))
         });
-        let merged = finished.inspect_err(|_| self.note_failed_merge(merging, now_ms))?;
+        let (merged, meta) = finished.inspect_err(|_| {
+            // What was written is of no use, and a full disk needs the room.
+            let _ = io.remove(&temporary);
+            self.note_failed_merge(merging, now_ms);
+        })?;
         let _guard = self.wal.guard("making a merged block count");
-        manifest::publish(io, root)?;
+        self.publish(std::slice::from_ref(&meta))?;
         let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
         for block in merged {
             self.metrics.merge_written_bytes.inc_by(block.meta().bytes);
@@ -161,7 +171,21 @@ impl Inner {
         }
         drop(blocks);
         self.metrics.merges.inc();
-        self.remove_files(&sources)
+        self.files.doom(sources);
+        self.settle_files()
+    }
+
+    /// Leaves a block out of merges whose bytes the disk does not give: what it still has stays in it.
+    fn bar(&self, merging: &mut Merging, error: &TsdbError) {
+        if let TsdbError::Io { path, source, .. } = error
+            && !is_exhausted(source)
+        {
+            let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+            let unreadable = blocks.all().iter().filter(|block| block.path() == path);
+            merging
+                .barred
+                .extend(unreadable.map(|block| block.meta().id));
+        }
     }
 
     /// Drops the merge under way with what it wrote.

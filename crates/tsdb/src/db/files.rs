@@ -1,0 +1,208 @@
+//! What becomes of the files of blocks: named when they count, taken away when they do not.
+//!
+//! A block is `X.block.tmp` until a durable manifest lists it, `X.block` from then on, and `X.block.gone` once none
+//! does, until no view reads it. So a start knows a block somebody put there from one that was never finished or was
+//! to be removed.
+//!
+//! **Invariant:** nothing is removed, and the log not cut, while a block that counts has not got its name; a block that a
+//! view reads keeps its bytes.
+
+use super::{Inner, blocks::dir_of, manifest};
+use crate::{
+    block::{Block, BlockMeta, GONE, PENDING, with_suffix},
+    error::{TsdbError, io_error},
+    io::Io,
+};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Files that wait for something.
+#[derive(Debug, Default)]
+pub(super) struct Files(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Files of blocks that a manifest lists of which nobody knows whether it counts.
+    uncertain: Vec<PathBuf>,
+    /// Files without the names that the manifest calls them by.
+    unnamed: Vec<PathBuf>,
+    doomed: Vec<Doomed>,
+    /// The manifest on disk may still list some of the doomed: it could not be written.
+    manifest_owed: bool,
+}
+
+/// A file of a block that no longer counts.
+#[derive(Debug)]
+struct Doomed {
+    /// What it was called when it counted.
+    path: PathBuf,
+    /// `None` for one that could not be opened.
+    block: Option<Arc<Block>>,
+    renamed: bool,
+    cut: bool,
+}
+
+impl Doomed {
+    fn is_read(&self) -> bool {
+        // Out of the set of blocks, it is in the hands of views that have it, and here.
+        self.block
+            .as_ref()
+            .is_some_and(|block| Arc::strong_count(block) > 1)
+    }
+}
+
+impl Files {
+    /// Returns what a start has to do with blocks that the manifest lists though they are called gone.
+    pub(super) fn of_gone(paths: Vec<PathBuf>) -> Self {
+        let files = Self::default();
+        if !paths.is_empty() {
+            files.owe_manifest();
+            files.doom_paths(paths);
+        }
+        for doomed in &mut files.lock().doomed {
+            doomed.renamed = true;
+        }
+        files
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes blocks that count from now on and have their temporary names.
+    pub(super) fn name(&self, root: &Path, metas: &[BlockMeta]) {
+        let dir = dir_of(root);
+        let paths = metas.iter().map(|meta| dir.join(meta.file_name()));
+        self.lock().unnamed.extend(paths);
+    }
+
+    /// Notes blocks that count no longer.
+    pub(super) fn doom(&self, blocks: impl IntoIterator<Item = Arc<Block>>) {
+        let doomed = blocks.into_iter().map(|block| Doomed {
+            path: block.path().to_owned(),
+            block: Some(block),
+            renamed: false,
+            cut: false,
+        });
+        self.lock().doomed.extend(doomed);
+    }
+
+    /// Notes files that count no longer and are not open.
+    pub(super) fn doom_paths(&self, paths: impl IntoIterator<Item = PathBuf>) {
+        let doomed = paths.into_iter().map(|path| Doomed {
+            path,
+            block: None,
+            renamed: false,
+            cut: false,
+        });
+        self.lock().doomed.extend(doomed);
+    }
+
+    /// Notes that the manifest on disk may list what is doomed.
+    pub(super) fn owe_manifest(&self) {
+        self.lock().manifest_owed = true;
+    }
+
+    /// Reports whether a temporary file is of a block that counts, or may.
+    pub(super) fn is_unnamed(&self, temporary: &Path) -> bool {
+        let state = self.lock();
+        let mut unnamed = state.unnamed.iter().chain(&state.uncertain);
+        unnamed.any(|path| with_suffix(path, PENDING) == temporary)
+    }
+}
+
+impl Inner {
+    /// Makes the staged manifest count, and with it the blocks that it lists under their temporary names.
+    ///
+    /// # Errors
+    /// Fails when whether it counts is open: nothing of either side is removed before another one does.
+    pub(super) fn publish(&self, metas: &[BlockMeta]) -> Result<(), TsdbError> {
+        let (io, root) = (&*self.ground.io, &self.ground.options.path);
+        let dir = dir_of(root);
+        let paths = metas.iter().map(|meta| dir.join(meta.file_name()));
+        let paths: Vec<PathBuf> = paths.collect();
+        self.files.lock().uncertain.extend(paths.iter().cloned());
+        manifest::publish(io, root)?;
+        let mut state = self.files.lock();
+        for path in std::mem::take(&mut state.uncertain) {
+            if !paths.contains(&path) {
+                // An earlier manifest would have listed it; this one does not. What stays is removed at the next start.
+                let _ = io.remove(&with_suffix(&path, PENDING));
+            }
+        }
+        state.unnamed.extend(paths);
+        Ok(())
+    }
+
+    /// Gives blocks that count their names, and removes the files of those that do not and that nobody reads.
+    ///
+    /// # Errors
+    /// Fails when a file cannot be renamed or removed; it is tried again by the next call.
+    pub(super) fn settle_files(&self) -> Result<(), TsdbError> {
+        let (io, root) = (&*self.ground.io, &self.ground.options.path);
+        let dir = dir_of(root);
+        let mut state = self.files.lock();
+        let mut named = false;
+        while let Some(path) = state.unnamed.last() {
+            rename(io, &with_suffix(path, PENDING), path)?;
+            state.unnamed.pop();
+            named = true;
+        }
+        if named {
+            io.sync_dir(&dir).map_err(io_error(&dir, "fsync"))?;
+        }
+        let mut renamed = false;
+        for doomed in state.doomed.iter_mut().filter(|doomed| !doomed.renamed) {
+            rename(io, &doomed.path, &with_suffix(&doomed.path, GONE))?;
+            (doomed.renamed, renamed) = (true, true);
+        }
+        if state.manifest_owed {
+            if renamed {
+                // Before their bytes go: a start has to see why they are gone.
+                io.sync_dir(&dir).map_err(io_error(&dir, "fsync"))?;
+            }
+            let idle = |doomed: &&mut Doomed| !doomed.cut && !doomed.is_read();
+            for doomed in state.doomed.iter_mut().filter(idle) {
+                let path = with_suffix(&doomed.path, GONE);
+                match io.truncate(&path, 0) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(io_error(path, "truncate")(error));
+                    }
+                    _ => doomed.cut = true,
+                }
+            }
+            drop(state);
+            self.manifest_with(&[], &[]).write(io, root)?;
+            state = self.files.lock();
+            state.manifest_owed = false;
+        }
+        let mut failed = None;
+        state.doomed.retain(|doomed| {
+            if doomed.is_read() {
+                return true;
+            }
+            let path = with_suffix(&doomed.path, GONE);
+            match io.remove(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    failed = Some(io_error(path, "remove")(error));
+                    true
+                }
+                _ => false,
+            }
+        });
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// Renames a file; one that is not there any more needs no other name.
+fn rename(io: &dyn Io, from: &Path, to: &Path) -> Result<(), TsdbError> {
+    match io.rename(from, to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(io_error(from, "rename")(error))
+        }
+        _ => Ok(()),
+    }
+}
