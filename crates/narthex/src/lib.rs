@@ -8,6 +8,7 @@
 mod cgroup;
 mod cli;
 mod config;
+mod descriptors;
 pub mod fuzz;
 mod health;
 mod heap;

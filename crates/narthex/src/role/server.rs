@@ -6,6 +6,7 @@ use crate::{
     cgroup::Resources,
     cli::ServerOptions,
     config::{Config, ConfigError},
+    descriptors,
     health::Health,
     lifecycle, logging,
     memory::{self, Memory},
@@ -110,11 +111,17 @@ pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
                 reason,
             }
         })?;
+    let descriptors = descriptors::raise_limit();
     let serving = runtime("narthex-io", resources.threads())?;
     // Scrapes run apart from requests: a query delays none, and on one thread they find each other's memory in its
     // cache and wake no other. One thread is good for millions of samples a second.
     let scraping = runtime("narthex-scrape", (resources.threads() / 4).max(1))?;
-    let outcome = serving.block_on(serve(options, resources, scraping.handle().clone()));
+    let outcome = serving.block_on(serve(
+        options,
+        resources,
+        descriptors,
+        scraping.handle().clone(),
+    ));
     scraping.shutdown_timeout(Duration::from_secs(1));
     serving.shutdown_timeout(Duration::from_secs(1));
     outcome
@@ -132,6 +139,7 @@ fn runtime(name: &str, threads: usize) -> Result<tokio::runtime::Runtime, Server
 async fn serve(
     options: ServerOptions,
     resources: Resources,
+    descriptors: u64,
     scrape_runtime: tokio::runtime::Handle,
 ) -> Result<(), ServerError> {
     let started = Instant::now();
@@ -152,7 +160,7 @@ async fn serve(
     let own = Arc::new(OwnPage::new(registry));
     let early = web::early(Arc::clone(&own), Arc::<ProcessStatus>::clone(&status));
     let web = Web::start(&options, web::outer(Arc::clone(&gate), early), &stop).await?;
-    let opening = begin_storage(&options, config.as_ref(), &memory)?;
+    let opening = begin_storage(&options, config.as_ref(), &memory, descriptors)?;
     status.set_opening(&opening);
     let sink = EarlySink::new(memory.early_rounds.clone());
     let now_ms: Arc<dyn Fn() -> i64 + Send + Sync> = Arc::new(|| SystemClock.now_ms());
@@ -415,8 +423,10 @@ fn begin_storage(
     options: &ServerOptions,
     config: Option<&Config>,
     memory: &Memory,
+    descriptors: u64,
 ) -> Result<Opening, ServerError> {
     let mut settings = DbOptions::new(&options.storage_path);
+    settings.max_open_blocks = descriptors::for_blocks(descriptors);
     settings.tuning = StorageFlags::of(options).tuning(config);
     settings.fsync_interval_ms = ms(options.fsync_interval).unsigned_abs();
     settings.memory = memory.process.clone();
@@ -436,6 +446,13 @@ async fn open_storage(
         .map_err(ServerError::Storage)?;
     db.register_metrics(registry)
         .map_err(ServerError::Metrics)?;
+    for notice in db.notices() {
+        tracing::warn!(
+            file = notice.path.display().to_string(),
+            detail = notice.detail,
+            "A file that storage does not list was found."
+        );
+    }
     if let Some(torn) = db.torn_end() {
         tracing::warn!(
             file = torn.path.display().to_string(),
