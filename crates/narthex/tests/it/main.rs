@@ -15,6 +15,7 @@ mod client;
 mod clock;
 mod cluster;
 mod corruption;
+mod crash_soak;
 mod differential;
 mod disk;
 #[path = "../../../discovery/src/kubernetes/tests/fake.rs"]

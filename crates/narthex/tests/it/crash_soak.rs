@@ -1,0 +1,361 @@
+//! Rounds of ingest, a fault of the system and `kill -9`: every sample that was acknowledged is there after the restart,
+//! with its value, and nothing that was never sent.
+//!
+//! What is written comes by remote write, since a sender knows what was acknowledged. Faults are the system's own: no
+//! descriptors left, a disk that fills and may be freed, files that may not grow (which ends a process in the middle of a
+//! write), signals at any moment.
+//!
+//! `NARTHEX_TEST_SCALE=20` makes it the thousand rounds of a soak.
+
+use crate::{
+    client::{self, Matrix},
+    disk::Tmpfs,
+    support::{self, PATIENCE, Running, until},
+    target::now_ms,
+};
+use narthex_testkit::{
+    TempDir,
+    process::SIGKILL,
+    remote_write::{Request, Series, snappy},
+    rng::SplitMix64,
+    scaled,
+};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, BufReader, Write as _},
+    net::TcpStream,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Series that every request has.
+const SERIES: usize = 12;
+/// After so many rounds everything is compared once more, and the next begin with an empty disk.
+const GENERATION: u64 = 25;
+/// How long a life lasts at most: most end before maintenance runs, some after.
+const SHORT_MS: u64 = 400;
+const LONG_MS: u64 = 1_600;
+
+/// What ends a life, and what goes wrong in it.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    /// Nothing before the kill.
+    Kill,
+    /// No descriptor is left from some moment on.
+    Descriptors,
+    /// The disk is full for a while.
+    Full,
+    /// Files may grow by so many bytes: the kernel ends the process within a write.
+    FileSize,
+    /// SIGTERM, and SIGKILL perhaps before it has ended.
+    Terminate,
+}
+
+const TROUBLES: [Trouble; 5] = [
+    Trouble::Kill,
+    Trouble::Descriptors,
+    Trouble::Full,
+    Trouble::FileSize,
+    Trouble::Terminate,
+];
+
+/// What was sent, and what of it was acknowledged.
+#[derive(Default)]
+struct Sent {
+    acknowledged: Matrix,
+    /// What may be stored: a refusal or no answer says nothing.
+    uncertain: Matrix,
+    step: i64,
+    requests: u64,
+}
+
+fn add(to: &mut Matrix, samples: &[(String, i64, f64)]) {
+    for (series, time_ms, value) in samples {
+        let samples = to.entry(series.clone()).or_default();
+        samples.insert(*time_ms, client::bits(*value));
+    }
+}
+
+impl Sent {
+    /// Builds the next request: the body, and its samples as they are read back.
+    fn next(
+        &mut self,
+        first_ms: i64,
+        round: u64,
+        rng: &mut SplitMix64,
+    ) -> (Vec<u8>, Vec<(String, i64, f64)>) {
+        self.step += 1;
+        let time_ms = first_ms + self.step * 50;
+        let mut samples = Vec::new();
+        let mut request = Request::default();
+        for at in 0..SERIES {
+            // Some series live for one round.
+            let name = if at < 3 {
+                format!("{round}-{at}")
+            } else {
+                at.to_string()
+            };
+            #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+            let value = (rng.below(1 << 40) as f64) / 8.0;
+            // One series is late by turns, and so in no row.
+            let time_ms = if at == 5 {
+                time_ms - 1_000_000
+            } else {
+                time_ms
+            };
+            request.series.push(Series::new(
+                &[("__name__", "crash"), ("s", &name)],
+                &[(time_ms, value)],
+            ));
+            samples.push((format!("crash{{s={name:?}}}"), time_ms, value));
+        }
+        (snappy(&request.v1()), samples)
+    }
+
+    /// Fails unless everything acknowledged is served, and nothing that was not sent.
+    fn check(&self, base: &str, round: u64) {
+        let found = client::matrix(base, "crash[1d]");
+        for (series, samples) in &self.acknowledged {
+            let kept = found.get(series);
+            for (time_ms, bits) in samples {
+                assert_eq!(
+                    kept.and_then(|kept| kept.get(time_ms)),
+                    Some(bits),
+                    "round {round}: {series} at {time_ms} was acknowledged and is lost or changed"
+                );
+            }
+        }
+        for (series, samples) in &found {
+            for (time_ms, bits) in samples {
+                let sent = [&self.acknowledged, &self.uncertain];
+                let known = |all: &&Matrix| {
+                    all.get(series).and_then(|samples| samples.get(time_ms)) == Some(bits)
+                };
+                assert!(
+                    sent.iter().any(known),
+                    "round {round}: {series} at {time_ms} was never sent"
+                );
+            }
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.acknowledged.values().map(BTreeMap::len).sum()
+    }
+}
+
+/// A connection that stays: a server without descriptors takes no other.
+struct Sender {
+    stream: BufReader<TcpStream>,
+    address: String,
+}
+
+impl Sender {
+    fn new(server: &Running) -> io::Result<Self> {
+        let stream = TcpStream::connect(server.address())?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream: BufReader::new(stream),
+            address: server.address().to_owned(),
+        })
+    }
+
+    /// Sends a request; returns the status.
+    fn send(&mut self, body: &[u8]) -> io::Result<u16> {
+        let head = format!(
+            "POST /api/v1/write HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\n\
+             X-Prometheus-Remote-Write-Version: 0.1.0\r\nContent-Length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        let message = [head.as_bytes(), body].concat();
+        self.stream.get_mut().write_all(&message)?;
+        Ok(narthex_testkit::http::read_response(&mut self.stream, true)?.status)
+    }
+}
+
+/// Sets a soft limit of a running process.
+fn limit(server: &Running, resource: Resource, current: u64) {
+    let pid = Pid::from_raw(server.process.pid().cast_signed());
+    let limits = Rlimit {
+        current: Some(current),
+        maximum: rustix::process::getrlimit(resource).maximum,
+    };
+    prlimit(pid, resource, limits).expect("the limit of a child can be set");
+}
+
+fn descriptors(server: &Running) -> u64 {
+    let path = format!("/proc/{}/fd", server.process.pid());
+    fs::read_dir(path).map_or(0, |entries| entries.count() as u64)
+}
+
+/// Lets what is left of a round's disk be used up, or gives it back.
+fn fill(ballast: &Path, full: bool) {
+    if !full {
+        let _ = fs::remove_file(ballast);
+        return;
+    }
+    let Ok(mut file) = fs::File::create(ballast) else {
+        return;
+    };
+    for size in [1 << 20, 1 << 12, 1] {
+        let zeros = vec![0; size];
+        while file.write_all(&zeros).is_ok() {}
+    }
+}
+
+/// Bytes of the longest file of the log.
+fn log_bytes(data: &Path) -> u64 {
+    let files = support::files_below(data, "/wal/");
+    let sizes = files.iter().filter_map(|path| fs::metadata(path).ok());
+    sizes.map(|meta| meta.len()).max().unwrap_or_default()
+}
+
+/// One life of a server, from its start to its death.
+struct Life<'a> {
+    data: &'a Path,
+    ballast: &'a Path,
+    config: &'a Path,
+    first_ms: i64,
+    round: u64,
+}
+
+impl Life<'_> {
+    fn start(&self) -> Running {
+        Running::of(
+            support::server_in(self.data)
+                .arg(support::config_flag(self.config))
+                .arg("--web.enable-remote-write-receiver"),
+        )
+    }
+
+    fn live(&self, trouble: Trouble, sent: &mut Sent, rng: &mut SplitMix64) {
+        let mut server = self.start();
+        sent.check(&server.url, self.round);
+        let most = if self.round.is_multiple_of(6) {
+            LONG_MS
+        } else {
+            SHORT_MS
+        };
+        let life = Duration::from_millis(rng.below(most));
+        let at = Duration::from_millis(rng.below(most)).min(life);
+        let size = log_bytes(self.data) + rng.below(20_000);
+        let begin = Instant::now();
+        let (mut began, mut ended) = (false, false);
+        if let Ok(mut sender) = Sender::new(&server) {
+            while begin.elapsed() < life {
+                if !began && begin.elapsed() >= at {
+                    began = true;
+                    match trouble {
+                        Trouble::Descriptors => {
+                            let used = descriptors(&server) + rng.below(3);
+                            limit(&server, Resource::Nofile, used);
+                        }
+                        Trouble::Full => fill(self.ballast, true),
+                        Trouble::FileSize => limit(&server, Resource::Fsize, size),
+                        Trouble::Terminate => server.process.signal(15),
+                        Trouble::Kill => {}
+                    }
+                }
+                // Half of the full disks get room again in the same life.
+                if began
+                    && !ended
+                    && begin.elapsed() >= (at + life) / 2
+                    && self.round.is_multiple_of(2)
+                {
+                    ended = true;
+                    fill(self.ballast, false);
+                }
+                let (body, samples) = sent.next(self.first_ms, self.round, rng);
+                sent.requests += 1;
+                match sender.send(&body) {
+                    Ok(204) => add(&mut sent.acknowledged, &samples),
+                    Ok(_) => add(&mut sent.uncertain, &samples),
+                    Err(_) => {
+                        add(&mut sent.uncertain, &samples);
+                        break;
+                    }
+                }
+            }
+        }
+        // What the loop did not use up is the moment of death: the point of this test, not something to wait for.
+        thread::sleep(life.saturating_sub(begin.elapsed()));
+        server.process.signal(SIGKILL);
+        server.process.wait_exit(PATIENCE);
+        fill(self.ballast, false);
+    }
+}
+
+#[test]
+fn rounds_of_faults_and_kills_lose_nothing_acknowledged() {
+    let dir = TempDir::new("crash-soak");
+    let config = support::config(&dir, "1h", &[]);
+    let mut rng = support::rng(0x000c_7a54);
+    let rounds = scaled(50).min(1_000);
+    let begun = Instant::now();
+    let mut totals = (0, 0, 0);
+    let mut by_trouble: BTreeMap<String, u64> = BTreeMap::new();
+    let mut round = 0;
+    while round < rounds {
+        let disk = Tmpfs::mount(dir.path().join(format!("disk-{round}")), "size=24m");
+        let data = disk.path().join("data");
+        let ballast = disk.path().join("ballast");
+        // Old enough that maintenance writes blocks at once.
+        let first_ms = now_ms() - 3 * 3_600_000;
+        let mut sent = Sent::default();
+        for _ in 0..GENERATION.min(rounds - round) {
+            let trouble = TROUBLES[rng.index(TROUBLES.len())];
+            *by_trouble.entry(format!("{trouble:?}")).or_default() += 1;
+            let life = Life {
+                data: &data,
+                ballast: &ballast,
+                config: &config,
+                first_ms,
+                round,
+            };
+            life.live(trouble, &mut sent, &mut rng);
+            round += 1;
+        }
+        let life = Life {
+            data: &data,
+            ballast: &ballast,
+            config: &config,
+            first_ms,
+            round,
+        };
+        let server = life.start();
+        sent.check(&server.url, round);
+        let blocks = until("blocks", || {
+            server
+                .metric("prometheus_tsdb_blocks_loaded")
+                .filter(|blocks| *blocks > 0.0)
+        });
+        assert_eq!(server.metric("narthex_tsdb_poisoned"), Some(0.0));
+        assert_eq!(
+            server.metric("prometheus_tsdb_wal_corruptions_total"),
+            Some(0.0)
+        );
+        assert_eq!(
+            server.metric("narthex_tsdb_block_corruptions_total"),
+            Some(0.0)
+        );
+        server.stop();
+        let uncertain: usize = sent.uncertain.values().map(BTreeMap::len).sum();
+        totals.0 += sent.requests;
+        totals.1 += sent.count();
+        totals.2 += uncertain;
+        println!("after {round} rounds: {blocks} blocks");
+    }
+    println!(
+        "{rounds} rounds in {:?}: {by_trouble:?}; {} requests, {} samples acknowledged and found again, {} of unknown fate",
+        begun.elapsed(),
+        totals.0,
+        totals.1,
+        totals.2
+    );
+    assert!(totals.1 > rounds as usize * 20, "{totals:?}");
+}
