@@ -137,6 +137,13 @@ fn a_start_without_descriptors_fails_and_changes_nothing() {
         disk.kill();
     }
     disk.set_most_open(usize::MAX);
+    // None for blocks alone: others came in between.
+    let none = Fault::on(Op::Open).in_path("blocks").errno(24);
+    disk.inject(none.after(3).times(2));
+    let clock = Arc::new(ManualClock::new(NOW_MS));
+    let error = Db::open(Arc::new(disk.clone()), hourly(), clock).expect_err("no descriptors");
+    assert!(error.to_string().contains("open files"), "{error}");
+    disk.kill();
     let db = open(&disk, &hourly());
     quiet(&db);
     assert_eq!(count(&db), 6);
