@@ -452,10 +452,9 @@ impl ServerOptions {
         let config_file = text("config.file")
             .filter(|path| !path.is_empty())
             .map(PathBuf::from);
-        let older_retention =
-            text("storage.tsdb.retention").map(|_| period("storage.tsdb.retention"));
-        let retention =
-            text("storage.tsdb.retention.time").map(|_| period("storage.tsdb.retention.time"));
+        let given = |name: &str| text(name).map(|_| period(name));
+        let older_retention = given("storage.tsdb.retention");
+        let retention = given("storage.tsdb.retention.time");
         let retention_bytes = text("storage.tsdb.retention.size")
             .map(|size| bytes_of(&size))
             .filter(|bytes| *bytes > 0);
