@@ -9,7 +9,7 @@ use narthex_tsdb::{Clock, Db, SystemClock, TsdbError};
 use std::{sync::Arc, time::Duration};
 
 /// How often storage is maintained.
-const INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait after panics.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// So many panics in a row are no accident.

@@ -14,7 +14,7 @@ use crate::{
     sources::{HostMetrics, OwnMetrics, OwnPage},
     status::{Loaded, ProcessStatus, hostname},
     storage::{self, StorageFlags, ms},
-    upkeep::Upkeep,
+    upkeep::{self, Upkeep},
     web::{self, Gate},
 };
 use narthex_api::{Api, ApiConfig, BuildInfo};
@@ -482,7 +482,8 @@ impl Maintenance {
         // What the start found is told before anything is served.
         upkeep.tell(&db);
         let work = move || {
-            let mut pause = Duration::ZERO;
+            // A start has better to do than writing blocks.
+            let mut pause = upkeep::INTERVAL;
             let mut refusals = memory::Refusals::default();
             while stopped.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                 pause = upkeep.maintain(&db);
