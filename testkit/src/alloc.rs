@@ -1,4 +1,4 @@
-//! An allocator that counts, and the bounds that fuzz functions are held to: how much memory an input may cost.
+//! An allocator that counts, and how much memory a call may take.
 //!
 //! Invariant: counting changes nothing of what is allocated; what one thread is charged with is what it asked for itself.
 //!
@@ -19,21 +19,14 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::fs;
 use std::hint::black_box;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-
-use crate::workspace_root;
 
 /// How many times its bound on live memory an input may allocate in all, what it freed on the way included.
 ///
 /// A vector that doubles allocates twice what it ends with, and a fuzz function reads its input several times; work that
 /// grows with the square of the input exceeds this.
 pub const TOTAL_FACTOR: usize = 8;
-
-/// The table of bounds, one line for each fuzz target.
-const BOUNDS: &str = "fuzz/bounds.txt";
 
 /// The system's allocator, counting live, peak and total bytes by thread and for the process.
 ///
@@ -214,71 +207,6 @@ pub fn bounded<R>(
     (result, used)
 }
 
-/// How much memory one fuzz function may take, see [`bounded`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bound {
-    /// For each byte of the input.
-    pub per_byte: usize,
-    /// However short the input is.
-    pub constant: usize,
-}
-
-impl Bound {
-    /// Returns the bound of the function whose type is `F`, from the table in `fuzz/bounds.txt`; `None` if `F` is no
-    /// fuzz function.
-    ///
-    /// # Panics
-    ///
-    /// When the table cannot be read, or has no line for it.
-    pub(crate) fn of<F: ?Sized>() -> Option<Self> {
-        let target = target_of(std::any::type_name::<F>())?;
-        let bound = table().iter().find(|(name, _)| *name == target);
-        let Some((_, bound)) = bound else {
-            panic!("{BOUNDS} says not how much memory {target} may take");
-        };
-        Some(*bound)
-    }
-}
-
-/// Turns the path of a function, `narthex_tsdb::fuzz::fuzz_wal`, into the name of its target, `tsdb_wal`.
-fn target_of(path: &str) -> Option<String> {
-    let (place, function) = path.rsplit_once("::")?;
-    let name = function.strip_prefix("fuzz_")?;
-    let package = place.split("::").next()?;
-    let package = package.strip_prefix("narthex_").unwrap_or(package);
-    Some(format!("{package}_{name}"))
-}
-
-fn table() -> &'static [(String, Bound)] {
-    static TABLE: OnceLock<Vec<(String, Bound)>> = OnceLock::new();
-    TABLE.get_or_init(|| {
-        let path = workspace_root().join(BOUNDS);
-        let text = fs::read_to_string(&path).expect("the table of bounds is in the workspace");
-        parse(&text)
-    })
-}
-
-/// Reads lines of a target's name, bytes for each byte and bytes at least; `#` begins a comment.
-fn parse(text: &str) -> Vec<(String, Bound)> {
-    let lines = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or_default())
-        .filter(|line| !line.trim().is_empty());
-    let read = |line: &str| {
-        let mut words = line.split_whitespace();
-        let name = words.next()?.to_owned();
-        let mut number = || words.next()?.parse().ok();
-        let (per_byte, constant) = (number()?, number()?);
-        words
-            .next()
-            .is_none()
-            .then_some((name, Bound { per_byte, constant }))
-    };
-    lines
-        .map(|line| read(line).unwrap_or_else(|| panic!("{BOUNDS}: {line:?} is no bound")))
-        .collect()
-}
-
 /// # Panics
 ///
 /// When this thread's counters do not move: the binary lacks the `#[global_allocator]`.
@@ -290,53 +218,4 @@ fn assert_counting() {
         "nothing counts: this binary needs `#[global_allocator] static ALLOCATOR: narthex_testkit::alloc::Counting = \
          narthex_testkit::alloc::Counting;`"
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn fuzz_example(_: &[u8]) {}
-
-    fn name_of<F>(_: F) -> Option<String> {
-        target_of(std::any::type_name::<F>())
-    }
-
-    #[test]
-    fn a_function_names_its_target() {
-        assert_eq!(name_of(fuzz_example).as_deref(), Some("testkit_example"));
-        assert_eq!(
-            target_of("narthex::fuzz::fuzz_yaml").as_deref(),
-            Some("narthex_yaml")
-        );
-        assert_eq!(name_of(|_: &[u8]| ()), None);
-        assert_eq!(name_of(parse), None);
-    }
-
-    #[test]
-    fn the_table_is_read() {
-        let bound = Bound {
-            per_byte: 3,
-            constant: 70,
-        };
-        assert_eq!(
-            parse("# x\n\na_b  3 70 # because\n"),
-            [("a_b".to_owned(), bound)]
-        );
-    }
-
-    #[test]
-    #[should_panic(expected = "is no bound")]
-    fn a_line_that_is_no_bound_is_refused() {
-        let _ = parse("a_b 3\n");
-    }
-
-    #[test]
-    #[should_panic(expected = "says not how much memory")]
-    fn a_function_without_a_bound_is_refused() {
-        fn bound_of<F>(_: F) -> Option<Bound> {
-            Bound::of::<F>()
-        }
-        let _ = bound_of(fuzz_example);
-    }
 }

@@ -12,6 +12,8 @@
 //! | `NARTHEX_TEST_SEED` | replaces the seed of every [`mutate::Mutator`] | the one in the test |
 //! | `NARTHEX_KEEP_TMP` | temporary directories stay | unset |
 //! | `NARTHEX_CORPORA`, `NARTHEX_PROMQLTEST` | reference data | `../shared/…` beside the workspace |
+//! | `NARTHEX_FUZZ` | the function that a binary of `fuzz/` runs, without `fuzz_` | unset |
+//! | `NARTHEX_FUZZ_SEEDS` | directory that gets the inputs which fuzz tests begin with | unset |
 //! | `CI` | `true`: absent reference data fails instead of passing with a line | unset |
 //!
 //! ```no_run
@@ -30,6 +32,7 @@ pub mod alloc;
 pub mod corpora;
 pub mod fleet;
 mod fs;
+pub mod fuzz;
 pub mod http;
 pub mod mutate;
 pub mod process;

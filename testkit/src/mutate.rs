@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::alloc::{self, Allocated, Bound};
+use crate::alloc::{self, Allocated};
+use crate::fuzz::{self, Bound};
 use crate::rng::SplitMix64;
 
 /// Values at the borders of integer widths, floats, and lengths: where parsers and codecs go wrong.
@@ -140,13 +141,15 @@ impl Mutator {
     ///
     /// # Panics
     ///
-    /// When the target panics, allocates more than its bound or takes longer than [`Mutator::slow`] on an input. The message holds the seed, the
-    /// iteration and a minimised input as a byte-string literal: commit it as a regression. A target that never
-    /// returns is printed the same way after a minute and the process aborts.
+    /// When the target panics, allocates more than its bound or takes longer than [`Mutator::slow`] on an input. The
+    /// message holds the seed, the iteration and a minimised input as a byte-string literal: commit it as a regression.
+    /// A target that never returns is printed the same way after a minute and the process aborts.
     pub fn run<F: FnMut(&[u8])>(&self, corpus: &[&[u8]], iterations: u64, mut target: F) {
-        let Some(bound) = Bound::of::<F>() else {
+        let Some(name) = fuzz::name_of::<F>() else {
             return self.feed(corpus, iterations, &mut target);
         };
+        fuzz::write_seeds(&name, corpus);
+        let bound = fuzz::bound_of(&name);
         let mut worst = Worst::default();
         self.feed(corpus, iterations, &mut |data: &[u8]| {
             let ((), used) = alloc::bounded(data, bound.per_byte, bound.constant, &mut target);
@@ -157,7 +160,7 @@ impl Mutator {
             reason = "a bound is chosen by what `--nocapture` shows"
         )]
         {
-            println!("{}: {worst:?} of {bound:?}", std::any::type_name::<F>());
+            println!("{name}: {worst:?} of {bound:?}");
         }
     }
 

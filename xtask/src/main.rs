@@ -10,6 +10,7 @@
 mod browser;
 mod ci;
 mod edges;
+mod fuzz;
 mod gendocs;
 mod licenses;
 mod rust;
@@ -25,7 +26,9 @@ usage: cargo xtask <command>
   tidy [--update]         check what compilers do not: file headers and sizes, crate edges, paths in documents,
                           SAFETY comments, format documents; --update shrinks the list of long functions
   formats                 record that format sources and their documents belong together again
-  fuzz                    write the targets in fuzz/, one for each function that reads bytes from outside
+  fuzz                    write the targets in fuzz/ for the functions that read bytes from outside
+  fuzz run [--seconds=60] [name...]
+                          run libFuzzer over all functions, those of a crate (tsdb) or one (tsdb_wal), inputs kept
   gen-docs [--check]      write (or compare) the documents generated from the binary's own tables
   licenses [--check]      write (or compare) THIRD_PARTY_LICENSES
   edges                   print the table of allowed crate edges for ARCHITECTURE.md
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         ["tidy", "--update"] => tidy::run(true),
         ["formats"] => tidy::record_formats(),
         ["fuzz"] => tidy::write_fuzz_targets(),
+        ["fuzz", "run", args @ ..] => fuzz::run(args),
         ["gen-docs"] => gendocs::run(false),
         ["gen-docs", "--check"] => gendocs::run(true),
         ["licenses"] => licenses::run(false),

@@ -1,17 +1,23 @@
-//! Fuzz targets: each `pub fn fuzz_x(data: &[u8])` of a crate's `fuzz` module has one in `fuzz/`, and no other exists.
+//! Fuzz targets: each crate with functions `pub fn fuzz_x(data: &[u8])` has a binary in `fuzz/` that can run any of them,
+//! no other exists, and every function has a bound on memory.
 //!
-//! They are as thin as can be, so they are written by `cargo xtask fuzz` and only compared here.
+//! They are as thin as can be, so they are written by `cargo xtask fuzz` and only compared here. One binary for each crate
+//! and not for each function: sixty programs that link the same crates take an hour to build.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::process::Command;
+
+use narthex_testkit::fuzz::read_bounds;
 
 use super::{Finding, Tree};
 use crate::rust::line_of;
 
 const DIR: &str = "fuzz/";
 const TARGETS: &str = "fuzz/fuzz_targets/";
+const LOCK: &str = "fuzz/Cargo.lock";
+const BOUNDS: &str = "fuzz/bounds.txt";
 const COMMAND: &str = "run `cargo xtask fuzz`";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -35,7 +41,63 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings.extend(
         gone.map(|path| Finding::new(path, 0, format!("has no function to fuzz: {COMMAND}"))),
     );
+    findings.extend(bounds(tree, &functions));
     findings
+}
+
+/// Compares the functions with the table of bounds.
+fn bounds(tree: &Tree, crates: &[Crate]) -> Vec<Finding> {
+    let text = tree.text(BOUNDS).unwrap_or_default();
+    let table = match read_bounds(text) {
+        Ok(table) => table,
+        Err(error) => return vec![Finding::new(BOUNDS, 0, error)],
+    };
+    let known: Vec<&str> = table.iter().map(|(name, _)| name.as_str()).collect();
+    let functions: Vec<String> = names(crates).map(|(_, name)| name).collect();
+    let mut findings = Vec::new();
+    for name in functions.iter().filter(|name| !known.contains(&&***name)) {
+        let text = format!("does not say how much memory {name} may take");
+        findings.push(Finding::new(BOUNDS, 0, text));
+    }
+    for (at, name) in known.iter().enumerate() {
+        let again = known[..at].contains(name);
+        if again || !functions.iter().any(|function| function == name) {
+            let which = if again {
+                "has a second line"
+            } else {
+                "is no function to fuzz"
+            };
+            findings.push(Finding::new(BOUNDS, 0, format!("{name} {which}")));
+        }
+    }
+    findings
+}
+
+/// Returns all functions: the binary each is in, and its name among all.
+fn names(crates: &[Crate]) -> impl Iterator<Item = (String, String)> {
+    crates.iter().flat_map(|one| {
+        let binary = one.binary();
+        one.names
+            .iter()
+            .map(move |name| (binary.clone(), format!("{binary}_{name}")))
+    })
+}
+
+/// Returns all functions of the repository: the binary each is in, and its name without the binary's.
+///
+/// # Errors
+/// When a function takes something else than bytes.
+pub(super) fn list(tree: &Tree) -> Result<Vec<(String, String)>, String> {
+    let (crates, findings) = functions(tree);
+    if let Some(finding) = findings.first() {
+        return Err(finding.to_string());
+    }
+    let pair = |one: &Crate| {
+        let binary = one.binary();
+        let names = one.names.clone();
+        names.into_iter().map(move |name| (binary.clone(), name))
+    };
+    Ok(crates.iter().flat_map(pair).collect())
 }
 
 /// Writes all targets and their manifest, and removes those that have no function.
@@ -62,6 +124,40 @@ pub(super) fn write(tree: &Tree) -> Result<(), String> {
     Ok(())
 }
 
+/// Writes the lock file: the product's, with what libFuzzer needs beside it, from which cargo takes what is not used.
+///
+/// # Errors
+/// When it cannot be written, or cargo finds no versions.
+pub(super) fn lock(tree: &Tree) -> Result<(), String> {
+    let product = tree.text("Cargo.lock").unwrap_or_default();
+    let before = tree.text(LOCK).unwrap_or_default();
+    fs::write(LOCK, merged(product, before)).map_err(|e| format!("{LOCK}: {e}"))?;
+    let output = Command::new("cargo")
+        .args([
+            "metadata",
+            "--format-version=1",
+            "--manifest-path=fuzz/Cargo.toml",
+        ])
+        .output()
+        .map_err(|e| format!("cargo metadata: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Returns the product's lock file with the packages that only the other one has.
+fn merged(product: &str, other: &str) -> String {
+    let begin = "[[package]]\n";
+    let name = |package: &str| package.lines().next().unwrap_or_default().to_owned();
+    let known: Vec<String> = product.split(begin).skip(1).map(name).collect();
+    let more = other.split(begin).skip(1);
+    let more = more.filter(|package| !known.contains(&name(package)));
+    more.fold(format!("{}\n", product.trim_end()), |lock, package| {
+        format!("{lock}\n{begin}{}\n", package.trim_end())
+    })
+}
+
 /// The functions of one crate.
 struct Crate {
     /// Where its manifest is.
@@ -70,6 +166,14 @@ struct Crate {
     package: String,
     /// What follows `fuzz_` in their names, sorted.
     names: Vec<String>,
+}
+
+impl Crate {
+    /// Returns the name of its binary.
+    fn binary(&self) -> String {
+        let short = self.package.trim_start_matches("narthex-");
+        short.replace('-', "_")
+    }
 }
 
 /// Finds the functions of all crates.
@@ -112,6 +216,7 @@ fn functions(tree: &Tree) -> (Vec<Crate>, Vec<Finding>) {
 fn files(crates: &[Crate]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut manifest = MANIFEST.to_owned();
+    manifest.push_str("narthex-testkit = { path = \"../testkit\" }\n");
     for one in crates {
         let _ = writeln!(
             manifest,
@@ -121,23 +226,37 @@ fn files(crates: &[Crate]) -> BTreeMap<String, String> {
     }
     for one in crates {
         let crate_name = one.package.replace('-', "_");
-        let short = Path::new(&one.package).to_string_lossy();
-        let short = short.trim_start_matches("narthex-").replace('-', "_");
+        let binary = one.binary();
+        let _ = write!(
+            manifest,
+            "\n[[bin]]\nname = \"{binary}\"\npath = \"fuzz_targets/{binary}.rs\"\ntest = false\ndoc = false\nbench = false\n"
+        );
+        let mut text = format!(
+            "//! Fuzzes the function of `{crate_name}::fuzz` that `NARTHEX_FUZZ` names.\n#![no_main]\n\n{IMPORTS}"
+        );
         for name in &one.names {
-            let target = format!("{short}_{name}");
-            let _ = write!(
-                manifest,
-                "\n[[bin]]\nname = \"{target}\"\npath = \"fuzz_targets/{target}.rs\"\ntest = false\ndoc = false\nbench = false\n"
-            );
-            let text = format!(
-                "//! Fuzzes `{crate_name}::fuzz::fuzz_{name}`.\n#![no_main]\n\nlibfuzzer_sys::fuzz_target!(|data: &[u8]| {crate_name}::fuzz::fuzz_{name}(data));\n"
-            );
-            files.insert(format!("{TARGETS}{target}.rs"), text);
+            let _ = writeln!(text, "    (\"{name}\", {crate_name}::fuzz::fuzz_{name}),");
         }
+        let _ = write!(
+            text,
+            "];\n\nlibfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run(\"{binary}\", FUNCTIONS, data));\n"
+        );
+        files.insert(format!("{TARGETS}{binary}.rs"), text);
     }
     files.insert(format!("{DIR}Cargo.toml"), manifest);
     files
 }
+
+/// What each target begins with.
+const IMPORTS: &str = "\
+use narthex_testkit::alloc::Counting;
+use narthex_testkit::fuzz::{self, Function};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static FUNCTIONS: &[(&str, Function)] = &[
+";
 
 const MANIFEST: &str = "\
 # Written by `cargo xtask fuzz`. A workspace of its own: libFuzzer is no part of the product.
@@ -145,7 +264,7 @@ const MANIFEST: &str = "\
 
 [package]
 name = \"narthex-fuzz\"
-description = \"One target for each function that reads bytes from outside.\"
+description = \"libFuzzer for the functions that read bytes from outside.\"
 version = \"0.1.0\"
 edition = \"2024\"
 license = \"Apache-2.0\"
@@ -153,6 +272,14 @@ publish = false
 
 [package.metadata]
 cargo-fuzz = true
+
+# As the product's manifest has it for what it does not make itself, so that CI checks them once. What overflows or
+# breaks an assertion is found.
+[profile.dev]
+debug = \"line-tables-only\"
+
+[profile.dev.package.\"*\"]
+opt-level = 1
 
 [dependencies]
 libfuzzer-sys = \"0.4\"
@@ -178,18 +305,60 @@ mod tests {
         let source = ("crates/a/src/fuzz.rs", "pub fn fuzz_x(data: &[u8]) {}");
         let missing = check(&tree(&[MANIFEST_OF, source]));
         let paths: Vec<&str> = missing.iter().map(|finding| &*finding.path).collect();
-        assert_eq!(paths, ["fuzz/Cargo.toml", "fuzz/fuzz_targets/a_x.rs"]);
+        let all_three = [
+            "fuzz/Cargo.toml",
+            "fuzz/fuzz_targets/a.rs",
+            "fuzz/bounds.txt",
+        ];
+        assert_eq!(paths, all_three);
         let (found, _) = functions(&tree(&[MANIFEST_OF, source]));
         let written = files(&found);
         let mut all: Vec<(&str, &str)> = written.iter().map(|(p, t)| (&**p, &**t)).collect();
-        all.extend([MANIFEST_OF, source]);
+        all.extend([MANIFEST_OF, source, (BOUNDS, "a_x 1 2\n")]);
         assert_eq!(check(&tree(&all)), []);
+        assert_eq!(
+            list(&tree(&all)),
+            Ok(vec![("a".to_owned(), "x".to_owned())])
+        );
         all.retain(|file| file.0 != source.0);
         let left = check(&tree(&all));
         assert!(
-            left.iter().any(|finding| finding.path.ends_with("a_x.rs")),
+            left.iter().any(|finding| finding.path.ends_with("a.rs")),
             "{left:?}"
         );
+    }
+
+    #[test]
+    fn the_lock_file_has_the_products_versions() {
+        let package = |name: &str, version: &str| {
+            format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n")
+        };
+        let product = format!("version = 4\n\n{}", package("a", "2"));
+        let other = format!(
+            "version = 4\n\n{}\n{}",
+            package("a", "1"),
+            package("b", "1")
+        );
+        assert_eq!(
+            merged(&product, &other),
+            format!("{product}\n{}", package("b", "1"))
+        );
+    }
+
+    #[test]
+    fn a_bound_is_of_one_function() {
+        let source = ("crates/a/src/fuzz.rs", "pub fn fuzz_x(data: &[u8]) {}");
+        let texts = |table: &str| {
+            let tree = tree(&[MANIFEST_OF, source, (BOUNDS, table)]);
+            let (crates, _) = functions(&tree);
+            let findings = bounds(&tree, &crates);
+            findings.into_iter().map(|f| f.text).collect::<Vec<_>>()
+        };
+        assert_eq!(texts("a_x 1 2\n"), Vec::<String>::new());
+        assert_eq!(texts(""), ["does not say how much memory a_x may take"]);
+        assert_eq!(texts("a_x 1 2\na_x 1 2\n"), ["a_x has a second line"]);
+        assert_eq!(texts("a_x 1 2\na_y 1 2\n"), ["a_y is no function to fuzz"]);
+        assert_eq!(texts("a_x 1\n"), ["fuzz/bounds.txt: \"a_x 1\" is no bound"]);
     }
 
     #[test]

@@ -154,13 +154,24 @@ pub(crate) fn record_formats() -> Result<(), String> {
     fs::write(formats::LIST, list).map_err(|e| format!("{}: {e}", formats::LIST))
 }
 
-/// Writes the fuzz targets.
+/// Writes the fuzz targets, and locks their dependencies to the product's.
 ///
 /// # Errors
 ///
-/// When a function cannot have one, or a file cannot be written.
+/// When a function cannot have one, a file cannot be written, or cargo finds no versions.
 pub(crate) fn write_fuzz_targets() -> Result<(), String> {
-    fuzz::write(&Tree::read()?)
+    let tree = Tree::read()?;
+    fuzz::write(&tree)?;
+    fuzz::lock(&tree)
+}
+
+/// Returns every fuzz function: the binary in `fuzz/` that has it, and its name there.
+///
+/// # Errors
+///
+/// When a function cannot have a target, or the tree cannot be read.
+pub(crate) fn fuzz_functions() -> Result<Vec<(String, String)>, String> {
+    fuzz::list(&Tree::read()?)
 }
 
 fn check(tree: &Tree) -> Vec<Finding> {

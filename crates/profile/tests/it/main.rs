@@ -145,7 +145,13 @@ fn a_dump_of_the_heap_has_names_and_sizes() {
         error.to_string(),
         "heap dump, line 1: no heap_v2 with a rate"
     );
-    Mutator::new(0x4ea9).run(&[dump.as_bytes()], 20_000, fuzz::fuzz_heap);
+}
+
+#[test]
+fn mutated_dumps_are_read_or_refused() {
+    let dump =
+        b"heap_v2/1\n  t*: 2: 3145728 [4: 7340032]\n@ 0x1001 0x2\n  t*: 2: 3145728 [4: 7340032]\n";
+    Mutator::new(0x4ea9).run(&[dump], 20_000, fuzz::fuzz_heap);
 }
 
 fn one_at_a_time() {

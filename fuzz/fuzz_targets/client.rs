@@ -1,0 +1,15 @@
+//! Fuzzes the function of `narthex_client::fuzz` that `NARTHEX_FUZZ` names.
+#![no_main]
+
+use narthex_testkit::alloc::Counting;
+use narthex_testkit::fuzz::{self, Function};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static FUNCTIONS: &[(&str, Function)] = &[
+    ("escape", narthex_client::fuzz::fuzz_escape),
+    ("proc", narthex_client::fuzz::fuzz_proc),
+];
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("client", FUNCTIONS, data));

@@ -1,4 +1,0 @@
-//! Fuzzes `narthex_client::fuzz::fuzz_proc`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| narthex_client::fuzz::fuzz_proc(data));

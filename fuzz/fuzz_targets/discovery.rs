@@ -1,0 +1,21 @@
+//! Fuzzes the function of `narthex_discovery::fuzz` that `NARTHEX_FUZZ` names.
+#![no_main]
+
+use narthex_testkit::alloc::Counting;
+use narthex_testkit::fuzz::{self, Function};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static FUNCTIONS: &[(&str, Function)] = &[
+    ("dns_answer", narthex_discovery::fuzz::fuzz_dns_answer),
+    ("glob", narthex_discovery::fuzz::fuzz_glob),
+    ("groups", narthex_discovery::fuzz::fuzz_groups),
+    ("kubeconfig", narthex_discovery::fuzz::fuzz_kubeconfig),
+    ("kubernetes", narthex_discovery::fuzz::fuzz_kubernetes),
+    ("resolv_conf", narthex_discovery::fuzz::fuzz_resolv_conf),
+    ("selector", narthex_discovery::fuzz::fuzz_selector),
+    ("watch", narthex_discovery::fuzz::fuzz_watch),
+];
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("discovery", FUNCTIONS, data));

@@ -1,4 +1,0 @@
-//! Fuzzes `narthex_discovery::fuzz::fuzz_groups`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| narthex_discovery::fuzz::fuzz_groups(data));

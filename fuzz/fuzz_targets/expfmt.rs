@@ -1,0 +1,18 @@
+//! Fuzzes the function of `narthex_expfmt::fuzz` that `NARTHEX_FUZZ` names.
+#![no_main]
+
+use narthex_testkit::alloc::Counting;
+use narthex_testkit::fuzz::{self, Function};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static FUNCTIONS: &[(&str, Function)] = &[
+    ("check", narthex_expfmt::fuzz::fuzz_check),
+    ("headers", narthex_expfmt::fuzz::fuzz_headers),
+    ("openmetrics", narthex_expfmt::fuzz::fuzz_openmetrics),
+    ("protobuf", narthex_expfmt::fuzz::fuzz_protobuf),
+    ("text", narthex_expfmt::fuzz::fuzz_text),
+];
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("expfmt", FUNCTIONS, data));

@@ -1,4 +1,0 @@
-//! Fuzzes `narthex_expfmt::fuzz::fuzz_text`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| narthex_expfmt::fuzz::fuzz_text(data));

@@ -1,4 +1,0 @@
-//! Fuzzes `narthex_host::fuzz::fuzz_udev`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| narthex_host::fuzz::fuzz_udev(data));

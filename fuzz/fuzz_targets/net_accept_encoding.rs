@@ -1,4 +1,0 @@
-//! Fuzzes `narthex_net::fuzz::fuzz_accept_encoding`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| narthex_net::fuzz::fuzz_accept_encoding(data));

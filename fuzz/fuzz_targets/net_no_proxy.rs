@@ -1,4 +1,0 @@
-//! Fuzzes `narthex_net::fuzz::fuzz_no_proxy`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| narthex_net::fuzz::fuzz_no_proxy(data));

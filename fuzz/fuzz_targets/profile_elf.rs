@@ -1,4 +1,0 @@
-//! Fuzzes `narthex_profile::fuzz::fuzz_elf`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| narthex_profile::fuzz::fuzz_elf(data));

@@ -1,0 +1,15 @@
+//! Fuzzes the function of `narthex_promql::fuzz` that `NARTHEX_FUZZ` names.
+#![no_main]
+
+use narthex_testkit::alloc::Counting;
+use narthex_testkit::fuzz::{self, Function};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static FUNCTIONS: &[(&str, Function)] = &[
+    ("parse", narthex_promql::fuzz::fuzz_parse),
+    ("script", narthex_promql::fuzz::fuzz_script),
+];
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("promql", FUNCTIONS, data));
