@@ -379,10 +379,15 @@ impl<'a> Cursor<'a> {
 
     fn label(&mut self, may_name: bool) -> Result<Label, ParseError> {
         let name = if self.peek() == Some(b'"') {
+            let from = self.at;
             let name = self.string()?;
             self.skip_free_blanks();
             if may_name && matches!(self.peek(), Some(b',' | b'}')) {
                 return Ok(Label::new(METRIC_NAME, &name));
+            }
+            if name.is_empty() {
+                self.at = from;
+                return Err(self.expected("a label name"));
             }
             name
         } else {

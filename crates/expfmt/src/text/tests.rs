@@ -286,6 +286,11 @@ fn errors_have_positions_and_change_nothing() {
             "a{x=\"1\",x=\"2\"} 1\n",
             "line 1, column 9: label \"x\" occurs twice",
         ),
+        // Found by fuzzing: written as a message, such a label cannot be read back.
+        (
+            "{\"a\",\"\"=\"x\"} 1\n",
+            "line 1, column 6: expected a label name, got \"\\\"\\\"=\\\"x\\\"} 1\"",
+        ),
         (
             "a 1 2 3\n",
             "line 1, column 7: expected the end of the line, got \"3\"",
