@@ -1,7 +1,8 @@
 //! `cargo xtask ci`: everything CI runs, in one place, each step shown, counted and timed.
 //!
-//! Invariant: a step that could not run is a failed step. Its last line is `N passed, N failed` alone, and the exit
-//! code is 0 only when nothing failed.
+//! Invariant: a step that could not run is a failed step, unless it needs what not every machine has (a database of
+//! vulnerabilities, a nightly compiler): then it says so in one line and counts nowhere. The last line is
+//! `N passed, N failed` alone, and the exit code is 0 only when nothing failed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -26,7 +27,12 @@ struct Step {
     dir: &'static str,
     command: &'static str,
     count: Count,
+    /// Whether it may end with [`NOT_RUN`].
+    optional: bool,
 }
+
+/// The exit code of a step that lacks what it needs, as automake has it.
+const NOT_RUN: i32 = 77;
 
 const fn step(name: &'static str, dir: &'static str, command: &'static str, count: Count) -> Step {
     Step {
@@ -34,6 +40,20 @@ const fn step(name: &'static str, dir: &'static str, command: &'static str, coun
         dir,
         command,
         count,
+        optional: false,
+    }
+}
+
+/// A step that not every machine can run.
+const fn optional(
+    name: &'static str,
+    dir: &'static str,
+    command: &'static str,
+    count: Count,
+) -> Step {
+    Step {
+        optional: true,
+        ..step(name, dir, command, count)
     }
 }
 
@@ -42,8 +62,27 @@ const NPM_CI: &str = "cmp -s package-lock.json node_modules/.installed-lock || \
     { npm ci && cp package-lock.json node_modules/.installed-lock; }";
 
 /// Building cargo-deny takes minutes; where it is absent, the licence step has checked the same lists.
-const DENY: &str = "if command -v cargo-deny; then cargo deny check --hide-inclusion-graph bans licenses sources; \
-    else echo 'cargo-deny is not installed; cargo xtask licenses checked licences and bans'; fi";
+const DENY: &str = "command -v cargo-deny || { echo 'not run: cargo-deny is not installed'; exit 77; }; \
+    cargo deny check --hide-inclusion-graph bans licenses sources";
+
+/// Known vulnerabilities of what the product is built from.
+const ADVISORIES: &str = "command -v cargo-deny || { echo 'not run: cargo-deny is not installed'; exit 77; }; \
+    cargo deny fetch db >/dev/null 2>&1 || { echo 'not run: the advisory database is not reachable'; exit 77; }; \
+    cargo deny check --disable-fetch advisories";
+
+/// The same of the Go module.
+const GO_ADVISORIES: &str = "out=$(go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./... 2>&1); code=$?; \
+    case \"$code $out\" in 0*) ;; *'fetching vulnerabilities:'* | *'golang.org/x/vuln@'*) \
+    echo 'not run: the database of vulnerabilities is not reachable'; exit 77;; esac; echo \"$out\"; exit $code";
+
+/// The fuzz targets as the compiler checks them, with what clippy left of their dependencies.
+const FUZZ: &str = "cargo check -q --locked --manifest-path fuzz/Cargo.toml --target-dir \"${CARGO_TARGET_DIR:-target}\" || \
+    { echo 'a stale lock file is renewed by: cargo xtask fuzz'; false; }";
+
+/// Half of the client's code that shares memory between threads is unsafe.
+const MIRI: &str = "cargo +nightly miri --version >/dev/null 2>&1 || \
+    { echo 'not run: there is no nightly compiler with Miri'; exit 77; }; \
+    MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --locked -p narthex-client --lib";
 
 const GO_LINT: &str = "test -z \"$(gofmt -l .)\" && (cd oracle && go vet ./...) && (cd goclient && go vet ./...) && \
     (cd gopeer && go vet ./...)";
@@ -76,13 +115,15 @@ const STEPS: &[Step] = &[
         "cargo xtask licenses --check",
         Count::Check,
     ),
-    step("deny", ".", DENY, Count::Check),
+    optional("deny", ".", DENY, Count::Check),
+    optional("advisories", ".", ADVISORIES, Count::Check),
     step(
         "clippy",
         ".",
         "cargo clippy --workspace --all-targets --locked -- -D warnings",
         Count::Check,
     ),
+    step("fuzz", ".", FUZZ, Count::Check),
     step("go lint", "testkit", GO_LINT, Count::Check),
     step(
         "go oracle",
@@ -109,6 +150,7 @@ const STEPS: &[Step] = &[
         Count::Check,
     ),
     step("go library", "clients/go", GO_LIBRARY, Count::Go),
+    optional("go advisories", "clients/go", GO_ADVISORIES, Count::Check),
     step("go versions", "clients/go", GO_VERSIONS, Count::Check),
     step(
         "test",
@@ -116,6 +158,7 @@ const STEPS: &[Step] = &[
         "cargo test --workspace --locked --no-fail-fast",
         Count::Cargo,
     ),
+    optional("miri", ".", MIRI, Count::Cargo),
     step(
         "gen-docs",
         ".",
@@ -159,10 +202,15 @@ pub(crate) fn run(names: &[&str]) -> Result<(), String> {
         println!("\n==> {}: {}", step.name, step.command);
         let tally = run_step(step);
         let seconds = began.elapsed().as_secs();
-        summary.push(format!(
-            "{:>4} s  {:>5} passed  {:>3} failed  {}",
-            seconds, tally.passed, tally.failed, step.name
-        ));
+        summary.push(if tally.not_run {
+            format!("{seconds:>4} s  not run                   {}", step.name)
+        } else {
+            let Tally { passed, failed, .. } = tally;
+            format!(
+                "{seconds:>4} s  {passed:>5} passed  {failed:>3} failed  {}",
+                step.name
+            )
+        });
         total.passed += tally.passed;
         total.failed += tally.failed;
         if tally.failed > 0 && tally.failures.is_empty() {
@@ -187,6 +235,8 @@ pub(crate) fn run(names: &[&str]) -> Result<(), String> {
 struct Tally {
     passed: u64,
     failed: u64,
+    /// It lacked what it needs and counts nowhere.
+    not_run: bool,
     /// The lines in which the runner named what failed.
     failures: Vec<String>,
 }
@@ -218,7 +268,14 @@ fn run_step(step: &Step) -> Tally {
     }
     // Steps print to both streams; keep their order roughly right in a log.
     let _ = std::io::stdout().flush();
-    let ok = child.wait().is_ok_and(|status| status.success());
+    let status = child.wait();
+    let ok = status.as_ref().is_ok_and(std::process::ExitStatus::success);
+    if step.optional && status.is_ok_and(|status| status.code() == Some(NOT_RUN)) {
+        return Tally {
+            not_run: true,
+            ..Tally::default()
+        };
+    }
     match (ok, step.count) {
         (true, Count::Check) => tally.passed += 1,
         // A runner that counted nothing has not tested anything, whatever its exit code.
@@ -349,12 +406,7 @@ mod tests {
     #[test]
     fn a_step_that_cannot_run_or_counts_nothing_fails() {
         let run = |command, count| {
-            let tally = run_step(&Step {
-                name: "x",
-                dir: ".",
-                command,
-                count,
-            });
+            let tally = run_step(&step("x", ".", command, count));
             (tally.passed, tally.failed)
         };
         assert_eq!(run("no-such-program", Count::Check), (0, 1));
@@ -364,6 +416,23 @@ mod tests {
         assert_eq!(
             run("echo test result: ok. 2 passed\\; 0 failed", Count::Cargo),
             (2, 0)
+        );
+    }
+    #[test]
+    fn only_an_optional_step_may_lack_what_it_needs() {
+        let run = |step: &Step| {
+            let tally = run_step(step);
+            (tally.passed, tally.failed, tally.not_run)
+        };
+        let lacking = "echo 'not run: no compiler'; exit 77";
+        for count in [Count::Check, Count::Cargo] {
+            assert_eq!(run(&optional("x", ".", lacking, count)), (0, 0, true));
+            assert_eq!(run(&step("x", ".", lacking, count)), (0, 1, false));
+            assert_eq!(run(&optional("x", ".", "exit 1", count)), (0, 1, false));
+        }
+        assert_eq!(
+            run(&optional("x", ".", "true", Count::Check)),
+            (1, 0, false)
         );
     }
 }
