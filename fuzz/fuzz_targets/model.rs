@@ -9,6 +9,7 @@ static ALLOCATOR: Counting = Counting;
 
 static FUNCTIONS: &[(&str, Function)] = &[
     ("pattern", narthex_model::fuzz::fuzz_pattern),
+    ("pattern_within", narthex_model::fuzz::fuzz_pattern_within),
     ("relabel", narthex_model::fuzz::fuzz_relabel),
 ];
 

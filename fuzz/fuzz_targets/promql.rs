@@ -9,6 +9,7 @@ static ALLOCATOR: Counting = Counting;
 
 static FUNCTIONS: &[(&str, Function)] = &[
     ("parse", narthex_promql::fuzz::fuzz_parse),
+    ("query", narthex_promql::fuzz::fuzz_query),
     ("script", narthex_promql::fuzz::fuzz_script),
 ];
 

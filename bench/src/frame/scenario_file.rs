@@ -164,7 +164,7 @@ fn kind(node: &Node) -> Result<Kind, Wrong> {
 
 /// Feeds arbitrary bytes to the reader.
 #[cfg(test)]
-pub(crate) fn fuzz_scenario(data: &[u8]) {
+pub(crate) fn try_scenario(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
         && let Err(error) = ScenarioFile::parse(text, "f.yml")
     {
@@ -239,6 +239,6 @@ mod tests {
     #[test]
     fn arbitrary_bytes_do_no_harm() {
         let mutator = narthex_testkit::mutate::Mutator::new(5);
-        mutator.run(&[WHOLE.as_bytes()], 5_000, fuzz_scenario);
+        mutator.run(&[WHOLE.as_bytes()], 5_000, try_scenario);
     }
 }

@@ -160,7 +160,7 @@ fn rounded(value: f64) -> f64 {
 
 /// Feeds arbitrary bytes to the reader; what it accepts must survive being written and read again.
 #[cfg(test)]
-pub(crate) fn fuzz_record(data: &[u8]) {
+pub(crate) fn try_record(data: &[u8]) {
     if let Ok(record) = parse(data, "fuzz") {
         let again = text(&record);
         let read = parse(again.as_bytes(), "again").expect("what was written is read");

@@ -466,7 +466,7 @@ fn crc(parts: &[&[u8]]) -> u32 {
 
 /// Reads `data` as a file, to its end or to what is wrong.
 #[cfg(test)]
-pub(crate) fn fuzz_corpus(data: &[u8]) {
+pub(crate) fn try_corpus(data: &[u8]) {
     let Ok(corpus) = Corpus::parse(data.to_vec()) else {
         return;
     };

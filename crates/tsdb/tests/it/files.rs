@@ -16,8 +16,7 @@ use narthex_model::{
 };
 use narthex_testkit::rng::SplitMix64;
 use narthex_tsdb::{
-    Db, DbOptions, Fault, FaultyIo, Io, ManualClock, Notice, Op, PowerLoss, TsdbError, Tuning,
-    is_exhausted,
+    Db, DbOptions, Fault, FaultyIo, Io, ManualClock, Notice, Op, PowerLoss, TsdbError, is_exhausted,
 };
 use std::{
     collections::BTreeSet,
@@ -243,13 +242,7 @@ fn a_series_with_more_samples_than_a_strip_has_rows_is_flushed() {
 fn a_full_disk_does_not_stop_retention() {
     for crash in [false, true] {
         let disk = FaultyIo::new();
-        let options = DbOptions {
-            tuning: Tuning {
-                retention_ms: Some(36 * HOUR_MS),
-                ..Tuning::default()
-            },
-            ..hourly()
-        };
+        let mut options = hourly();
         let db = open(&disk, &options);
         let mut random = SplitMix64::new(1);
         for hour in 0..8 {
@@ -272,8 +265,10 @@ fn a_full_disk_does_not_stop_retention() {
         let all = files(&disk, "blocks").len();
         disk.set_capacity(disk.used_bytes());
         assert!(db.append_samples(&[sample("x", BASE_MS, 1.0)]).is_err());
-        // A day later some blocks are too old. The view has them still.
-        let later_ms = NOW_MS + 24 * HOUR_MS;
+        // By now there are too many of them. The view has them still.
+        options.tuning.retention_bytes = Some(disk.used_bytes() * 3 / 10);
+        db.tune(&options.tuning);
+        let later_ms = NOW_MS + 60_000;
         let _ = db.maintain(later_ms);
         let seen = prepared_count(&*view);
         assert_eq!(seen, 240_000, "what a view has stays readable");
