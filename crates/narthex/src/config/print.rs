@@ -14,11 +14,15 @@ const SECRET: &str = "<secret>";
 /// Column from which a plain text breaks at its next space.
 const WIDTH: usize = 80;
 
+/// The longest text, in bytes, that stands before a colon; longer keys have a question mark and a line.
+const SIMPLE_KEY_BYTES: usize = 128;
+
 /// Returns a filled tree as YAML.
 pub(super) fn print(node: &Node, section: &Section) -> String {
     let mut printer = Printer {
         out: String::new(),
         column: 0,
+        breaks: true,
     };
     printer.section(node, section, 0);
     printer.out
@@ -27,6 +31,8 @@ pub(super) fn print(node: &Node, section: &Section) -> String {
 struct Printer {
     out: String,
     column: usize,
+    /// Whether a text may go on on the next line.
+    breaks: bool,
 }
 
 impl Printer {
@@ -81,7 +87,7 @@ impl Printer {
             Kind::Named(section) => {
                 for (name, item) in sorted(node) {
                     self.begin_line(indent + 2);
-                    self.text(name, indent + 2);
+                    self.key(name, indent + 2);
                     self.put(":");
                     self.section(item, section, indent + 4);
                 }
@@ -89,7 +95,7 @@ impl Printer {
             Kind::Labels => {
                 for (name, item) in sorted(node) {
                     self.begin_line(indent + 2);
-                    self.text(name, indent + 2);
+                    self.key(name, indent + 2);
                     self.put(": ");
                     self.text(item.as_text(), indent + 4);
                 }
@@ -97,7 +103,7 @@ impl Printer {
             Kind::Params | Kind::SecretParams => {
                 for (name, item) in sorted(node) {
                     self.begin_line(indent + 2);
-                    self.text(name, indent + 2);
+                    self.key(name, indent + 2);
                     self.put(":");
                     self.texts(item, kind, indent + 2);
                 }
@@ -108,6 +114,19 @@ impl Printer {
                 self.put(" ");
                 self.scalar(node, kind, indent + 2);
             }
+        }
+    }
+
+    /// Writes a key that the file chose.
+    fn key(&mut self, name: &str, indent: usize) {
+        if name.len() <= SIMPLE_KEY_BYTES && !name.contains('\n') {
+            self.breaks = false;
+            self.text(name, indent);
+            self.breaks = true;
+        } else {
+            self.put("? ");
+            self.text(name, indent + 2);
+            self.begin_line(indent);
         }
     }
 
@@ -201,7 +220,8 @@ impl Printer {
         for (at, &letter) in letters.iter().enumerate() {
             let next_is_space = letters.get(at + 1) == Some(&' ');
             let inside = at > quotes && at < last;
-            if letter == ' ' && !after_space && self.column > WIDTH && inside && !next_is_space {
+            let wide = self.breaks && self.column > WIDTH;
+            if letter == ' ' && !after_space && wide && inside && !next_is_space {
                 self.put("\n");
                 self.put(&" ".repeat(indent));
             } else {

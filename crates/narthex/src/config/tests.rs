@@ -1,7 +1,7 @@
 //! Configurations that are taken and refused, those of the reference corpus among them.
 
 use super::*;
-use narthex_testkit::{LineServer, corpora, go_program};
+use narthex_testkit::{LineServer, TempDir, corpora, go_program};
 use serde_json::{Value as Json, json};
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
@@ -258,6 +258,26 @@ fn judge(oracle: &mut Oracle, path: &Path, name: &str) -> Option<String> {
     }
 }
 
+/// Found by fuzzing: a label's name of a thousand bytes was shown as what no reader takes for a key.
+#[test]
+fn long_names_are_shown_as_prometheus_shows_them() {
+    let dir = TempDir::new("long-names");
+    let mut oracle = Oracle(LineServer::start(&go_program("oracle")));
+    for name in [
+        "a".repeat(128),
+        "a".repeat(129),
+        "\u{fffd}".repeat(400),
+        "word ".repeat(25).trim_end().to_owned(),
+        "word ".repeat(40).trim_end().to_owned(),
+    ] {
+        let text = format!("global: {{external_labels: {{? \"{name}\" : v, z: y}}}}\n");
+        let path = dir.write("long.yml", text);
+        assert_eq!(judge(&mut oracle, &path, "long.yml"), None, "{name}");
+        let shown = Config::load(&path, &|_| None).unwrap().shown;
+        assert_eq!(parse(&shown).unwrap().shown, shown, "{name}");
+    }
+}
+
 /// The oracle does not know Kubernetes; such files are compared with what the corpus' own tests expect.
 fn unknown_mechanism(error: &str) -> bool {
     error.contains("field kubernetes_sd_configs not found")
@@ -295,7 +315,7 @@ fn no_more_files_are_refused_than_before() {
 /// Texts that YAML could take for something else, and long ones.
 #[test]
 fn what_is_in_effect_is_shown_as_prometheus_shows_it() {
-    let directory = narthex_testkit::TempDir::new("config-shown");
+    let directory = TempDir::new("config-shown");
     let mut oracle = Oracle(LineServer::start(&go_program("oracle")));
     let values = [
         "yes",
