@@ -12,8 +12,10 @@ DATA ?= ./data
 ARGS ?= tour --reports=$(TARGET)/bench-reports
 # How many times the usual iterations a soak runs.
 SCALE ?= 50
-# How long a soak lets a cluster be scraped and reloaded.
+# How long a soak lets a cluster be scraped and reloaded; it replaces targets for twice as long.
 MINUTES ?= 60
+# The parts of a soak to run: tests, fuzz, crash, cluster, churn; none for all.
+ONLY ?=
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,10 +29,9 @@ test: ## run every check and test, as CI does
 	@.ci/need test
 	@cargo run -q --locked -p xtask -- ci
 
-soak: ## run the tests with many more iterations and the cluster for MINUTES (SCALE=50 MINUTES=60)
+soak: ## run what takes hours, or one part of it (ONLY=fuzz SCALE=50 MINUTES=60)
 	@.ci/need soak
-	NARTHEX_TEST_SCALE=$(SCALE) cargo test --workspace --locked --profile iterate --no-fail-fast
-	NARTHEX_SOAK_MINUTES=$(MINUTES) cargo test -p narthex --locked --profile iterate --test it soak -- --nocapture
+	@SCALE=$(SCALE) MINUTES=$(MINUTES) cargo run -q --locked -p xtask -- soak $(ONLY)
 
 bench: ## compare with the installed peers for ten minutes and write the reports (ARGS="--help" for more)
 	cargo build --release --locked -p narthex -p narthex-bench

@@ -14,6 +14,7 @@ mod fuzz;
 mod gendocs;
 mod licenses;
 mod rust;
+mod soak;
 mod spdx;
 mod tidy;
 
@@ -34,6 +35,7 @@ usage: cargo xtask <command>
   edges                   print the table of allowed crate edges for ARCHITECTURE.md
   browser                 start the server and look at its page in headless Chromium
   ci [step...]            everything CI runs, or some of it, ending in one line 'N passed, N failed'
+  soak [part...]          what takes hours: tests, fuzz, crash, cluster, churn
 ";
 
 fn main() -> ExitCode {
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         }
         ["browser"] => browser::run(),
         ["ci", steps @ ..] => ci::run(steps),
+        ["soak", parts @ ..] => soak::run(parts),
         _ => Err(USAGE.to_owned()),
     };
     match result {

@@ -5,6 +5,7 @@
 mod documents;
 mod formats;
 mod fuzz;
+mod guides;
 mod manifests;
 mod ratchet;
 mod source;
@@ -182,6 +183,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings.extend(documents::check_edges(tree, &edges::table()));
     findings.extend(formats::check(tree));
     findings.extend(fuzz::check(tree));
+    findings.extend(guides::check(tree));
     findings.extend(words::check(tree));
     findings.extend(blobs(tree));
     findings.sort();

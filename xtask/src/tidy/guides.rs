@@ -1,0 +1,105 @@
+//! Guides: a flag or a metric that they name exists, and a default that they give is the flag's.
+//!
+//! Invariant: what is compared with is not written by hand: the page of flags is generated from the flags' table.
+
+use super::{Finding, Tree};
+
+const GUIDES: &str = "docs/guides/";
+const FLAGS: &str = "docs/cli.md";
+/// What our metrics' names begin with.
+const METRICS: [&str; 2] = ["narthex_", "prometheus_"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let flags = tree.text(FLAGS).unwrap_or_default();
+    let flags: Vec<(&str, &str)> = flags.lines().filter_map(flag_and_default).collect();
+    let mut findings = Vec::new();
+    let guides = tree.with_suffix(".md");
+    for (path, text) in guides.filter(|(path, _)| path.starts_with(GUIDES)) {
+        for (i, line) in text.lines().enumerate() {
+            let mut find = |text: String| findings.push(Finding::new(path, i + 1, text));
+            for span in line.split('`').skip(1).step_by(2) {
+                if let Some(unknown) = unknown_flag(&flags, span) {
+                    find(format!("no such flag: {unknown}"));
+                }
+                if METRICS.iter().any(|begin| span.starts_with(begin)) && !is_metric(tree, span) {
+                    find(format!("no such metric: {span}"));
+                }
+            }
+            if let Some((flag, given)) = row(line) {
+                let known = flags.iter().find(|(name, _)| *name == flag);
+                if let Some((_, default)) = known.filter(|(_, default)| *default != given) {
+                    find(format!("{flag} has the default {default:?}, not {given:?}"));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Reads a row of the page of flags: its flag and what its default is.
+fn flag_and_default(line: &str) -> Option<(&str, &str)> {
+    let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
+    let flag = cells.next()?.trim_matches('`');
+    let default = cells.nth(1)?.trim_matches('`');
+    flag.starts_with("--").then_some((flag, default))
+}
+
+/// Reads a row of a guide that begins with a flag and its default; `none` stands for no default.
+fn row(line: &str) -> Option<(&str, &str)> {
+    let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
+    let flag = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
+    let default = cells.next()?.trim_matches('`');
+    let default = if default == "none" { "" } else { default };
+    flag.starts_with("--").then_some((flag, default))
+}
+
+fn unknown_flag<'a>(flags: &[(&str, &str)], span: &'a str) -> Option<&'a str> {
+    let flag = span.split([' ', '=']).next()?;
+    let named = flag.starts_with("--") && flag.len() > 2;
+    (named && !flags.iter().any(|(name, _)| *name == flag)).then_some(flag)
+}
+
+fn is_metric(tree: &Tree, span: &str) -> bool {
+    let name = span.split('{').next().unwrap_or(span);
+    let quoted = format!("\"{name}\"");
+    let mut sources = tree.with_suffix(".rs");
+    sources.any(|(path, source)| path.starts_with("crates/") && source.contains(&quoted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_defaults_and_metrics_of_a_guide_exist() {
+        let texts = |guide: &str| {
+            let files = [
+                ("docs/guides/a.md", guide),
+                (
+                    FLAGS,
+                    "| flag | value | default | meaning |\n| `--a.b` | size | `1MB` | X. |\n| `--c` | text |  | Y. |\n",
+                ),
+                (
+                    "crates/a/src/lib.rs",
+                    "const NAME: &str = \"narthex_x_total\";",
+                ),
+            ];
+            let files = files
+                .iter()
+                .map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()));
+            let tree = Tree {
+                files: files.collect(),
+            };
+            check(&tree).into_iter().map(|f| f.text).collect::<Vec<_>>()
+        };
+        let good =
+            "| `--a.b` | `1MB` | x |\n| `--c` | none | `narthex_x_total{task}` |\n`--a.b=2MB`\n";
+        assert_eq!(texts(good), Vec::<String>::new());
+        assert_eq!(texts("use `--d=1`"), ["no such flag: --d"]);
+        assert_eq!(texts("`narthex_y`"), ["no such metric: narthex_y"]);
+        assert_eq!(
+            texts("| `--a.b` | `2MB` | x |"),
+            ["--a.b has the default \"1MB\", not \"2MB\""]
+        );
+    }
+}
