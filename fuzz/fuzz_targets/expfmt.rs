@@ -9,6 +9,7 @@ static ALLOCATOR: Counting = Counting;
 
 static FUNCTIONS: &[(&str, Function)] = &[
     ("check", narthex_expfmt::fuzz::fuzz_check),
+    ("common", narthex_expfmt::fuzz::fuzz_common),
     ("headers", narthex_expfmt::fuzz::fuzz_headers),
     ("openmetrics", narthex_expfmt::fuzz::fuzz_openmetrics),
     ("protobuf", narthex_expfmt::fuzz::fuzz_protobuf),

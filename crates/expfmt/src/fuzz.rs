@@ -8,7 +8,7 @@ use crate::{
     round::ParseOptions,
     writer::Writer,
 };
-use narthex_model::{Frame, LabelSet};
+use narthex_model::{Frame, Label, LabelSet};
 
 /// Parses bytes as text 0.0.4, see [`body`].
 ///
@@ -32,6 +32,36 @@ pub fn fuzz_openmetrics(data: &[u8]) {
 /// Panics when a promise is broken: that is what fuzzing looks for.
 pub fn fuzz_protobuf(data: &[u8]) {
     body(Format::Protobuf, data);
+}
+
+/// Finds what the lines of a body have in common, and compares it with what the parser makes of every line.
+///
+/// # Panics
+/// Panics when they differ: that is what fuzzing looks for.
+pub fn fuzz_common(data: &[u8]) {
+    for format in [Format::Text, Format::OpenMetrics] {
+        let found = crate::common_labels(format, data);
+        let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());
+        let Ok(round) = parser.parse(format, data, 1_000, &mut KeepLabels) else {
+            continue;
+        };
+        // Bounds and quantiles are spelled in one way when they are stored.
+        let plain = |label: &&Label| !["__name__", "le", "quantile"].contains(&label.name());
+        let schema = round.frame.schema();
+        let mut sets = schema.columns().map(|(id, _)| schema.labels(id));
+        let first = sets.next().unwrap_or_default();
+        let mut shared: Vec<Label> = first.iter().filter(plain).cloned().collect();
+        for set in sets {
+            shared.retain(|label| set.iter().any(|other| other == label));
+        }
+        let found: Vec<Label> = found.labels.iter().filter(plain).cloned().collect();
+        // Lines with the times at which series began make no series.
+        if data.windows(8).any(|eight| eight == b"_created") {
+            assert!(found.iter().all(|label| shared.contains(label)));
+        } else {
+            assert_eq!(found, shared);
+        }
+    }
 }
 
 /// Holds bytes against the specifications of the line formats.

@@ -26,6 +26,16 @@ fn mutated_openmetrics_keeps_every_promise() {
 }
 
 #[test]
+fn mutated_bodies_have_in_common_what_their_lines_have() {
+    let mut corpus: Vec<&[u8]> = TEXT.iter().chain(OPENMETRICS).copied().collect();
+    corpus.push(b"# TYPE a counter\na{pod=\"p\",v=\"1\",x=\"1\"} 1\nb{x=\"2\",pod=\"p\",v=\"1\"} 2 5\nb{pod=\"p\",v=\"1\"} 2\n# EOF\n");
+    corpus.push(
+        b"h_bucket{le=\"1\",pod=\"p\"} 1\nh_bucket{pod=\"p\",le=\"1\"} 2\n{\"h.x\",pod=\"p\"} 1\n",
+    );
+    Mutator::new(0xc033).run(&corpus, 4_000, fuzz::fuzz_common);
+}
+
+#[test]
 fn mutated_bodies_are_judged() {
     let corpus: Vec<&[u8]> = TEXT.iter().chain(OPENMETRICS).copied().collect();
     Mutator::new(0xc4ec).run(&corpus, 2_000, fuzz::fuzz_check);
