@@ -244,14 +244,17 @@ impl Inner {
         let options = &self.ground.options;
         let waited =
             passed_ms(upkeep.last_flush_ms, now_ms) >= options.flush_age_ms / FLUSHES_PER_AGE;
-        if !(at_once || waited || upkeep.due_bytes >= DUE_BYTES) {
+        let all = at_once || waited || upkeep.due_bytes >= DUE_BYTES;
+        if !all {
             // What origins go on writing to can wait until it makes a larger part of a block.
             due.retain(|strip| upkeep.is_crowded && strip.is_left());
         }
         if due.is_empty() {
             return None;
         }
-        upkeep.last_flush_ms = now_ms;
+        if all {
+            upkeep.last_flush_ms = now_ms;
+        }
         let unique = upkeep.unique.next();
         let io = Arc::clone(&self.ground.io);
         let exemplars = self.head.exemplars().unflushed();

@@ -276,6 +276,31 @@ fn series_of_replaced_origins_leave_the_head_within_two_minutes() {
     );
 }
 
+/// Flushing replaced origins again and again must not put off the others: the log could never be cut.
+#[test]
+fn origins_that_stay_are_flushed_while_others_are_replaced() {
+    let mut fixture = Fixture::new(DbOptions {
+        flush_rows: 40,
+        wal_file_bytes: 100_000,
+        ..options()
+    });
+    let registry = narthex_client::Registry::new();
+    fixture.db.register_metrics(&registry).expect("registered");
+    let stays = schema("stays", 50);
+    let mut staying = fixture.db.bind(&stays).expect("a binding");
+    for generation in 0..16 {
+        let replaced = schema(&format!("pod-{generation}"), 12_000);
+        let mut binding = fixture.db.bind(&replaced).expect("a binding");
+        for _ in 0..8 {
+            append(&mut binding, &replaced, fixture.now_ms);
+            append(&mut staying, &stays, fixture.now_ms);
+            fixture.pass(STEP_MS);
+        }
+    }
+    let truncations = fixture.metric(&registry, "prometheus_tsdb_wal_truncations_total");
+    assert!(truncations > 2.0, "the log was cut {truncations} times");
+}
+
 #[test]
 fn a_view_keeps_what_is_flushed_and_dropped_under_it() {
     let mut fixture = Fixture::new(DbOptions {
