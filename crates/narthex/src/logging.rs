@@ -32,7 +32,9 @@ pub(crate) fn start(level: &str, format: &str) -> Result<(), (&'static str, Stri
     };
     let builder = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        // A line that cannot be written, as on a full disk, would be told with `eprintln!`, which panics then.
+        .log_internal_errors(false);
     let outcome = match format {
         "logfmt" => builder.event_format(Logfmt).try_init(),
         "json" => builder.json().flatten_event(true).try_init(),
