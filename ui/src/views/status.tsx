@@ -81,31 +81,33 @@ function Memory({ memory }: { memory: MemoryStatus }) {
       <p class="summary">
         <strong>{bytes(memory.usedBytes)}</strong> of {bytes(memory.limitBytes)} used
       </p>
-      <table class="table top-table">
-        <thead>
-          <tr>
-            <th>Share</th>
-            <th class="num">Used</th>
-            <th class="num">Most</th>
-            <th class="num">Limit</th>
-            <th class="num">Refused</th>
-          </tr>
-        </thead>
-        <tbody>
-          {used.map((share) => (
-            <tr key={share.name}>
-              <td>{share.name}</td>
-              <td class="num cost">
-                {bytes(share.usedBytes)}
-                <Meter share={memory.limitBytes > 0 ? share.usedBytes / memory.limitBytes : 0} />
-              </td>
-              <td class="num">{bytes(share.peakBytes)}</td>
-              <td class="num">{share.limitBytes === null ? "–" : bytes(share.limitBytes)}</td>
-              <td class="num">{formatCount(share.refusedTotal)}</td>
+      <div class="scroll-x">
+        <table class="table top-table">
+          <thead>
+            <tr>
+              <th>Share</th>
+              <th class="num">Used</th>
+              <th class="num">Most</th>
+              <th class="num">Limit</th>
+              <th class="num">Refused</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {used.map((share) => (
+              <tr key={share.name}>
+                <td>{share.name}</td>
+                <td class="num cost">
+                  {bytes(share.usedBytes)}
+                  <Meter share={memory.limitBytes > 0 ? share.usedBytes / memory.limitBytes : 0} />
+                </td>
+                <td class="num">{bytes(share.peakBytes)}</td>
+                <td class="num">{share.limitBytes === null ? "–" : bytes(share.limitBytes)}</td>
+                <td class="num">{formatCount(share.refusedTotal)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </section>
   );
 }
