@@ -239,8 +239,13 @@ impl One<'_> {
         if output.status.success() && outcome.done {
             return Ok(outcome);
         }
+        // What the function said stands before a long way down its stack.
         let lines: Vec<&str> = log.lines().collect();
-        let last = lines[lines.len().saturating_sub(25)..].join("\n  ");
+        let end = lines.len().saturating_sub(20);
+        let from = lines.iter().position(|line| line.contains(" panicked at "));
+        let shown = lines.iter().skip(from.unwrap_or(end)).take(20);
+        let last: Vec<&str> = shown.copied().collect();
+        let last = last.join("\n  ");
         Err(format!(
             "{}, {}\n  {last}",
             output.status,

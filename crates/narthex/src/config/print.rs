@@ -23,6 +23,7 @@ pub(super) fn print(node: &Node, section: &Section) -> String {
         out: String::new(),
         column: 0,
         breaks: true,
+        flow: false,
     };
     printer.section(node, section, 0);
     printer.out
@@ -33,6 +34,8 @@ struct Printer {
     column: usize,
     /// Whether a text may go on on the next line.
     breaks: bool,
+    /// Whether between brackets, where lines are no blocks.
+    flow: bool,
 }
 
 impl Printer {
@@ -148,6 +151,7 @@ impl Printer {
 
     fn flow(&mut self, node: &Node, indent: usize) {
         self.put(" [");
+        self.flow = true;
         for (number, item) in list(node).iter().enumerate() {
             if number > 0 {
                 self.put(",");
@@ -160,6 +164,7 @@ impl Printer {
             }
             self.text(item.as_text(), indent + 2);
         }
+        self.flow = false;
         self.put("]");
     }
 
@@ -197,12 +202,17 @@ impl Printer {
             let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
             return self.put(&format!("\"{escaped}\""));
         }
-        if text.contains('\n') {
+        let odd = text
+            .chars()
+            .any(|c| c.is_control() && c != '\n' || c == '\u{feff}');
+        // Blanks before a line's end would be lost in a block.
+        let blank_ends = text.contains(" \n") || text.ends_with(' ');
+        if text.contains('\n') && !(self.flow || odd || blank_ends) {
             return self.block(text, indent);
         }
-        if text.chars().any(|c| c.is_control() || c == '\u{feff}') {
+        if text.contains('\n') || odd {
             let quoted: String = text.chars().map(escape).collect();
-            return self.put(&format!("\"{quoted}\""));
+            return self.folded(&format!("\"{quoted}\""), indent, 1);
         }
         if needs_quotes(text) {
             let doubled = text.replace('\'', "''");
@@ -263,6 +273,7 @@ fn escape(c: char) -> String {
         '\\' => "\\\\".to_owned(),
         '"' => "\\\"".to_owned(),
         '\t' => "\\t".to_owned(),
+        '\n' => "\\n".to_owned(),
         '\r' => "\\r".to_owned(),
         '\0' => "\\0".to_owned(),
         c if c.is_control() && (c as u32) < 0x100 => format!("\\x{:02X}", c as u32),

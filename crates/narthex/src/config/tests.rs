@@ -278,6 +278,33 @@ fn long_names_are_shown_as_prometheus_shows_them() {
     }
 }
 
+/// Found by fuzzing: lines between brackets, and lines with what no line may have, were shown as a block.
+#[test]
+fn texts_of_several_lines_are_shown_as_prometheus_shows_them() {
+    let dir = TempDir::new("lines");
+    let mut oracle = Oracle(LineServer::start(&go_program("oracle")));
+    for text in [
+        "b\\nc",
+        "b\\rd\\ne",
+        "b \\nc",
+        "b\\nc ",
+        "b\\tc\\nd",
+        "b\\0\\nc",
+        " b\\nc",
+    ] {
+        let value = format!("global: {{external_labels: {{a: \"{text}\"}}}}\n");
+        let source = format!(
+            "scrape_configs:\n- job_name: a\n  relabel_configs:\n  - {{source_labels: [\"{text}\", d], target_label: e}}\n"
+        );
+        for file in [value, source] {
+            let path = dir.write("lines.yml", file);
+            assert_eq!(judge(&mut oracle, &path, "lines.yml"), None, "{text}");
+            let shown = Config::load(&path, &|_| None).unwrap().shown;
+            assert_eq!(parse(&shown).unwrap().shown, shown, "{text}");
+        }
+    }
+}
+
 /// The oracle does not know Kubernetes; such files are compared with what the corpus' own tests expect.
 fn unknown_mechanism(error: &str) -> bool {
     error.contains("field kubernetes_sd_configs not found")
