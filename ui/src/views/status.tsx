@@ -71,7 +71,7 @@ function Memory({ memory }: { memory: MemoryStatus }) {
   const bytes = (value: number) => formatValue(value, "bytes");
   const used = [...memory.shares].sort((a, b) => b.usedBytes - a.usedBytes);
   return (
-    <section aria-label="Memory">
+    <section class="section info" aria-label="Memory">
       <h2>Memory</h2>
       {memory.pressure !== "none" && (
         <Notice tone="warn" title={`Memory is short: ${memory.pressure}`}>
@@ -82,12 +82,12 @@ function Memory({ memory }: { memory: MemoryStatus }) {
         <strong>{bytes(memory.usedBytes)}</strong> of {bytes(memory.limitBytes)} used
       </p>
       <div class="scroll-x">
-        <table class="table top-table">
+        <table class="table top-table memory-table">
           <thead>
             <tr>
               <th>Share</th>
               <th class="num">Used</th>
-              <th class="num">Most</th>
+              <th class="num most">Most</th>
               <th class="num">Limit</th>
               <th class="num">Refused</th>
             </tr>
@@ -100,7 +100,7 @@ function Memory({ memory }: { memory: MemoryStatus }) {
                   {bytes(share.usedBytes)}
                   <Meter share={memory.limitBytes > 0 ? share.usedBytes / memory.limitBytes : 0} />
                 </td>
-                <td class="num">{bytes(share.peakBytes)}</td>
+                <td class="num most">{bytes(share.peakBytes)}</td>
                 <td class="num">{share.limitBytes === null ? "–" : bytes(share.limitBytes)}</td>
                 <td class="num">{formatCount(share.refusedTotal)}</td>
               </tr>
