@@ -1,7 +1,7 @@
 # The commands of this project. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak bench fmt lint docs
+.PHONY: help run dev test check hooks soak bench fmt lint docs
 SHELL := /bin/bash
 
 # Where cargo builds, and where `make run` listens and keeps its data.
@@ -14,7 +14,8 @@ ARGS ?= tour --reports=$(TARGET)/bench-reports
 SCALE ?= 50
 # How long a soak lets a cluster be scraped and reloaded; it replaces targets for twice as long.
 MINUTES ?= 60
-# The parts of a soak to run: tests, fuzz, crash, cluster, churn; none for all.
+# What to run of a test (a crate as `tsdb`, a step as `clippy`, `go` or `ui`) or of a soak (tests, fuzz, crash, cluster,
+# churn); none for all.
 ONLY ?=
 
 help: ## list these commands
@@ -25,9 +26,20 @@ run: ## build and start the server on 127.0.0.1:9090, its data in ./data
 	cargo build --release --locked -p narthex
 	@exec $(TARGET)/release/narthex server --web.listen-address=$(ADDRESS) --storage.tsdb.path=$(DATA)
 
-test: ## run every check and test, as CI does
+dev: ## build, start, and restart the server and its page whenever a source changes
+	@.ci/need run
+	@cargo run -q --locked -p xtask -- dev --web.listen-address=$(ADDRESS) --storage.tsdb.path=$(DATA)
+
+test: ## run every check and test, as CI does, or some (ONLY=tsdb, ONLY="fmt tidy", ONLY=go)
 	@.ci/need test
-	@cargo run -q --locked -p xtask -- ci
+	@cargo run -q --locked -p xtask -- ci $(ONLY)
+
+check: ## run what takes seconds: formatting, tidy, the page's types
+	@cargo run -q --locked -p xtask -- check
+
+hooks: ## run `make check` before every commit in this clone
+	@printf '#!/bin/sh\nexec make --no-print-directory check\n' > "$$(git rev-parse --git-path hooks/pre-commit)"
+	@chmod +x "$$(git rev-parse --git-path hooks/pre-commit)"
 
 soak: ## run what takes hours, or one part of it (ONLY=fuzz SCALE=50 MINUTES=60)
 	@.ci/need soak

@@ -4,6 +4,7 @@
 //! vulnerabilities, a nightly compiler): then it says so in one line and counts nowhere. The last line is
 //! `N passed, N failed` alone, and the exit code is 0 only when nothing failed.
 
+use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -22,10 +23,11 @@ enum Count {
 }
 
 /// One command, given to bash.
+#[derive(Clone)]
 struct Step {
-    name: &'static str,
+    name: Cow<'static, str>,
     dir: &'static str,
-    command: &'static str,
+    command: Cow<'static, str>,
     count: Count,
     /// Whether it may end with [`NOT_RUN`].
     optional: bool,
@@ -36,9 +38,9 @@ const NOT_RUN: i32 = 77;
 
 const fn step(name: &'static str, dir: &'static str, command: &'static str, count: Count) -> Step {
     Step {
-        name,
+        name: Cow::Borrowed(name),
         dir,
-        command,
+        command: Cow::Borrowed(command),
         count,
         optional: false,
     }
@@ -52,8 +54,11 @@ const fn optional(
     count: Count,
 ) -> Step {
     Step {
+        name: Cow::Borrowed(name),
+        dir,
+        command: Cow::Borrowed(command),
+        count,
         optional: true,
-        ..step(name, dir, command, count)
     }
 }
 
@@ -155,7 +160,7 @@ const STEPS: &[Step] = &[
     step(
         "test",
         ".",
-        "cargo test --workspace --locked --no-fail-fast",
+        "cargo test --workspace --locked --no-fail-fast 2>&1",
         Count::Cargo,
     ),
     optional("miri", ".", MIRI, Count::Cargo),
@@ -177,57 +182,235 @@ const STEPS: &[Step] = &[
     step("browser", ".", "cargo xtask browser", Count::Check),
 ];
 
-/// Runs the named steps, or all; later ones also after one failed.
+/// What is quick enough for every commit. The page's types need its packages: without them CI finds what is wrong.
+const QUICK: &[Step] = &[
+    step("fmt", ".", "cargo fmt --all --check", Count::Check),
+    step("tidy", ".", "cargo xtask tidy", Count::Check),
+    step(
+        "gofmt",
+        ".",
+        "! command -v gofmt >/dev/null || test -z \"$(gofmt -l testkit clients/go)\"",
+        Count::Check,
+    ),
+    step(
+        "types",
+        "ui",
+        "! test -d node_modules || npm run --silent typecheck",
+        Count::Check,
+    ),
+];
+
+/// Where the steps' times of the last run are, so that the next one can say how long it will take.
+const TIMES: &str = "ci-seconds";
+/// What a whole run takes on two cores when nothing is built, in minutes.
+const MINUTES_FROM_EMPTY: u64 = 15;
+
+/// Runs the steps named, those of crates and groups named, or all; later ones also after one failed.
 ///
 /// # Errors
 ///
-/// When any test or check failed, or a name is no step's.
+/// When any test or check failed, or a name is neither a step nor a crate nor a group.
 pub(crate) fn run(names: &[&str]) -> Result<(), String> {
-    if let Some(name) = names
-        .iter()
-        .find(|name| STEPS.iter().all(|step| step.name != **name))
-    {
-        let all: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
-        return Err(format!("no step {name:?}; there are: {}", all.join(", ")));
+    let mut steps = Vec::new();
+    for name in names {
+        steps.extend(named(name)?);
     }
-    let start = Instant::now();
-    let mut total = Tally::default();
-    let mut summary = Vec::new();
-    let mut failures = Vec::new();
-    for step in STEPS
+    if names.is_empty() {
+        steps = STEPS.to_vec();
+    }
+    let times = Times::read();
+    println!("{}", times.forecast(&steps));
+    let report = run_all(&steps);
+    times.write(&report.seconds);
+    report.print()
+}
+
+/// Runs what takes seconds.
+///
+/// # Errors
+///
+/// When any of it failed.
+pub(crate) fn check() -> Result<(), String> {
+    run_all(QUICK).print()
+}
+
+/// Returns the steps that `name` stands for.
+fn named(name: &str) -> Result<Vec<Step>, String> {
+    let group: Vec<Step> = STEPS
         .iter()
-        .filter(|step| names.is_empty() || names.contains(&step.name))
-    {
+        .filter(|step| match name {
+            "go" => step.name.starts_with("go "),
+            "ui" => step.dir == "ui",
+            _ => step.name == name,
+        })
+        .cloned()
+        .collect();
+    if !group.is_empty() {
+        return Ok(group);
+    }
+    let Some(package) = package(name) else {
+        let all: Vec<&str> = STEPS.iter().map(|step| step.name.as_ref()).collect();
+        return Err(format!(
+            "neither a crate nor a step: {name:?}; there are the steps {}, the groups go and ui, and every crate",
+            all.join(", ")
+        ));
+    };
+    let of_crate = |name: String, command: String, count| Step {
+        name: Cow::Owned(name),
+        dir: ".",
+        command: Cow::Owned(command),
+        count,
+        optional: false,
+    };
+    Ok(vec![
+        of_crate(
+            format!("clippy {name}"),
+            format!("cargo clippy -p {package} --all-targets --locked -- -D warnings"),
+            Count::Check,
+        ),
+        of_crate(
+            format!("test {name}"),
+            format!("cargo test -p {package} --locked --no-fail-fast 2>&1"),
+            Count::Cargo,
+        ),
+    ])
+}
+
+/// Returns the package of the crate called `name`, as its directory or in full.
+fn package(name: &str) -> Option<String> {
+    let short = name.strip_prefix("narthex-").unwrap_or(name);
+    if short == "client" {
+        return Some("narthex-client".to_owned());
+    }
+    ["crates", "."].iter().find_map(|parent| {
+        let manifest = std::path::Path::new(parent).join(short).join("Cargo.toml");
+        let text = std::fs::read_to_string(manifest).ok()?;
+        let line = text.lines().find(|line| line.starts_with("name = "))?;
+        line.split('"').nth(1).map(str::to_owned)
+    })
+}
+
+fn run_all(steps: &[Step]) -> Report {
+    let start = Instant::now();
+    let mut report = Report::default();
+    for step in steps {
         let began = Instant::now();
         println!("\n==> {}: {}", step.name, step.command);
         let tally = run_step(step);
-        let seconds = began.elapsed().as_secs();
-        summary.push(if tally.not_run {
+        report.add(step, tally, began.elapsed().as_secs());
+    }
+    report.total_seconds = start.elapsed().as_secs();
+    report
+}
+
+/// What a run found, and where its time went.
+#[derive(Default)]
+struct Report {
+    passed: u64,
+    failed: u64,
+    failures: Vec<String>,
+    lines: Vec<String>,
+    /// Seconds of every step that ran.
+    seconds: Vec<(String, u64)>,
+    total_seconds: u64,
+    /// Seconds of every test program.
+    programs: Vec<(f64, String)>,
+}
+
+impl Report {
+    fn add(&mut self, step: &Step, tally: Tally, seconds: u64) {
+        let Tally { passed, failed, .. } = tally;
+        self.lines.push(if tally.not_run {
             format!("{seconds:>4} s  not run                   {}", step.name)
         } else {
-            let Tally { passed, failed, .. } = tally;
             format!(
                 "{seconds:>4} s  {passed:>5} passed  {failed:>3} failed  {}",
                 step.name
             )
         });
-        total.passed += tally.passed;
-        total.failed += tally.failed;
-        if tally.failed > 0 && tally.failures.is_empty() {
-            failures.push(format!("{}: {}", step.name, step.command));
+        self.seconds.push((step.name.to_string(), seconds));
+        self.passed += passed;
+        self.failed += failed;
+        if failed > 0 && tally.failures.is_empty() {
+            self.failures
+                .push(format!("{}: {}", step.name, step.command));
         }
-        failures.extend(tally.failures);
+        self.failures.extend(tally.failures);
+        self.programs.extend(tally.programs);
     }
-    if !failures.is_empty() {
-        println!("\nfailed:\n  {}", failures.join("\n  "));
+
+    fn print(mut self) -> Result<(), String> {
+        if !self.failures.is_empty() {
+            println!("\nfailed:\n  {}", self.failures.join("\n  "));
+        }
+        self.programs.sort_by(|a, b| b.0.total_cmp(&a.0));
+        self.programs.retain(|(seconds, _)| *seconds >= 5.0);
+        if !self.programs.is_empty() {
+            println!("\nthe slowest test programs:");
+        }
+        for (seconds, program) in self.programs.iter().take(8) {
+            println!("{seconds:>4.0} s  {program}");
+        }
+        println!("\n{}", self.lines.join("\n"));
+        println!("{:>4} s", self.total_seconds);
+        println!("{} passed, {} failed", self.passed, self.failed);
+        if self.failed == 0 {
+            Ok(())
+        } else {
+            Err(String::new())
+        }
     }
-    println!("\n{}", summary.join("\n"));
-    println!("{:>4} s", start.elapsed().as_secs());
-    println!("{} passed, {} failed", total.passed, total.failed);
-    if total.failed == 0 {
-        Ok(())
-    } else {
-        Err(String::new())
+}
+
+/// How long steps took when they last ran here.
+struct Times {
+    path: std::path::PathBuf,
+    seconds: Vec<(String, u64)>,
+}
+
+impl Times {
+    fn read() -> Self {
+        let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+        let path = std::path::Path::new(&target).join(TIMES);
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let seconds = text
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter_map(|(seconds, name)| Some((name.to_owned(), seconds.parse().ok()?)))
+            .collect();
+        Self { path, seconds }
+    }
+
+    fn last(&self, name: &str) -> Option<u64> {
+        let known = self.seconds.iter().find(|(known, _)| known == name)?;
+        Some(known.1)
+    }
+
+    /// Says how long `steps` will take, from their last times where all are known.
+    fn forecast(&self, steps: &[Step]) -> String {
+        let count = steps.len();
+        let last: Option<u64> = steps.iter().map(|step| self.last(&step.name)).sum();
+        match last {
+            Some(seconds) => format!("{count} steps; the last time they took {seconds} s"),
+            None if count == STEPS.len() => format!(
+                "{count} steps; when nothing is built yet they take about {MINUTES_FROM_EMPTY} minutes on two cores"
+            ),
+            None => format!("{count} steps, not timed here before"),
+        }
+    }
+
+    /// Keeps the new times beside those of steps that did not run.
+    fn write(mut self, new: &[(String, u64)]) {
+        self.seconds
+            .retain(|(known, _)| new.iter().all(|(name, _)| name != known));
+        self.seconds.extend_from_slice(new);
+        let text: String = self
+            .seconds
+            .iter()
+            .map(|(name, seconds)| format!("{seconds} {name}\n"))
+            .collect();
+        // Only a forecast is lost.
+        let _ = std::fs::write(&self.path, text);
     }
 }
 
@@ -239,11 +422,15 @@ struct Tally {
     not_run: bool,
     /// The lines in which the runner named what failed.
     failures: Vec<String>,
+    /// Test programs and the seconds they ran.
+    programs: Vec<(f64, String)>,
+    /// The test program whose result comes next.
+    program: String,
 }
 
 fn run_step(step: &Step) -> Tally {
     let mut tally = Tally::default();
-    let child = shell(step.command)
+    let child = shell(&step.command)
         .current_dir(step.dir)
         .env("NO_COLOR", "1")
         .stdin(Stdio::null())
@@ -315,6 +502,20 @@ fn count(kind: Count, line: &str, tally: &mut Tally) {
             if let Some(rest) = line.strip_prefix("test result: ") {
                 tally.passed += number_before(rest, " passed");
                 tally.failed += number_before(rest, " failed");
+                let seconds = rest
+                    .rsplit_once("finished in ")
+                    .and_then(|(_, time)| time.strip_suffix('s')?.parse().ok());
+                if let Some(seconds) = seconds {
+                    tally
+                        .programs
+                        .push((seconds, std::mem::take(&mut tally.program)));
+                }
+            } else if let Some(program) = line
+                .trim_start()
+                .strip_prefix("Running ")
+                .or_else(|| line.trim_start().strip_prefix("Doc-tests "))
+            {
+                program.clone_into(&mut tally.program);
             }
         }
         Count::Go => {
@@ -400,6 +601,47 @@ mod tests {
         assert_eq!(
             tally(Count::Node, &["      Tests  1 failed | 5 passed (6)"]),
             (5, 1)
+        );
+    }
+
+    #[test]
+    fn a_crate_is_named_by_its_directory_or_in_full() {
+        // Tests run in the crate's directory, the tool in the workspace's.
+        std::env::set_current_dir("..").expect("the workspace is there");
+        let names = |name: &str| -> Vec<String> {
+            named(name).map_or_else(
+                |_| Vec::new(),
+                |steps| steps.iter().map(|step| step.name.to_string()).collect(),
+            )
+        };
+        assert_eq!(names("tsdb"), ["clippy tsdb", "test tsdb"]);
+        assert_eq!(
+            package("narthex-tsdb").as_deref(),
+            Some("narthex-tsdb"),
+            "in full"
+        );
+        assert_eq!(package("client").as_deref(), Some("narthex-client"));
+        assert_eq!(package("xtask").as_deref(), Some("xtask"));
+        assert_eq!(names("tidy"), ["tidy"]);
+        assert!(names("go").len() > 3, "a group");
+        assert!(names("nothing").is_empty(), "refused");
+    }
+
+    #[test]
+    fn times_of_programs_are_found() {
+        let mut tally = Tally::default();
+        for line in [
+            "     Running tests/it/main.rs (target/debug/deps/it-0123)",
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 3.25s",
+        ] {
+            count(Count::Cargo, line, &mut tally);
+        }
+        assert_eq!(
+            tally.programs,
+            [(
+                3.25,
+                "tests/it/main.rs (target/debug/deps/it-0123)".to_owned()
+            )]
         );
     }
 

@@ -9,6 +9,7 @@
 
 mod browser;
 mod ci;
+mod dev;
 mod edges;
 mod fuzz;
 mod gendocs;
@@ -34,7 +35,9 @@ usage: cargo xtask <command>
   licenses [--check]      write (or compare) THIRD_PARTY_LICENSES
   edges                   print the table of allowed crate edges for ARCHITECTURE.md
   browser                 start the server and look at its page in headless Chromium
-  ci [step...]            everything CI runs, or some of it, ending in one line 'N passed, N failed'
+  ci [step|crate...]      everything CI runs, or some of it, ending in one line 'N passed, N failed'
+  check                   what takes seconds, for before a commit: formatting, tidy, the page's types
+  dev [flag...]           build, serve and restart the server on every change of a source, the page too
   soak [part...]          what takes hours: tests, fuzz, crash, cluster, churn
 ";
 
@@ -64,6 +67,8 @@ fn main() -> ExitCode {
         }
         ["browser"] => browser::run(),
         ["ci", steps @ ..] => ci::run(steps),
+        ["check"] => ci::check(),
+        ["dev", flags @ ..] => dev::run(flags),
         ["soak", parts @ ..] => soak::run(parts),
         _ => Err(USAGE.to_owned()),
     };
