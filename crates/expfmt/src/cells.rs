@@ -15,6 +15,9 @@ pub(crate) const OVER: u32 = u32::MAX - 1;
 /// Marks a line of a series that there was no room for.
 pub(crate) const REFUSED: u32 = u32::MAX - 2;
 
+/// Room kept for new columns is this part of those there are.
+const SPARE: usize = 8;
+
 /// Cells of one round.
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
@@ -41,6 +44,8 @@ impl Cells {
         self.present.resize(columns);
         self.present.clear();
         self.values.resize(columns, 0.0);
+        // A first body grows it line by line, up to twice what it needs.
+        self.values.shrink_to(columns + columns / SPARE);
         self.hidden_present.clear();
         self.counts = Counts::default();
     }

@@ -241,6 +241,9 @@ pub struct SchemaEdit {
 /// With fewer families than this a name is looked for in the list.
 const FEW_FAMILIES: usize = 64;
 
+/// Room kept for new columns is this part of those there are.
+const SPARE: usize = 8;
+
 impl SchemaEdit {
     /// Adds a family and returns its place; a family of the same name gets the new metadata and keeps its place.
     pub fn family(&mut self, family: Family) -> FamilyId {
@@ -325,6 +328,11 @@ impl SchemaEdit {
     #[must_use]
     pub fn finish(mut self) -> Schema {
         self.inner.version += 1;
+        if let Some(page) = self.inner.pages.last_mut().and_then(Arc::get_mut) {
+            // Pushed one by one, columns have room for up to as many more.
+            let len = page.columns.len();
+            page.columns.shrink_to(len + len / SPARE);
+        }
         Schema(Arc::new(self.inner))
     }
 }

@@ -92,6 +92,13 @@ impl RowState {
 
     /// Adds present columns at the end.
     pub(crate) fn grow(&mut self, to: usize) {
+        let (before, added) = (self.columns(), to.saturating_sub(self.columns()));
+        if added > before / 8 {
+            // A strip has most of its columns from its first row on.
+            self.order.reserve_exact(added);
+            self.last.reserve_exact(added);
+            self.exp.reserve_exact(added);
+        }
         for column in self.columns()..to {
             self.order.push(column as u16);
             self.last.push(0);

@@ -193,6 +193,11 @@ impl OpenSegment {
         write: impl FnOnce(&mut RowEncoder, &mut Vec<u8>) -> Result<(), E>,
     ) -> Result<(), E> {
         while self.pages.len() <= at {
+            if self.pages.len() < FEW_PAGES {
+                // A small strip is not worth room for four pages.
+                self.pages.reserve_exact(1);
+                self.published.pages.reserve_exact(1);
+            }
             self.pages.push(OpenPage::default());
             let first = self.published.rows();
             self.published.pages.push(PageRows {
@@ -354,6 +359,9 @@ impl OpenPage {
         self.piece.clear();
     }
 }
+
+/// Up to here, pages get their room one by one.
+const FEW_PAGES: usize = 4;
 
 /// Returns how many pages `columns` columns need.
 pub(crate) fn pages_of(columns: usize) -> usize {

@@ -8,6 +8,7 @@
 
 use super::record::{self, tag};
 use crate::bytes::{Malformed, Reader, put_bytes, put_varint};
+use hashbrown::HashTable;
 use narthex_model::{Label, LabelHash, LabelSet};
 use std::collections::HashMap;
 
@@ -18,10 +19,44 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(crate) struct SymbolWriter {
     names: HashMap<Box<str>, u32>,
-    labels: HashMap<LabelHash, u32, foldhash::fast::RandomState>,
-    sets: HashMap<LabelHash, u32, foldhash::fast::RandomState>,
+    labels: Numbers,
+    sets: Numbers,
     /// The batch under construction has said how far the numbers had come.
     counted: bool,
+}
+
+/// Hashes numbered in the order in which they came.
+///
+/// A list and a table of places take half of what a map from hash to number takes.
+#[derive(Debug, Default)]
+struct Numbers {
+    hashes: Vec<LabelHash>,
+    ids: HashTable<u32>,
+}
+
+impl Numbers {
+    fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    fn get(&self, hash: LabelHash) -> Option<u32> {
+        let same = |id: &u32| self.hashes[*id as usize] == hash;
+        self.ids.find(hash.low(), same).copied()
+    }
+
+    /// Gives `hash`, which is new, the next number.
+    fn push(&mut self, hash: LabelHash) -> u32 {
+        let Self { hashes, ids } = self;
+        let id = record::count(hashes.len());
+        hashes.push(hash);
+        ids.insert_unique(hash.low(), id, |id| hashes[*id as usize].low());
+        id
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.ids.retain(|id| (*id as usize) < len);
+        self.hashes.truncate(len);
+    }
 }
 
 /// How far the numbers had come.
@@ -46,8 +81,8 @@ impl SymbolWriter {
     /// Forgets what was defined since `mark` was taken.
     pub(super) fn roll_back(&mut self, mark: &SymbolMark) {
         self.names.retain(|_, id| (*id as usize) < mark.names);
-        self.labels.retain(|_, id| (*id as usize) < mark.labels);
-        self.sets.retain(|_, id| (*id as usize) < mark.sets);
+        self.labels.truncate(mark.labels);
+        self.sets.truncate(mark.sets);
         self.counted = mark.counted;
     }
 
@@ -58,8 +93,8 @@ impl SymbolWriter {
 
     /// Returns the number of `set`, defining it in `out` first where the file does not know it.
     pub(crate) fn set(&mut self, set: &LabelSet, out: &mut Vec<u8>) -> u32 {
-        if let Some(id) = self.sets.get(&set.hash()) {
-            return *id;
+        if let Some(id) = self.sets.get(set.hash()) {
+            return id;
         }
         if !self.counted {
             self.counted = true;
@@ -73,14 +108,12 @@ impl SymbolWriter {
         for label in set {
             self.put_label(label, out);
         }
-        let id = record::count(self.sets.len());
-        self.sets.insert(set.hash(), id);
-        id
+        self.sets.push(set.hash())
     }
 
     fn put_label(&mut self, label: &Label, out: &mut Vec<u8>) {
-        if let Some(id) = self.labels.get(&label.hash()) {
-            put_varint(out, u64::from(*id) + 1);
+        if let Some(id) = self.labels.get(label.hash()) {
+            put_varint(out, u64::from(id) + 1);
             return;
         }
         put_varint(out, 0);
@@ -94,8 +127,7 @@ impl SymbolWriter {
             }
         }
         put_bytes(out, label.value().as_bytes());
-        self.labels
-            .insert(label.hash(), record::count(self.labels.len()));
+        self.labels.push(label.hash());
     }
 }
 
