@@ -539,6 +539,35 @@ fn a_merge_that_fails_leaves_nothing_behind() {
     }
 }
 
+/// A merge that failed was not tried again before a time of day; a clock that was set back then made that days.
+#[test]
+fn a_clock_set_back_after_a_failed_merge_does_not_put_the_next_one_off() {
+    let disk = FaultyIo::new();
+    let options = DbOptions {
+        merge_blocks: 2,
+        ..options()
+    };
+    let db = open(&disk, &options);
+    for at in 0..2 {
+        db.append_samples(&[sample("m", BASE_MS + at, at as f64)])
+            .expect("appended");
+        db.flush().expect("flushed");
+    }
+    disk.inject(Fault::on(Op::Create).in_path("blocks").errno(28));
+    let later_ms = NOW_MS + 48 * HOUR_MS;
+    assert!((0..20).any(|at| db.maintain(later_ms + at * 1000).is_err()));
+    disk.clear_faults();
+    let merged = |from_ms: i64| {
+        for at in 0..20 {
+            db.maintain(from_ms + at * 1000).expect("maintained");
+        }
+        files(&disk, "blocks").len() == 1
+    };
+    assert!(!merged(later_ms + 20_000), "a full disk gets time");
+    assert!(merged(later_ms - 24 * HOUR_MS));
+    assert_eq!(count(&db), 2);
+}
+
 /// What a disk did not give once was taken for damage, and a merge left it out for good.
 #[test]
 fn a_merge_that_cannot_read_loses_nothing() {

@@ -40,8 +40,26 @@ pub(in crate::db) struct Merging {
     job: Option<MergeJob>,
     /// Blocks that cannot be merged: their index is damaged.
     barred: HashSet<BlockId>,
-    /// No merge is begun before.
-    not_before_ms: i64,
+    /// No merge is begun in this time.
+    rest: Rest,
+}
+
+/// A time to do nothing in. A clock that is set out of it, in either direction, ends it.
+#[derive(Default)]
+struct Rest {
+    since_ms: i64,
+    length_ms: i64,
+}
+
+impl Rest {
+    fn begin(&mut self, now_ms: i64, length_ms: i64) {
+        (self.since_ms, self.length_ms) = (now_ms, length_ms);
+    }
+
+    fn goes_on(&self, now_ms: i64) -> bool {
+        let until_ms = self.since_ms.saturating_add(self.length_ms);
+        (self.since_ms..until_ms).contains(&now_ms)
+    }
 }
 
 impl Merging {
@@ -87,7 +105,7 @@ impl Inner {
         now_ms: i64,
     ) -> Result<Option<MergeJob>, TsdbError> {
         let options = &self.ground.options;
-        if options.merge_blocks < 2 || now_ms < merging.not_before_ms {
+        if options.merge_blocks < 2 || merging.rest.goes_on(now_ms) {
             return Ok(None);
         }
         let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +137,7 @@ impl Inner {
         let free = io.free_bytes(&options.path).unwrap_or(u64::MAX);
         if free / 2 < bytes {
             // Room for what is written meanwhile has to stay.
-            merging.not_before_ms = now_ms.saturating_add(SCAN_MS);
+            merging.rest.begin(now_ms, SCAN_MS);
             return Ok(None);
         }
         // Named as if it had been written with the last of them: without a manifest the names say who came first.
@@ -199,6 +217,6 @@ impl Inner {
     /// Notes a merge that failed. What it may have left is removed at the next start.
     fn note_failed_merge(&self, merging: &mut Merging, now_ms: i64) {
         self.metrics.merge_failures.inc();
-        merging.not_before_ms = now_ms.saturating_add(RETRY_MS);
+        merging.rest.begin(now_ms, RETRY_MS);
     }
 }
