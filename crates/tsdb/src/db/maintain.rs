@@ -40,6 +40,10 @@ const DUE_BYTES: usize = 64 << 20;
 const WORK: Duration = Duration::from_millis(100);
 /// Loose samples of a strip that are due whatever their age.
 const LOOSE_DUE: usize = 1 << 20;
+/// Loose samples of the whole head are due when they take more than this part of the memory: at sixteen bytes each, an
+/// hour of a fleet that gives every line a time is twenty times its rows.
+const LOOSE_SHARE: u64 = 16;
+const LOOSE_BYTES: u64 = 16;
 
 /// What the head takes for a series beside its samples: a place in the index, a column.
 const SERIES_BYTES: usize = 48;
@@ -118,9 +122,10 @@ impl Inner {
         let early = self.is_flushed_early(&upkeep, now_ms);
         if !looked || early {
             upkeep.last_scan_ms = Some(now_ms);
-            let due = self.scan(&mut upkeep, now_ms, early);
+            let loose = self.is_loose_large();
+            let due = self.scan(&mut upkeep, now_ms, early, loose);
             if upkeep.job.is_none() {
-                upkeep.job = self.begin_job(&mut upkeep, now_ms, due, early);
+                upkeep.job = self.begin_job(&mut upkeep, now_ms, due, early || loose);
             }
             self.retire_idle(&mut upkeep, now_ms);
             self.keep_retention(&mut upkeep, now_ms)?;
@@ -147,6 +152,16 @@ impl Inner {
         let rested = !(upkeep.last_flush_ms..upkeep.last_flush_ms + EARLY_MS).contains(&now_ms);
         let short = self.memory().pressure() >= Pressure::Flush && held >= limit / SMALL_HEAD;
         upkeep.job.is_none() && rested && (short || held >= limit / 3)
+    }
+
+    /// Reports whether loose samples that are in no block take more than their share of the memory.
+    fn is_loose_large(&self) -> bool {
+        let strips = self.head.index().strips();
+        let held = strips.iter().map(|strip| {
+            let (flushed, arrived) = strip.pin().loose;
+            arrived.saturating_sub(flushed)
+        });
+        held.sum::<u64>().saturating_mul(LOOSE_BYTES) > self.memory().limit_bytes() / LOOSE_SHARE
     }
 
     fn forget_families(&self, upkeep: &mut Upkeep, now_ms: i64) {
@@ -176,7 +191,7 @@ impl Inner {
     pub(super) fn flush_all(&self, now_ms: i64) -> Result<(), TsdbError> {
         let mut upkeep = self.upkeep(now_ms);
         self.work(&mut upkeep, now_ms, Duration::MAX)?;
-        let due = self.scan(&mut upkeep, now_ms, true);
+        let due = self.scan(&mut upkeep, now_ms, true, true);
         upkeep.job = self.begin_job(&mut upkeep, now_ms, due, true);
         self.work(&mut upkeep, now_ms, Duration::MAX)?;
         self.give_back(&mut upkeep);
@@ -184,7 +199,13 @@ impl Inner {
     }
 
     /// Looks at all strips: seals what is due, sets the gauges; returns the strips that are to be flushed.
-    fn scan(&self, upkeep: &mut Upkeep, now_ms: i64, everything: bool) -> Vec<Arc<Strip>> {
+    fn scan(
+        &self,
+        upkeep: &mut Upkeep,
+        now_ms: i64,
+        everything: bool,
+        all_loose: bool,
+    ) -> Vec<Arc<Strip>> {
         let index = self.head.index();
         let (series, sets, strips) = (index.series(), index.sets().len(), index.strips());
         drop(index);
@@ -195,7 +216,7 @@ impl Inner {
         let mut range: Option<TimeRange> = None;
         for strip in strips.iter() {
             let mut state = strip.lock();
-            let bytes = self.seal_due(strip, &mut state, now_ms, everything);
+            let bytes = self.seal_due(strip, &mut state, now_ms, everything, all_loose);
             held += state.heap_bytes();
             range = super::hull(range, state.time_range());
             if bytes > 0 {
@@ -276,6 +297,7 @@ impl Inner {
         state: &mut StripState,
         now_ms: i64,
         everything: bool,
+        all_loose: bool,
     ) -> usize {
         let options = &self.ground.options;
         let all = everything || is_idle(strip, now_ms);
@@ -312,6 +334,7 @@ impl Inner {
         };
         let loose_due = held > 0
             && (all
+                || all_loose
                 || held >= LOOSE_DUE
                 || passed_ms(state.loose.since_ms(now_ms), now_ms) >= options.flush_age_ms);
         let rows_due = rows > 0 && (all || old || rows * 4 >= options.flush_rows);

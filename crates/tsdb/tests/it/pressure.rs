@@ -159,6 +159,53 @@ fn the_head_is_written_early_when_memory_is_short() {
     assert!(blocks(&disk) > 1);
 }
 
+/// A fleet that gives every line a time of its own held an hour of loose samples, whatever memory there was.
+#[test]
+fn loose_samples_are_written_before_they_take_much_of_the_memory() {
+    let memory = Memory::new(64 << 20);
+    let disk = FaultyIo::new();
+    let options = memory.options();
+    let db = open(&disk, &options);
+    let series: Vec<LabelSet> = (0..100)
+        .map(|at| LabelSet::new([(METRIC_NAME, "loose"), ("at", format!("{at}").as_str())]))
+        .collect();
+    let mut round = 0;
+    let mut write = |rounds: i64| {
+        for _ in 0..rounds {
+            round += 1;
+            let of_series = |(at, labels): (usize, &LabelSet)| {
+                let time_ms = NOW_MS - 60_000 + round * 100 + at as i64;
+                SeriesSample::float(labels.clone(), time_ms, 1.0)
+            };
+            let samples: Vec<_> = series.iter().enumerate().map(of_series).collect();
+            let outcome = db.append_samples(&samples).expect("appended");
+            assert_eq!(outcome.accepted, 100);
+        }
+    };
+    let maintain = |from: i64| {
+        (from..from + 30).for_each(|at| db.maintain(NOW_MS + at * 1000).expect("maintained"));
+    };
+    // A sixteenth of the memory is room for 2^18 samples.
+    write(2000);
+    maintain(0);
+    assert_eq!(blocks(&disk), 0, "nothing is due by age or number");
+    let before = db_head_bytes(&memory);
+    write(800);
+    maintain(30);
+    assert!(blocks(&disk) > 0);
+    let after = db_head_bytes(&memory);
+    assert!(after < before / 4, "{before} bytes, then {after}");
+    let stored: usize = dump(&db).values().map(Vec::len).sum();
+    assert_eq!(stored, 280_000);
+}
+
+/// Returns what the head holds, as the ledger has it.
+fn db_head_bytes(memory: &Memory) -> u64 {
+    let shares = memory.process.shares();
+    let head = shares.iter().find(|share| &*share.name == "head");
+    head.expect("the head's share").used_bytes
+}
+
 /// Appends a round of values that take eight bytes each.
 fn noise(binding: &mut dyn Binding, schema: &Schema, time_ms: i64) {
     let mut rng = SplitMix64::new(time_ms.unsigned_abs());
