@@ -30,9 +30,8 @@ pub fn tool(program: &str, package: &str) -> PathBuf {
 pub fn go_program(name: &str) -> PathBuf {
     // One at a time: two builds of one program would replace it while the first caller starts it.
     static BUILDING: Mutex<()> = Mutex::new(());
-    let _building = BUILDING
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    // It guards no value, so a panic leaves nothing half-done.
+    let _building = BUILDING.lock();
     let go = find("go").expect("go is missing. Install 1.26 or newer from https://go.dev/dl");
     let root = workspace_root();
     let target =

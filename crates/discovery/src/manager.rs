@@ -4,11 +4,12 @@
 //! stopped discoverer reports late reaches nobody, and each publication is complete. A discoverer that panics is begun
 //! again; what it had found stays meanwhile.
 
+use narthex_net::sync::Whole as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use narthex_net::{ClientConfig, StopToken, Stopper, catch_panic_in, keep_running};
@@ -263,7 +264,7 @@ impl Manager {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().whole()
     }
 
     fn due(&self, state: &mut State, why: Pending) {

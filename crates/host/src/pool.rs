@@ -3,9 +3,10 @@
 //! Invariant: at most one run per task is under way. Threads that hang are not counted against the limit, so that
 //! the other tasks go on being run; there are never more threads than tasks plus the limit.
 
+use narthex_model::sync::Whole as _;
 use std::collections::VecDeque;
 use std::ops::Deref;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -79,7 +80,7 @@ impl Patience for Until {
             return (queue, true);
         }
         let step = done.wait_timeout(queue, left.min(HELP_AFTER));
-        let queue = step.unwrap_or_else(PoisonError::into_inner).0;
+        let queue = step.whole().0;
         (queue, Instant::now() >= self.0)
     }
 }
@@ -272,10 +273,7 @@ impl<J: Job> Shared<J> {
             }
             let Some(task) = queue.tasks.pop_front() else {
                 queue.idle += 1;
-                queue = self
-                    .work
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner);
+                queue = self.work.wait(queue).whole();
                 queue.idle -= 1;
                 continue;
             };
@@ -298,7 +296,7 @@ impl<J: Job> Shared<J> {
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // No code panics while it holds one of these locks halfway through a change.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().whole()
 }
 
 #[cfg(test)]

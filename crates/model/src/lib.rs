@@ -22,6 +22,7 @@ pub mod pattern;
 pub mod relabel;
 mod schema;
 pub mod storage;
+pub mod sync;
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

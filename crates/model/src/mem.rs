@@ -3,6 +3,7 @@
 //! **Invariant:** a series has at most one sample at one time; the first one stored stays. Nothing is ever
 //! refused for its age. Not built for speed: a view copies what it selects.
 
+use crate::sync::Whole as _;
 use crate::{
     cell,
     frame::{Exemplar, Frame},
@@ -18,7 +19,7 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, RwLock},
 };
 
 /// Samples in memory; clones share them.
@@ -55,11 +56,11 @@ impl MemStore {
 
     /// Forgets everything; views keep what they pinned.
     pub fn clear(&self) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = State::default();
+        *self.0.write().whole() = State::default();
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.0.write().whole())
     }
 }
 
@@ -188,16 +189,11 @@ impl Binding for MemBinding {
 
 impl Store for MemStore {
     fn view(&self, _: TimeRange) -> Result<Arc<dyn View>, StorageError> {
-        Ok(Arc::new(MemView(
-            self.0
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
-        )))
+        Ok(Arc::new(MemView(self.0.read().whole().clone())))
     }
 
     fn time_range(&self) -> Option<TimeRange> {
-        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.0.read().whole();
         state
             .series
             .values()

@@ -2,8 +2,9 @@
 //!
 //! **Invariant:** a server that can store nothing is not ready, and says why.
 
+use narthex_model::sync::Whole as _;
 use narthex_tsdb::Db;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// What may be wrong with a running server.
 #[derive(Debug, Default)]
@@ -35,9 +36,7 @@ impl Health {
 
     fn maintenance(&self) -> MutexGuard<'_, Option<String>> {
         // A text that is replaced as a whole.
-        self.maintenance
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.maintenance.lock().whole()
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
 };
 use narthex_client::{Gauge, Registry};
 use narthex_discovery::{SdConfig, TargetGroup, TargetSets, Targets};
+use narthex_model::sync::Whole as _;
 use narthex_net::{Client, ClientConfig, ProxyEnvironment, StopToken, catch_panic, keep_running};
 use narthex_scrape::{JobConfig, Manager};
 use narthex_tsdb::Db;
@@ -17,7 +18,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -90,7 +91,7 @@ struct Applied {
 
 impl Applied {
     fn jobs(&self) -> Vec<JobConfig> {
-        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = self.config.lock().whole();
         config.jobs.iter().map(|job| job.scrape.clone()).collect()
     }
 
@@ -171,7 +172,7 @@ impl Reloader {
     /// # Errors
     /// Fails, changing nothing, when the file cannot be used.
     pub(crate) fn reload(&self) -> Result<(), String> {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = self.turn.lock().whole();
         tracing::info!(
             file = self.path.display().to_string(),
             "Loading configuration file"
@@ -230,11 +231,7 @@ impl Reloader {
             .manager
             .set_offset_seed(&crate::status::hostname(), &config.external_labels);
         self.tune(&config);
-        *self
-            .applied
-            .config
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = config;
+        *self.applied.config.lock().whole() = config;
         // The next publication carries the jobs' settings too, even if no target changed.
         self.applied.discovery.apply(mechanisms);
         SUCCESSFUL.set(1.0);
@@ -245,11 +242,11 @@ impl Reloader {
     /// Hands over the storage, once it is open; it is brought up to the configuration in effect.
     pub(crate) fn set_storage(&self, db: &Db) {
         // No reload may slip in between: its bounds would be followed by older ones.
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock().whole();
         // One process opens one.
         let _ = self.storage.set(db.clone());
         let config = self.applied.config.lock();
-        self.tune(&config.unwrap_or_else(PoisonError::into_inner));
+        self.tune(&config.whole());
     }
 
     /// Gives storage the bounds that a configuration says.
@@ -287,7 +284,7 @@ impl Reloader {
         let files = Config::load(&self.path, &environment)
             .map_or_else(|_| vec![self.path.clone()], |config| config.files);
         let now = fingerprint(&files);
-        let mut last = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.turn.lock().whole();
         std::mem::replace(&mut *last, now) != now
     }
 }

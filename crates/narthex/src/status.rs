@@ -4,9 +4,10 @@
 
 use crate::cgroup::Resources;
 use narthex_api::{MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
+use narthex_model::sync::Whole as _;
 use narthex_model::{LabelSet, storage::Budget};
 use narthex_tsdb::{Db, Opening, ReplayProgress};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Returns this machine's name.
 pub(crate) fn hostname() -> String {
@@ -61,12 +62,12 @@ impl ProcessStatus {
 
     /// Notes the configuration.
     pub(crate) fn set_config(&self, loaded: Loaded) {
-        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = loaded;
+        *self.config.lock().whole() = loaded;
     }
 
     /// Notes that a configuration could not be loaded; the one before stays in effect.
     pub(crate) fn set_reload_failed(&self) {
-        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut config = self.config.lock().whole();
         config.succeeded = false;
     }
 
@@ -84,22 +85,16 @@ impl ProcessStatus {
 
     /// Notes how long and how much is kept.
     pub(crate) fn set_retention(&self, retention: String) {
-        *self
-            .retention
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = retention;
+        *self.retention.lock().whole() = retention;
     }
 
     fn retention(&self) -> String {
         let retention = self.retention.lock();
-        retention.unwrap_or_else(PoisonError::into_inner).clone()
+        retention.whole().clone()
     }
 
     fn config(&self) -> Loaded {
-        self.config
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.config.lock().whole().clone()
     }
 }
 

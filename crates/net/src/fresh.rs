@@ -3,11 +3,12 @@
 //! Invariant: what is handed out is the file's content of this moment, up to one `stat` ago. A file
 //! that was written less than two seconds before it was read is not trusted to keep its timestamp.
 
+use crate::sync::Whole as _;
 use std::fs::Metadata;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::NetError;
@@ -104,7 +105,7 @@ impl FreshFile {
     }
 
     fn read(&self) -> io::Result<Arc<str>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().whole();
         if let Some(kept) = kept.as_ref()
             && kept.settled
             && Stamp::of(&std::fs::metadata(&self.path)?) == kept.stamp

@@ -55,6 +55,7 @@ mod respond;
 mod secret;
 mod server;
 mod stop;
+pub mod sync;
 mod tls;
 mod url;
 mod web;

@@ -3,9 +3,10 @@
 //! Invariant: a stop never goes away. Once a token reads as stopped it stays so, its deadline only
 //! ever moves earlier, and every token below it is stopped no later than by the same call.
 
+use crate::sync::Whole as _;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -170,7 +171,7 @@ impl Node {
         self.stopped.store(true, Ordering::Release);
         // Taken out of the lock: a child's subtree may be deep, and adopting must not wait for it.
         let children: Vec<_> = {
-            let children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+            let children = self.children.lock().whole();
             children.iter().filter_map(Weak::upgrade).collect()
         };
         for child in children {
@@ -180,7 +181,7 @@ impl Node {
 
     fn adopt(&self, child: &Arc<Self>) {
         {
-            let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut children = self.children.lock().whole();
             // Dead children are swept when the list would grow, so the cost is constant per child.
             if children.len() == children.capacity() {
                 children.retain(|c| c.strong_count() > 0);

@@ -8,8 +8,9 @@
 pub(crate) mod auth;
 mod config;
 
+use crate::sync::Whole as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -82,7 +83,7 @@ impl Web {
 
     fn load(&self) -> Result<Arc<Loaded>, NetError> {
         let text = self.file.get()?;
-        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parsed = self.parsed.lock().whole();
         if let Some((of, loaded)) = parsed.as_ref()
             && Arc::ptr_eq(of, &text)
         {

@@ -70,6 +70,10 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 pub(crate) fn run(duration: Duration, stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
     let _alone = match ONE_AT_A_TIME.try_lock() {
         Ok(guard) => guard,
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it guards no value: whoever has it is alone"
+        )]
         Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
         Err(TryLockError::WouldBlock) => return Err(ProfileError::Busy),
     };

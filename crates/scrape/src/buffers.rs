@@ -3,7 +3,8 @@
 //! A body lives for the milliseconds of its scrape; a buffer per target would hold a body per target for ever.
 //! **Invariant:** at most `KEPT` idle buffers, none larger than `KEPT_BYTES`, are kept.
 
-use std::sync::{Mutex, PoisonError};
+use narthex_model::sync::Whole as _;
+use std::sync::Mutex;
 
 const KEPT: usize = 32;
 const KEPT_BYTES: usize = 4 << 20;
@@ -30,7 +31,7 @@ impl Buffers {
     }
 
     pub(crate) fn take(&self) -> Vec<u8> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock().whole();
         let buffer = idle.buffers.pop().unwrap_or_default();
         idle.bytes -= buffer.capacity();
         buffer
@@ -38,7 +39,7 @@ impl Buffers {
 
     pub(crate) fn give_back(&self, mut buffer: Vec<u8>) {
         buffer.clear();
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock().whole();
         let fits = buffer.capacity() <= KEPT_BYTES.min(self.most_bytes - idle.bytes);
         if idle.buffers.len() < KEPT && fits {
             idle.bytes += buffer.capacity();

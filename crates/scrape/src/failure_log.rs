@@ -4,6 +4,7 @@
 
 use crate::ScrapeError;
 use narthex_model::date::rfc3339;
+use narthex_model::sync::Whole as _;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +12,7 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -36,7 +37,7 @@ impl FailureLog {
             Value::from(job),
             Value::from(target),
         );
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock().whole();
         let written = file.write_all(line.as_bytes());
         drop(file);
         match written {
@@ -65,11 +66,11 @@ impl FailureLogs {
             .iter()
             .map(|path| Ok((path.clone(), append_to(path)?)))
             .collect::<Result<_, ScrapeError>>()?;
-        let mut logs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logs = self.0.lock().whole();
         logs.retain(|path, _| paths.contains(path));
         for (path, file) in opened {
             match logs.get(&path) {
-                Some(log) => *log.file.lock().unwrap_or_else(PoisonError::into_inner) = file,
+                Some(log) => *log.file.lock().whole() = file,
                 None => {
                     let log = FailureLog {
                         path: path.clone(),
@@ -85,7 +86,7 @@ impl FailureLogs {
 
     /// Returns the log at `path`, if it is open.
     pub(crate) fn get(&self, path: &Path) -> Option<Arc<FailureLog>> {
-        let logs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let logs = self.0.lock().whole();
         logs.get(path).cloned()
     }
 }

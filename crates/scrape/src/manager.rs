@@ -16,12 +16,13 @@ use crate::{
     status::{ActiveTarget, PoolStatus},
 };
 use narthex_discovery::TargetGroup;
+use narthex_model::sync::Whole as _;
 use narthex_model::{LabelSet, storage::Sink};
 use narthex_net::{ClientConfig, StopToken, catch_panic};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -56,7 +57,7 @@ pub struct Manager {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().whole()
 }
 
 /// Logs the end of a loop that nothing in it caught.

@@ -5,11 +5,12 @@
 
 use crate::metrics;
 use narthex_model::storage::{Account, Budget, Lease, OverBudget, Pressure};
+use narthex_model::sync::Whole as _;
 use narthex_net::Allowance;
 use std::{
     collections::HashMap,
     error::Error,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -215,7 +216,7 @@ impl Refusals {
     /// Takes note of the series that one page of a job had too many.
     pub(crate) fn note(&self, job: &str, series: usize) {
         metrics::REFUSED_SERIES.with(&[job]).inc_by(series as u64);
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.0.lock().whole();
         let told = told.entry(job.to_owned()).or_default();
         told.series += series as u64;
         if told.at.is_none_or(|at| at.elapsed() >= TELL_INTERVAL) {

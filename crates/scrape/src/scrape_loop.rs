@@ -19,6 +19,7 @@ use crate::{
     status::{ActiveTarget, Health, TargetStatus},
 };
 use narthex_client::{HistogramHandle, SummaryHandle};
+use narthex_model::sync::Whole as _;
 use narthex_model::{
     LabelSet,
     storage::{Outcome, Sink, StorageError},
@@ -27,7 +28,7 @@ use narthex_net::{Client, Panicked, Request, StopToken, catch_panic, catch_panic
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -74,18 +75,12 @@ impl Shared {
     }
 
     pub(crate) fn use_labels(&self, labels: &LabelSet) {
-        let mut in_use = self
-            .labels_in_use
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut in_use = self.labels_in_use.lock().whole();
         *in_use.entry(labels.clone()).or_default() += 1;
     }
 
     pub(crate) fn leave_labels(&self, labels: &LabelSet) {
-        let mut in_use = self
-            .labels_in_use
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut in_use = self.labels_in_use.lock().whole();
         if let Some(count) = in_use.get_mut(labels) {
             *count -= 1;
             if *count == 0 {
@@ -95,10 +90,7 @@ impl Shared {
     }
 
     fn uses_labels(&self, labels: &LabelSet) -> bool {
-        let in_use = self
-            .labels_in_use
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let in_use = self.labels_in_use.lock().whole();
         in_use.contains_key(labels)
     }
 }

@@ -4,9 +4,10 @@ use crate::{
     Rules, Target,
     target::{Dropped, Failed},
 };
+use narthex_model::sync::Whole as _;
 use narthex_model::{LabelSet, Schema};
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -85,7 +86,7 @@ impl Found {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().whole()
 }
 
 impl ActiveTarget {

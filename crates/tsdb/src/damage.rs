@@ -3,7 +3,8 @@
 //! **Invariant:** one place is listed and counted once, however often it is met.
 
 use crate::{error::Damage, metrics::Metrics};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use narthex_model::sync::Whole as _;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Places listed; a disk with more of them needs no longer list.
 const MOST: usize = 1000;
@@ -44,6 +45,6 @@ impl DamageLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Damage>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().whole()
     }
 }

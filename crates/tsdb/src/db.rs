@@ -41,6 +41,7 @@ use files::Files;
 pub use fuzz::fuzz_manifest;
 use maintain::Upkeep;
 use narthex_client::Registry;
+use narthex_model::sync::Whole as _;
 use narthex_model::{
     Schema,
     storage::{
@@ -56,7 +57,7 @@ use std::{
     fmt,
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, RwLock,
         atomic::{AtomicI64, Ordering},
     },
 };
@@ -199,7 +200,7 @@ impl Db {
     /// Fails when the last fsync fails, or an earlier one did.
     pub fn close(&self) -> Result<(), TsdbError> {
         let closed = self.0.wal.close();
-        *self.0.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.lock.lock().whole() = None;
         closed
     }
 }

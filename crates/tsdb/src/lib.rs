@@ -31,6 +31,7 @@ mod head;
 mod io;
 mod metrics;
 mod options;
+mod sync;
 mod wal;
 
 #[cfg(test)]

@@ -6,9 +6,10 @@
 //! **Invariant:** a hint in the pool never changes; the pool alone keeps none alive.
 
 use super::hint::Hint;
+use narthex_model::sync::Whole as _;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
 };
 
 /// All hints in use, by the hash of what they hold.
@@ -28,7 +29,7 @@ struct Pool {
 /// Returns the one copy of `hint` that all origins with it use.
 pub(super) fn shared(hint: Hint) -> Arc<Hint> {
     let hash = hint.hash();
-    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pool = POOL.lock().whole();
     let Pool { hints, sweep_at } = &mut *pool;
     let hints = hints.get_or_insert_default();
     let known = hints.get(&hash).and_then(Weak::upgrade);
@@ -77,7 +78,7 @@ mod tests {
         for at in 0..10 * SMALLEST_SWEEP {
             shared(learned(&format!("pool_dropped_{at} 1\n"), &[0]));
         }
-        let pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = POOL.lock().whole();
         let left = pool.hints.as_ref().unwrap().len();
         assert!(left <= 4 * SMALLEST_SWEEP, "{left} are left");
         drop(pool);

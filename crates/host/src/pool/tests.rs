@@ -3,6 +3,7 @@
 //! Invariant: nothing here waits for time. `UntilStuck` lets the pool look again exactly when no thread can go on, so
 //! the number of threads is the same however slowly any of them runs.
 
+use narthex_model::sync::Whole as _;
 use std::collections::HashSet;
 
 use super::*;
@@ -40,7 +41,7 @@ impl Job for Gated {
         inner.1 += 1;
         while inner.0.contains(self.name) {
             let woken = self.gate.changed.wait(inner);
-            inner = woken.unwrap_or_else(PoisonError::into_inner);
+            inner = woken.whole();
         }
         inner.1 -= 1;
     }
@@ -65,7 +66,7 @@ impl Patience for UntilStuck {
             }
             // Only lets go of the lock: how often this looks decides nothing.
             let step = done.wait_timeout(queue, Duration::from_millis(1));
-            queue = step.unwrap_or_else(PoisonError::into_inner).0;
+            queue = step.whole().0;
         }
     }
 }

@@ -4,11 +4,12 @@
 //! that precedes every growth of its shard, so churn costs the size of the live set, not of history.
 
 use super::{Label, LabelHash, LabelHeader, LabelSet};
+use crate::sync::Whole as _;
 use hashbrown::HashTable;
 use std::{
     fmt,
     hash::BuildHasher,
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock},
 };
 use triomphe::ThinArc;
 
@@ -158,7 +159,7 @@ fn shard_of<T>(shards: &[Mutex<T>; SHARDS], hash: LabelHash) -> &Mutex<T> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing in here panics half-way through a change, so a poisoned table is still consistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().whole()
 }
 
 #[cfg(test)]

@@ -13,12 +13,13 @@ mod pressure;
 pub use account::Account;
 pub use pressure::{Pressure, PressureLevels};
 
+use crate::sync::Whole as _;
 use pressure::Gauge;
 use std::{
     error::Error,
     fmt,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -134,7 +135,7 @@ impl Budget {
     ) -> Self {
         let parent = Some(self.clone());
         let share = Self::level(name, limit_bytes, parent, reach_bytes, reserve_bytes);
-        let mut shares = self.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shares = self.0.shares.lock().whole();
         shares.retain(|share| share.strong_count() > 0);
         shares.push(Arc::downgrade(&share.0));
         drop(shares);
@@ -172,7 +173,7 @@ impl Budget {
     /// Lists this budget's shares, in the order they were made.
     #[must_use]
     pub fn shares(&self) -> Vec<Share> {
-        let shares = self.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let shares = self.0.shares.lock().whole();
         let alive = shares.iter().filter_map(Weak::upgrade);
         alive.map(|share| Self(share).shown()).collect()
     }

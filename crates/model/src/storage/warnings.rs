@@ -2,7 +2,8 @@
 //!
 //! **Invariant:** each text is kept once, in the order of first appearance, and only so many of them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::Whole as _;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Texts kept; whoever has more damage than that reads the log.
 const MOST: usize = 20;
@@ -45,7 +46,7 @@ impl Warnings {
 
     fn lock(&self) -> MutexGuard<'_, Noted> {
         // A panic elsewhere leaves the list whole: a text is added in one step.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().whole()
     }
 }
 

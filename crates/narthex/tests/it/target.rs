@@ -3,11 +3,12 @@
 //! **Invariant:** page `n` is what `page(n)` returns, `n` rises by one with every scrape from 1, and when each was
 //! asked for is remembered.
 
+use narthex_model::sync::Whole as _;
 use std::{
     io::{BufRead, BufReader, Write},
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
@@ -109,13 +110,11 @@ impl Drop for Target {
 
 impl Shared {
     fn asked(&self) -> std::sync::MutexGuard<'_, Vec<i64>> {
-        self.asked_ms.lock().unwrap_or_else(PoisonError::into_inner)
+        self.asked_ms.lock().whole()
     }
 
     fn connections(&self) -> std::sync::MutexGuard<'_, Vec<TcpStream>> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock().whole()
     }
 
     fn accept(self: Arc<Self>, listener: &TcpListener) {

@@ -4,7 +4,7 @@
 //! private is sent any more, wherever later redirects lead. A posted body is sent again to the very
 //! host it was meant for, and to nobody else: its fields may be secrets, as those of OAuth 2 are.
 
-use std::sync::PoisonError;
+use crate::sync::Whole as _;
 use std::sync::atomic::Ordering::Relaxed;
 
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, HOST, USER_AGENT};
@@ -270,18 +270,14 @@ impl Inner {
     }
 
     pub(super) fn take_scratch(&self) -> Scratch {
-        self.scratch
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop()
-            .unwrap_or_default()
+        self.scratch.lock().whole().pop().unwrap_or_default()
     }
 
     pub(super) fn return_scratch(&self, mut scratch: Scratch) {
         if scratch.answer.wire.capacity() > SCRATCH_KEPT_BYTES {
             scratch.answer.wire = Vec::new();
         }
-        let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.scratch.lock().whole();
         if kept.len() < SCRATCH_KEPT {
             kept.push(scratch);
         }

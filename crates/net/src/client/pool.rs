@@ -3,8 +3,9 @@
 //! Invariant: a connection handed out was, at that moment, open and silent; the number kept is
 //! bounded per host, and none is kept much longer than the idle timeout.
 
+use crate::sync::Whole as _;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -48,7 +49,7 @@ impl Pool {
 
     /// Takes the most recently used live connection.
     pub(super) fn take(&self, origin: &str) -> Option<Stream> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock().whole();
         let kept = idle.hosts.get_mut(origin)?;
         while let Some(Kept { mut stream, since }) = kept.pop() {
             if since.elapsed() < self.timeout && stream.is_silent() {
@@ -60,7 +61,7 @@ impl Pool {
 
     /// Closes every connection.
     pub(super) fn clear(&self) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock().whole();
         idle.hosts.clear();
     }
 
@@ -69,7 +70,7 @@ impl Pool {
             return;
         }
         let now = Instant::now();
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock().whole();
         if now.duration_since(idle.swept) >= SWEEP_EVERY {
             idle.swept = now;
             idle.hosts.retain(|_origin, kept| {

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a connection is made with what the files hold when it is made.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use crate::sync::Whole as _;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rustls::ClientConfig;
 use rustls::client::danger::ServerCertVerifier;
@@ -79,7 +80,7 @@ impl ClientTls {
     pub(crate) fn current(&self) -> Result<Current, NetError> {
         let read = |text: &Option<Text>| text.as_ref().map(Text::get).transpose();
         let (ca, cert, key) = (read(&self.ca)?, read(&self.cert)?, read(&self.key)?);
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock().whole();
         if let Some(made) = made.as_ref()
             && (&made.ca, &made.cert, &made.key) == (&ca, &cert, &key)
         {

@@ -4,8 +4,9 @@
 //! certificate that is to be verified is verified on every path, resumption included, because a new
 //! configuration forgets its sessions.
 
+use crate::sync::Whole as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
@@ -97,7 +98,7 @@ impl ServerTls {
     pub(crate) fn current(&self) -> Result<Arc<ServerConfig>, NetError> {
         let client_ca = self.client_ca.as_ref().map(Text::get).transpose()?;
         let texts = [Some(self.cert.get()?), Some(self.key.get()?), client_ca];
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock().whole();
         if let Some(made) = made.as_ref()
             && made.texts == texts
         {

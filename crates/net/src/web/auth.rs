@@ -3,8 +3,9 @@
 //! Invariant: how long a refusal takes does not tell whether the user exists, and no password is
 //! kept: what was checked before is found by a digest under a key of this process.
 
+use crate::sync::Whole as _;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -95,12 +96,12 @@ impl Authenticator {
     }
 
     fn recall(&self, digest: &[u8]) -> Option<bool> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = self.answers.lock().whole();
         answers.get(digest).copied()
     }
 
     fn remember(&self, digest: Vec<u8>, answer: bool) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.answers.lock().whole();
         if answers.len() >= CACHE {
             // The map's order is random: a tenth goes, whoever it is.
             let gone: Vec<_> = answers.keys().take(CACHE / 10).cloned().collect();
@@ -172,7 +173,7 @@ impl Bucket {
 
     /// Takes a token if there is one.
     pub(super) fn take(&self) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().whole();
         let now = Instant::now();
         let earned = now.duration_since(state.1).as_secs_f64() / self.limit.interval.as_secs_f64();
         let tokens = (state.0 + earned).min(f64::from(self.limit.burst));

@@ -35,7 +35,8 @@ use crate::{
     plan::{self, Kind, Node, Plan, Steps},
 };
 use narthex_model::storage::{Context, Prepared, View};
-use std::sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicU64};
+use narthex_model::sync::Whole as _;
+use std::sync::{Mutex, MutexGuard, atomic::AtomicU64};
 
 pub(crate) type Outcome<T> = Result<T, QueryError>;
 
@@ -97,7 +98,7 @@ impl<'a> Eval<'a> {
 
     pub(crate) fn notes(&self) -> MutexGuard<'_, Notes> {
         // A panic elsewhere leaves notes complete: each is added in one step.
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.notes.lock().whole()
     }
 
     /// Evaluates an instant vector and gives it to `sink` block by block.

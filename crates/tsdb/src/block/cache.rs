@@ -8,9 +8,10 @@
 
 use super::page::Page;
 use crate::error::TsdbError;
+use narthex_model::sync::Renew as _;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A part of a block: the block's number within the process, and the offset in its file.
 pub(crate) type PartKey = (u64, u64);
@@ -96,9 +97,12 @@ impl BlockCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Generations> {
-        self.generations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        // What it held is read again; a panic may have left its sums wrong.
+        self.generations.lock_or_renew(|old| Generations {
+            hits: old.hits,
+            misses: old.misses,
+            ..Generations::default()
+        })
     }
 }
 

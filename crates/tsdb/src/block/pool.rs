@@ -10,11 +10,12 @@ use crate::{
     io::{FileIdentity, Io, ReadFile, is_exhausted},
     metrics::Metrics,
 };
+use narthex_model::sync::Whole as _;
 use std::{
     collections::HashMap,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 /// What a block's file is called beside its own name: before the manifest that lists it was made durable, and when
@@ -92,7 +93,7 @@ impl FilePool {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().whole()
     }
 
     fn open_file(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {

@@ -16,10 +16,11 @@ use crate::error::TsdbError;
 use narthex_model::storage::{
     Batch, Context, Estimate, Grouping, Hints, Lease, StorageError, TimeRange,
 };
+use narthex_model::sync::Whole as _;
 use narthex_model::{LabelHash, LabelSet, MatchOp, Matcher};
 use roaring::RoaringBitmap;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The series of a block that satisfy some matchers.
 #[derive(Debug)]
@@ -382,7 +383,7 @@ impl ChosenColumns {
         block: &Block,
         index: &Index,
     ) -> Arc<[LabelHash]> {
-        let mut cached = self.grouped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.grouped.lock().whole();
         if let Some((_, hashes)) = cached.as_ref().filter(|(other, _)| other == grouping) {
             return Arc::clone(hashes);
         }

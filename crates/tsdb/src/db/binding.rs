@@ -68,6 +68,7 @@ impl Binding for DbBinding {
 impl DbBinding {
     /// Resolves anew what was refused because memory was short, once it no longer is.
     fn ask_again(&mut self) {
+        let _guard = self.inner.wal.guard("binding a schema");
         let refused = |bound: &mut Bound| bound.refused > 0;
         if let Some(bound) = self
             .bound

@@ -4,13 +4,14 @@
 //! alone, so nothing is acknowledged before the database has it: its outcome counts nothing as accepted.
 
 use super::Db;
+use narthex_model::sync::Whole as _;
 use narthex_model::{
     Frame, Schema,
     storage::{Binding, Budget, Lease, Outcome, SeriesSample, Sink, StorageError, SyncToken},
 };
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 
 /// A sink for sources that start before the database is open.
@@ -223,5 +224,5 @@ fn waiting_bytes(frame: &Frame) -> u64 {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().whole()
 }

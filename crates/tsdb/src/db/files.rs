@@ -13,10 +13,11 @@ use crate::{
     error::{TsdbError, io_error},
     io::Io,
 };
+use narthex_model::sync::Whole as _;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 /// Files that wait for something.
@@ -69,7 +70,7 @@ impl Files {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().whole()
     }
 
     /// Notes blocks that count from now on and have their temporary names.

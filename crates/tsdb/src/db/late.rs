@@ -5,12 +5,13 @@
 
 use super::{Inner, blocks::range_of};
 use crate::head::{loose::Value, strip::Strip};
+use crate::sync::Guarded as _;
 use narthex_model::{
     LabelSet, Matcher,
     cell::Cell,
     storage::{Context, Hints, Layout, StorageError, Tile, TimeRange},
 };
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Late samples of one write that are looked up in blocks.
 const LOOKUPS: usize = 32;
@@ -24,7 +25,7 @@ impl Inner {
         if let Some(flushed_ms) = flushed_ms.filter(|flushed_ms| *flushed_ms < newest_ms) {
             return flushed_ms;
         }
-        let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let blocks = self.blocks.read().guarded();
         let begun = blocks.all().iter().map(|block| range_of(block));
         let begun = begun.filter(|range| range.min_ms <= newest_ms);
         let in_blocks_ms = begun.map(|range| range.max_ms).max().unwrap_or(i64::MIN);
@@ -52,11 +53,7 @@ impl Inner {
         time_ms: i64,
     ) -> Result<Option<Value>, StorageError> {
         let instant = TimeRange::new(time_ms, time_ms);
-        let blocks = self
-            .blocks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .overlapping(instant);
+        let blocks = self.blocks.read().guarded().overlapping(instant);
         let matchers: Vec<Matcher> = labels
             .iter()
             .map(|label| Matcher::equal(label.name(), label.value()))

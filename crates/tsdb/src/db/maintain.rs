@@ -10,6 +10,7 @@ use super::{
     merge::Merging,
     steps::Steps,
 };
+use crate::sync::Guarded as _;
 use crate::{
     block::{Block, BlockMeta, PENDING},
     error::{TsdbError, io_error},
@@ -17,11 +18,14 @@ use crate::{
     io::is_full,
     wal::StripMark,
 };
-use narthex_model::storage::{Budget, Pressure, TimeRange};
+use narthex_model::{
+    storage::{Budget, Pressure, TimeRange},
+    sync::Whole as _,
+};
 use std::{
     collections::HashSet,
     hash::{BuildHasher, Hasher},
-    sync::{Arc, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
@@ -176,9 +180,9 @@ impl Inner {
     fn upkeep(&self, now_ms: i64) -> MutexGuard<'_, Upkeep> {
         match self.upkeep.lock() {
             Ok(upkeep) => upkeep,
-            Err(poisoned) => {
+            poisoned => {
                 // Until a job is committed, nothing but its own files is changed by it.
-                let mut upkeep = poisoned.into_inner();
+                let mut upkeep = poisoned.whole();
                 upkeep.job = None;
                 self.clean_up(&mut upkeep, now_ms);
                 self.upkeep.clear_poison();
@@ -206,6 +210,7 @@ impl Inner {
         everything: bool,
         all_loose: bool,
     ) -> Vec<Arc<Strip>> {
+        let _guard = self.wal.guard("sealing rows");
         let index = self.head.index();
         let (series, sets, strips) = (index.series(), index.sets().len(), index.strips());
         drop(index);
@@ -244,7 +249,7 @@ impl Inner {
 
     /// Sets the gauges of what is on disk.
     pub(super) fn show_disk(&self) {
-        let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let blocks = self.blocks.read().guarded();
         self.metrics.blocks_loaded.set(blocks.all().len() as f64);
         self.metrics.blocks_bytes.set(blocks.bytes() as f64);
         drop(blocks);
@@ -396,8 +401,8 @@ impl Inner {
         // From here on the disk may say that the blocks count: nothing of them is removed any more.
         let _guard = self.wal.guard("making blocks count");
         self.publish(&metas)?;
-        let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
-        *self.marks.lock().unwrap_or_else(PoisonError::into_inner) = manifest.marks;
+        let mut blocks = self.blocks.write().guarded();
+        *self.marks.lock().guarded() = manifest.marks;
         fresh.into_iter().for_each(|block| blocks.push(block));
         strips
             .iter()
@@ -430,17 +435,9 @@ impl Inner {
 
     /// Returns the manifest under which finished blocks count.
     pub(super) fn manifest_with(&self, metas: &[BlockMeta], strips: &[FlushedStrip]) -> Manifest {
-        let mut blocks = self
-            .blocks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .listed();
+        let mut blocks = self.blocks.read().guarded().listed();
         blocks.extend(metas.iter().map(Listed::of));
-        let mut marks = self
-            .marks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let mut marks = self.marks.lock().guarded().clone();
         for FlushedStrip { strip, mark, .. } in strips {
             let entry = marks.entry(strip.id).or_default();
             entry.rows = entry.rows.max(mark.rows);
@@ -460,11 +457,7 @@ impl Inner {
         if self.wal.current_bytes() >= self.ground.options.wal_file_bytes / 8 {
             self.wal.cut(&self.head)?;
         }
-        let marks = self
-            .marks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let marks = self.marks.lock().guarded().clone();
         let live: HashSet<u32> = self
             .head
             .index()
@@ -551,7 +544,7 @@ impl Inner {
             Err(TsdbError::Io { source, .. }) if is_full(&source) => self.files.owe_manifest(),
             Err(error) => return Err(error),
         }
-        let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = self.blocks.write().guarded();
         gone.iter().for_each(|block| blocks.remove(block));
         blocks.forget_unreadable(&names);
         drop(blocks);
@@ -563,11 +556,7 @@ impl Inner {
 
     /// Returns an interval around everything stored.
     pub(super) fn time_range(&self) -> Option<TimeRange> {
-        let of_blocks = self
-            .blocks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .time_range();
+        let of_blocks = self.blocks.read().guarded().time_range();
         let strips = self.head.index().strips();
         strips.iter().fold(of_blocks, |range, strip| {
             super::hull(range, strip.lock().time_range())

@@ -8,8 +8,9 @@
 
 use super::Inner;
 use crate::error::TsdbError;
+use narthex_model::sync::Whole as _;
 use narthex_model::{ColumnId, Frame, cell, storage::SeriesSample};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// Markers kept at most; a disk that stays full must not fill the memory too.
 const MOST: usize = 1 << 20;
@@ -33,7 +34,7 @@ impl Owed {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<SeriesSample>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().whole()
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! **Invariant:** what became unneeded at moment m is dropped only when no view older than m lives.
 
+use narthex_model::sync::Whole as _;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 /// Counts living views by the moment they were taken.
@@ -26,7 +27,7 @@ pub(super) struct Held {
 
 impl Moments {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().whole()
     }
 
     /// Notes a view taken now.

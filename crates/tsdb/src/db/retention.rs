@@ -12,9 +12,10 @@ use super::{
     maintain::Upkeep,
     steps::Clocks,
 };
+use crate::sync::Guarded as _;
 use crate::{block::Block, error::TsdbError};
 use narthex_model::storage::TimeRange;
-use std::sync::{Arc, PoisonError, atomic::Ordering};
+use std::sync::{Arc, atomic::Ordering};
 
 /// A block that begins further ahead of the clock is one from the future.
 const AHEAD_MS: i64 = 600_000;
@@ -38,7 +39,7 @@ impl Inner {
 
     /// Removes blocks that are too old, then the oldest while there are too many bytes.
     pub(super) fn keep_retention(&self, upkeep: &mut Upkeep, now_ms: i64) -> Result<(), TsdbError> {
-        let set = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let set = self.blocks.read().guarded();
         let blocks = aged(set.all(), now_ms);
         let mut lost: Vec<Unreadable> = set.unreadable().cloned().collect();
         drop(set);

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::block::Block;
 use crate::head::read::{HeadBatches, HeadPins};
+use crate::sync::Guarded as _;
 use narthex_model::{
     Exemplar, LabelSet,
     metadata::Family,
@@ -18,10 +19,7 @@ use narthex_model::{
         Listing, Prepared, Selector, SeriesQuery, StorageError, TimeRange, View, unify,
     },
 };
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 pub(super) struct DbView {
     inner: Arc<Inner>,
@@ -36,7 +34,7 @@ pub(super) struct DbView {
 impl DbView {
     pub(super) fn new(inner: Arc<Inner>, range: TimeRange) -> Self {
         // A flush moves rows from strips to blocks with this lock held for writing: they are seen in one of the two.
-        let all = inner.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let all = inner.blocks.read().guarded();
         let held = inner.moments.hold();
         let blocks = all.overlapping(range);
         let missing = all.unreadable().filter(|block| block.overlaps(range));

@@ -3,13 +3,14 @@
 //! **Invariant:** a series that was admitted stays; a refused one is asked for again when there is memory again.
 
 use crate::metrics::Metrics;
+use narthex_model::sync::Whole as _;
 use narthex_model::{
     LabelSet, Schema,
     storage::{Budget, Pressure},
 };
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// The first series of an origin are always taken: `up` and its kin tell that the rest is refused.
@@ -45,7 +46,7 @@ impl Admission {
         let job = labels.get("job").unwrap_or_default();
         let count = count as u64;
         self.metrics.refused_series.with(&[job]).inc_by(count);
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock().whole();
         if let Some(known) = refused.get_mut(job) {
             *known += count;
         } else if refused.len() < MOST_JOBS {
@@ -66,6 +67,6 @@ impl Admission {
 
     /// Returns how many series were refused since the last call, by job.
     pub(crate) fn take_refused(&self) -> BTreeMap<String, u64> {
-        std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.refused.lock().whole())
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod segment;
 pub(crate) mod starts;
 pub(crate) mod strip;
 
+use crate::sync::Guarded as _;
 use crate::{
     metrics::Metrics,
     wal::{Content, StripMark},
@@ -25,11 +26,12 @@ use append::{NOWHERE, SlotMap};
 use exemplars::ExemplarRing;
 use families::Families;
 use index::{Index, Owners, Resolved};
+use narthex_model::sync::Whole as _;
 use narthex_model::{ColumnId, LabelSet, METRIC_NAME, Schema, metadata::Family, storage::Budget};
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -82,22 +84,20 @@ impl Head {
     }
 
     pub(crate) fn index(&self) -> RwLockReadGuard<'_, Index> {
-        self.index.read().unwrap_or_else(PoisonError::into_inner)
+        self.index.read().guarded()
     }
 
     fn index_mut(&self) -> RwLockWriteGuard<'_, Index> {
-        self.index.write().unwrap_or_else(PoisonError::into_inner)
+        self.index.write().guarded()
     }
 
     /// Locks the exemplars.
     pub(crate) fn exemplars(&self) -> MutexGuard<'_, ExemplarRing> {
-        self.exemplars
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.exemplars.lock().guarded()
     }
 
     pub(crate) fn sharing(&self) -> MutexGuard<'_, ()> {
-        self.sharing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sharing.lock().whole()
     }
 
     /// Returns the number the next strip will have.
@@ -198,10 +198,7 @@ impl Head {
     }
 
     fn is_scattered(&self, strip: &Strip) -> bool {
-        let scattered = self
-            .scattered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let scattered = self.scattered.lock().whole();
         scattered.as_ref().is_some_and(|other| other.id == strip.id)
     }
 
@@ -310,7 +307,7 @@ impl Head {
     }
 
     fn known_families(&self) -> MutexGuard<'_, Families> {
-        self.families.lock().unwrap_or_else(PoisonError::into_inner)
+        self.families.lock().whole()
     }
 
     /// Takes claimed strips out of the index, except those that came back to life.
@@ -320,10 +317,7 @@ impl Head {
         let removed: usize = gone.map(|strip| index.remove_strip(strip.id)).sum();
         index.fit();
         drop(index);
-        let mut scattered = self
-            .scattered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut scattered = self.scattered.lock().whole();
         if scattered.as_ref().is_some_and(|strip| strip.is_removed()) {
             *scattered = None;
         }

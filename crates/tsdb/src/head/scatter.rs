@@ -10,14 +10,12 @@ use super::{
     strip::Strip,
 };
 use crate::{error::TsdbError, wal::Wal};
+use narthex_model::sync::Whole as _;
 use narthex_model::{
     LabelHash, LabelSet,
     storage::{Outcome, SeriesSample, SyncToken},
 };
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 /// The samples of one strip, with their columns.
 type OfStrip<'a> = (Arc<Strip>, Vec<(u32, &'a SeriesSample)>);
@@ -109,10 +107,7 @@ impl Head {
 
     /// Returns the strip for series without an origin, with room for `columns` more.
     fn scattered_strip(&self, index: &mut Index, columns: usize) -> Arc<Strip> {
-        let mut scattered = self
-            .scattered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut scattered = self.scattered.lock().whole();
         let room = |strip: &Arc<Strip>| strip.lock().schema.len() + columns <= SCATTERED_COLUMNS;
         match &*scattered {
             Some(strip) if room(strip) => Arc::clone(strip),

@@ -12,6 +12,7 @@ use super::{
     segment::{OpenSegment, Segment},
     starts::StartTimes,
 };
+use crate::sync::Guarded as _;
 use crate::wal::StripMark;
 use narthex_chunks::{histogram::decode_histogram, row::ColumnPick};
 use narthex_model::{
@@ -22,7 +23,7 @@ use narthex_model::{
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, Weak,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
 };
@@ -130,7 +131,7 @@ impl Strip {
 
     /// Locks what changes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, StripState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().guarded()
     }
 
     /// Returns what is visible and in no block.

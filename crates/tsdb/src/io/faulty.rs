@@ -9,12 +9,13 @@ mod script;
 pub use script::{Fault, Gate, Op};
 
 use super::{AppendFile, FileIdentity, Io, Lock, ReadFile};
+use narthex_model::sync::Whole as _;
 use script::{Effect, Script};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 /// A scriptable file system in memory; clones share it.
@@ -248,7 +249,7 @@ impl FaultyIo {
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().whole()
     }
 
     /// Counts an operation and lets happen to it what is due; returns the disk, and for an append that is to be torn

@@ -13,17 +13,19 @@ use super::{
     record::RecordWriter,
     symbols::SymbolWriter,
 };
+use crate::sync::Guarded as _;
 use crate::{
     error::{TsdbError, io_error},
     io::{AppendFile, Io},
     metrics::Metrics,
 };
 use narthex_model::metadata::Family;
+use narthex_model::sync::Whole as _;
 use std::{
     collections::{BTreeMap, HashMap},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -215,11 +217,7 @@ impl Wal {
     /// Fails when the log is poisoned or the disk is full.
     pub(crate) fn ticket(&self, content: &dyn Content) -> Result<Ticket<'_>, TsdbError> {
         loop {
-            let file = self
-                .shared
-                .file_number
-                .read()
-                .unwrap_or_else(PoisonError::into_inner);
+            let file = self.shared.file_number.read().whole();
             let state = self.shared.lock();
             match &state.health {
                 Health::Good => {}
@@ -270,11 +268,7 @@ impl Wal {
             }
             state.sync_wanted = true;
             self.shared.work.notify_one();
-            state = self
-                .shared
-                .synced
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.shared.synced.wait(state).guarded();
         }
         Ok(())
     }
@@ -328,11 +322,7 @@ impl Wal {
     fn stop(&self) {
         self.shared.lock().stop = true;
         self.shared.work.notify_one();
-        let thread = self
-            .syncer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = self.syncer.lock().whole().take();
         if let Some(thread) = thread {
             // A panic there has poisoned the log by then.
             let _ = thread.join();
@@ -398,7 +388,7 @@ impl std::fmt::Debug for Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().guarded()
     }
 
     fn guard(&self, doing: &'static str) -> PoisonOnPanic<'_> {

@@ -6,6 +6,7 @@ use super::{
     MergeJob,
     plan::{self, Candidate, Rules},
 };
+use crate::sync::Guarded as _;
 use crate::{
     block::{Block, BlockId},
     db::{
@@ -16,11 +17,7 @@ use crate::{
     error::TsdbError,
     io::is_exhausted,
 };
-use std::{
-    collections::HashSet,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// Work per call: a few percent of a core.
 const WORK: Duration = Duration::from_millis(40);
@@ -108,7 +105,7 @@ impl Inner {
         if options.merge_blocks < 2 || merging.rest.goes_on(now_ms) {
             return Ok(None);
         }
-        let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let blocks = self.blocks.read().guarded();
         let blocks = blocks.all().to_vec();
         let window = |time_ms: i64| time_ms.div_euclid(options.block_window_ms);
         let candidate = |block: &Arc<Block>| {
@@ -169,7 +166,7 @@ impl Inner {
         let finished = job.finish().and_then(|meta| {
             let merged = self.open_blocks(std::slice::from_ref(&meta))?;
             let mut manifest = self.manifest_with(&[], &[]);
-            let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+            let blocks = self.blocks.read().guarded();
             manifest.blocks = blocks.listed_with(&sources, &meta);
             drop(blocks);
             manifest.stage(io, root)?;
@@ -182,7 +179,7 @@ impl Inner {
         })?;
         let _guard = self.wal.guard("making a merged block count");
         self.publish(std::slice::from_ref(&meta))?;
-        let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = self.blocks.write().guarded();
         for block in merged {
             self.metrics.merge_written_bytes.inc_by(block.meta().bytes);
             blocks.replace(&sources, block);
@@ -198,7 +195,7 @@ impl Inner {
         if let TsdbError::Io { path, source, .. } = error
             && !is_exhausted(source)
         {
-            let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+            let blocks = self.blocks.read().guarded();
             let unreadable = blocks.all().iter().filter(|block| block.path() == path);
             merging
                 .barred

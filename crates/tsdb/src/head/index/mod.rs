@@ -12,13 +12,14 @@ pub(crate) use postings::{SetIds, SetTable};
 
 use super::strip::Strip;
 use hashbrown::HashTable;
+use narthex_model::sync::Whole as _;
 use narthex_model::{
     LabelHash, LabelSet, Matcher,
     storage::{Stop, StopReason},
 };
 use std::{
     collections::{HashMap, hash_map::Entry as MapEntry},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// Deciding a matcher for a strip, in samples read.
@@ -231,7 +232,7 @@ impl Index {
 
     /// Returns all strips, oldest first.
     pub(crate) fn strips(&self) -> Arc<[Arc<Strip>]> {
-        let mut ordered = self.ordered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ordered = self.ordered.lock().whole();
         let ordered = ordered.get_or_insert_with(|| {
             let strips = self
                 .entries
@@ -246,10 +247,7 @@ impl Index {
     }
 
     fn forget_order(&mut self) {
-        *self
-            .ordered
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner) = None;
+        *self.ordered.get_mut().whole() = None;
     }
 
     /// Returns the strips with this common set, oldest first.

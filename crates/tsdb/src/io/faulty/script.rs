@@ -3,10 +3,11 @@
 //! **Invariant:** faults are independent of each other: each counts the operations that fit it, and several may be due
 //! at once, of which the first told happens.
 
+use narthex_model::sync::Whole as _;
 use std::{
     io,
     path::Path,
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{Arc, Condvar, Mutex},
     time::{Duration, Instant},
 };
 
@@ -237,12 +238,12 @@ impl Gate {
                 return false;
             }
             let waited = self.0.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = waited.whole().0;
         }
         true
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().whole()
     }
 }

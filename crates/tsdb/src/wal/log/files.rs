@@ -9,10 +9,10 @@ use crate::{
     wal::{batch, path_of, pieces::Batches, record::RecordWriter, symbols::SymbolWriter},
 };
 use narthex_model::metadata::Family;
+use narthex_model::sync::Whole as _;
 use std::{
     collections::{HashMap, HashSet},
     io,
-    sync::PoisonError,
     time::Instant,
 };
 
@@ -121,11 +121,7 @@ impl Wal {
         let (state, _) = self.shared.sync_open(self.shared.lock());
         drop(state);
         // With the lock taken for writing no writer holds a ticket: no batch is under construction or being written.
-        let mut number = self
-            .shared
-            .file_number
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut number = self.shared.file_number.write().whole();
         if !still_due(self.shared.lock().file.as_ref()) {
             return Ok(());
         }

@@ -4,8 +4,9 @@
 //! the log is poisoned and every waiter is told.
 
 use super::{Health, Shared, State};
+use crate::sync::Guarded as _;
 use std::{
-    sync::{Arc, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Instant,
 };
 
@@ -16,12 +17,10 @@ impl Shared {
         while !state.stop {
             if !state.sync_wanted {
                 state = if self.options.fsync_interval.is_zero() {
-                    self.work
-                        .wait(state)
-                        .unwrap_or_else(PoisonError::into_inner)
+                    self.work.wait(state).guarded()
                 } else {
                     let waited = self.work.wait_timeout(state, self.options.fsync_interval);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
+                    waited.guarded().0
                 };
             }
             state.sync_wanted = false;

@@ -3,13 +3,14 @@
 //! **Invariant:** a batch is written as a whole or cut off again; after a cut the file is never continued.
 
 use super::{Failure, Health, Shared, State};
+use crate::sync::Guarded as _;
 use crate::{
     error::{TsdbError, io_error},
     io::{AppendFile, is_full},
 };
 use std::{
     io,
-    sync::{Arc, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Instant,
 };
 
@@ -26,10 +27,7 @@ impl Shared {
             }
             if state.writing {
                 state.waiters += 1;
-                state = self
-                    .written
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
+                state = self.written.wait(state).guarded();
                 state.waiters -= 1;
                 continue;
             }
