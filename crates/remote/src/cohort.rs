@@ -4,7 +4,8 @@
 //! that instant, and anything older, is handed over as samples with times of their own. So is all of a cohort whose
 //! samples come apart.
 //!
-//! **Invariant:** when `append` returns, the sink has taken all it was given; a sample is never held back.
+//! **Invariant:** when `append` returns, the sink has taken all it was given; a sample is never held back. After a panic in
+//! the middle of a change nothing is done with a cohort any more.
 
 use crate::error::RemoteError;
 use narthex_model::{
@@ -13,7 +14,7 @@ use narthex_model::{
     cell,
     storage::{Binding, Outcome, Sink},
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A group of series with one binding.
 pub(crate) struct Cohort {
@@ -120,19 +121,28 @@ impl Cohort {
         self.common.clone()
     }
 
-    /// Returns the labels of a column.
-    pub(crate) fn labels(&self, column: ColumnId) -> LabelSet {
-        self.lock().schema.labels(column)
+    /// Returns the labels of a column, unless the cohort is broken.
+    pub(crate) fn labels(&self, column: ColumnId) -> Option<LabelSet> {
+        Some(self.lock().ok()?.schema.labels(column))
     }
 
     /// Returns the number of columns, retired ones included.
-    pub(crate) fn columns(&self) -> usize {
-        self.lock().schema.len()
+    ///
+    /// # Errors
+    /// Fails when the cohort is broken.
+    pub(crate) fn columns(&self) -> Result<usize, RemoteError> {
+        Ok(self.lock()?.schema.len())
+    }
+
+    /// Reports whether a panic has left it half-changed: its binding may have taken what its frame has not, or the other
+    /// way round. All it is good for then is to be dropped.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.state.is_poisoned()
     }
 
     /// Appends columns and returns the first of them.
     pub(crate) fn extend(&self, sets: &[LabelSet]) -> Result<ColumnId, RemoteError> {
-        let mut state = self.lock();
+        let mut state = self.lock()?;
         let first = ColumnId(u32::try_from(state.schema.len()).expect("cohorts are narrow"));
         let mut edit = state.schema.edit();
         let family = edit.family(Family::default());
@@ -147,7 +157,7 @@ impl Cohort {
 
     /// Retires columns and returns how many are left.
     pub(crate) fn retire(&self, columns: &[ColumnId]) -> Result<usize, RemoteError> {
-        let mut state = self.lock();
+        let mut state = self.lock()?;
         let mut edit = state.schema.edit();
         for column in columns {
             edit.retire(*column);
@@ -170,7 +180,7 @@ impl Cohort {
             impl Iterator<Item = Sample<&'h Arc<Histogram>>>,
         >,
     ) -> Result<Outcome, RemoteError> {
-        let mut state = self.lock();
+        let mut state = self.lock()?;
         let Instant {
             time_ms,
             count,
@@ -216,8 +226,8 @@ impl Cohort {
         Ok(outcome)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Result<MutexGuard<'_, State>, RemoteError> {
+        self.state.lock().map_err(|_broken| RemoteError::Panicked)
     }
 }
 

@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use narthex_model::{ColumnId, LabelHash, LabelSet, METRIC_NAME, storage::Sink};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -90,6 +90,8 @@ pub(crate) struct Directory {
     origins: HashMap<LabelHash, Vec<u32>, RandomState>,
     /// The cohort that takes the next strays.
     apart: Option<u32>,
+    /// How often series were forgotten that somebody may be writing: places found before hold no longer.
+    generation: u64,
 }
 
 /// A series met for the first time.
@@ -129,6 +131,69 @@ impl Directory {
     /// Returns the cohort of a place.
     pub(crate) fn cohort(&self, number: u32) -> Option<&Arc<Cohort>> {
         self.cohorts.get((number & !APART) as usize)?.as_ref()
+    }
+
+    /// Returns a number that changes when places found before hold no longer.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// # Errors
+    /// Fails when places found in `generation` hold no longer: a panic has cost them.
+    pub(crate) fn expect(&self, generation: u64) -> Result<(), RemoteError> {
+        if generation == self.generation {
+            Ok(())
+        } else {
+            Err(RemoteError::Panicked)
+        }
+    }
+
+    /// Returns a directory that knows nothing, in place of this one.
+    pub(crate) fn emptied(&self) -> Self {
+        Self {
+            generation: self.generation + 1,
+            ..Self::default()
+        }
+    }
+
+    /// Forgets the series of cohorts that a panic has broken; those that are sent again get others.
+    pub(crate) fn drop_broken(&mut self) {
+        let cohorts = self.cohorts.iter().enumerate();
+        let broken: HashSet<usize, RandomState> = cohorts
+            .filter(|(_, cohort)| cohort.as_ref().is_some_and(|cohort| cohort.is_broken()))
+            .map(|(number, _)| number)
+            .collect();
+        if broken.is_empty() {
+            return;
+        }
+        self.generation += 1;
+        let is_broken =
+            |cohort: u32| cohort != NOWHERE && broken.contains(&((cohort & !APART) as usize));
+        self.forms.retain(|form| !is_broken(form.place.cohort));
+        for number in 0..self.series.len() {
+            let known = self.series[number].take_if(|known| is_broken(known.place.cohort));
+            if let Some(known) = known {
+                self.forget_series(number as u32, known.hash);
+            }
+        }
+        self.apart.take_if(|number| is_broken(*number));
+        self.origins.retain(|_, numbers| {
+            numbers.retain(|number| !is_broken(*number));
+            !numbers.is_empty()
+        });
+        for number in broken {
+            self.cohorts[number] = None;
+        }
+        self.fit();
+    }
+
+    /// Gives the number of a series, which is in no table of places any more, to the next one.
+    fn forget_series(&mut self, number: u32, hash: LabelHash) {
+        let same = |other: &u32| *other == number;
+        if let Ok(entry) = self.by_labels.find_entry(hash.low(), same) {
+            entry.remove();
+        }
+        self.free.push(number);
     }
 
     /// Returns the number of series known.
@@ -272,7 +337,7 @@ impl Directory {
         } else {
             COHORT_COLUMNS
         };
-        let room = most.saturating_sub(cohort.columns());
+        let room = most.saturating_sub(cohort.columns()?);
         let (mut taken, mut left) = (Vec::new(), Vec::new());
         for series in series {
             if taken.len() < room && contains(&series.labels, &common) {
@@ -383,14 +448,7 @@ impl Directory {
             let Some(known) = self.series[number].take() else {
                 continue;
             };
-            let number = number as u32;
-            if let Ok(entry) = self
-                .by_labels
-                .find_entry(known.hash.low(), |other| *other == number)
-            {
-                entry.remove();
-            }
-            self.free.push(number);
+            self.forget_series(number as u32, known.hash);
             let columns = retired.entry(known.place.cohort).or_default();
             columns.push(ColumnId(known.place.column));
         }

@@ -1,7 +1,8 @@
 //! From a decompressed request to the sink.
 //!
 //! **Invariant:** what is answered with success is in the sink's log. A request that cannot be decoded stores
-//! nothing; of a decoded one everything is stored that can be, and what was refused is told.
+//! nothing; of a decoded one everything is stored that can be, and what was refused is told. What a panic leaves
+//! half-changed is forgotten before the next request is stored.
 
 use crate::{
     cohort::{Instant, Sample},
@@ -15,10 +16,15 @@ use crate::{
 use narthex_model::{
     ColumnId, Family, Frame, LabelSet, Schema, cell,
     storage::{Account, Binding, Budget, Outcome, Pressure, SeriesSample, Sink},
+    sync::{Renew as _, Whole as _},
 };
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
+    sync::{
+        Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
 };
 
 /// Samples further ahead of the clock are refused, unless something else is said; Prometheus' figure.
@@ -97,6 +103,8 @@ pub struct Receiver {
     future_limit_ms: Option<i64>,
     hasher: KeyHasher,
     directory: RwLock<Directory>,
+    /// A panic may have broken cohorts.
+    interrupted: AtomicBool,
     swept: Mutex<u32>,
     families: Mutex<Option<Families>>,
     /// What requests are decoded within.
@@ -140,6 +148,7 @@ impl Receiver {
             future_limit_ms: Some(FUTURE_LIMIT_MS),
             hasher: KeyHasher::default(),
             directory: RwLock::default(),
+            interrupted: AtomicBool::new(false),
             swept: Mutex::new(0),
             families: Mutex::new(None),
         }
@@ -172,6 +181,7 @@ impl Receiver {
         for (_, exemplar) in &mut incoming.exemplars {
             exemplar.time_ms.get_or_insert(now_ms);
         }
+        let _watch = self.watch();
         self.sweep(epoch)?;
         let mut refusals = Refusals {
             version: Some(message),
@@ -179,7 +189,7 @@ impl Receiver {
         };
         let placed = self.places(&mut incoming, epoch, &mut refusals)?;
         self.store_families(&incoming.families)?;
-        let mut written = self.write(&incoming, &placed.places, now_ms, &mut refusals)?;
+        let mut written = self.write(&incoming, &placed, now_ms, &mut refusals)?;
         self.write_strangers(
             &incoming,
             &placed.strangers,
@@ -187,7 +197,7 @@ impl Receiver {
             &mut written,
             &mut refusals,
         )?;
-        self.note_ends(&incoming, epoch);
+        self.note_ends(&incoming, epoch)?;
         Ok((written, refusals.finish()))
     }
 
@@ -196,6 +206,7 @@ impl Receiver {
     /// # Errors
     /// Fails when the sink refuses a smaller schema.
     pub fn forget_ended(&self) -> Result<(), RemoteError> {
+        let _watch = self.watch();
         self.sweep(epoch_of((self.now_ms)()))
     }
 
@@ -206,7 +217,7 @@ impl Receiver {
     }
 
     /// Takes note of series whose last sample is a staleness marker.
-    fn note_ends(&self, incoming: &Incoming<'_>, epoch: u32) {
+    fn note_ends(&self, incoming: &Incoming<'_>, epoch: u32) -> Result<(), RemoteError> {
         let mut ended: Vec<u32> = Vec::new();
         for sample in &incoming.floats {
             if cell::is_stale(sample.value) {
@@ -216,12 +227,13 @@ impl Receiver {
             }
         }
         if ended.is_empty() {
-            return;
+            return Ok(());
         }
-        let directory = self.directory();
+        let directory = self.directory()?;
         for series in ended {
             directory.end(incoming.series[series as usize].key, epoch);
         }
+        Ok(())
     }
 
     /// Returns what requests are to be read and decoded within.
@@ -232,17 +244,37 @@ impl Receiver {
     /// Returns the number of series that are known by the bytes a sender uses for them.
     #[must_use]
     pub fn series(&self) -> usize {
-        self.directory().len()
+        self.directory().map_or(0, |directory| directory.len())
     }
 
-    fn directory(&self) -> RwLockReadGuard<'_, Directory> {
+    /// Locks the directory for reading.
+    ///
+    /// # Errors
+    /// Fails when a change of it has panicked since the request began.
+    fn directory(&self) -> Result<RwLockReadGuard<'_, Directory>, RemoteError> {
         self.directory
             .read()
-            .unwrap_or_else(PoisonError::into_inner)
+            .map_err(|_broken| RemoteError::Panicked)
+    }
+
+    fn directory_mut(&self) -> Result<RwLockWriteGuard<'_, Directory>, RemoteError> {
+        self.directory
+            .write()
+            .map_err(|_broken| RemoteError::Panicked)
+    }
+
+    /// Forgets what an earlier panic has left half-changed, and takes note of a panic while what it returns lives.
+    fn watch(&self) -> Watch<'_> {
+        if self.directory.is_poisoned() || self.interrupted.swap(false, Ordering::AcqRel) {
+            let mut directory = self.directory.lock_or_renew(Directory::emptied);
+            directory.drop_broken();
+            self.held.set((directory.len() * DIRECTORY_BYTES) as u64);
+        }
+        Watch(&self.interrupted)
     }
 
     fn sweep(&self, epoch: u32) -> Result<(), RemoteError> {
-        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut swept = self.swept.lock().whole();
         if *swept == epoch {
             return Ok(());
         }
@@ -252,10 +284,7 @@ impl Receiver {
         if first {
             return Ok(());
         }
-        let mut directory = self
-            .directory
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut directory = self.directory_mut()?;
         directory.sweep(epoch)?;
         self.held.set((directory.len() * DIRECTORY_BYTES) as u64);
         Ok(())
@@ -269,7 +298,8 @@ impl Receiver {
         refusals: &mut Refusals,
     ) -> Result<Placed, RemoteError> {
         let mut unknown = Vec::new();
-        let directory = self.directory();
+        let directory = self.directory()?;
+        let generation = directory.generation();
         let mut places: Vec<Place> = Vec::with_capacity(incoming.series.len());
         for (at, series) in incoming.series.iter().enumerate() {
             places.push(directory.find(series.key, epoch).unwrap_or_else(|| {
@@ -280,7 +310,11 @@ impl Receiver {
         drop(directory);
         let mut strangers = Strangers::default();
         if unknown.is_empty() {
-            return Ok(Placed { places, strangers });
+            return Ok(Placed {
+                places,
+                generation,
+                strangers,
+            });
         }
         let short = self.memory.pressure() >= Pressure::RefuseSeries;
         let mut fresh = Vec::new();
@@ -302,10 +336,8 @@ impl Receiver {
                 Err(objection) => refusals.invalid_labels(objection, series.samples),
             }
         }
-        let mut directory = self
-            .directory
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut directory = self.directory_mut()?;
+        directory.expect(generation)?;
         directory.add(fresh, epoch, &*self.sink)?;
         for at in valid {
             let key = incoming.series[at].key;
@@ -317,7 +349,11 @@ impl Receiver {
             metrics::SERIES.set(directory.len() as f64);
             metrics::COHORTS.set(directory.cohorts() as f64);
         }
-        Ok(Placed { places, strangers })
+        Ok(Placed {
+            places,
+            generation,
+            strangers,
+        })
     }
 
     /// Hands the samples of series that got no place to the sink, which may know them; it refuses those that it does not.
@@ -370,13 +406,15 @@ impl Receiver {
     fn write(
         &self,
         incoming: &Incoming<'_>,
-        places: &[Place],
+        placed: &Placed,
         now_ms: i64,
         refusals: &mut Refusals,
     ) -> Result<Written, RemoteError> {
         let max_ms = self.newest_ms(now_ms);
+        let places = &*placed.places;
         let plan = Schedule::of(incoming, places, max_ms, refusals);
-        let directory = self.directory();
+        let directory = self.directory()?;
+        directory.expect(placed.generation)?;
         let mut written = Written::default();
         for group in plan.groups() {
             let Some(cohort) = directory.cohort(group.cohort) else {
@@ -417,7 +455,7 @@ impl Receiver {
             })?;
             let only = plan.floats(group).next().filter(|_| group.count == 1);
             refusals.count(&outcome, || {
-                Some(cohort.labels(column(incoming.floats[only?].series)))
+                cohort.labels(column(incoming.floats[only?].series))
             });
             if cohort.is_apart() {
                 metrics::STRAYS.inc_by(u64::from(group.count));
@@ -434,7 +472,8 @@ impl Receiver {
         if families.is_empty() {
             return Ok(());
         }
-        let mut state = self.families.lock().unwrap_or_else(PoisonError::into_inner);
+        // What the sink was told of is not known after a panic: it is told of all again.
+        let mut state = self.families.lock_or_renew(|_| None);
         let state = match &mut *state {
             Some(state) => state,
             empty => {
@@ -474,9 +513,22 @@ impl Receiver {
     }
 }
 
+/// Takes note of a panic while it lives.
+struct Watch<'a>(&'a AtomicBool);
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+}
+
 /// Where the series of a request are.
 struct Placed {
     places: Vec<Place>,
+    /// Of the directory that they were found in.
+    generation: u64,
     strangers: Strangers,
 }
 

@@ -8,6 +8,7 @@
 mod churn;
 mod fuzz;
 mod http;
+mod panics;
 mod rows;
 mod store;
 mod support;
