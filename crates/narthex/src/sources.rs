@@ -2,14 +2,15 @@
 
 use narthex_client::Registry;
 use narthex_expfmt::{Format, KeepLabels, Negotiated, ParseOptions, Parser, Writer};
-use narthex_host::HostSource;
-use narthex_model::{Frame, LabelSet};
+use narthex_host::{HostConfig, HostError, HostSource};
+use narthex_model::{Frame, LabelSet, sync::Renew as _};
 use narthex_scrape::LocalSource;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// This process' own metrics.
 pub(crate) struct OwnMetrics {
     registry: &'static Registry,
+    labels: LabelSet,
     page: Vec<u8>,
     parser: Parser,
 }
@@ -19,7 +20,8 @@ impl OwnMetrics {
         Self {
             registry,
             page: Vec::new(),
-            parser: Parser::new(labels, ParseOptions::default()),
+            parser: Parser::new(labels.clone(), ParseOptions::default()),
+            labels,
         }
     }
 }
@@ -33,6 +35,11 @@ impl LocalSource for OwnMetrics {
             .parse(Format::Text, &self.page, now_ms, &mut KeepLabels)
             .map_err(|error| error.to_string())?;
         Ok(round.frame)
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        *self = Self::new(self.registry, self.labels.clone());
+        Ok(())
     }
 }
 
@@ -52,13 +59,9 @@ struct Rendered {
 
 impl OwnPage {
     pub(crate) fn new(registry: &'static Registry) -> Self {
-        let rendered = Rendered {
-            source: OwnMetrics::new(registry, LabelSet::empty()),
-            writers: Vec::new(),
-        };
         Self {
             registry,
-            rendered: Mutex::new(rendered),
+            rendered: Mutex::new(Rendered::new(registry)),
         }
     }
 
@@ -67,7 +70,9 @@ impl OwnPage {
         let style = Negotiated::from_accept(accept);
         let mut page = Vec::new();
         if style.format != Format::Text {
-            let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+            // After a panic parser and writers may disagree about the columns.
+            let renew = |_: &Rendered| Rendered::new(self.registry);
+            let mut rendered = self.rendered.lock_or_renew(renew);
             if rendered.write(style, &mut page).is_ok() {
                 return (Some(style.content_type()), page);
             }
@@ -78,6 +83,13 @@ impl OwnPage {
 }
 
 impl Rendered {
+    fn new(registry: &'static Registry) -> Self {
+        Self {
+            source: OwnMetrics::new(registry, LabelSet::empty()),
+            writers: Vec::new(),
+        }
+    }
+
     fn write(&mut self, style: Negotiated, page: &mut Vec<u8>) -> Result<(), String> {
         let frame = self.source.collect(0)?;
         let known = self.writers.iter().position(|(known, _)| *known == style);
@@ -95,10 +107,28 @@ impl Rendered {
 }
 
 /// The host's metrics.
-pub(crate) struct HostMetrics(pub(crate) HostSource);
+pub(crate) struct HostMetrics {
+    config: HostConfig,
+    source: HostSource,
+}
+
+impl HostMetrics {
+    /// # Errors
+    /// Fails when the settings cannot be used.
+    pub(crate) fn new(config: HostConfig) -> Result<Self, HostError> {
+        let source = HostSource::new(config.clone())?;
+        Ok(Self { config, source })
+    }
+}
 
 impl LocalSource for HostMetrics {
     fn collect(&mut self, now_ms: i64) -> Result<&Frame, String> {
-        Ok(self.0.collect(now_ms))
+        Ok(self.source.collect(now_ms))
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        let source = HostSource::new(self.config.clone());
+        self.source = source.map_err(|error| error.to_string())?;
+        Ok(())
     }
 }

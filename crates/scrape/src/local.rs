@@ -9,4 +9,10 @@ pub trait LocalSource: Send {
     /// # Errors
     /// Fails with a reason for people; the target counts as down.
     fn collect(&mut self, now_ms: i64) -> Result<&Frame, String>;
+
+    /// Begins anew after collecting panicked: nothing that it changes may be used again.
+    ///
+    /// # Errors
+    /// Fails with a reason for people; the target counts as down, and this is called again before the next round.
+    fn restart(&mut self) -> Result<(), String>;
 }

@@ -73,6 +73,8 @@ pub(crate) struct LocalOrigin {
     bound: Bound,
     /// The source owns its schema.
     report: OwnReport,
+    /// A panic has left the source half-changed.
+    is_broken: bool,
 }
 
 /// The synthetic series in a strip of their own.
@@ -87,7 +89,10 @@ impl Origin {
     pub(crate) fn restart(&mut self, memory: &ScrapeMemory) {
         match self {
             Self::Http(http) => **http = HttpOrigin::new(Arc::clone(&http.plan), memory),
-            Self::Local(local) => (local.bound, local.report.binding) = (None, None),
+            Self::Local(local) => {
+                (local.bound, local.report.binding) = (None, None);
+                local.is_broken = true;
+            }
         }
     }
 
@@ -459,6 +464,7 @@ impl LocalOrigin {
             source,
             bound: None,
             report: OwnReport::new(labels, false),
+            is_broken: false,
         }
     }
 
@@ -475,6 +481,10 @@ impl LocalOrigin {
         let mut outcome = Outcome::default();
         let collected = match forced {
             Some(reason) => Err(reason.to_owned()),
+            None if self.is_broken => self.source.restart().and_then(|()| {
+                self.is_broken = false;
+                self.source.collect(time_ms)
+            }),
             None => self.source.collect(time_ms),
         };
         let error = match collected {

@@ -19,8 +19,9 @@ use crate::{
 };
 use narthex_api::{Api, ApiConfig, BuildInfo};
 use narthex_client::Registry;
-use narthex_host::{HostConfig, HostError, HostSource};
+use narthex_host::{HostConfig, HostError};
 use narthex_model::storage::Budget;
+use narthex_model::sync::Whole as _;
 use narthex_net::{NetError, Router, Server, ServerConfig, StopToken, Stopper};
 use narthex_promql::{Engine, EngineOptions};
 use narthex_remote::{Message, Receiver, ReceiverConfig};
@@ -30,7 +31,7 @@ use std::{
     error::Error,
     fmt,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -300,11 +301,10 @@ impl Running {
     /// Stops everything in reverse: requests, scraping, maintenance, storage.
     async fn end(self) -> Result<(), ServerError> {
         let waiting_for = Arc::new(Mutex::new("requests"));
-        let now_waiting_for =
-            |what| *waiting_for.lock().unwrap_or_else(PoisonError::into_inner) = what;
+        let now_waiting_for = |what| *waiting_for.lock().whole() = what;
         lifecycle::force_after_deadline({
             let waiting_for = Arc::clone(&waiting_for);
-            move || *waiting_for.lock().unwrap_or_else(PoisonError::into_inner)
+            move || *waiting_for.lock().whole()
         });
         self.gate.close();
         let cut = self.web.join().await;
@@ -520,8 +520,8 @@ fn watch_own(
         common: host.labels.clone(),
         ..HostConfig::default()
     };
-    let source = HostSource::new(settings).map_err(ServerError::Host)?;
-    manager.start_local(host, OWN_INTERVAL, Box::new(HostMetrics(source)));
+    let metrics = HostMetrics::new(settings).map_err(ServerError::Host)?;
+    manager.start_local(host, OWN_INTERVAL, Box::new(metrics));
     Ok(())
 }
 

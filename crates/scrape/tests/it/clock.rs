@@ -31,6 +31,10 @@ impl LocalSource for Source {
         self.frame.set(ColumnId(0), 1.0);
         Ok(&self.frame)
     }
+
+    fn restart(&mut self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Scrapes for ten intervals, sets the clock and scrapes for ten more; returns when.
