@@ -20,8 +20,5 @@ static MALLOC_CONF: &[u8; 67] =
 static MALLOC_CONF: &[u8; 23] = b"background_thread:true\0";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args_os()
-        .map(|argument| argument.to_string_lossy().into_owned())
-        .collect();
-    narthex::run(&arguments)
+    narthex::run(std::env::args_os())
 }

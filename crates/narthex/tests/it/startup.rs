@@ -11,10 +11,11 @@ use narthex_testkit::{
     process::{Exit, Finished, SIGTERM, Spawn},
 };
 use std::{
+    ffi::OsStr,
     fmt::Write as _,
     fs,
     net::TcpListener,
-    os::unix::fs::symlink,
+    os::unix::{ffi::OsStrExt as _, fs::symlink},
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -121,6 +122,48 @@ fn a_bad_configuration_is_named_with_its_place() {
         );
     }
     assert!(!data.exists(), "the configuration comes before the data");
+}
+
+/// Bytes that are no text were replaced by others, which name another directory.
+#[test]
+fn an_argument_that_is_no_text_is_refused() {
+    let dir = TempDir::new("not-utf-8");
+    let argument = [
+        b"--storage.tsdb.path=",
+        dir.path().as_os_str().as_bytes(),
+        b"/\xff",
+    ]
+    .concat();
+    let finished = support::narthex()
+        .args(["server", "--web.listen-address=127.0.0.1:0"])
+        .arg(OsStr::from_bytes(&argument))
+        .run(PATIENCE);
+    let line = refusal(&finished, 2);
+    assert!(line.ends_with("/\\xFF\" is not UTF-8"), "{line}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// With the limit that shells set, a server of many targets and blocks ran out of descriptors.
+#[test]
+fn the_limit_of_open_files_is_raised() {
+    let dir = TempDir::new("nofile");
+    let binary = std::env::var("NARTHEX_BINARY")
+        .unwrap_or_else(|_| env!("CARGO_BIN_EXE_narthex").to_owned());
+    let server = Running::of(
+        Spawn::new("sh")
+            .args(["-c", "ulimit -Sn 256; exec \"$0\" \"$@\"", &binary])
+            .args(["server", "--web.listen-address=127.0.0.1:0"])
+            .arg(support::path_flag(&dir.join("data")))
+            .arg(support::config_flag(&support::config(&dir, "1h", &[]))),
+    );
+    let path = format!("/proc/{}/limits", server.process.pid());
+    let limits = fs::read_to_string(path).unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let fields: Vec<&str> = line.unwrap().split_whitespace().skip(3).collect();
+    assert_eq!(fields[0], fields[1], "soft and hard: {limits}");
+    server.stop();
 }
 
 #[test]
