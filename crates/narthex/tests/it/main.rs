@@ -28,6 +28,7 @@ mod known;
 mod memory;
 #[path = "../../../expfmt/tests/it/messages.rs"]
 mod messages;
+mod output;
 mod pair;
 mod peers;
 mod promqltest;
