@@ -14,8 +14,8 @@ ARGS ?= tour --reports=$(TARGET)/bench-reports
 SCALE ?= 50
 # How long a soak lets a cluster be scraped and reloaded; it replaces targets for twice as long.
 MINUTES ?= 60
-# What to run of a test (a crate as `tsdb`, a step as `clippy`, `go` or `ui`) or of a soak (tests, fuzz, crash, cluster,
-# churn); none for all.
+# What to run of a test (a crate as `tsdb`, a step as `clippy`, `go` or `ui`) or of a soak (tests, fuzz, crash, disk,
+# cluster, churn); none for all.
 ONLY ?=
 
 help: ## list these commands

@@ -64,15 +64,15 @@ const TROUBLES: [Trouble; 5] = [
 
 /// What was sent, and what of it was acknowledged.
 #[derive(Default)]
-struct Sent {
-    acknowledged: Matrix,
+pub(crate) struct Sent {
+    pub(crate) acknowledged: Matrix,
     /// What may be stored: a refusal or no answer says nothing.
-    uncertain: Matrix,
+    pub(crate) uncertain: Matrix,
     step: i64,
     requests: u64,
 }
 
-fn add(to: &mut Matrix, samples: &[(String, i64, f64)]) {
+pub(crate) fn add(to: &mut Matrix, samples: &[(String, i64, f64)]) {
     for (series, time_ms, value) in samples {
         let samples = to.entry(series.clone()).or_default();
         samples.insert(*time_ms, client::bits(*value));
@@ -81,7 +81,7 @@ fn add(to: &mut Matrix, samples: &[(String, i64, f64)]) {
 
 impl Sent {
     /// Builds the next request: the body, and its samples as they are read back.
-    fn next(
+    pub(crate) fn next(
         &mut self,
         first_ms: i64,
         round: u64,
@@ -116,7 +116,7 @@ impl Sent {
     }
 
     /// Fails unless everything acknowledged is served, and nothing that was not sent.
-    fn check(&self, base: &str, round: u64) {
+    pub(crate) fn check(&self, base: &str, round: u64) {
         let found = client::matrix(base, "crash[1d]");
         for (series, samples) in &self.acknowledged {
             let kept = found.get(series);
@@ -142,19 +142,19 @@ impl Sent {
         }
     }
 
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.acknowledged.values().map(BTreeMap::len).sum()
     }
 }
 
 /// A connection that stays: a server without descriptors takes no other.
-struct Sender {
+pub(crate) struct Sender {
     stream: BufReader<TcpStream>,
     address: String,
 }
 
 impl Sender {
-    fn new(server: &Running) -> io::Result<Self> {
+    pub(crate) fn new(server: &Running) -> io::Result<Self> {
         let stream = TcpStream::connect(server.address())?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
@@ -165,7 +165,7 @@ impl Sender {
     }
 
     /// Sends a request; returns the status.
-    fn send(&mut self, body: &[u8]) -> io::Result<u16> {
+    pub(crate) fn send(&mut self, body: &[u8]) -> io::Result<u16> {
         let head = format!(
             "POST /api/v1/write HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\n\
              X-Prometheus-Remote-Write-Version: 0.1.0\r\nContent-Length: {}\r\n\r\n",
@@ -194,7 +194,7 @@ fn descriptors(server: &Running) -> u64 {
 }
 
 /// Lets what is left of a round's disk be used up, or gives it back.
-fn fill(ballast: &Path, full: bool) {
+pub(crate) fn fill(ballast: &Path, full: bool) {
     if !full {
         let _ = fs::remove_file(ballast);
         return;

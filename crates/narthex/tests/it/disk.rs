@@ -37,3 +37,41 @@ impl Drop for Tmpfs {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
+
+/// An ext4 in a file. It goes when it is dropped.
+pub(crate) struct Loop(PathBuf);
+
+impl Loop {
+    /// Makes the file `image` of `bytes` with a file system in it, and mounts that at the directory `at`, which it creates.
+    pub(crate) fn ext4(image: &Path, at: PathBuf, bytes: u64) -> Self {
+        fs::create_dir(&at).unwrap();
+        let file = fs::File::create(image).unwrap();
+        file.set_len(bytes).unwrap();
+        // No room is kept for root, who runs this: a full disk is full.
+        run(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(image));
+        run(Command::new("mount")
+            .args(["-o", "loop"])
+            .arg(image)
+            .arg(&at));
+        Self(at)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().expect("mkfs.ext4 and mount are installed");
+    assert!(
+        output.status.success(),
+        "this test needs a loop device (run it as root, on a machine or in a privileged container): {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -21,6 +21,7 @@ mod disk;
 #[path = "../../../discovery/src/kubernetes/tests/fake.rs"]
 #[expect(dead_code, reason = "each of its two users needs a part of it")]
 mod fake_kubernetes;
+mod full_disk;
 mod generated;
 mod hostile;
 mod kill9;
