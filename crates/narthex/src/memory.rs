@@ -9,7 +9,10 @@
 use crate::heap;
 use http::{HeaderValue, StatusCode, header};
 use narthex_client::{CounterVec, Desc, Gauge, Registry};
-use narthex_model::storage::{Account, Budget, Pressure, PressureLevels};
+use narthex_model::{
+    labels,
+    storage::{Account, Budget, Pressure, PressureLevels},
+};
 use narthex_net::{
     Router,
     axum::{
@@ -264,6 +267,12 @@ trait Process {
 
     /// Gives back what the allocator keeps without need.
     fn purge(&self);
+
+    /// Returns the bytes of all labels, including those that nobody holds.
+    fn label_bytes(&self) -> u64;
+
+    /// Drops the labels that nobody holds.
+    fn drop_labels(&self);
 }
 
 struct System;
@@ -278,17 +287,29 @@ impl Process for System {
     fn purge(&self) {
         heap::purge();
     }
+
+    fn label_bytes(&self) -> u64 {
+        labels::interned_bytes() as u64
+    }
+
+    fn drop_labels(&self) {
+        labels::sweep();
+    }
 }
 
 /// The books: what is accounted for, and what the process has beside it.
 struct Ledger {
     memory: Memory,
     process: Budget,
-    /// What is resident though no share knows of it.
+    /// What is resident though no share knows of it, but for the labels.
     rest: Account,
+    /// Names and values of labels, where no share knows of them.
+    labels: Account,
     levels: PressureLevels,
     /// When the allocator gave back what it kept, and what was resident then.
     purged: Option<(Instant, u64)>,
+    /// What the labels took after those that nobody holds were last dropped for want of memory.
+    swept_bytes: u64,
     /// What the log said last, and when.
     told: Option<(Instant, Pressure)>,
 }
@@ -296,13 +317,15 @@ struct Ledger {
 impl Ledger {
     fn new(memory: &Memory) -> Self {
         let process = memory.process.clone();
-        let rest = process.share("everything else", u64::MAX, u64::MAX);
+        let account = |name: &str| process.share(name, u64::MAX, u64::MAX).account();
         Self {
-            rest: rest.account(),
+            labels: account("labels"),
+            rest: account("everything else"),
             process,
             memory: memory.clone(),
             levels: PressureLevels::default(),
             purged: None,
+            swept_bytes: 0,
             told: None,
         }
     }
@@ -317,14 +340,22 @@ impl Ledger {
         let due = |(at, before): (Instant, u64)| {
             now.saturating_duration_since(at) >= PURGE_INTERVAL || resident > before + grown
         };
+        if resident >= first {
+            self.drop_labels(system, grown);
+        }
         if resident >= first && self.purged.is_none_or(due) {
             // What the allocator keeps to be used again is no reason to refuse anything.
             system.purge();
             resident = system.resident_bytes().unwrap_or(resident);
             self.purged = Some((now, resident));
         }
-        let known = self.process.used_bytes().saturating_sub(self.rest.bytes());
-        self.rest.set(resident.saturating_sub(known));
+        let ours = self.rest.bytes() + self.labels.bytes();
+        let known = self.process.used_bytes().saturating_sub(ours);
+        let unknown = resident.saturating_sub(known);
+        // Who makes a label has a lease for it until it is dropped: what is leased is not counted again.
+        let of_labels = system.label_bytes().min(unknown);
+        self.labels.set(of_labels);
+        self.rest.set(unknown - of_labels);
         let passing_bytes = self.memory.passing_bytes();
         let (_, level) = self.process.observe(&self.levels, passing_bytes);
         PRESSURE.set(f64::from(level as u8));
@@ -337,6 +368,14 @@ impl Ledger {
         if due {
             self.told = Some((now, level));
             self.tell(level);
+        }
+    }
+
+    /// Drops the labels that nobody holds, where `grown` bytes have come since that was done last.
+    fn drop_labels(&mut self, system: &dyn Process, grown: u64) {
+        if system.label_bytes() > self.swept_bytes + grown {
+            system.drop_labels();
+            self.swept_bytes = system.label_bytes();
         }
     }
 
@@ -444,15 +483,28 @@ mod tests {
     struct Fake {
         resident_mb: Cell<u64>,
         idle_mb: Cell<u64>,
+        /// Of what is resident, by labels: held, and not.
+        labels_mb: Cell<u64>,
+        dead_labels_mb: Cell<u64>,
     }
 
     impl Process for Fake {
         fn resident_bytes(&self) -> Option<u64> {
-            Some((self.resident_mb.get() + self.idle_mb.get()) << 20)
+            let mb = self.resident_mb.get() + self.idle_mb.get() + self.dead_labels_mb.get();
+            Some(mb << 20)
         }
 
         fn purge(&self) {
             self.idle_mb.set(0);
+        }
+
+        fn label_bytes(&self) -> u64 {
+            (self.labels_mb.get() + self.dead_labels_mb.get()) << 20
+        }
+
+        fn drop_labels(&self) {
+            self.idle_mb
+                .set(self.idle_mb.get() + self.dead_labels_mb.take());
         }
     }
 
@@ -494,6 +546,54 @@ mod tests {
             .iter()
             .find(|share| &*share.name == "everything else");
         assert_eq!(rest.unwrap().used_bytes, 100 << 20);
+    }
+
+    fn used_mb(memory: &Memory, name: &str) -> u64 {
+        let shares = memory.process.shares();
+        let share = shares.iter().find(|share| &*share.name == name);
+        share.unwrap().used_bytes >> 20
+    }
+
+    /// Labels are shown, but a query that makes them has leased them already.
+    #[test]
+    fn labels_are_a_share_of_what_nobody_else_counts() {
+        let memory = Memory::new(1000 << 20);
+        let mut ledger = Ledger::new(&memory);
+        let process = Fake::default();
+        process.resident_mb.set(300);
+        process.labels_mb.set(100);
+        ledger.look(&process, Instant::now());
+        assert_eq!(used_mb(&memory, "labels"), 100);
+        assert_eq!(used_mb(&memory, "everything else"), 200);
+        let lease = memory.queries.lease(250 << 20).unwrap();
+        ledger.look(&process, Instant::now());
+        assert_eq!(used_mb(&memory, "labels"), 50);
+        assert_eq!(used_mb(&memory, "everything else"), 0);
+        assert_eq!(memory.process.used_bytes(), 300 << 20);
+        drop(lease);
+    }
+
+    #[test]
+    fn labels_that_nobody_holds_go_when_memory_is_short() {
+        let memory = Memory::new(1000 << 20);
+        let mut ledger = Ledger::new(&memory);
+        let process = Fake::default();
+        process.resident_mb.set(300);
+        process.dead_labels_mb.set(100);
+        ledger.look(&process, Instant::now());
+        assert_eq!(process.dead_labels_mb.get(), 100);
+        process.dead_labels_mb.set(400);
+        ledger.look(&process, Instant::now());
+        assert_eq!(memory.process.pressure(), Pressure::None);
+        assert_eq!(used_mb(&memory, "labels"), 0);
+        // Looking through all labels costs time: not again before much has come.
+        process.resident_mb.set(700);
+        process.dead_labels_mb.set(5);
+        ledger.look(&process, Instant::now());
+        assert_eq!(process.dead_labels_mb.get(), 5);
+        process.dead_labels_mb.set(20);
+        ledger.look(&process, Instant::now());
+        assert_eq!(process.dead_labels_mb.get(), 0);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The process-wide tables of names, labels and label sets.
 //!
 //! **Invariant:** a table holds one reference of each entry; an entry nobody else holds is dropped by the sweep
-//! that precedes every growth of its shard, so churn costs the size of the live set, not of history.
+//! that precedes every growth of its shard, in entries or in bytes, so churn costs the size of the live set, not of
+//! history.
 
 use super::{Label, LabelHash, LabelHeader, LabelSet};
 use crate::sync::Whole as _;
@@ -9,11 +10,16 @@ use hashbrown::HashTable;
 use std::{
     fmt,
     hash::BuildHasher,
-    sync::{Mutex, MutexGuard, OnceLock},
+    sync::{
+        Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 use triomphe::ThinArc;
 
 const SHARDS: usize = 16;
+/// Bytes that a shard may gain before it is swept; one that holds more than this may double.
+const SWEPT_BYTES: usize = 1 << 20;
 
 /// An interned label name.
 #[derive(Clone)]
@@ -54,10 +60,22 @@ pub struct InternerStats {
 pub fn stats() -> InternerStats {
     let tables = tables();
     InternerStats {
-        names: lock(&tables.names).len(),
-        labels: tables.labels.iter().map(|shard| lock(shard).len()).sum(),
-        sets: tables.sets.iter().map(|shard| lock(shard).len()).sum(),
+        names: tables.names.lock().table.len(),
+        labels: entries_of(&tables.labels),
+        sets: entries_of(&tables.sets),
     }
+}
+
+fn entries_of<T: Interned>(shards: &[Shard<T>; SHARDS]) -> usize {
+    shards.iter().map(|shard| shard.lock().table.len()).sum()
+}
+
+/// Returns the bytes that labels take, including what the next sweep will drop; it takes no lock.
+///
+/// A name counts with each of its labels. Sets are left out: whoever holds them counts them.
+#[must_use]
+pub fn interned_bytes() -> usize {
+    tables().labels.iter().map(Shard::bytes).sum()
 }
 
 /// Drops every entry that nobody but the interner holds, and gives back the room of tables that have become small.
@@ -66,84 +84,195 @@ pub fn stats() -> InternerStats {
 pub fn sweep() {
     let tables = tables();
     // Sets hold labels, and labels names.
-    for shard in &tables.sets {
-        let mut shard = lock(shard);
-        shard.retain(|set| set.references() > 1);
-        fit(&mut shard, |set| set.hash().low());
-    }
-    for shard in &tables.labels {
-        let mut shard = lock(shard);
-        shard.retain(|label| ThinArc::strong_count(&label.0) > 1);
-        fit(&mut shard, |label| label.hash().low());
-    }
-    let mut names = lock(&tables.names);
-    names.retain(|name| ThinArc::strong_count(&name.0) > 1);
-    fit(&mut names, |name| tables.name_seed.hash_one(name.as_str()));
-}
-
-/// Shrinks a table that is mostly empty, to room for as much again as it holds.
-fn fit<T>(table: &mut HashTable<T>, hash: impl Fn(&T) -> u64) {
-    if table.len() * 4 < table.capacity() {
-        table.shrink_to(table.len() * 2, hash);
-    }
+    tables.sets.iter().for_each(Shard::sweep);
+    tables.labels.iter().for_each(Shard::sweep);
+    tables.names.sweep();
 }
 
 pub(crate) fn label(name_text: &str, value: &str) -> Label {
     let hash = LabelHash::of(name_text, value);
-    let mut shard = lock(shard_of(&tables().labels, hash));
+    let shard = shard_of(&tables().labels, hash);
+    let mut entries = shard.lock();
     let same =
         |label: &Label| label.hash() == hash && label.name() == name_text && label.value() == value;
-    if let Some(found) = shard.find(hash.low(), same) {
+    if let Some(found) = entries.table.find(hash.low(), same) {
         return found.clone();
-    }
-    if shard.len() == shard.capacity() {
-        shard.retain(|label| ThinArc::strong_count(&label.0) > 1);
     }
     let header = LabelHeader {
         hash,
         name: name(name_text),
     };
     let created = Label(ThinArc::from_header_and_slice(header, value.as_bytes()));
-    shard.insert_unique(hash.low(), created.clone(), |label| label.hash().low());
+    shard.insert(&mut entries, created.clone());
     created
 }
 
 pub(crate) fn set(set: &LabelSet) -> LabelSet {
     let hash = set.hash();
-    let mut shard = lock(shard_of(&tables().sets, hash));
-    if let Some(found) = shard.find(hash.low(), |other| other == set) {
+    let shard = shard_of(&tables().sets, hash);
+    let mut entries = shard.lock();
+    if let Some(found) = entries.table.find(hash.low(), |other| other == set) {
         return found.clone();
     }
-    if shard.len() == shard.capacity() {
-        shard.retain(|other| other.references() > 1);
-    }
-    shard.insert_unique(hash.low(), set.clone(), |other| other.hash().low());
+    shard.insert(&mut entries, set.clone());
     set.clone()
 }
 
 fn name(text: &str) -> Name {
-    let tables = tables();
-    let hash = tables.name_seed.hash_one(text);
-    let mut names = lock(&tables.names);
-    if let Some(found) = names.find(hash, |name| name.as_str() == text) {
+    let names = &tables().names;
+    let mut entries = names.lock();
+    let hash = tables().name_seed.hash_one(text);
+    if let Some(found) = entries.table.find(hash, |name| name.as_str() == text) {
         return found.clone();
     }
-    if names.len() == names.capacity() {
-        names.retain(|name| ThinArc::strong_count(&name.0) > 1);
-    }
     let created = Name(ThinArc::from_header_and_slice((), text.as_bytes()));
-    names.insert_unique(hash, created.clone(), |name| {
-        tables.name_seed.hash_one(name.as_str())
-    });
+    names.insert(&mut entries, created.clone());
     created
 }
 
 #[derive(Default)]
 struct Tables {
     name_seed: foldhash::quality::RandomState,
-    names: Mutex<HashTable<Name>>,
-    labels: [Mutex<HashTable<Label>>; SHARDS],
-    sets: [Mutex<HashTable<LabelSet>>; SHARDS],
+    names: Shard<Name>,
+    labels: [Shard<Label>; SHARDS],
+    sets: [Shard<LabelSet>; SHARDS],
+}
+
+/// What a table holds.
+trait Interned {
+    /// Returns what its place in the table depends on.
+    fn place(&self) -> u64;
+
+    /// Reports whether anybody but the table holds it.
+    fn is_held(&self) -> bool;
+
+    /// Returns the bytes that dropping it may free, its slot included.
+    fn weight(&self) -> usize;
+}
+
+impl Interned for Name {
+    fn place(&self) -> u64 {
+        tables().name_seed.hash_one(self.as_str())
+    }
+
+    fn is_held(&self) -> bool {
+        ThinArc::strong_count(&self.0) > 1
+    }
+
+    fn weight(&self) -> usize {
+        ARC_BYTES + size_of::<Self>() + self.0.slice.len()
+    }
+}
+
+impl Interned for Label {
+    fn place(&self) -> u64 {
+        self.hash().low()
+    }
+
+    fn is_held(&self) -> bool {
+        ThinArc::strong_count(&self.0) > 1
+    }
+
+    fn weight(&self) -> usize {
+        // A label that nobody uses may be all that holds its name.
+        let text_bytes = self.name().len() + self.value().len();
+        ARC_BYTES + size_of::<Self>() + size_of::<LabelHeader>() + text_bytes
+    }
+}
+
+impl Interned for LabelSet {
+    fn place(&self) -> u64 {
+        self.hash().low()
+    }
+
+    fn is_held(&self) -> bool {
+        self.references() > 1
+    }
+
+    fn weight(&self) -> usize {
+        // A set that nobody uses may be all that holds its labels.
+        let texts = self.iter();
+        let texts = texts.map(|label| label.name().len() + label.value().len());
+        size_of::<Self>() + self.heap_bytes() + texts.sum::<usize>()
+    }
+}
+
+/// The owners' count and the length of what a thin pointer points to.
+const ARC_BYTES: usize = 2 * size_of::<usize>();
+
+/// A part of a table, with a lock of its own.
+struct Shard<T> {
+    entries: Mutex<Entries<T>>,
+    /// What the entries weigh, changed under the lock alone and read without it.
+    bytes: AtomicUsize,
+}
+
+struct Entries<T> {
+    table: HashTable<T>,
+    /// Beyond this many bytes the shard is swept before it takes in more.
+    most_bytes: usize,
+}
+
+impl<T> Default for Shard<T> {
+    fn default() -> Self {
+        let entries = Entries {
+            table: HashTable::new(),
+            most_bytes: SWEPT_BYTES,
+        };
+        Self {
+            entries: Mutex::new(entries),
+            bytes: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl<T> Shard<T> {
+    fn lock(&self) -> MutexGuard<'_, Entries<T>> {
+        // Nothing in here panics half-way through a change, so a poisoned table is still consistent.
+        self.entries.lock().whole()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl<T: Interned> Shard<T> {
+    /// Takes in an entry that is not there; drops first what is dead where the shard would grow.
+    fn insert(&self, entries: &mut Entries<T>, entry: T) {
+        let weight = entry.weight();
+        let is_full = entries.table.len() == entries.table.capacity();
+        if is_full || self.bytes() + weight > entries.most_bytes {
+            self.drop_dead(entries);
+        }
+        entries
+            .table
+            .insert_unique(entry.place(), entry, Interned::place);
+        self.bytes.store(self.bytes() + weight, Ordering::Relaxed);
+    }
+
+    /// Drops what is dead, and the room of a table that is mostly empty.
+    fn sweep(&self) {
+        let mut entries = self.lock();
+        self.drop_dead(&mut entries);
+        let (len, capacity) = (entries.table.len(), entries.table.capacity());
+        if len * 4 < capacity {
+            entries.table.shrink_to(len * 2, Interned::place);
+        }
+    }
+
+    fn drop_dead(&self, entries: &mut Entries<T>) {
+        let mut left_bytes = self.bytes();
+        entries.table.retain(|entry| {
+            let is_held = entry.is_held();
+            if !is_held {
+                left_bytes -= entry.weight();
+            }
+            is_held
+        });
+        self.bytes.store(left_bytes, Ordering::Relaxed);
+        entries.most_bytes = left_bytes + left_bytes.max(SWEPT_BYTES);
+    }
 }
 
 fn tables() -> &'static Tables {
@@ -151,15 +280,10 @@ fn tables() -> &'static Tables {
     TABLES.get_or_init(Tables::default)
 }
 
-fn shard_of<T>(shards: &[Mutex<T>; SHARDS], hash: LabelHash) -> &Mutex<T> {
+fn shard_of<T>(shards: &[Shard<T>; SHARDS], hash: LabelHash) -> &Shard<T> {
     // The table picks its bucket from the low bits and its tag from the top of the low half.
     let index = (hash.bits() >> 64) as usize % SHARDS;
     &shards[index]
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in here panics half-way through a change, so a poisoned table is still consistent.
-    mutex.lock().whole()
 }
 
 #[cfg(test)]
@@ -167,6 +291,13 @@ pub(crate) fn count_labels(matching: impl Fn(&Label) -> bool) -> usize {
     tables()
         .labels
         .iter()
-        .map(|shard| lock(shard).iter().filter(|label| matching(label)).count())
+        .map(|shard| {
+            shard
+                .lock()
+                .table
+                .iter()
+                .filter(|label| matching(label))
+                .count()
+        })
         .sum()
 }

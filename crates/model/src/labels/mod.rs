@@ -12,7 +12,7 @@ mod set;
 mod tests;
 
 pub use hash::LabelHash;
-pub use intern::{InternerStats, stats, sweep};
+pub use intern::{InternerStats, interned_bytes, stats, sweep};
 pub use scheme::NameScheme;
 pub use set::{LabelSet, LabelSetBuilder};
 

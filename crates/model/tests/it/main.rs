@@ -1,4 +1,4 @@
-//! Patterns and relabelling against the newest Prometheus, and bytes nobody chose.
+//! Patterns and relabelling against the newest Prometheus, bytes nobody chose, and what labels cost.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,6 +8,7 @@
 
 mod cost;
 mod fuzz;
+mod labels;
 mod oracle;
 mod pattern;
 mod relabel;
