@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::sync::Semaphore;
+use tokio::{runtime::Handle, sync::Semaphore, task::JoinHandle};
 
 /// Settings of the API.
 #[derive(Clone, Debug)]
@@ -72,6 +72,10 @@ pub struct Api {
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     pub(crate) status: Arc<dyn ServerStatus>,
     budget: Budget,
+    /// What listings lease from.
+    listings: Budget,
+    /// Whose threads evaluate and list; those of the runtime that serves where none is named.
+    threads: Option<Handle>,
 }
 
 impl Api {
@@ -101,8 +105,17 @@ impl Api {
             parameters,
             now_ms,
             status: Arc::new(NoStatus),
+            listings: budget.clone(),
+            threads: None,
             budget,
         }
+    }
+
+    /// Lets calls about labels, series, metadata and status lease from `listings`, not from what queries have.
+    #[must_use]
+    pub fn with_listings(mut self, listings: Budget) -> Self {
+        self.listings = listings;
+        self
     }
 
     /// Tells the API about the process it runs in.
@@ -110,6 +123,24 @@ impl Api {
     pub fn with_status(mut self, status: Arc<dyn ServerStatus>) -> Self {
         self.status = status;
         self
+    }
+
+    /// Lets calls be worked on by the blocking threads of another runtime, which may be of a lower priority.
+    #[must_use]
+    pub fn with_threads(mut self, threads: Handle) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Runs `work` on a thread where blocking is allowed.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        match &self.threads {
+            Some(threads) => threads.spawn_blocking(work),
+            None => tokio::task::spawn_blocking(work),
+        }
     }
 
     /// Returns what a call of this kind waits for.
@@ -121,11 +152,13 @@ impl Api {
     }
 
     /// Returns a context for one call and the guard that cancels it when the caller goes away.
-    pub(crate) fn context(&self, timeout: Duration) -> (Context, CancelOnDrop) {
+    pub(crate) fn context(&self, gate: Gate, timeout: Duration) -> (Context, CancelOnDrop) {
         let stop = Stop::at(Instant::now() + timeout.min(self.config.timeout));
-        let budget = self
-            .budget
-            .child("the query", self.config.query_memory_bytes);
+        let most_bytes = self.config.query_memory_bytes;
+        let budget = match gate {
+            Gate::Query => self.budget.child("the query", most_bytes),
+            Gate::Metadata => self.listings.child("the listing", most_bytes),
+        };
         (
             Context {
                 budget,

@@ -10,11 +10,17 @@ use crate::{
 };
 use http::{Method, header::CONTENT_TYPE};
 use narthex_model::storage::{Lease, TimeRange};
-use narthex_net::axum::{body::HttpBody, extract::Request};
+use narthex_net::{
+    axum::{body::HttpBody, extract::Request},
+    run_long,
+};
 use std::{borrow::Cow, future::poll_fn, ops::Range, pin::pin, time::Duration};
 
 /// Longest form body, as Go's.
 const BODY_LIMIT_BYTES: usize = 10 << 20;
+/// Longest text of a number, a time or a duration, in bytes as sent. They are read, and shown in errors, on the threads that
+/// serve.
+const SCALAR_BYTES: usize = 1 << 10;
 
 /// All parameters of a request.
 #[derive(Debug, Default)]
@@ -55,7 +61,8 @@ impl Params {
             body = form(request, &mut lease).await?;
         }
         let most = api.config.max_parameters;
-        let mut params = Self::new([body, query], most)?;
+        let length = body.len();
+        let mut params = run_long(length, || Self::new([body, query], most))?;
         params._lease = Some(lease);
         Ok(params)
     }
@@ -103,6 +110,21 @@ impl Params {
         values.next().unwrap_or_default()
     }
 
+    /// Returns the first value of a parameter that is short by nature; the empty text where it is missing.
+    pub(crate) fn scalar(&self, name: &str) -> Result<Cow<'_, str>, ApiError> {
+        let named = |pair: &&Pair| {
+            let text = self.texts.get(pair.text);
+            let text = text.and_then(|text| text.get(pair.name.clone()));
+            text.is_some_and(|text| is_escaped(text, name))
+        };
+        let mut named = self.pairs.iter().filter(named);
+        if named.any(|pair| pair.value.len() > SCALAR_BYTES) {
+            let reason = format!("longer than {SCALAR_BYTES} bytes");
+            return Err(ApiError::parameter(name, reason));
+        }
+        Ok(self.get(name))
+    }
+
     /// Returns all values of a parameter; those with broken escapes are left out, as Go leaves them out.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Cow<'a, str>> {
         let values = self.pairs.iter();
@@ -116,12 +138,13 @@ impl Params {
         if !named {
             return None;
         }
-        unescape(text.get(pair.value.clone())?)
+        let value = text.get(pair.value.clone())?;
+        run_long(value.len(), || unescape(value))
     }
 
     /// Reads a time, `default_ms` where the parameter is missing.
     pub(crate) fn time_or(&self, name: &str, default_ms: i64) -> Result<i64, ApiError> {
-        match &*self.get(name) {
+        match &*self.scalar(name)? {
             "" => Ok(default_ms),
             text => time(text).map_err(|unread| {
                 ApiError::parameter(
@@ -134,18 +157,18 @@ impl Params {
 
     /// Reads a time that has to be there.
     pub(crate) fn time(&self, name: &str) -> Result<i64, ApiError> {
-        time(&self.get(name)).map_err(|unread| ApiError::parameter(name, unread))
+        time(&self.scalar(name)?).map_err(|unread| ApiError::parameter(name, unread))
     }
 
     /// Reads a duration that has to be there, in milliseconds.
     pub(crate) fn duration(&self, name: &str) -> Result<i64, ApiError> {
-        let text = self.get(name);
+        let text = self.scalar(name)?;
         parse_duration(&text).map_err(|unread| ApiError::parameter(name, unread))
     }
 
     /// Reads `timeout`, `default` where it is missing.
     pub(crate) fn timeout(&self, default: Duration) -> Result<Duration, ApiError> {
-        if self.get("timeout").is_empty() {
+        if self.scalar("timeout")?.is_empty() {
             return Ok(default);
         }
         Ok(Duration::from_millis(
@@ -161,7 +184,7 @@ impl Params {
 
     /// Reads a number that is not negative; `None` where it is missing.
     pub(crate) fn count(&self, name: &str) -> Result<Option<usize>, ApiError> {
-        let text = self.get(name);
+        let text = self.scalar(name)?;
         if text.is_empty() {
             return Ok(None);
         }
@@ -179,7 +202,7 @@ impl Params {
 
     /// Reads `limit` or its kin of `/metadata`, which have words of their own; negative means none.
     pub(crate) fn metadata_limit(&self, name: &str) -> Result<Option<usize>, ApiError> {
-        let text = self.get(name);
+        let text = self.scalar(name)?;
         if text.is_empty() {
             return Ok(None);
         }
@@ -293,6 +316,17 @@ mod tests {
         assert!(Params::of_text(&"a&".repeat(1000), 1000).is_ok());
         let empty = Params::of_text(&"&".repeat(5 << 20), 1000).unwrap();
         assert!(empty.pairs.is_empty());
+    }
+
+    #[test]
+    fn numbers_and_times_are_short() {
+        let params = Params::of_text(&format!("limit=&time={}", "1".repeat(2000)), 10).unwrap();
+        assert_eq!(
+            params.time("time").unwrap_err().message,
+            "invalid parameter \"time\": longer than 1024 bytes"
+        );
+        assert_eq!(params.limit().unwrap(), None);
+        assert_eq!(params.get("time").len(), 2000);
     }
 
     #[test]

@@ -123,7 +123,7 @@ struct Options {
 impl Options {
     fn of(params: Params, api: &Api, limit: Option<usize>) -> Result<Self, ApiError> {
         let timeout = params.timeout(api.config.timeout)?;
-        let lookback = params.get("lookback_delta");
+        let lookback = params.scalar("lookback_delta")?;
         let lookback_delta_ms = if lookback.is_empty() {
             0
         } else {
@@ -143,7 +143,7 @@ impl Options {
             engine,
             timeout,
             limit,
-            stats: params.get("stats").into_owned(),
+            stats: params.scalar("stats")?.into_owned(),
             arrived: Instant::now(),
             params,
         })
@@ -211,7 +211,7 @@ pub(crate) async fn run(
     timeout: Duration,
     work: impl FnOnce(&Api, &Context) -> Result<Answer, ApiError> + Send + 'static,
 ) -> Result<Answer, ApiError> {
-    let (ctx, cancel) = api.context(timeout);
+    let (ctx, cancel) = api.context(gate, timeout);
     let _counted = (gate == Gate::Query).then(Counted::new);
     let waiting = api.permits(gate).acquire_owned();
     let permit = match tokio::time::timeout(timeout.min(api.config.timeout), waiting).await {
@@ -224,9 +224,9 @@ pub(crate) async fn run(
             });
         }
     };
-    let api = Arc::clone(api);
-    let task = tokio::task::spawn_blocking(move || {
-        let mut answer = work(&api, &ctx)?;
+    let of_work = Arc::clone(api);
+    let task = api.spawn(move || {
+        let mut answer = work(&of_work, &ctx)?;
         answer.holds.add(permit);
         answer.warnings.extend(ctx.warnings.take());
         Ok(answer)

@@ -235,7 +235,7 @@ pub(crate) async fn tsdb(
 
 async fn tsdb_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
     let params = Params::of(api, request).await?;
-    let limit = match &*params.get("limit") {
+    let limit = match &*params.scalar("limit")? {
         "" => 10,
         text => match text.parse() {
             Ok(limit @ 1..=MAX_TSDB_LIMIT) => limit,

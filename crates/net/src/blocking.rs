@@ -9,7 +9,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 const LARGE_BYTES: usize = 256 << 10;
 
 /// Runs `work` here, having handed the worker's other tasks away when it concerns many bytes.
-pub(crate) fn run<R>(bytes: usize, work: impl FnOnce() -> R) -> R {
+///
+/// For what takes some nanoseconds a byte and is not worth a thread of its own.
+pub fn run_long<R>(bytes: usize, work: impl FnOnce() -> R) -> R {
     let threads = Handle::try_current().map(|h| h.runtime_flavor());
     match threads {
         Ok(RuntimeFlavor::MultiThread) if bytes >= LARGE_BYTES => tokio::task::block_in_place(work),

@@ -44,7 +44,7 @@ pub async fn read_body_within(
         return Ok(wire);
     }
     let mut out = Vec::new();
-    blocking::run(wire.len() * 8, || {
+    blocking::run_long(wire.len() * 8, || {
         decompress_within(encoding, &wire, limit_bytes, allowance, &mut out)
     })?;
     Ok(Bytes::from(out))

@@ -66,6 +66,7 @@ pub use axum::Router;
 
 pub use allowance::{Allowance, Unlimited};
 pub use base64::decode_base64;
+pub use blocking::run_long;
 pub use body::{BodyPieces, read_body, read_body_within, read_wire_body, read_wire_body_within};
 pub use client::config::{
     Authorization, BasicAuth, HeaderSources, HttpClientConfig, OAuth2, ProxyConfig, TlsConfig,

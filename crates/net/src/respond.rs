@@ -39,8 +39,8 @@ pub fn respond(content_type: &'static str, body: Bytes, request_headers: &Header
         Encoding::Identity
     };
     let compressed = match encoding {
-        Encoding::Gzip => blocking::run(body.len(), || gzip(&body)),
-        Encoding::Zstd => blocking::run(body.len(), || zstd(&body)),
+        Encoding::Gzip => blocking::run_long(body.len(), || gzip(&body)),
+        Encoding::Zstd => blocking::run_long(body.len(), || zstd(&body)),
         Encoding::Identity | Encoding::Deflate => None,
     };
     let name = compressed.as_ref().map(|_| encoding_name(encoding));

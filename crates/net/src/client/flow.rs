@@ -296,7 +296,7 @@ fn finish(
     let head = answer.head;
     let wire = &scratch.answer.wire;
     if !wire.is_empty() {
-        let decoded = blocking::run(wire.len() * 8, || {
+        let decoded = blocking::run_long(wire.len() * 8, || {
             decompress_within(head.encoding, wire, room.limit_bytes, room.allowance, body)
         });
         // Of an unsuccessful answer only the status matters, and its body may have been cut.
