@@ -22,7 +22,7 @@ use narthex_client::{HistogramHandle, SummaryHandle};
 use narthex_model::sync::Whole as _;
 use narthex_model::{
     LabelSet,
-    storage::{Outcome, Sink, StorageError},
+    storage::{Outcome, OverBudget, Sink, StorageError},
 };
 use narthex_net::{Client, Panicked, Request, StopToken, catch_panic, catch_panic_in};
 use std::{
@@ -416,6 +416,26 @@ impl ScrapeLoop {
                 content_type: String::new(),
             }),
         };
+        let hard = matches!(&self.origin, Origin::Http(http) if http.is_learning());
+        let long = body.len() > if hard { LONG_NEW_BODY } else { LONG_BODY };
+        let run = || self.take_in(time_ms, start, fetched, body, page);
+        let status = if long {
+            tokio::task::block_in_place(run)
+        } else {
+            run()
+        };
+        self.active.set_status(status);
+    }
+
+    /// Stores a page within the memory it has, and gives its buffer back.
+    fn take_in(
+        &mut self,
+        time_ms: i64,
+        start: Instant,
+        fetched: Result<Fetched, NoBody>,
+        mut body: Vec<u8>,
+        mut page: Result<Page, OverBudget>,
+    ) -> TargetStatus {
         let fetched = match (fetched, &self.origin, &mut page) {
             (Ok(fetched), Origin::Http(http), Ok(page)) => http
                 .reserve(page, &fetched.content_type, &body)
@@ -426,17 +446,9 @@ impl ScrapeLoop {
         if fetched.is_err() {
             body.clear();
         }
-        let hard = matches!(&self.origin, Origin::Http(http) if http.is_learning());
-        let long = body.len() > if hard { LONG_NEW_BODY } else { LONG_BODY };
-        let run = || self.store(time_ms, start, fetched, &body);
-        let status = if long {
-            tokio::task::block_in_place(run)
-        } else {
-            run()
-        };
+        let status = self.store(time_ms, start, fetched, &body);
         self.shared.buffers.give_back(body);
-        drop(page);
-        self.active.set_status(status);
+        status
     }
 
     /// Parses and appends a round; returns what is known of it.
