@@ -56,6 +56,8 @@ pub(crate) struct Memory {
     pub(crate) process: Budget,
     /// Queries and what they answer.
     pub(crate) queries: Budget,
+    /// Calls about labels, series and metadata and what they answer.
+    pub(crate) listings: Budget,
     /// Requests of remote write, from their bodies to the sink.
     pub(crate) remote_write: Budget,
     /// Pages of targets, and parsing them.
@@ -87,6 +89,12 @@ impl Memory {
                 process.percent(70),
                 process.percent(8),
             ),
+            listings: process.share_with_reserve(
+                "listings",
+                process.percent(25),
+                process.percent(70),
+                process.percent(2),
+            ),
             remote_write: share("remote write", 25, 80),
             scrapes: share("scrapes", 25, 80),
             targets: share("series of targets", 50, 75),
@@ -114,7 +122,12 @@ impl Memory {
 
     /// Returns the bytes that come back by themselves: no reason to refuse what stays, as leases do that.
     fn passing_bytes(&self) -> u64 {
-        let passing = [&self.queries, &self.remote_write, &self.scrapes];
+        let passing = [
+            &self.queries,
+            &self.listings,
+            &self.remote_write,
+            &self.scrapes,
+        ];
         passing.map(Budget::used_bytes).iter().sum()
     }
 

@@ -20,7 +20,6 @@ use crate::{
 use narthex_api::{Api, ApiConfig, BuildInfo};
 use narthex_client::Registry;
 use narthex_host::{HostConfig, HostError};
-use narthex_model::storage::Budget;
 use narthex_model::sync::Whole as _;
 use narthex_net::{NetError, Router, Server, ServerConfig, StopToken, Stopper};
 use narthex_promql::{Engine, EngineOptions};
@@ -117,12 +116,15 @@ pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
     // Scrapes run apart from requests: a query delays none, and on one thread they find each other's memory in its
     // cache and wake no other. One thread is good for millions of samples a second.
     let scraping = runtime("narthex-scrape", (resources.threads() / 4).max(1))?;
+    let querying = query_runtime()?;
     let outcome = serving.block_on(serve(
         options,
         resources,
         descriptors,
         scraping.handle().clone(),
+        querying.handle().clone(),
     ));
+    querying.shutdown_timeout(Duration::from_secs(1));
     scraping.shutdown_timeout(Duration::from_secs(1));
     serving.shutdown_timeout(Duration::from_secs(1));
     outcome
@@ -137,11 +139,32 @@ fn runtime(name: &str, threads: usize) -> Result<tokio::runtime::Runtime, Server
         .map_err(ServerError::Runtime)
 }
 
+/// How much less than the other threads those of queries count: a tenth.
+const QUERY_NICE: i32 = 10;
+
+/// Returns the runtime on whose blocking threads queries are evaluated and listings made.
+///
+/// As many as may run at once took nearly all of two cores: a thread that had little to do, as the one that scrapes and the
+/// one that minds memory, waited seconds for its turn. What counts less waits instead.
+fn query_runtime() -> Result<tokio::runtime::Runtime, ServerError> {
+    let lower = || {
+        // Of the calling thread alone; without it queries are no worse off.
+        let _ = rustix::process::setpriority_process(None, QUERY_NICE);
+    };
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("narthex-query")
+        .on_thread_start(lower)
+        .build()
+        .map_err(ServerError::Runtime)
+}
+
 async fn serve(
     options: ServerOptions,
     resources: Resources,
     descriptors: u64,
     scrape_runtime: tokio::runtime::Handle,
+    query_runtime: tokio::runtime::Handle,
 ) -> Result<(), ServerError> {
     let started = Instant::now();
     warn_of_flags(&options);
@@ -191,7 +214,7 @@ async fn serve(
     if let Some(reloader) = &reloader {
         reloader.set_storage(&db);
     }
-    let api = api(&options, &db, memory.queries.clone(), now_ms).with_status(status);
+    let api = api(&options, &db, &memory, query_runtime, now_ms).with_status(status);
     gate.open(web::inner(web::Parts {
         api: memory
             .guard_reads(narthex_api::routes(Arc::new(api)))
@@ -528,9 +551,11 @@ fn watch_own(
 fn api(
     options: &ServerOptions,
     db: &Db,
-    budget: Budget,
+    memory: &Memory,
+    threads: tokio::runtime::Handle,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
 ) -> Api {
+    let budget = memory.queries.clone();
     let engine = EngineOptions {
         lookback_delta_ms: ms(options.lookback_delta),
         max_samples: options.max_samples,
@@ -557,6 +582,8 @@ fn api(
         budget,
         now_ms,
     )
+    .with_listings(memory.listings.clone())
+    .with_threads(threads)
 }
 
 /// Returns the route of remote write, switched on or off.
