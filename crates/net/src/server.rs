@@ -4,6 +4,7 @@
 //! one that blocks its thread without yielding; whatever was cut short is counted in the report.
 
 mod conn;
+mod head;
 mod pace;
 mod timed;
 

@@ -29,6 +29,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::head;
 use super::pace::Pace;
 use super::timed::{Clock, TimedIo, Watchdog};
 use super::{ServeReport, ServerConfig};
@@ -182,7 +183,8 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     let connection = http1::Builder::new()
         // Its timer would also end idle connections; `Clock` knows the difference.
         .header_read_timeout(None)
-        .pipeline_flush(true)
+        // Not `pipeline_flush`: it buffers every answer whole while there is a byte behind its request, however
+        // slowly the client reads, and forgets to send what it says about a malformed head.
         .serve_connection(io, service);
     let mut connection = pin!(connection);
     let mut watchdog = Watchdog::new(Arc::clone(&clock));
@@ -233,10 +235,7 @@ async fn answer(
     guard: InFlight,
 ) -> Result<Response<AnswerBody>, std::convert::Infallible> {
     let limit_bytes = guard.shared.config.body_limit_bytes;
-    let declared_bytes = request.body().size_hint().lower();
-    if declared_bytes > limit_bytes as u64 {
-        let error = NetError::BodyTooLarge { limit_bytes };
-        let mut response = (error.status(), format!("{error}\n")).into_response();
+    if let Some(mut response) = refused(&request, limit_bytes) {
         // The body is not read, so the connection cannot carry another request.
         response
             .headers_mut()
@@ -276,6 +275,18 @@ async fn answer(
         body,
         _guard: guard,
     }))
+}
+
+/// Returns the answer to a request that no handler sees.
+fn refused(request: &Request<Incoming>, limit_bytes: usize) -> Option<Response> {
+    if let Some(refusal) = head::refusal(request) {
+        return Some(refusal.into_response());
+    }
+    let declared_bytes = request.body().size_hint().lower();
+    (declared_bytes > limit_bytes as u64).then(|| {
+        let error = NetError::BodyTooLarge { limit_bytes };
+        (error.status(), format!("{error}\n")).into_response()
+    })
 }
 
 /// Lives as long as a request; the idle phase starts when it ends.

@@ -10,6 +10,7 @@ mod chains;
 mod client;
 mod compress;
 mod fuzz;
+mod heads;
 mod http_config;
 mod proxies;
 mod server;
