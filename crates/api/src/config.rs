@@ -63,8 +63,8 @@ pub struct Api {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) config: ApiConfig,
-    queries: Arc<Semaphore>,
-    metadata: Arc<Semaphore>,
+    queries: narthex_net::Gate,
+    metadata: narthex_net::Gate,
     /// One heap profile is made at a time.
     pub(crate) profiles: Arc<Semaphore>,
     /// What the parameters of all requests take.
@@ -88,10 +88,8 @@ impl Api {
         budget: Budget,
         now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     ) -> Self {
-        let permits =
-            |count: usize| Arc::new(Semaphore::new(count.clamp(1, Semaphore::MAX_PERMITS)));
-        let queries = permits(config.max_concurrency);
-        let metadata = permits(config.max_metadata_concurrency);
+        let queries = narthex_net::Gate::new("query", config.max_concurrency);
+        let metadata = narthex_net::Gate::new("metadata", config.max_metadata_concurrency);
         let parameters = budget.child("parameters of all requests", budget.limit_bytes() / 4);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         metrics::QUERIES_MAX.set(config.max_concurrency.max(1) as f64);
@@ -101,7 +99,7 @@ impl Api {
             config,
             queries,
             metadata,
-            profiles: permits(1),
+            profiles: Arc::new(Semaphore::new(1)),
             parameters,
             now_ms,
             status: Arc::new(NoStatus),
@@ -144,11 +142,11 @@ impl Api {
     }
 
     /// Returns what a call of this kind waits for.
-    pub(crate) fn permits(&self, gate: Gate) -> Arc<Semaphore> {
-        Arc::clone(match gate {
+    pub(crate) fn gate(&self, gate: Gate) -> &narthex_net::Gate {
+        match gate {
             Gate::Query => &self.queries,
             Gate::Metadata => &self.metadata,
-        })
+        }
     }
 
     /// Returns a context for one call and the guard that cancels it when the caller goes away.

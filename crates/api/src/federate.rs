@@ -95,7 +95,7 @@ async fn federate_of(api: &Arc<Api>, request: Request, style: Style) -> Result<A
             .map(|matchers| Selector::new(matchers, range))
             .collect();
         let view = api.store.view(range)?;
-        let (samples, lease) = newest(&*view, &selectors, range, ctx)?;
+        let (samples, mut lease) = newest(&*view, &selectors, range, ctx)?;
         let mut external = api.status.external_labels();
         if !external.iter().any(|(name, _)| name == "instance") {
             // An empty instance keeps the asker from adding its own.
@@ -111,7 +111,9 @@ async fn federate_of(api: &Arc<Api>, request: Request, style: Style) -> Result<A
             samples: Vec::new().into_iter(),
         };
         if style.protobuf {
-            page.sizes = page.sizes(&samples, ctx)?.into_iter();
+            let sizes = page.sizes(&samples, ctx)?;
+            lease.grow((sizes.capacity() * size_of::<(usize, u64)>()) as u64)?;
+            page.sizes = sizes.into_iter();
         }
         page.samples = samples.into_iter();
         let mut answer = Answer::made(move |out| page.write(out));

@@ -213,21 +213,15 @@ pub(crate) async fn run(
 ) -> Result<Answer, ApiError> {
     let (ctx, cancel) = api.context(gate, timeout);
     let _counted = (gate == Gate::Query).then(Counted::new);
-    let waiting = api.permits(gate).acquire_owned();
-    let permit = match tokio::time::timeout(timeout.min(api.config.timeout), waiting).await {
-        Ok(permit) => permit.map_err(|closed| ApiError::internal(closed.to_string()))?,
-        Err(_elapsed) => {
-            let message = "query timed out in query queue".to_owned();
-            return Err(ApiError {
-                kind: Kind::Timeout,
-                message,
-            });
-        }
-    };
+    let waiting = api.gate(gate).pass(timeout.min(api.config.timeout));
+    let pass = waiting.await.map_err(|_refused| ApiError {
+        kind: Kind::Timeout,
+        message: "query timed out in query queue".to_owned(),
+    })?;
     let of_work = Arc::clone(api);
     let task = api.spawn(move || {
         let mut answer = work(&of_work, &ctx)?;
-        answer.holds.add(permit);
+        answer.holds.add(pass);
         answer.warnings.extend(ctx.warnings.take());
         Ok(answer)
     });

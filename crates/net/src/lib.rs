@@ -48,6 +48,7 @@ mod error;
 mod fresh;
 #[doc(hidden)]
 pub mod fuzz;
+mod gate;
 mod inflate;
 mod metrics;
 mod panics;
@@ -77,6 +78,7 @@ pub use client::{Client, ClientConfig, ClientStats, Request, ResponseHead, Strea
 pub use compress::compress;
 pub use encoding::{Encoding, accepts_gzip, choose_encoding};
 pub use error::NetError;
+pub use gate::{Gate, Pass, Refused};
 pub use inflate::{decompress, decompress_within};
 pub use metrics::{instrument, register_metrics};
 pub use panics::{

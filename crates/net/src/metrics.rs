@@ -16,6 +16,7 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use narthex_client::{Counter, CounterVec, HistogramVec, Registry};
 
+use crate::gate;
 use crate::panics::or_500;
 
 /// Label of requests that no route matched.
@@ -69,6 +70,10 @@ pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error
         &CLOSED,
         &SLOW_CLIENTS,
         &crate::panics::PANICS,
+        &gate::MOST,
+        &gate::IN_FLIGHT,
+        &gate::WAITING,
+        &gate::REFUSED,
     ])
 }
 

@@ -140,7 +140,7 @@ fn runtime(name: &str, threads: usize) -> Result<tokio::runtime::Runtime, Server
 }
 
 /// How much less than the other threads those of queries count: a tenth.
-const QUERY_NICE: i32 = 10;
+const QUERY_NICE: i32 = 5;
 
 /// Returns the runtime on whose blocking threads queries are evaluated and listings made.
 ///
