@@ -34,6 +34,10 @@ mod status;
 mod target;
 mod why;
 
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Counting;
+
 pub use config::{JobConfig, Limits, Rules, StaticGroup};
 pub use error::ScrapeError;
 pub use local::LocalSource;
@@ -41,6 +45,6 @@ pub use manager::{Manager, ManagerConfig};
 pub use memory::ScrapeMemory;
 pub use metrics::register_metrics;
 pub use preview::Preview;
-pub use routes::routes;
+pub use routes::{RouteLimits, routes};
 pub use status::{Health, TargetStatus};
 pub use target::Target;

@@ -228,7 +228,10 @@ impl Manager {
     /// Returns the names of all pools, sorted.
     #[must_use]
     pub fn pool_names(&self) -> Vec<String> {
-        self.pools().into_iter().map(|pool| pool.name).collect()
+        let mut names: BTreeSet<String> = lock(&self.pools).keys().cloned().collect();
+        let locals = lock(&self.locals);
+        names.extend(locals.iter().map(|(active, _)| active.pool.clone()));
+        names.into_iter().collect()
     }
 
     /// Returns the configuration of a pool.

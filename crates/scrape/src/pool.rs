@@ -40,7 +40,7 @@ pub(crate) struct Pool {
     client_id: u64,
     offset_seed: u64,
     running: HashMap<(LabelSet, String), Running>,
-    unscraped: Unscraped,
+    unscraped: Arc<Unscraped>,
 }
 
 /// A loop that is to be started.
@@ -74,7 +74,7 @@ impl Pool {
             client_id,
             offset_seed,
             running: HashMap::new(),
-            unscraped: Unscraped::default(),
+            unscraped: Arc::default(),
         })
     }
 
@@ -110,7 +110,7 @@ impl Pool {
         let start = Instant::now();
         let name = self.job.job_name.clone();
         let Sorted { kept, unscraped } = self.sort(groups);
-        self.unscraped = unscraped;
+        self.unscraped = Arc::new(unscraped);
         // A loop that has ended by itself is nobody's.
         self.running
             .retain(|_, running| running.active.unless_ended(|| {}));
@@ -237,7 +237,7 @@ impl Pool {
         PoolStatus {
             name: self.job.job_name.clone(),
             active: self.active().cloned().collect(),
-            unscraped: self.unscraped.clone(),
+            unscraped: Arc::clone(&self.unscraped),
             rules: self.job.relabel_configs.clone(),
         }
     }

@@ -5,14 +5,29 @@
 //! MATCHER  := ( NAME | STRING ) ( '=' | '!=' | '=~' | '!~' ) STRING | STRING
 //! ```
 
-use narthex_model::{METRIC_NAME, MatchOp, Matcher};
+use narthex_model::{LabelSet, METRIC_NAME, MatchOp, Matcher, storage::Context};
 
-/// Reads a selector.
+/// What targets' labels have to be; the default takes all.
+#[derive(Debug, Default)]
+pub(crate) struct Selector(Vec<Matcher>);
+
+impl Selector {
+    /// Reports whether a target with these labels is meant.
+    pub(crate) fn takes(&self, labels: &LabelSet) -> bool {
+        let value = |matcher: &Matcher| labels.get(&matcher.name).unwrap_or_default();
+        self.0.iter().all(|matcher| matcher.matches(value(matcher)))
+    }
+}
+
+/// Reads a selector; its patterns take memory of the budget of `ctx`.
 ///
 /// # Errors
 /// Says what was expected, and before which text.
-pub(crate) fn parse(text: &str) -> Result<Vec<Matcher>, String> {
-    let mut reader = Reader { rest: text.trim() };
+pub(crate) fn parse(text: &str, ctx: &Context) -> Result<Selector, String> {
+    let mut reader = Reader {
+        rest: text.trim(),
+        ctx,
+    };
     let mut matchers = Vec::new();
     if let Some(name) = reader.name() {
         matchers.push(Matcher::equal(METRIC_NAME, name));
@@ -28,11 +43,12 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Matcher>, String> {
     if !reader.rest.is_empty() || matchers.is_empty() {
         return Err(reader.expected("a selector with at least one matcher"));
     }
-    Ok(matchers)
+    Ok(Selector(matchers))
 }
 
 struct Reader<'a> {
     rest: &'a str,
+    ctx: &'a Context,
 }
 
 impl<'a> Reader<'a> {
@@ -77,7 +93,7 @@ impl<'a> Reader<'a> {
         match op {
             Some((_, op)) => {
                 let value = self.string()?;
-                Matcher::new(op, &name, &value).map_err(|error| error.to_string())
+                Matcher::within(op, &name, &value, self.ctx).map_err(|error| error.to_string())
             }
             None if quoted => Ok(Matcher::equal(METRIC_NAME, &name)),
             None => Err(self.expected("\"=\", \"!=\", \"=~\" or \"!~\"")),
@@ -114,11 +130,13 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narthex_model::storage::Budget;
 
     #[test]
     fn selectors_are_read() {
         let shown = |text: &str| -> Vec<String> {
-            let matchers = parse(text).unwrap();
+            let selector = parse(text, &Context::unlimited()).unwrap();
+            let matchers = selector.0;
             matchers
                 .iter()
                 .map(|matcher| format!("{}:{}", matcher.name, matcher.value))
@@ -140,7 +158,25 @@ mod tests {
             "9",
             "{job=~\"(\"}",
         ] {
-            assert!(parse(bad).is_err(), "{bad}");
+            assert!(parse(bad, &Context::unlimited()).is_err(), "{bad}");
         }
+    }
+
+    /// A pattern of `match_target` compiled without a bound, one for each matcher.
+    #[test]
+    fn patterns_take_memory_of_a_budget() {
+        let within = |budget: &Budget| Context {
+            budget: budget.clone(),
+            ..Context::unlimited()
+        };
+        let tiny = Budget::new("the selector", 16);
+        assert!(parse("{a=~'x.*y|z'}", &within(&tiny)).is_err());
+        let budget = Budget::new("the selector", 1 << 20);
+        let ctx = within(&budget);
+        let kept = parse("{a=~'x.*y|z'}", &ctx).unwrap();
+        assert!(budget.used_bytes() > 0);
+        assert!(kept.takes(&LabelSet::new([("a", "z")])));
+        drop(kept);
+        assert_eq!(budget.used_bytes(), 0);
     }
 }

@@ -154,7 +154,7 @@ impl ActiveTarget {
 pub(crate) struct PoolStatus {
     pub(crate) name: String,
     pub(crate) active: Vec<Arc<ActiveTarget>>,
-    pub(crate) unscraped: Unscraped,
+    pub(crate) unscraped: Arc<Unscraped>,
     /// What drops targets.
     pub(crate) rules: Rules,
 }
@@ -175,5 +175,17 @@ impl Unscraped {
     /// Returns how many targets relabelling dropped.
     pub(crate) fn dropped_count(&self) -> usize {
         self.drops_by_rule.iter().sum()
+    }
+
+    /// Returns what the lists take.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let dropped = self.dropped.iter().map(|found| &found.discovered);
+        let failed = self.failed.iter();
+        let reasons: usize = failed.clone().map(|found| found.reason.capacity()).sum();
+        let sets = dropped.chain(failed.map(|found| &found.discovered));
+        let sets: usize = sets.map(LabelSet::heap_bytes).sum();
+        let lists = self.dropped.capacity() * size_of::<Dropped>()
+            + self.failed.capacity() * size_of::<Failed>();
+        lists + sets + reasons
     }
 }

@@ -24,7 +24,7 @@ use narthex_model::sync::Whole as _;
 use narthex_net::{NetError, Router, Server, ServerConfig, StopToken, Stopper};
 use narthex_promql::{Engine, EngineOptions};
 use narthex_remote::{Message, Receiver, ReceiverConfig};
-use narthex_scrape::{Manager, ManagerConfig, Target};
+use narthex_scrape::{Manager, ManagerConfig, RouteLimits, Target};
 use narthex_tsdb::{Clock, Db, DbOptions, EarlySink, Opening, RealIo, SystemClock, TsdbError};
 use std::{
     error::Error,
@@ -139,7 +139,7 @@ fn runtime(name: &str, threads: usize) -> Result<tokio::runtime::Runtime, Server
         .map_err(ServerError::Runtime)
 }
 
-/// How much less than the other threads those of queries count: a tenth.
+/// How much less than the other threads those of queries count: a third.
 const QUERY_NICE: i32 = 5;
 
 /// Returns the runtime on whose blocking threads queries are evaluated and listings made.
@@ -215,11 +215,15 @@ async fn serve(
         reloader.set_storage(&db);
     }
     let api = api(&options, &db, &memory, query_runtime, now_ms).with_status(status);
+    let listings = RouteLimits {
+        memory: memory.listings.clone(),
+        wait: options.query_timeout,
+    };
     gate.open(web::inner(web::Parts {
         api: memory
             .guard_reads(narthex_api::routes(Arc::new(api)))
             .merge(memory.guard_writes(remote)),
-        targets: narthex_scrape::routes(Arc::clone(&manager)),
+        targets: narthex_scrape::routes(Arc::clone(&manager), listings),
         own,
         stopper: stopper.clone(),
         enable_lifecycle: options.enable_lifecycle,

@@ -8,7 +8,7 @@ use narthex_model::{
     storage::{Binding, Outcome, SeriesSample, Sink, StorageError, SyncToken},
 };
 use narthex_net::{Client, ClientConfig, Request, Server, ServerConfig, Stopper, Url};
-use narthex_scrape::{LocalSource, Target, routes};
+use narthex_scrape::{LocalSource, RouteLimits, Target, routes};
 use serde_json::Value;
 use std::{
     sync::{
@@ -85,7 +85,10 @@ async fn targets(scraping: &Scraping) -> Value {
         .unwrap();
     let url = format!("http://{}/api/v1/targets", server.local_addrs()[0]);
     let (stopper, stop) = Stopper::new();
-    let serving = tokio::spawn(server.serve(routes(Arc::clone(&scraping.manager)), stop));
+    let serving = tokio::spawn(server.serve(
+        routes(Arc::clone(&scraping.manager), RouteLimits::default()),
+        stop,
+    ));
     let mut body = Vec::new();
     let request = Request::new(Url::parse(&url).unwrap());
     let client = Client::new(ClientConfig::default());

@@ -11,7 +11,7 @@ use narthex_model::{
     relabel::{Action, RelabelConfig, Rule},
 };
 use narthex_net::{Server, ServerConfig, Stopper};
-use narthex_scrape::routes;
+use narthex_scrape::{RouteLimits, routes};
 use narthex_testkit::http;
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -181,7 +181,10 @@ async fn the_api_shows_targets_pools_and_metadata() {
         .unwrap();
     let base = format!("http://{}/api/v1", server.local_addrs()[0]);
     let (stopper, stop) = Stopper::new();
-    tokio::spawn(server.serve(routes(Arc::clone(&scraping.manager)), stop));
+    tokio::spawn(server.serve(
+        routes(Arc::clone(&scraping.manager), RouteLimits::default()),
+        stop,
+    ));
     let get = |path: &str| {
         let url = format!("{base}{path}");
         async move {

@@ -1,0 +1,440 @@
+//! Long lists about targets, written while they are sent.
+//!
+//! **Invariant:** a list holds no target: what is gone when its turn comes is left out, so that a client that reads
+//! slowly keeps no series of targets that are gone. What the list holds beside is leased until it has been sent.
+
+use crate::{
+    Rules,
+    selector::Selector,
+    status::{ActiveTarget, PoolStatus, Unscraped},
+    why,
+};
+use http::{HeaderMap, HeaderValue, header};
+use narthex_model::{
+    Family, LabelSet, MetricType, Schema,
+    date::rfc3339,
+    duration,
+    storage::{Budget, Lease, OverBudget},
+};
+use narthex_net::{axum::response::Response, body_of, respond_json};
+use serde_json::{Map, Value, json};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+/// Pieces of a list are about this long.
+const PIECE_BYTES: usize = 64 << 10;
+/// What an item makes a piece longer than that.
+const SLACK_BYTES: usize = 4 << 10;
+
+/// An answer that is written an item at a time.
+pub(super) trait Listing: Send + 'static {
+    /// Writes the next item; reports whether there is more.
+    fn write(&mut self, out: &mut Vec<u8>) -> bool;
+}
+
+/// The beginning of an answer, with what writes the rest.
+pub(super) struct Begun {
+    first: Vec<u8>,
+    rest: Option<(Box<dyn Listing>, Lease)>,
+}
+
+impl Begun {
+    /// Writes the first piece, leasing `held_bytes` and a piece from `budget` if there is more.
+    ///
+    /// # Errors
+    /// Fails over budget.
+    pub(super) fn of(
+        mut listing: impl Listing,
+        held_bytes: usize,
+        budget: &Budget,
+    ) -> Result<Self, OverBudget> {
+        let piece_bytes = PIECE_BYTES + SLACK_BYTES;
+        let lease = budget.lease((held_bytes + piece_bytes) as u64)?;
+        let mut first = Vec::with_capacity(4 << 10);
+        let more = fill(&mut first, &mut listing);
+        Ok(Self {
+            first,
+            rest: more.then(|| (Box::new(listing) as Box<dyn Listing>, lease)),
+        })
+    }
+
+    pub(super) fn respond(self, headers: &HeaderMap) -> Response {
+        let Some((mut listing, lease)) = self.rest else {
+            return respond_json(self.first, headers);
+        };
+        let mut first = Some(self.first);
+        let mut more = true;
+        let pieces = move || {
+            // Until the last piece has left.
+            let _held = &lease;
+            if let Some(first) = first.take() {
+                return Some(first.into());
+            }
+            let mut piece = Vec::with_capacity(PIECE_BYTES + SLACK_BYTES);
+            if more {
+                more = fill(&mut piece, &mut *listing);
+            }
+            (!piece.is_empty()).then(|| piece.into())
+        };
+        let mut response = Response::new(body_of(pieces));
+        response.headers_mut().insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        response
+    }
+}
+
+/// Writes a piece; reports whether there is more.
+fn fill(piece: &mut Vec<u8>, listing: &mut (impl Listing + ?Sized)) -> bool {
+    while piece.len() < PIECE_BYTES {
+        if !listing.write(piece) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Separates the items of a list.
+#[derive(Default)]
+struct Comma(bool);
+
+impl Comma {
+    fn put(&mut self, out: &mut Vec<u8>) {
+        if std::mem::replace(&mut self.0, true) {
+            out.push(b',');
+        }
+    }
+}
+
+fn put(out: &mut Vec<u8>, value: &Value) {
+    out.extend_from_slice(value.to_string().as_bytes());
+}
+
+/// `/api/v1/targets`: active targets, then what is dropped, then what fails.
+pub(super) struct Targets {
+    stage: Stage,
+    comma: Comma,
+    active: std::vec::IntoIter<Weak<ActiveTarget>>,
+    /// All pools; none where nobody asks for dropped targets.
+    pools: Vec<Unlisted>,
+    /// Where the list of what is dropped or fails is.
+    pool: usize,
+    item: usize,
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Stage {
+    Head,
+    Active,
+    Dropped,
+    Failed,
+}
+
+/// What a pool does not scrape.
+struct Unlisted {
+    name: String,
+    unscraped: Arc<Unscraped>,
+    rules: Rules,
+    /// Whether this pool is asked for.
+    here: bool,
+}
+
+impl Targets {
+    /// Lists targets of `state` and of `pool`, of all where these are missing.
+    pub(super) fn new(pools: Vec<PoolStatus>, state: Option<&str>, pool: Option<&str>) -> Self {
+        let state = state.map(str::to_ascii_lowercase);
+        let wants = |wanted| {
+            matches!(state.as_deref(), None | Some("" | "any")) || state.as_deref() == Some(wanted)
+        };
+        let pool = pool.filter(|pool| !pool.is_empty());
+        let here = |name: &str| pool.is_none_or(|wanted| wanted == name);
+        let mut active = Vec::new();
+        if wants("active") {
+            let shown = pools.iter().filter(|pool| here(&pool.name));
+            active.extend(shown.flat_map(|pool| &pool.active).map(Arc::downgrade));
+        }
+        let mut unlisted = Vec::new();
+        if wants("dropped") {
+            unlisted.extend(pools.into_iter().map(|pool| Unlisted {
+                here: here(&pool.name),
+                name: pool.name,
+                unscraped: pool.unscraped,
+                rules: pool.rules,
+            }));
+        }
+        Self {
+            stage: Stage::Head,
+            comma: Comma::default(),
+            active: active.into_iter(),
+            pools: unlisted,
+            pool: 0,
+            item: 0,
+        }
+    }
+
+    /// Returns what the list holds until it has been written.
+    pub(super) fn held_bytes(&self) -> usize {
+        let unscraped = self.pools.iter().map(|pool| pool.unscraped.heap_bytes());
+        self.active.len() * size_of::<Weak<ActiveTarget>>() + unscraped.sum::<usize>()
+    }
+
+    /// Writes the next of what `one` shows of the pools; reports whether there was one.
+    fn next_of(&mut self, out: &mut Vec<u8>, one: fn(&Unlisted, usize) -> Option<Value>) -> bool {
+        while let Some(pool) = self.pools.get(self.pool) {
+            if let Some(shown) = one(pool, self.item).filter(|_| pool.here) {
+                self.comma.put(out);
+                put(out, &shown);
+                self.item += 1;
+                return true;
+            }
+            (self.pool, self.item) = (self.pool + 1, 0);
+        }
+        false
+    }
+
+    /// Begins the next list.
+    fn begin(&mut self, stage: Stage) {
+        (self.stage, self.comma) = (stage, Comma::default());
+        (self.pool, self.item) = (0, 0);
+    }
+
+    /// Counts something of each pool, whichever is asked for.
+    fn counts(&self, count: fn(&Unlisted) -> Value) -> Value {
+        let pair = |pool: &Unlisted| (pool.name.clone(), count(pool));
+        Value::Object(self.pools.iter().map(pair).collect())
+    }
+}
+
+impl Listing for Targets {
+    fn write(&mut self, out: &mut Vec<u8>) -> bool {
+        match self.stage {
+            Stage::Head => {
+                out.extend_from_slice(br#"{"status":"success","data":{"activeTargets":["#);
+                self.begin(Stage::Active);
+            }
+            Stage::Active => match self.active.next() {
+                Some(target) => {
+                    if let Some(target) = target.upgrade() {
+                        self.comma.put(out);
+                        put(out, &shown(&target));
+                    }
+                }
+                None if self.pools.is_empty() => {
+                    let end = br#"],"droppedTargets":[],"droppedTargetCounts":null}}"#;
+                    out.extend_from_slice(end);
+                    return false;
+                }
+                None => {
+                    out.extend_from_slice(br#"],"droppedTargets":["#);
+                    self.begin(Stage::Dropped);
+                }
+            },
+            Stage::Dropped => {
+                if self.next_of(out, dropped) {
+                    return true;
+                }
+                out.extend_from_slice(br#"],"droppedTargetCounts":"#);
+                let counted = self.counts(|pool| pool.unscraped.dropped_count().into());
+                put(out, &counted);
+                out.extend_from_slice(br#","droppedTargetReasons":"#);
+                put(out, &self.counts(|pool| Value::Object(reasons(pool))));
+                out.extend_from_slice(br#","failedTargets":["#);
+                self.begin(Stage::Failed);
+            }
+            Stage::Failed => {
+                if self.next_of(out, failed) {
+                    return true;
+                }
+                out.extend_from_slice(br#"],"failedTargetCounts":"#);
+                put(out, &self.counts(|pool| pool.unscraped.failed_count.into()));
+                out.extend_from_slice(b"}}");
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn dropped(pool: &Unlisted, at: usize) -> Option<Value> {
+    let found = pool.unscraped.dropped.get(at)?;
+    let mut entry =
+        json!({ "discoveredLabels": labels(&found.discovered), "scrapePool": pool.name });
+    if let (Some(rule), Some(entry)) = (pool.rules.get(found.rule), entry.as_object_mut()) {
+        let mut shown = why::rule(rule);
+        if let Some(shown) = shown.as_object_mut() {
+            shown.insert("index".to_owned(), found.rule.into());
+        }
+        entry.insert("reason".to_owned(), why::dropped(found.rule, rule).into());
+        entry.insert("rule".to_owned(), shown);
+    }
+    Some(entry)
+}
+
+fn failed(pool: &Unlisted, at: usize) -> Option<Value> {
+    let found = pool.unscraped.failed.get(at)?;
+    Some(json!({
+        "discoveredLabels": labels(&found.discovered),
+        "scrapePool": pool.name,
+        "reason": found.reason,
+    }))
+}
+
+/// Counts what each rule of a pool dropped.
+fn reasons(pool: &Unlisted) -> Map<String, Value> {
+    let drops = pool.rules.iter().zip(&pool.unscraped.drops_by_rule);
+    drops
+        .enumerate()
+        .filter(|(_, (_, count))| **count > 0)
+        .map(|(at, (rule, count))| (why::dropped(at, rule), (*count).into()))
+        .collect()
+}
+
+fn shown(active: &ActiveTarget) -> Value {
+    let status = active.status();
+    let found = active.found();
+    json!({
+        "discoveredLabels": labels(&found.discovered),
+        "labels": labels(&active.target.labels),
+        "scrapePool": active.pool,
+        "scrapeUrl": active.target.shown_url,
+        "globalUrl": active.target.shown_url,
+        "lastError": status.last_error,
+        "lastScrape": status.last_scrape_ms.map_or_else(|| "0001-01-01T00:00:00Z".to_owned(), rfc3339),
+        "lastScrapeDuration": status.last_duration.as_secs_f64(),
+        "lastScrapeBytes": status.body_bytes,
+        "lastScrapeSamples": status.samples,
+        "health": status.health.as_str(),
+        "scrapeInterval": period(found.interval),
+        "scrapeTimeout": period(found.timeout),
+    })
+}
+
+/// `/api/v1/targets/metadata`: what is known of metrics, of all or one, of all targets or those a selector takes.
+pub(super) struct Metadata {
+    begun: bool,
+    comma: Comma,
+    targets: std::vec::IntoIter<Weak<ActiveTarget>>,
+    selector: Selector,
+    metric: Option<String>,
+    /// Entries that may follow.
+    left: usize,
+    current: Option<Families>,
+}
+
+/// The families of one target, from the next on.
+struct Families {
+    labels: LabelSet,
+    schema: Schema,
+    next: usize,
+}
+
+impl Metadata {
+    /// Lists `limit` entries of `metric`, of all metrics without one.
+    pub(super) fn new(
+        pools: &[PoolStatus],
+        selector: Selector,
+        metric: Option<String>,
+        limit: usize,
+    ) -> Self {
+        let active = pools.iter().flat_map(|pool| &pool.active);
+        let targets: Vec<_> = active.map(Arc::downgrade).collect();
+        Self {
+            begun: false,
+            comma: Comma::default(),
+            targets: targets.into_iter(),
+            selector,
+            metric,
+            left: limit,
+            current: None,
+        }
+    }
+
+    /// Returns what the list holds until it has been written.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.targets.len() * size_of::<Weak<ActiveTarget>>()
+    }
+
+    /// Goes on to the next target; reports whether there is one.
+    fn advance(&mut self) -> bool {
+        let Some(target) = self.targets.next() else {
+            return false;
+        };
+        let target = target.upgrade();
+        let taken = target.filter(|target| self.selector.takes(&target.target.labels));
+        self.current = taken.and_then(|target| {
+            let (schema, synthetic) = target.schema()?;
+            Some(Families {
+                labels: target.target.labels.clone(),
+                schema,
+                next: synthetic,
+            })
+        });
+        true
+    }
+}
+
+impl Listing for Metadata {
+    fn write(&mut self, out: &mut Vec<u8>) -> bool {
+        if !std::mem::replace(&mut self.begun, true) {
+            out.extend_from_slice(br#"{"status":"success","data":["#);
+        }
+        let current = self.current.as_mut().filter(|_| self.left > 0);
+        let family = current.and_then(|current| {
+            let family = current.schema.families().get(current.next)?;
+            current.next += 1;
+            let wanted = self.metric.as_deref();
+            // A series that nothing was said of has a family, too.
+            let listed = is_known(family) && wanted.is_none_or(|name| name == &*family.name);
+            Some(listed.then(|| entry(family, &current.labels, wanted.is_none())))
+        });
+        match family {
+            Some(None) => true,
+            Some(Some(entry)) => {
+                self.comma.put(out);
+                put(out, &entry);
+                self.left -= 1;
+                true
+            }
+            None if self.left > 0 && self.advance() => true,
+            None => {
+                out.extend_from_slice(b"]}");
+                false
+            }
+        }
+    }
+}
+
+/// Reports whether a page said anything of a family.
+fn is_known(family: &Family) -> bool {
+    family.metric_type != MetricType::Unknown || !family.help.is_empty() || !family.unit.is_empty()
+}
+
+fn entry(family: &Family, target: &LabelSet, named: bool) -> Value {
+    let mut entry = json!({
+        "target": labels(target),
+        "type": family.metric_type.as_str(),
+        "help": &*family.help,
+        "unit": &*family.unit,
+    });
+    if let Some(entry) = entry.as_object_mut().filter(|_| named) {
+        entry.insert("metric".to_owned(), Value::from(&*family.name));
+    }
+    entry
+}
+
+pub(super) fn labels(set: &LabelSet) -> Value {
+    let pairs = set
+        .iter()
+        .map(|label| (label.name().to_owned(), Value::from(label.value())));
+    Value::Object(pairs.collect::<Map<String, Value>>())
+}
+
+fn period(duration: Duration) -> String {
+    duration::format(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! How much a list takes while it is written, and what it leaves out.
+
+use super::*;
+use crate::{Target, target::Dropped};
+use narthex_testkit::alloc;
+
+const MANY: usize = 20_000;
+
+/// A pool with active targets and as many that no rule kept.
+fn pool() -> PoolStatus {
+    let active = (0..MANY).map(|at| {
+        let target = Target::local("test", &format!("host-{at:06}:9100"));
+        Arc::new(ActiveTarget::new("test", target))
+    });
+    let dropped = (0..MANY).map(|at| Dropped {
+        discovered: LabelSet::new([
+            ("__address__", format!("dropped-{at:06}:9100").as_str()),
+            ("__meta_filepath", "/etc/targets/dropped.json"),
+        ]),
+        rule: 0,
+    });
+    PoolStatus {
+        name: "test".to_owned(),
+        active: active.collect(),
+        unscraped: Arc::new(Unscraped {
+            dropped: dropped.collect(),
+            drops_by_rule: vec![MANY],
+            ..Unscraped::default()
+        }),
+        rules: Rules::default(),
+    }
+}
+
+/// Writes a list as a connection does, a piece when the one before has left; returns it and the longest piece.
+fn written(begun: Begun) -> (String, usize) {
+    let mut whole = begun.first;
+    let mut longest = whole.len();
+    let (mut listing, _lease) = begun.rest.expect("more than a piece");
+    let mut more = true;
+    while more {
+        let mut piece = Vec::new();
+        more = fill(&mut piece, &mut *listing);
+        longest = longest.max(piece.len());
+        whole.extend_from_slice(&piece);
+    }
+    (String::from_utf8(whole).unwrap(), longest)
+}
+
+/// What is dropped was made into one text, and the text of all answers that were being read stayed in memory.
+#[test]
+fn a_list_takes_a_piece_and_not_its_text() {
+    let pools = vec![pool()];
+    let budget = Budget::new("lists", 16 << 20);
+    let (begun, used) = alloc::measured(|| {
+        let list = Targets::new(pools.clone(), None, None);
+        let held_bytes = list.held_bytes();
+        Begun::of(list, held_bytes, &budget).unwrap()
+    });
+    assert!(
+        used.peak_bytes < 1 << 20,
+        "{} bytes to begin with",
+        used.peak_bytes
+    );
+    let leased = budget.used_bytes();
+    assert!(
+        leased as i64 >= used.live_bytes && leased < 8 << 20,
+        "{leased} bytes leased, {} held",
+        used.live_bytes
+    );
+    let (text, longest) = written(begun);
+    assert!(longest < PIECE_BYTES + SLACK_BYTES, "a piece of {longest}");
+    assert!(text.len() > 100 * longest, "{} bytes of text", text.len());
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    let data = &answer["data"];
+    for list in ["activeTargets", "droppedTargets"] {
+        assert_eq!(data[list].as_array().map(Vec::len), Some(MANY), "{list}");
+    }
+    assert_eq!(data["droppedTargetCounts"]["test"], MANY);
+    assert_eq!(data["failedTargets"], json!([]));
+    assert_eq!(budget.used_bytes(), 0);
+    assert!(Begun::of(Targets::new(pools, None, None), 64 << 20, &budget).is_err());
+}
+
+/// A client that takes a kibibyte a second would keep the series of replaced targets for hours.
+#[test]
+fn a_list_keeps_no_target_that_is_gone() {
+    let mut pools = vec![pool()];
+    let target = Arc::downgrade(&pools[0].active[MANY - 1]);
+    let list = Targets::new(pools.clone(), Some("active"), None);
+    let metadata = Metadata::new(&pools, Selector::default(), None, usize::MAX);
+    let begun = Begun::of(list, 0, &Budget::unlimited()).unwrap();
+    pools[0].active.truncate(MANY / 2);
+    assert!(target.upgrade().is_none(), "a list keeps its targets");
+    let (text, _) = written(begun);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    let listed = answer["data"]["activeTargets"].as_array();
+    assert_eq!(listed.map(Vec::len), Some(MANY / 2));
+    // Targets that were never scraped have none.
+    let begun = Begun::of(metadata, 0, &Budget::unlimited()).unwrap();
+    assert!(begun.rest.is_none() && begun.first.ends_with(b"\"data\":[]}"));
+}
