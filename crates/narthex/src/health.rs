@@ -43,7 +43,7 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::web::{Gate, outer};
+    use crate::web::{Gate, hosts::Hosts, outer};
     use narthex_model::{
         LabelSet, METRIC_NAME,
         storage::{SeriesSample, Sink},
@@ -75,7 +75,7 @@ mod tests {
         let clock = Arc::new(ManualClock::new(1_767_225_600_000));
         let db = Db::open(Arc::new(disk.clone()), options, clock).unwrap();
         let gate = Arc::new(Gate::default());
-        let mut router = outer(Arc::clone(&gate), Router::new());
+        let mut router = outer(Arc::clone(&gate), Router::new(), Hosts::default());
         gate.health.watch(&db);
         assert_eq!(ready(&mut router).await.0, 503, "not started");
         gate.open(Router::new());

@@ -3,9 +3,11 @@
 //! **Invariant:** health, the page, our own metrics and the progress of the replay are answered from the moment the
 //! port is bound, `/-/ready` and everything else only once storage is open. `/-/ready` says why when it is no longer so.
 
+pub(crate) mod hosts;
 pub(crate) mod origin;
 
 use crate::{health::Health, reload::Reloader, sources::OwnPage};
+use hosts::Hosts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use narthex_api::ServerStatus;
 use narthex_net::{
@@ -64,8 +66,9 @@ pub(crate) struct Parts {
     pub(crate) origins: Origins,
 }
 
-/// Returns the outer router: health at once, everything else through the gate, `early` while that is closed.
-pub(crate) fn outer(gate: Arc<Gate>, early: Router) -> Router {
+/// Returns the outer router: health at once, everything else through the gate, `early` while that is closed; nothing for
+/// other hosts than `hosts`.
+pub(crate) fn outer(gate: Arc<Gate>, early: Router, hosts: Hosts) -> Router {
     let ready = {
         let gate = Arc::clone(&gate);
         move |headers: HeaderMap| async move {
@@ -95,6 +98,9 @@ pub(crate) fn outer(gate: Arc<Gate>, early: Router) -> Router {
         .route("/-/healthy", get(healthy))
         .route("/-/ready", get(ready))
         .fallback(through)
+        .layer(middleware::from_fn(move |request, next| {
+            hosts::check(hosts.clone(), request, next)
+        }))
 }
 
 /// Returns the answer of a server that runs and cannot do its work.

@@ -61,7 +61,19 @@ pub(crate) static FLAGS: &[Flag] = &[
         "web.min-transfer-rate",
         Kind::Bytes,
         "1KB",
-        "Least bytes a second that a client sends of a request or takes of an answer while it is waited for, on average over 30s and 1m; 0B for any.",
+        "Least bytes a second that a client sends of a request or takes of an answer while it is waited for; 0B for any.",
+    ),
+    Flag::new(
+        "web.transfer-rate-window",
+        Kind::Period,
+        "30s",
+        "Time over which --web.min-transfer-rate is an average; for answers at least 1m.",
+    ),
+    Flag::new(
+        "web.allowed-hosts",
+        Kind::Texts,
+        "",
+        "Names that requests may ask for, by the Host header, separated by commas, beside addresses and localhost; without it any.",
     ),
     Flag::new(
         "web.enable-lifecycle",
@@ -86,6 +98,12 @@ pub(crate) static FLAGS: &[Flag] = &[
         Kind::Texts,
         "prometheus.WriteRequest,io.prometheus.write.v2.Request",
         "Messages of remote write that are taken, by their names in protobuf.",
+    ),
+    Flag::new(
+        "web.remote-write-receiver.max-wait",
+        Kind::Period,
+        "10s",
+        "Longest time that a remote write request waits for memory to be read into.",
     ),
     Flag::new(
         "storage.tsdb.path",
@@ -396,10 +414,14 @@ pub(crate) struct ServerOptions {
     pub(crate) read_timeout: Duration,
     pub(crate) max_connections: usize,
     pub(crate) min_transfer_rate: u64,
+    pub(crate) transfer_rate_window: Duration,
+    /// Empty for all.
+    pub(crate) allowed_hosts: Vec<String>,
     pub(crate) enable_lifecycle: bool,
     pub(crate) cors_origin: String,
     pub(crate) remote_write_receiver: bool,
     pub(crate) remote_write_messages: Vec<String>,
+    pub(crate) remote_write_wait: Duration,
     pub(crate) storage_path: PathBuf,
     /// `None` where no flag was given: then the configuration file or the default decides.
     pub(crate) retention: Option<Duration>,
@@ -458,21 +480,22 @@ impl ServerOptions {
         let retention_bytes = text("storage.tsdb.retention.size")
             .map(|size| bytes_of(&size))
             .filter(|bytes| *bytes > 0);
-        let features = values.given.get("enable-feature").into_iter().flatten();
-        let features = features
-            .flat_map(|list| list.split(','))
-            .map(str::trim)
-            .filter(|name| !name.is_empty());
         Ok(Self {
-            features: features.map(str::to_owned).collect(),
+            features: list(&values, "enable-feature"),
             listen_addresses: listen_addresses(&values, config_file.is_some()),
             read_timeout: period("web.read-timeout"),
             max_connections: size(count("web.max-connections")),
             min_transfer_rate: bytes("web.min-transfer-rate"),
+            transfer_rate_window: period("web.transfer-rate-window"),
+            allowed_hosts: list(&values, "web.allowed-hosts"),
             enable_lifecycle: or_default("web.enable-lifecycle") == "true",
             cors_origin: or_default("web.cors.origin"),
             remote_write_receiver: or_default("web.enable-remote-write-receiver") == "true",
-            remote_write_messages: remote_write_messages(&values),
+            remote_write_messages: list(
+                &values,
+                "web.remote-write-receiver.accepted-protobuf-messages",
+            ),
+            remote_write_wait: period("web.remote-write-receiver.max-wait"),
             storage_path: PathBuf::from(or_default("storage.tsdb.path")),
             retention: retention.or(older_retention),
             retention_bytes,
@@ -531,12 +554,13 @@ impl ServerOptions {
     }
 }
 
-fn remote_write_messages(values: &Values) -> Vec<String> {
-    const NAME: &str = "web.remote-write-receiver.accepted-protobuf-messages";
-    let given = values.given.get(NAME).cloned();
-    let lists = given.unwrap_or_else(|| vec![default_of(NAME).to_owned()]);
+/// Returns the names of a flag that takes lists and may be repeated.
+fn list(values: &Values, flag: &str) -> Vec<String> {
+    let given = values.given.get(flag).cloned();
+    let lists = given.unwrap_or_else(|| vec![default_of(flag).to_owned()]);
     let names = lists.iter().flat_map(|list| list.split(','));
-    names.map(|name| name.trim().to_owned()).collect()
+    let names = names.map(str::trim).filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
 }
 
 fn bytes_of(text: &str) -> u64 {

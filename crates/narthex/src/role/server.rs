@@ -183,7 +183,8 @@ async fn serve(
     let gate = Arc::new(Gate::default());
     let own = Arc::new(OwnPage::new(registry));
     let early = web::early(Arc::clone(&own), Arc::<ProcessStatus>::clone(&status));
-    let web = Web::start(&options, web::outer(Arc::clone(&gate), early), &stop).await?;
+    let hosts = web::hosts::Hosts::new(&options.allowed_hosts);
+    let web = Web::start(&options, web::outer(Arc::clone(&gate), early, hosts), &stop).await?;
     let opening = begin_storage(&options, config.as_ref(), &memory, descriptors)?;
     status.set_opening(&opening);
     let sink = EarlySink::new(memory.early_rounds.clone());
@@ -394,6 +395,7 @@ impl Web {
         let mut config = ServerConfig::default();
         config.max_connections = options.max_connections;
         config.min_rate_bytes = options.min_transfer_rate;
+        config.rate_window = options.transfer_rate_window;
         config.read_timeout = options.read_timeout;
         let addresses: Vec<&str> = options
             .listen_addresses
@@ -613,6 +615,7 @@ fn remote(
     let config = ReceiverConfig {
         messages: messages.collect::<Result<_, _>>()?,
         decoders: 2 * threads,
+        reading_wait: options.remote_write_wait,
         ..ReceiverConfig::default()
     };
     let receiver = Receiver::within(Arc::new(db.clone()), now_ms, &memory.receiving())

@@ -774,6 +774,37 @@ fn only_named_origins_are_let_in() {
     server.stop();
 }
 
+/// A page whose name was made to point at this machine is of the server's own origin for a browser: it could read and
+/// write whatever its reader may.
+#[test]
+fn a_name_that_points_here_is_answered_only_when_it_is_allowed() {
+    let dir = TempDir::new("rebinding");
+    let status = |server: &Running, host: &str| {
+        let address = server.url.trim_start_matches("http://");
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let head = format!("GET /-/healthy HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+        answer.get(9..12).unwrap_or_default().to_owned()
+    };
+    let open = Running::of(support::server_in(&dir.join("open")));
+    assert_eq!(status(&open, "evil.example"), "200");
+    open.stop();
+    let flag = "--web.allowed-hosts=prom.example, other.example";
+    let server = Running::of(support::server_in(&dir.join("named")).arg(flag));
+    for (host, wanted) in [
+        ("evil.example:9090", "421"),
+        ("prom.example:9090", "200"),
+        ("other.example", "200"),
+        ("localhost:9090", "200"),
+        ("127.0.0.1:9090", "200"),
+    ] {
+        assert_eq!(status(&server, host), wanted, "{host}");
+    }
+    server.stop();
+}
+
 /// The page of any site could make a browser that reaches the server end it, reload it and write to it, and read
 /// what it stores: `Access-Control-Allow-Origin: *` was the default also where only this machine is served.
 #[test]

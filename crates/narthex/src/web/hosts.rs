@@ -1,0 +1,120 @@
+//! Which names the server answers to: with `--web.allowed-hosts`, a defence against DNS rebinding.
+//!
+//! A page whose own name its owner lets point at this machine is of the same origin as the server for its reader's
+//! browser: neither CORS nor `Sec-Fetch-Site` shows that it is another site's. What shows it is the name it asks for.
+//!
+//! **Invariant:** addresses and `localhost` always pass, since nobody else can let a name of theirs point there; without
+//! the flag every name does, as in Prometheus, because many run the server behind names it does not know.
+
+use http::{HeaderMap, StatusCode, Uri, header};
+use narthex_net::{
+    axum::{extract::Request, middleware::Next, response::Response},
+    respond_text,
+};
+use std::{net::IpAddr, sync::Arc};
+
+/// The names of `--web.allowed-hosts`; by default all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hosts(Arc<[String]>);
+
+impl Hosts {
+    /// Takes a list of names without ports; the empty list allows all.
+    pub(crate) fn new(names: &[String]) -> Self {
+        Self(names.iter().map(|name| plain(name)).collect())
+    }
+
+    /// Reports whether a request asks for one of them.
+    fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        if self.0.is_empty() {
+            return true;
+        }
+        // An absolute URL counts more than the header.
+        let asked = match uri.authority() {
+            Some(authority) => Some(authority.as_str()),
+            None => headers
+                .get(header::HOST)
+                .and_then(|host| host.to_str().ok()),
+        };
+        // Only programs that speak HTTP/1.0 send none.
+        let Some(asked) = asked else { return true };
+        let name = plain(without_port(asked));
+        let address = name.trim_start_matches('[').trim_end_matches(']');
+        name == "localhost" || address.parse::<IpAddr>().is_ok() || self.0.contains(&name)
+    }
+}
+
+/// Returns a name as names are compared.
+fn plain(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        // What ends in a bracket has its colons within.
+        Some((name, port)) if !port.ends_with(']') => name,
+        _ => host,
+    }
+}
+
+/// Refuses requests that ask for other names.
+pub(super) async fn check(hosts: Hosts, request: Request, next: Next) -> Response {
+    if hosts.allow(request.uri(), request.headers()) {
+        return next.run(request).await;
+    }
+    let text = "this host is not named by --web.allowed-hosts\n";
+    let mut response = respond_text(text, request.headers());
+    *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn allows(names: &[&str], uri: &'static str, host: Option<&'static str>) -> bool {
+        let names: Vec<String> = names.iter().copied().map(str::to_owned).collect();
+        let mut headers = HeaderMap::new();
+        if let Some(host) = host {
+            headers.insert(header::HOST, HeaderValue::from_static(host));
+        }
+        Hosts::new(&names).allow(&Uri::from_static(uri), &headers)
+    }
+
+    #[test]
+    fn only_named_hosts_and_addresses_are_answered() {
+        let names = ["Metrics.example.org", "prom."];
+        for host in [
+            "metrics.example.org",
+            "METRICS.example.org:9090",
+            "metrics.example.org.:9090",
+            "prom",
+            "localhost",
+            "LocalHost:9090",
+            "127.0.0.1:9090",
+            "192.0.2.7",
+            "[::1]:9090",
+            "[::1]",
+        ] {
+            assert!(allows(&names, "/", Some(host)), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9090",
+            "metrics.example.org.evil.example",
+            "x.metrics.example.org",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "127.0.0.1@evil.example",
+            "[::1].evil.example",
+            "[evil]",
+            "",
+        ] {
+            assert!(!allows(&names, "/", Some(host)), "{host}");
+            assert!(allows(&[], "/", Some(host)), "{host}");
+        }
+        assert!(allows(&names, "/", None));
+        assert!(!allows(&names, "http://evil.example/", Some("prom")));
+        assert!(allows(&names, "http://prom:1/", Some("evil.example")));
+    }
+}
