@@ -5,7 +5,7 @@
 use super::{
     compare, nhcb,
     script::{self, Command, Eval, Load, ScriptError, Text},
-    series::SeriesValue,
+    series::{Room, SeriesValue},
     variants,
 };
 use crate::{Engine, QueryError, QueryResult, SampleValue, Value, VectorSample};
@@ -60,7 +60,7 @@ pub fn run(
         },
         ctx: Context::unlimited(),
     };
-    for command in script::parse(script)? {
+    for command in script::parse(script, &mut Room::unlimited())? {
         match command {
             Command::Clear => {
                 runner.loader.store = open();
@@ -90,7 +90,7 @@ pub fn load(script: &str, store: Box<dyn TestStore>) -> Result<Box<dyn TestStore
         store,
         newest: HashMap::new(),
     };
-    for command in script::parse(script)? {
+    for command in script::parse(script, &mut Room::unlimited())? {
         if let Command::Load(load) = command {
             loader.load(&load)?;
         }
@@ -98,12 +98,17 @@ pub fn load(script: &str, store: Box<dyn TestStore>) -> Result<Box<dyn TestStore
     Ok(loader.store)
 }
 
-/// Parses a script and returns how many evaluations it has.
+/// Parses a script whose values take at most `value_bytes` and whose patterns have at most `pattern_bytes`, and returns
+/// how many evaluations it has.
 ///
 /// # Errors
 /// Fails when it is none.
-pub fn check(script: &str) -> Result<usize, ScriptError> {
-    let commands = script::parse(script)?;
+pub fn check(script: &str, value_bytes: usize, pattern_bytes: usize) -> Result<usize, ScriptError> {
+    let mut room = Room {
+        value_bytes,
+        pattern_bytes,
+    };
+    let commands = script::parse(script, &mut room)?;
     let counts = |command: &&Command| matches!(command, Command::Eval(_) | Command::Broken { .. });
     Ok(commands.iter().filter(counts).count())
 }

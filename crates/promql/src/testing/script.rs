@@ -3,7 +3,7 @@
 //! **Invariant:** commands come in file order with the line they start at; an evaluation whose expectations cannot
 //! be parsed is kept, with the reason, so that it counts as failed.
 
-use super::series::{SeriesValue, end_of_metric, parse_series, times};
+use super::series::{Room, SeriesValue, end_of_metric, parse_series_within, times};
 use narthex_model::{LabelSet, duration};
 use regex::Regex;
 use std::{fmt, sync::LazyLock};
@@ -90,6 +90,17 @@ pub(super) enum Text {
 }
 
 impl Text {
+    fn pattern(text: &str, room: &mut Room) -> Result<Self, String> {
+        let text = text.trim();
+        room.pattern(text)?;
+        // What it compiles to is bounded by what there is room for.
+        let size_limit = room.pattern_bytes.saturating_mul(64).min(10 << 20);
+        let compiled = regex::RegexBuilder::new(text)
+            .size_limit(size_limit)
+            .build();
+        compiled.map(Self::Pattern).map_err(|e| e.to_string())
+    }
+
     pub(super) fn matches(&self, text: &str) -> bool {
         match self {
             Self::Any => true,
@@ -126,8 +137,8 @@ static EXPECT: LazyLock<Regex> = LazyLock::new(|| {
 static EXPECT_RANGE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^expect range vector\s+from\s+(.+)\s+to\s+(.+)\s+step\s+(.+)$"));
 
-/// Parses a script.
-pub(super) fn parse(script: &str) -> Result<Vec<Command>, ScriptError> {
+/// Parses a script that expands to no more than `room`.
+pub(super) fn parse(script: &str, room: &mut Room) -> Result<Vec<Command>, ScriptError> {
     let lines: Vec<&str> = script
         .lines()
         .map(|line| {
@@ -162,10 +173,10 @@ pub(super) fn parse(script: &str) -> Result<Vec<Command>, ScriptError> {
         }
         if word.starts_with("load") {
             commands.push(Command::Load(
-                load(at + 1, line, &lines[at + 1..block]).map_err(fail)?,
+                load(at + 1, line, &lines[at + 1..block], room).map_err(fail)?,
             ));
         } else if word.starts_with("eval") {
-            let (eval, used) = eval(at + 1, line, &lines[at + 1..block]);
+            let (eval, used) = eval(at + 1, line, &lines[at + 1..block], room);
             commands.push(eval);
             at += 1 + used;
             continue;
@@ -177,7 +188,7 @@ pub(super) fn parse(script: &str) -> Result<Vec<Command>, ScriptError> {
     Ok(commands)
 }
 
-fn load(line: usize, command: &str, lines: &[&str]) -> Result<Load, String> {
+fn load(line: usize, command: &str, lines: &[&str], room: &mut Room) -> Result<Load, String> {
     let parts = LOAD
         .captures(command)
         .ok_or("invalid load command. (load[_with_nhcb] <step:duration>)")?;
@@ -185,11 +196,11 @@ fn load(line: usize, command: &str, lines: &[&str]) -> Result<Load, String> {
     let mut series: Vec<LoadedSeries> = Vec::new();
     let mut pending: Option<(LabelSet, Vec<Option<i64>>)> = None;
     for text in lines {
-        if let Some(starts) = start_times(text)? {
+        if let Some(starts) = start_times(text, room)? {
             pending = Some(starts);
             continue;
         }
-        let (labels, values) = parse_series(text)?;
+        let (labels, values) = parse_series_within(text, room)?;
         let mut starts_ms = Vec::new();
         if let Some((of, starts)) = pending.take() {
             if of != labels || starts.len() != values.len() {
@@ -218,7 +229,7 @@ fn load(line: usize, command: &str, lines: &[&str]) -> Result<Load, String> {
 type StartTimes = (LabelSet, Vec<Option<i64>>);
 
 /// Parses `metric{labels}@st <offsets>`, if that is what the line is.
-fn start_times(line: &str) -> Result<Option<StartTimes>, String> {
+fn start_times(line: &str, room: &mut Room) -> Result<Option<StartTimes>, String> {
     let end = end_of_metric(line);
     let Some(items) = line[end..]
         .strip_prefix("@st")
@@ -231,11 +242,13 @@ fn start_times(line: &str) -> Result<Option<StartTimes>, String> {
     for item in items.split_whitespace() {
         if let Some(rest) = item.strip_prefix('_') {
             let count = if rest.is_empty() { 1 } else { times(rest)? };
+            room.values(count, 0)?;
             starts.extend((0..count).map(|_| None));
             continue;
         }
         let (mut value, rest) = signed_time(item)?;
         if rest.is_empty() {
+            room.values(1, 0)?;
             starts.push(Some(value));
             continue;
         }
@@ -244,7 +257,9 @@ fn start_times(line: &str) -> Result<Option<StartTimes>, String> {
         } else {
             signed_time(rest)?
         };
-        for _ in 0..=times(rest)? {
+        let count = times(rest)?;
+        room.values(count + 1, 0)?;
+        for _ in 0..=count {
             starts.push(Some(value));
             value += step;
         }
@@ -272,9 +287,9 @@ fn time(text: &str) -> Result<i64, String> {
 }
 
 /// Parses an evaluation; also returns how many of `lines` belong to it.
-fn eval(line: usize, command: &str, lines: &[&str]) -> (Command, usize) {
+fn eval(line: usize, command: &str, lines: &[&str], room: &mut Room) -> (Command, usize) {
     let parsed = head(line, command).and_then(|(mut eval, word)| {
-        let used = body(&mut eval, &word, lines)?;
+        let used = body(&mut eval, &word, lines, room)?;
         Ok((eval, used))
     });
     match parsed {
@@ -333,7 +348,7 @@ fn head(line: usize, command: &str) -> Result<(Eval, String), String> {
     ))
 }
 
-fn body(eval: &mut Eval, word: &str, lines: &[&str]) -> Result<usize, String> {
+fn body(eval: &mut Eval, word: &str, lines: &[&str], room: &mut Room) -> Result<usize, String> {
     match word {
         "ordered" => eval.expect.ordered = true,
         "fail" => eval.expect.fail = Some(Text::Any),
@@ -348,9 +363,7 @@ fn body(eval: &mut Eval, word: &str, lines: &[&str]) -> Result<usize, String> {
             return Ok(at + 1);
         }
         if let Some(regex) = text.strip_prefix("expected_fail_regexp") {
-            eval.expect.fail = Some(Text::Pattern(
-                Regex::new(regex.trim()).map_err(|e| e.to_string())?,
-            ));
+            eval.expect.fail = Some(Text::pattern(regex, room)?);
             return Ok(at + 1);
         }
         if text.starts_with("expect range vector") {
@@ -371,14 +384,14 @@ fn body(eval: &mut Eval, word: &str, lines: &[&str]) -> Result<usize, String> {
             continue;
         }
         if text.split(' ').next() == Some("expect") {
-            expectation(&mut eval.expect, text)?;
+            expectation(&mut eval.expect, text, room)?;
             continue;
         }
         if let Some(value) = lone_number(text) {
             eval.expect.scalar = Some(value);
             return Ok(at + 1);
         }
-        let (labels, values) = parse_series(text)?;
+        let (labels, values) = parse_series_within(text, room)?;
         if values.len() > 1 && !eval.is_range && !range_vector {
             return Err("expecting multiple values in instant evaluation not allowed".to_owned());
         }
@@ -394,15 +407,13 @@ fn lone_number(text: &str) -> Option<f64> {
     Some(if text.starts_with('-') { -value } else { value })
 }
 
-fn expectation(expect: &mut Expect, text: &str) -> Result<(), String> {
+fn expectation(expect: &mut Expect, text: &str, room: &mut Room) -> Result<(), String> {
     let parts = EXPECT.captures(text.trim()).ok_or(
         "invalid expect statement, must match `expect <type> <match_type>: <string>` format",
     )?;
     let wanted = match (parts.get(2).map(|m| m.as_str()), parts.get(3)) {
         (Some("msg"), Some(text)) => Text::Exactly(text.as_str().trim().to_owned()),
-        (Some(_), Some(text)) => {
-            Text::Pattern(Regex::new(text.as_str().trim()).map_err(|e| e.to_string())?)
-        }
+        (Some(_), Some(text)) => Text::pattern(text.as_str(), room)?,
         _ => Text::Any,
     };
     match &parts[1] {

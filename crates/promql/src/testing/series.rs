@@ -37,9 +37,55 @@ pub enum SeriesValue {
 /// # Errors
 /// Says what is wrong.
 pub fn parse_series(line: &str) -> Result<(LabelSet, Vec<SeriesValue>), String> {
+    parse_series_within(line, &mut Room::unlimited())
+}
+
+/// As `parse_series`, with values that take of `room`.
+pub(super) fn parse_series_within(
+    line: &str,
+    room: &mut Room,
+) -> Result<(LabelSet, Vec<SeriesValue>), String> {
     let end = end_of_metric(line);
     let labels = crate::parse_metric(line[..end].trim_end()).map_err(|e| e.to_string())?;
-    Ok((labels, parse_values(&line[end..])?))
+    Ok((labels, parse_values(&line[end..], room)?))
+}
+
+/// What a script may expand to: a few bytes of it stand for 100,000 values, and a pattern for any number of classes.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Memory of values.
+    pub(super) value_bytes: usize,
+    /// Text of patterns.
+    pub(super) pattern_bytes: usize,
+}
+
+impl Room {
+    pub(super) fn unlimited() -> Self {
+        Self {
+            value_bytes: usize::MAX,
+            pattern_bytes: usize::MAX,
+        }
+    }
+
+    /// Makes room for `count` values that own `heap_bytes` each.
+    pub(super) fn values(&mut self, count: u64, heap_bytes: usize) -> Result<(), String> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let bytes = count.saturating_mul(size_of::<SeriesValue>() + heap_bytes);
+        self.value_bytes = self
+            .value_bytes
+            .checked_sub(bytes)
+            .ok_or("too many values")?;
+        Ok(())
+    }
+
+    /// Makes room for a pattern.
+    pub(super) fn pattern(&mut self, text: &str) -> Result<(), String> {
+        self.pattern_bytes = self
+            .pattern_bytes
+            .checked_sub(text.len())
+            .ok_or("too many patterns")?;
+        Ok(())
+    }
 }
 
 /// Returns where the labels end.
@@ -67,14 +113,14 @@ pub(super) fn end_of_metric(line: &str) -> usize {
     line.len()
 }
 
-fn parse_values(text: &str) -> Result<Vec<SeriesValue>, String> {
+fn parse_values(text: &str, room: &mut Room) -> Result<Vec<SeriesValue>, String> {
     let mut values = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         rest = if rest.starts_with("{{") {
-            histograms(rest, &mut values)?
+            histograms(rest, &mut values, room)?
         } else {
-            floats(rest, &mut values)?
+            floats(rest, &mut values, room)?
         };
         if !rest.is_empty() && !rest.starts_with([' ', '\t']) {
             return Err(format!("unexpected {rest:?} in series values"));
@@ -87,20 +133,27 @@ fn parse_values(text: &str) -> Result<Vec<SeriesValue>, String> {
     Ok(values)
 }
 
-fn floats<'a>(text: &'a str, values: &mut Vec<SeriesValue>) -> Result<&'a str, String> {
+fn floats<'a>(
+    text: &'a str,
+    values: &mut Vec<SeriesValue>,
+    room: &mut Room,
+) -> Result<&'a str, String> {
     let end = text.find([' ', '\t']).unwrap_or(text.len());
     let (item, rest) = text.split_at(end);
     if let Some(tail) = item.strip_prefix('_') {
         let count = if tail.is_empty() { 1 } else { times(tail)? };
+        room.values(count, 0)?;
         values.extend((0..count).map(|_| SeriesValue::Missing));
         return Ok(rest);
     }
     if item == "stale" {
+        room.values(1, 0)?;
         values.push(SeriesValue::Float(cell::STALE));
         return Ok(rest);
     }
     let (mut value, tail) = number(item)?;
     if tail.is_empty() {
+        room.values(1, 0)?;
         values.push(SeriesValue::Float(value));
         return Ok(rest);
     }
@@ -109,7 +162,9 @@ fn floats<'a>(text: &'a str, values: &mut Vec<SeriesValue>) -> Result<&'a str, S
     } else {
         (0.0, tail)
     };
-    for _ in 0..=times(tail)? {
+    let count = times(tail)?;
+    room.values(count + 1, 0)?;
+    for _ in 0..=count {
         values.push(SeriesValue::Float(value));
         value += step;
     }
@@ -152,19 +207,25 @@ pub(super) fn number(text: &str) -> Result<(f64, &str), String> {
     ))
 }
 
-fn histograms<'a>(text: &'a str, values: &mut Vec<SeriesValue>) -> Result<&'a str, String> {
+fn histograms<'a>(
+    text: &'a str,
+    values: &mut Vec<SeriesValue>,
+    room: &mut Room,
+) -> Result<&'a str, String> {
     let (base, rest) = parse_literal(text)?;
-    let push = |values: &mut Vec<SeriesValue>, histogram: &Histogram, hint_given: bool| {
+    let mut push = |histogram: &Histogram, hint_given: bool| -> Result<(), String> {
+        room.values(1, size_of::<Histogram>() + histogram.heap_bytes())?;
         values.push(SeriesValue::Histogram {
             histogram: Arc::new(histogram.clone()),
             hint_given,
         });
+        Ok(())
     };
     let end = |rest: &str| rest.find([' ', '\t']).unwrap_or(rest.len());
     if rest.starts_with('x') {
         let (count, tail) = rest.split_at(end(rest));
         for _ in 0..=times(count)? {
-            push(values, &base.histogram, base.hint_given);
+            push(&base.histogram, base.hint_given)?;
         }
         return Ok(tail);
     }
@@ -172,13 +233,13 @@ fn histograms<'a>(text: &'a str, values: &mut Vec<SeriesValue>) -> Result<&'a st
         .strip_prefix(['+', '-'])
         .filter(|text| text.starts_with("{{"))
     else {
-        push(values, &base.histogram, base.hint_given);
+        push(&base.histogram, base.hint_given)?;
         return Ok(rest);
     };
     let (step, tail): (Literal, &str) = parse_literal(step_text)?;
     let (count, tail) = tail.split_at(end(tail));
     let mut current = base.histogram;
-    push(values, &current, step.hint_given);
+    push(&current, step.hint_given)?;
     for _ in 0..times(count)? {
         let (from, to) = (step.histogram.histogram_schema, current.histogram_schema);
         if to > from {
@@ -192,7 +253,7 @@ fn histograms<'a>(text: &'a str, values: &mut Vec<SeriesValue>) -> Result<&'a st
             current.subtract(&step.histogram)
         };
         added.map_err(|e| e.to_string())?;
-        push(values, &current, step.hint_given);
+        push(&current, step.hint_given)?;
     }
     Ok(tail)
 }

@@ -94,5 +94,37 @@ fn mutated_queries_are_harmless() {
 #[test]
 fn mutated_scripts_are_harmless() {
     let script = format!("{DATA}\neval instant at 5m up\n  expect no_warn\n  up{{job=\"a\"}} 1\n");
-    Mutator::new(13).run(&[script.as_bytes()], scaled(3000), fuzz::fuzz_script);
+    let odd = "load 1m\n a 1x9 {{schema:1 buckets:[1 2 3]}}+{{schema:1 buckets:[1]}}x9\n\neval instant at 1m a\n expect fail regex:(\\pL{9}|x+){9}\n";
+    let corpus = [script.as_bytes(), odd.as_bytes()];
+    Mutator::new(13).run(&corpus, scaled(3000), fuzz::fuzz_script);
+}
+
+/// Six bytes of a script stood for 100,000 values, forty for as many histograms of any width, and a line of forty for a
+/// pattern of ten megabytes: no bound held for them.
+#[test]
+fn scripts_expand_to_no_more_than_they_may() {
+    let wide = "1 ".repeat(500);
+    let classes = "(\\pL{50}){50}";
+    for (script, refused) in [
+        (" a 1x99999\n".repeat(20), true),
+        (" a _x99999\n".repeat(20), true),
+        (format!(" a {{{{buckets:[{wide}]}}}}x9999\n"), true),
+        (format!(" a {{{{buckets:[{wide}]}}}}x99\n"), false),
+        (" a@st 1s+1sx99999\n".repeat(20), true),
+        (" a 1x99\n".to_owned(), false),
+    ] {
+        let script = format!("load 1m\n{script}");
+        let checked = testing::check(&script, 1 << 20, 1 << 8);
+        assert_eq!(checked.is_err(), refused, "{:?}", script.get(..40));
+        fuzz_within(script.as_bytes());
+    }
+    let patterns = format!(" expect fail regex:{classes}\n").repeat(50);
+    let script = format!("eval instant at 1m a\n{patterns}");
+    fuzz_within(script.as_bytes());
+}
+
+/// Runs one input within the bounds of `fuzz/bounds.txt`.
+fn fuzz_within(data: &[u8]) {
+    Mutator::new(15).run(&[data], 1, fuzz::fuzz_script);
+    narthex_testkit::alloc::bounded(data, 512, 4 << 20, fuzz::fuzz_script);
 }
