@@ -1,10 +1,12 @@
 //! Fuzz targets: plain functions over bytes from outside.
 
-use crate::{Message, Receiver, incoming::KeyHasher, snappy, v1, v2};
+use crate::{Message, Receiver, handler, incoming::KeyHasher, snappy, v1, v2};
+use http::{HeaderName, HeaderValue, StatusCode, header::CONTENT_TYPE};
 use narthex_model::{
     MemStore,
     storage::{Budget, Store},
 };
+use narthex_net::axum::{body::Body, extract::Request};
 use std::sync::Arc;
 
 /// Decompresses the bytes under a small cap.
@@ -45,6 +47,39 @@ pub fn fuzz_v2(data: &[u8]) {
     twice(Message::V2, data);
     if let Ok(incoming) = v2::decode(data, &KeyHasher::default(), &Budget::unlimited()) {
         assert!(incoming.held_bytes() <= data.len() * 8 + (64 << 10));
+    }
+}
+
+/// Handles the bytes as a request: fields of a head in lines, an empty line, a body.
+///
+/// # Panics
+/// Panics when the answer is not one that a sender understands: that is what fuzzing looks for.
+pub fn fuzz_request(data: &[u8]) {
+    let end = data.windows(2).position(|pair| pair == b"\n\n");
+    let (head, body) = data.split_at(end.unwrap_or(data.len()));
+    let mut request = Request::new(Body::from(body.get(2..).unwrap_or_default().to_vec()));
+    for line in head.split(|byte| *byte == b'\n') {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            continue;
+        };
+        let (name, value) = line.split_at(colon);
+        let name = HeaderName::from_bytes(name);
+        let value = HeaderValue::from_bytes(value[1..].trim_ascii());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            request.headers_mut().append(name, value);
+        }
+    }
+    let media_type = request.headers().get(CONTENT_TYPE).cloned();
+    let status = handler::fuzz_answer(request).status();
+    assert!(
+        status == StatusCode::NO_CONTENT || status.is_client_error(),
+        "{status}"
+    );
+    if status == StatusCode::NO_CONTENT {
+        let media_type = media_type.unwrap_or(HeaderValue::from_static(""));
+        let known =
+            media_type.is_empty() || media_type.as_bytes().starts_with(b"application/x-protobuf");
+        assert!(known, "{media_type:?} was taken");
     }
 }
 

@@ -384,6 +384,28 @@ fn plain(status: StatusCode, text: &str) -> Response {
     response
 }
 
+/// Answers one request to a receiver of its own, for the fuzz target.
+pub(crate) fn fuzz_answer(request: Request) -> Response {
+    let config = ReceiverConfig {
+        body_limit_bytes: 1 << 16,
+        reading_limit_bytes: 1 << 16,
+        ..ReceiverConfig::default()
+    };
+    let store = Arc::new(narthex_model::MemStore::new());
+    let shared = Shared {
+        receiver: Receiver::new(store, Arc::new(|| i64::MAX / 2)),
+        forgetting: Once::new(),
+        reading: Arc::new(Semaphore::new(grants_of(config.body_limit_bytes))),
+        decoding: Arc::new(Semaphore::new(1)),
+        config,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("threads and timers are there");
+    runtime.block_on(write(State(Arc::new(shared)), request))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

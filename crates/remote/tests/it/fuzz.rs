@@ -64,3 +64,24 @@ fn mutated_blocks() {
     let copies = b"\x1a\x14abcabc\x4d\x03";
     Mutator::new(0x9e03).run(&[&body, copies], 10_000, fuzz::fuzz_snappy);
 }
+
+#[test]
+fn mutated_requests_with_their_heads() {
+    let with = |head: &str, body: &[u8]| [head.as_bytes(), b"\n\n", body].concat();
+    let (v1, v2) = (snappy(&request().v1()), snappy(&request().v2()));
+    let v2_type = "content-type: application/x-protobuf;proto=io.prometheus.write.v2.Request";
+    let corpus = [
+        with(
+            "content-encoding: snappy\ncontent-type: application/x-protobuf\nx-prometheus-remote-write-version: 0.1.0",
+            &v1,
+        ),
+        with(&format!("content-encoding: snappy\n{v2_type}"), &v2),
+        with("content-encoding: zstd\ncontent-type: text/plain; a=b", &v1),
+        with(
+            "content-type: application/x-protobuf;proto=prometheus.WriteRequest;x",
+            &v2,
+        ),
+    ];
+    let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
+    Mutator::new(0x9e04).run(&corpus, 1_000, fuzz::fuzz_request);
+}
