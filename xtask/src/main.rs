@@ -1,6 +1,7 @@
 //! Repository chores, run as `cargo xtask <command>`.
 //!
 //! Invariant: uses nothing but `std` and testkit, which does the same, so that it builds in seconds and the checks never depend on what they check.
+#![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
