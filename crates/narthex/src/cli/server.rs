@@ -471,9 +471,12 @@ impl ServerOptions {
         };
         let bytes = |name: &str| bytes_of(&or_default(name));
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let config_file = text("config.file")
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from);
+        let path = |name: &str| {
+            text(name)
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from)
+        };
+        let config_file = path("config.file");
         let given = |name: &str| text(name).map(|_| period(name));
         let older_retention = given("storage.tsdb.retention");
         let retention = given("storage.tsdb.retention.time");
@@ -515,9 +518,7 @@ impl ServerOptions {
             auto_reload: (or_default("config.auto-reload") == "true")
                 .then(|| period("config.auto-reload-interval"))
                 .filter(|interval| !interval.is_zero()),
-            web_config_file: text("web.config.file")
-                .filter(|path| !path.is_empty())
-                .map(PathBuf::from),
+            web_config_file: path("web.config.file"),
             config_file,
             values,
         })

@@ -159,6 +159,23 @@ fn query_runtime() -> Result<tokio::runtime::Runtime, ServerError> {
         .map_err(ServerError::Runtime)
 }
 
+type NowMs = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+fn scraping(
+    sink: &EarlySink,
+    now_ms: &NowMs,
+    memory: &Memory,
+    runtime: tokio::runtime::Handle,
+) -> ManagerConfig {
+    ManagerConfig {
+        sink: Arc::new(sink.clone()),
+        now_ms: Arc::clone(now_ms),
+        client: reload::client_config(),
+        memory: memory.scraping(),
+        runtime,
+    }
+}
+
 async fn serve(
     options: ServerOptions,
     resources: Resources,
@@ -188,15 +205,9 @@ async fn serve(
     let opening = begin_storage(&options, config.as_ref(), &memory, descriptors)?;
     status.set_opening(&opening);
     let sink = EarlySink::new(memory.early_rounds.clone());
-    let now_ms: Arc<dyn Fn() -> i64 + Send + Sync> = Arc::new(|| SystemClock.now_ms());
+    let now_ms: NowMs = Arc::new(|| SystemClock.now_ms());
     let (scrape_stopper, scrape_stop) = stop.child();
-    let scraping = ManagerConfig {
-        sink: Arc::new(sink.clone()),
-        now_ms: Arc::clone(&now_ms),
-        client: reload::client_config(),
-        memory: memory.scraping(),
-        runtime: scrape_runtime,
-    };
+    let scraping = scraping(&sink, &now_ms, &memory, scrape_runtime);
     let manager = Arc::new(Manager::new(scraping, scrape_stop));
     let parts = reload::Parts {
         manager: Arc::clone(&manager),
@@ -559,7 +570,7 @@ fn api(
     db: &Db,
     memory: &Memory,
     threads: tokio::runtime::Handle,
-    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    now_ms: NowMs,
 ) -> Api {
     let budget = memory.queries.clone();
     let engine = EngineOptions {
@@ -598,7 +609,7 @@ fn remote(
     db: &Db,
     memory: &Memory,
     threads: usize,
-    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    now_ms: NowMs,
 ) -> Result<Router, ServerError> {
     if !options.remote_write_receiver {
         return Ok(narthex_remote::disabled_routes());
