@@ -1,4 +1,4 @@
-//! Heads that two readers may read differently, and what is behind a request, as Go's server judges them.
+//! Heads that two readers may read differently, and what is behind a request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,8 @@ fn echo() -> Router {
         .route("/{name}", get(async || "hello\n"))
 }
 
-/// The statuses are those of Go's server (Prometheus'), but for two it is laxer about: repeated fields and long heads.
+/// Most statuses are those of Go's server (Prometheus'); it answers 505 to HTTP/3.0 and 501 to unknown codings, and takes
+/// more fields and longer heads.
 ///
 /// Nothing was answered to most of these: the connection was closed without a word. Two hosts, no host, and codings that
 /// nobody undid were taken.
