@@ -29,6 +29,7 @@
 //! ```
 
 pub mod alloc;
+mod alone;
 pub mod corpora;
 pub mod fleet;
 mod fs;
@@ -44,6 +45,7 @@ mod tool;
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
 
+pub use alone::alone;
 pub use fs::{TempDir, workspace_root};
 pub use mutate::scaled;
 pub use tool::{LineServer, go_program, tool};

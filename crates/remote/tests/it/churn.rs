@@ -4,7 +4,7 @@ use crate::support::NOW_MS;
 use narthex_model::cell::STALE;
 use narthex_remote::{Message, Receiver};
 use narthex_testkit::{
-    TempDir, alloc,
+    TempDir, alloc, alone,
     remote_write::{Request, Series},
     rng::SplitMix64,
     scaled,
@@ -113,6 +113,11 @@ impl Sender {
 
 #[test]
 fn a_day_of_replaced_pods_costs_no_memory() {
+    // The tables of labels are the whole process', and grow on whichever thread fills them.
+    alone("churn::a_day_of_replaced_pods_costs_no_memory", a_day);
+}
+
+fn a_day() {
     let before = alloc::thread().live_bytes;
     let mut sender = Sender::new();
     let without = sender.live() - before;
@@ -130,8 +135,9 @@ fn a_day_of_replaced_pods_costs_no_memory() {
     );
     sender.live();
     let quiet = sender.live() - before;
+    // Dead labels stay until the tables of labels would have to grow.
     assert!(
-        quiet * 2 <= without * 3,
+        quiet <= without * 2,
         "{} KiB without replacements, {} KiB after them",
         without >> 10,
         quiet >> 10

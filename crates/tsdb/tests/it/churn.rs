@@ -1,6 +1,7 @@
 //! Targets replaced all day long: what is dead costs disk, not memory.
 //!
-//! Memory is what the test's thread holds, to the byte, so that a leak of one label set a replacement shows.
+//! Memory is what the test's thread holds, to the byte, so that a leak of one label set a replacement shows. Each test has
+//! a process to itself: the tables of labels are the whole process', and grow on whichever thread fills them.
 
 use crate::support::options;
 use narthex_model::{
@@ -9,7 +10,7 @@ use narthex_model::{
     metadata::Family,
     storage::{Binding, Sink},
 };
-use narthex_testkit::{TempDir, alloc, rng::SplitMix64, scaled};
+use narthex_testkit::{TempDir, alloc, alone, rng::SplitMix64, scaled};
 use narthex_tsdb::{Db, DbOptions, ManualClock, RealIo};
 use std::sync::Arc;
 
@@ -168,10 +169,14 @@ fn a_day_of_churn(kind: Kind) {
 
 #[test]
 fn a_day_of_replaced_targets_costs_no_memory() {
-    a_day_of_churn(Kind::Targets);
+    alone("churn::a_day_of_replaced_targets_costs_no_memory", || {
+        a_day_of_churn(Kind::Targets);
+    });
 }
 
 #[test]
 fn a_day_of_replaced_series_costs_no_memory() {
-    a_day_of_churn(Kind::Series);
+    alone("churn::a_day_of_replaced_series_costs_no_memory", || {
+        a_day_of_churn(Kind::Series);
+    });
 }
