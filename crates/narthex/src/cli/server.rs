@@ -465,11 +465,11 @@ impl ServerOptions {
             Duration::from_millis(ms.unsigned_abs())
         };
         let count = |name: &str| {
-            or_default(name)
-                .parse::<u64>()
-                .expect("checked while parsing, or a default")
+            let number = or_default(name).parse::<u64>();
+            number.expect("checked while parsing, or a default")
         };
         let bytes = |name: &str| bytes_of(&or_default(name));
+        let is_on = |name: &str| or_default(name) == "true";
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let path = |name: &str| {
             text(name)
@@ -479,7 +479,6 @@ impl ServerOptions {
         let config_file = path("config.file");
         let given = |name: &str| text(name).map(|_| period(name));
         let older_retention = given("storage.tsdb.retention");
-        let retention = given("storage.tsdb.retention.time");
         let retention_bytes = text("storage.tsdb.retention.size")
             .map(|size| bytes_of(&size))
             .filter(|bytes| *bytes > 0);
@@ -491,16 +490,16 @@ impl ServerOptions {
             min_transfer_rate: bytes("web.min-transfer-rate"),
             transfer_rate_window: period("web.transfer-rate-window"),
             allowed_hosts: list(&values, "web.allowed-hosts"),
-            enable_lifecycle: or_default("web.enable-lifecycle") == "true",
+            enable_lifecycle: is_on("web.enable-lifecycle"),
             cors_origin: or_default("web.cors.origin"),
-            remote_write_receiver: or_default("web.enable-remote-write-receiver") == "true",
+            remote_write_receiver: is_on("web.enable-remote-write-receiver"),
             remote_write_messages: list(
                 &values,
                 "web.remote-write-receiver.accepted-protobuf-messages",
             ),
             remote_write_wait: period("web.remote-write-receiver.max-wait"),
             storage_path: PathBuf::from(or_default("storage.tsdb.path")),
-            retention: retention.or(older_retention),
+            retention: given("storage.tsdb.retention.time").or(older_retention),
             retention_bytes,
             future_limit: period("storage.tsdb.too-far-in-future.time-window"),
             fsync_interval: period("storage.wal.fsync-interval"),
@@ -515,7 +514,7 @@ impl ServerOptions {
             max_label_bytes: size(bytes("query.max-label-size")),
             log_level: or_default("log.level"),
             log_format: or_default("log.format"),
-            auto_reload: (or_default("config.auto-reload") == "true")
+            auto_reload: is_on("config.auto-reload")
                 .then(|| period("config.auto-reload-interval"))
                 .filter(|interval| !interval.is_zero()),
             web_config_file: path("web.config.file"),
