@@ -452,11 +452,8 @@ impl ServerOptions {
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, super::flags::UsageError> {
         let values = parse::parse(FLAGS, arguments)?;
         let text = |name: &str| {
-            values
-                .given
-                .get(name)
-                .and_then(|given| given.last())
-                .cloned()
+            let given = values.given.get(name)?;
+            given.last().cloned()
         };
         let or_default = |name: &str| text(name).unwrap_or_else(|| default_of(name).to_owned());
         let period = |name: &str| {

@@ -93,11 +93,9 @@ impl View for DbView {
                 alone,
                 mixed,
                 estimate,
+                lease,
             } = head;
-            // What a batch holds per series before anything is decoded.
-            prepared
-                .leases
-                .push(ctx.budget.lease(estimate.series * 16)?);
+            prepared.leases.extend(lease);
             prepared.count(estimate);
             self.warn_of_missing(*range, ctx);
             let mut in_blocks = Vec::new();

@@ -3,10 +3,13 @@
 
 use crate::support::{NOW_MS, ROOT, open, options};
 use narthex_model::{
-    ColumnId, Exemplar, Frame, LabelSet, METRIC_NAME, Schema,
+    ColumnId, Exemplar, Frame, LabelSet, METRIC_NAME, Matcher, Schema,
     conformance::{self, Dump},
     metadata::Family,
-    storage::{Binding, Budget, Outcome, PressureLevels, SeriesSample, Sink, Store, TimeRange},
+    storage::{
+        Binding, Budget, Context, Outcome, PressureLevels, Selector, SeriesQuery, SeriesSample,
+        Sink, Store, TimeRange,
+    },
 };
 use narthex_testkit::rng::SplitMix64;
 use narthex_tsdb::{Db, DbOptions, FaultyIo};
@@ -217,13 +220,44 @@ fn noise(binding: &mut dyn Binding, schema: &Schema, time_ms: i64) {
     binding.append(&frame).expect("appended");
 }
 
+/// Slow readers had a list of all columns each, of which no share knew.
+#[test]
+fn columns_that_a_selector_chooses_are_leased() {
+    const SERIES: usize = 3000;
+    let db = open(&FaultyIo::new(), &options());
+    let schema = schema("a", SERIES);
+    round(&mut *db.bind(&schema).unwrap(), &schema, NOW_MS);
+    let view = db.view(TimeRange::ALL).unwrap();
+    let all = vec![Matcher::equal("job", "j")];
+    let query = SeriesQuery {
+        any_of: vec![all.clone()],
+        ..SeriesQuery::all(TimeRange::ALL)
+    };
+    let least = SERIES * size_of::<u32>();
+    for (bytes, is_enough) in [(least, false), (least * 100, true)] {
+        let ctx = Context {
+            budget: Budget::new("query", bytes as u64),
+            ..Context::unlimited()
+        };
+        // Three names are all there is to answer.
+        let names = view.label_names(&query, &ctx).map(drop);
+        assert_eq!(names.is_ok(), is_enough, "{names:?}");
+        let selectors = [Selector::new(all.clone(), TimeRange::ALL)];
+        let prepared = view.prepare(&selectors, &ctx);
+        assert_eq!(prepared.is_ok(), is_enough);
+        assert_eq!(ctx.budget.used_bytes() > least as u64, is_enough);
+        drop(prepared);
+        assert_eq!(ctx.budget.used_bytes(), 0);
+    }
+}
+
 #[test]
 fn metadata_ends_with_its_series() {
     let disk = FaultyIo::new();
     let db = open(&disk, &options());
     let families = |db: &Db| {
         let view = db.view(TimeRange::ALL).unwrap();
-        let context = narthex_model::storage::Context::unlimited();
+        let context = Context::unlimited();
         view.metadata(None, &context).unwrap().len()
     };
     let (stays, goes) = (schema("a", 3), schema("b", 50));
@@ -275,4 +309,49 @@ fn a_log_that_holds_more_than_memory_may_is_replayed_into_blocks() {
         assert!(dump(&db) == written, "not the same after attempt {attempt}");
         disk.kill();
     }
+}
+
+/// A manifest that was damaged counted as one without blocks: the one that such a replay wrote listed none of those that
+/// were there before, and the start after it took them for strays.
+#[test]
+fn a_replay_into_blocks_lists_those_that_a_damaged_manifest_had() {
+    const COLUMNS: usize = 50;
+    let disk = FaultyIo::new();
+    let written = {
+        let db = open(&disk, &options());
+        let schema = schema("a", COLUMNS);
+        let mut binding = db.bind(&schema).unwrap();
+        for round in 0..100 {
+            noise(&mut *binding, &schema, NOW_MS + round * 1000);
+        }
+        db.flush().unwrap();
+        for round in 100..2000 {
+            noise(&mut *binding, &schema, NOW_MS + round * 1000);
+        }
+        let written = dump(&db);
+        disk.kill();
+        written
+    };
+    let before = blocks(&disk);
+    assert!(before > 0);
+    let manifest = std::path::Path::new(ROOT).join("MANIFEST");
+    disk.put(&manifest, b"no manifest".to_vec());
+    let memory = Memory::new(800_000);
+    let db = open(&disk, &memory.options());
+    assert!(
+        blocks(&disk) > before,
+        "nothing was written while replaying"
+    );
+    assert_eq!(db.damage().len(), 1, "{:?}", db.damage());
+    assert!(dump(&db) == written);
+    drop(db);
+    disk.kill();
+    let db = open(&disk, &memory.options());
+    assert_eq!(
+        (db.damage(), db.notices().len()),
+        (Vec::new(), 0),
+        "{:?}",
+        db.notices()
+    );
+    assert!(dump(&db) == written);
 }

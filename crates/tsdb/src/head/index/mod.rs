@@ -15,7 +15,7 @@ use hashbrown::HashTable;
 use narthex_model::sync::Whole as _;
 use narthex_model::{
     LabelHash, LabelSet, Matcher,
-    storage::{Stop, StopReason},
+    storage::{Lease, Stop, StopReason, StorageError},
 };
 use std::{
     collections::{HashMap, hash_map::Entry as MapEntry},
@@ -273,15 +273,18 @@ impl Index {
         self.identities.len()
     }
 
-    /// Chooses the columns whose series satisfy all `matchers`, strips by age, columns ascending.
+    /// Chooses the columns whose series satisfy all `matchers`, strips by age, columns ascending; `lease` grows by
+    /// `column_bytes` for each.
     ///
     /// # Errors
-    /// Fails when stopped: who reads the index keeps those waiting who write to it.
+    /// Fails over budget, and when stopped: who reads the index keeps those waiting who write to it.
     pub(crate) fn select(
         &self,
         matchers: &[Matcher],
         stop: &Stop,
-    ) -> Result<Vec<Chosen>, StopReason> {
+        column_bytes: usize,
+        lease: &mut Lease,
+    ) -> Result<Vec<Chosen>, StorageError> {
         let mut pace = stop.pace();
         let mut of_matcher: Vec<Option<SetIds>> = vec![None; matchers.len()];
         let mut of_rest: HashMap<Vec<usize>, SetIds> = HashMap::new();
@@ -292,7 +295,7 @@ impl Index {
                 continue;
             };
             pace.spend(entry.sets.len())?;
-            let columns = if local.is_empty() {
+            let columns: Vec<u32> = if local.is_empty() {
                 (0u32..).take(entry.sets.len()).collect()
             } else {
                 let ids = match of_rest.entry(local) {
@@ -305,6 +308,7 @@ impl Index {
                 self.columns_with(entry, ids)
             };
             if !columns.is_empty() {
+                lease.grow((columns.len() * column_bytes) as u64)?;
                 chosen.push(Chosen {
                     strip: Arc::clone(&entry.strip),
                     columns,

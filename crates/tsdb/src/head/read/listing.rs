@@ -92,7 +92,8 @@ impl Head {
         ctx: &Context,
         count: &mut CardinalityCount,
     ) -> Result<(), StorageError> {
-        let chosen = self.visible(pins, &[], TimeRange::ALL, ctx)?;
+        let mut lease = ctx.budget.lease(0)?;
+        let chosen = self.visible(pins, &[], TimeRange::ALL, ctx, &mut lease)?;
         let index = self.index();
         let sets = index.sets().len();
         let _uses = ctx.budget.lease((sets * size_of::<u64>()) as u64)?;
@@ -162,9 +163,10 @@ impl Head {
         ctx: &Context,
         visit: &mut Visit<'_, LabelSet>,
     ) -> Result<(), StorageError> {
+        let mut lease = ctx.budget.lease(0)?;
         let mut chosen: Vec<Visible> = Vec::new();
         for matchers in &query.any_of {
-            chosen.extend(self.visible(pins, matchers, query.range, ctx)?);
+            chosen.extend(self.visible(pins, matchers, query.range, ctx, &mut lease)?);
         }
         ctx.stop.check()?;
         let index = self.index();

@@ -20,7 +20,7 @@ use super::{
 use loose::LooseBatch;
 use narthex_model::{
     ColumnId, LabelSet, Matcher, Schema,
-    storage::{Batch, Context, Estimate, Hints, StopReason, StorageError, TimeRange},
+    storage::{Batch, Context, Estimate, Hints, Lease, StorageError, TimeRange},
 };
 use std::sync::Arc;
 
@@ -39,7 +39,15 @@ pub(crate) struct HeadBatches {
     /// To be merged with one another.
     pub(crate) mixed: Vec<Arc<dyn Batch>>,
     pub(crate) estimate: Estimate,
+    /// What the batches hold before anything is decoded.
+    pub(crate) lease: Option<Lease>,
 }
+
+/// What one chosen column takes: its number in what the index chose, in a list that doubles, and in a batch.
+const COLUMN_BYTES: usize = 4 * size_of::<u32>();
+/// What a series with loose samples takes: a batch of its own, in a list that doubles.
+const LOOSE_BYTES: usize =
+    size_of::<LooseBatch>() + 2 * size_of::<usize>() + 2 * size_of::<Arc<dyn Batch>>();
 
 /// A series of the head, in the parts it is held in.
 #[derive(Clone, Debug)]
@@ -200,9 +208,12 @@ impl Head {
         matchers: &[Matcher],
         range: TimeRange,
         ctx: &Context,
-    ) -> Result<Vec<Visible>, StopReason> {
+        lease: &mut Lease,
+    ) -> Result<Vec<Visible>, StorageError> {
         ctx.stop.check()?;
-        let chosen = self.index().select(matchers, &ctx.stop)?;
+        let index = self.index();
+        let chosen = index.select(matchers, &ctx.stop, COLUMN_BYTES, lease)?;
+        drop(index);
         let mut visible = Vec::new();
         for chosen in chosen {
             ctx.stop.check()?;
@@ -216,7 +227,7 @@ impl Head {
     /// Resolves a selector.
     ///
     /// # Errors
-    /// Fails when stopped.
+    /// Fails over budget and when stopped.
     pub(crate) fn batches(
         &self,
         pins: &HeadPins,
@@ -224,9 +235,10 @@ impl Head {
         range: TimeRange,
         hints: &Hints,
         ctx: &Context,
-    ) -> Result<HeadBatches, StopReason> {
+    ) -> Result<HeadBatches, StorageError> {
         let mut batches = HeadBatches::default();
-        for visible in self.visible(pins, matchers, range, ctx)? {
+        let mut lease = ctx.budget.lease(0)?;
+        for visible in self.visible(pins, matchers, range, ctx, &mut lease)? {
             let rows = [(&visible.rows_alone, false), (&visible.rows_mixed, true)];
             for (columns, mixed) in rows.into_iter().filter(|(columns, _)| !columns.is_empty()) {
                 batches.count(columns.len(), visible.rows);
@@ -242,6 +254,7 @@ impl Head {
             }
             let loose = [(&visible.loose_alone, false), (&visible.loose_mixed, true)];
             for (columns, mixed) in loose {
+                lease.grow((columns.len() * LOOSE_BYTES) as u64)?;
                 for column in columns {
                     let batch = LooseBatch::new(
                         Arc::clone(&visible.strip),
@@ -255,13 +268,14 @@ impl Head {
                 }
             }
         }
+        batches.lease = Some(lease);
         Ok(batches)
     }
 
     /// Visits the series that match any of the alternatives and may have a sample within `range`, some of them twice.
     ///
     /// # Errors
-    /// Fails when stopped, and with the first error of `visit`.
+    /// Fails over budget, when stopped, and with the first error of `visit`.
     pub(crate) fn visit_series(
         &self,
         pins: &HeadPins,
@@ -277,7 +291,8 @@ impl Head {
             any_of
         };
         for matchers in any_of {
-            for visible in self.visible(pins, matchers, range, ctx)? {
+            let mut lease = ctx.budget.lease(0)?;
+            for visible in self.visible(pins, matchers, range, ctx, &mut lease)? {
                 visible.series().try_for_each(&mut *visit)?;
             }
         }
