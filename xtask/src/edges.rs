@@ -9,7 +9,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("narthex-model", &[]),
     ("narthex-client", &[]),
     ("narthex-net", &[]),
-    ("narthex-profile", &[]),
+    ("narthex-profile", &["narthex-model"]),
     ("narthex-ui", &[]),
     ("narthex-expfmt", &["narthex-model"]),
     ("narthex-chunks", &["narthex-model"]),

@@ -13,13 +13,15 @@ use crate::{
     query::run,
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use narthex_expfmt::{Escaping, Message};
+use narthex_expfmt::Escaping;
 use narthex_model::{
     Histogram, LabelSet, METRIC_NAME,
     cell::Cell,
     histogram::{ResetHint, Span},
     labels::is_legacy_metric_name,
+    protobuf::Message,
     storage::{Context, LastCell, Lease, Selector, StopReason, StorageError, TimeRange, View},
+    varint::put_varint,
 };
 use narthex_net::{
     axum::{
@@ -434,14 +436,6 @@ impl Page {
             }
         }
     }
-}
-
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 /// Writes a name, in quotes where it is no legacy name.

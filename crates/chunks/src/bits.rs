@@ -4,18 +4,8 @@
 //! so that eight values of width `w` fill exactly `w` bytes.
 
 use crate::error::ChunkError;
-
-/// Maps small magnitudes of either sign to small unsigned values.
-#[inline(always)]
-pub(crate) const fn zigzag(v: i64) -> u64 {
-    ((v << 1) ^ (v >> 63)) as u64
-}
-
-/// Undoes [`zigzag`].
-#[inline(always)]
-pub(crate) const fn unzigzag(v: u64) -> i64 {
-    ((v >> 1) as i64) ^ -((v & 1) as i64)
-}
+use narthex_model::varint::{MAX_VARINT_BYTES, read_exact_varint};
+pub(crate) use narthex_model::varint::{put_signed, put_varint, unzigzag, zigzag};
 
 /// Returns how many bits `v` needs (0 for 0).
 #[inline(always)]
@@ -27,22 +17,6 @@ pub(crate) const fn width_of(v: u64) -> u32 {
 #[inline(always)]
 pub(crate) const fn packed_len(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
-}
-
-/// Appends `v` as a LEB128 varint (1–10 bytes).
-#[inline]
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut v: u64) {
-    while v >= 0x80 {
-        out.push(v as u8 | 0x80);
-        v >>= 7;
-    }
-    out.push(v as u8);
-}
-
-/// Appends `v` as a zigzag varint.
-#[inline]
-pub(crate) fn put_signed(out: &mut Vec<u8>, v: i64) {
-    put_varint(out, zigzag(v));
 }
 
 /// A cursor over outside bytes: every read is checked.
@@ -110,20 +84,19 @@ impl<'a> Reader<'a> {
         if first < 0x80 {
             return Ok(u64::from(first));
         }
-        self.varint_tail(first)
+        self.at -= 1;
+        self.long_varint()
     }
 
-    fn varint_tail(&mut self, first: u8) -> Result<u64, ChunkError> {
-        let mut v = u64::from(first & 0x7f);
-        for shift in (7..64).step_by(7) {
-            let b = self.byte()?;
-            if shift == 63 && b > 1 {
-                break;
-            }
-            v |= u64::from(b & 0x7f) << shift;
-            if b < 0x80 {
-                return Ok(v);
-            }
+    fn long_varint(&mut self) -> Result<u64, ChunkError> {
+        let rest = self.rest();
+        if let Some((value, len)) = read_exact_varint(rest) {
+            self.at += len;
+            return Ok(value);
+        }
+        self.at += rest.len().min(MAX_VARINT_BYTES);
+        if rest.len() < MAX_VARINT_BYTES {
+            return self.byte().map(u64::from);
         }
         Err(self.malformed("varint"))
     }

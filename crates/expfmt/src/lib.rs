@@ -45,7 +45,6 @@ pub use error::{ParseError, ParseErrorKind};
 pub use escape::Escaping;
 pub use format::{Format, Negotiated, ScrapeProtocol, UnknownType, accept_header};
 pub use parser::{Parser, common_labels};
-pub use proto::Message;
 pub use resolve::{KeepLabels, Resolver};
 pub use round::{MoreSample, ParseOptions, Round, RoundStats};
 pub use text::CommonLabels;

@@ -19,10 +19,12 @@ pub mod matcher;
 mod mem;
 pub mod metadata;
 pub mod pattern;
+pub mod protobuf;
 pub mod relabel;
 mod schema;
 pub mod storage;
 pub mod sync;
+pub mod varint;
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

@@ -3,6 +3,7 @@
 //! **Invariant:** as Go's own profiles: the same types of samples, innermost frame first, string 0 is empty.
 
 use crate::maps::Modules;
+use narthex_model::protobuf::Message;
 use std::{
     collections::HashMap,
     time::{Duration, SystemTime},
@@ -63,9 +64,9 @@ pub(crate) fn encode<'a, const N: usize>(
         strings,
         ..
     } = encoder;
-    out.0.extend_from_slice(&tail.0);
+    out.append(&tail);
     for string in strings {
-        out.bytes(6, string.as_bytes());
+        out.text(6, &string);
     }
     let began = head.began.duration_since(SystemTime::UNIX_EPOCH);
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -76,7 +77,7 @@ pub(crate) fn encode<'a, const N: usize>(
     if let Some(default_type) = default_type {
         out.integer(14, default_type);
     }
-    out.0
+    out.into_fields()
 }
 
 #[derive(Default)]
@@ -142,39 +143,4 @@ impl Encoder {
         self.tail.message(5, &function);
         number
     }
-}
-
-/// A protobuf message under construction.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn integer(&mut self, field: u64, value: u64) {
-        varint(&mut self.0, field << 3);
-        varint(&mut self.0, value);
-    }
-
-    fn bytes(&mut self, field: u64, bytes: &[u8]) {
-        varint(&mut self.0, field << 3 | 2);
-        varint(&mut self.0, bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn message(&mut self, field: u64, message: &Self) {
-        self.bytes(field, &message.0);
-    }
-
-    fn packed(&mut self, field: u64, values: impl Iterator<Item = u64>) {
-        let mut packed = Vec::new();
-        values.for_each(|value| varint(&mut packed, value));
-        self.bytes(field, &packed);
-    }
-}
-
-fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value.to_le_bytes()[0] | 0x80);
-        value >>= 7;
-    }
-    out.push(value.to_le_bytes()[0]);
 }

@@ -6,9 +6,12 @@
 use crate::{
     error::RemoteError,
     incoming::Allowance,
-    wire::{Field, Reader, zigzag},
+    wire::{Field, Reader},
 };
-use narthex_model::histogram::{CUSTOM_BUCKETS, Histogram, ResetHint, Span};
+use narthex_model::{
+    histogram::{CUSTOM_BUCKETS, Histogram, ResetHint, Span},
+    varint::unzigzag,
+};
 use std::sync::Arc;
 
 /// The version of the message around it.
@@ -103,10 +106,10 @@ impl Raw {
             6 => self.counts[1] = field.uint64()?,
             7 => self.float_counts[1] = field.double()?,
             8 => h.negative_spans.push(span(field.bytes()?)?),
-            9 => field.each_varint(|delta| self.deltas[1].push(zigzag(delta)))?,
+            9 => field.each_varint(|delta| self.deltas[1].push(unzigzag(delta)))?,
             10 => field.each_double(|count| self.absolute[1].push(count))?,
             11 => h.positive_spans.push(span(field.bytes()?)?),
-            12 => field.each_varint(|delta| self.deltas[0].push(zigzag(delta)))?,
+            12 => field.each_varint(|delta| self.deltas[0].push(unzigzag(delta)))?,
             13 => field.each_double(|count| self.absolute[0].push(count))?,
             14 => {
                 h.reset_hint = match field.uint64()? {

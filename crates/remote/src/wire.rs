@@ -4,6 +4,7 @@
 //! unknown field is passed over, groups included, without recursion.
 
 use crate::error::RemoteError;
+use narthex_model::varint::{MAX_VARINT_BYTES, read_varint, unzigzag};
 
 /// One field of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,15 +123,11 @@ impl<'a> Reader<'a> {
     }
 
     fn long_varint(&mut self) -> Outcome<u64> {
-        let mut value = 0;
-        for (at, byte) in self.rest.iter().take(10).enumerate() {
-            value |= u64::from(byte & 0x7f) << (7 * at);
-            if *byte < 0x80 {
-                self.rest = self.rest.get(at + 1..).unwrap_or_default();
-                return Ok(value);
-            }
+        if let Some((value, len)) = read_varint(self.rest) {
+            self.rest = self.rest.get(len..).unwrap_or_default();
+            return Ok(value);
         }
-        if self.rest.len() < 10 {
+        if self.rest.len() < MAX_VARINT_BYTES {
             Err(unexpected_end())
         } else {
             Err(malformed("integer overflow"))
@@ -173,7 +170,7 @@ impl<'a> Field<'a> {
 
     pub(crate) fn sint32(self) -> Outcome<i32> {
         self.uint64()
-            .map(|value| zigzag(value & 0xffff_ffff) as i32)
+            .map(|value| unzigzag(value & 0xffff_ffff) as i32)
     }
 
     pub(crate) fn double(self) -> Outcome<f64> {
@@ -246,11 +243,6 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Undoes protobuf's zigzag form.
-pub(crate) fn zigzag(value: u64) -> i64 {
-    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
-}
-
 pub(crate) fn malformed(detail: impl Into<String>) -> RemoteError {
     RemoteError::Malformed {
         detail: detail.into(),
@@ -319,10 +311,5 @@ mod tests {
         assert_eq!(reader.skip_run(0x0a).unwrap(), 2);
         assert_eq!(reader.next().unwrap(), Some((2, Field::Varint(7))));
         assert!(Reader::new(&[0x0a, 9]).skip_run(0x0a).is_err());
-    }
-
-    #[test]
-    fn zigzag_is_undone() {
-        assert_eq!([0, 1, 2, 3, u64::MAX].map(zigzag), [0, -1, 1, -2, i64::MIN]);
     }
 }

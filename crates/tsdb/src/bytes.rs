@@ -2,21 +2,8 @@
 //!
 //! **Invariant:** a reader never reads beyond its slice and never reserves memory for a count it has not seen bytes for.
 
-/// Appends `value` as a LEB128 varint.
-#[inline]
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Appends `value` as a zigzag varint.
-#[inline]
-pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
-    put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
-}
+use narthex_model::varint::{MAX_VARINT_BYTES, read_exact_varint, unzigzag};
+pub(crate) use narthex_model::varint::{put_signed, put_varint};
 
 /// Appends a length and the bytes.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -87,23 +74,18 @@ impl<'a> Reader<'a> {
 
     #[inline]
     pub(crate) fn varint(&mut self) -> Result<u64, Malformed> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            if shift == 63 && byte > 1 {
-                break;
-            }
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
+        let rest = &self.bytes[self.at..];
+        if let Some((value, len)) = read_exact_varint(rest) {
+            self.at += len;
+            return Ok(value);
         }
-        Err(self.malformed("varint"))
+        self.at += rest.len().min(MAX_VARINT_BYTES);
+        let ended = rest.len() < MAX_VARINT_BYTES;
+        Err(self.malformed(if ended { "end of record" } else { "varint" }))
     }
 
     pub(crate) fn signed(&mut self) -> Result<i64, Malformed> {
-        let value = self.varint()?;
-        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+        self.varint().map(unzigzag)
     }
 
     pub(crate) fn varint_u32(&mut self, what: &'static str) -> Result<u32, Malformed> {

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** what is allocated is bounded by the bytes of the message: a length in it reserves nothing.
 
-use super::wire::{Reader, Value, zigzag};
+use super::wire::{Reader, Value};
 use crate::{
     buckets::check_spans,
     error::{ParseError, ParseErrorKind},
@@ -10,6 +10,7 @@ use crate::{
 use narthex_model::{
     Exemplar, Histogram, Label, LabelSet, MetricType,
     histogram::{ResetHint, Span},
+    varint::unzigzag,
 };
 use std::ops::Range;
 
@@ -208,7 +209,7 @@ impl Message {
                 2 => self.sum = value.double(),
                 3 => self.points.push(read_bucket(value.message())?),
                 4 => self.count_float = value.double(),
-                5 => self.schema = narrow(zigzag(value.integer())),
+                5 => self.schema = narrow(unzigzag(value.integer())),
                 6 => self.zero_threshold = value.double(),
                 7 => self.zero_count = float(value.integer()),
                 8 => self.zero_count_float = value.double(),
@@ -353,7 +354,7 @@ fn read_span(mut reader: Reader<'_>) -> Result<Span, ParseError> {
     let mut span = Span::default();
     while let Some((number, value)) = reader.field()? {
         match number {
-            1 => span.offset = narrow(zigzag(value.integer())),
+            1 => span.offset = narrow(unzigzag(value.integer())),
             2 => span.length = u32::try_from(value.integer()).unwrap_or(u32::MAX),
             _ => {}
         }
@@ -363,11 +364,11 @@ fn read_span(mut reader: Reader<'_>) -> Result<Span, ParseError> {
 
 fn read_deltas(value: Value<'_>, deltas: &mut Vec<i64>) -> Result<(), ParseError> {
     match value {
-        Value::Varint(delta) => deltas.push(zigzag(delta)),
+        Value::Varint(delta) => deltas.push(unzigzag(delta)),
         // Packed.
         Value::Bytes(mut packed) => {
             while !packed.is_empty() {
-                deltas.push(zigzag(packed.varint()?));
+                deltas.push(unzigzag(packed.varint()?));
             }
         }
         _ => {}

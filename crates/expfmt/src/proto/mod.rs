@@ -5,10 +5,7 @@
 mod memory;
 mod message;
 mod pass;
-mod put;
 mod wire;
 
 pub(crate) use memory::MessageMemory;
 pub(crate) use pass::{Walked, walk};
-pub use put::Message;
-pub(crate) use put::{put_bytes, put_double, put_integer, put_varint, zigzag};

@@ -3,6 +3,7 @@
 //! **Invariant:** a reader never leaves its message, and an error has the offset in the body.
 
 use crate::error::{ParseError, ParseErrorKind};
+use narthex_model::varint::read_varint;
 
 /// Reads the fields of one message.
 #[derive(Clone, Copy, Debug)]
@@ -66,13 +67,9 @@ impl<'a> Reader<'a> {
     }
 
     fn long_varint(&mut self) -> Result<u64, ParseError> {
-        let mut value = 0u64;
-        for (shift, byte) in (0..).step_by(7).zip(self.rest().iter().take(10)) {
-            value |= u64::from(byte & 0x7f) << shift;
-            if *byte < 0x80 {
-                self.at += shift / 7 + 1;
-                return Ok(value);
-            }
+        if let Some((value, len)) = read_varint(self.rest()) {
+            self.at += len;
+            return Ok(value);
         }
         Err(self.error("a number that does not end"))
     }
@@ -160,9 +157,4 @@ impl<'a> Value<'a> {
             _ => Reader::new(&[]),
         }
     }
-}
-
-/// Undoes the zigzag encoding of signed integers.
-pub(crate) fn zigzag(value: u64) -> i64 {
-    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }

@@ -3,15 +3,13 @@
 //! **Invariant:** a family's head and a metric's labels are encoded when the schema is bound and copied afterwards.
 
 use super::families;
-use crate::{
-    escape::Escaping,
-    number,
-    proto::{put_bytes, put_double, put_integer, put_varint, zigzag},
-};
+use crate::{escape::Escaping, number};
 use narthex_model::{
     ColumnId, Exemplar, Frame, Histogram, LabelSet, METRIC_NAME, MetricType, Schema,
     cell::{self, Cell},
     histogram::Span,
+    protobuf::{put_bytes, put_double, put_integer},
+    varint::{put_varint, zigzag},
 };
 
 /// Renders the frames of one schema.

@@ -3,6 +3,8 @@
 //! **Invariant:** fields are written as they are given, defaults included: a reader that tells unset from zero sees what
 //! was meant.
 
+use crate::varint::{put_varint, zigzag};
+
 /// A message under construction.
 #[derive(Debug, Default)]
 pub struct Message(Vec<u8>);
@@ -33,6 +35,24 @@ impl Message {
         put_bytes(&mut self.0, field, &message.0);
     }
 
+    /// Writes integers as one packed field.
+    pub fn packed(&mut self, field: u64, values: impl Iterator<Item = u64>) {
+        let mut packed = Vec::new();
+        values.for_each(|value| put_varint(&mut packed, value));
+        put_bytes(&mut self.0, field, &packed);
+    }
+
+    /// Writes the fields of another message behind those of this one.
+    pub fn append(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+    }
+
+    /// Returns the bytes of the fields.
+    #[must_use]
+    pub fn into_fields(self) -> Vec<u8> {
+        self.0
+    }
+
     /// Returns the bytes of the fields.
     #[must_use]
     pub fn fields(&self) -> &[u8] {
@@ -46,30 +66,23 @@ impl Message {
     }
 }
 
-/// Turns small numbers of either sign into small numbers.
-pub(crate) fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)).cast_unsigned()
-}
-
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-pub(crate) fn put_integer(out: &mut Vec<u8>, field: u64, value: u64) {
+/// Appends a field that is an integer.
+#[inline]
+pub fn put_integer(out: &mut Vec<u8>, field: u64, value: u64) {
     put_varint(out, field << 3);
     put_varint(out, value);
 }
 
-pub(crate) fn put_double(out: &mut Vec<u8>, field: u64, value: f64) {
+/// Appends a field that is a double.
+#[inline]
+pub fn put_double(out: &mut Vec<u8>, field: u64, value: f64) {
     put_varint(out, field << 3 | 1);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-pub(crate) fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
+/// Appends a field that is a text, bytes or a message.
+#[inline]
+pub fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     put_varint(out, field << 3 | 2);
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
