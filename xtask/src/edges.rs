@@ -78,7 +78,7 @@ pub(crate) const DEV_ONLY: &str = "narthex-testkit";
 /// Crates that are not part of the product: their dependencies do not count against its budget.
 pub(crate) const NOT_PRODUCT: &[&str] = &["narthex-bench", "narthex-testkit", "xtask"];
 /// How many crates of others the product may name directly.
-pub(crate) const DIRECT_BUDGET: usize = 40;
+pub(crate) const DIRECT_BUDGET: usize = 46;
 
 /// A dependency of others that only some crates may name, and why.
 pub(crate) struct Only {

@@ -5,7 +5,6 @@
 
 mod case;
 mod config;
-mod md5;
 #[cfg(test)]
 mod tests;
 mod working;
@@ -13,6 +12,7 @@ mod working;
 pub use config::{Action, RelabelConfig, RelabelError};
 
 use crate::{LabelSet, Pattern, Template, labels::NameScheme};
+use md5::{Digest as _, Md5};
 use std::sync::Arc;
 use working::Working;
 
@@ -143,6 +143,6 @@ pub fn steps(labels: &LabelSet, rules: &[Rule]) -> Vec<Option<LabelSet>> {
 
 /// Returns the last eight bytes of the source's MD5 modulo `modulus`.
 fn remainder(source: &str, modulus: u64) -> String {
-    let [.., a, b, c, d, e, f, g, h] = md5::digest(source.as_bytes());
+    let [.., a, b, c, d, e, f, g, h] = <[u8; 16]>::from(Md5::digest(source));
     (u64::from_be_bytes([a, b, c, d, e, f, g, h]) % modulus).to_string()
 }
