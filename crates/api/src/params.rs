@@ -12,6 +12,7 @@ use http::{Method, header::CONTENT_TYPE};
 use narthex_model::storage::{Lease, TimeRange};
 use narthex_net::{
     axum::{body::HttpBody, extract::Request},
+    percent::decode_form,
     run_long,
 };
 use std::{borrow::Cow, future::poll_fn, ops::Range, pin::pin, time::Duration};
@@ -139,7 +140,7 @@ impl Params {
             return None;
         }
         let value = text.get(pair.value.clone())?;
-        run_long(value.len(), || unescape(value))
+        run_long(value.len(), || decode_form(value))
     }
 
     /// Reads a time, `default_ms` where the parameter is missing.
@@ -261,34 +262,7 @@ fn is_escaped(text: &[u8], name: &str) -> bool {
     // An escape is three bytes for one.
     text.len() >= name.len()
         && text.len() <= 3 * name.len()
-        && unescape(text).is_some_and(|text| text == name)
-}
-
-fn unescape(text: &[u8]) -> Option<Cow<'_, str>> {
-    if !text.iter().any(|byte| matches!(byte, b'+' | b'%')) {
-        return Some(String::from_utf8_lossy(text));
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [byte, tail @ ..] = rest {
-        rest = tail;
-        match byte {
-            b'+' => bytes.push(b' '),
-            b'%' => {
-                let [high, low, tail @ ..] = rest else {
-                    return None;
-                };
-                let digit = |byte: &u8| char::from(*byte).to_digit(16);
-                bytes.push(u8::try_from(digit(high)? * 16 + digit(low)?).ok()?);
-                rest = tail;
-            }
-            byte => bytes.push(*byte),
-        }
-    }
-    Some(match String::from_utf8(bytes) {
-        Ok(text) => Cow::Owned(text),
-        Err(error) => Cow::Owned(String::from_utf8_lossy(error.as_bytes()).into_owned()),
-    })
+        && decode_form(text).is_some_and(|text| text == name)
 }
 
 #[cfg(test)]

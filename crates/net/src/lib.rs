@@ -38,7 +38,6 @@
 
 mod address;
 mod allowance;
-mod base64;
 mod blocking;
 mod body;
 mod client;
@@ -52,6 +51,7 @@ mod gate;
 mod inflate;
 mod metrics;
 mod panics;
+pub mod percent;
 mod respond;
 mod secret;
 mod server;
@@ -66,7 +66,6 @@ pub use axum;
 pub use axum::Router;
 
 pub use allowance::{Allowance, Unlimited};
-pub use base64::decode_base64;
 pub use blocking::run_long;
 pub use body::{BodyPieces, read_body, read_body_within, read_wire_body, read_wire_body_within};
 pub use client::config::{

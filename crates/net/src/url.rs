@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::error::NetError;
+use crate::percent::escape_unprintable;
 
 /// Longest URL taken, in bytes.
 const MAX_BYTES: usize = 64 << 10;
@@ -151,7 +152,7 @@ impl Url {
         if !path.starts_with('/') {
             out.push('/');
         }
-        push_escaped(&mut out, path);
+        out.extend(escape_unprintable(path));
         Ok(Self {
             text: out,
             host,
@@ -220,19 +221,6 @@ fn has_scheme(reference: &str) -> bool {
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic())
         && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
         && rest.starts_with("//")
-}
-
-fn push_escaped(out: &mut String, text: &str) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text.bytes() {
-        if byte.is_ascii_graphic() {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
-        }
-    }
 }
 
 fn remove_dots(path: &str) -> String {

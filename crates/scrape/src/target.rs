@@ -5,7 +5,10 @@
 use crate::JobConfig;
 use narthex_discovery::LabelMap;
 use narthex_model::{LabelSet, duration, relabel};
-use narthex_net::Url;
+use narthex_net::{
+    Url,
+    percent::{escape_form, escape_path},
+};
 use std::{collections::BTreeMap, time::Duration};
 
 const ADDRESS: &str = "__address__";
@@ -267,7 +270,7 @@ fn url_text(job: &JobConfig, labels: &LabelSet, address: &str) -> String {
         .flat_map(|(name, values)| {
             values
                 .iter()
-                .map(move |value| format!("{}={}", escape(name), escape(value)))
+                .map(move |value| format!("{}={}", escape_form(name), escape_form(value)))
         })
         .collect();
     let scheme = labels.get(SCHEME).unwrap_or_default();
@@ -279,29 +282,6 @@ fn url_text(job: &JobConfig, labels: &LabelSet, address: &str) -> String {
         escape_path(path),
         pairs.join("&")
     )
-}
-
-/// Escapes a query component as Go's `url.QueryEscape` does.
-fn escape(text: &str) -> String {
-    escaped(text, "").replace("%20", "+")
-}
-
-/// Escapes a path as Go's `url.URL` does.
-fn escape_path(text: &str) -> String {
-    escaped(text, "$&+,/:;=@")
-}
-
-fn escaped(text: &str, also: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        let plain = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
-        if plain || also.as_bytes().contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            escaped.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use narthex_net::{
     Authorization, BasicAuth, Client, HttpClientConfig, ProxyConfig, ProxyUrl, Secret, TlsConfig,
-    decode_base64, read_yaml,
+    read_yaml,
 };
 use serde::Deserialize;
 
@@ -190,8 +191,8 @@ pub(super) fn from_kubeconfig(
         let Some(data) = data.as_ref().filter(|data| !data.is_empty()) else {
             return Ok(String::new());
         };
-        let bytes = decode_base64(data.split_whitespace().collect::<String>());
-        let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+        let bytes = BASE64_STANDARD.decode(data.split_whitespace().collect::<String>());
+        let text = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
         text.ok_or_else(|| refuse(format!("{what} is not base64 of PEM")))
     };
     let ca = decode(

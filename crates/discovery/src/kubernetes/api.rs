@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, HeaderValue};
-use narthex_net::{Client, Request, StreamedResponse, Url};
+use narthex_net::{Client, Request, StreamedResponse, Url, percent::escape_component};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -254,7 +254,7 @@ impl Api {
             }
             url.push_str(name);
             url.push('=');
-            push_escaped(&mut url, value);
+            url.push_str(&escape_component(value));
         }
         let mut request = Request::new(Url::parse(&url)?);
         request
@@ -377,16 +377,6 @@ fn count(query: &Query, status: Option<u16>, start: Instant) {
 fn find_line(buffer: &[u8], from: usize) -> Option<usize> {
     let rest = buffer.get(from..)?;
     rest.iter().position(|b| *b == b'\n').map(|at| from + at)
-}
-
-fn push_escaped(out: &mut String, text: &str) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
 }
 
 /// Pauses between attempts: doubling, each up to twice as long by chance.

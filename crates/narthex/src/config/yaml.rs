@@ -4,6 +4,11 @@
 //! The tree is bounded in depth and size, aliases included.
 
 use super::ConfigError;
+use base64::{
+    Engine as _,
+    alphabet::STANDARD,
+    engine::{GeneralPurpose, general_purpose::PAD},
+};
 use granit_parser::{Event, Options, Parser, ScalarStyle, Span, StrInput, Tag};
 use std::collections::HashMap;
 
@@ -393,7 +398,12 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, &'
 
 /// Decodes base64; what is no text stays bytes.
 fn binary(text: &str) -> Result<Value, &'static str> {
-    let bytes = base64(text).ok_or("!!binary value contains invalid base64 data")?;
+    // Like Go's decoder, this takes any bits behind the last byte.
+    let lenient = PAD.with_decode_allow_trailing_bits(true);
+    let digits = text.replace(|c: char| c.is_ascii_whitespace(), "");
+    let bytes = GeneralPurpose::new(&STANDARD, lenient)
+        .decode(digits)
+        .map_err(|_| "!!binary value contains invalid base64 data")?;
     let scalar = match String::from_utf8(bytes) {
         Ok(text) => Scalar {
             text,
@@ -407,32 +417,6 @@ fn binary(text: &str) -> Result<Value, &'static str> {
         },
     };
     Ok(Value::Scalar(scalar))
-}
-
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
-    let padding = digits.iter().rev().take_while(|&&b| b == b'=').count();
-    if !digits.len().is_multiple_of(4) || padding > 2 {
-        return None;
-    }
-    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
-    for digit in digits.get(..digits.len() - padding)? {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count & 0xff) as u8);
-        }
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

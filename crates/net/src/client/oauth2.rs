@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use rustls::SignatureScheme;
 use serde_json::{Map, Value, json};
@@ -15,11 +16,10 @@ use tokio::time::Instant;
 
 use super::config::{GRANT_JWT_BEARER, HttpClientConfig, OAuth2, invalid};
 use super::outfit::basic;
-use super::proxy::percent_decode;
 use super::{Client, ClientConfig, Request};
-use crate::base64::encode_url;
 use crate::error::{NetError, status_text};
 use crate::fresh::Text;
+use crate::percent::{decode_form, escape_form};
 use crate::secret::Secret;
 use crate::tls::{private_key, provider, tls_error};
 use crate::url::Url;
@@ -145,7 +145,7 @@ impl TokenSource {
         self.add_scopes_and_parameters(&mut form)?;
         let style = self.style.load(Relaxed);
         if style != IN_FORM {
-            let (user, password) = (escape(&self.config.client_id), escape(secret));
+            let (user, password) = (escape_form(&self.config.client_id), escape_form(secret));
             let asked = self.ask(&form, Some(basic(&user, &password))).await;
             // Servers that know only the other way refuse this one with any status.
             let refused = matches!(asked, Err(NetError::TokenAnswer { .. }));
@@ -195,7 +195,7 @@ impl TokenSource {
             if !content.is_empty() {
                 content.push('&');
             }
-            content.push_str(&format!("{}={}", escape(name), escape(value)));
+            content.push_str(&format!("{}={}", escape_form(name), escape_form(value)));
         }
         let mut request = Request::new(self.url.clone());
         request.timeout = TIMEOUT;
@@ -257,7 +257,7 @@ impl TokenSource {
         if !config.client_certificate_key_id.is_empty() {
             header["kid"] = config.client_certificate_key_id.as_str().into();
         }
-        let encode = |json: String| encode_url(json);
+        let encode = |json: String| BASE64_URL_SAFE_NO_PAD.encode(json);
         let signed = format!(
             "{}.{}",
             encode(header.to_string()),
@@ -272,7 +272,10 @@ impl TokenSource {
             .choose_scheme(&[scheme])
             .ok_or_else(|| tls_error("oauth2 client certificate key: not an RSA key"))?;
         let signature = signer.sign(signed.as_bytes()).map_err(unusable)?;
-        Ok(format!("{signed}.{}", encode_url(signature)))
+        Ok(format!(
+            "{signed}.{}",
+            BASE64_URL_SAFE_NO_PAD.encode(signature)
+        ))
     }
 }
 
@@ -282,8 +285,8 @@ fn read_answer(body: &[u8], content_type: &str) -> Map<String, Value> {
     if matches!(kind, "application/x-www-form-urlencoded" | "text/plain") {
         let text = String::from_utf8_lossy(body);
         let decode = |part: &str| {
-            let bytes = percent_decode(&part.replace('+', " ")).unwrap_or_default();
-            String::from_utf8_lossy(&bytes).into_owned()
+            let text = decode_form(part.as_bytes()).unwrap_or_default();
+            text.into_owned()
         };
         return text
             .split('&')
@@ -327,21 +330,6 @@ fn token(fields: &Map<String, Value>) -> Result<Token, NetError> {
         authorization: Secret::new(authorization),
         lifetime,
     })
-}
-
-/// Escapes as a form does.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            b' ' => out.push('+'),
-            other => out.push_str(&format!("%{other:02X}")),
-        }
-    }
-    out
 }
 
 /// A random identifier in the form of a UUID.

@@ -7,12 +7,13 @@
 
 use std::sync::Arc;
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+
 use super::config::{HttpClientConfig, invalid};
 use super::connect::Way;
 use super::oauth2::TokenSource;
 use super::proxy::{Proxies, ProxyUrl};
 use super::{ClientConfig, push_header};
-use crate::base64;
 use crate::error::NetError;
 use crate::fresh::{FreshFile, Text};
 use crate::secret::Secret;
@@ -223,7 +224,7 @@ fn is_address(host: &str) -> bool {
 }
 
 pub(super) fn basic(username: &str, password: &str) -> Secret {
-    let token = base64::encode(format!("{username}:{password}"));
+    let token = BASE64_STANDARD.encode(format!("{username}:{password}"));
     Secret::new(format!("Basic {token}"))
 }
 

@@ -5,9 +5,11 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+
 use super::config::{ProxyConfig, invalid};
-use crate::base64;
 use crate::error::NetError;
+use crate::percent;
 use crate::url::Url;
 
 /// A proxy's URL: `http://` or `https://`, with optional credentials.
@@ -55,10 +57,10 @@ impl ProxyUrl {
                 None => (userinfo, None),
             };
             let decode = |part: &str| {
-                percent_decode(part).ok_or_else(|| invalid("proxy_url: malformed credentials"))
+                percent::decode(part).ok_or_else(|| invalid("proxy_url: malformed credentials"))
             };
             let (user, secret) = (decode(user)?, decode(password.unwrap_or_default())?);
-            let token = base64::encode([&user[..], b":", &secret[..]].concat());
+            let token = BASE64_STANDARD.encode([&user[..], b":", &secret[..]].concat());
             proxy.authorization = Some(format!("Basic {token}"));
             proxy.user = Some(String::from_utf8_lossy(&user).into_owned());
             proxy.has_password = password.is_some();
@@ -343,22 +345,6 @@ fn in_network(ip: IpAddr, network: IpAddr, bits: u8) -> bool {
         (IpAddr::V6(a), IpAddr::V6(b)) => bits == 0 || same(a.into(), b.into(), 128),
         _ => false,
     }
-}
-
-/// Returns none for a `%` without two digits.
-pub(super) fn percent_decode(text: &str) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let high = char::from(bytes.next()?).to_digit(16)?;
-        let low = char::from(bytes.next()?).to_digit(16)?;
-        out.push(u8::try_from(high * 16 + low).ok()?);
-    }
-    Some(out)
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 use http::header::{EXPECT, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, Request, StatusCode, Version};
 
+use crate::percent::is_well_formed;
+
 /// What a head is refused with.
 pub(super) type Refusal = (StatusCode, &'static str);
 
@@ -40,7 +42,7 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<Refusal> {
     if !expected.all(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
         return Some((StatusCode::EXPECTATION_FAILED, "unknown expectation\n"));
     }
-    if !is_escaped(request.uri().path()) {
+    if !is_well_formed(request.uri().path().as_bytes()) {
         return bad("invalid URL escape in the path\n");
     }
     None
@@ -49,14 +51,4 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<Refusal> {
 /// Reports whether Go lets a host have this byte.
 fn is_of_host(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$%&()*+,-.:;=[]'_~".contains(&byte)
-}
-
-/// Reports whether two hexadecimal digits follow every `%`.
-fn is_escaped(path: &str) -> bool {
-    let mut parts = path.split('%').map(str::as_bytes);
-    parts.next();
-    parts.all(|part| {
-        let digits = part.get(..2);
-        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    })
 }

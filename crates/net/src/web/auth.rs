@@ -7,6 +7,7 @@ use crate::sync::Whole as _;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rustls::SupportedCipherSuite;
@@ -14,7 +15,6 @@ use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use tokio::time::Instant;
 
 use super::config::RateLimit;
-use crate::base64::decode_base64;
 use crate::error::NetError;
 use crate::secret::Secret;
 use crate::tls::{provider, tls_error};
@@ -120,7 +120,7 @@ pub(crate) fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
     if !scheme.eq_ignore_ascii_case(b"basic ") {
         return None;
     }
-    let text = decode_base64(token)?;
+    let text = BASE64_STANDARD.decode(token).ok()?;
     let colon = text.iter().position(|b| *b == b':')?;
     let user = String::from_utf8(text.get(..colon)?.to_vec()).ok()?;
     Some((user, text.get(colon + 1..)?.to_vec()))

@@ -1,6 +1,7 @@
 //! Which certificate chains are believed, compared with Go's own verdict on the same bytes.
 
-use narthex_net::{decode_base64, fuzz::judge_chain};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use narthex_net::fuzz::judge_chain;
 use narthex_testkit::{go_program, process::Spawn};
 use serde_json::Value;
 
@@ -33,7 +34,7 @@ fn kind_of(verdict: Result<(), String>) -> &'static str {
 }
 
 fn ders(list: &Value) -> Vec<Vec<u8>> {
-    let der = |text: &Value| decode_base64(text.as_str().unwrap().as_bytes()).unwrap();
+    let der = |text: &Value| BASE64_STANDARD.decode(text.as_str().unwrap()).unwrap();
     list.as_array().unwrap().iter().map(der).collect()
 }
 

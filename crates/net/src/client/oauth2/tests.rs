@@ -62,5 +62,4 @@ fn identifiers_differ() {
     let (one, two) = (unique_id().expect("random"), unique_id().expect("random"));
     assert_eq!(one.len(), 36);
     assert_ne!(one, two);
-    assert_eq!(escape("a b&c=d/é"), "a+b%26c%3Dd%2F%C3%A9");
 }

@@ -28,7 +28,7 @@ async fn answers_are_remembered_and_the_memory_is_bounded() {
     let users = BTreeMap::from([("dave".to_owned(), Secret::from(DAVE))]);
     let authenticator = Authenticator::new().expect("random numbers");
     let headers = |user: &str, password: &str| {
-        let token = crate::base64::encode(format!("{user}:{password}"));
+        let token = BASE64_STANDARD.encode(format!("{user}:{password}"));
         let value = format!("bAsIc {token}").try_into().expect("ASCII");
         HeaderMap::from_iter([(AUTHORIZATION, value)])
     };
