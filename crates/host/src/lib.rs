@@ -31,9 +31,9 @@ mod config;
 mod error;
 mod filter;
 mod flags;
+mod glob;
 #[doc(hidden)]
 pub mod fuzz;
-mod glob;
 mod kept;
 mod kind;
 mod lane;
@@ -50,6 +50,7 @@ mod sink;
 mod source;
 mod statfs;
 mod sysdir;
+mod table;
 mod timezone;
 mod udev;
 

@@ -10,243 +10,12 @@ use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::scan::{float, next_line, number};
-use crate::sink::Desc;
 use crate::sysdir;
+use crate::table;
 
-/// A file, how its text becomes a number, and the family.
-type Reading = (&'static str, fn(&[u8]) -> Option<f64>, Desc<'static>);
-
-/// Of a set of caches.
-const SETS: [Reading; 10] = [
-    (
-        "average_key_size",
-        size,
-        Desc::gauge(
-            "node_bcache_average_key_size_sectors",
-            "Average data per key in the btree (sectors).",
-        ),
-    ),
-    (
-        "btree_cache_size",
-        size,
-        Desc::gauge(
-            "node_bcache_btree_cache_size_bytes",
-            "Amount of memory currently used by the btree cache.",
-        ),
-    ),
-    (
-        "cache_available_percent",
-        size,
-        Desc::gauge(
-            "node_bcache_cache_available_percent",
-            "Percentage of cache device without dirty data, usable for writeback (may contain clean cached data).",
-        ),
-    ),
-    (
-        "congested",
-        size,
-        Desc::gauge("node_bcache_congested", "Congestion."),
-    ),
-    (
-        "root_usage_percent",
-        size,
-        Desc::gauge(
-            "node_bcache_root_usage_percent",
-            "Percentage of the root btree node in use (tree depth increases if too high).",
-        ),
-    ),
-    (
-        "tree_depth",
-        size,
-        Desc::gauge("node_bcache_tree_depth", "Depth of the btree."),
-    ),
-    (
-        "internal/active_journal_entries",
-        size,
-        Desc::gauge(
-            "node_bcache_active_journal_entries",
-            "Number of journal entries that are newer than the index.",
-        ),
-    ),
-    (
-        "internal/btree_nodes",
-        size,
-        Desc::gauge("node_bcache_btree_nodes", "Total nodes in the btree."),
-    ),
-    (
-        "internal/btree_read_average_duration_us",
-        nanoseconds,
-        Desc::gauge(
-            "node_bcache_btree_read_average_duration_seconds",
-            "Average btree read duration.",
-        ),
-    ),
-    (
-        "internal/cache_read_races",
-        size,
-        Desc::counter(
-            "node_bcache_cache_read_races_total",
-            "Counts instances where while data was being read from the cache, the bucket was reused and \
-             invalidated - i.e. where the pointer was stale after the read completed.",
-        ),
-    ),
-];
-
-/// Of a device that is cached.
-const BACKING: [Reading; 13] = [
-    (
-        "dirty_data",
-        size,
-        Desc::gauge(
-            "node_bcache_dirty_data_bytes",
-            "Amount of dirty data for this backing device in the cache.",
-        ),
-    ),
-    (
-        "writeback_rate_debug",
-        target,
-        Desc::gauge(
-            "node_bcache_dirty_target_bytes",
-            "Current dirty data target threshold for this backing device in bytes.",
-        ),
-    ),
-    (
-        "writeback_rate_debug",
-        rate,
-        Desc::gauge(
-            "node_bcache_writeback_rate",
-            "Current writeback rate for this backing device in bytes.",
-        ),
-    ),
-    (
-        "writeback_rate_debug",
-        proportional,
-        Desc::gauge(
-            "node_bcache_writeback_rate_proportional_term",
-            "Current result of proportional controller, part of writeback rate",
-        ),
-    ),
-    (
-        "writeback_rate_debug",
-        integral,
-        Desc::gauge(
-            "node_bcache_writeback_rate_integral_term",
-            "Current result of integral controller, part of writeback rate",
-        ),
-    ),
-    (
-        "writeback_rate_debug",
-        change,
-        Desc::gauge(
-            "node_bcache_writeback_change",
-            "Last writeback rate change step for this backing device.",
-        ),
-    ),
-    (
-        "stats_total/bypassed",
-        size,
-        Desc::counter(
-            "node_bcache_bypassed_bytes_total",
-            "Amount of IO (both reads and writes) that has bypassed the cache.",
-        ),
-    ),
-    (
-        "stats_total/cache_hits",
-        size,
-        Desc::counter(
-            "node_bcache_cache_hits_total",
-            "Hits counted per individual IO as bcache sees them.",
-        ),
-    ),
-    (
-        "stats_total/cache_misses",
-        size,
-        Desc::counter(
-            "node_bcache_cache_misses_total",
-            "Misses counted per individual IO as bcache sees them.",
-        ),
-    ),
-    (
-        "stats_total/cache_bypass_hits",
-        size,
-        Desc::counter(
-            "node_bcache_cache_bypass_hits_total",
-            "Hits for IO intended to skip the cache.",
-        ),
-    ),
-    (
-        "stats_total/cache_bypass_misses",
-        size,
-        Desc::counter(
-            "node_bcache_cache_bypass_misses_total",
-            "Misses for IO intended to skip the cache.",
-        ),
-    ),
-    (
-        "stats_total/cache_miss_collisions",
-        size,
-        Desc::counter(
-            "node_bcache_cache_miss_collisions_total",
-            "Instances where data insertion from cache miss raced with write (data already present).",
-        ),
-    ),
-    (
-        "stats_total/cache_readaheads",
-        if_any,
-        Desc::counter(
-            "node_bcache_cache_readaheads_total",
-            "Count of times readahead occurred.",
-        ),
-    ),
-];
-
-/// Of a device that caches.
-const CACHES: [Reading; 3] = [
-    (
-        "io_errors",
-        size,
-        Desc::gauge(
-            "node_bcache_io_errors",
-            "Number of errors that have occurred, decayed by io_error_halflife.",
-        ),
-    ),
-    (
-        "metadata_written",
-        size,
-        Desc::counter(
-            "node_bcache_metadata_written_bytes_total",
-            "Sum of all non data writes (btree writes and all other metadata).",
-        ),
-    ),
-    (
-        "written",
-        size,
-        Desc::counter(
-            "node_bcache_written_bytes_total",
-            "Sum of all data that has been written to the cache.",
-        ),
-    ),
-];
-
-/// Expensive to read: the kernel sorts every bucket for it.
-const PRIORITIES: [Reading; 2] = [
-    (
-        "priority_stats",
-        unused,
-        Desc::gauge(
-            "node_bcache_priority_stats_unused_percent",
-            "The percentage of the cache that doesn't contain any data.",
-        ),
-    ),
-    (
-        "priority_stats",
-        metadata,
-        Desc::gauge(
-            "node_bcache_priority_stats_metadata_percent",
-            "Bcache's metadata overhead.",
-        ),
-    ),
-];
+/// Of what, a file, and how its text becomes a number. Priorities are expensive to read: the kernel sorts every bucket for
+/// them.
+const READINGS: &str = include_str!("bcache.txt");
 
 pub(crate) struct Bcache {
     directory: PathBuf,
@@ -272,17 +41,17 @@ impl Describe for Bcache {
                 continue;
             }
             let directory = self.directory.join(&uuid);
-            describe(&SETS, &directory, &[("uuid", &uuid)], plan);
+            describe("set", &directory, &[("uuid", &uuid)], plan);
             for name in sysdir::list(&directory)? {
                 let directory = directory.join(&name);
                 let of = |label| [("uuid", uuid.as_str()), (label, name.as_str())];
                 if is_numbered(&name, "bdev") {
-                    describe(&BACKING, &directory, &of("backing_device"), plan);
+                    describe("backing", &directory, &of("backing_device"), plan);
                 } else if is_numbered(&name, "cache") {
                     let labels = of("cache_device");
-                    describe(&CACHES, &directory, &labels, plan);
+                    describe("cache", &directory, &labels, plan);
                     if self.priorities {
-                        describe(&PRIORITIES, &directory, &labels, plan);
+                        describe("priority", &directory, &labels, plan);
                     }
                 }
             }
@@ -291,9 +60,22 @@ impl Describe for Bcache {
     }
 }
 
-fn describe(readings: &[Reading], directory: &Path, labels: &[(&str, &str)], plan: &mut Plan<'_>) {
-    for (file, decode, desc) in readings {
-        plan.file(desc, labels, &directory.join(file), Decode::With(*decode));
+fn describe(of: &str, directory: &Path, labels: &[(&str, &str)], plan: &mut Plan<'_>) {
+    let rows = table::rows::<3>(READINGS).filter(|(words, _)| words[0] == of);
+    for ([_, file, reading], desc) in rows {
+        let decode = match reading {
+            "nanoseconds" => nanoseconds,
+            "if_any" => if_any,
+            "target" => target,
+            "rate" => rate,
+            "proportional" => proportional,
+            "integral" => integral,
+            "change" => change,
+            "unused" => unused,
+            "metadata" => metadata,
+            _ => size,
+        };
+        plan.file(&desc, labels, &directory.join(file), Decode::With(decode));
     }
 }
 

@@ -10,59 +10,10 @@ use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
+use crate::table;
 
 /// Files in kilohertz.
-const FREQUENCIES: [(&str, Desc<'static>); 7] = [
-    (
-        "cpuinfo_cur_freq",
-        Desc::gauge(
-            "node_cpu_frequency_hertz",
-            "Current CPU thread frequency in hertz.",
-        ),
-    ),
-    (
-        "cpuinfo_avg_freq",
-        Desc::gauge(
-            "node_cpu_frequency_avg_hertz",
-            "Average CPU thread frequency in hertz.",
-        ),
-    ),
-    (
-        "cpuinfo_min_freq",
-        Desc::gauge(
-            "node_cpu_frequency_min_hertz",
-            "Minimum CPU thread frequency in hertz.",
-        ),
-    ),
-    (
-        "cpuinfo_max_freq",
-        Desc::gauge(
-            "node_cpu_frequency_max_hertz",
-            "Maximum CPU thread frequency in hertz.",
-        ),
-    ),
-    (
-        "scaling_cur_freq",
-        Desc::gauge(
-            "node_cpu_scaling_frequency_hertz",
-            "Current scaled CPU thread frequency in hertz.",
-        ),
-    ),
-    (
-        "scaling_min_freq",
-        Desc::gauge(
-            "node_cpu_scaling_frequency_min_hertz",
-            "Minimum scaled CPU thread frequency in hertz.",
-        ),
-    ),
-    (
-        "scaling_max_freq",
-        Desc::gauge(
-            "node_cpu_scaling_frequency_max_hertz",
-            "Maximum scaled CPU thread frequency in hertz.",
-        ),
-    ),
-];
+const FREQUENCIES: &str = include_str!("cpufreq.txt");
 const GOVERNOR: Desc<'static> = Desc::gauge(
     "node_cpu_scaling_governor",
     "Current enabled CPU frequency governor.",
@@ -90,9 +41,9 @@ impl Describe for Cpufreq {
                 continue;
             }
             let cpu = cpu.to_string();
-            for (file, desc) in &FREQUENCIES {
+            for ([file], desc) in table::rows(FREQUENCIES) {
                 let path = directory.join(file);
-                plan.file(desc, &[("cpu", &cpu)], &path, Decode::Times(1000.0));
+                plan.file(&desc, &[("cpu", &cpu)], &path, Decode::Times(1000.0));
             }
             let available = plan.text(&directory.join("scaling_available_governors"));
             let path = directory.join("scaling_governor");

@@ -11,6 +11,7 @@ use crate::kind::CollectorKind;
 use crate::scan::{hex, number};
 use crate::sink::Desc;
 use crate::sysdir;
+use crate::table;
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_fibrechannel_info",
@@ -31,106 +32,8 @@ const LABELS: [(&str, bool); 10] = [
     ("dev_loss_tmo", false),
 ];
 
-const COUNTERS: [(&str, Desc<'static>); 14] = [
-    (
-        "dumped_frames",
-        Desc::counter(
-            "node_fibrechannel_dumped_frames_total",
-            "Number of dumped frames",
-        ),
-    ),
-    (
-        "error_frames",
-        Desc::counter(
-            "node_fibrechannel_error_frames_total",
-            "Number of errors in frames",
-        ),
-    ),
-    (
-        "invalid_crc_count",
-        Desc::counter(
-            "node_fibrechannel_invalid_crc_total",
-            "Invalid Cyclic Redundancy Check count",
-        ),
-    ),
-    (
-        "rx_frames",
-        Desc::counter(
-            "node_fibrechannel_rx_frames_total",
-            "Number of frames received",
-        ),
-    ),
-    (
-        "rx_words",
-        Desc::counter(
-            "node_fibrechannel_rx_words_total",
-            "Number of words received by host port",
-        ),
-    ),
-    (
-        "tx_frames",
-        Desc::counter(
-            "node_fibrechannel_tx_frames_total",
-            "Number of frames transmitted by host port",
-        ),
-    ),
-    (
-        "tx_words",
-        Desc::counter(
-            "node_fibrechannel_tx_words_total",
-            "Number of words transmitted by host port",
-        ),
-    ),
-    (
-        "seconds_since_last_reset",
-        Desc::counter(
-            "node_fibrechannel_seconds_since_last_reset_total",
-            "Number of seconds since last host port reset",
-        ),
-    ),
-    (
-        "invalid_tx_word_count",
-        Desc::counter(
-            "node_fibrechannel_invalid_tx_words_total",
-            "Number of invalid words transmitted by host port",
-        ),
-    ),
-    (
-        "link_failure_count",
-        Desc::counter(
-            "node_fibrechannel_link_failure_total",
-            "Number of times the host port link has failed",
-        ),
-    ),
-    (
-        "loss_of_sync_count",
-        Desc::counter(
-            "node_fibrechannel_loss_of_sync_total",
-            "Number of failures on either bit or transmission word boundaries",
-        ),
-    ),
-    (
-        "loss_of_signal_count",
-        Desc::counter(
-            "node_fibrechannel_loss_of_signal_total",
-            "Number of times signal has been lost",
-        ),
-    ),
-    (
-        "nos_count",
-        Desc::counter(
-            "node_fibrechannel_nos_total",
-            "Number Not_Operational Primitive Sequence received by host port",
-        ),
-    ),
-    (
-        "fcp_packet_aborts",
-        Desc::counter(
-            "node_fibrechannel_fcp_packet_aborts_total",
-            "Number of aborted packets",
-        ),
-    ),
-];
+/// Files of a host's statistics.
+const COUNTERS: &str = include_str!("fibrechannel.txt");
 
 pub(crate) struct Fibrechannel {
     directory: PathBuf,
@@ -162,9 +65,9 @@ impl Describe for Fibrechannel {
             labels.extend(named.map(|((name, _), text)| (*name, text.as_str())));
             plan.fixed(&INFO, &labels, 1.0);
             let statistics = directory.join("statistics");
-            for (file, desc) in &COUNTERS {
+            for ([file], desc) in table::rows(COUNTERS) {
                 let decode = Decode::With(counter);
-                plan.file(desc, &[("fc_host", &host)], &statistics.join(file), decode);
+                plan.file(&desc, &[("fc_host", &host)], &statistics.join(file), decode);
             }
         }
         Ok(())

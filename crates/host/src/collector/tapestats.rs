@@ -11,103 +11,11 @@ use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::filter;
 use crate::kind::CollectorKind;
-use crate::sink::Desc;
 use crate::sysdir;
+use crate::table;
 
-/// As node_exporter multiplies.
-const NANOSECONDS: f64 = 0.000_000_001;
-
-/// A file of a drive's statistics, the factor of its number, and the family.
-type Number = (&'static str, f64, Desc<'static>);
-
-const NUMBERS: [Number; 10] = [
-    (
-        "in_flight",
-        1.0,
-        Desc::gauge(
-            "node_tape_io_now",
-            "The number of I/Os currently outstanding to this device.",
-        ),
-    ),
-    (
-        "io_ns",
-        NANOSECONDS,
-        Desc::counter(
-            "node_tape_io_time_seconds_total",
-            "The amount of time spent waiting for all I/O to complete (including read and write). This includes \
-             tape movement commands such as seeking between file or set marks and implicit tape movement such as \
-             when rewind on close tape devices are used.",
-        ),
-    ),
-    (
-        "other_cnt",
-        1.0,
-        Desc::counter(
-            "node_tape_io_others_total",
-            "The number of I/Os issued to the tape drive other than read or write commands. The time taken to \
-             complete these commands uses the following calculation \
-             io_time_seconds_total-read_time_seconds_total-write_time_seconds_total",
-        ),
-    ),
-    (
-        "read_byte_cnt",
-        1.0,
-        Desc::counter(
-            "node_tape_read_bytes_total",
-            "The number of bytes read from the tape drive.",
-        ),
-    ),
-    (
-        "read_cnt",
-        1.0,
-        Desc::counter(
-            "node_tape_reads_completed_total",
-            "The number of read requests issued to the tape drive.",
-        ),
-    ),
-    (
-        "read_ns",
-        NANOSECONDS,
-        Desc::counter(
-            "node_tape_read_time_seconds_total",
-            "The amount of time spent waiting for read requests to complete.",
-        ),
-    ),
-    (
-        "resid_cnt",
-        1.0,
-        Desc::counter(
-            "node_tape_residual_total",
-            "The number of times during a read or write we found the residual amount to be non-zero. This should \
-             mean that a program is issuing a read larger thean the block size on tape. For write not all data \
-             made it to tape.",
-        ),
-    ),
-    (
-        "write_byte_cnt",
-        1.0,
-        Desc::counter(
-            "node_tape_written_bytes_total",
-            "The number of bytes written to the tape drive.",
-        ),
-    ),
-    (
-        "write_cnt",
-        1.0,
-        Desc::counter(
-            "node_tape_writes_completed_total",
-            "The number of write requests issued to the tape drive.",
-        ),
-    ),
-    (
-        "write_ns",
-        NANOSECONDS,
-        Desc::counter(
-            "node_tape_write_time_seconds_total",
-            "The amount of time spent waiting for write requests to complete.",
-        ),
-    ),
-];
+/// Files of a drive's statistics and the factors of their numbers, as node_exporter multiplies.
+const NUMBERS: &str = include_str!("tapestats.txt");
 
 pub(crate) struct Tapestats {
     directory: PathBuf,
@@ -133,9 +41,9 @@ impl Describe for Tapestats {
                 continue;
             }
             let directory = self.directory.join(&name).join("stats");
-            for (file, factor, desc) in &NUMBERS {
-                let decode = Decode::Times(*factor);
-                plan.file(desc, &[("device", &name)], &directory.join(file), decode);
+            for ([file, factor], desc) in table::rows(NUMBERS) {
+                let decode = Decode::Times(table::number(factor));
+                plan.file(&desc, &[("device", &name)], &directory.join(file), decode);
             }
         }
         Ok(())
