@@ -9,7 +9,6 @@ static ALLOCATOR: Counting = Counting;
 
 static FUNCTIONS: &[(&str, Function)] = &[
     ("dns_answer", narthex_discovery::fuzz::fuzz_dns_answer),
-    ("glob", narthex_discovery::fuzz::fuzz_glob),
     ("groups", narthex_discovery::fuzz::fuzz_groups),
     ("kubeconfig", narthex_discovery::fuzz::fuzz_kubeconfig),
     ("kubernetes", narthex_discovery::fuzz::fuzz_kubernetes),

@@ -12,7 +12,6 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ("conntrack", narthex_host::fuzz::fuzz_conntrack),
     ("cpuinfo", narthex_host::fuzz::fuzz_cpuinfo),
     ("diskstats", narthex_host::fuzz::fuzz_diskstats),
-    ("glob", narthex_host::fuzz::fuzz_glob),
     ("ipvs", narthex_host::fuzz::fuzz_ipvs),
     ("loadavg", narthex_host::fuzz::fuzz_loadavg),
     ("mdstat", narthex_host::fuzz::fuzz_mdstat),

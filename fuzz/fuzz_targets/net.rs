@@ -14,6 +14,7 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ("certificate", narthex_net::fuzz::fuzz_certificate),
     ("chain", narthex_net::fuzz::fuzz_chain),
     ("decompress", narthex_net::fuzz::fuzz_decompress),
+    ("glob", narthex_net::fuzz::fuzz_glob),
     ("listen_address", narthex_net::fuzz::fuzz_listen_address),
     ("no_proxy", narthex_net::fuzz::fuzz_no_proxy),
     ("request", narthex_net::fuzz::fuzz_request),

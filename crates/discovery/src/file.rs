@@ -3,7 +3,6 @@
 //! Invariant: a file that cannot be read or understood keeps the groups it had; one that is gone
 //! loses them.
 
-pub(crate) mod glob;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +10,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use narthex_net::{StopToken, catch_panic};
+use narthex_net::{StopToken, catch_panic, glob::glob};
 
 use crate::config::FileSdConfig;
 use crate::error::DiscoveryError;
@@ -128,7 +127,7 @@ impl Scan {
     fn files(&self) -> BTreeSet<String> {
         let mut files = BTreeSet::new();
         for pattern in &self.patterns {
-            match glob::glob(pattern) {
+            match glob(pattern) {
                 Ok(found) => files.extend(found),
                 Err(error) => tracing::error!(error, pattern, "Error expanding glob."),
             }

@@ -47,7 +47,7 @@ pub use config::{
 };
 pub use dns::RecordType;
 pub use error::DiscoveryError;
-pub use file::{glob::glob, read_file};
+pub use file::read_file;
 pub use group::{ADDRESS_LABEL, LabelMap, TargetGroup};
 pub use manager::{Discoverer, Manager, Options, Run, TargetSets, Targets, Updates};
 pub use metrics::register_metrics;

@@ -11,7 +11,7 @@ use crate::collector::{
 use crate::procstat::{self, StatSnapshot};
 use crate::timezone::{Zone, parse_rule_text};
 use crate::udev::UdevInfo;
-use crate::{board, glob, linkprops, links, mountinfo, netlink, scan};
+use crate::{board, linkprops, links, mountinfo, netlink, scan};
 
 /// `/proc/stat`.
 pub fn fuzz_stat(data: &[u8]) {
@@ -149,13 +149,6 @@ pub fn fuzz_attributes(data: &[u8]) {
         board::Decode::Is("up".into()),
     ] {
         assert!(decode.decode(data).is_none_or(|value| !value.is_nan()));
-    }
-}
-
-/// Patterns of directories. Nothing outside the empty directory is looked at.
-pub fn fuzz_glob(data: &[u8]) {
-    if let Ok(pattern) = std::str::from_utf8(data) {
-        glob::expand(&format!("/proc/self/task/0/{pattern}"));
     }
 }
 

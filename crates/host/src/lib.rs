@@ -31,7 +31,6 @@ mod config;
 mod error;
 mod filter;
 mod flags;
-mod glob;
 #[doc(hidden)]
 pub mod fuzz;
 mod kept;

@@ -222,6 +222,16 @@ fn read_answer(data: &[u8], piece_bytes: usize) -> Result<Vec<u8>, String> {
     Ok(body)
 }
 
+/// Path patterns: whatever matches nothing but itself does match itself.
+pub fn fuzz_glob(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (pattern, name) = text.split_once('\n').unwrap_or((&text, "a.json"));
+    let _matched = crate::glob::matches(name, pattern);
+    if !pattern.contains(['*', '?', '[', '\\']) {
+        assert_eq!(crate::glob::matches(pattern, pattern), Ok(true));
+    }
+}
+
 /// Bytes that are always there, a few at a time, and then end.
 struct Pieces<'a> {
     data: &'a [u8],

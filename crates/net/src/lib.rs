@@ -48,6 +48,7 @@ mod fresh;
 #[doc(hidden)]
 pub mod fuzz;
 mod gate;
+pub mod glob;
 mod inflate;
 mod metrics;
 mod panics;

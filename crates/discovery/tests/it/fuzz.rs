@@ -40,19 +40,6 @@ fn resolv_conf() {
 }
 
 #[test]
-fn glob() {
-    let corpus: &[&[u8]] = &[
-        b"*.json\nnodes.json",
-        b"a*b*c*d\naxbxcxd",
-        b"[a-c]?[^x]\\*\nbzy*",
-        b"[]\n]",
-    ];
-    Mutator::new(24)
-        .max_len(256)
-        .run(corpus, 20_000, fuzz::fuzz_glob);
-}
-
-#[test]
 fn kubernetes() {
     let corpus: &[&[u8]] = &[
         br#"{"metadata":{"resourceVersion":"7","continue":""},"items":[{"metadata":{"name":"a"},"spec":{"containers":null},"status":{"podIP":"1.2.3.4"}}]}"#,

@@ -10,11 +10,12 @@ use std::time::{Duration, SystemTime};
 
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 use narthex_model::{ColumnId, Family, LabelSet};
+use narthex_net::glob::glob;
 
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::glob;
+
 use crate::kept::{End, KeptFile, ReadBuf};
 use crate::kind::CollectorKind;
 use crate::roster::Roster;
@@ -77,7 +78,8 @@ impl Textfile {
         let (mut failed, mut changed) = (false, false);
         self.files.begin();
         for pattern in &self.directories {
-            let mut directories = glob::expand(pattern);
+            let found = glob(pattern).unwrap_or_default();
+            let mut directories: Vec<_> = found.into_iter().map(PathBuf::from).collect();
             if directories.is_empty() {
                 directories.push(pattern.into());
             }

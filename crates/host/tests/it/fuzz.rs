@@ -105,7 +105,6 @@ fn procfs_texts_of_the_machine() {
     ];
     let attributes = attributes.map(|text| text.as_bytes().to_vec());
     run(45, &attributes, fuzz::fuzz_attributes);
-    run(46, &[b"a*/[b-d]?/\\*".to_vec()], fuzz::fuzz_glob);
 }
 
 #[test]

@@ -201,7 +201,7 @@ impl Config {
         global: &Node,
         jobs: &mut Jobs,
     ) -> Result<(), ConfigError> {
-        let paths = narthex_discovery::glob(pattern).map_err(|reason| {
+        let paths = narthex_net::glob::glob(pattern).map_err(|reason| {
             ConfigError::invalid(format!(
                 "error retrieving scrape config files for {pattern:?}: {reason}"
             ))

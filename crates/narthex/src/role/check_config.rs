@@ -141,7 +141,7 @@ fn check_files(job: &Job) -> Result<(), String> {
 fn check_lists(job: &Job, patterns: &[String]) -> Result<Vec<String>, String> {
     let mut warnings = Vec::new();
     for pattern in patterns {
-        let found = narthex_discovery::glob(pattern)?;
+        let found = narthex_net::glob::glob(pattern)?;
         if found.is_empty() {
             let name = &job.scrape.job_name;
             warnings.push(format!(

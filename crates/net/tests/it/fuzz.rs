@@ -33,6 +33,19 @@ fn url() {
 }
 
 #[test]
+fn glob() {
+    let corpus: &[&[u8]] = &[
+        b"*.json\nnodes.json",
+        b"a*b*c*d\naxbxcxd",
+        b"[a-c]?[^x]\\*\nbzy*",
+        b"[]\n]",
+    ];
+    Mutator::new(24)
+        .max_len(256)
+        .run(corpus, 20_000, fuzz::fuzz_glob);
+}
+
+#[test]
 fn listen_address() {
     let corpus: &[&[u8]] = &[
         b":9090",

@@ -1,4 +1,4 @@
-//! Path patterns as Go's `filepath.Glob` has them: `*`, `?`, `[a-z]`, `[^a-z]`, `\` before a letter.
+//! Path patterns of configurations (target files, rule files, directories of the textfile collector), as Go's `filepath.Glob` has them: `*`, `?`, `[a-z]`, `[^a-z]`, `\` before a letter.
 //!
 //! Invariant: a pattern without these is the path itself, if it exists; matches of one directory
 //! come in byte order.
@@ -52,7 +52,7 @@ fn has_meta(pattern: &str) -> bool {
 ///
 /// # Errors
 /// For a malformed pattern, whatever the text.
-pub(crate) fn matches(text: &str, pattern: &str) -> Result<bool, &'static str> {
+pub fn matches(text: &str, pattern: &str) -> Result<bool, &'static str> {
     let tokens = parse(pattern)?;
     let letters: Vec<char> = text.chars().collect();
     // The last star, and what it has swallowed so far: the classic matcher without recursion.
