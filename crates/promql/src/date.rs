@@ -3,19 +3,18 @@
 //! **Invariant:** the proleptic Gregorian calendar, as in Go's `time` package, for every `i64` of seconds that
 //! stands for an instant of Go's, beyond whose ends time wraps around.
 
-use narthex_model::date::{civil_of, days_in};
+use jiff::{Timestamp, civil::DateTime, tz::Offset};
 
-/// A day and the seconds into it.
+/// A moment of any year.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Date {
     pub(crate) year: i64,
-    /// 1 to 12.
-    pub(crate) month: i64,
-    /// 1 to 31.
-    pub(crate) day: i64,
-    days: i64,
-    second_of_day: i64,
+    /// The same moment of the same year of another era: 400 years later everything repeats, weekdays too.
+    of_era: DateTime,
 }
+
+/// Seconds of 400 years.
+const ERA_SECONDS: i64 = 146_097 * 86_400;
 
 /// 2^63.
 const TWO_63: f64 = 9_223_372_036_854_775_808.0;
@@ -39,44 +38,49 @@ impl Date {
         // Go counts from the start of a year far back, in 64 bits without a sign.
         let since_zero = seconds.wrapping_add(ZERO_TO_EPOCH);
         let wrapped = i128::from(since_zero.cast_unsigned()) - i128::from(ZERO_TO_EPOCH);
-        let (days, second_of_day) = (wrapped.div_euclid(86_400), wrapped.rem_euclid(86_400));
-        let days = i64::try_from(days).expect("2^65 seconds have fewer than 2^63 days");
-        let second_of_day = i64::try_from(second_of_day).expect("it is below 86,400");
-        let (year, month, day) = civil_of(days);
+        let (era, second) = (
+            wrapped.div_euclid(i128::from(ERA_SECONDS)),
+            wrapped.rem_euclid(i128::from(ERA_SECONDS)),
+        );
+        let era = i64::try_from(era).expect("2^65 seconds have fewer than 2^63 eras");
+        let second = i64::try_from(second).expect("it is below an era");
+        let moment = Timestamp::from_second(second).expect("it is before the year 2370");
+        let of_era = Offset::UTC.to_datetime(moment);
         Self {
-            year,
-            month,
-            day,
-            days,
-            second_of_day,
+            year: i64::from(of_era.year()) + 400 * era,
+            of_era,
         }
     }
 
     /// Returns hour, minute and second.
     pub(crate) fn clock(self) -> (i64, i64, i64) {
-        (
-            self.second_of_day / 3600,
-            self.second_of_day / 60 % 60,
-            self.second_of_day % 60,
-        )
+        let (hour, minute) = (self.of_era.hour(), self.of_era.minute());
+        (hour.into(), minute.into(), self.of_era.second().into())
+    }
+
+    /// Returns the month, 1 to 12.
+    pub(crate) fn month(self) -> i64 {
+        self.of_era.month().into()
+    }
+
+    /// Returns the day of the month, from 1.
+    pub(crate) fn day(self) -> i64 {
+        self.of_era.day().into()
     }
 
     /// Returns the day of the week, 0 for Sunday.
     pub(crate) fn weekday(self) -> i64 {
-        (self.days + 4).rem_euclid(7)
+        self.of_era.weekday().to_sunday_zero_offset().into()
     }
 
     /// Returns the day of the year, from 1.
     pub(crate) fn day_of_year(self) -> i64 {
-        (1..self.month)
-            .map(|month| days_in(self.year, month))
-            .sum::<i64>()
-            + self.day
+        self.of_era.day_of_year().into()
     }
 
     /// Returns the number of days the month has.
     pub(crate) fn days_in_month(self) -> i64 {
-        days_in(self.year, self.month)
+        self.of_era.days_in_month().into()
     }
 }
 
@@ -94,7 +98,7 @@ mod tests {
             (-62_167_219_200, 0, 1, 1, 6, 1),
         ] {
             let date = Date::of(seconds);
-            assert_eq!((date.year, date.month, date.day), (year, month, day));
+            assert_eq!((date.year, date.month(), date.day()), (year, month, day));
             assert_eq!((date.weekday(), date.day_of_year()), (weekday, day_of_year));
         }
         assert_eq!(Date::of(-1).clock(), (23, 59, 59));

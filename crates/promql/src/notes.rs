@@ -132,13 +132,10 @@ impl Kept {
 }
 
 fn rfc3339(time_ms: i64) -> String {
-    let seconds = time_ms.div_euclid(1000);
-    let date = crate::date::Date::of(seconds);
+    let date = crate::date::Date::of(time_ms.div_euclid(1000));
     let (hour, minute, second) = date.clock();
-    format!(
-        "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z",
-        date.year, date.month, date.day
-    )
+    let (year, month, day) = (date.year, date.month(), date.day());
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 /// The operation on native histograms a note is about.

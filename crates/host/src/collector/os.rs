@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use jiff::civil::{Date, date};
+
 use crate::board::{Describe, OnBoard, Plan};
 use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
@@ -153,26 +155,14 @@ fn major_minor(version: &str) -> Option<f64> {
 
 /// Returns the seconds since the epoch of midnight UTC of a day `2031-12-31`.
 fn midnight(day: &str) -> Option<f64> {
-    const DAY_SECONDS: i64 = 86_400;
     let mut parts = day.split('-').map(|part| number(part.as_bytes()));
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    if parts.next().is_some() || !(1970..10_000).contains(&year) || !(1..=12).contains(&month) {
+    if parts.next().is_some() || year < 1970 {
         return None;
     }
-    let days = days_since_epoch(year.cast_signed(), month.cast_signed(), day.cast_signed());
-    let first_of_next = match month {
-        12 => days_since_epoch(year.cast_signed() + 1, 1, 1),
-        _ => days_since_epoch(year.cast_signed(), month.cast_signed() + 1, 1),
-    };
-    (day >= 1 && days < first_of_next).then_some((days * DAY_SECONDS) as f64)
-}
-
-/// Counts days from 1970-01-01 in the Gregorian calendar, with years that begin in March.
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
+    let (year, month, day) = (year.try_into(), month.try_into(), day.try_into());
+    let day = Date::new(year.ok()?, month.ok()?, day.ok()?).ok()?;
+    Some(day.duration_since(date(1970, 1, 1)).as_secs_f64())
 }
 
 #[cfg(test)]

@@ -120,14 +120,6 @@ fn sysfs_udev_and_zone_files() {
         .collect();
     assert!(!zones.is_empty(), "apt-get install -y tzdata");
     run(12, &zones, fuzz::fuzz_timezone);
-    run(
-        13,
-        &[
-            b"CET-1CEST,M3.5.0,M10.5.0/3".to_vec(),
-            b"<-03>3<-02>,J60/-1,364".to_vec(),
-        ],
-        fuzz::fuzz_timezone,
-    );
 }
 
 /// A message of type `kind` with sequence 1.

@@ -9,12 +9,16 @@
 //! What Go's parser refuses for its contents is refused here: an extension twice, names that are not
 //! ASCII, masks with holes. Signatures are not checked here.
 //!
-//! Not a crate: x509-parser would bring thirteen more into the product (a parser framework, two
-//! derive macros, a calendar) to read these fields, and would still not decide what they mean.
+//! Not x509-parser: it would bring eleven more crates into the product (a parser framework, two derive macros, a second
+//! calendar) to read these fields, and would still not refuse exactly what Go refuses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use jiff::civil::DateTime;
+
 use super::names::{is_domain, mailbox};
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
@@ -418,37 +422,26 @@ impl<'a> Reader<'a> {
             0x18 => (number(text.get(..4)?)?, text.get(4..)?),
             _ => return None,
         };
-        let [month, day, hour, minute, second] = rest
+        let digits = rest
             .strip_suffix(b"Z")
-            .filter(|digits| digits.len() == 10)?
+            .filter(|digits| digits.len() == 10)?;
+        let mut numbers = digits
             .chunks(2)
-            .map(number)
-            .collect::<Option<Vec<_>>>()?
-            .try_into()
-            .ok()?;
-        let in_range = (1..=12).contains(&month)
-            && (1..=31).contains(&day)
-            && hour < 24
-            && minute < 60
-            && second < 61;
-        in_range.then(|| days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
+            .map(|two| -> Option<i8> { number(two)?.try_into().ok() });
+        let mut next = || numbers.next()?;
+        let time = DateTime::new(year, next()?, next()?, next()?, next()?, next()?, 0).ok()?;
+        // Not by way of a `Timestamp`: those end before the year 9999 does, and its last second is how authorities write
+        // "for ever".
+        Some(time.duration_since(EPOCH).as_secs())
     }
 }
 
-fn number(digits: &[u8]) -> Option<i64> {
+/// Reads up to four digits.
+fn number(digits: &[u8]) -> Option<i16> {
     digits.iter().try_fold(0, |sum, digit| {
         let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        Some(sum * 10 + i64::from(digit))
+        Some(sum * 10 + i16::from(digit))
     })
-}
-
-/// Days since 1970-01-01 in the Gregorian calendar; years begin in March so that leap days come last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month < 3 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
 #[cfg(test)]

@@ -70,15 +70,20 @@ fn usage_is_open_unless_it_is_said() {
 }
 
 #[test]
-fn days_follow_the_calendar() {
-    for (date, want) in [
-        ((1970, 1, 1), 0),
-        ((1969, 12, 31), -1),
-        ((2000, 3, 1), 11_017),
-        ((2024, 2, 29), 19_782),
-        ((2100, 3, 1), 47_541),
+fn times_follow_the_calendar() {
+    for (tag, text, want) in [
+        (0x17, "700101000000Z", Some(0)),
+        (0x17, "691231235959Z", Some(-1)),
+        (0x17, "000301000000Z", Some(951_868_800)),
+        (0x18, "21000301000000Z", Some(4_107_542_400)),
+        // "For ever" of RFC 5280.
+        (0x18, "99991231235959Z", Some(253_402_300_799)),
+        (0x17, "700230000000Z", None),
+        (0x17, "700101000060Z", None),
+        (0x17, "7001010000Z", None),
+        (0x17, "70010100000+Z", None),
     ] {
-        let (year, month, day) = date;
-        assert_eq!(days(year, month, day), want, "{date:?}");
+        let element = [&[tag, text.len() as u8], text.as_bytes()].concat();
+        assert_eq!(Reader(&element).time(), want, "{text}");
     }
 }
