@@ -2,7 +2,8 @@
 //!
 //! **Invariant:** an address belongs to at most one module; a name is that of the symbol that covers it.
 
-use crate::elf::{Elf, Symbol};
+use crate::elf::Elf;
+use object::read::ReadCache;
 use std::{collections::BTreeMap, fs, io, sync::Arc};
 
 /// One mapping of code.
@@ -40,8 +41,9 @@ impl Modules {
                     Ok(own) if own.as_os_str() == mapping.path.as_str() => "/proc/self/exe",
                     _ => mapping.path.as_str(),
                 };
-                let bytes = fs::read(path).unwrap_or_default();
-                Arc::new(Elf::parse(&bytes).unwrap_or_default())
+                let file = fs::File::open(path).ok();
+                let elf = file.and_then(|file| Elf::parse(&ReadCache::new(file)));
+                Arc::new(elf.unwrap_or_default())
             });
             let bias = elf.bias(mapping.start, mapping.offset);
             all.push(Module {
@@ -64,7 +66,7 @@ impl Modules {
     }
 
     /// Returns the symbol that covers `address`.
-    pub(crate) fn symbol(&self, address: u64) -> Option<&Symbol> {
+    pub(crate) fn symbol(&self, address: u64) -> Option<&str> {
         let module = self.all.get(self.find(address)?)?;
         module.elf.symbol(address.wrapping_sub(module.bias))
     }
@@ -81,7 +83,7 @@ impl Modules {
     /// Returns the name of the function at `address`, else the file it is in, else the address.
     pub(crate) fn name(&self, address: u64) -> String {
         if let Some(symbol) = self.symbol(address) {
-            return demangled(&symbol.name);
+            return demangled(symbol);
         }
         let module = self.find(address).and_then(|at| self.all.get(at));
         match module {

@@ -134,7 +134,7 @@ impl Encoder {
             return *number;
         }
         let number = self.functions.len() as u64 + 1;
-        let system = modules.symbol(address).map(|symbol| symbol.name.clone());
+        let system = modules.symbol(address).map(str::to_owned);
         let mut function = Message::default();
         function.integer(1, number);
         function.integer(2, self.string(&name));
