@@ -8,28 +8,65 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::spdx;
-
 const FILE: &str = "THIRD_PARTY_LICENSES";
 /// Licences of the npm packages bundled into crates/ui/dist, written by the UI's build.
 const NPM: &str = "ui/THIRD_PARTY.txt";
 /// The platform releases are built for; the list of crates depends on it.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// A second implementation of TLS or of its primitives: one is enough to keep patched.
-const BANNED: &[&str] = &[
-    "ring",
-    "openssl",
-    "openssl-sys",
-    "native-tls",
-    "boring",
-    "mbedtls",
-];
+/// The rules of `deny.toml`, which cargo-deny reads where it is installed.
+struct Rules {
+    /// In order of preference.
+    allowed: Vec<String>,
+    banned: Vec<String>,
+}
+
+impl Rules {
+    fn read(deny: &str) -> Self {
+        let quoted = |line: &str| line.split('"').nth(1).map(str::to_owned);
+        let list = |head: &str| -> Vec<String> {
+            let below = deny.lines().skip_while(|line| *line != head).skip(1);
+            below
+                .take_while(|line| *line != "]")
+                .filter_map(quoted)
+                .collect()
+        };
+        Self {
+            allowed: list("allow = ["),
+            banned: list("deny = ["),
+        }
+    }
+
+    /// Returns the licences to comply with: the preferred one of each choice in `(A OR B) AND C`.
+    ///
+    /// An expression of another form, or with a choice of none that is allowed, is an error, never a guess.
+    fn choose(&self, expression: &str) -> Result<Vec<String>, String> {
+        // `MIT/Apache-2.0` is how old manifests write OR.
+        let expression = expression.replace('/', " OR ");
+        let parts: Vec<&str> = expression.split(" AND ").collect();
+        let choose = |part: &&str| {
+            let inner = part
+                .strip_prefix('(')
+                .and_then(|rest| rest.strip_suffix(')'));
+            let alone = parts.len() == 1 || inner.is_some() || !part.contains(" OR ");
+            let names: Vec<&str> = inner.unwrap_or(part).split(" OR ").collect();
+            let plain = names.iter().all(|name| !name.contains(['(', ')']));
+            let found = self
+                .allowed
+                .iter()
+                .find(|name| names.contains(&name.as_str()));
+            found.filter(|_| alone && plain).cloned()
+        };
+        let chosen: Option<BTreeSet<String>> = parts.iter().map(choose).collect();
+        let chosen = chosen.ok_or_else(|| format!("licence {expression:?} is not allowed"))?;
+        Ok(chosen.into_iter().collect())
+    }
+}
 
 /// One crate of others in the product.
 struct Crate {
     name: String,
     version: String,
-    licences: Vec<&'static str>,
+    licences: Vec<String>,
     repository: String,
     /// Texts that come with it and have to travel with the binary.
     texts: BTreeSet<String>,
@@ -58,6 +95,8 @@ pub(crate) fn run(check: bool) -> Result<(), String> {
 }
 
 fn read_crates() -> Result<Vec<Crate>, String> {
+    let deny = fs::read_to_string("deny.toml").map_err(|e| format!("deny.toml: {e}"))?;
+    let rules = Rules::read(&deny);
     let mut found = BTreeMap::new();
     for line in cargo_tree()?.lines() {
         let mut fields = line.split('\t');
@@ -79,26 +118,26 @@ fn read_crates() -> Result<Vec<Crate>, String> {
         if words.any(|word| word.starts_with("(/")) || name.is_empty() {
             continue;
         }
-        if BANNED.contains(&name.as_str()) {
+        if rules.banned.contains(&name) {
             return Err(format!("{name} is a second crypto provider"));
         }
-        let licences = spdx::choose(licence).map_err(|e| format!("{name} {version}: {e}"))?;
+        let licences = rules
+            .choose(licence)
+            .map_err(|e| format!("{name} {version}: {e}"))?;
         found.insert((name, version), (licences, repository));
     }
-    let finish = |((name, version), (licences, repository)): (
-        (String, String),
-        (Vec<&'static str>, String),
-    )| {
-        let texts = texts(&source_dir(&name, &version)?, &licences)
-            .map_err(|e| format!("{name} {version}: {e}"))?;
-        Ok(Crate {
-            name,
-            version,
-            licences,
-            repository,
-            texts,
-        })
-    };
+    let finish =
+        |((name, version), (licences, repository)): ((String, String), (Vec<String>, String))| {
+            let texts = texts(&source_dir(&name, &version)?, &licences)
+                .map_err(|e| format!("{name} {version}: {e}"))?;
+            Ok(Crate {
+                name,
+                version,
+                licences,
+                repository,
+                texts,
+            })
+        };
     found.into_iter().map(finish).collect()
 }
 
@@ -147,7 +186,7 @@ fn source_dir(name: &str, version: &str) -> Result<PathBuf, String> {
 }
 
 /// Collects a crate's licence texts: for Apache-2.0 only its NOTICE, since the licence itself is printed once.
-fn texts(dir: &Path, licences: &[&str]) -> Result<BTreeSet<String>, String> {
+fn texts(dir: &Path, licences: &[String]) -> Result<BTreeSet<String>, String> {
     let mut files = Vec::new();
     licence_files(dir, 2, &mut files)?;
     files.sort();
@@ -218,6 +257,7 @@ fn speaks_of(text: &str, licence: &str) -> bool {
         "BSD-2-Clause" | "BSD-3-Clause" => {
             flat.contains("Redistribution and use in source and binary forms")
         }
+        "BSL-1.0" => flat.contains("Boost Software License"),
         "ISC" => flat.contains("Permission to use, copy, modify, and"),
         "Zlib" => flat.contains("This software is provided 'as-is'"),
         "Unicode-3.0" => flat.contains("UNICODE LICENSE V3"),
@@ -271,12 +311,55 @@ fn render(crates: &[Crate], apache: &str, npm: &str) -> String {
 mod tests {
     use super::*;
 
+    fn chosen(expression: &str) -> Result<String, String> {
+        let deny = "[licenses]\nallow = [\n    \"Apache-2.0\",\n    \"MIT\",\n    \"ISC\",\n]\n\"GPL-3.0\"\n\
+                    deny = [\n    { crate = \"ring\" },\n]\n";
+        let rules = Rules::read(deny);
+        assert_eq!(
+            (rules.allowed.len(), &*rules.banned),
+            (3, &["ring".to_owned()][..])
+        );
+        rules
+            .choose(expression)
+            .map(|licences| licences.join(" AND "))
+    }
+
+    #[test]
+    fn chooses_what_is_allowed() {
+        for (expression, expected) in [
+            ("MIT OR Apache-2.0", "Apache-2.0"),
+            ("MIT/Apache-2.0", "Apache-2.0"),
+            ("Unlicense OR MIT", "MIT"),
+            ("(MIT OR Apache-2.0) AND ISC", "Apache-2.0 AND ISC"),
+            ("ISC AND (MIT OR GPL-3.0)", "ISC AND MIT"),
+        ] {
+            assert_eq!(chosen(expression).as_deref(), Ok(expected), "{expression}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_not() {
+        for expression in [
+            "GPL-3.0",
+            "MIT AND GPL-3.0",
+            "",
+            "(MIT",
+            "MIT ISC",
+            "MIT WITH x",
+            "GPL-3.0 OR (ISC AND MIT)",
+            "MIT OR ISC AND GPL-3.0",
+            "MIT OR GPL-3.0 AND ISC",
+        ] {
+            assert!(chosen(expression).is_err(), "{expression:?}");
+        }
+    }
+
     #[test]
     fn texts_are_shared_and_the_order_is_fixed() {
         let package = |name: &str, text: &str| Crate {
             name: name.to_owned(),
             version: "1.0.0".to_owned(),
-            licences: vec!["MIT"],
+            licences: vec!["MIT".to_owned()],
             repository: String::new(),
             texts: BTreeSet::from([normalised(text)]),
         };

@@ -17,7 +17,6 @@ mod gendocs;
 mod licenses;
 mod rust;
 mod soak;
-mod spdx;
 mod tidy;
 
 use std::path::Path;
@@ -26,8 +25,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  tidy [--update]         check what compilers do not: file headers and sizes, crate edges, paths in documents,
-                          SAFETY comments, format documents; --update shrinks the list of long functions
+  tidy                    check what compilers do not: file headers and sizes, crate edges, paths in documents,
+                          format documents
   formats                 record that format sources and their documents belong together again
   fuzz                    write the targets in fuzz/ for the functions that read bytes from outside
   fuzz run [--seconds=60] [name...]
@@ -53,8 +52,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {
-        ["tidy"] => tidy::run(false),
-        ["tidy", "--update"] => tidy::run(true),
+        ["tidy"] => tidy::run(),
         ["formats"] => tidy::record_formats(),
         ["fuzz"] => tidy::write_fuzz_targets(),
         ["fuzz", "run", args @ ..] => fuzz::run(args),

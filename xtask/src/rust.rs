@@ -1,4 +1,4 @@
-//! Just enough of Rust's lexical grammar to count lines and find functions without a parser.
+//! Just enough of Rust's lexical grammar to count lines outside tests without a parser.
 //!
 //! Invariant: [`blank`] keeps every byte's position and every newline, so a line number in its output is a line
 //! number in the source.
@@ -43,41 +43,6 @@ pub(crate) fn test_regions(blanked: &str) -> Vec<Range<usize>> {
         from = end;
     }
     regions
-}
-
-/// A function with a body: its name, the offset of its `fn`, and its body with the braces.
-pub(crate) struct Function<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) at: usize,
-    pub(crate) body: Range<usize>,
-}
-
-/// Finds every function that has a body, in blanked text, outermost first.
-pub(crate) fn functions(blanked: &str) -> Vec<Function<'_>> {
-    let bytes = blanked.as_bytes();
-    let mut found = Vec::new();
-    for (at, _) in blanked.match_indices("fn ") {
-        if continues_word(bytes, at) {
-            continue;
-        }
-        let rest = blanked[at + 3..].trim_start();
-        let name_len = rest
-            .bytes()
-            .take_while(|b| b.is_ascii_alphanumeric() || *b == b'_')
-            .count();
-        if name_len == 0 {
-            continue; // `fn (…)`: a function pointer type.
-        }
-        let name_at = blanked.len() - rest.len();
-        if let Some(open) = body_start(bytes, name_at) {
-            found.push(Function {
-                name: &rest[..name_len],
-                at,
-                body: open..brace_end(bytes, open),
-            });
-        }
-    }
-    found
 }
 
 /// Returns the 1-based line of a byte offset.
@@ -237,17 +202,6 @@ mod tests {
             blanked.contains("&'a str") && blanked.ends_with("; x"),
             "{blanked}"
         );
-    }
-
-    #[test]
-    fn functions_and_their_bodies_are_found() {
-        let source = "trait T { fn none(&self); }\nfn one<const N: usize>(a: [u8; N]) -> fn (u8) -> u8 {\n  fn two() {}\n  3\n}\nfn_x!();";
-        let blanked = blank(source);
-        let names: Vec<_> = functions(&blanked)
-            .iter()
-            .map(|f| (f.name, line_of(&blanked, f.body.end)))
-            .collect();
-        assert_eq!(names, [("one", 5), ("two", 3)]);
     }
 
     #[test]

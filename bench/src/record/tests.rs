@@ -3,6 +3,7 @@
 use super::{json, summary, *};
 
 /// Returns a small record with everything in it.
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 pub(crate) fn sample() -> Record {
     let run = |subject, repetition, cpu, late| Run {
         subject,

@@ -53,6 +53,7 @@ fn processes_in(dir: &Path) -> Vec<String> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn five_seconds_of_prometheus_give_a_table_and_a_record() {
     let (work, out) = (TempDir::new("bench-work"), TempDir::new("bench-out"));
     let record = out.join("record.json");

@@ -119,6 +119,7 @@ struct Origin {
     labels: Vec<LabelSet>,
 }
 
+#[expect(clippy::too_many_lines, reason = "a measurement is one piece")]
 fn run(name: &str, shape: &Shape) -> String {
     let dir = TempDir::new("bench-append");
     let base =

@@ -7,11 +7,9 @@ mod formats;
 mod fuzz;
 mod guides;
 mod manifests;
-mod ratchet;
 mod source;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -112,30 +110,22 @@ impl Tree {
     }
 }
 
-/// Runs every check and prints the findings; with `update`, first rewrites the list of long functions.
+/// Runs every check and prints the findings.
 ///
 /// # Errors
 ///
 /// When there are findings, or the tree cannot be read.
-pub(crate) fn run(update: bool) -> Result<(), String> {
+pub(crate) fn run() -> Result<(), String> {
     let start = Instant::now();
-    let mut tree = Tree::read()?;
-    if update {
-        let list = ratchet::shrunk(&tree);
-        fs::write(ratchet::LIST, &list).map_err(|e| format!("{}: {e}", ratchet::LIST))?;
-        tree.files
-            .insert(ratchet::LIST.to_owned(), list.into_bytes());
-    }
+    let tree = Tree::read()?;
     let findings = check(&tree);
     for finding in &findings {
         println!("{finding}");
     }
     println!(
-        "tidy: {} files in {} ms, {} functions over {} lines, {} findings",
+        "tidy: {} files in {} ms, {} findings",
         tree.files.len(),
         start.elapsed().as_millis(),
-        ratchet::long(&tree).len(),
-        ratchet::MAX_LINES,
         findings.len()
     );
     if findings.is_empty() {
@@ -177,14 +167,12 @@ pub(crate) fn fuzz_functions() -> Result<Vec<(String, String)>, String> {
 
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = source::check(tree);
-    findings.extend(ratchet::check(tree));
     findings.extend(manifests::check(tree));
     findings.extend(documents::check(tree));
     findings.extend(documents::check_edges(tree, &edges::table()));
     findings.extend(formats::check(tree));
     findings.extend(fuzz::check(tree));
     findings.extend(guides::check(tree));
-    findings.extend(words::check(tree));
     findings.extend(blobs(tree));
     findings.sort();
     findings

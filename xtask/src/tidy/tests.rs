@@ -39,60 +39,6 @@ fn sizes_count_code_and_not_tests() {
 }
 
 #[test]
-fn unsafe_needs_a_reason() {
-    let check = |body: &str| {
-        texts(&source::check(&tree(&[(
-            "a.rs",
-            &format!("//! x\n{body}\n"),
-        )])))
-        .len()
-    };
-    assert_eq!(check("fn a() {\n    unsafe { b() }\n}"), 1);
-    assert_eq!(
-        check("fn a() {\n    // SAFETY: b is fine.\n    let x =\n        unsafe { b() };\n}"),
-        0
-    );
-    assert_eq!(
-        check("// SAFETY: of something else.\nfn a() {\n    unsafe { b() }\n}"),
-        1
-    );
-    assert_eq!(check("/// A.\npub unsafe fn a() {}"), 1);
-    assert_eq!(
-        check("/// A.\n///\n/// # Safety\n///\n/// Never.\n#[inline]\npub unsafe fn a() {}"),
-        0
-    );
-    assert_eq!(check("unsafe impl Send for A {}"), 1);
-    assert_eq!(
-        check("// SAFETY: forwards.\nunsafe impl A for B {\n    unsafe fn a() {}\n}"),
-        0
-    );
-    assert_eq!(check("fn a() { \"unsafe { }\"; } // unsafe { }"), 0);
-}
-
-#[test]
-fn long_functions_only_shrink() {
-    let function = |lines: usize| format!("//! x\nfn a() {{\n{}}}\n", "    b();\n".repeat(lines));
-    let check = |lines, list: &str| {
-        texts(&ratchet::check(&tree(&[
-            ("a.rs", &function(lines)),
-            (ratchet::LIST, list),
-        ])))
-    };
-    assert_eq!(check(70, ""), [""; 0]);
-    assert_eq!(check(71, "").len(), 1);
-    assert_eq!(check(80, "80 a.rs a\n"), [""; 0]);
-    assert!(check(81, "80 a.rs a\n")[0].contains("grew"));
-    assert!(check(79, "80 a.rs a\n")[0].contains("--update"));
-    assert!(check(3, "80 a.rs a\n")[0].contains("--update"));
-    let shrunk = ratchet::shrunk(&tree(&[
-        ("a.rs", &function(75)),
-        ("b.rs", &function(90)),
-        (ratchet::LIST, "80 a.rs a\n"),
-    ]));
-    assert_eq!(shrunk, "75 a.rs a\n");
-}
-
-#[test]
 fn edges_are_enforced() {
     let manifest = |dependencies: &str| {
         let text = format!(
@@ -217,16 +163,6 @@ fn formats_and_their_documents_change_together() {
         "{gone:?}"
     );
     assert_eq!(formats::check(&tree(&[listed])).len(), 1);
-}
-
-#[test]
-fn refused_words_are_found_outside_lock_files() {
-    let text = concat!("see https://index.", "crates.io/config.json");
-    assert_eq!(words::check(&tree(&[("a.txt", text)])).len(), 1);
-    assert_eq!(
-        words::check(&tree(&[("Cargo.lock", text), ("x/testdata/a", text)])),
-        []
-    );
 }
 
 #[test]

@@ -61,6 +61,10 @@ impl<'o> BlockWriter<'o> {
 
     /// Appends block `index` with differences `d`; `raw` marks lanes that hold XORed bits.
     #[inline(always)]
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one pass over a row, whose state stays in registers"
+    )]
     pub(crate) fn put<const N: usize>(
         &mut self,
         index: usize,

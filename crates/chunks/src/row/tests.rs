@@ -169,6 +169,7 @@ fn odd_value(rng: &mut Rng) -> f64 {
 }
 
 /// Makes a strip of `kinds` columns (one behaviour a column) that grows and flaps.
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn strip(seed: u64, kinds: &[u8], rows: usize, flap: bool, grow: bool) -> Vec<Plain> {
     let mut rng = Rng(seed);
     let mut level = vec![0i64; kinds.len()];

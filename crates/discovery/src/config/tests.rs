@@ -104,6 +104,7 @@ fn kubernetes(change: impl FnOnce(&mut KubernetesSdConfig)) -> SdConfig {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn kubernetes_settings_must_agree() {
     let basic = || {
         Some(BasicAuth {

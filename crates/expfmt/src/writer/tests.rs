@@ -99,6 +99,7 @@ h_count{p=\"/\",job=\"j\"} 3 0.000\nh_bucket{le=\"1.0\",p=\"/b\",job=\"j\"} 1 0.
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn messages_read_back_as_they_were() {
     let family = |name: &str, metric_type| Family {
         name: name.into(),

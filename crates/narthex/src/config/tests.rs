@@ -341,6 +341,7 @@ fn no_more_files_are_refused_than_before() {
 
 /// Texts that YAML could take for something else, and long ones.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn what_is_in_effect_is_shown_as_prometheus_shows_it() {
     let directory = TempDir::new("config-shown");
     let mut oracle = Oracle(LineServer::start(&go_program("oracle")));

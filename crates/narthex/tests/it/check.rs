@@ -23,6 +23,7 @@ fn listing(file: &str) -> String {
 }
 
 /// Files, what to call the check with, and what both programs are to end with.
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn cases(dir: &TempDir) -> Vec<(&'static str, Vec<PathBuf>, Vec<&'static str>, i32)> {
     let write = |name: &str, text: &str| dir.write(name, text);
     write(

@@ -249,6 +249,7 @@ fn around(at: usize) -> Option<std::ops::Range<u64>> {
     Some((at as u64).saturating_sub(2000)..at as u64 + 1)
 }
 
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn log_damages(scene: &Scene) -> Vec<Damage> {
     let len = |run: usize| {
         usize::try_from(

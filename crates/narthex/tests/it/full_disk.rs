@@ -164,6 +164,7 @@ fn start(data: &Path, config: &Path) -> Running {
 
 #[test]
 #[ignore = "takes minutes and a loop device: make soak ONLY=disk"]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn a_disk_that_fills_and_empties_costs_nothing_that_was_acknowledged() {
     let minutes = std::env::var("NARTHEX_SOAK_MINUTES");
     let minutes = minutes.map_or(12, |text| text.parse().unwrap());

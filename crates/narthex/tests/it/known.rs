@@ -99,6 +99,7 @@ pub(crate) fn selector(range: &str) -> String {
 }
 
 /// Fails unless everything in `all` is what a target served when it says so; returns how many pages were stored.
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 pub(crate) fn assert_true(all: &Matrix, targets: &[Target]) -> usize {
     let mut pages = 0;
     let mut checked = 0;

@@ -219,6 +219,7 @@ fn last_error(server: &Running, job: &str) -> Option<String> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn attacks_on_memory_are_refused_and_nobody_else_notices() {
     let stop = Arc::new(AtomicBool::new(false));
     let dir = TempDir::new("memory");

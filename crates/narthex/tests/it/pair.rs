@@ -105,6 +105,7 @@ pub(crate) fn seconds(time_ms: i64) -> String {
 }
 
 /// The page of a slot.
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn page(slot: u64, start_ms: i64) -> String {
     let time_ms = start_ms + i64::try_from(slot).unwrap() * STEP_MS;
     let mut page = Page {

@@ -126,6 +126,7 @@ fn with_environment(spawn: Spawn, set: &[(&str, &str)]) -> Spawn {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn whatever_asks_the_environment_goes_through_its_proxy() {
     let dir = TempDir::new("proxy-environment");
     let page = |_: u64| "page 1\n".to_owned();

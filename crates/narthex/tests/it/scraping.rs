@@ -199,6 +199,7 @@ fn corpus(name: &str, suffix: &str, content_type: &'static str) -> Vec<Case> {
         .collect()
 }
 
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn cases(base_ms: i64) -> Vec<Case> {
     let native = "scrape_native_histograms: true";
     let mut all = vec![

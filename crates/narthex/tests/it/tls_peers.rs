@@ -55,6 +55,7 @@ impl Certificates {
 type Expected<'a> = Result<[(&'a str, &'a str); 3], &'a str>;
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn scrapes_of_gos_servers_do_what_gos_own_would() {
     let certificates = Certificates::issue("tls-go-servers");
     let text = |file: &str| certificates.text(file);
@@ -186,6 +187,7 @@ fn scrapes_of_gos_servers_do_what_gos_own_would() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn gos_client_gets_from_us_what_the_web_configuration_allows() {
     let certificates = Certificates::issue("tls-go-client");
     let dir = TempDir::new("tls-served");

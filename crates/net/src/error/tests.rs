@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::NetError;
 use crate::encoding::Encoding;
 
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn all() -> Vec<(NetError, &'static str, u16)> {
     let address = "127.0.0.1:9090".parse().expect("an address");
     let text = |text: &str| text.to_owned();

@@ -348,6 +348,7 @@ async fn gzip_is_decoded_into_the_reused_buffer() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 async fn bodies_above_the_limit_are_refused_in_flat_memory() {
     let limit = "body size limit exceeded (limit 1000 bytes)";
     let long = vec![b'x'; 1001];

@@ -145,6 +145,7 @@ async fn requests_above_the_rate_are_refused() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn unusable_files_are_refused_with_the_reason() {
     let dir = TempDir::new("web");
     let identity = self_signed(&params(&["127.0.0.1"], "x"));

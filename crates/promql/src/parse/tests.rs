@@ -51,6 +51,7 @@ fn prints_what_prometheus_prints() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn says_what_prometheus_says() {
     for (query, text) in [
         (

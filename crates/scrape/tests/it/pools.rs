@@ -151,6 +151,7 @@ async fn too_many_targets_fail_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 async fn the_api_shows_targets_pools_and_metadata() {
     let page = Page::start("# HELP a_total Help.\n# TYPE a_total counter\na_total 1\nb 2\n").await;
     let scraping = Scraping::idle();

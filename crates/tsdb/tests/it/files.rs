@@ -605,6 +605,7 @@ fn a_merge_that_cannot_read_loses_nothing() {
 /// Two faults at once, of any kind, then a kill or a loss of power that keeps of everything unsynced some part: what
 /// was acknowledged (and, without power, synced) is there, and nothing that never was.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn two_faults_of_any_kind_lose_nothing() {
     const OPS: [Op; 12] = [
         Op::Create,

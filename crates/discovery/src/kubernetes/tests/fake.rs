@@ -170,6 +170,7 @@ fn is_inside(object: &Value, namespace: Option<&String>) -> bool {
     namespace.is_none_or(|namespace| object["metadata"]["namespace"] == **namespace)
 }
 
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let uri = request.uri().clone();
     let query = uri.query().unwrap_or_default().to_owned();

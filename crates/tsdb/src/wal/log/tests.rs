@@ -323,6 +323,7 @@ fn a_panic_while_records_are_built_leaves_nothing_of_them() {
 /// Readers refuse a batch beyond a length that writers did not know: families, new columns and loose samples of one
 /// append were one batch, whatever their number.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn batches_are_bounded_when_they_are_written() {
     let disk = FaultyIo::new();
     let families: Vec<Family> = (0..30_000)
