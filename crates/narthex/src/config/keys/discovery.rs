@@ -4,6 +4,7 @@ use super::{Key, Kind, NOT_HERE, Section, http, key};
 
 const EVERY_5M: &str = "5m";
 
+#[rustfmt::skip]
 pub(crate) static STATIC: Section = Section {
     name: "static_config",
     about: "Targets that are listed.",
@@ -13,26 +14,17 @@ pub(crate) static STATIC: Section = Section {
     ]],
 };
 
+#[rustfmt::skip]
 pub(crate) static FILE: Section = Section {
     name: "file_sd_config",
     about: "Targets listed in files that may change.",
     parts: &[&[
-        key(
-            "files",
-            Kind::Paths,
-            "",
-            "Files that end in .json, .yml or .yaml; the last part may hold a *.",
-        )
-        .always(),
-        key(
-            "refresh_interval",
-            Kind::Period,
-            EVERY_5M,
-            "How often they are read even if nothing seems to have changed.",
-        ),
+        key("files", Kind::Paths, "", "Files that end in .json, .yml or .yaml; the last part may hold a *.").always(),
+        key("refresh_interval", Kind::Period, EVERY_5M, "How often they are read even if nothing seems to have changed."),
     ]],
 };
 
+#[rustfmt::skip]
 pub(crate) static HTTP: Section = Section {
     name: "http_sd_config",
     about: "Targets that a URL answers with.",
@@ -47,96 +39,50 @@ pub(crate) static HTTP: Section = Section {
     ],
 };
 
+#[rustfmt::skip]
 pub(crate) static DNS: Section = Section {
     name: "dns_sd_config",
     about: "Targets that DNS names stand for.",
     parts: &[&[
         key("names", Kind::Texts, "", "Names to look up.").always(),
         key("refresh_interval", Kind::Period, "30s", "How often to ask."),
-        key(
-            "type",
-            Kind::Text,
-            "SRV",
-            "Records to ask for: SRV, A, AAAA, MX or NS.",
-        )
-        .always(),
-        key(
-            "port",
-            Kind::Number,
-            "0",
-            "Port of the targets; SRV records bring their own.",
-        )
-        .always(),
+        key("type", Kind::Text, "SRV", "Records to ask for: SRV, A, AAAA, MX or NS.").always(),
+        key("port", Kind::Number, "0", "Port of the targets; SRV records bring their own.").always(),
     ]],
 };
 
+#[rustfmt::skip]
 pub(crate) static KUBERNETES: Section = Section {
     name: "kubernetes_sd_config",
     about: "Targets that a Kubernetes API reports.",
     parts: &[
         &[
-            key(
-                "api_server",
-                Kind::Url,
-                "",
-                "URL of the API; without it the one of the pod's service account.",
-            ),
-            key(
-                "role",
-                Kind::Text,
-                "",
-                "node, pod, service, endpoints, endpointslice or ingress.",
-            )
-            .always(),
-            key(
-                "kubeconfig_file",
-                Kind::Path,
-                "",
-                "Kubeconfig to take the API and its credentials from.",
-            )
-            .always(),
+            key("api_server", Kind::Url, "", "URL of the API; without it the one of the pod's service account."),
+            key("role", Kind::Text, "", "node, pod, service, endpoints, endpointslice or ingress.").always(),
+            key("kubeconfig_file", Kind::Path, "", "Kubeconfig to take the API and its credentials from.").always(),
         ],
         http::CLIENT,
         http::PROXY,
         http::HEADERS,
         &[
-            key(
-                "namespaces",
-                Kind::Section(&NAMESPACES),
-                "",
-                "Where to look; everywhere when empty.",
-            ),
-            key(
-                "selectors",
-                Kind::Sections(&SELECTOR),
-                "",
-                "Which objects to ask for.",
-            ),
-            key(
-                "attach_metadata",
-                Kind::Section(&ATTACH),
-                "",
-                "Labels of related objects that targets get too.",
-            ),
+            key("namespaces", Kind::Section(&NAMESPACES), "", "Where to look; everywhere when empty."),
+            key("selectors", Kind::Sections(&SELECTOR), "", "Which objects to ask for."),
+            key("attach_metadata", Kind::Section(&ATTACH), "", "Labels of related objects that targets get too."),
         ],
     ],
 };
 
+#[rustfmt::skip]
 static NAMESPACES: Section = Section {
     name: "namespaces",
     about: "Namespaces to look in.",
     parts: &[&[
-        key(
-            "own_namespace",
-            Kind::Bool,
-            "false",
-            "Whether to look in the one this process' pod is in.",
-        )
-        .always(),
+        key("own_namespace", Kind::Bool, "false", "Whether to look in the one this process' pod is in.").always(),
         key("names", Kind::Texts, "", "Names of namespaces.").always(),
     ]],
 };
 
+#[rustfmt::skip]
 static SELECTOR: Section = Section {
     name: "selector",
     about: "Which objects of a role to ask for.",
@@ -147,24 +93,13 @@ static SELECTOR: Section = Section {
     ]],
 };
 
+#[rustfmt::skip]
 static ATTACH: Section = Section {
     name: "attach_metadata",
     about: "Labels of related objects that targets get too.",
     parts: &[&[
-        key(
-            "node",
-            Kind::Bool,
-            "false",
-            "Labels and annotations of the node.",
-        )
-        .always(),
-        key(
-            "namespace",
-            Kind::Bool,
-            "false",
-            "Labels and annotations of the namespace.",
-        )
-        .always(),
+        key("node", Kind::Bool, "false", "Labels and annotations of the node.").always(),
+        key("namespace", Kind::Bool, "false", "Labels and annotations of the namespace.").always(),
         key("deployment", Kind::Bool, "false", "Name of the deployment.").always(),
         key("job", Kind::Bool, "false", "Name of the job.").always(),
         key("cronjob", Kind::Bool, "false", "Name of the cron job.").always(),
@@ -177,42 +112,23 @@ const fn not_built(name: &'static str) -> Key {
 }
 
 /// All mechanisms, as Prometheus orders them.
+#[rustfmt::skip]
 pub(super) static MECHANISMS: &[Key] = &[
     not_built("aws_sd_configs"),
     not_built("azure_sd_configs"),
     not_built("consul_sd_configs"),
     not_built("digitalocean_sd_configs"),
-    key(
-        "dns_sd_configs",
-        Kind::Sections(&DNS),
-        "",
-        "Targets that DNS names stand for.",
-    ),
+    key("dns_sd_configs", Kind::Sections(&DNS), "", "Targets that DNS names stand for."),
     not_built("docker_sd_configs"),
     not_built("dockerswarm_sd_configs"),
     not_built("ec2_sd_configs"),
     not_built("eureka_sd_configs"),
-    key(
-        "file_sd_configs",
-        Kind::Sections(&FILE),
-        "",
-        "Targets listed in files that may change.",
-    ),
+    key("file_sd_configs", Kind::Sections(&FILE), "", "Targets listed in files that may change."),
     not_built("gce_sd_configs"),
     not_built("hetzner_sd_configs"),
-    key(
-        "http_sd_configs",
-        Kind::Sections(&HTTP),
-        "",
-        "Targets that a URL answers with.",
-    ),
+    key("http_sd_configs", Kind::Sections(&HTTP), "", "Targets that a URL answers with."),
     not_built("ionos_sd_configs"),
-    key(
-        "kubernetes_sd_configs",
-        Kind::Sections(&KUBERNETES),
-        "",
-        "Targets that a Kubernetes API reports.",
-    ),
+    key("kubernetes_sd_configs", Kind::Sections(&KUBERNETES), "", "Targets that a Kubernetes API reports."),
     not_built("kuma_sd_configs"),
     not_built("lightsail_sd_configs"),
     not_built("linode_sd_configs"),
@@ -227,12 +143,7 @@ pub(super) static MECHANISMS: &[Key] = &[
     not_built("scaleway_sd_configs"),
     not_built("serverset_sd_configs"),
     not_built("stackit_sd_configs"),
-    key(
-        "static_configs",
-        Kind::Sections(&STATIC),
-        "",
-        "Targets that are listed.",
-    ),
+    key("static_configs", Kind::Sections(&STATIC), "", "Targets that are listed."),
     not_built("triton_sd_configs"),
     not_built("uyuni_sd_configs"),
     not_built("vultr_sd_configs"),

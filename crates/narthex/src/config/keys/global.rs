@@ -6,89 +6,37 @@ use super::{
 };
 
 /// The whole file.
+#[rustfmt::skip]
 pub(crate) static FILE_ROOT: Section = Section {
     name: "configuration file",
     about: "The whole file.",
     parts: &[&[
-        key(
-            "global",
-            Kind::Section(&GLOBAL),
-            THERE,
-            "Defaults of all jobs, and labels of this server.",
-        ),
-        key(
-            "runtime",
-            Kind::Section(&RUNTIME),
-            THERE,
-            "Settings of the process.",
-        ),
+        key("global", Kind::Section(&GLOBAL), THERE, "Defaults of all jobs, and labels of this server."),
+        key("runtime", Kind::Section(&RUNTIME), THERE, "Settings of the process."),
         key("alerting", Kind::Section(&ALERTING), "", "Where alerts go.").no_effect(NO_RULES),
-        key(
-            "rule_files",
-            Kind::Paths,
-            "",
-            "Files with rules; the last part may hold a *.",
-        )
-        .refused(NOT_HERE),
-        key(
-            "scrape_config_files",
-            Kind::Paths,
-            "",
-            "Files with more scrape_configs; the last part may hold a *.",
-        ),
-        key(
-            "scrape_configs",
-            Kind::Sections(&SCRAPE),
-            "",
-            "What to scrape.",
-        ),
-        key(
-            "storage",
-            Kind::Section(&STORAGE),
-            THERE,
-            "Settings of storage.",
-        )
-        .always(),
+        key("rule_files", Kind::Paths, "", "Files with rules; the last part may hold a *.").refused(NOT_HERE),
+        key("scrape_config_files", Kind::Paths, "", "Files with more scrape_configs; the last part may hold a *."),
+        key("scrape_configs", Kind::Sections(&SCRAPE), "", "What to scrape."),
+        key("storage", Kind::Section(&STORAGE), THERE, "Settings of storage.").always(),
         key("tracing", Kind::Section(&TRACING), "", "Where spans go.").refused(NOT_HERE),
-        key(
-            "remote_write",
-            Kind::Sections(&remote::WRITE),
-            "",
-            "Where samples are sent.",
-        )
-        .refused(NOT_HERE),
-        key(
-            "remote_read",
-            Kind::Sections(&remote::READ),
-            "",
-            "Where more samples are read from.",
-        )
-        .refused(NOT_HERE),
-        key(
-            "otlp",
-            Kind::Section(&remote::OTLP),
-            THERE_UNLESS_NULL,
-            "How OTLP becomes series.",
-        )
-        .no_effect("there is no OTLP receiver"),
+        key("remote_write", Kind::Sections(&remote::WRITE), "", "Where samples are sent.").refused(NOT_HERE),
+        key("remote_read", Kind::Sections(&remote::READ), "", "Where more samples are read from.").refused(NOT_HERE),
+        key("otlp", Kind::Section(&remote::OTLP), THERE_UNLESS_NULL, "How OTLP becomes series.").no_effect("there is no OTLP receiver"),
     ]],
 };
 
 /// A file that `scrape_config_files` names.
+#[rustfmt::skip]
 pub(crate) static SCRAPE_FILE: Section = Section {
     name: "scrape configuration file",
     about: "A file that scrape_config_files names.",
-    parts: &[&[key(
-        "scrape_configs",
-        Kind::Sections(&SCRAPE),
-        "",
-        "What to scrape.",
-    )]],
+    parts: &[&[key("scrape_configs", Kind::Sections(&SCRAPE), "", "What to scrape.")]],
 };
 
 const QUERY_COST: &str = "it belongs to a feature that this version does not have";
 const NO_RULES: &str = "there are no rules";
 
+#[rustfmt::skip]
 pub(crate) static GLOBAL: Section = Section {
     name: "global",
     about: "Defaults of all jobs, and labels of this server.",
@@ -120,124 +68,64 @@ pub(crate) static GLOBAL: Section = Section {
     ]],
 };
 
+#[rustfmt::skip]
 static RUNTIME: Section = Section {
     name: "runtime",
     about: "Settings of the process.",
     parts: &[&[
-        key(
-            "gogc",
-            Kind::Number,
-            "75",
-            "When Go's garbage collector runs.",
-        )
-        .no_effect("there is no garbage collector"),
-        key(
-            "log_level",
-            Kind::Text,
-            "info",
-            "Least level of lines that are logged.",
-        )
-        .no_effect("--log.level says it"),
+        key("gogc", Kind::Number, "75", "When Go's garbage collector runs.").no_effect("there is no garbage collector"),
+        key("log_level", Kind::Text, "info", "Least level of lines that are logged.").no_effect("--log.level says it"),
     ]],
 };
 
+#[rustfmt::skip]
 static STORAGE: Section = Section {
     name: "storage",
     about: "Settings of storage.",
     parts: &[&[
-        key(
-            "tsdb",
-            Kind::Section(&TSDB),
-            THERE,
-            "Settings of the database.",
-        )
-        .always(),
-        key(
-            "exemplars",
-            Kind::Section(&EXEMPLARS),
-            "",
-            "Settings of exemplars.",
-        ),
+        key("tsdb", Kind::Section(&TSDB), THERE, "Settings of the database.").always(),
+        key("exemplars", Kind::Section(&EXEMPLARS), "", "Settings of exemplars."),
     ]],
 };
 
+#[rustfmt::skip]
 static TSDB: Section = Section {
     name: "tsdb",
     about: "Settings of the database.",
     parts: &[&[
-        key(
-            "out_of_order_time_window",
-            Kind::Period,
-            "",
-            "How far behind its series' newest a sample may be; any age when absent.",
-        ),
-        key(
-            "stale_series_compaction_threshold",
-            Kind::Float,
-            "",
-            "When stale series leave memory.",
-        )
-        .no_effect("stale series leave memory within minutes"),
-        key(
-            "chunk_encoding",
-            Kind::Section(&CHUNK_ENCODING),
-            "",
-            "How samples are encoded.",
-        )
-        .no_effect("columns choose the encoding that is smallest"),
-        key(
-            "retention",
-            Kind::Section(&RETENTION),
-            THERE,
-            "How long and how much is kept.",
-        )
-        .always(),
+        key("out_of_order_time_window", Kind::Period, "", "How far behind its series' newest a sample may be; any age when absent."),
+        key("stale_series_compaction_threshold", Kind::Float, "", "When stale series leave memory.").no_effect("stale series leave memory within minutes"),
+        key("chunk_encoding", Kind::Section(&CHUNK_ENCODING), "", "How samples are encoded.").no_effect("columns choose the encoding that is smallest"),
+        key("retention", Kind::Section(&RETENTION), THERE, "How long and how much is kept.").always(),
     ]],
 };
 
+#[rustfmt::skip]
 static CHUNK_ENCODING: Section = Section {
     name: "chunk_encoding",
     about: "How samples are encoded.",
     parts: &[&[key("floats", Kind::Text, "", "xor or xor2.")]],
 };
 
+#[rustfmt::skip]
 static RETENTION: Section = Section {
     name: "retention",
     about: "How long and how much is kept.",
     parts: &[&[
-        key(
-            "time",
-            Kind::Period,
-            "",
-            "How long samples are kept; 15d when absent.",
-        ),
-        key(
-            "size",
-            Kind::Size,
-            "",
-            "Most bytes kept, logs included; 0 is no bound.",
-        ),
-        key(
-            "percentage",
-            Kind::Float,
-            "",
-            "Most of the disk that may be used, in percent.",
-        )
-        .refused(NOT_HERE),
+        key("time", Kind::Period, "", "How long samples are kept; 15d when absent."),
+        key("size", Kind::Size, "", "Most bytes kept, logs included; 0 is no bound."),
+        key("percentage", Kind::Float, "", "Most of the disk that may be used, in percent.").refused(NOT_HERE),
     ]],
 };
 
+#[rustfmt::skip]
 static EXEMPLARS: Section = Section {
     name: "exemplars",
     about: "Settings of exemplars.",
-    parts: &[&[key(
-        "max_exemplars",
-        Kind::Number,
-        "",
-        "Most exemplars held in memory, 100000 when absent; blocks keep what they have.",
-    )]],
+    parts: &[&[key("max_exemplars", Kind::Number, "", "Most exemplars held in memory, 100000 when absent; blocks keep what they have.")]],
 };
 
+#[rustfmt::skip]
 static TRACING: Section = Section {
     name: "tracing",
     about: "Where spans go.",
@@ -245,43 +133,25 @@ static TRACING: Section = Section {
         key("client_type", Kind::Text, "grpc", "http or grpc."),
         key("endpoint", Kind::Text, "", "Where they go."),
         key("sampling_fraction", Kind::Float, "", "How many of all."),
-        key(
-            "insecure",
-            Kind::Bool,
-            "",
-            "Whether to send them without TLS.",
-        ),
-        key(
-            "tls_config",
-            Kind::Section(&http::TLS),
-            "",
-            "Whom to trust and as whom to appear.",
-        ),
+        key("insecure", Kind::Bool, "", "Whether to send them without TLS."),
+        key("tls_config", Kind::Section(&http::TLS), "", "Whom to trust and as whom to appear."),
         key("headers", Kind::Labels, "", "Headers to send."),
         key("compression", Kind::Text, "", "gzip or nothing."),
         key("timeout", Kind::Period, "", "Longest time to send."),
     ]],
 };
 
+#[rustfmt::skip]
 static ALERTING: Section = Section {
     name: "alerting",
     about: "Where alerts go. A section without any target is accepted.",
     parts: &[&[
-        key(
-            "alert_relabel_configs",
-            Kind::Sections(&RELABEL),
-            "",
-            "Rules for alerts.",
-        ),
-        key(
-            "alertmanagers",
-            Kind::Sections(&ALERTMANAGER),
-            "",
-            "Alertmanagers.",
-        ),
+        key("alert_relabel_configs", Kind::Sections(&RELABEL), "", "Rules for alerts."),
+        key("alertmanagers", Kind::Sections(&ALERTMANAGER), "", "Alertmanagers."),
     ]],
 };
 
+#[rustfmt::skip]
 static ALERTMANAGER: Section = Section {
     name: "alertmanager_config",
     about: "Alertmanagers of a kind.",
@@ -294,32 +164,13 @@ static ALERTMANAGER: Section = Section {
     ],
 };
 
+#[rustfmt::skip]
 static ALERTMANAGER_OWN: &[Key] = &[
-    key(
-        "sigv4",
-        Kind::Section(&remote::SIGV4),
-        "",
-        "Signing for AWS.",
-    ),
+    key("sigv4", Kind::Section(&remote::SIGV4), "", "Signing for AWS."),
     key("scheme", Kind::Text, "http", "http or https."),
-    key(
-        "path_prefix",
-        Kind::Text,
-        "",
-        "What stands before the path.",
-    ),
+    key("path_prefix", Kind::Text, "", "What stands before the path."),
     key("timeout", Kind::Period, "10s", "Longest time to send."),
     key("api_version", Kind::Text, "v2", "v2.").always(),
-    key(
-        "relabel_configs",
-        Kind::Sections(&RELABEL),
-        "",
-        "Rules for Alertmanagers.",
-    ),
-    key(
-        "alert_relabel_configs",
-        Kind::Sections(&RELABEL),
-        "",
-        "Rules for alerts that go there.",
-    ),
+    key("relabel_configs", Kind::Sections(&RELABEL), "", "Rules for Alertmanagers."),
+    key("alert_relabel_configs", Kind::Sections(&RELABEL), "", "Rules for alerts that go there."),
 ];

@@ -1,7 +1,8 @@
 //! Every key of a configuration file, as data: name, kind, default, meaning, what becomes of it.
 //!
 //! **Invariant:** a key is defined once, here. Checking a file, filling in defaults, printing what is in effect and the
-//! reference in docs/config.md all read these tables. Keys stand in the order in which Prometheus prints them.
+//! reference in docs/config.md all read these tables. Keys stand in the order in which Prometheus prints them, one a
+//! line: rustfmt would give each six.
 
 mod discovery;
 mod global;
@@ -135,37 +136,17 @@ impl Key {
 }
 
 /// A rule of relabelling.
+#[rustfmt::skip]
 pub(crate) static RELABEL: Section = Section {
     name: "relabel_config",
     about: "A rule that changes labels or drops what carries them.",
     parts: &[&[
-        key(
-            "source_labels",
-            Kind::FlowTexts,
-            "",
-            "Labels whose values are put together.",
-        ),
+        key("source_labels", Kind::FlowTexts, "", "Labels whose values are put together."),
         key("separator", Kind::Text, ";", "What stands between them.").always(),
-        key(
-            "regex",
-            Kind::Text,
-            "",
-            "Pattern they are compared with, as a whole; (.*) when absent.",
-        ),
+        key("regex", Kind::Text, "", "Pattern they are compared with, as a whole; (.*) when absent."),
         key("modulus", Kind::Count, "", "What hashmod divides by."),
         key("target_label", Kind::Text, "", "The label to set."),
-        key(
-            "replacement",
-            Kind::Text,
-            "$1",
-            "What to set it to; $1 and ${name} are groups of the pattern.",
-        )
-        .always(),
-        key(
-            "action",
-            Kind::Text,
-            "replace",
-            "One of replace, keep, drop, keepequal, dropequal, hashmod, labelmap, labeldrop, labelkeep, lowercase, uppercase.",
-        ),
+        key("replacement", Kind::Text, "$1", "What to set it to; $1 and ${name} are groups of the pattern.").always(),
+        key("action", Kind::Text, "replace", "One of replace, keep, drop, keepequal, dropequal, hashmod, labelmap, labeldrop, labelkeep, lowercase, uppercase."),
     ]],
 };

@@ -3,6 +3,7 @@
 use super::{Key, Kind, RELABEL, Section, discovery, http, key};
 
 /// One entry of `scrape_configs`.
+#[rustfmt::skip]
 pub(crate) static SCRAPE: Section = Section {
     name: "scrape_config",
     about: "What a job scrapes and how. Besides these keys it takes those of HTTP clients and of service discovery.",
@@ -16,6 +17,7 @@ pub(crate) static SCRAPE: Section = Section {
     ],
 };
 
+#[rustfmt::skip]
 static HEAD: &[Key] = &[
     key("job_name", Kind::Text, "", "Value of the label job; unique.").always(),
     key("honor_labels", Kind::Bool, "", "Whether labels of a page win over those of its target; if not they become exported_<name>."),
@@ -47,17 +49,8 @@ static HEAD: &[Key] = &[
     key("extra_scrape_metrics", Kind::Bool, "", "Whether to store scrape_timeout_seconds, scrape_sample_limit and scrape_body_size_bytes too.").always(),
 ];
 
+#[rustfmt::skip]
 static RULES: &[Key] = &[
-    key(
-        "relabel_configs",
-        Kind::Sections(&RELABEL),
-        "",
-        "Rules for targets.",
-    ),
-    key(
-        "metric_relabel_configs",
-        Kind::Sections(&RELABEL),
-        "",
-        "Rules for series.",
-    ),
+    key("relabel_configs", Kind::Sections(&RELABEL), "", "Rules for targets."),
+    key("metric_relabel_configs", Kind::Sections(&RELABEL), "", "Rules for series."),
 ];
