@@ -24,10 +24,6 @@ static SHOW: &[Flag] = &[Flag::new(
 )];
 
 /// Runs a command line.
-///
-/// # Errors
-///
-/// When it is wrong, or what it started failed or was refused.
 pub(crate) fn run(arguments: &[String]) -> Result<(), BenchError> {
     let Some((command, rest)) = arguments.split_first() else {
         return tour::run(&Values::parse("tour", [tour::FLAGS, &[]], &[])?);
@@ -72,10 +68,6 @@ pub(crate) fn find(name: &str) -> Option<&'static Scenario> {
 }
 
 /// Reads the flags of a scenario.
-///
-/// # Errors
-///
-/// When an argument is none of them.
 pub(crate) fn values(scenario: &Scenario, arguments: &[String]) -> Result<Values, BenchError> {
     Values::parse(scenario.name, [scenario.flags, COMMON], arguments)
 }
@@ -104,10 +96,6 @@ fn measure(scenario: &Scenario, values: &Values) -> Result<(), BenchError> {
 }
 
 /// Prints a record and writes it where the flags say.
-///
-/// # Errors
-///
-/// When a file cannot be written, or the result is refused.
 pub(crate) fn show(record: &Record, values: &Values) -> Result<(), BenchError> {
     let (out, page) = (values.output("out")?, values.output("html")?);
     say(table::render(record).trim_end_matches('\n'));

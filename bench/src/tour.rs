@@ -46,10 +46,6 @@ static STOPS: &[(&str, &str)] = &[
 ];
 
 /// Runs all scenarios.
-///
-/// # Errors
-///
-/// When one of them failed or was refused, or the reports' directory cannot be made.
 pub(crate) fn run(values: &Values) -> Result<(), BenchError> {
     let only: Vec<&str> = values.all("only").collect();
     let is_known = |name: &&str| STOPS.iter().any(|(stop, _)| stop == name);

@@ -34,10 +34,6 @@ fn forget(item: &Item) {
 }
 
 /// Starts the thread that cleans up and exits with 128 + the signal's number on SIGINT, SIGTERM or SIGHUP.
-///
-/// # Errors
-///
-/// When the handlers cannot be installed.
 pub(crate) fn on_signals() -> Result<(), BenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -98,10 +94,6 @@ pub(crate) struct Group {
 
 impl Group {
     /// Starts `command` in its own group. Call it from the main thread: the child dies with the thread.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be started.
     pub(crate) fn start(command: &mut Command) -> io::Result<Self> {
         command.process_group(0);
         // SAFETY: prctl(2) between fork and exec is async-signal-safe and touches no memory of the parent.
@@ -124,10 +116,6 @@ impl Group {
     }
 
     /// Returns how the leader ended, or nothing while it runs.
-    ///
-    /// # Errors
-    ///
-    /// When the child cannot be waited for.
     pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
@@ -157,10 +145,6 @@ pub(crate) struct WorkDir {
 
 impl WorkDir {
     /// Creates an empty directory inside `base`.
-    ///
-    /// # Errors
-    ///
-    /// When `base` cannot be written.
     pub(crate) fn new(base: &Path, label: &str) -> Result<Self, BenchError> {
         let path = base.join(format!("narthex-bench-{label}-{}", std::process::id()));
         let mut items = registry();

@@ -112,10 +112,6 @@ struct Given {
 
 impl Values {
     /// Reads `--name=value`, `--name value`, `--switch` and `--no-switch` by the flags of a command.
-    ///
-    /// # Errors
-    ///
-    /// When an argument is no flag of the tables, has no value, or is given twice without being a list.
     pub(crate) fn parse(
         command: &'static str,
         tables: [&'static [Flag]; 2],
@@ -144,10 +140,6 @@ impl Values {
     }
 
     /// Adds what a scenario file says, for whatever the command line does not.
-    ///
-    /// # Errors
-    ///
-    /// With the place of a key that is no flag, or of a value of the wrong shape.
     pub(crate) fn with_file(mut self, file: ScenarioFile) -> Result<Self, BenchError> {
         let by_hand: Vec<&str> = self.given.iter().map(|given| given.name).collect();
         for entry in file.entries {
@@ -254,19 +246,11 @@ impl Values {
     }
 
     /// Returns a whole number within `range`.
-    ///
-    /// # Errors
-    ///
-    /// When it is none.
     pub(crate) fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<u64, BenchError> {
         self.within(name, &range)
     }
 
     /// Returns a number, possibly with a fraction, within `range`.
-    ///
-    /// # Errors
-    ///
-    /// When it is none.
     pub(crate) fn real(&self, name: &str, range: RangeInclusive<f64>) -> Result<f64, BenchError> {
         self.within(name, &range)
     }
@@ -285,10 +269,6 @@ impl Values {
     }
 
     /// Returns a time, such as `500ms`, `5s`, `2m` or `1h`, of at most a day.
-    ///
-    /// # Errors
-    ///
-    /// When it is none.
     pub(crate) fn time(&self, name: &str) -> Result<Duration, BenchError> {
         let text = self.text(name);
         parse_time(text)
@@ -300,10 +280,6 @@ impl Values {
     }
 
     /// Returns whether a switch is on.
-    ///
-    /// # Errors
-    ///
-    /// When its value is neither true nor false.
     pub(crate) fn switch(&self, name: &str) -> Result<bool, BenchError> {
         let text = self.text(name);
         text.parse()
@@ -311,10 +287,6 @@ impl Values {
     }
 
     /// Returns which of `choices` a flag names.
-    ///
-    /// # Errors
-    ///
-    /// When it names none.
     pub(crate) fn choice<T: Copy>(
         &self,
         name: &str,
@@ -329,28 +301,16 @@ impl Values {
     }
 
     /// Returns how often everything is measured.
-    ///
-    /// # Errors
-    ///
-    /// When it is out of range.
     pub(crate) fn repetitions(&self) -> Result<usize, BenchError> {
         Ok(self.number("repetitions", 1..=100)? as usize)
     }
 
     /// Returns the seed, which fits 32 bits.
-    ///
-    /// # Errors
-    ///
-    /// When it does not.
     pub(crate) fn seed(&self) -> Result<u64, BenchError> {
         self.number("seed", 0..=u64::from(u32::MAX))
     }
 
     /// Returns the directory in which servers get theirs, on a disk.
-    ///
-    /// # Errors
-    ///
-    /// When it is no directory, or lies in memory, where the kernel counts no written bytes.
     pub(crate) fn dir(&self) -> Result<PathBuf, BenchError> {
         let dir = match self.text("dir") {
             "" => std::env::temp_dir(),
@@ -370,10 +330,6 @@ impl Values {
     }
 
     /// Returns the file a flag names for writing, None when it names none.
-    ///
-    /// # Errors
-    ///
-    /// When its directory does not exist.
     pub(crate) fn output(&self, name: &str) -> Result<Option<PathBuf>, BenchError> {
         let text = self.text(name);
         if text.is_empty() {

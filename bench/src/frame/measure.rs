@@ -28,10 +28,6 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// Reads the tree below the process `root`.
-    ///
-    /// # Errors
-    ///
-    /// When `root` has ended or its files cannot be read.
     pub(crate) fn of_tree(root: i32) -> Result<Self, BenchError> {
         let mut usage = Self::default();
         let mut waiting = vec![root];
@@ -91,10 +87,6 @@ pub(crate) struct Resident {
 
 impl Resident {
     /// Reads one process.
-    ///
-    /// # Errors
-    ///
-    /// When it has ended or is another user's.
     pub(crate) fn of(pid: i32) -> Result<Self, BenchError> {
         let rollup = Proc::read(pid, "smaps_rollup")?;
         Ok(Self {
@@ -113,10 +105,6 @@ pub(crate) struct ThreadTime {
 
 impl ThreadTime {
     /// Reads thread `id` of this process.
-    ///
-    /// # Errors
-    ///
-    /// When it has ended or the kernel keeps no such figures.
     pub(crate) fn of(id: i32) -> Result<Self, BenchError> {
         let path = PathBuf::from(format!("/proc/self/task/{id}/schedstat"));
         let text = fs::read_to_string(&path).map_err(BenchError::io(path.display().to_string()))?;
@@ -142,10 +130,6 @@ pub(crate) fn cpu_time(clock: ClockId) -> Duration {
 }
 
 /// Returns the time all CPUs of the machine were busy since it started.
-///
-/// # Errors
-///
-/// When /proc/stat does not begin as documented.
 fn machine_busy() -> Result<Duration, BenchError> {
     let path = PathBuf::from("/proc/stat");
     let text = fs::read_to_string(&path).map_err(BenchError::io("/proc/stat"))?;
@@ -176,10 +160,6 @@ pub(crate) struct Bystanders {
 
 impl Bystanders {
     /// Reads both; `subjects` is the CPU time that what is measured has used so far.
-    ///
-    /// # Errors
-    ///
-    /// When /proc/stat does not read as documented.
     pub(crate) fn read(subjects: Duration) -> Result<Self, BenchError> {
         Ok(Self {
             at: Instant::now(),
@@ -203,10 +183,6 @@ impl Bystanders {
 }
 
 /// Returns the bytes a directory takes on its device and the sum of its files' lengths.
-///
-/// # Errors
-///
-/// When `path` itself cannot be listed; what goes away meanwhile does not count.
 pub(crate) fn directory_bytes(path: &Path) -> Result<(u64, u64), BenchError> {
     let (mut allocated, mut apparent) = (0, 0);
     let entries = fs::read_dir(path).map_err(BenchError::io(path.display().to_string()))?;

@@ -49,10 +49,6 @@ pub(crate) struct Entry {
 
 impl ScenarioFile {
     /// Reads a file.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read or says nothing sensible.
     pub(crate) fn read(path: &Path) -> Result<Self, BenchError> {
         let read = || {
             if fs::metadata(path)?.len() > MAX_BYTES {
@@ -65,10 +61,6 @@ impl ScenarioFile {
     }
 
     /// Reads a text, which errors call `file`.
-    ///
-    /// # Errors
-    ///
-    /// As [`ScenarioFile::read`].
     pub(crate) fn parse(text: &str, file: &str) -> Result<Self, BenchError> {
         Self::of(text, file).map_err(|wrong| {
             let Wrong { line, column, what } = wrong;

@@ -48,10 +48,6 @@ pub(crate) struct ServerSpec {
 impl ServerSpec {
     /// Returns the servers that the command line or the file names, otherwise all that are installed; and a sentence
     /// for each kind that is not.
-    ///
-    /// # Errors
-    ///
-    /// When a named one cannot be found, two have one label, or there is none at all.
     pub(crate) fn chosen(
         values: &Values,
         presets: &[Preset],
@@ -206,10 +202,6 @@ pub(crate) struct RunningServer {
 
 impl RunningServer {
     /// Starts the server with an empty data directory below `base`; `places` are filled in its configuration.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be started.
     pub(crate) fn start(
         spec: &ServerSpec,
         base: &Path,
@@ -240,10 +232,6 @@ impl RunningServer {
     }
 
     /// Asks it to end, as an operator does, and waits for it; returns how long that took.
-    ///
-    /// # Errors
-    ///
-    /// When it does not end in time.
     pub(crate) fn stop(&mut self, limit: Duration) -> Result<Duration, BenchError> {
         let started = Instant::now();
         // It may have ended a moment ago, which is what is wanted.
@@ -264,10 +252,6 @@ impl RunningServer {
     }
 
     /// Starts it again on the same data and port.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be started.
     pub(crate) fn restart(&mut self) -> Result<(), BenchError> {
         self.group = launch(&self.spec, self.dir.path(), self.address)?;
         Ok(())
@@ -310,10 +294,6 @@ impl RunningServer {
     }
 
     /// Fails when it has ended.
-    ///
-    /// # Errors
-    ///
-    /// With the end of its output.
     pub(crate) fn check(&mut self) -> Result<(), BenchError> {
         let ended = self
             .group
@@ -326,10 +306,6 @@ impl RunningServer {
     }
 
     /// Looks again and again until `found` returns something.
-    ///
-    /// # Errors
-    ///
-    /// When the server ends or the time is over.
     pub(crate) fn wait<T>(
         &mut self,
         what: &str,
@@ -350,10 +326,6 @@ impl RunningServer {
     }
 
     /// Waits until it says that it is ready.
-    ///
-    /// # Errors
-    ///
-    /// As [`RunningServer::wait`].
     pub(crate) fn wait_ready(&mut self, limit: Duration) -> Result<(), BenchError> {
         let url = self.url(&self.spec.kind.ready);
         self.wait("get ready", limit, |_| {

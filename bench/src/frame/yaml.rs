@@ -71,10 +71,6 @@ impl Node {
 }
 
 /// Reads the one document of a text; None when there is nothing in it.
-///
-/// # Errors
-///
-/// When the text is no YAML, beyond a bound, or has a second document.
 pub(crate) fn read(text: &str) -> Result<Option<Node>, Wrong> {
     let mut options = Options::default();
     options.set_emit_comments(false);

@@ -53,10 +53,6 @@ enum State {
 impl AnswerReader {
     /// Takes bytes as they come and returns an answer when they complete one.
     /// An answer's bytes end with the call that completes it: requests are not pipelined.
-    ///
-    /// # Errors
-    ///
-    /// When they are not HTTP, or go on after an answer. The reader is of no use afterwards.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Option<Answer>, NotHttp> {
         while !bytes.is_empty() {
             let is_done = match self.state {

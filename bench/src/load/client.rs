@@ -33,10 +33,6 @@ impl Client {
     }
 
     /// Returns one of a server under test.
-    ///
-    /// # Errors
-    ///
-    /// When its base URL is not an address.
     pub(crate) fn of(server: &RunningServer, limit: Duration) -> Result<Self, BenchError> {
         let url = server.url("");
         let address = url
@@ -53,19 +49,11 @@ impl Client {
     }
 
     /// Sends a GET of a path with its query.
-    ///
-    /// # Errors
-    ///
-    /// When the connection fails or the answer is not complete HTTP.
     pub(crate) fn get(&mut self, path: &str, headers: &[(&str, &str)]) -> io::Result<Response> {
         self.send("GET", path, headers, &[])
     }
 
     /// Sends a POST.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::get`].
     pub(crate) fn post(
         &mut self,
         path: &str,

@@ -126,10 +126,6 @@ impl Load {
 }
 
 /// Sends what `plan` says and waits for the answers.
-///
-/// # Errors
-///
-/// When the server cannot be reached, or what it sends is not HTTP.
 pub(crate) fn run(plan: &Plan) -> Result<Load, BenchError> {
     let threads = plan.threads.clamp(1, plan.connections.max(1));
     let start_ns = now_ns() + LEAD_NS;

@@ -57,10 +57,6 @@ struct Shared {
 impl PacedLoad {
     /// Starts all classes. `make` is told the class and returns what each worker calls with the number of a request;
     /// it says whether the request succeeded.
-    ///
-    /// # Errors
-    ///
-    /// When threads cannot be started.
     pub(crate) fn start(
         classes: &[Class],
         make: impl Fn(usize) -> Box<dyn FnMut(u64) -> bool + Send>,

@@ -116,10 +116,6 @@ pub(crate) struct Sent {
 }
 
 /// Sends a whole dataset; `progress` is told the share that is done.
-///
-/// # Errors
-///
-/// When a request is not taken; `name` says by whom.
 pub(crate) fn send(
     client: &mut Client,
     path: &str,

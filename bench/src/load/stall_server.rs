@@ -50,10 +50,6 @@ pub(crate) struct StallServer {
 
 impl StallServer {
     /// Starts one on a free loopback port.
-    ///
-    /// # Errors
-    ///
-    /// When there is none.
     pub(crate) fn start(stalls: Stalls) -> Result<Self, BenchError> {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(BenchError::io("listen"))?;
         let address = listener.local_addr().map_err(BenchError::io("listen"))?;

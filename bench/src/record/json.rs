@@ -12,19 +12,11 @@ use std::{collections::HashSet, fs, path::Path};
 const MAX_BYTES: u64 = 256 << 20;
 
 /// Writes a record.
-///
-/// # Errors
-///
-/// When the file cannot be written.
 pub(crate) fn write(path: &Path, record: &Record) -> Result<(), BenchError> {
     fs::write(path, text(record)).map_err(BenchError::io(format!("write {}", path.display())))
 }
 
 /// Reads a record.
-///
-/// # Errors
-///
-/// When the file cannot be read or is no sound record.
 pub(crate) fn read(path: &Path) -> Result<Record, BenchError> {
     let name = path.display().to_string();
     let metadata = fs::metadata(path).map_err(BenchError::io(format!("read {name}")))?;

@@ -59,10 +59,6 @@ const STALLS_EVERY: Duration = Duration::from_secs(2);
 const FLEET_BUDGET_NS: f64 = 60.0;
 
 /// Makes every check.
-///
-/// # Errors
-///
-/// When a meter is wrong, or nothing could be measured.
 pub(crate) fn run(values: &Values) -> Result<(), BenchError> {
     let base = values.dir()?;
     known_use(&base)?;
@@ -71,10 +67,6 @@ pub(crate) fn run(values: &Values) -> Result<(), BenchError> {
 }
 
 /// Loads a server that stalls: half of all requests are due while it does, and two of a thousand are sent then.
-///
-/// # Errors
-///
-/// When the corrected latencies do not show it, or the uncorrected ones do.
 fn known_stall() -> Result<(), BenchError> {
     let server = StallServer::start(Stalls {
         every: STALLS_EVERY,
@@ -106,10 +98,6 @@ fn known_stall() -> Result<(), BenchError> {
 }
 
 /// Measures what the fleet's texts cost.
-///
-/// # Errors
-///
-/// When a sample costs more than its budget, in a build with optimisation.
 fn own_cost() -> Result<(), BenchError> {
     let ns = fleet::cost_of_a_sample_ns();
     let is_judged = machine::profile() != "debug";
@@ -130,10 +118,6 @@ fn own_cost() -> Result<(), BenchError> {
 }
 
 /// Measures a tree that uses 3 s of CPU in three processes and writes 48 MiB.
-///
-/// # Errors
-///
-/// When a figure is more than 5 % off, or nothing could be measured.
 fn known_use(base: &Path) -> Result<(), BenchError> {
     let dir = WorkDir::new(base, "self-test")?;
     let program = std::env::current_exe().map_err(BenchError::io("find this program"))?;
@@ -189,10 +173,6 @@ fn compare(what: &str, measured: f64, known: f64) -> Result<(), BenchError> {
 }
 
 /// Uses CPU time and writes bytes, says so in one line, and waits for its standard input to end.
-///
-/// # Errors
-///
-/// When the file cannot be written.
 pub(crate) fn burn(values: &Values) -> Result<(), BenchError> {
     let bytes = values.number("write", 0..=1 << 32)?;
     if bytes > 0 {

@@ -104,10 +104,6 @@ struct Shared {
 
 impl FleetServer {
     /// Makes every target's text, binds every address and starts serving.
-    ///
-    /// # Errors
-    ///
-    /// When addresses cannot be bound.
     pub(crate) fn start(config: FleetConfig) -> Result<Self, BenchError> {
         let shared = Arc::new(Shared::default());
         raise_file_limit(config.targets)?;
@@ -188,10 +184,6 @@ impl FleetServer {
     }
 
     /// Fails when the fleet is no longer served.
-    ///
-    /// # Errors
-    ///
-    /// With the reason.
     pub(crate) fn check(&mut self) -> Result<(), BenchError> {
         let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else {
             return Ok(());

@@ -63,10 +63,6 @@ pub(super) struct Exporter {
 
 impl Exporter {
     /// Starts it.
-    ///
-    /// # Errors
-    ///
-    /// When it does not start or has no page.
     pub(super) fn start(plan: &Plan, spec: &ServerSpec) -> Result<Self, BenchError> {
         let mut server = RunningServer::start(spec, &plan.base, &[])?;
         server.wait_ready(LIMIT)?;
@@ -81,10 +77,6 @@ impl Exporter {
     }
 
     /// Scrapes it as often as the plan says.
-    ///
-    /// # Errors
-    ///
-    /// When it ends or does not answer with a page.
     pub(super) fn scrape(&mut self, plan: &Plan, is_packed: bool) -> Result<Scraped, BenchError> {
         for _ in 0..WARM_UP {
             self.once(plan, is_packed)?;
@@ -120,20 +112,12 @@ impl Exporter {
     }
 
     /// Returns its page.
-    ///
-    /// # Errors
-    ///
-    /// When there is none, or it does not read.
     pub(super) fn page(&mut self, plan: &Plan) -> Result<Page, BenchError> {
         let body = self.once(plan, false)?;
         self.read(plan, &body)
     }
 
     /// Counts the system calls of a scrape, by name.
-    ///
-    /// # Errors
-    ///
-    /// When it does not answer.
     pub(super) fn syscalls(
         &mut self,
         plan: &Plan,

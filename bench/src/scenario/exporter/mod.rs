@@ -51,10 +51,6 @@ static FLAGS: &[Flag] = &[
 const ENCODINGS: [(&str, bool); 2] = [("identity", false), ("gzip", true)];
 
 /// Scrapes all exporters.
-///
-/// # Errors
-///
-/// When a value is out of range, or an exporter cannot be found, fails or answers wrongly.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan {
         scrapes: values.number("scrapes", 1..=1_000_000)?,

@@ -52,10 +52,6 @@ impl fmt::Display for BadLine {
 
 impl Page {
     /// Reads a page.
-    ///
-    /// # Errors
-    ///
-    /// With the first line that is neither a comment nor a sample.
     pub(crate) fn read(text: &str) -> Result<Self, BadLine> {
         let mut page = Self::default();
         for (at, line) in text.lines().enumerate() {

@@ -33,10 +33,6 @@ pub(super) static PRESETS: &[Preset] = &[
 ];
 
 /// Takes out ours where the program has no such command, and says so.
-///
-/// # Errors
-///
-/// When that leaves nothing to measure.
 pub(super) fn without_absent(
     servers: &mut Vec<ServerSpec>,
     notes: &mut Vec<String>,

@@ -24,10 +24,6 @@ const IDLE: [&str; 2] = ["nanosleep", "clock_nanosleep"];
 pub(crate) type Calls = BTreeMap<String, u64>;
 
 /// Counts the calls a process makes while `ask` runs; the text says why they could not be counted.
-///
-/// # Errors
-///
-/// When `ask` fails or the summary cannot be read.
 pub(crate) fn count(
     pid: i32,
     base: &Path,

@@ -80,10 +80,6 @@ pub(super) struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     /// Starts a server, gives it its series and measures it.
-    ///
-    /// # Errors
-    ///
-    /// When it does not start, fails, or answers wrongly.
     pub(super) fn of_server(
         plan: &'a Plan,
         spec: &ServerSpec,
@@ -135,10 +131,6 @@ impl<'a> Turn<'a> {
     }
 
     /// Measures what answers already.
-    ///
-    /// # Errors
-    ///
-    /// When it does not answer.
     pub(super) fn of_url(
         plan: &'a Plan,
         load: &Target,

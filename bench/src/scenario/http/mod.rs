@@ -91,10 +91,6 @@ static FLAGS: &[Flag] = &[
 ];
 
 /// Loads every subject.
-///
-/// # Errors
-///
-/// When a value is out of range, a server cannot be found, fails or answers wrongly.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
     let mut record = values.record(plan.title());

@@ -50,10 +50,6 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Reads the flags.
-    ///
-    /// # Errors
-    ///
-    /// When a value is out of range, a server cannot be found, or a URL is not this machine's.
     pub(super) fn from_values(values: &Values) -> Result<Self, BenchError> {
         let (subjects, library, notes) = subjects(values)?;
         let series = match &subjects {

@@ -96,10 +96,6 @@ impl Paths {
 pub(super) type Chosen = (Vec<ServerSpec>, Option<PathBuf>, Vec<String>);
 
 /// Returns the servers that can run, the library's directory if any, and a sentence for each one that cannot.
-///
-/// # Errors
-///
-/// As [`ServerSpec::chosen`], and when one is named whose library is not.
 pub(super) fn chosen(values: &Values) -> Result<Chosen, BenchError> {
     let library = match values.text("lua-library") {
         "" => None,

@@ -47,10 +47,6 @@ impl Scraper {
     }
 
     /// Scrapes once.
-    ///
-    /// # Errors
-    ///
-    /// When there is no answer, or it is not 200.
     pub(super) fn once(&mut self) -> Result<Scrape, BenchError> {
         let Target { host, path, .. } = &self.target;
         let at = Instant::now();
@@ -75,10 +71,6 @@ impl Scraper {
     }
 
     /// Scrapes every `interval`, first after half of one, until `is_over`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Scraper::once`].
     pub(super) fn until(
         &mut self,
         is_over: &AtomicBool,

@@ -16,10 +16,6 @@ pub(super) struct Target {
 
 impl Target {
     /// Reads `http://host[:port]/path`; the host has to be this machine unless `is_remote_allowed`.
-    ///
-    /// # Errors
-    ///
-    /// With what is wrong, in words for the user.
     pub(super) fn parse(url: &str, is_remote_allowed: bool) -> Result<Self, String> {
         let rest = url
             .strip_prefix("http://")

@@ -56,10 +56,6 @@ pub(crate) struct Scrape {
 
 impl Gateways {
     /// Starts as many as the fleet wants and waits until all are ready.
-    ///
-    /// # Errors
-    ///
-    /// When one does not start.
     pub(crate) fn start(fleet: &Fleet, spec: &ServerSpec, base: &Path) -> Result<Self, BenchError> {
         let mut gateways = Self {
             servers: Vec::with_capacity(fleet.gateways()),
@@ -86,19 +82,11 @@ impl Gateways {
     }
 
     /// Fails when one has ended.
-    ///
-    /// # Errors
-    ///
-    /// With the end of its output.
     pub(crate) fn check(&mut self) -> Result<(), BenchError> {
         self.servers.iter_mut().try_for_each(RunningServer::check)
     }
 
     /// Returns what all have used and hold.
-    ///
-    /// # Errors
-    ///
-    /// When one has ended.
     pub(crate) fn usage(&self) -> Result<Usage, BenchError> {
         let mut all = Usage::default();
         for server in &self.servers {
@@ -119,10 +107,6 @@ impl Gateways {
     }
 
     /// Reads everything back and compares it with what was pushed.
-    ///
-    /// # Errors
-    ///
-    /// When a page cannot be read.
     pub(crate) fn compare(
         &self,
         fleet: &Fleet,
@@ -141,10 +125,6 @@ impl Gateways {
     }
 
     /// Ends all as an operator does, starts them again, and returns how long it took until all were ready.
-    ///
-    /// # Errors
-    ///
-    /// When one does not end or start.
     pub(crate) fn restart(&mut self) -> Result<Duration, BenchError> {
         for server in &mut self.servers {
             server.stop(LIMIT)?;
@@ -218,10 +198,6 @@ pub(crate) struct Scraper {
 
 impl Scraper {
     /// Starts with a first scrape half an interval from now. One that takes longer than the interval delays the next.
-    ///
-    /// # Errors
-    ///
-    /// When the thread cannot be started.
     pub(crate) fn start(
         gateways: &Gateways,
         every: Duration,

@@ -182,10 +182,6 @@ static PRESETS: &[Preset] = &[
 ];
 
 /// Pushes to every gateway in every way.
-///
-/// # Errors
-///
-/// When a value is out of range, or a gateway cannot be found or ends.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
     let (servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;

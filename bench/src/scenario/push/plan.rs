@@ -32,10 +32,6 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Reads the flags.
-    ///
-    /// # Errors
-    ///
-    /// With the flag that is wrong.
     pub(crate) fn from_values(values: &Values) -> Result<Self, BenchError> {
         let plan = Self {
             settings: Settings {

@@ -113,10 +113,6 @@ pub(crate) struct Watched {
 
 impl Pushers<'_> {
     /// Pushes a whole stretch; `watch` is called again and again meanwhile, on this thread.
-    ///
-    /// # Errors
-    ///
-    /// When threads cannot be started, or `watch` fails.
     pub(crate) fn run(
         &self,
         stretch: Stretch,

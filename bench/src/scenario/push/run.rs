@@ -129,10 +129,6 @@ pub(crate) struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Starts the gateways.
-    ///
-    /// # Errors
-    ///
-    /// When one does not start.
     pub(crate) fn start(
         plan: &'a Plan,
         fleet: &'a Fleet,
@@ -158,10 +154,6 @@ impl<'a> Session<'a> {
     }
 
     /// Goes through all phases. A gateway that takes no push at all gives its reason instead.
-    ///
-    /// # Errors
-    ///
-    /// When a gateway ends or a page cannot be read.
     pub(crate) fn finish(mut self) -> Result<Result<Outcome, String>, BenchError> {
         let plan = self.plan;
         let first = self.stretch("first pushes", plan.fill_limit, false, false)?;

@@ -86,10 +86,6 @@ pub(super) struct Measured {
 }
 
 /// Measures one server.
-///
-/// # Errors
-///
-/// When it does not start, does not take the data, or does not answer.
 pub(super) fn run(
     plan: &Plan,
     spec: &ServerSpec,

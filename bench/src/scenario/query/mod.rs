@@ -94,10 +94,6 @@ static PRESETS: &[Preset] = &[
 ];
 
 /// Writes to and asks every server.
-///
-/// # Errors
-///
-/// When a value is out of range, or a server cannot be found, fails or gives no answer.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = plan(values)?;
     let repetitions = values.repetitions()?;

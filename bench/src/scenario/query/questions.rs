@@ -127,10 +127,6 @@ impl Edge {
 }
 
 /// Returns the queries of a file's text, which errors call `file`; without one, those that are built in.
-///
-/// # Errors
-///
-/// When the text says nothing sensible.
 pub(super) fn read(text: Option<&str>, file: &str) -> Result<Vec<Question>, BenchError> {
     let questions = parse(text.unwrap_or(BUILT_IN)).map_err(|wrong| {
         let Wrong { line, column, what } = wrong;

@@ -79,10 +79,6 @@ struct Block {
 
 impl<W: Write> CorpusWriter<W> {
     /// Writes the head.
-    ///
-    /// # Errors
-    ///
-    /// When `out` fails.
     pub(crate) fn new(mut out: W, about: &About) -> io::Result<Self> {
         let text = json!({"name": about.name, "interval_ms": about.interval_ms}).to_string();
         let mut head = Vec::with_capacity(HEAD + text.len() + 4);
@@ -102,10 +98,6 @@ impl<W: Write> CorpusWriter<W> {
     }
 
     /// Appends a round.
-    ///
-    /// # Errors
-    ///
-    /// When `out` fails.
     pub(crate) fn push(&mut self, round: Round<'_>) -> io::Result<()> {
         let state = &mut self.state;
         let step = round.at_ms.wrapping_sub(state.at_ms);
@@ -130,10 +122,6 @@ impl<W: Write> CorpusWriter<W> {
     }
 
     /// Writes what is left and the end; returns what was written to.
-    ///
-    /// # Errors
-    ///
-    /// When `out` fails.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         if self.block.rounds > 0 {
             self.close_block()?;
@@ -199,11 +187,6 @@ pub(crate) struct Corpus {
 
 impl Corpus {
     /// Checks a file from beginning to end.
-    ///
-    /// # Errors
-    ///
-    /// At the first thing that is wrong. A file that ends between two blocks, because its recording was killed, is
-    /// only not [whole](Self::is_whole).
     pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, Broken> {
         let (about, blocks) = parse_head(&bytes)?;
         let (mut at, mut rounds, mut is_whole) = (blocks, 0_u32, false);
@@ -277,10 +260,6 @@ pub(crate) struct Rounds {
 
 impl Rounds {
     /// Returns the next round, nothing behind the last one.
-    ///
-    /// # Errors
-    ///
-    /// When a block does not hold what it says it holds.
     pub(crate) fn next(&mut self) -> Result<Option<Round<'_>>, Broken> {
         if self.block.rounds == 0 && !self.open_block()? {
             return Ok(None);

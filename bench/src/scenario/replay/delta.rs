@@ -135,10 +135,6 @@ impl DeltaWriter {
 
 impl DeltaReader {
     /// Reads the next body.
-    ///
-    /// # Errors
-    ///
-    /// When the streams are damaged; this reader is of no use afterwards.
     pub(crate) fn read(&mut self, streams: &Streams, place: &mut Place) -> Result<&[u8], Damage> {
         let before = std::mem::take(&mut self.body);
         let mut before = lines(&before);

@@ -57,10 +57,6 @@ impl Compared {
 }
 
 /// Returns `count` series spread over those of the first rounds, with their values in `rounds` rounds.
-///
-/// # Errors
-///
-/// When the corpus is damaged.
 pub(crate) fn sample(
     corpus: &Arc<Corpus>,
     rounds: usize,
@@ -127,10 +123,6 @@ impl Expected {
     }
 
     /// Reads the series back from a server that scraped the rounds of `served` as `instance`.
-    ///
-    /// # Errors
-    ///
-    /// When the server does not answer, or not with a matrix.
     pub(crate) fn compare(
         &self,
         server: &RunningServer,

@@ -95,10 +95,6 @@ struct Answer {
 
 impl Feed {
     /// Binds an address and serves the first `rounds` rounds of a corpus.
-    ///
-    /// # Errors
-    ///
-    /// When the address cannot be bound, or the corpus is damaged.
     pub(crate) fn start(
         corpus: &Arc<Corpus>,
         name: &str,
@@ -145,10 +141,6 @@ impl Feed {
     }
 
     /// Returns what has been served so far.
-    ///
-    /// # Errors
-    ///
-    /// When the corpus turned out to be damaged.
     pub(crate) fn served(&self) -> Result<Vec<Served>, BenchError> {
         let state = self.shared.state();
         match state.broken {

@@ -92,10 +92,6 @@ static PRESETS: &[Preset] = &[
 ];
 
 /// Serves the corpus to every server.
-///
-/// # Errors
-///
-/// When a value is wrong, the corpus is damaged, or a server fails or does not scrape every round.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
     let (servers, notes) = ServerSpec::chosen(values, PRESETS)?;
@@ -155,10 +151,6 @@ pub(crate) static RECORD_FLAGS: &[Flag] = &[
 ];
 
 /// Records what exporters answer, without what names their machine.
-///
-/// # Errors
-///
-/// When a value is wrong, a file cannot be written, or a target never answered.
 pub(crate) fn record(values: &Values) -> Result<(), BenchError> {
     let targets: Result<Vec<Target>, BenchError> = values
         .all("target")

@@ -46,10 +46,6 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Reads the flags and the corpus.
-    ///
-    /// # Errors
-    ///
-    /// With the flag that is wrong, or the place of the damage.
     pub(crate) fn from_values(values: &Values) -> Result<Self, BenchError> {
         let dir = PathBuf::from(values.text("corpus"));
         let only: Vec<&str> = values.all("target").collect();

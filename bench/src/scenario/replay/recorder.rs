@@ -42,10 +42,6 @@ pub(crate) struct Target {
 
 impl Target {
     /// Reads `URL` or `NAME=URL`; a target without a name is called after its place.
-    ///
-    /// # Errors
-    ///
-    /// With what is wrong.
     pub(crate) fn parse(text: &str, place: usize) -> Result<Self, String> {
         let (name, url) = match text.split_once('=') {
             Some((name, url)) if !name.contains(['/', ':']) => (name.to_owned(), url),
@@ -85,10 +81,6 @@ pub(crate) struct Recorded {
 
 impl Recording {
     /// Records until every target has been asked `count` times.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be written, or a target never answered.
     pub(crate) fn run(&self, progress: &mut Progress) -> Result<Vec<Recorded>, BenchError> {
         std::fs::create_dir_all(&self.out)
             .map_err(BenchError::io(format!("create {}", self.out.display())))?;
@@ -198,10 +190,6 @@ fn now_ms() -> i64 {
 }
 
 /// Returns the files of a directory that hold recorded scrapes, by name.
-///
-/// # Errors
-///
-/// When it cannot be listed or has none.
 pub(crate) fn files(dir: &Path) -> Result<Vec<PathBuf>, BenchError> {
     let entries = std::fs::read_dir(dir).map_err(BenchError::io(dir.display().to_string()))?;
     let mut files: Vec<PathBuf> = entries

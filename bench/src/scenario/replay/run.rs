@@ -59,10 +59,6 @@ pub(crate) struct Outcome {
 }
 
 /// Goes through all phases.
-///
-/// # Errors
-///
-/// When the server fails, or does not scrape every round.
 pub(crate) fn run(
     plan: &Plan,
     spec: &ServerSpec,

@@ -23,10 +23,6 @@ pub(super) struct Targets {
 
 impl Targets {
     /// Lists targets of the first generation.
-    ///
-    /// # Errors
-    ///
-    /// When their file cannot be written.
     pub(super) fn new(
         plan: &Plan,
         label: &str,
@@ -47,10 +43,6 @@ impl Targets {
     }
 
     /// Notes that targets are of another generation, and tells servers.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written.
     pub(super) fn replace(
         &mut self,
         fleet: &FleetConfig,
@@ -133,10 +125,6 @@ pub(super) fn storage_config(plan: &Plan) -> String {
 }
 
 /// Makes servers scrape native histograms where the fleet has them, and leaves out the one that cannot.
-///
-/// # Errors
-///
-/// When that one was asked for by name.
 pub(super) fn fit_servers(
     plan: &Plan,
     values: &Values,

@@ -125,10 +125,6 @@ static FLAGS: &[Flag] = &[
 ];
 
 /// Measures every server, as often and under as many conditions as wanted.
-///
-/// # Errors
-///
-/// When a value is out of range, or a server cannot be found, fails or answers wrongly.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
     let (mut servers, mut notes) = ServerSpec::chosen(values, presets::PRESETS)?;

@@ -51,10 +51,6 @@ pub(super) struct Rates {
 
 impl Plan {
     /// Reads the flags.
-    ///
-    /// # Errors
-    ///
-    /// When a value is out of range.
     pub(super) fn from_values(values: &Values) -> Result<Self, BenchError> {
         let shape = values.choice("shape", SHAPES)?;
         let (targets, series) = shape.size();

@@ -70,10 +70,6 @@ impl Latency {
 }
 
 /// Asks everything that is timed.
-///
-/// # Errors
-///
-/// When an answer is none, or empty.
 pub(super) fn time_all(
     plan: &Plan,
     clock: Option<Clock>,
@@ -107,10 +103,6 @@ pub(super) fn time_all(
 }
 
 /// Returns the one number a query has at a time, now when none is given; None when the result is empty.
-///
-/// # Errors
-///
-/// When the answer is no success or more than one number.
 pub(super) fn number(
     server: &RunningServer,
     query: &str,

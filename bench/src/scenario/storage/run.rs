@@ -86,10 +86,6 @@ struct Churn {
 
 impl<'a> Measured<'a> {
     /// Starts the fleet and the server, and waits for the first scrape. Call it from the main thread.
-    ///
-    /// # Errors
-    ///
-    /// When either does not start.
     pub(super) fn start(
         plan: &'a Plan,
         spec: &'a ServerSpec,
@@ -132,10 +128,6 @@ impl<'a> Measured<'a> {
     }
 
     /// Goes through all phases.
-    ///
-    /// # Errors
-    ///
-    /// When the server fails or answers wrongly.
     pub(super) fn finish(mut self) -> Result<Outcome, BenchError> {
         let plan = self.plan;
         self.watch("warm-up", plan.warmup)?;
