@@ -8,12 +8,12 @@ use crate::{
         cli::{COMMON, Flag, Values, help_of, usage},
         error::BenchError,
     },
-    record::{self, Record, summary},
-    report::{compare, html, say, table},
-    scenario::{SCENARIOS, Scenario, replay, self_test},
+    record,
+    report::{compare, say, show, terminal, write_page},
+    scenario::{self, SCENARIOS, Scenario, find, replay, self_test},
     tour,
 };
-use std::{fs, path::Path};
+use std::path::Path;
 
 /// The flags of commands that show records.
 static SHOW: &[Flag] = &[Flag::new(
@@ -57,19 +57,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), BenchError> {
         }
         name => {
             let scenario = find(name).ok_or_else(|| usage(format!("{name:?} is no command")))?;
-            measure(scenario, &values(scenario, rest)?)
+            measure(scenario, &scenario.values(rest)?)
         }
     }
-}
-
-/// Returns the scenario of that name.
-pub(crate) fn find(name: &str) -> Option<&'static Scenario> {
-    SCENARIOS.iter().find(|scenario| scenario.name == name)
-}
-
-/// Reads the flags of a scenario.
-pub(crate) fn values(scenario: &Scenario, arguments: &[String]) -> Result<Values, BenchError> {
-    Values::parse(scenario.name, [scenario.flags, COMMON], arguments)
 }
 
 /// Runs a scenario file.
@@ -78,47 +68,16 @@ fn file(arguments: &[String]) -> Result<(), BenchError> {
         .split_first()
         .ok_or_else(|| usage("run needs a scenario's file"))?;
     let file = ScenarioFile::read(Path::new(path))?;
-    let scenario = find(&file.scenario).ok_or_else(|| {
-        let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
-        let (place, name) = (&file.place, &file.scenario);
-        usage(format!("{place}: {name:?} is none of {}", names.join(", ")))
-    })?;
-    measure(scenario, &values(scenario, rest)?.with_file(file)?)
+    let scenario = scenario::of_file(&file)?;
+    measure(scenario, &scenario.values(rest)?.with_file(file)?)
 }
 
 /// Runs a scenario and shows what it measured.
 fn measure(scenario: &Scenario, values: &Values) -> Result<(), BenchError> {
     // Found wrong now rather than after an hour.
-    values.output("out")?;
-    values.output("html")?;
-    cleanup::on_signals()?;
-    show(&(scenario.run)(values)?, values)
-}
-
-/// Prints a record and writes it where the flags say.
-pub(crate) fn show(record: &Record, values: &Values) -> Result<(), BenchError> {
     let (out, page) = (values.output("out")?, values.output("html")?);
-    say(table::render(record).trim_end_matches('\n'));
-    if let Some(path) = out {
-        record::write(&path, record)?;
-        say(&format!("recorded in {}", path.display()));
-    }
-    if let Some(path) = page {
-        write_page(&path, record)?;
-    }
-    if summary::is_refused(record) {
-        return Err(BenchError::Refused(
-            "the generator, not the server, was the bottleneck; see REFUSED above".to_owned(),
-        ));
-    }
-    Ok(())
-}
-
-fn write_page(path: &Path, record: &Record) -> Result<(), BenchError> {
-    let written = fs::write(path, html::page(record));
-    written.map_err(BenchError::io(format!("write {}", path.display())))?;
-    say(&format!("reported in {}", path.display()));
-    Ok(())
+    cleanup::on_signals()?;
+    show(&(scenario.run)(values)?, out, page)
 }
 
 /// Shows a record again.
@@ -129,7 +88,7 @@ fn report(arguments: &[String]) -> Result<(), BenchError> {
     let values = Values::parse("report", [SHOW, &[]], rest)?;
     let page = values.output("html")?;
     let record = record::read(Path::new(path))?;
-    say(table::render(&record).trim_end_matches('\n'));
+    say(terminal::render(&record).trim_end_matches('\n'));
     page.map_or(Ok(()), |path| write_page(&path, &record))
 }
 
@@ -143,17 +102,16 @@ fn compared(arguments: &[String]) -> Result<(), BenchError> {
     let records = [record::read(Path::new(a))?, record::read(Path::new(b))?];
     if records[0].scenario != records[1].scenario {
         let names = records.map(|record| record.scenario);
-        return Err(usage(format!(
-            "a record of {} and one of {}",
-            names[0], names[1]
-        )));
+        let [a, b] = names;
+        return Err(usage(format!("a record of {a} and one of {b}")));
     }
-    let last = |path: &str| {
-        let name = Path::new(path).file_name();
-        name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-    };
-    let names = [last(a), last(b)];
-    let names = [names[0].as_str(), names[1].as_str()];
+    let names = [a, b].map(|path| {
+        Path::new(path)
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+    });
+    let names = names.each_ref().map(|name| name.as_ref());
     let [a, b] = &records;
     say(compare::render(a, b, names).trim_end_matches('\n'));
     page.map_or(Ok(()), |path| {

@@ -4,14 +4,13 @@
 //! the end.
 
 use crate::{
-    command::{find, show, values},
     frame::{
         ScenarioFile, cleanup,
-        cli::{Flag, Values, usage},
+        cli::{Flag, Values},
         error::BenchError,
     },
-    record::Record,
-    report::say,
+    report::{say, show},
+    scenario,
 };
 use std::{fs, path::Path, time::Instant};
 
@@ -90,18 +89,13 @@ fn visit(
     notes: &mut Vec<String>,
 ) -> Result<(), BenchError> {
     let file = ScenarioFile::parse(text, &format!("tour/{name}.yml"))?;
-    let scenario = find(&file.scenario).ok_or_else(|| usage(format!("{name} is no scenario")))?;
-    let path = |ending: &str| directory.join(format!("{name}.{ending}"));
-    let arguments = ["out", "html"].map(|flag| {
-        let ending = if flag == "out" { "json" } else { "html" };
-        format!("--{flag}={}", path(ending).display())
-    });
-    let values = values(scenario, &arguments)?.with_file(file)?;
-    let mut record: Record = (scenario.run)(&values)?;
+    let scenario = scenario::of_file(&file)?;
+    let mut record = (scenario.run)(&scenario.values(&[])?.with_file(file)?)?;
     // What to repeat it by is the stop's file, not the flags made here.
     record.command = format!("{} tour --only={name}", record.tool.name);
     notes.extend(record.notes.iter().map(|note| format!("{name}: {note}")));
-    show(&record, &values)
+    let path = |ending: &str| Some(directory.join(format!("{name}.{ending}")));
+    show(&record, path("json"), path("html"))
 }
 
 #[cfg(test)]
@@ -113,11 +107,9 @@ mod tests {
     fn every_stop_has_a_right_file() {
         for (name, text) in STOPS {
             let file = ScenarioFile::parse(text, name).unwrap();
-            assert_eq!(file.scenario, *name);
-            values(find(name).unwrap(), &[])
-                .unwrap()
-                .with_file(file)
-                .unwrap();
+            assert_eq!(scenario::of_file(&file).unwrap().name, *name);
+            let values = scenario::find(name).unwrap().values(&[]).unwrap();
+            values.with_file(file).unwrap();
         }
     }
 
@@ -135,8 +127,8 @@ mod tests {
                 continue;
             }
             let file = ScenarioFile::read(&path).unwrap();
-            let scenario = find(&file.scenario).unwrap_or_else(|| panic!("{}", path.display()));
-            values(scenario, &[]).unwrap().with_file(file).unwrap();
+            let scenario = scenario::of_file(&file).unwrap();
+            scenario.values(&[]).unwrap().with_file(file).unwrap();
         }
     }
 }

@@ -135,12 +135,12 @@ pub(crate) const ONLY: &[Only] = &[
     },
     Only {
         name: "serde-saphyr",
-        crates: &["narthex-net", "narthex-discovery"],
+        crates: &["narthex-net", "narthex-discovery", "narthex-bench"],
         why: "only crates with YAML documents of their own, each behind one function",
     },
     Only {
         name: "granit-parser",
-        crates: &["narthex", "narthex-bench"],
+        crates: &["narthex"],
         why: "configurations and scenarios keep the place of everything, each behind one module",
     },
 ];

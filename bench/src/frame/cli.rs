@@ -3,7 +3,7 @@
 //! **Invariant:** nothing is started before the whole line has been read and found right. A value is the command
 //! line's, else the scenario file's, else the table's default.
 
-use super::{Kind, ScenarioFile, error::BenchError, machine};
+use super::{ScenarioFile, ServerKind, error::BenchError, machine};
 use crate::record::{FORMAT, Parameter, Record, Tool};
 use std::{
     fmt::Display,
@@ -97,7 +97,7 @@ pub(crate) struct Values {
     command: &'static str,
     tables: [&'static [Flag]; 2],
     given: Vec<Given>,
-    kinds: Vec<Kind>,
+    kinds: Vec<ServerKind>,
     arguments: Vec<String>,
 }
 
@@ -231,7 +231,7 @@ impl Values {
     }
 
     /// Returns the kinds of server that the scenario file declares.
-    pub(crate) fn kinds(&self) -> &[Kind] {
+    pub(crate) fn kinds(&self) -> &[ServerKind] {
         &self.kinds
     }
 

@@ -5,6 +5,8 @@
 //! around both), `{listen}` (address and port), `{port}`, and in the configuration whatever the scenario defines,
 //! such as `{scrape}`.
 
+use serde::Deserialize;
+
 /// A kind that is built in.
 #[derive(Debug)]
 pub(crate) struct Preset {
@@ -78,11 +80,13 @@ impl Preset {
     };
 }
 
-/// A kind, built in or declared.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Kind {
+/// A kind, built in or declared by a scenario file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ServerKind {
     pub(crate) name: String,
-    pub(crate) program: String,
+    /// Empty where it is called as the kind.
+    program: String,
     pub(crate) package: String,
     pub(crate) arguments: Vec<String>,
     pub(crate) version: Vec<String>,
@@ -92,7 +96,7 @@ pub(crate) struct Kind {
     pub(crate) ready: String,
 }
 
-impl Default for Kind {
+impl Default for ServerKind {
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -107,7 +111,7 @@ impl Default for Kind {
     }
 }
 
-impl From<&Preset> for Kind {
+impl From<&Preset> for ServerKind {
     fn from(preset: &Preset) -> Self {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         Self {
@@ -120,5 +124,37 @@ impl From<&Preset> for Kind {
             ready: preset.ready.to_owned(),
             ..Self::default()
         }
+    }
+}
+
+impl ServerKind {
+    /// Returns the name or the path of its program.
+    pub(crate) fn program(&self) -> &str {
+        match self.program.as_str() {
+            "" => &self.name,
+            program => program,
+        }
+    }
+
+    /// Says what is wrong with a declared kind.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        const HERE: [&str; 3] = [
+            "http://{listen}",
+            "http://127.0.0.1:{port}",
+            "http://localhost:{port}",
+        ];
+        let rest = HERE.iter().find_map(|start| self.url.strip_prefix(start));
+        if self.name.is_empty() || self.name.contains(['=', '@', '/']) {
+            return Err("a server needs a `name` without =, @ and /");
+        }
+        if !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+            return Err(
+                "a server's `url` begins with http://{listen}: only this machine is measured",
+            );
+        }
+        if !self.ready.starts_with('/') {
+            return Err("a server needs `ready`: a path that answers 200 when it is");
+        }
+        Ok(())
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// Reads the tree below the process `root`.
-    pub(crate) fn of_tree(root: i32) -> Result<Self, BenchError> {
+    pub(crate) fn read_tree(root: i32) -> Result<Self, BenchError> {
         let mut usage = Self::default();
         let mut waiting = vec![root];
         while let Some(pid) = waiting.pop() {
@@ -87,7 +87,7 @@ pub(crate) struct Resident {
 
 impl Resident {
     /// Reads one process.
-    pub(crate) fn of(pid: i32) -> Result<Self, BenchError> {
+    pub(crate) fn read(pid: i32) -> Result<Self, BenchError> {
         let rollup = Proc::read(pid, "smaps_rollup")?;
         Ok(Self {
             rss_bytes: rollup.kib("Rss:")?,
@@ -105,7 +105,7 @@ pub(crate) struct ThreadTime {
 
 impl ThreadTime {
     /// Reads thread `id` of this process.
-    pub(crate) fn of(id: i32) -> Result<Self, BenchError> {
+    pub(crate) fn read(id: i32) -> Result<Self, BenchError> {
         let path = PathBuf::from(format!("/proc/self/task/{id}/schedstat"));
         let text = fs::read_to_string(&path).map_err(BenchError::io(path.display().to_string()))?;
         let mut fields = text.split_ascii_whitespace().map(str::parse);
@@ -179,6 +179,67 @@ impl Bystanders {
         let known = self.known.saturating_sub(earlier.known);
         let others = self.busy.saturating_sub(earlier.busy).saturating_sub(known);
         others.as_secs_f64() / (self.at - earlier.at).as_secs_f64().max(1e-9)
+    }
+}
+
+/// What ran before a stretch of time that is measured.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    started: Instant,
+    from: Usage,
+    own: Duration,
+    bystanders: Bystanders,
+}
+
+/// What a stretch of time came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Used {
+    pub(crate) took: Duration,
+    pub(crate) from: Usage,
+    pub(crate) to: Usage,
+    /// CPU time of this program.
+    pub(crate) own_cpu: Duration,
+    /// Cores that neither servers under test nor this program used.
+    pub(crate) other_cores: f64,
+}
+
+impl Meter {
+    /// Begins with what the servers under test have used so far.
+    pub(crate) fn start(from: Usage) -> Result<Self, BenchError> {
+        Ok(Self {
+            started: Instant::now(),
+            from,
+            own: cpu_time(ClockId::ProcessCPUTime),
+            bystanders: Bystanders::read(from.cpu)?,
+        })
+    }
+
+    /// Ends with what they have used by now.
+    pub(crate) fn stop(&self, to: Usage) -> Result<Used, BenchError> {
+        Ok(Used {
+            took: self.started.elapsed(),
+            from: self.from,
+            to,
+            own_cpu: cpu_time(ClockId::ProcessCPUTime).saturating_sub(self.own),
+            other_cores: Bystanders::read(to.cpu)?.cores_since(&self.bystanders),
+        })
+    }
+}
+
+impl Used {
+    /// Returns the CPU time of the servers under test.
+    pub(crate) fn cpu(&self) -> Duration {
+        self.to.cpu.saturating_sub(self.from.cpu)
+    }
+
+    /// Returns the bytes they made dirty.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.to.write_bytes.saturating_sub(self.from.write_bytes)
+    }
+
+    /// Returns how many cores this program used.
+    pub(crate) fn own_cores(&self) -> f64 {
+        self.own_cpu.as_secs_f64() / self.took.as_secs_f64().max(1e-9)
     }
 }
 
@@ -328,10 +389,10 @@ mod tests {
 
     #[test]
     fn our_own_process_and_directory_can_be_read() {
-        let usage = Usage::of_tree(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let usage = Usage::read_tree(i32::try_from(std::process::id()).unwrap()).unwrap();
         assert!(usage.rss_bytes > 100_000 && usage.peak_rss_bytes >= usage.rss_bytes / 2);
         assert!(usage.processes >= 1 && usage.threads >= 1);
-        assert!(Usage::of_tree(i32::MAX).is_err());
+        assert!(Usage::read_tree(i32::MAX).is_err());
         let dir = narthex_testkit::TempDir::new("measure");
         dir.write("a/b", vec![1; 10_000]);
         dir.write("c", vec![1; 1]);

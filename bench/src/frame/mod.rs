@@ -11,8 +11,9 @@ pub(crate) mod measure;
 pub(crate) mod progress;
 mod scenario_file;
 pub(crate) mod server;
+pub(crate) mod ticks;
 pub(crate) mod turns;
 pub(crate) mod yaml;
 
-pub(crate) use kind::{Kind, Preset};
+pub(crate) use kind::{Preset, ServerKind};
 pub(crate) use scenario_file::ScenarioFile;

@@ -15,26 +15,20 @@
 //!
 //! **Invariant:** every key is one somebody reads; what is wrong is said with file, line and column.
 
-use super::{
-    Kind,
-    cli::usage,
-    error::BenchError,
-    yaml::{self, Node, Wrong},
-};
-use std::{fs, path::Path};
-
-/// Longest file.
-const MAX_BYTES: u64 = 1 << 20;
+use super::{ServerKind, error::BenchError, yaml};
+use serde::{Deserialize, Deserializer, de};
+use serde_saphyr::{Location, Spanned};
+use std::{fmt, path::Path};
 
 /// What a file says.
 #[derive(Debug)]
 pub(crate) struct ScenarioFile {
-    /// Which scenario it is about.
+    /// The scenario's name.
     pub(crate) scenario: String,
-    /// Where that stands.
+    /// The place of that name.
     pub(crate) place: String,
     pub(crate) entries: Vec<Entry>,
-    pub(crate) kinds: Vec<Kind>,
+    pub(crate) kinds: Vec<ServerKind>,
 }
 
 /// One key.
@@ -50,117 +44,121 @@ pub(crate) struct Entry {
 impl ScenarioFile {
     /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Self, BenchError> {
-        let read = || {
-            if fs::metadata(path)?.len() > MAX_BYTES {
-                return Err(std::io::Error::other("longer than a scenario can be"));
-            }
-            fs::read_to_string(path)
-        };
-        let text = read().map_err(|e| usage(format!("{}: {e}", path.display())))?;
-        Self::parse(&text, &path.display().to_string())
+        let name = path.display().to_string();
+        let text = yaml::read_file(path).map_err(|e| BenchError::Usage(format!("{name}: {e}")))?;
+        Self::parse(&text, &name)
     }
 
     /// Reads a text, which errors call `file`.
     pub(crate) fn parse(text: &str, file: &str) -> Result<Self, BenchError> {
-        Self::of(text, file).map_err(|wrong| {
-            let Wrong { line, column, what } = wrong;
-            usage(format!("{file}:{line}:{column}: {what}"))
+        let document: Document = yaml::parse(text, file)?;
+        let Some(scenario) = document.scenario else {
+            let what = "`scenario: NAME` is missing";
+            return Err(BenchError::Usage(format!("{file}:1:1: {what}")));
+        };
+        for server in &document.servers {
+            let wrong = |what| Err(yaml::wrong(file, server.referenced, what));
+            server.value.check().or_else(wrong)?;
+        }
+        let entry = |(name, texts): (Spanned<String>, Spanned<Texts>)| {
+            let value = |(text, at): (String, Option<Location>)| {
+                (text, yaml::place(file, at.unwrap_or(texts.referenced)))
+            };
+            Entry {
+                name: name.value,
+                place: yaml::place(file, name.referenced),
+                values: texts.value.0.into_iter().map(value).collect(),
+            }
+        };
+        Ok(Self {
+            scenario: scenario.value,
+            place: yaml::place(file, scenario.referenced),
+            entries: document.entries.into_iter().map(entry).collect(),
+            kinds: document
+                .servers
+                .into_iter()
+                .map(|server| server.value)
+                .collect(),
         })
     }
+}
 
-    fn of(text: &str, file: &str) -> Result<Self, Wrong> {
-        let missing = |line, column| Wrong {
-            line,
-            column,
-            what: "`scenario: NAME` is missing".to_owned(),
-        };
-        let root = yaml::read(text)?.ok_or_else(|| missing(1, 1))?;
-        let place = |node: &Node| format!("{file}:{}:{}", node.line, node.column);
-        let mut scenario = None;
-        let (mut entries, mut kinds) = (Vec::new(), Vec::new());
-        for (key, node) in root.pairs()? {
-            match key.text()? {
-                "scenario" => scenario = Some((node.text()?.to_owned(), place(node))),
-                "servers" => {
-                    for item in node.items()? {
-                        kinds.push(kind(item)?);
+/// A file as it is written.
+#[derive(Default)]
+struct Document {
+    scenario: Option<Spanned<String>>,
+    servers: Vec<Spanned<ServerKind>>,
+    entries: Vec<(Spanned<String>, Spanned<Texts>)>,
+}
+
+/// A value, or a list of values, which have their own places.
+struct Texts(Vec<(String, Option<Location>)>);
+
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'de> de::Visitor<'de> for Keys {
+            type Value = Document;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`key: value` lines")
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, mut keys: A) -> Result<Document, A::Error> {
+                let mut document = Document::default();
+                while let Some(key) = keys.next_key::<Spanned<String>>()? {
+                    match key.value.as_str() {
+                        "scenario" => document.scenario = Some(keys.next_value()?),
+                        "servers" => document.servers = keys.next_value()?,
+                        _ => document.entries.push((key, keys.next_value()?)),
                     }
                 }
-                name => {
-                    let value = |item: &Node| Ok((item.text()?.to_owned(), place(item)));
-                    entries.push(Entry {
-                        name: name.to_owned(),
-                        place: place(key),
-                        values: node.items()?.iter().map(value).collect::<Result<_, _>>()?,
-                    });
-                }
+                Ok(document)
             }
         }
-        let (scenario, place) = scenario.ok_or_else(|| missing(root.line, root.column))?;
-        Ok(Self {
-            scenario,
-            place,
-            entries,
-            kinds,
-        })
+        from.deserialize_map(Keys)
     }
 }
 
-/// Reads one item of `servers`.
-fn kind(node: &Node) -> Result<Kind, Wrong> {
-    let mut kind = Kind::default();
-    for (key, value) in node.pairs()? {
-        let texts = || {
-            let texts = value
-                .items()?
-                .iter()
-                .map(|item| item.text().map(str::to_owned));
-            texts.collect::<Result<Vec<_>, _>>()
-        };
-        match key.text()? {
-            "name" => value.text()?.clone_into(&mut kind.name),
-            "program" => value.text()?.clone_into(&mut kind.program),
-            "package" => value.text()?.clone_into(&mut kind.package),
-            "arguments" => kind.arguments = texts()?,
-            "version" => kind.version = texts()?,
-            "config" => value.text()?.clone_into(&mut kind.config),
-            "url" => value.text()?.clone_into(&mut kind.url),
-            "ready" => value.text()?.clone_into(&mut kind.ready),
-            other => return Err(key.wrong(format!("a server has no {other:?}"))),
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct OneOrMany;
+        impl<'de> de::Visitor<'de> for OneOrMany {
+            type Value = Texts;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value or a list of values")
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Texts, A::Error> {
+                let mut texts = Vec::new();
+                while let Some(item) = items.next_element::<Spanned<String>>()? {
+                    texts.push((item.value, Some(item.referenced)));
+                }
+                Ok(Texts(texts))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Texts, E> {
+                Ok(Texts(vec![(text.to_owned(), None)]))
+            }
+
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Texts, E> {
+                self.visit_str(&value.to_string())
+            }
+
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Texts, E> {
+                self.visit_str(&value.to_string())
+            }
+
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Texts, E> {
+                self.visit_str(&value.to_string())
+            }
+
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Texts, E> {
+                self.visit_str(&value.to_string())
+            }
         }
-    }
-    if kind.name.is_empty() || kind.name.contains(['=', '@', '/']) {
-        return Err(node.wrong("a server needs a `name` without =, @ and /"));
-    }
-    if kind.program.is_empty() {
-        kind.program.clone_from(&kind.name);
-    }
-    const HERE: [&str; 3] = [
-        "http://{listen}",
-        "http://127.0.0.1:{port}",
-        "http://localhost:{port}",
-    ];
-    let is_here = |start: &str| {
-        let rest = kind.url.strip_prefix(start);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    if !HERE.iter().any(|start| is_here(start)) {
-        return Err(node
-            .wrong("a server's `url` begins with http://{listen}: only this machine is measured"));
-    }
-    if !kind.ready.starts_with('/') {
-        return Err(node.wrong("a server needs `ready`: a path that answers 200 when it is"));
-    }
-    Ok(kind)
-}
-
-/// Feeds arbitrary bytes to the reader.
-#[cfg(test)]
-pub(crate) fn try_scenario(data: &[u8]) {
-    if let Ok(text) = std::str::from_utf8(data)
-        && let Err(error) = ScenarioFile::parse(text, "f.yml")
-    {
-        assert!(error.to_string().starts_with("f.yml:"), "{error}");
+        from.deserialize_any(OneOrMany)
     }
 }
 
@@ -182,10 +180,7 @@ mod tests {
         );
         assert_eq!(file.entries[1].values.len(), 2);
         let kind = &file.kinds[0];
-        assert_eq!(
-            (kind.name.as_str(), kind.program.as_str()),
-            ("mine", "mine")
-        );
+        assert_eq!((kind.name.as_str(), kind.program()), ("mine", "mine"));
         assert_eq!(kind.arguments, ["-c={config}", "-v"]);
         assert_eq!(kind.config, "a: 1\n{scrape}\n");
         assert_eq!(kind.url, "http://{listen}");
@@ -196,22 +191,20 @@ mod tests {
         for (text, reason) in [
             ("", "x.yml:1:1: `scenario: NAME` is missing"),
             ("targets: 7\n", "x.yml:1:1: `scenario: NAME` is missing"),
-            (
-                "- a\n",
-                "x.yml:1:1: a mapping belongs here: `key: value` lines",
-            ),
-            (
-                "a: 1\nb: 2\na: 3\n",
-                "x.yml:3:1: \"a\" is already set in line 1",
-            ),
+            ("- a\n", "x.yml:1:1: expected mapping start"),
+            ("a: 1\nb: 2\na: 3\n", "x.yml:3:1: duplicate mapping key: a"),
             (
                 "scenario: x\ntargets: {a: 1}\n",
-                "x.yml:2:10: a list belongs here",
+                "x.yml:2:10: invalid type: map, expected a value",
             ),
-            ("scenario: [x]\n", "x.yml:1:11: a single value belongs here"),
+            ("scenario: [x]\n", "x.yml:1:11: expected string scalar"),
+            (
+                "scenario: x\n---\na: 1\n",
+                "x.yml:3:1: multiple YAML documents",
+            ),
             (
                 "scenario: x\nservers:\n  - name: a\n    redy: /x\n",
-                "x.yml:4:5: a server has no \"redy\"",
+                "x.yml:4:5: unknown field `redy`, expected one of name, program",
             ),
             (
                 "scenario: x\nservers:\n  - ready: /x\n",
@@ -221,16 +214,21 @@ mod tests {
                 "scenario: x\nservers:\n  - name: a\n    ready: /x\n    url: http://example.org\n",
                 "x.yml:3:5: a server's `url` begins with http://{listen}: only this machine is measured",
             ),
-            ("scenario: x\n---\na: 1\n", "x.yml:3:1: a second document"),
         ] {
-            let error = ScenarioFile::parse(text, "x.yml").unwrap_err();
-            assert_eq!(error.to_string(), reason, "{text:?}");
+            let error = ScenarioFile::parse(text, "x.yml").unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{text:?}: {error}");
         }
     }
 
     #[test]
     fn arbitrary_bytes_do_no_harm() {
         let mutator = narthex_testkit::mutate::Mutator::new(5);
-        mutator.run(&[WHOLE.as_bytes()], 5_000, try_scenario);
+        mutator.run(&[WHOLE.as_bytes()], 5_000, |data| {
+            if let Ok(text) = std::str::from_utf8(data)
+                && let Err(error) = ScenarioFile::parse(text, "f.yml")
+            {
+                assert!(error.to_string().starts_with("f.yml:"), "{error}");
+            }
+        });
     }
 }

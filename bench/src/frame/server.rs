@@ -4,7 +4,7 @@
 //! on a free loopback port only and leaves no process behind.
 
 use super::{
-    Kind, Preset,
+    Preset, ServerKind,
     cleanup::{Group, WorkDir},
     cli::{Flag, Values, usage},
     error::BenchError,
@@ -41,7 +41,7 @@ pub(crate) const SERVER: Flag = Flag::list(
 pub(crate) struct ServerSpec {
     /// What the report calls it.
     pub(crate) label: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ServerKind,
     pub(crate) program: PathBuf,
 }
 
@@ -52,8 +52,8 @@ impl ServerSpec {
         values: &Values,
         presets: &[Preset],
     ) -> Result<(Vec<Self>, Vec<String>), BenchError> {
-        let kinds: Vec<Kind> = presets.iter().map(Kind::from).collect();
-        let kinds: Vec<Kind> = kinds
+        let kinds: Vec<ServerKind> = presets.iter().map(ServerKind::from).collect();
+        let kinds: Vec<ServerKind> = kinds
             .into_iter()
             .chain(values.kinds().iter().cloned())
             .collect();
@@ -64,7 +64,7 @@ impl ServerSpec {
         let mut servers = named.collect::<Result<Vec<_>, _>>()?;
         if servers.is_empty() {
             for kind in kinds {
-                match find(&kind.program) {
+                match find(kind.program()) {
                     Some(program) => servers.push(Self {
                         label: kind.name.clone(),
                         kind,
@@ -89,7 +89,7 @@ impl ServerSpec {
     }
 
     /// Reads `kind`, `kind=PATH` or `kind@label=PATH`.
-    fn parse(text: &str, kinds: &[Kind]) -> Result<Self, String> {
+    fn parse(text: &str, kinds: &[ServerKind]) -> Result<Self, String> {
         let (label, path) = match text.split_once('=') {
             Some((label, path)) => (label, Some(path)),
             None => (text, None),
@@ -107,7 +107,7 @@ impl ServerSpec {
             Some(path) => fs::metadata(path)
                 .and_then(|_| std::path::absolute(path))
                 .map_err(|e| format!("{path}: {e}"))?,
-            None => find(&kind.program).ok_or_else(|| missing(kind))?,
+            None => find(kind.program()).ok_or_else(|| missing(kind))?,
         };
         Ok(Self {
             label: label.to_owned(),
@@ -122,7 +122,7 @@ impl ServerSpec {
         Subject {
             label: self.label.clone(),
             version: self.version(),
-            command: format!("{} {arguments}", self.kind.program),
+            command: format!("{} {arguments}", self.kind.program()),
         }
     }
 
@@ -182,7 +182,7 @@ fn find(program: &str) -> Option<PathBuf> {
     directories.find_map(|dir| Some(dir.join(program)).filter(|path| path.is_file()))
 }
 
-fn missing(kind: &Kind) -> String {
+fn missing(kind: &ServerKind) -> String {
     let name = &kind.name;
     let install = match kind.package.as_str() {
         "" => String::new(),

@@ -33,7 +33,7 @@ impl Client {
     }
 
     /// Returns one of a server under test.
-    pub(crate) fn of(server: &RunningServer, limit: Duration) -> Result<Self, BenchError> {
+    pub(crate) fn to_server(server: &RunningServer, limit: Duration) -> Result<Self, BenchError> {
         let url = server.url("");
         let address = url
             .strip_prefix("http://")
@@ -63,7 +63,8 @@ impl Client {
         self.send("POST", path, headers, body)
     }
 
-    fn send(
+    /// Sends a request, with a body unless it is a GET.
+    pub(crate) fn send(
         &mut self,
         method: &str,
         path: &str,
@@ -74,7 +75,7 @@ impl Client {
         for (name, value) in headers {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
-        if method == "POST" {
+        if method != "GET" {
             request.push_str(&format!("Content-Length: {}\r\n", body.len()));
         }
         request.push_str("\r\n");
@@ -88,14 +89,17 @@ impl Client {
     }
 
     fn try_send(&mut self, request: &[u8]) -> io::Result<Response> {
-        // Put back only after a whole answer that leaves the connection usable.
+        // Kept only after a whole answer that leaves the connection usable.
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => BufReader::with_capacity(64 << 10, self.connect()?),
         };
-        stream.get_mut().write_all(request)?;
-        if io::BufRead::fill_buf(&mut stream)?.is_empty() {
-            return Err(ErrorKind::ConnectionAborted.into());
+        // A server may refuse a body it has not read to its end: its answer counts, not the broken pipe.
+        let sent = stream.get_mut().write_all(request);
+        if sent.as_ref().is_err_and(is_timeout) || io::BufRead::fill_buf(&mut stream)?.is_empty() {
+            return Err(sent
+                .err()
+                .unwrap_or_else(|| ErrorKind::ConnectionAborted.into()));
         }
         let answer = read_response(&mut stream, true)?;
         let closes = answer
@@ -104,7 +108,7 @@ impl Client {
         let has_length = answer.header("Content-Length").is_some()
             || answer.header("Transfer-Encoding").is_some()
             || answer.status == 204;
-        if has_length && !closes {
+        if has_length && !closes && sent.is_ok() {
             self.stream = Some(stream);
         }
         Ok(answer)
@@ -125,6 +129,11 @@ fn is_end(error: &io::Error) -> bool {
         error.kind(),
         ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
     )
+}
+
+/// Returns whether the other side took too long.
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ impl<'a> Worker<'a> {
 
     fn run(mut self) -> Result<Load, BenchError> {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
-        let waited = ThreadTime::of(thread)?.waited;
+        let waited = ThreadTime::read(thread)?.waited;
         let cpu = cpu_time(ClockId::ThreadCPUTime);
         let mut events = Vec::with_capacity(EVENTS);
         loop {
@@ -253,7 +253,7 @@ impl<'a> Worker<'a> {
             }
         }
         self.load.cpu = cpu_time(ClockId::ThreadCPUTime).saturating_sub(cpu);
-        self.load.waited = ThreadTime::of(thread)?.waited.saturating_sub(waited);
+        self.load.waited = ThreadTime::read(thread)?.waited.saturating_sub(waited);
         Ok(self.load)
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod summary;
 pub(crate) use course::{MOST_POINTS, Readings};
 pub(crate) use json::{read, write};
 
+use crate::frame::turns::Turn;
 use serde::{Deserialize, Serialize};
 
 /// The version of the file format, raised when an older reader would misread a record.
@@ -285,6 +286,28 @@ impl OwnCost {
 }
 
 impl Run {
+    /// Returns a run of the first subject, to which courses, distributions and costs may be added.
+    pub(crate) fn new(variant: impl Into<String>, figures: Vec<Figure>) -> Self {
+        Self {
+            subject: 0,
+            variant: variant.into(),
+            repetition: 0,
+            figures,
+            courses: Vec::new(),
+            distributions: Vec::new(),
+            own_costs: Vec::new(),
+        }
+    }
+
+    /// Says whose run it is and in which repetition.
+    pub(crate) fn of_turn(self, turn: Turn) -> Self {
+        Self {
+            subject: turn.subject,
+            repetition: turn.repetition,
+            ..self
+        }
+    }
+
     /// Returns what all costs together make of the run.
     pub(crate) fn verdict(&self) -> Verdict {
         let verdicts = || self.own_costs.iter().map(OwnCost::verdict);

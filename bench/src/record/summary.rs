@@ -16,7 +16,7 @@ pub(crate) struct Spread {
 
 impl Spread {
     /// Sums up values; None of none.
-    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub(crate) fn new(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
         let count = values.len();
@@ -48,15 +48,20 @@ pub(crate) struct Row {
     pub(crate) ratios: Vec<Option<Spread>>,
 }
 
-/// Returns the variants that occur, in the order of the runs.
-pub(crate) fn variants(record: &Record) -> Vec<&str> {
-    let mut variants: Vec<&str> = Vec::new();
-    for run in &record.runs {
-        if !variants.contains(&run.variant.as_str()) {
-            variants.push(&run.variant);
+/// Returns each text once, in the order in which they first occur.
+pub(crate) fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut distinct = Vec::new();
+    for text in texts {
+        if !distinct.contains(&text) {
+            distinct.push(text);
         }
     }
-    variants
+    distinct
+}
+
+/// Returns the variants that occur, in the order of the runs.
+pub(crate) fn variants(record: &Record) -> Vec<&str> {
+    distinct(record.runs.iter().map(|run| run.variant.as_str()))
 }
 
 /// Returns the runs of one subject under one variant that count.
@@ -93,7 +98,7 @@ pub(crate) fn rows(record: &Record, variant: &str) -> Vec<Row> {
     }
     let row = |first: &Figure| {
         let value = |run: &Run| run.figure(&first.key).map(|figure| figure.value);
-        let values = |subject| Spread::of(sound(record, subject, variant).filter_map(&value));
+        let values = |subject| Spread::new(sound(record, subject, variant).filter_map(&value));
         let ratios = |subject| {
             if subject == 0 || first.better == Better::Neither {
                 return None;
@@ -104,7 +109,7 @@ pub(crate) fn rows(record: &Record, variant: &str) -> Vec<Row> {
                 let base = value(peer).filter(|base| *base > 0.0)?;
                 Some(value(run)? / base)
             };
-            Spread::of(sound(record, subject, variant).filter_map(ratio))
+            Spread::new(sound(record, subject, variant).filter_map(ratio))
         };
         Row {
             key: first.key.clone(),

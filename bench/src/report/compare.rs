@@ -5,7 +5,7 @@
 
 use super::{
     number::{digits, name, spread},
-    table::aligned,
+    terminal::aligned,
 };
 use crate::record::{
     Better, Record, Run,
@@ -190,7 +190,7 @@ mod tests {
         );
         assert!(line("samples").ends_with("2x better"), "{text}");
         assert!(line("scrapes").ends_with("1x"), "{text}");
-        let spread = |least, most| Spread::of([least, most]).unwrap();
+        let spread = |least, most| Spread::new([least, most]).unwrap();
         assert_eq!(
             verdict(Better::Less, &spread(1.0, 2.0), &spread(1.9, 4.0)),
             ""

@@ -1,18 +1,55 @@
-//! Records shown: as a table on the terminal, as a page, beside another record.
+//! Records shown: as tables on the terminal, as a page, beside another record.
 //!
 //! **Invariant:** works on records alone; every number comes with its unit, every ratio says of what.
 
 pub(crate) mod compare;
 pub(crate) mod html;
 mod number;
-mod plot;
-pub(crate) mod table;
-mod words;
+mod tables;
+pub(crate) mod terminal;
 
-use std::io::{Write, stdout};
+use crate::{
+    frame::error::BenchError,
+    record::{self, Record, summary},
+};
+use std::{
+    fs,
+    io::{Write, stdout},
+    path::{Path, PathBuf},
+};
 
 /// Prints a line of the result.
 pub(crate) fn say(text: &str) {
     // A closed pipe is the reader's wish.
     let _ = writeln!(stdout(), "{text}");
+}
+
+/// Prints a record and writes it where it is wanted; a refused one is shown before it is an error.
+pub(crate) fn show(
+    record: &Record,
+    out: Option<PathBuf>,
+    page: Option<PathBuf>,
+) -> Result<(), BenchError> {
+    say(terminal::render(record).trim_end_matches('\n'));
+    if let Some(path) = out {
+        record::write(&path, record)?;
+        say(&format!("recorded in {}", path.display()));
+    }
+    if let Some(path) = page {
+        write_page(&path, record)?;
+    }
+    if summary::is_refused(record) {
+        return Err(BenchError::Refused(
+            "the generator, not the server, was the bottleneck; see REFUSED above".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Writes a record's page.
+pub(crate) fn write_page(path: &Path, record: &Record) -> Result<(), BenchError> {
+    let written = fs::write(path, html::page(record));
+    written.map_err(BenchError::io(format!("write {}", path.display())))?;
+    say(&format!("reported in {}", path.display()));
+    Ok(())
 }

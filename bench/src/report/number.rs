@@ -42,6 +42,26 @@ pub(crate) fn name(key: &str, unit: &str) -> String {
     }
 }
 
+/// Says how a value compares with the one its ratio is to, such as `3.4 times as much`.
+pub(super) fn compared(ratio: f64) -> String {
+    match ratio {
+        r if r >= 1.95 => format!("{} times as much", two_digits(r)),
+        r if r >= 1.05 => format!("{:.0} % more", (r - 1.0) * 100.0),
+        r if r > 0.95 => "about as much".to_owned(),
+        r if r > 0.55 => format!("{:.0} % less", (1.0 - r) * 100.0),
+        r if r > 0.0 => format!("1/{} as much", two_digits(1.0 / r)),
+        _ => "nothing".to_owned(),
+    }
+}
+
+/// Two digits are what a ratio is good for.
+fn two_digits(ratio: f64) -> String {
+    if ratio < 9.95 {
+        return format!("{ratio:.1}").trim_end_matches(".0").to_owned();
+    }
+    digits(ratio.round())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,13 +81,29 @@ mod tests {
 
     #[test]
     fn a_spread_is_shown_when_there_is_one() {
-        let one = Spread::of([6.7]).unwrap();
+        let one = Spread::new([6.7]).unwrap();
         assert_eq!(
             (spread(&one), ratio(&one)),
             ("6.70".to_owned(), "6.70x".to_owned())
         );
-        let three = Spread::of([7.0, 6.125, 6.5]).unwrap();
+        let three = Spread::new([7.0, 6.125, 6.5]).unwrap();
         assert_eq!(ratio(&three), "6.50x (6.12..7)");
         assert_eq!(spread(&three), "6.50 (6.12..7)");
+    }
+
+    #[test]
+    fn ratios_read_as_people_say_them() {
+        for (ratio, words) in [
+            (3.42, "3.4 times as much"),
+            (2.0, "2 times as much"),
+            (12.7, "13 times as much"),
+            (1.2, "20 % more"),
+            (1.01, "about as much"),
+            (0.8, "20 % less"),
+            (0.24, "1/4.2 as much"),
+            (0.0, "nothing"),
+        ] {
+            assert_eq!(compared(ratio), words);
+        }
     }
 }

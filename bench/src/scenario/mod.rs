@@ -12,7 +12,8 @@ mod storage;
 
 use crate::{
     frame::{
-        cli::{Flag, Values},
+        ScenarioFile,
+        cli::{COMMON, Flag, Values, usage},
         error::BenchError,
     },
     record::Record,
@@ -25,7 +26,7 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// What it does, in one sentence.
     pub(crate) about: &'static str,
-    /// Its own flags; [`crate::frame::cli::COMMON`] go with every one.
+    /// Its own flags; [`COMMON`] go with every one.
     pub(crate) flags: &'static [Flag],
     pub(crate) run: fn(&Values) -> Result<Record, BenchError>,
 }
@@ -39,3 +40,24 @@ pub(crate) static SCENARIOS: &[Scenario] = &[
     push::SCENARIO,
     replay::SCENARIO,
 ];
+
+impl Scenario {
+    /// Reads its flags.
+    pub(crate) fn values(&self, arguments: &[String]) -> Result<Values, BenchError> {
+        Values::parse(self.name, [self.flags, COMMON], arguments)
+    }
+}
+
+/// Returns the scenario of that name.
+pub(crate) fn find(name: &str) -> Option<&'static Scenario> {
+    SCENARIOS.iter().find(|scenario| scenario.name == name)
+}
+
+/// Returns the scenario that a file is about.
+pub(crate) fn of_file(file: &ScenarioFile) -> Result<&'static Scenario, BenchError> {
+    find(&file.scenario).ok_or_else(|| {
+        let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+        let (place, name) = (&file.place, &file.scenario);
+        usage(format!("{place}: {name:?} is none of {}", names.join(", ")))
+    })
+}

@@ -144,7 +144,7 @@ fn known_use(base: &Path) -> Result<(), BenchError> {
                 log: String::new(),
             })?;
     }
-    let measured = Usage::of_tree(group.pid().as_raw_nonzero().get())?;
+    let measured = Usage::read_tree(group.pid().as_raw_nonzero().get())?;
     compare(
         "CPU seconds",
         measured.cpu.as_secs_f64(),

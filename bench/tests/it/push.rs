@@ -76,7 +76,7 @@ fn all_ways_of_pushing_store_what_was_sent_and_keep_it_over_a_restart() {
     }
     let notes = record["notes"].to_string();
     assert!(
-        notes.contains("narthex: this narthex has no pushgateway command"),
+        notes.contains("narthex has no pushgateway command"),
         "{notes}"
     );
 }

@@ -67,7 +67,7 @@ impl Exporter {
         let mut server = RunningServer::start(spec, &plan.base, &[])?;
         server.wait_ready(LIMIT)?;
         Ok(Self {
-            client: Client::of(&server, LIMIT)?,
+            client: Client::to_server(&server, LIMIT)?,
             server,
         })
     }
@@ -86,7 +86,7 @@ impl Exporter {
         let own = || crate::frame::measure::cpu_time(rustix::time::ClockId::ProcessCPUTime);
         let own_before = own();
         let from = Threads::of(pid)?;
-        let bystanders = Bystanders::read(Usage::of_tree(pid)?.cpu)?;
+        let bystanders = Bystanders::read(Usage::read_tree(pid)?.cpu)?;
         for _ in 0..plan.scrapes {
             let next = Instant::now() + plan.interval;
             let start = Instant::now();
@@ -95,14 +95,14 @@ impl Exporter {
             bytes += last.len();
             thread::sleep(next.saturating_duration_since(Instant::now()));
         }
-        let usage = Usage::of_tree(pid)?;
+        let usage = Usage::read_tree(pid)?;
         let cpu = Threads::of(pid)?.since(&from);
         self.server.check()?;
         let series = (!is_packed).then(|| self.read(plan, &last)).transpose()?;
         Ok(Scraped {
             took,
             cpu,
-            resident: Resident::of(pid)?,
+            resident: Resident::read(pid)?,
             usage,
             bytes: bytes as f64 / plan.scrapes.max(1) as f64,
             series: series.map(|page| (page.len(), page.families.len())),
@@ -191,7 +191,7 @@ impl Threads {
             let name = task.file_name().to_string_lossy().into_owned();
             ran.insert(name, Duration::from_nanos(ns));
         }
-        let ticks = Usage::of_tree(pid)?.cpu;
+        let ticks = Usage::read_tree(pid)?.cpu;
         Ok(Self { ran, ticks })
     }
 

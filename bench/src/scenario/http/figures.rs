@@ -257,7 +257,7 @@ fn shown(values: impl Iterator<Item = f64>) -> String {
         value if value >= 10.0 => format!("{value:.1}"),
         value => format!("{value:.2}"),
     };
-    match Spread::of(values) {
+    match Spread::new(values) {
         None => "-".to_owned(),
         Some(spread) if spread.count == 1 => number(spread.median),
         Some(spread) => {

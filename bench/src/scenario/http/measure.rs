@@ -184,7 +184,7 @@ impl<'a> Turn<'a> {
 
     fn usage(&self) -> Result<Option<Usage>, BenchError> {
         let pid = self.server.as_ref().map(RunningServer::pid);
-        pid.map(Usage::of_tree).transpose()
+        pid.map(Usage::read_tree).transpose()
     }
 
     fn bystanders(&self) -> Result<Bystanders, BenchError> {

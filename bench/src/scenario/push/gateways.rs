@@ -90,7 +90,7 @@ impl Gateways {
     pub(crate) fn usage(&self) -> Result<Usage, BenchError> {
         let mut all = Usage::default();
         for server in &self.servers {
-            let one = Usage::of_tree(server.pid())?;
+            let one = Usage::read_tree(server.pid())?;
             all.cpu += one.cpu;
             all.rss_bytes += one.rss_bytes;
             all.peak_rss_bytes += one.peak_rss_bytes;

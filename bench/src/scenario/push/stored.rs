@@ -8,7 +8,7 @@ use super::{
     fleet::{Fleet, JOB, host_name},
     pushers::Sent,
 };
-use crate::scenario::replay::Line;
+use crate::load::line::Line;
 use std::collections::HashMap;
 
 /// What of a fleet was found.

@@ -95,7 +95,7 @@ pub(super) fn run(
     server.wait_ready(LIMIT)?;
     let mut subject = Subject {
         plan,
-        client: Client::of(&server, LIMIT)?,
+        client: Client::to_server(&server, LIMIT)?,
         suffix: if spec.kind.name == Preset::VICTORIA_METRICS.name {
             "&nocache=1"
         } else {
@@ -136,7 +136,7 @@ impl Subject<'_> {
     }
 
     fn usage(&self) -> Result<Usage, BenchError> {
-        Usage::of_tree(self.server.pid())
+        Usage::read_tree(self.server.pid())
     }
 
     /// Writes all samples and waits until all series are found.

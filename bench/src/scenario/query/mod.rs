@@ -18,6 +18,7 @@ use crate::{
         progress::Progress,
         server::{SERVER, ServerSpec},
         turns::turns,
+        yaml,
     },
     load::{
         dataset::{DatasetConfig, POD_SERIES},
@@ -26,7 +27,7 @@ use crate::{
     record::Record,
 };
 use measure::Plan;
-use std::{fs, time::Duration};
+use std::{path::Path, time::Duration};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "query",
@@ -67,8 +68,6 @@ static FLAGS: &[Flag] = &[
 
 /// The data ends at a full hour, so that every run meets the same borders of blocks and steps.
 const END_MS: i64 = 3_600_000;
-/// Longest list of queries.
-const MOST_BYTES: u64 = 1 << 20;
 
 const PATIENT_RECEIVER: &[&str] = &["--web.enable-remote-write-receiver", "--query.timeout=10m"];
 
@@ -157,15 +156,8 @@ fn plan(values: &Values) -> Result<Plan, BenchError> {
     let text = match file {
         "" => None,
         path => {
-            let read = || {
-                if fs::metadata(path)?.len() > MOST_BYTES {
-                    return Err(std::io::Error::other(
-                        "longer than a list of queries can be",
-                    ));
-                }
-                fs::read_to_string(path)
-            };
-            Some(read().map_err(|e| values.wrong("queries", format!("{path}: {e}")))?)
+            let text = yaml::read_file(Path::new(path));
+            Some(text.map_err(|e| values.wrong("queries", format!("{path}: {e}")))?)
         }
     };
     Ok(Plan {

@@ -7,19 +7,30 @@ use crate::{
     frame::{
         cli::{parse_time, usage},
         error::BenchError,
-        yaml::{self, Node, Wrong},
+        yaml,
     },
     load::{dataset::DatasetConfig, fleet::clock::seconds},
 };
 use narthex_testkit::http::query as encode;
+use serde::Deserialize;
+use serde_saphyr::Spanned;
 use std::time::Duration;
 
 /// The list that is built in.
 const BUILT_IN: &str = include_str!("../../../scenarios/queries-20.yml");
 
-/// How a query is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+/// A file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    queries: Vec<Spanned<Question>>,
+}
+
+/// Which endpoint answers a query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Endpoint {
+    #[default]
     Instant,
     Range,
     /// The values of a label.
@@ -29,26 +40,40 @@ enum Form {
 }
 
 /// A time, relative to the data.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
 enum Edge {
     BeforeEnd(Duration),
     /// 0 is the start of the data, 1 its end.
     Share(f64),
 }
 
+/// A step of a range query.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+struct Step(Duration);
+
 /// One query.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Question {
     pub(super) name: String,
     /// What it is compared with in one figure, such as `small`.
     pub(super) class: String,
-    form: Form,
+    #[serde(default, rename = "kind")]
+    endpoint: Endpoint,
+    #[serde(default)]
     expr: String,
+    #[serde(default)]
     label: String,
+    #[serde(default)]
     start: Edge,
+    #[serde(default)]
     end: Edge,
-    step: Duration,
+    #[serde(default)]
+    step: Step,
     /// A selector of the series it reads; empty when the file does not say.
+    #[serde(default)]
     pub(super) touches: String,
 }
 
@@ -57,11 +82,11 @@ impl Question {
     pub(super) fn path(&self, data: &DatasetConfig) -> String {
         let start = seconds(self.start.ms(data));
         let end = seconds(self.end.ms(data));
-        let step = seconds(i64::try_from(self.step.as_millis()).unwrap_or(i64::MAX));
+        let step = seconds(i64::try_from(self.step.0.as_millis()).unwrap_or(i64::MAX));
         let expr = self.expr.as_str();
-        match self.form {
-            Form::Instant => instant(expr, self.end.ms(data)),
-            Form::Range => {
+        match self.endpoint {
+            Endpoint::Instant => instant(expr, self.end.ms(data)),
+            Endpoint::Range => {
                 let fields = [
                     ("query", expr),
                     ("start", &start),
@@ -70,14 +95,14 @@ impl Question {
                 ];
                 format!("/api/v1/query_range?{}", encode(&fields))
             }
-            Form::Values => {
+            Endpoint::Values => {
                 let mut fields = vec![("start", start.as_str()), ("end", &end)];
                 if !expr.is_empty() {
                     fields.push(("match[]", expr));
                 }
                 format!("/api/v1/label/{}/values?{}", self.label, encode(&fields))
             }
-            Form::Series => {
+            Endpoint::Series => {
                 let fields = [("match[]", expr), ("start", &start), ("end", &end)];
                 format!("/api/v1/series?{}", encode(&fields))
             }
@@ -100,19 +125,48 @@ pub(super) fn instant(expr: &str, at_ms: i64) -> String {
     )
 }
 
-impl Edge {
-    fn parse(text: &str) -> Option<Self> {
-        if let Some(percent) = text.strip_suffix('%') {
-            let percent: f64 = percent.parse().ok()?;
-            return (0.0..=100.0)
-                .contains(&percent)
-                .then_some(Self::Share(percent / 100.0));
-        }
-        text.strip_prefix('-')
-            .and_then(parse_time)
-            .map(Self::BeforeEnd)
+impl Default for Edge {
+    fn default() -> Self {
+        Self::Share(1.0)
     }
+}
 
+impl TryFrom<String> for Edge {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let edge = match text.strip_suffix('%') {
+            Some(percent) => percent
+                .parse()
+                .ok()
+                .filter(|percent| (0.0..=100.0).contains(percent))
+                .map(|percent: f64| Self::Share(percent / 100.0)),
+            None => text
+                .strip_prefix('-')
+                .and_then(parse_time)
+                .map(Self::BeforeEnd),
+        };
+        edge.ok_or_else(|| format!("{text:?} is neither a share, as 50%, nor a time, as -30m"))
+    }
+}
+
+impl Default for Step {
+    fn default() -> Self {
+        Self(Duration::from_secs(60))
+    }
+}
+
+impl TryFrom<String> for Step {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let step = parse_time(&text).filter(|step| !step.is_zero());
+        step.map(Self)
+            .ok_or_else(|| format!("{text:?} is no time, such as 30s"))
+    }
+}
+
+impl Edge {
     fn ms(self, data: &DatasetConfig) -> i64 {
         match self {
             Self::BeforeEnd(time) => {
@@ -128,91 +182,28 @@ impl Edge {
 
 /// Returns the queries of a file's text, which errors call `file`; without one, those that are built in.
 pub(super) fn read(text: Option<&str>, file: &str) -> Result<Vec<Question>, BenchError> {
-    let questions = parse(text.unwrap_or(BUILT_IN)).map_err(|wrong| {
-        let Wrong { line, column, what } = wrong;
-        usage(format!("{file}:{line}:{column}: {what}"))
-    })?;
-    if questions.is_empty() {
+    let list: List = yaml::parse(text.unwrap_or(BUILT_IN), file)?;
+    if list.queries.is_empty() {
         return Err(usage(format!("{file}: there is no query")));
     }
-    Ok(questions)
-}
-
-fn parse(text: &str) -> Result<Vec<Question>, Wrong> {
     let mut questions: Vec<Question> = Vec::new();
-    let Some(root) = yaml::read(text)? else {
-        return Ok(questions);
-    };
-    for (key, list) in root.pairs()? {
-        if key.text()? != "queries" {
-            return Err(key.wrong("only `queries` belongs here"));
-        }
-        for item in list.items()? {
-            let question = question(item)?;
-            if questions.iter().any(|other| other.name == question.name) {
-                return Err(item.wrong(format!("two are called {:?}", question.name)));
+    for item in list.queries {
+        let question = item.value;
+        let is_twice = questions.iter().any(|other| other.name == question.name);
+        let what = match question.endpoint {
+            _ if is_twice => format!("two are called {:?}", question.name),
+            Endpoint::Values if question.label.is_empty() => "a query needs a `label`".to_owned(),
+            Endpoint::Instant | Endpoint::Range | Endpoint::Series if question.expr.is_empty() => {
+                "a query needs an `expr`".to_owned()
             }
-            questions.push(question);
-        }
+            _ => {
+                questions.push(question);
+                continue;
+            }
+        };
+        return Err(yaml::wrong(file, item.referenced, what));
     }
     Ok(questions)
-}
-
-fn question(item: &Node) -> Result<Question, Wrong> {
-    let mut question = Question {
-        name: String::new(),
-        class: String::new(),
-        form: Form::Instant,
-        expr: String::new(),
-        label: String::new(),
-        start: Edge::Share(1.0),
-        end: Edge::Share(1.0),
-        step: Duration::from_secs(60),
-        touches: String::new(),
-    };
-    for (key, value) in item.pairs()? {
-        let text = value.text()?;
-        let wrong = |what: &str| value.wrong(format!("{text:?} is {what}"));
-        match key.text()? {
-            "name" => text.clone_into(&mut question.name),
-            "class" => text.clone_into(&mut question.class),
-            "expr" => text.clone_into(&mut question.expr),
-            "label" => text.clone_into(&mut question.label),
-            "touches" => text.clone_into(&mut question.touches),
-            "kind" => {
-                question.form = match text {
-                    "instant" => Form::Instant,
-                    "range" => Form::Range,
-                    "values" => Form::Values,
-                    "series" => Form::Series,
-                    _ => return Err(wrong("none of instant, range, values, series")),
-                }
-            }
-            "start" | "end" => {
-                let edge = Edge::parse(text);
-                let edge =
-                    edge.ok_or_else(|| wrong("neither a share, as 50%, nor a time, as -30m"))?;
-                if key.text()? == "start" {
-                    question.start = edge;
-                } else {
-                    question.end = edge;
-                }
-            }
-            "step" => {
-                let step = parse_time(text).filter(|step| !step.is_zero());
-                question.step = step.ok_or_else(|| wrong("no time, such as 30s"))?;
-            }
-            other => return Err(key.wrong(format!("a query has no {other:?}"))),
-        }
-    }
-    let lacks = match question.form {
-        _ if question.name.is_empty() => "a `name`",
-        _ if question.class.is_empty() => "a `class`",
-        Form::Values if question.label.is_empty() => "a `label`",
-        Form::Instant | Form::Range | Form::Series if question.expr.is_empty() => "an `expr`",
-        _ => return Ok(question),
-    };
-    Err(item.wrong(format!("a query needs {lacks}")))
 }
 
 #[cfg(test)]
@@ -245,10 +236,17 @@ mod tests {
                 .iter()
                 .all(|question| question.touched(&data()).is_some())
         );
-        for form in [Form::Instant, Form::Range, Form::Values, Form::Series] {
+        for endpoint in [
+            Endpoint::Instant,
+            Endpoint::Range,
+            Endpoint::Values,
+            Endpoint::Series,
+        ] {
             assert!(
-                questions.iter().any(|question| question.form == form),
-                "{form:?}"
+                questions
+                    .iter()
+                    .any(|question| question.endpoint == endpoint),
+                "{endpoint:?}"
             );
         }
         let exprs: Vec<&str> = questions
@@ -295,11 +293,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
         for (text, reason) in [
-            ("", "q.yml: there is no query"),
-            ("a: 1\n", "q.yml:1:1: only `queries` belongs here"),
+            ("queries: []\n", "q.yml: there is no query"),
+            (
+                "a: 1\n",
+                "q.yml:1:1: unknown field `a`, expected one of queries",
+            ),
             (
                 "queries:\n- {name: a, expr: up}\n",
-                "q.yml:2:3: a query needs a `class`",
+                "q.yml:2:13: missing field `class`",
             ),
             (
                 "queries:\n- {name: a, class: c}\n",
@@ -323,19 +324,19 @@ mod tests {
             ),
             (
                 "queries:\n- {name: a, class: c, expr: up, kind: x}\n",
-                "q.yml:2:39: \"x\" is none of instant, range, values, series",
+                "q.yml:2:39: unknown variant `x`, expected one of instant, range, values, series",
             ),
             (
                 "queries:\n- {name: a, class: c, expr: up, exp: x}\n",
-                "q.yml:2:33: a query has no \"exp\"",
+                "q.yml:2:33: unknown field `exp`, expected one of name, class",
             ),
             (
                 "queries:\n- {name: a, class: c, expr: up}\n- {name: a, class: c, expr: up}\n",
                 "q.yml:3:3: two are called \"a\"",
             ),
         ] {
-            let error = read(Some(text), "q.yml").unwrap_err();
-            assert_eq!(error.to_string(), reason);
+            let error = read(Some(text), "q.yml").unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{text}: {error}");
         }
     }
 }

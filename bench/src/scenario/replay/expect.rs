@@ -4,11 +4,13 @@
 //! same time; any NaN is right where NaN was recorded, since JSON has no payloads.
 
 use super::{
-    corpus::{Broken, Corpus},
+    corpus::Corpus,
     feed::{Served, Times},
-    line::{Line, unescape},
 };
-use crate::frame::{error::BenchError, server::RunningServer};
+use crate::{
+    frame::{error::BenchError, server::RunningServer},
+    load::line::{Line, unescape},
+};
 use narthex_testkit::http;
 use serde_json::Value;
 use std::{
@@ -61,14 +63,12 @@ pub(crate) fn sample(
     corpus: &Arc<Corpus>,
     rounds: usize,
     count: usize,
-) -> Result<Vec<Expected>, Broken> {
-    let mut reader = corpus.rounds();
+) -> Result<Vec<Expected>, String> {
+    let mut reader = corpus.rounds()?;
     let (mut all, mut places) = (Vec::<Expected>::new(), HashMap::new());
     for at in 0..rounds {
         let Some(round) = reader.next()? else { break };
-        let Ok(body) = str::from_utf8(round.body) else {
-            continue;
-        };
+        let body = round.body;
         if at == 0 {
             let lines: Vec<&str> = body
                 .lines()
@@ -274,10 +274,7 @@ pub(crate) fn make_visible(server: &RunningServer) {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::corpus::{About, CorpusWriter, Round},
-        *,
-    };
+    use super::{super::corpus::tests::recording, *};
 
     fn served(times_ms: &[i64]) -> Vec<Served> {
         let served = |time_ms: &i64| Served {
@@ -291,25 +288,13 @@ mod tests {
 
     #[test]
     fn a_sample_has_the_values_of_all_rounds() {
-        let about = About {
-            name: "a".to_owned(),
-            interval_ms: 1_000,
-        };
-        let mut writer = CorpusWriter::new(Vec::new(), &about).unwrap();
-        for (at_ms, body) in [
-            (0, "# TYPE a gauge\na{x=\"1 {\", job=\"j\"} 1\nb 2\nc 3\n"),
-            (1, "a{x=\"1 {\", job=\"j\"} 1.5\nc 4\n"),
-            (2, "b NaN\nc 5\na{x=\"1 {\", job=\"j\"} 2\n"),
-        ] {
-            writer
-                .push(Round {
-                    at_ms,
-                    content_type: "text/plain",
-                    body: body.as_bytes(),
-                })
-                .unwrap();
-        }
-        let corpus = Arc::new(Corpus::parse(writer.finish().unwrap()).unwrap());
+        let bodies = [
+            "# TYPE a gauge\na{x=\"1 {\", job=\"j\"} 1\nb 2\nc 3\n",
+            "a{x=\"1 {\", job=\"j\"} 1.5\nc 4\n",
+            "b NaN\nc 5\na{x=\"1 {\", job=\"j\"} 2\n",
+        ];
+        let corpus = Corpus::parse(recording(1_000, &bodies.map(str::to_owned))).unwrap();
+        let corpus = Arc::new(corpus);
         let all = sample(&corpus, 9, 100).unwrap();
         assert_eq!(all.len(), 3);
         assert_eq!(all[0].values, [(0, 1.0), (1, 1.5), (2, 2.0)]);

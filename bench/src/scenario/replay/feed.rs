@@ -4,10 +4,13 @@
 //! again. The answer to a scrape is made before the scrape comes.
 
 use super::{
-    corpus::{Broken, Corpus, Rounds},
-    line::Line,
+    corpus::{Corpus, Rounds},
+    plan::damaged,
 };
-use crate::{frame::error::BenchError, load::fleet::clock::now_ms};
+use crate::{
+    frame::error::BenchError,
+    load::{fleet::clock::now_ms, line::Line},
+};
 use libdeflater::{CompressionLvl, Compressor};
 use std::{
     io::{ErrorKind, Read, Write},
@@ -72,7 +75,7 @@ struct State {
     compressor: Compressor,
     next: Option<Answer>,
     served: Vec<Served>,
-    broken: Option<Broken>,
+    broken: Option<String>,
 }
 
 impl std::fmt::Debug for State {
@@ -107,7 +110,7 @@ impl Feed {
             unreachable!("an IPv4 address was bound");
         };
         let mut state = State {
-            rounds: corpus.rounds(),
+            rounds: corpus.rounds().map_err(damaged(name))?,
             left: rounds,
             times,
             compressor: Compressor::new(
@@ -143,10 +146,10 @@ impl Feed {
     /// Returns what has been served so far.
     pub(crate) fn served(&self) -> Result<Vec<Served>, BenchError> {
         let state = self.shared.state();
-        match state.broken {
-            Some(broken) => Err(BenchError::Record {
+        match &state.broken {
+            Some(what) => Err(BenchError::Record {
                 name: "a corpus".to_owned(),
-                what: format!("byte {}: {}", broken.offset, broken.what),
+                what: what.clone(),
             }),
             None => Ok(state.served.clone()),
         }
@@ -241,26 +244,23 @@ impl State {
 }
 
 /// Returns a body whose lines have a time, when there is one, and the number of its samples.
-fn stamped(body: &[u8], time_ms: Option<i64>) -> (Vec<u8>, u64) {
+fn stamped(body: &str, time_ms: Option<i64>) -> (Vec<u8>, u64) {
     let (mut out, mut samples) = (Vec::with_capacity(body.len() * 5 / 4), 0);
     let mut buffer = itoa::Buffer::new();
-    for line in body.split_inclusive(|byte| *byte == b'\n') {
-        let text = str::from_utf8(line).unwrap_or_default();
-        let end = text.trim_end_matches('\n').len();
-        match (Line::parse(&text[..end]), time_ms) {
+    for line in body.split_inclusive('\n') {
+        let end = line.trim_end_matches('\n').len();
+        let parsed = Line::parse(&line[..end]);
+        samples += u64::from(parsed.is_some());
+        match (parsed, time_ms) {
             (Some(parsed), Some(time_ms)) => {
-                samples += 1;
                 // A line's own time would be of another day.
                 let own = parsed.timestamp.map_or(0, |own| own.len() + 1);
-                out.extend_from_slice(text[..end - own].trim_end().as_bytes());
+                out.extend_from_slice(line[..end - own].trim_end().as_bytes());
                 out.push(b' ');
                 out.extend_from_slice(buffer.format(time_ms).as_bytes());
-                out.extend_from_slice(&line[end..]);
+                out.extend_from_slice(line[end..].as_bytes());
             }
-            (parsed, _) => {
-                samples += u64::from(parsed.is_some());
-                out.extend_from_slice(line);
-            }
+            _ => out.extend_from_slice(line.as_bytes()),
         }
     }
     (out, samples)
@@ -316,28 +316,12 @@ fn serve(mut stream: TcpStream, shared: &Shared) {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::corpus::{About, CorpusWriter, Round},
-        *,
-    };
+    use super::{super::corpus::tests::recording, *};
     use narthex_testkit::http;
 
     fn corpus(bodies: &[&str]) -> Arc<Corpus> {
-        let about = About {
-            name: "a".to_owned(),
-            interval_ms: 1_000,
-        };
-        let mut writer = CorpusWriter::new(Vec::new(), &about).unwrap();
-        for (at, body) in bodies.iter().enumerate() {
-            writer
-                .push(Round {
-                    at_ms: at as i64 * 1_000,
-                    content_type: "text/plain",
-                    body: body.as_bytes(),
-                })
-                .unwrap();
-        }
-        Arc::new(Corpus::parse(writer.finish().unwrap()).unwrap())
+        let bodies: Vec<String> = bodies.iter().map(|body| (*body).to_owned()).collect();
+        Arc::new(Corpus::parse(recording(1_000, &bodies)).unwrap())
     }
 
     #[test]

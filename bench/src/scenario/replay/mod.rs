@@ -3,12 +3,9 @@
 //! **Invariant:** every server meets the same rounds in the same order, each once; nothing is looped or made up.
 
 mod corpus;
-mod delta;
 mod expect;
 mod feed;
 mod figures;
-mod line;
-mod number;
 mod plan;
 mod recorder;
 mod run;
@@ -27,7 +24,6 @@ use crate::{
     record::Record,
     report::say,
 };
-pub(crate) use line::Line;
 use plan::{Plan, damaged};
 use recorder::{Recorded, Recording, Target};
 use std::path::PathBuf;
@@ -105,7 +101,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     record.subjects = servers.iter().map(ServerSpec::subject).collect();
     let expected = plan.corpora.iter().map(|corpus| {
         let sample = expect::sample(corpus, plan.rounds, plan.series);
-        sample.map_err(damaged(corpus.about().name.clone()))
+        sample.map_err(damaged(&corpus.about().name))
     });
     let expected = match plan.series {
         0 => plan.corpora.iter().map(|_| Vec::new()).collect(),

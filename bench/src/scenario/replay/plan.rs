@@ -2,10 +2,7 @@
 //!
 //! **Invariant:** written times stay within what servers take: not too far behind the present, hardly before it.
 
-use super::{
-    corpus::{Broken, Corpus},
-    recorder::files,
-};
+use super::{corpus::Corpus, recorder::files};
 use crate::{
     frame::{cli::Values, error::BenchError},
     scenario::replay::feed::Times,
@@ -172,25 +169,23 @@ impl Plan {
 fn read(path: &Path) -> Result<Corpus, BenchError> {
     let bytes = std::fs::read(path).map_err(BenchError::io(path.display().to_string()))?;
     let name = path.file_name().unwrap_or(path.as_os_str());
-    Corpus::parse(bytes).map_err(damaged(name.to_string_lossy().into_owned()))
+    Corpus::parse(bytes).map_err(damaged(&name.to_string_lossy()))
 }
 
 /// Returns what `map_err` takes for a damaged file of that name.
-pub(crate) fn damaged(name: String) -> impl FnOnce(Broken) -> BenchError {
-    move |broken| BenchError::Record {
-        name,
-        what: format!("byte {}: {}", broken.offset, broken.what),
-    }
+pub(crate) fn damaged(name: &str) -> impl FnOnce(String) -> BenchError {
+    let name = name.to_owned();
+    move |what| BenchError::Record { name, what }
 }
 
 /// Returns when the first and the last of the rounds were recorded. Reads them all, and so finds damage beforehand.
 fn span(corpora: &[Arc<Corpus>], rounds: usize) -> Result<(i64, i64), BenchError> {
     let (mut from_ms, mut to_ms) = (i64::MAX, i64::MIN);
     for corpus in corpora {
-        let mut reader = corpus.rounds();
+        let name = &corpus.about().name;
+        let mut reader = corpus.rounds().map_err(damaged(name))?;
         for _ in 0..rounds {
-            let name = || corpus.about().name.clone();
-            let Some(round) = reader.next().map_err(damaged(name()))? else {
+            let Some(round) = reader.next().map_err(damaged(name))? else {
                 break;
             };
             from_ms = from_ms.min(round.at_ms);
@@ -205,10 +200,7 @@ fn span(corpora: &[Arc<Corpus>], rounds: usize) -> Result<(i64, i64), BenchError
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::corpus::{About, CorpusWriter, Round},
-        *,
-    };
+    use super::{super::corpus::tests::recording, *};
     use crate::frame::cli::COMMON;
     use narthex_testkit::TempDir;
 
@@ -217,22 +209,8 @@ mod tests {
     /// Plans a recording of a round a minute.
     fn plan(minutes: i64, arguments: &[&str]) -> Result<Plan, String> {
         let dir = TempDir::new("replay-plan");
-        let about = About {
-            name: "node".to_owned(),
-            interval_ms: 60_000,
-        };
-        let mut writer = CorpusWriter::new(Vec::new(), &about).unwrap();
-        for at in 0..=minutes {
-            let body = format!("a {at}\n");
-            writer
-                .push(Round {
-                    at_ms: 1_000_000 + at * MINUTE_MS,
-                    content_type: "text/plain",
-                    body: body.as_bytes(),
-                })
-                .unwrap();
-        }
-        dir.write("node.scrapes", writer.finish().unwrap());
+        let bodies: Vec<String> = (0..=minutes).map(|at| format!("a {at}\n")).collect();
+        dir.write("node.scrapes", recording(60_000, &bodies));
         dir.write("README.md", "no recording");
         let mut all = vec![format!("--corpus={}", dir.path().display())];
         all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
@@ -247,10 +225,7 @@ mod tests {
             panic!("real time");
         };
         let end_ms = now_ms + minutes * MINUTE_MS / i64::from(plan.compression);
-        let (first, last) = (
-            1_000_000 + shift_ms,
-            1_000_000 + minutes * MINUTE_MS + shift_ms,
-        );
+        let (first, last) = (shift_ms, minutes * MINUTE_MS + shift_ms);
         ((now_ms - first) / MINUTE_MS, (end_ms - last) / MINUTE_MS)
     }
 

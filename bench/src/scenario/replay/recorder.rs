@@ -7,7 +7,10 @@ use super::{
     corpus::{About, CorpusWriter, Round},
     scrub::{Kind, Scrubber, own_names},
 };
-use crate::frame::{error::BenchError, progress::Progress};
+use crate::{
+    frame::{error::BenchError, progress::Progress},
+    load::fleet::clock::now_ms,
+};
 use narthex_testkit::http;
 use std::{
     collections::BTreeMap,
@@ -16,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 /// What is asked for: the one format whose lines can be given other timestamps and that every exporter has.
@@ -115,10 +118,7 @@ impl Recording {
     ) -> Result<Recorded, BenchError> {
         let path = self.out.join(format!("{}.{EXTENSION}", target.name));
         let failed = |e| BenchError::io(format!("write {}", path.display()))(e);
-        let about = About {
-            name: target.name.clone(),
-            interval_ms: self.interval.as_millis() as u64,
-        };
+        let about = About::new(&target.name, self.interval.as_millis() as u64);
         let file = File::create(&path).map_err(failed)?;
         let mut writer = CorpusWriter::new(BufWriter::new(file), &about).map_err(failed)?;
         let mut scrubber = Scrubber::new(own_names());
@@ -144,7 +144,7 @@ impl Recording {
                         .push(Round {
                             at_ms,
                             content_type: &content_type,
-                            body: body.as_bytes(),
+                            body: &body,
                         })
                         .map_err(failed)?;
                 }
@@ -182,11 +182,6 @@ fn scrape(url: &str) -> io::Result<(String, String)> {
     }
     let body = String::from_utf8(answer.body).map_err(io::Error::other)?;
     Ok((content_type, body))
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Returns the files of a directory that hold recorded scrapes, by name.

@@ -77,16 +77,16 @@ pub(crate) fn run(
     let mut server = RunningServer::start(spec, &plan.base, &places)?;
     server.wait_ready(LIMIT)?;
     let (started, own) = (Instant::now(), cpu_time(ClockId::ProcessCPUTime));
-    let ready = Usage::of_tree(server.pid())?;
+    let ready = Usage::read_tree(server.pid())?;
     let bystanders = Bystanders::read(ready.cpu)?;
     let ticks = watch(plan, &mut server, &feeds, started, progress)?;
     let took = started.elapsed();
     progress.begin(&format!("{}: settling", spec.label));
     thread::sleep(plan.settle);
-    let done = Usage::of_tree(server.pid())?;
+    let done = Usage::read_tree(server.pid())?;
     let other_cores = Bystanders::read(done.cpu)?.cores_since(&bystanders);
     let own = cpu_time(ClockId::ProcessCPUTime).saturating_sub(own);
-    let resident = Resident::of(server.pid())?;
+    let resident = Resident::read(server.pid())?;
     progress.begin(&format!("{}: reading back", spec.label));
     make_visible(&server);
     let served = feeds
@@ -156,7 +156,7 @@ fn watch(
         }
         let tick = Tick {
             at: started.elapsed(),
-            usage: Usage::of_tree(server.pid())?,
+            usage: Usage::read_tree(server.pid())?,
             disk_bytes: directory_bytes(&server.data()).unwrap_or_default().0,
             samples: served.iter().flatten().map(|served| served.samples).sum(),
         };

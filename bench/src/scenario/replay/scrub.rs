@@ -5,7 +5,7 @@
 //! docs/bench.md. **Invariant:** the same recording is scrubbed the same way every time, and what has
 //! been scrubbed is left alone.
 
-use super::line::{Line, unescape};
+use crate::load::line::{Line, unescape};
 use std::{
     collections::{BTreeMap, HashMap},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},

@@ -147,7 +147,7 @@ impl<'a> Measured<'a> {
         let late_starts_ms = self.load.as_ref().map(PacedLoad::late_starts_p99_ms);
         self.load = None;
         let replaced = self.churn.take().map_or(0, |churn| churn.rounds) * plan.churned;
-        let resident = Resident::of(self.server.pid())?;
+        let resident = Resident::read(self.server.pid())?;
         let (disk_bytes, disk_apparent_bytes) = directory_bytes(&self.server.data())?;
         let own_costs = self.own_costs(&from, &to, late_starts_ms);
         let targets = plan.fleet.targets;
@@ -158,7 +158,7 @@ impl<'a> Measured<'a> {
             .begin(&format!("{}: queries", self.spec.label));
         self.check_content()?;
         let latencies = query::time_all(plan, self.config.clock, &self.server)?;
-        let peak_with_queries_bytes = Usage::of_tree(self.server.pid())?.peak_rss_bytes;
+        let peak_with_queries_bytes = Usage::read_tree(self.server.pid())?.peak_rss_bytes;
         let recovery = self.crash()?;
         Ok(Outcome {
             ready: self.ready,
@@ -238,7 +238,7 @@ impl<'a> Measured<'a> {
     }
 
     fn tick(&mut self) -> Result<Tick, BenchError> {
-        let usage = Usage::of_tree(self.server.pid())?;
+        let usage = Usage::read_tree(self.server.pid())?;
         if self.first_round_cpu.is_none() {
             let targets = self.plan.fleet.targets;
             let all = self
@@ -470,7 +470,7 @@ struct Point {
 
 impl Point {
     fn of(run: &Measured<'_>) -> Result<Self, BenchError> {
-        let usage = Usage::of_tree(run.server.pid())?;
+        let usage = Usage::read_tree(run.server.pid())?;
         let (answered, samples) = run.fleet.counts();
         Ok(Self {
             at: Instant::now(),
@@ -478,7 +478,7 @@ impl Point {
             usage,
             making: run.fleet.making(),
             bystanders: Bystanders::read(usage.cpu)?,
-            thread: ThreadTime::of(run.fleet.thread_id())?,
+            thread: ThreadTime::read(run.fleet.thread_id())?,
             answered,
             samples,
         })

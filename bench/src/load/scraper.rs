@@ -1,0 +1,175 @@
+//! Pages scraped at a fixed interval, as Prometheus does it, while something else goes on.
+//!
+//! **Invariant:** a scrape that takes longer than the interval makes the next one late; nothing else does.
+
+use super::client::Client;
+use crate::frame::error::BenchError;
+use narthex_testkit::http::Response;
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often a wait looks whether it is over.
+const POLL: Duration = Duration::from_millis(20);
+/// What Prometheus asks for when it takes the text format.
+pub(crate) const ACCEPT: (&str, &str) = ("Accept", "text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
+
+/// One scrape of all targets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scrape {
+    /// Since scraping began.
+    pub(crate) at: Duration,
+    pub(crate) took: Duration,
+    /// Of the bodies as they came.
+    pub(crate) bytes: u64,
+    /// Lines that are no comments; of compressed bodies none are counted.
+    pub(crate) samples: u64,
+}
+
+/// Scrapes one path of some targets, one after the other.
+#[derive(Debug)]
+pub(crate) struct Scraper {
+    name: String,
+    path: String,
+    clients: Vec<Client>,
+    encoding: &'static str,
+    started: Instant,
+}
+
+impl Scraper {
+    /// Returns one that connects when it first scrapes; errors call its targets `name`.
+    pub(crate) fn new(name: &str, addresses: &[SocketAddr], path: &str, limit: Duration) -> Self {
+        let client = |address: &SocketAddr| Client::new(*address, limit);
+        Self {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            clients: addresses.iter().map(client).collect(),
+            encoding: "identity",
+            started: Instant::now(),
+        }
+    }
+
+    /// Has bodies compressed.
+    pub(crate) fn gzip(mut self) -> Self {
+        self.encoding = "gzip";
+        self
+    }
+
+    /// Returns the answer of one of the targets.
+    pub(crate) fn get(&mut self, target: usize) -> Result<Response, BenchError> {
+        let headers = [ACCEPT, ("Accept-Encoding", self.encoding)];
+        let (name, path) = (&self.name, &self.path);
+        let answer = self.clients[target].get(path, &headers);
+        let answer = answer.map_err(BenchError::io(format!("scrape {name}{path}")))?;
+        if answer.status == 200 {
+            return Ok(answer);
+        }
+        let text: String = answer.text().chars().take(300).collect();
+        Err(BenchError::Answer {
+            name: name.clone(),
+            query: path.clone(),
+            what: format!("with {}: {text}", answer.status),
+        })
+    }
+
+    /// Scrapes all targets once.
+    pub(crate) fn once(&mut self) -> Result<Scrape, BenchError> {
+        let start = Instant::now();
+        let mut scrape = Scrape {
+            at: start - self.started,
+            took: Duration::ZERO,
+            bytes: 0,
+            samples: 0,
+        };
+        for target in 0..self.clients.len() {
+            let before = Instant::now();
+            let answer = self.get(target)?;
+            // Counting lines is our time, not the target's.
+            scrape.took += before.elapsed();
+            scrape.bytes += answer.body.len() as u64;
+            scrape.samples += samples(&answer.body);
+        }
+        Ok(scrape)
+    }
+
+    /// Scrapes every `interval`, first after half of one, until `is_over`.
+    pub(crate) fn until(
+        &mut self,
+        is_over: &AtomicBool,
+        interval: Duration,
+    ) -> Vec<Result<Scrape, BenchError>> {
+        self.started = Instant::now();
+        let mut due = self.started + interval / 2;
+        let mut scrapes = Vec::new();
+        while !is_over.load(Ordering::Acquire) {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                scrapes.push(self.once());
+                due = (due + interval).max(Instant::now());
+            } else {
+                thread::sleep(left.min(POLL));
+            }
+        }
+        scrapes
+    }
+}
+
+/// Lets time pass, but not beyond the end.
+pub(crate) fn wait(time: Duration, is_over: &AtomicBool) {
+    let end = Instant::now() + time;
+    while !is_over.load(Ordering::Acquire) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(POLL));
+    }
+}
+
+/// Counts the lines of a page that are samples.
+fn samples(page: &[u8]) -> u64 {
+    let lines = page.split(|byte| *byte == b'\n');
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with(b"#"))
+        .count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::stall_server::{StallServer, Stalls};
+
+    #[test]
+    fn samples_are_lines_that_are_no_comments() {
+        assert_eq!(samples(b"# HELP a b\n# TYPE a counter\na 1\n\nb 2\n"), 2);
+        assert_eq!(samples(b""), 0);
+    }
+
+    #[test]
+    fn scrapes_go_on_until_it_is_over() {
+        let never = Stalls {
+            every: Duration::from_secs(1),
+            length: Duration::ZERO,
+        };
+        let server = StallServer::start(never).unwrap();
+        let is_over = AtomicBool::new(false);
+        let new = || Scraper::new("x", &[server.address()], "/", Duration::from_secs(60));
+        let scrapes = thread::scope(|scope| {
+            let scraping = scope.spawn(|| new().until(&is_over, Duration::from_millis(10)));
+            let mut probe = new();
+            for _ in 0..20 {
+                assert_eq!(probe.once().unwrap().bytes, 3);
+                thread::sleep(Duration::from_millis(10));
+            }
+            is_over.store(true, Ordering::Release);
+            scraping.join().unwrap()
+        });
+        let scrapes: Vec<Scrape> = scrapes.into_iter().map(Result::unwrap).collect();
+        assert!(!scrapes.is_empty());
+        assert!(scrapes.is_sorted_by(|a, b| a.at <= b.at));
+        assert!(scrapes.iter().all(|scrape| scrape.samples == 1));
+    }
+}

@@ -1,0 +1,102 @@
+//! A record on the terminal.
+//!
+//! **Invariant:** columns are as wide as what is in them; nothing is cut.
+
+use super::tables;
+use crate::record::{Difference, Record, Verdict, summary::variants};
+
+/// Returns the tables of a record: figures by variant, latencies, what measuring cost, differences, notes.
+pub(crate) fn render(record: &Record) -> String {
+    let mut text = format!("\n{}, seed {}\n", record.title, record.seed);
+    for variant in variants(record) {
+        if !variant.is_empty() {
+            text.push_str(&format!("\n{variant}:\n"));
+        }
+        text.push('\n');
+        text.push_str(&table(&tables::figures(record, variant), 1));
+        let latencies = tables::latencies(record, variant);
+        if !latencies.rows.is_empty() {
+            text.push('\n');
+            text.push_str(&table(&latencies, 2));
+        }
+    }
+    text.push('\n');
+    for (run, costs, verdict) in tables::own_costs(record) {
+        let verdict = match verdict {
+            Verdict::Sound => "",
+            Verdict::Noisy => "NOISY: ",
+            Verdict::Refused => "REFUSED: ",
+        };
+        text.push_str(&format!("{run}: {verdict}{costs}\n"));
+    }
+    for difference in &record.differences {
+        let columns = difference.columns.len();
+        text.push_str(&format!(
+            "\n{}:\n\n{}",
+            difference.title,
+            table(difference, columns)
+        ));
+    }
+    for note in &record.notes {
+        text.push_str(&format!("{note}\n"));
+    }
+    text
+}
+
+fn table(table: &Difference, left: usize) -> String {
+    let lines = std::iter::once(&table.columns).chain(&table.rows);
+    aligned(&lines.cloned().collect::<Vec<_>>(), left)
+}
+
+/// Aligns columns below each other: the first `left` to the left, the others to the right.
+pub(super) fn aligned(lines: &[Vec<String>], left: usize) -> String {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        let cells = line.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(at, (cell, width))| match at < left {
+            true => format!("{cell:<width$}"),
+            false => format!("{cell:>width$}"),
+        });
+        let line = cells.collect::<Vec<_>>().join("   ");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::sample;
+
+    #[test]
+    fn a_record_is_a_table_with_ratios_and_their_spread() {
+        let text = render(&sample());
+        let expected = "2 targets of 50 series, seed 1 with queries: prometheus / narthex
+            CPU a sample, µs 1.50 (1..2) 8 (4..12) 5x (4..6)
+            samples, a second 1000 (1000..1000) 1x (1..1) instant queries, ms, from due 2.50 family";
+        for word in expected.split_whitespace() {
+            assert!(text.contains(word), "{word} is missing in {text}");
+        }
+        assert!(
+            text.contains("REFUSED: first byte p99 7 ms (above 5)\n"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("victoria-metrics is not installed\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn columns_stand_below_each_other() {
+        let lines = [["a", "1"], ["long", "22"]].map(|line| line.map(str::to_owned).to_vec());
+        assert_eq!(aligned(&lines, 1), "a       1\nlong   22\n");
+    }
+}
