@@ -26,6 +26,17 @@ pub(crate) struct Usage {
     pub(crate) threads: u64,
 }
 
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.cpu += other.cpu;
+        self.rss_bytes += other.rss_bytes;
+        self.peak_rss_bytes += other.peak_rss_bytes;
+        self.write_bytes += other.write_bytes;
+        self.processes += other.processes;
+        self.threads += other.threads;
+    }
+}
+
 impl Usage {
     /// Reads the tree below the process `root`.
     pub(crate) fn read_tree(root: i32) -> Result<Self, BenchError> {

@@ -9,6 +9,7 @@ mod kind;
 pub(crate) mod machine;
 pub(crate) mod measure;
 pub(crate) mod progress;
+pub(crate) mod run_loop;
 mod scenario_file;
 pub(crate) mod server;
 pub(crate) mod ticks;

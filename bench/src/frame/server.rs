@@ -158,6 +158,37 @@ impl ServerSpec {
     }
 }
 
+/// Leaves out ours where the program does not have a command, and says so; fails when no server is left.
+pub(crate) fn without_command(
+    servers: &mut Vec<ServerSpec>,
+    command: &str,
+    notes: &mut Vec<String>,
+) -> Result<(), BenchError> {
+    servers.retain(|server| {
+        let has_command = || {
+            let mut ours = Command::new(&server.program);
+            ours.args([command, "--help"]).stdin(Stdio::null());
+            let status = ours.stdout(Stdio::null()).stderr(Stdio::null()).status();
+            status.is_ok_and(|status| status.success())
+        };
+        let is_there = server.kind.name != Preset::NARTHEX.name || has_command();
+        if !is_there {
+            let label = &server.label;
+            notes.push(format!(
+                "{label} has no {command} command in this version: it is not measured"
+            ));
+        }
+        is_there
+    });
+    if servers.is_empty() {
+        return Err(usage(format!(
+            "there is no server to measure: {}",
+            notes.join("; ")
+        )));
+    }
+    Ok(())
+}
+
 /// Returns the first line with anything in it.
 fn first_line(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);

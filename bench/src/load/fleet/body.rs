@@ -6,8 +6,8 @@
 //! timestamps, or fewer.
 
 use super::{
+    config::FleetConfig,
     page::{Page, Scratch, label_pairs},
-    server::FleetConfig,
     shape::{OLDEST_STAMP_MS, Series, Shape},
 };
 use narthex_testkit::rng::SplitMix64;
@@ -78,7 +78,7 @@ impl Body {
     ) -> Self {
         let generation = seed_of(config.seed, generation);
         let series = Series::new(config.shape, index, generation, config.series);
-        let (layout, common) = Layout::of(config.shape, &series);
+        let (layout, common) = Layout::new(config.shape, &series);
         let common = if config.line_labels {
             common
         } else {
@@ -119,7 +119,7 @@ impl Body {
         text.clear();
         if let (Some(page), Series::Own(own)) = (&self.layout.page, &self.series) {
             let stamp_ms = (self.stamps == Stamps::Clock).then_some(now_ms);
-            page.write(own, &self.common_pairs, stamp_ms, scratch, text);
+            page.write(own.lines(), &self.common_pairs, stamp_ms, scratch, text);
             return self.layout.heads.len();
         }
         match (self.shape, self.stamps) {
@@ -218,18 +218,34 @@ fn seed_of(seed: u64, generation: usize) -> usize {
     mixed as u32 as usize
 }
 
+impl FleetConfig {
+    /// Returns the labels that the configuration gives a target: name and value, without quotes.
+    pub(crate) fn labels_of(&self, target: usize, generation: usize) -> Vec<(String, String)> {
+        if self.line_labels {
+            return Vec::new();
+        }
+        let labels = target_labels(self, target, generation);
+        let labels = labels
+            .split_terminator(',')
+            .filter_map(|label| label.split_once('='));
+        labels
+            .map(|(name, value)| (name.to_owned(), value.trim_matches('"').to_owned()))
+            .collect()
+    }
+}
+
 /// Returns the labels that all lines of a target share, as `name="value"` with commas between and behind.
-pub(super) fn target_labels(config: &FleetConfig, index: usize, generation: usize) -> Box<str> {
+fn target_labels(config: &FleetConfig, index: usize, generation: usize) -> Box<str> {
     // A few lines of each kind are enough to tell what is common to all.
     let series = config.series.min(64);
     let generation = seed_of(config.seed, generation);
     let series = Series::new(config.shape, index, generation, series);
-    Layout::of(config.shape, &series).1
+    Layout::new(config.shape, &series).1
 }
 
 impl Layout {
     /// Splits a target's lines around the labels they all share.
-    fn of(shape: Shape, series: &Series) -> (Self, Box<str>) {
+    fn new(shape: Shape, series: &Series) -> (Self, Box<str>) {
         let prefixes = series.prefixes();
         let labels = |prefix: &str| {
             // Comments before the name have no braces.
@@ -261,7 +277,7 @@ impl Layout {
         if shape == Shape::Native {
             let lines = layout.tails.iter().enumerate();
             let lines = lines.map(|(line, tail)| (layout.parts(line).0, &**tail));
-            layout.page = Some(Page::of(lines));
+            layout.page = Some(Page::new(lines));
         }
         (layout, common.into())
     }
@@ -284,7 +300,7 @@ impl Layout {
 
 /// Appends a number's shortest text. `Display` of a float takes about 100 ns; the fleet's values are whole numbers or
 /// thousandths.
-fn write_value(value: f64, text: &mut Vec<u8>) {
+pub(crate) fn write_value(value: f64, text: &mut Vec<u8>) {
     // Above this, neighbouring floats are more than a thousandth apart.
     const LARGEST: f64 = 1e12;
     let thousandths = (value * 1000.0 + 0.5) as u64;

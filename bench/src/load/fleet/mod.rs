@@ -1,9 +1,10 @@
 //! A fleet of targets that servers scrape: what they report, how they answer, and how well a server kept its schedule.
 
-mod body;
+pub(crate) mod body;
 pub(crate) mod clock;
+pub(crate) mod config;
 mod native;
-mod page;
+pub(crate) mod page;
 pub(crate) mod schedule;
 pub(crate) mod server;
 pub(crate) mod shape;
@@ -14,7 +15,7 @@ use rustix::time::ClockId;
 /// Returns what making the text of one sample costs, in nanoseconds of CPU, on a fleet like that of `storage`.
 pub(crate) fn cost_of_a_sample_ns() -> f64 {
     const ROUNDS: usize = 20;
-    let config = server::FleetConfig {
+    let config = config::FleetConfig {
         targets: 20,
         series: 588,
         seed: 1,

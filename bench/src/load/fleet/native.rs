@@ -29,7 +29,7 @@ static UPPER_MS: LazyLock<[u64; BUCKETS]> = LazyLock::new(|| {
 
 /// One histogram. **Invariant:** its counts never fall.
 #[derive(Debug)]
-pub(super) struct Native {
+pub(crate) struct Native {
     counts: [u64; BUCKETS],
     zeros: u64,
     count: u64,

@@ -3,7 +3,7 @@
 //! **Invariant:** it says what the lines of the same round would say, a message a family, in the same order; a native
 //! histogram, whose line has its count, is whole.
 
-use super::shape::{Kind, Own};
+use super::{native::Native, shape::SeriesKind};
 use crate::load::protobuf::{bytes, double, number, varint};
 
 /// What a scraper asks for when it can read these pages.
@@ -11,7 +11,7 @@ pub(super) const MEDIA_TYPE: &str = "application/vnd.google.protobuf";
 
 /// What is the same in every round and for all targets of a fleet.
 #[derive(Debug, PartialEq, Default)]
-pub(super) struct Page {
+pub(crate) struct Page {
     families: Box<[Family]>,
     /// For each line: the `le` or the `quantile` it has.
     bounds: Box<[f64]>,
@@ -34,9 +34,17 @@ struct Metric {
     to: usize,
 }
 
+/// The lines of a round.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lines<'a> {
+    pub(crate) kinds: &'a [SeriesKind],
+    pub(crate) values: &'a [f64],
+    pub(crate) natives: &'a [Native],
+}
+
 /// Memory for the messages inside of others, whose length comes before them.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     family: Vec<u8>,
     value: Vec<u8>,
     bucket: Vec<u8>,
@@ -44,12 +52,12 @@ pub(super) struct Scratch {
 
 impl Page {
     /// Makes a page of lines: each line's comments, its name and its own labels.
-    pub(super) fn of<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+    pub(crate) fn new<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut families: Vec<Family> = Vec::new();
         let mut bounds = Vec::new();
         for (line, (comments, tail)) in lines.enumerate() {
             if !comments.is_empty() {
-                families.push(Family::of(comments));
+                families.push(Family::new(comments));
             }
             let (labels, bound) = label_pairs(tail);
             bounds.push(bound.unwrap_or_default());
@@ -72,9 +80,9 @@ impl Page {
     }
 
     /// Appends the page of this round; `common` are the label pairs that all lines share.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
-        own: &Own,
+        lines: Lines<'_>,
         common: &[u8],
         stamp_ms: Option<i64>,
         scratch: &mut Scratch,
@@ -88,7 +96,7 @@ impl Page {
             scratch.family.clear();
             scratch.family.extend_from_slice(&family.head);
             for metric in &family.metrics {
-                let field = self.value(family, metric, own, scratch);
+                let field = self.value(family, metric, lines, scratch);
                 let value = &scratch.value;
                 let out = &mut scratch.family;
                 // Tag and length of a value are two bytes up to 127, three up to 16,383.
@@ -107,42 +115,48 @@ impl Page {
     }
 
     /// Encodes a metric's value; returns the field it belongs in.
-    fn value(&self, family: &Family, metric: &Metric, own: &Own, scratch: &mut Scratch) -> u64 {
+    fn value(
+        &self,
+        family: &Family,
+        metric: &Metric,
+        lines: Lines<'_>,
+        scratch: &mut Scratch,
+    ) -> u64 {
         let Scratch {
             value: out, bucket, ..
         } = scratch;
         out.clear();
         let mut field = if family.is_summary { 4 } else { 7 };
         for line in metric.from..metric.to {
-            let (value, bound) = (own.values[line], self.bounds[line]);
-            match own.kinds[line] {
+            let (value, bound) = (lines.values[line], self.bounds[line]);
+            match lines.kinds[line] {
                 // A summary's count is a counter among lines.
-                Kind::Counter(_) if family.is_summary => number(out, 1, value as u64),
-                Kind::Counter(_) => {
+                SeriesKind::Counter(_) if family.is_summary => number(out, 1, value as u64),
+                SeriesKind::Counter(_) => {
                     field = 3;
                     double(out, 1, value);
                 }
-                Kind::Gauge | Kind::State => {
+                SeriesKind::Gauge | SeriesKind::State => {
                     field = 2;
                     double(out, 1, value);
                 }
-                Kind::Count => number(out, 1, value as u64),
-                Kind::Sum => double(out, 2, value),
+                SeriesKind::Count => number(out, 1, value as u64),
+                SeriesKind::Sum => double(out, 2, value),
                 // The last bucket is the count; readers add it.
-                Kind::Bucket { .. } if bound.is_infinite() => {}
-                Kind::Bucket { .. } => {
+                SeriesKind::Bucket { .. } if bound.is_infinite() => {}
+                SeriesKind::Bucket { .. } => {
                     bucket.clear();
                     number(bucket, 1, value as u64);
                     double(bucket, 2, bound);
                     bytes(out, 3, bucket);
                 }
-                Kind::Quantile(_) => {
+                SeriesKind::Quantile(_) => {
                     bucket.clear();
                     double(bucket, 1, bound);
                     double(bucket, 2, value);
                     bytes(out, 3, bucket);
                 }
-                Kind::Native(at) => own.natives[at as usize].write(out),
+                SeriesKind::Native(at) => lines.natives[at as usize].write(out),
             }
         }
         field
@@ -151,7 +165,7 @@ impl Page {
 
 impl Family {
     /// Reads a HELP and a TYPE line, as the shapes write them.
-    fn of(comments: &str) -> Self {
+    fn new(comments: &str) -> Self {
         let mut words = comments.lines().map(|line| line.splitn(4, ' ').skip(2));
         let mut pair = || {
             let mut words = words.next().into_iter().flatten();
@@ -202,7 +216,7 @@ pub(super) fn label_pairs(labels: &str) -> (Vec<u8>, Option<f64>) {
 mod tests {
     use super::super::{
         body::Body,
-        server::FleetConfig,
+        config::FleetConfig,
         shape::{Series, Shape},
     };
     use super::*;

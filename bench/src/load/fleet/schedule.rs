@@ -21,7 +21,7 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// Reads the schedule within `from_ms..to_ms` from the answers of `targets` targets.
-    pub(crate) fn of(
+    pub(crate) fn read(
         answers: &[Answer],
         targets: usize,
         interval: Duration,
@@ -82,7 +82,7 @@ mod tests {
         let steady: Vec<Answer> = (0..20)
             .flat_map(|n| [at(0, n * 1000 + 100), at(1, n * 1000 + 600)])
             .collect();
-        let schedule = Schedule::of(&steady, 2, interval, 5_000, 15_000);
+        let schedule = Schedule::read(&steady, 2, interval, 5_000, 15_000);
         assert_eq!(
             schedule,
             Schedule {
@@ -96,7 +96,7 @@ mod tests {
         gaps.iter_mut()
             .filter(|answer| answer.at_ms == 12_600)
             .for_each(|answer| answer.at_ms += 300);
-        let schedule = Schedule::of(&gaps, 3, interval, 5_000, 15_000);
+        let schedule = Schedule::read(&gaps, 3, interval, 5_000, 15_000);
         assert_eq!((schedule.answered, schedule.missed), (18, 2 + 10));
         // The gap itself and both sides of the one that is off.
         assert_eq!((schedule.late, schedule.off_max_ms), (3, 2_000.0));

@@ -5,16 +5,16 @@
 //! **Invariant:** listens on 127.1.0.0/16 only; an answer is one round, whole.
 
 use super::{
-    body::{Body, target_labels},
-    clock::{Clock, now_ms},
+    body::Body,
+    clock::now_ms,
+    config::FleetConfig,
     page::{MEDIA_TYPE, Scratch},
     shape::{NATIVE_FAMILY, Series, Shape},
 };
 use crate::{
     frame::{error::BenchError, measure::cpu_time},
-    load::protobuf::METRIC_FAMILIES,
+    load::{gzip::Gzip, protobuf::METRIC_FAMILIES},
 };
-use libdeflater::{CompressionLvl, Compressor};
 use rustix::{
     buffer::spare_capacity,
     event::{Timespec, epoll},
@@ -39,34 +39,6 @@ pub(crate) const MAX_TARGETS: usize = 250 * 250;
 const MAX_HEAD: usize = 16 << 10;
 /// Room for a whole body in the kernel, so that one call sends it.
 const SEND_BUFFER: usize = 1 << 20;
-
-/// What the fleet consists of.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FleetConfig {
-    pub(crate) targets: usize,
-    pub(crate) series: usize,
-    pub(crate) seed: u64,
-    pub(crate) shape: Shape,
-    pub(crate) gzip: bool,
-    /// Whether lines have their target's labels, which otherwise the configuration gives.
-    pub(crate) line_labels: bool,
-    /// What lines have as timestamps; None leaves them without.
-    pub(crate) clock: Option<Clock>,
-}
-
-impl FleetConfig {
-    /// Returns the labels that the configuration gives a target: name and value, without quotes.
-    pub(crate) fn labels_of(&self, target: usize, generation: usize) -> Vec<(String, String)> {
-        if self.line_labels {
-            return Vec::new();
-        }
-        target_labels(self, target, generation)
-            .split_terminator(',')
-            .filter_map(|label| label.split_once('='))
-            .map(|(name, value)| (name.to_owned(), value.trim_matches('"').to_owned()))
-            .collect()
-    }
-}
 
 /// One scrape that was answered to its last byte.
 #[derive(Debug, Clone, Copy)]
@@ -263,10 +235,9 @@ struct Loop {
     listeners: Vec<TcpListener>,
     targets: Vec<Body>,
     connections: Vec<Option<Connection>>,
-    compressor: Compressor,
+    gzip: Gzip,
     /// The text of the answer that is being made, in the processor's cache because it is always the same memory.
     text: Vec<u8>,
-    packed: Vec<u8>,
     scratch: Scratch,
     shared: Arc<Shared>,
 }
@@ -312,9 +283,9 @@ impl Loop {
             listeners,
             targets: Body::fleet(&config),
             connections: Vec::new(),
-            compressor: Compressor::new(compression()),
+            // The level that compresses least.
+            gzip: Gzip::new(1),
             text: Vec::new(),
-            packed: Vec::new(),
             scratch: Scratch::default(),
             shared,
         })
@@ -335,7 +306,7 @@ impl Loop {
                 other => other?,
             };
             let woke = Instant::now();
-            self.take_replaced();
+            self.replace_targets();
             for event in &events {
                 let token = event.data.u64() as usize;
                 match token.checked_sub(self.listeners.len()) {
@@ -347,7 +318,7 @@ impl Loop {
         Ok(())
     }
 
-    fn take_replaced(&mut self) {
+    fn replace_targets(&mut self) {
         if !self.shared.has_replaced.swap(false, Relaxed) {
             return;
         }
@@ -465,11 +436,9 @@ impl Loop {
         let stamp_ms = self.config.clock.map_or(at_ms, |clock| clock.at(at_ms));
         let samples = target.next(stamp_ms, &mut self.text, &mut self.scratch);
         let is_packed = self.config.gzip && find(request, b"gzip").is_some();
-        let (content, encoding) = if is_packed {
-            pack(&mut self.compressor, &self.text, &mut self.packed);
-            (&self.packed, "Content-Encoding: gzip\r\n")
-        } else {
-            (&self.text, "")
+        let (content, encoding) = match is_packed {
+            true => (self.gzip.pack(&self.text), "Content-Encoding: gzip\r\n"),
+            false => (self.text.as_slice(), ""),
         };
         let making = cpu_time(ClockId::ThreadCPUTime).saturating_sub(start);
         self.shared
@@ -535,17 +504,6 @@ impl Sending {
         }
         Ok(true)
     }
-}
-
-/// The level that compresses least; `fastest` does not compress at all.
-fn compression() -> CompressionLvl {
-    CompressionLvl::new(1).unwrap_or_default()
-}
-
-fn pack(compressor: &mut Compressor, text: &[u8], packed: &mut Vec<u8>) {
-    packed.resize(compressor.gzip_compress_bound(text.len()), 0);
-    let length = compressor.gzip_compress(text, packed);
-    packed.truncate(length.expect("the bound is an upper one"));
 }
 
 fn find(text: &[u8], what: &[u8]) -> Option<usize> {

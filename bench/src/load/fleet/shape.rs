@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** the same shape, target, generation and number of rounds give the same values everywhere.
 
-use super::native::Native;
+use super::{native::Native, page::Lines};
 use narthex_testkit::{fleet, rng::SplitMix64};
 
 /// How much older than the scrape a line of the stamped shape can be.
@@ -103,14 +103,15 @@ pub(crate) enum Series {
 #[derive(Debug)]
 pub(crate) struct Own {
     prefixes: Vec<String>,
-    pub(super) kinds: Vec<Kind>,
-    pub(super) values: Vec<f64>,
-    pub(super) natives: Vec<Native>,
+    kinds: Vec<SeriesKind>,
+    values: Vec<f64>,
+    natives: Vec<Native>,
     rng: SplitMix64,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+/// How a series moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SeriesKind {
     /// Grows by up to this much, exclusive.
     Counter(u64),
     /// Any thousandth up to 1,000.
@@ -174,6 +175,15 @@ impl Series {
 }
 
 impl Own {
+    /// Returns the lines of the present round.
+    pub(super) fn lines(&self) -> Lines<'_> {
+        Lines {
+            kinds: &self.kinds,
+            values: &self.values,
+            natives: &self.natives,
+        }
+    }
+
     fn empty(rng: SplitMix64, series: usize) -> Self {
         Self {
             prefixes: Vec::with_capacity(series),
@@ -184,13 +194,13 @@ impl Own {
         }
     }
 
-    fn push(&mut self, kind: Kind, prefix: String) {
+    fn push(&mut self, kind: SeriesKind, prefix: String) {
         let value = match kind {
-            Kind::Counter(_) | Kind::Bucket { .. } | Kind::Count => 1000.0,
-            Kind::Sum => 120.5,
-            Kind::State => f64::from(u8::from(self.rng.one_in(4))),
-            Kind::Gauge | Kind::Quantile(_) => 0.5,
-            Kind::Native(_) => {
+            SeriesKind::Counter(_) | SeriesKind::Bucket { .. } | SeriesKind::Count => 1000.0,
+            SeriesKind::Sum => 120.5,
+            SeriesKind::State => f64::from(u8::from(self.rng.one_in(4))),
+            SeriesKind::Gauge | SeriesKind::Quantile(_) => 0.5,
+            SeriesKind::Native(_) => {
                 let mut native = Native::new(&mut self.rng);
                 let count = native.step(&mut self.rng);
                 self.natives.push(native);
@@ -248,7 +258,7 @@ impl Own {
             let head = comments(at % 14 == 0, &name, "counter");
             let route = at % 14;
             let code = [200, 201, 404, 500][route % 4];
-            self.push(Kind::Counter(16), format!(
+            self.push(SeriesKind::Counter(16), format!(
                 "{head}{name}{{{common},method=\"GET\",route=\"/api/v1/r{route:02}\",code=\"{code}\",version=\"1.4.2\"}} "
             ));
         }
@@ -260,7 +270,7 @@ impl Own {
             let head = comments(at % 10 == 0, &name, "gauge");
             let (pool, shard) = (at % 3, at % 10);
             self.push(
-                Kind::Gauge,
+                SeriesKind::Gauge,
                 format!(
                     "{head}{name}{{{common},pool=\"p{pool}\",shard=\"{shard:03}\",tier=\"hot\"}} "
                 ),
@@ -283,12 +293,12 @@ impl Own {
                 let first = bucket == 0;
                 let head = comments(first && method == 0, &name, "histogram");
                 self.push(
-                    Kind::Bucket { first },
+                    SeriesKind::Bucket { first },
                     format!("{head}{name}_bucket{{{labels},le=\"{le}\"}} "),
                 );
             }
-            self.push(Kind::Count, format!("{name}_count{{{labels}}} "));
-            self.push(Kind::Sum, format!("{name}_sum{{{labels}}} "));
+            self.push(SeriesKind::Count, format!("{name}_count{{{labels}}} "));
+            self.push(SeriesKind::Sum, format!("{name}_sum{{{labels}}} "));
         }
     }
 
@@ -299,7 +309,7 @@ impl Own {
             let method = at % NATIVE_FAMILY;
             let head = comments(method == 0, &name, "histogram");
             self.push(
-                Kind::Native(at as u32),
+                SeriesKind::Native(at as u32),
                 format!("{head}{name}{{{common},method=\"M{method:02}\",version=\"1.4.2\"}} "),
             );
         }
@@ -314,13 +324,16 @@ impl Own {
             let head = comments(at % 20 == 0, &name, "summary");
             match ["0.5", "0.9", "0.99"].get(part) {
                 Some(quantile) => self.push(
-                    Kind::Quantile(10 << part),
+                    SeriesKind::Quantile(10 << part),
                     format!("{head}{name}{{{labels},quantile=\"{quantile}\"}} "),
                 ),
                 None if part == 3 => {
-                    self.push(Kind::Counter(20), format!("{name}_count{{{labels}}} "));
+                    self.push(
+                        SeriesKind::Counter(20),
+                        format!("{name}_count{{{labels}}} "),
+                    );
                 }
-                None => self.push(Kind::Sum, format!("{name}_sum{{{labels}}} ")),
+                None => self.push(SeriesKind::Sum, format!("{name}_sum{{{labels}}} ")),
             }
         }
     }
@@ -370,9 +383,9 @@ impl Own {
                 let mut id = SplitMix64::new(pod as u64);
                 let (uid, node) = (id.next_u64(), id.below(97));
                 let counts = if kind == "counter" {
-                    Kind::Counter(2)
+                    SeriesKind::Counter(2)
                 } else {
-                    Kind::State
+                    SeriesKind::State
                 };
                 own.push(counts, format!(
                     "{head}{name}{{namespace=\"team-{:02}\",pod=\"app-{pod:06}-{:05x}\",uid=\"{uid:016x}\",container=\"main\",node=\"n{node:03}.internal\"{labels}}} ",
@@ -388,33 +401,33 @@ impl Own {
         let (mut cumulated, mut counted) = (0, 0);
         for (value, kind) in self.values.iter_mut().zip(&self.kinds) {
             match *kind {
-                Kind::Counter(most) => {
+                SeriesKind::Counter(most) => {
                     counted = self.rng.below(most);
                     *value += counted as f64;
                 }
-                Kind::Gauge => *value = self.rng.below(1_000_000) as f64 / 1000.0,
-                Kind::Bucket { first } => {
+                SeriesKind::Gauge => *value = self.rng.below(1_000_000) as f64 / 1000.0,
+                SeriesKind::Bucket { first } => {
                     cumulated = if first { 0 } else { cumulated } + self.rng.below(4);
                     *value += cumulated as f64;
                     counted = cumulated;
                 }
-                Kind::Count => *value += counted as f64,
-                Kind::Sum => {
+                SeriesKind::Count => *value += counted as f64,
+                SeriesKind::Sum => {
                     // Added up in thousandths, so that the text stays short.
                     let more = counted * self.rng.below(500);
                     *value = ((*value * 1000.0).round() + more as f64) / 1000.0;
                 }
-                Kind::Quantile(level) => {
+                SeriesKind::Quantile(level) => {
                     let level = f64::from(level);
                     *value = (level + self.rng.below(1 + u64::from(level as u32)) as f64) / 1000.0;
                 }
                 // One in 256: most states are what they were.
-                Kind::State => {
+                SeriesKind::State => {
                     if self.rng.one_in(256) {
                         *value = 1.0 - *value;
                     }
                 }
-                Kind::Native(at) => *value = self.natives[at as usize].step(&mut self.rng),
+                SeriesKind::Native(at) => *value = self.natives[at as usize].step(&mut self.rng),
             }
         }
     }

@@ -42,7 +42,7 @@ pub(crate) struct Comparison {
 
 impl Comparison {
     /// Compares the pages of the first exporter, before and after, with the other's between them.
-    pub(crate) fn of(before: &Page, other: &Page, after: &Page) -> Self {
+    pub(crate) fn new(before: &Page, other: &Page, after: &Page) -> Self {
         let mut comparison = Self::default();
         for (name, first) in &before.families {
             if Page::is_own(name) {
@@ -161,7 +161,7 @@ mod tests {
              go_y 1\n# TYPE g gauge\ng 20\n",
         );
         let after = page("# TYPE a counter\na{x=\"1\"} 3\na{x=\"2\"} 5\ngone 1\ng 10\n");
-        let got = Comparison::of(&before, &other, &after);
+        let got = Comparison::new(&before, &other, &after);
         assert_eq!(
             (got.equal, got.moved_on, got.near, got.shared()),
             (0, 1, 0, 2)
@@ -176,7 +176,7 @@ mod tests {
             [["a", "type", "counter", "gauge"], ["a", "help", "A.", "a."]]
                 .map(|row| row.map(str::to_owned))
         );
-        let same = Comparison::of(&before, &before, &after);
+        let same = Comparison::new(&before, &before, &after);
         assert_eq!((same.equal, same.shared()), (4, 4));
         assert_eq!(same.descriptions.len() + same.only_first.len(), 0);
     }

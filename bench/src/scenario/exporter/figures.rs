@@ -5,8 +5,9 @@
 
 use super::{compare::Comparison, measure::Scraped, page::without_values};
 use crate::{
+    frame::measure::ms,
     load::latency::Histogram,
-    record::{Difference, Distribution, Figure, OwnCost, Record, Run},
+    record::{Difference, Figure, OwnCost, Record, Run},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,42 +17,33 @@ const MOST_ROWS: usize = 100;
 const QUIET_CORES: f64 = 0.1;
 const SYSCALLS: &str = "system calls a scrape";
 
-/// Returns the run of one turn; subject, variant and repetition are the caller's to set.
-pub(super) fn run(scraped: &Scraped) -> Run {
-    let count = scraped.took.len().max(1) as f64;
-    let mut wall = Histogram::default();
-    scraped.took.iter().for_each(|took| wall.add(*took));
-    let each = |time: std::time::Duration| time.as_secs_f64() * 1e3 / count;
-    let mut figures = vec![
-        Figure::cost("CPU a scrape", "ms", each(scraped.cpu)).headline(),
-        Figure::cost("time of a scrape P50", "ms", wall.quantile_ms(0.5)).headline(),
-        Figure::cost("time of a scrape P99", "ms", wall.quantile_ms(0.99)),
+/// Returns the run of one turn.
+pub(super) fn run(encoding: &str, scraped: &Scraped) -> Run {
+    let Scraped { took, used, .. } = scraped;
+    let count = took.len().max(1) as f64;
+    let wall: Histogram = took.iter().copied().collect();
+    let mut figures = vec![Figure::cost("CPU a scrape", "ms", ms(scraped.cpu) / count).headline()];
+    figures.extend(wall.figures(
+        "time of a scrape ",
+        &[("P50", 0.5, true), ("P99", 0.99, false)],
+    ));
+    figures.extend([
         Figure::cost("RSS", "MB", scraped.resident.rss_bytes as f64 / 1e6).headline(),
-        Figure::cost("RSS peak", "MB", scraped.usage.peak_rss_bytes as f64 / 1e6),
-        Figure::fact("threads", "", scraped.usage.threads as f64),
+        Figure::cost("RSS peak", "MB", used.to.peak_rss_bytes as f64 / 1e6),
+        Figure::fact("threads", "", used.to.threads as f64),
         Figure::fact("size of a page", "kB", scraped.bytes / 1e3),
-    ];
+    ]);
     if let Some((series, families)) = scraped.series {
         figures.push(Figure::fact("series", "", series as f64));
         figures.push(Figure::fact("families", "", families as f64));
     }
     Run {
-        subject: 0,
-        variant: String::new(),
-        repetition: 0,
-        figures,
-        courses: Vec::new(),
-        distributions: vec![Distribution {
-            key: "scrapes".to_owned(),
-            unit: "ms".to_owned(),
-            count: wall.count(),
-            corrected: wall.table(),
-            uncorrected: Vec::new(),
-        }],
+        distributions: vec![wall.distribution("scrapes")],
         own_costs: vec![
-            OwnCost::new("own CPU a scrape", "ms", each(scraped.own_cpu)),
-            OwnCost::new("cores of others", "", scraped.other_cores).warn_above(QUIET_CORES),
+            OwnCost::new("own CPU a scrape", "ms", ms(used.own_cpu) / count),
+            OwnCost::new("cores of others", "", used.other_cores).warn_above(QUIET_CORES),
         ],
+        ..Run::new(encoding, figures)
     }
 }
 

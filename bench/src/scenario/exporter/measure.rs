@@ -9,10 +9,10 @@ use super::{
 use crate::{
     frame::{
         error::BenchError,
-        measure::{Bystanders, Resident, Usage},
+        measure::{Meter, Resident, Usage, Used},
         server::{RunningServer, ServerSpec},
     },
-    load::client::Client,
+    load::{client::Client, scraper::ACCEPT},
 };
 use std::{
     collections::BTreeMap,
@@ -28,8 +28,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 const WARM_UP: usize = 3;
 /// Scrapes under strace.
 const TRACED: u64 = 20;
-/// What Prometheus asks for when it takes the text format.
-const ACCEPT: (&str, &str) = ("Accept", "text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
 
 /// What is done with each exporter.
 #[derive(Debug)]
@@ -46,13 +44,11 @@ pub(super) struct Scraped {
     pub(super) took: Vec<Duration>,
     pub(super) cpu: Duration,
     pub(super) resident: Resident,
-    pub(super) usage: Usage,
+    pub(super) used: Used,
     /// As they came over the wire, on average.
     pub(super) bytes: f64,
     /// Series and families of the last page; none when it was packed.
     pub(super) series: Option<(usize, usize)>,
-    pub(super) other_cores: f64,
-    pub(super) own_cpu: Duration,
 }
 
 /// A running exporter.
@@ -83,10 +79,8 @@ impl Exporter {
         }
         let pid = self.server.pid();
         let (mut took, mut bytes, mut last) = (Vec::new(), 0, Vec::new());
-        let own = || crate::frame::measure::cpu_time(rustix::time::ClockId::ProcessCPUTime);
-        let own_before = own();
-        let from = Threads::of(pid)?;
-        let bystanders = Bystanders::read(Usage::read_tree(pid)?.cpu)?;
+        let from = Threads::read(pid)?;
+        let meter = Meter::start(Usage::read_tree(pid)?)?;
         for _ in 0..plan.scrapes {
             let next = Instant::now() + plan.interval;
             let start = Instant::now();
@@ -95,19 +89,17 @@ impl Exporter {
             bytes += last.len();
             thread::sleep(next.saturating_duration_since(Instant::now()));
         }
-        let usage = Usage::read_tree(pid)?;
-        let cpu = Threads::of(pid)?.since(&from);
+        let used = meter.stop(Usage::read_tree(pid)?)?;
+        let cpu = Threads::read(pid)?.since(&from);
         self.server.check()?;
         let series = (!is_packed).then(|| self.read(plan, &last)).transpose()?;
         Ok(Scraped {
             took,
             cpu,
             resident: Resident::read(pid)?,
-            usage,
+            used,
             bytes: bytes as f64 / plan.scrapes.max(1) as f64,
             series: series.map(|page| (page.len(), page.families.len())),
-            other_cores: Bystanders::read(usage.cpu)?.cores_since(&bystanders),
-            own_cpu: own().saturating_sub(own_before),
         })
     }
 
@@ -171,7 +163,7 @@ struct Threads {
 }
 
 impl Threads {
-    fn of(pid: i32) -> Result<Self, BenchError> {
+    fn read(pid: i32) -> Result<Self, BenchError> {
         let tasks = format!("/proc/{pid}/task");
         let mut ran = BTreeMap::new();
         for task in fs::read_dir(&tasks).map_err(BenchError::io(tasks))? {
@@ -227,7 +219,7 @@ mod tests {
         assert_eq!(after.since(&before), Duration::from_nanos(85));
         let gone = threads(&[("1", 180)], 30);
         assert_eq!(gone.since(&before), Duration::from_millis(20));
-        let own = Threads::of(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let own = Threads::read(i32::try_from(std::process::id()).unwrap()).unwrap();
         assert!(own.ran.values().any(|ran| !ran.is_zero()));
     }
 }

@@ -15,9 +15,8 @@ use crate::{
     frame::{
         cli::{Flag, Values},
         error::BenchError,
-        progress::Progress,
-        server::{SERVER, ServerSpec},
-        turns::turns,
+        run_loop::for_each_turn,
+        server::{SERVER, ServerSpec, without_command},
     },
     record::Record,
 };
@@ -59,35 +58,36 @@ fn run(values: &Values) -> Result<Record, BenchError> {
         base: values.dir()?,
     };
     let with_syscalls = values.switch("syscalls")?;
-    let repetitions = values.repetitions()?;
     let (mut servers, mut notes) = ServerSpec::chosen(values, presets::PRESETS)?;
-    presets::without_absent(&mut servers, &mut notes)?;
+    without_command(&mut servers, "node-exporter", &mut notes)?;
     let mut record = values.record(format!(
         "{} scrapes of each exporter, {:?} between them",
         plan.scrapes, plan.interval
     ));
     record.subjects = servers.iter().map(ServerSpec::subject).collect();
-    let turns = turns(servers.len(), ENCODINGS.len(), repetitions);
-    let each = plan.interval * plan.scrapes as u32 + Duration::from_secs(2);
-    let progress = Progress::new(each * turns.len() as u32);
     let mut exporters: Vec<Exporter> = servers
         .iter()
         .map(|spec| Exporter::start(&plan, spec))
         .collect::<Result<_, _>>()?;
-    for turn in turns {
-        let (encoding, is_packed) = ENCODINGS[turn.variant];
-        let exporter = &mut exporters[turn.subject];
-        progress.begin(&format!("{}: {encoding}", exporter.label()));
-        let scraped = exporter.scrape(&plan, is_packed)?;
-        let mut run = figures::run(&scraped);
-        run.variant = encoding.to_owned();
-        (run.subject, run.repetition) = (turn.subject, turn.repetition);
-        record.runs.push(run);
-    }
+    let each = plan.interval * plan.scrapes as u32 + Duration::from_secs(2);
+    for_each_turn(
+        &servers,
+        ENCODINGS.len(),
+        values.repetitions()?,
+        each,
+        |turn, spec, progress| {
+            let (encoding, is_packed) = ENCODINGS[turn.variant];
+            progress.begin(&format!("{}: {encoding}", spec.label));
+            let scraped = exporters[turn.subject].scrape(&plan, is_packed)?;
+            record
+                .runs
+                .push(figures::run(encoding, &scraped).of_turn(turn));
+            Ok(())
+        },
+    )?;
     if with_syscalls {
         let mut counted = Vec::new();
         for (subject, exporter) in exporters.iter_mut().enumerate() {
-            progress.begin(&format!("{}: system calls", exporter.label()));
             match exporter.syscalls(&plan)? {
                 Ok(calls) => {
                     figures::add_syscalls(&mut record, subject, &calls);
@@ -105,7 +105,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
         let before = first.page(&plan)?;
         let page = other.page(&plan)?;
         let after = first.page(&plan)?;
-        let comparison = compare::Comparison::of(&before, &page, &after);
+        let comparison = compare::Comparison::new(&before, &page, &after);
         let tables = figures::tables(first.label(), other.label(), &comparison);
         record.differences.extend(tables);
         notes.push(figures::summary(first.label(), other.label(), &comparison));

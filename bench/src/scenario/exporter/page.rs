@@ -3,6 +3,7 @@
 //! **Invariant:** reads what exporters write: one line, one fact. A line it cannot read is an error with its number,
 //! never left out.
 
+use crate::load::line::Line;
 use std::{collections::BTreeMap, fmt};
 
 /// What an exporter says of itself and not of its host.
@@ -94,25 +95,23 @@ impl Page {
         if line.is_empty() {
             return Some(());
         }
-        let name_end = line.find(['{', ' ', '\t'])?;
-        let (name, rest) = line.split_at(name_end);
-        let (labels, rest) = match rest.strip_prefix('{') {
-            Some(rest) => labels(rest)?,
-            None => (Vec::new(), rest),
-        };
-        let value = rest.split_ascii_whitespace().next()?.parse().ok()?;
-        (!name.is_empty()).then_some(())?;
-        let family = self.family_of(name, &labels);
-        let mut labels = labels;
+        let line = Line::parse(line)?;
+        let value = line.value.parse().ok()?;
+        let mut labels: Vec<String> = line
+            .labels
+            .iter()
+            .map(|label| format!("{}=\"{}\"", label.name, label.value))
+            .collect();
         labels.sort_unstable();
-        let series = format!("{name}{{{}}}", labels.join(","));
-        let family = self.families.entry(family).or_default();
+        let series = format!("{}{{{}}}", line.name, labels.join(","));
+        let family = self.families.entry(self.family_of(&line)).or_default();
         family.series.insert(series, value);
         Some(())
     }
 
     /// Returns the family of a sample: histograms and summaries have samples of other names.
-    fn family_of(&self, name: &str, labels: &[&str]) -> String {
+    fn family_of(&self, line: &Line<'_>) -> String {
+        let name = line.name;
         if self.families.contains_key(name) {
             return name.to_owned();
         }
@@ -120,7 +119,7 @@ impl Page {
             if let Some(base) = name.strip_suffix(suffix)
                 && let Some(family) = self.families.get(base)
                 && matches!(family.kind.as_str(), "histogram" | "summary")
-                && (suffix != "_bucket" || labels.iter().any(|label| label.starts_with("le=")))
+                && (suffix != "_bucket" || line.labels.iter().any(|label| label.name == "le"))
             {
                 return base.to_owned();
             }
@@ -131,49 +130,12 @@ impl Page {
 
 /// Returns a series without the values of its labels, which may name the machine: `name{a, b}`.
 pub(super) fn without_values(series: &str) -> String {
-    let Some((name, rest)) = series.split_once('{') else {
-        return series.to_owned();
+    let line = format!("{series} 0");
+    let Some(line) = Line::parse(&line) else {
+        return String::new();
     };
-    let labels = labels(rest).map(|(labels, _)| labels).unwrap_or_default();
-    let names = labels
-        .iter()
-        .filter_map(|label| label.split_once('='))
-        .map(|(label, _)| label.trim())
-        .collect::<Vec<_>>();
-    format!("{name}{{{}}}", names.join(", "))
-}
-
-/// Reads labels up to the closing brace and returns them as they stand, and what follows.
-fn labels(text: &str) -> Option<(Vec<&str>, &str)> {
-    let mut labels = Vec::new();
-    let mut rest = text.trim_start();
-    loop {
-        if let Some(after) = rest.strip_prefix('}') {
-            return Some((labels, after));
-        }
-        let open = rest.find('"')?;
-        if !rest[..open].trim_end().ends_with('=') {
-            return None;
-        }
-        let close = open + 1 + end_of_value(&rest[open + 1..])?;
-        labels.push(rest[..=close].trim());
-        rest = rest[close + 1..].trim_start();
-        rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
-    }
-}
-
-/// Returns where the quote is that ends a label's value.
-fn end_of_value(text: &str) -> Option<usize> {
-    let mut is_escaped = false;
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = true,
-            b'"' => return Some(at),
-            _ => {}
-        }
-    }
-    None
+    let names: Vec<&str> = line.labels.iter().map(|label| label.name).collect();
+    format!("{}{{{}}}", line.name, names.join(", "))
 }
 
 #[cfg(test)]

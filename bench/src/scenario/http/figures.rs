@@ -4,22 +4,18 @@
 //! request was due.
 
 use super::{
-    measure::{Alone, Loaded, Tick},
+    measure::{Measured, Phase},
     plan::Plan,
-    scraper::Scrape,
 };
 use crate::{
-    frame::measure::{ms, quantile},
+    frame::measure::ms,
+    load::{latency::Histogram, open_loop::Load, scraper::Scrape},
     record::{
-        Course, Difference, Distribution, Figure, OwnCost, Readings, Record, Run,
+        Course, Difference, Figure, OwnCost, Record, Run,
         summary::{Spread, sound, variants},
     },
 };
-
-/// Variants: what happens besides the load, or instead of it.
-pub(super) const ALONE: &str = "scrapes without load";
-pub(super) const WITHOUT: &str = "load without scrapes";
-pub(super) const WITH: &str = "load with scrapes";
+use std::time::Duration;
 
 /// The rows of a percentile table, and which of them a reader looks at first.
 const PERCENTILES: [(&str, f64, bool); 7] = [
@@ -31,93 +27,68 @@ const PERCENTILES: [(&str, f64, bool); 7] = [
     ("P99.99", 0.9999, false),
     ("P100", 1.0, true),
 ];
-const LATENCIES: &str = "requests";
 /// Cores of strangers above which a result is called noisy.
 const QUIET_CORES: f64 = 0.1;
 
-/// Returns the run of scrapes without load.
-pub(super) fn alone(variant: String, alone: &Alone) -> Run {
-    let count = alone.scrapes.len().max(1) as f64;
-    let mut figures = Vec::new();
-    if let Some(cpu) = alone.cpu {
-        let each = ms(cpu) / count;
-        figures.push(Figure::cost("CPU a scrape", "ms", each).headline());
-    }
-    figures.extend(scrape_figures(&alone.scrapes));
+/// Shorter than this, a clock tick is most of what a meter says.
+const SHORTEST: Duration = Duration::from_millis(500);
+
+/// Returns the run of one phase.
+pub(super) fn run(variant: String, plan: &Plan, measured: &Measured) -> Run {
+    let Measured { load, used, .. } = measured;
+    let others = OwnCost::new("cores of others", "", used.other_cores).warn_above(QUIET_CORES);
+    let Some(load) = load else {
+        let count = measured.scrapes.len().max(1) as f64;
+        let cpu = Figure::cost("CPU a scrape", "ms", ms(used.cpu()) / count).headline();
+        let mut figures: Vec<Figure> = measured.ticks.iter().map(|_| cpu.clone()).collect();
+        figures.extend(scrape_figures(&measured.scrapes));
+        return Run {
+            own_costs: (used.took > SHORTEST)
+                .then_some(others)
+                .into_iter()
+                .collect(),
+            ..Run::new(variant, figures)
+        };
+    };
+    let mut own_costs = generator_costs(plan, load);
+    own_costs.push(others);
     Run {
-        subject: 0,
-        variant,
-        repetition: 0,
-        figures,
-        courses: Vec::new(),
-        distributions: Vec::new(),
-        own_costs: alone
-            .other_cores
-            .map(|cores| OwnCost::new("cores of others", "", cores).warn_above(QUIET_CORES))
-            .into_iter()
-            .collect(),
+        courses: courses(plan, load, measured),
+        distributions: vec![load.latencies.distribution("requests")],
+        own_costs,
+        ..Run::new(variant, load_figures(plan, load, measured))
     }
 }
 
-/// Returns the run of one load.
-pub(super) fn loaded(variant: String, plan: &Plan, loaded: &Loaded) -> Run {
-    let load = &loaded.load;
-    let corrected = &load.latencies.corrected;
-    let mut figures: Vec<Figure> = PERCENTILES
-        .iter()
-        .map(|(name, share, is_headline)| {
-            let figure = Figure::cost(*name, "ms", corrected.quantile_ms(*share));
-            if *is_headline {
-                figure.headline()
-            } else {
-                figure
-            }
-        })
-        .collect();
-    let seconds = plan.duration.as_secs_f64();
-    figures.push(Figure::fact(
-        "requests answered",
-        "a second",
-        load.answered as f64 / seconds,
-    ));
-    let bad = load.refused + load.lost;
-    figures.push(Figure::cost(
-        "requests without a good answer",
-        "",
-        bad as f64,
-    ));
-    if let Some((first, last)) = ends(loaded.ticks.as_deref()) {
-        let cpu = last.usage.cpu.saturating_sub(first.usage.cpu);
-        let time = (last.at - first.at).as_secs_f64();
-        if loaded.scrapes.is_empty() {
-            let each = cpu.as_secs_f64() * 1e6 / load.sent.max(1) as f64;
+fn load_figures(plan: &Plan, load: &Load, measured: &Measured) -> Vec<Figure> {
+    let Measured { used, scrapes, .. } = measured;
+    let mut figures = load.latencies.corrected.figures("", &PERCENTILES);
+    let answered = load.answered as f64 / plan.duration.as_secs_f64();
+    let bad = (load.refused + load.lost) as f64;
+    figures.push(Figure::fact("requests answered", "a second", answered));
+    figures.push(Figure::cost("requests without a good answer", "", bad));
+    if measured.ticks.is_some() {
+        let cpu = used.cpu().as_secs_f64();
+        if measured.phase == Phase::WithoutScrapes {
+            let each = cpu * 1e6 / load.sent.max(1) as f64;
             figures.push(Figure::cost("CPU a request", "µs", each));
         }
         figures.push(Figure::cost(
             "CPU",
             "cores",
-            cpu.as_secs_f64() / time.max(1e-9),
+            cpu / used.took.as_secs_f64().max(1e-9),
         ));
-        figures.push(Figure::cost("RSS", "MB", last.usage.rss_bytes as f64 / 1e6));
+        figures.push(Figure::cost("RSS", "MB", used.to.rss_bytes as f64 / 1e6));
     }
-    if !loaded.scrapes.is_empty() {
-        figures.extend(scrape_figures(&loaded.scrapes));
-        figures.push(Figure::fact("scrapes", "", loaded.scrapes.len() as f64));
+    if !scrapes.is_empty() {
+        figures.extend(scrape_figures(scrapes));
+        figures.push(Figure::fact("scrapes", "", scrapes.len() as f64));
     }
-    Run {
-        subject: 0,
-        variant,
-        repetition: 0,
-        figures,
-        courses: courses(plan, loaded),
-        distributions: vec![load.latencies.distribution(LATENCIES)],
-        own_costs: own_costs(plan, loaded),
-    }
+    figures
 }
 
 /// Returns what the generator cost and how late it was, which is not the server's doing.
-fn own_costs(plan: &Plan, loaded: &Loaded) -> Vec<OwnCost> {
-    let load = &loaded.load;
+fn generator_costs(plan: &Plan, load: &Load) -> Vec<OwnCost> {
     let cpu = load.cpu_a_request().as_secs_f64() * 1e6;
     let late = |share| load.late.quantile_ms(share);
     // A worst case of which the generator may be a good part is worth a second look.
@@ -127,64 +98,46 @@ fn own_costs(plan: &Plan, loaded: &Loaded) -> Vec<OwnCost> {
         OwnCost::new("late starts P99", "ms", late(0.99)).refuse_above(ms(plan.max_late)),
         OwnCost::new("late starts P100", "ms", late(1.0)).warn_above(longest / 2.0),
         OwnCost::new("generator ready without running", "ms", ms(load.waited)),
-        OwnCost::new("cores of others", "", loaded.other_cores).warn_above(QUIET_CORES),
     ]
 }
 
 fn scrape_figures(scrapes: &[Scrape]) -> Vec<Figure> {
-    let mut took: Vec<f64> = scrapes.iter().map(|scrape| ms(scrape.took)).collect();
-    took.sort_by(f64::total_cmp);
+    let took: Histogram = scrapes.iter().map(|scrape| scrape.took).collect();
     let bytes: u64 = scrapes.iter().map(|scrape| scrape.bytes).sum();
-    let count = scrapes.len().max(1) as f64;
-    vec![
-        Figure::cost("scrape time P50", "ms", quantile(&took, 0.5)),
-        Figure::cost("scrape time P100", "ms", quantile(&took, 1.0)),
-        Figure::fact("size of a scrape", "MB", bytes as f64 / 1e6 / count),
-        Figure::fact(
-            "samples of a scrape",
-            "",
-            scrapes.last().map_or(0.0, |scrape| scrape.series as f64),
-        ),
-    ]
+    let mb = bytes as f64 / 1e6 / scrapes.len().max(1) as f64;
+    let samples = scrapes.last().map_or(0, |scrape| scrape.samples);
+    let mut figures = took.figures("scrape time ", &[("P50", 0.5, false), ("P100", 1.0, false)]);
+    figures.push(Figure::fact("size of a scrape", "MB", mb));
+    figures.push(Figure::fact("samples of a scrape", "", samples as f64));
+    figures
 }
 
-fn courses(plan: &Plan, loaded: &Loaded) -> Vec<Course> {
-    let course = |key: &str, unit: &str, points: Vec<[f64; 2]>| Course {
+fn courses(plan: &Plan, load: &Load, measured: &Measured) -> Vec<Course> {
+    let course = |key: &str, points: Vec<[f64; 2]>| Course {
         key: key.to_owned(),
-        unit: unit.to_owned(),
+        unit: "ms".to_owned(),
         points,
     };
     let warmup = plan.warmup.as_secs_f64();
-    let seconds = loaded.load.seconds.iter().enumerate();
+    let seconds = load.seconds.iter().enumerate();
     let longest = seconds.map(|(at, second)| [warmup + at as f64 + 0.5, ms(second.longest)]);
-    let mut courses = vec![course("longest latency", "ms", longest.collect())];
-    if let Some(ticks) = &loaded.ticks {
-        let readings = Readings::new(ticks, |tick| tick.at);
-        courses.push(readings.rate("CPU", "cores", |tick| tick.usage.cpu.as_secs_f64()));
-        courses.push(readings.level("resident memory", "MB", |tick| {
-            tick.usage.rss_bytes as f64 / 1e6
-        }));
-    }
-    if !loaded.scrapes.is_empty() {
-        let scrapes = loaded.scrapes.iter();
+    let mut courses = vec![course("longest latency", longest.collect())];
+    courses.extend(measured.ticks.iter().flat_map(|ticks| ticks.courses(None)));
+    if !measured.scrapes.is_empty() {
+        let scrapes = measured.scrapes.iter();
         let points = scrapes.map(|scrape| [warmup + scrape.at.as_secs_f64(), ms(scrape.took)]);
-        courses.push(course("scrape time", "ms", points.collect()));
+        courses.push(course("scrape time", points.collect()));
     }
     courses
-}
-
-fn ends(ticks: Option<&[Tick]>) -> Option<(&Tick, &Tick)> {
-    let ticks = ticks?;
-    ticks.first().zip(ticks.last())
 }
 
 /// Returns the percentile tables of each subject: medians over the pairs, and how much higher they are with scrapes.
 pub(super) fn with_against_without(record: &Record) -> Vec<Difference> {
     let pairs = variants(record).into_iter().filter_map(|with| {
-        let series = with.strip_suffix(WITH)?;
+        let series = with.strip_suffix(Phase::WithScrapes.name())?;
         Some((
             series.trim_end_matches(", "),
-            format!("{series}{WITHOUT}"),
+            format!("{series}{}", Phase::WithoutScrapes.name()),
             with,
         ))
     });
@@ -226,7 +179,7 @@ pub(super) fn with_against_without(record: &Record) -> Vec<Difference> {
 fn row(series: &str, name: &str, share: f64, without: &[&Run], with: &[&Run]) -> Vec<String> {
     let corrected = |run: &&Run| run.figure(name).map(|figure| figure.value);
     let uncorrected = |run: &&Run| {
-        let distribution: &Distribution = run.distributions.first()?;
+        let distribution = run.distributions.first()?;
         let quantile = distribution
             .uncorrected
             .iter()
@@ -274,13 +227,8 @@ mod tests {
 
     fn run(variant: &str, repetition: usize, p100: f64) -> Run {
         Run {
-            subject: 0,
-            variant: variant.to_owned(),
             repetition,
-            figures: vec![Figure::cost("P100", "ms", p100)],
-            courses: Vec::new(),
-            distributions: Vec::new(),
-            own_costs: Vec::new(),
+            ..Run::new(variant, vec![Figure::cost("P100", "ms", p100)])
         }
     }
 

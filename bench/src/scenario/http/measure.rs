@@ -3,18 +3,17 @@
 //! **Invariant:** the server holds the series before anything is measured, and every page that is scraped has them.
 
 use super::{
-    figures,
     plan::Plan,
     presets::{self, Paths},
-    scraper::{Scrape, Scraper},
     target::Target,
 };
 use crate::{
     frame::{
         error::BenchError,
-        measure::{Bystanders, Usage},
+        measure::{Meter, Usage, Used},
         progress::Progress,
         server::{RunningServer, ServerSpec},
+        ticks::Ticks,
     },
     load::{
         client::Client,
@@ -22,13 +21,13 @@ use crate::{
         fleet::clock::now_ms,
         open_loop::{self, Load},
         remote_write,
+        scraper::{Scrape, Scraper, wait},
     },
-    record::Run,
 };
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Longest start, series included.
@@ -38,55 +37,58 @@ const TICK: Duration = Duration::from_millis(500);
 /// How long answers may take after the last request was due.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// The server's figures at one time of a run.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Tick {
-    pub(super) at: Duration,
-    pub(super) usage: Usage,
+/// What happens besides the load, or instead of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Alone,
+    WithoutScrapes,
+    WithScrapes,
 }
 
-/// What one run under load came to.
+impl Phase {
+    /// Returns what its runs are called.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "scrapes without load",
+            Self::WithoutScrapes => "load without scrapes",
+            Self::WithScrapes => "load with scrapes",
+        }
+    }
+}
+
+/// What one phase came to.
 #[derive(Debug)]
-pub(super) struct Loaded {
-    pub(super) load: Load,
+pub(super) struct Measured {
+    pub(super) phase: Phase,
+    /// None of scrapes without load.
+    pub(super) load: Option<Load>,
     pub(super) scrapes: Vec<Scrape>,
+    pub(super) used: Used,
     /// None of a URL, whose process is not ours.
-    pub(super) ticks: Option<Vec<Tick>>,
-    pub(super) other_cores: f64,
-}
-
-/// What scrapes without load came to.
-#[derive(Debug)]
-pub(super) struct Alone {
-    pub(super) scrapes: Vec<Scrape>,
-    pub(super) cpu: Option<Duration>,
-    /// None when it was over too soon to say.
-    pub(super) other_cores: Option<f64>,
+    pub(super) ticks: Option<Ticks>,
 }
 
 /// One subject under measurement.
-pub(super) struct Turn<'a> {
+pub(super) struct Session<'a> {
     plan: &'a Plan,
     load: Target,
     scrape: Option<Target>,
     server: Option<RunningServer>,
-    /// What runs are called: the server's series.
-    series: String,
     /// Samples every page must have.
     expected: u64,
     label: String,
     progress: &'a Progress,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Session<'a> {
     /// Starts a server, gives it its series and measures it.
-    pub(super) fn of_server(
+    pub(super) fn measure_server(
         plan: &'a Plan,
         spec: &ServerSpec,
         series: u64,
         repetition: usize,
         progress: &'a Progress,
-    ) -> Result<Vec<Run>, BenchError> {
+    ) -> Result<Vec<Measured>, BenchError> {
         let label = spec.label.clone();
         progress.begin(&format!("{label}: {series} series, starting"));
         let places = presets::places(series, plan.library.as_deref());
@@ -94,7 +96,7 @@ impl<'a> Turn<'a> {
         let mut server = RunningServer::start(spec, &plan.base, &places)?;
         server.wait_ready(START_LIMIT)?;
         let end_ms = now_ms();
-        let paths = Paths::of(
+        let paths = Paths::new(
             &spec.kind.name,
             &plan.path,
             &plan.scrape_path,
@@ -112,108 +114,99 @@ impl<'a> Turn<'a> {
             let written = write_series(plan, &load, series, end_ms, &label)?;
             expected = if has_own_page { written } else { 0 };
         }
-        let mut probe = Scraper::new(&scrape);
+        let mut probe = scrape.scraper();
         server.wait("show its series", START_LIMIT, |_| {
             let scrape = probe.once().ok()?;
-            (scrape.series >= expected).then_some(())
+            (scrape.samples >= expected).then_some(())
         })?;
-        let turn = Self {
+        let session = Self {
             plan,
             load,
             scrape: Some(scrape),
             server: Some(server),
-            series: format!("{series} series"),
             expected,
             label,
             progress,
         };
-        turn.measure(repetition)
+        session.measure(repetition)
     }
 
     /// Measures what answers already.
-    pub(super) fn of_url(
+    pub(super) fn measure_url(
         plan: &'a Plan,
         load: &Target,
         scrape: Option<&Target>,
         repetition: usize,
         progress: &'a Progress,
-    ) -> Result<Vec<Run>, BenchError> {
-        let turn = Self {
+    ) -> Result<Vec<Measured>, BenchError> {
+        let session = Self {
             plan,
             load: load.clone(),
             scrape: scrape.cloned(),
             server: None,
-            series: String::new(),
             expected: 0,
             label: load.host.clone(),
             progress,
         };
-        turn.measure(repetition)
+        session.measure(repetition)
     }
 
-    fn measure(mut self, repetition: usize) -> Result<Vec<Run>, BenchError> {
-        let variant = |what: &str| match self.series.as_str() {
-            "" => what.to_owned(),
-            series => format!("{series}, {what}"),
-        };
-        let (alone, without, with) = (
-            variant(figures::ALONE),
-            variant(figures::WITHOUT),
-            variant(figures::WITH),
-        );
-        let mut runs = Vec::new();
-        if let Some(scrape) = self.scrape.clone() {
+    fn measure(mut self, repetition: usize) -> Result<Vec<Measured>, BenchError> {
+        let mut phases = Vec::new();
+        if self.scrape.is_some() {
             if self.plan.idle_scrapes > 0 {
-                let measured = self.alone(&alone, &scrape)?;
-                runs.push(figures::alone(alone, &measured));
+                phases.push(self.alone()?);
             }
-            let mut pair = [(without, None), (with, Some(scrape))];
+            let mut pair = [Phase::WithoutScrapes, Phase::WithScrapes];
             if repetition % 2 == 1 {
                 pair.reverse();
             }
-            for (variant, scrape) in pair {
-                let loaded = self.loaded(&variant, scrape.as_ref())?;
-                runs.push(figures::loaded(variant, self.plan, &loaded));
+            for phase in pair {
+                phases.push(self.loaded(phase)?);
             }
         } else {
-            let loaded = self.loaded(&without, None)?;
-            runs.push(figures::loaded(without, self.plan, &loaded));
+            phases.push(self.loaded(Phase::WithoutScrapes)?);
         }
-        Ok(runs)
+        Ok(phases)
     }
 
-    fn usage(&self) -> Result<Option<Usage>, BenchError> {
+    fn begin(&self, phase: Phase) {
+        self.progress
+            .begin(&format!("{}: {}", self.label, phase.name()));
+    }
+
+    fn usage(&self) -> Result<Usage, BenchError> {
         let pid = self.server.as_ref().map(RunningServer::pid);
-        pid.map(Usage::read_tree).transpose()
+        pid.map_or_else(|| Ok(Usage::default()), Usage::read_tree)
     }
 
-    fn bystanders(&self) -> Result<Bystanders, BenchError> {
-        Bystanders::read(self.usage()?.map_or(Duration::ZERO, |usage| usage.cpu))
+    fn scraper(&self) -> Option<Scraper> {
+        self.scrape.as_ref().map(Target::scraper)
     }
 
-    fn alone(&mut self, what: &str, target: &Target) -> Result<Alone, BenchError> {
-        self.progress.begin(&format!("{}: {what}", self.label));
-        let mut scraper = Scraper::new(target);
-        let (from, bystanders) = (self.usage()?, self.bystanders()?);
-        let started = Instant::now();
-        let scrapes: Vec<Scrape> = (0..self.plan.idle_scrapes)
-            .map(|_| scraper.once())
-            .collect::<Result<_, _>>()?;
-        let (to, later) = (self.usage()?, self.bystanders()?);
+    fn alone(&mut self) -> Result<Measured, BenchError> {
+        self.begin(Phase::Alone);
+        let mut scrapes = Vec::new();
+        let meter = Meter::start(self.usage()?)?;
+        if let Some(mut scraper) = self.scraper() {
+            for _ in 0..self.plan.idle_scrapes {
+                scrapes.push(scraper.once()?);
+            }
+        }
+        let used = meter.stop(self.usage()?)?;
         self.check(&scrapes)?;
-        Ok(Alone {
+        Ok(Measured {
+            phase: Phase::Alone,
+            load: None,
             scrapes,
-            cpu: from
-                .zip(to)
-                .map(|(from, to)| to.cpu.saturating_sub(from.cpu)),
-            // Shorter than this, a clock tick is most of it.
-            other_cores: (started.elapsed() > TICK).then(|| later.cores_since(&bystanders)),
+            used,
+            ticks: self.server.is_some().then(Ticks::start),
         })
     }
 
-    /// Loads the subject, and scrapes it meanwhile where a page is given.
-    fn loaded(&mut self, what: &str, scrape: Option<&Target>) -> Result<Loaded, BenchError> {
-        self.progress.begin(&format!("{}: {what}", self.label));
+    /// Loads the subject, and scrapes it meanwhile where the phase says so.
+    fn loaded(&mut self, phase: Phase) -> Result<Measured, BenchError> {
+        self.begin(phase);
         let plan = open_loop::Plan {
             address: self.load.address,
             request: self.load.request(),
@@ -225,56 +218,52 @@ impl<'a> Turn<'a> {
             drain: DRAIN,
         };
         let (warmup, interval) = (self.plan.warmup, self.plan.scrape_interval);
-        let bystanders = self.bystanders()?;
-        let is_over = AtomicBool::new(false);
+        let meter = Meter::start(self.usage()?)?;
+        let scraper = self.scraper().filter(|_| phase == Phase::WithScrapes);
+        let is_over = &AtomicBool::new(false);
         let (load, scrapes, ticks) = thread::scope(|scope| {
             let load = scope.spawn(|| {
                 let load = open_loop::run(&plan);
                 is_over.store(true, Ordering::Release);
                 load
             });
-            let scrapes = scrape.map(|scrape| {
-                let is_over = &is_over;
+            let scrapes = scraper.map(|mut scraper| {
                 scope.spawn(move || {
                     wait(warmup, is_over);
-                    Scraper::new(scrape).until(is_over, interval)
+                    scraper.until(is_over, interval)
                 })
             });
-            let ticks = self.watch(&is_over);
+            let ticks = self.watch(is_over);
             // A panic of theirs is ours.
             let load = load.join().unwrap_or_else(|e| std::panic::resume_unwind(e));
-            let scrapes = scrapes.map(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|e| std::panic::resume_unwind(e))
-            });
+            let scrapes = scrapes.map(|thread| thread.join());
+            let scrapes = scrapes
+                .transpose()
+                .unwrap_or_else(|e| std::panic::resume_unwind(e));
             (load, scrapes, ticks)
         });
-        let (load, scrapes, ticks) = (load?, scrapes.transpose()?.unwrap_or_default(), ticks?);
+        let scrapes = scrapes
+            .unwrap_or_default()
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?;
         self.check(&scrapes)?;
-        let other_cores = self.bystanders()?.cores_since(&bystanders);
-        Ok(Loaded {
-            load,
+        Ok(Measured {
+            phase,
+            load: Some(load?),
             scrapes,
-            ticks,
-            other_cores,
+            used: meter.stop(self.usage()?)?,
+            ticks: Some(ticks?).filter(|_| self.server.is_some()),
         })
     }
 
     /// Reads the server's figures until it is over.
-    fn watch(&mut self, is_over: &AtomicBool) -> Result<Option<Vec<Tick>>, BenchError> {
-        let started = Instant::now();
-        let mut ticks = Vec::new();
+    fn watch(&mut self, is_over: &AtomicBool) -> Result<Ticks, BenchError> {
+        let mut ticks = Ticks::start();
         loop {
             let ended = is_over.load(Ordering::Acquire);
-            if let Some(usage) = self.usage()? {
-                ticks.push(Tick {
-                    at: started.elapsed(),
-                    usage,
-                });
-            }
+            ticks.push(self.usage()?, 0, 0);
             if ended {
-                return Ok((!ticks.is_empty()).then_some(ticks));
+                return Ok(ticks);
             }
             if let Some(server) = &mut self.server {
                 server.check()?;
@@ -285,7 +274,7 @@ impl<'a> Turn<'a> {
 
     /// Fails when a page lacks series.
     fn check(&self, scrapes: &[Scrape]) -> Result<(), BenchError> {
-        let fewest = scrapes.iter().map(|scrape| scrape.series).min();
+        let fewest = scrapes.iter().map(|scrape| scrape.samples).min();
         match fewest.filter(|fewest| *fewest < self.expected) {
             None => Ok(()),
             Some(fewest) => Err(BenchError::Answer {
@@ -297,19 +286,6 @@ impl<'a> Turn<'a> {
                 what: format!("with {fewest} samples instead of {}", self.expected),
             }),
         }
-    }
-}
-
-/// Lets time pass, but not beyond the end.
-fn wait(time: Duration, is_over: &AtomicBool) {
-    const POLL: Duration = Duration::from_millis(20);
-    let end = Instant::now() + time;
-    while !is_over.load(Ordering::Acquire) {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        thread::sleep(left.min(POLL));
     }
 }
 

@@ -10,7 +10,6 @@ mod figures;
 mod measure;
 mod plan;
 mod presets;
-mod scraper;
 mod target;
 
 use super::Scenario;
@@ -24,7 +23,7 @@ use crate::{
     },
     record::{Record, Subject},
 };
-use measure::Turn;
+use measure::Session;
 use plan::{Plan, Subjects};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -107,19 +106,23 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     let progress = Progress::new(plan.each() * turns.len() as u32);
     for turn in turns {
         let series = plan.series[turn.variant];
-        let mut measured = match &plan.subjects {
+        let phases = match &plan.subjects {
             Subjects::Servers(servers) => {
                 let server = &servers[turn.subject];
-                Turn::of_server(&plan, server, series, turn.repetition, &progress)?
+                Session::measure_server(&plan, server, series, turn.repetition, &progress)?
             }
             Subjects::Url { load, scrape } => {
-                Turn::of_url(&plan, load, scrape.as_ref(), turn.repetition, &progress)?
+                Session::measure_url(&plan, load, scrape.as_ref(), turn.repetition, &progress)?
             }
         };
-        for run in &mut measured {
-            (run.subject, run.repetition) = (turn.subject, turn.repetition);
-        }
-        record.runs.append(&mut measured);
+        let runs = phases.iter().map(|measured| {
+            let variant = match (&plan.subjects, measured.phase.name()) {
+                (Subjects::Servers(_), phase) => format!("{series} series, {phase}"),
+                (Subjects::Url { .. }, phase) => phase.to_owned(),
+            };
+            figures::run(variant, &plan, measured).of_turn(turn)
+        });
+        record.runs.extend(runs);
     }
     record.differences = figures::with_against_without(&record);
     Ok(record)

@@ -70,7 +70,7 @@ pub(super) struct Paths {
 impl Paths {
     /// Returns what is asked of a kind; `load` and `scrape`, where they are given, go before its own.
     /// `end_s` is when the data ends that is written to it.
-    pub(super) fn of(kind: &str, load: &str, scrape: &str, end_s: i64) -> Self {
+    pub(super) fn new(kind: &str, load: &str, scrape: &str, end_s: i64) -> Self {
         let is_written = matches!(kind, "narthex" | "prometheus");
         let or = |given: &str, own: String| match given {
             "" => own,
@@ -154,16 +154,16 @@ mod tests {
 
     #[test]
     fn given_paths_go_before_a_kinds_own() {
-        let nginx = Paths::of("nginx", "", "", 5);
+        let nginx = Paths::new("nginx", "", "", 5);
         assert_eq!(
             (nginx.load.as_str(), nginx.scrape.as_str()),
             ("/", "/metrics")
         );
         assert!(!nginx.is_written);
-        let ours = Paths::of("narthex", "", "/metrics", 5);
+        let ours = Paths::new("narthex", "", "/metrics", 5);
         assert!(ours.is_written && ours.load.ends_with("&time=5"));
         assert_eq!(ours.scrape, "/metrics");
-        assert_eq!(Paths::of("mine", "/x", "", 5).load, "/x");
+        assert_eq!(Paths::new("mine", "/x", "", 5).load, "/x");
     }
 
     #[test]

@@ -3,7 +3,14 @@
 //! **Invariant:** nothing but loopback is loaded unless the user says so: a generator that hits the wrong host is an
 //! attack.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use crate::load::scraper::Scraper;
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    time::Duration,
+};
+
+/// How long one scrape may take.
+const SCRAPE_LIMIT: Duration = Duration::from_secs(60);
 
 /// An address and what is asked there.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +55,11 @@ impl Target {
             host: host.to_owned(),
             path: if path.is_empty() { "/" } else { path }.to_owned(),
         })
+    }
+
+    /// Returns what scrapes it.
+    pub(super) fn scraper(&self) -> Scraper {
+        Scraper::new(&self.host, &[self.address], &self.path, SCRAPE_LIMIT)
     }
 
     /// Returns the bytes of a GET.

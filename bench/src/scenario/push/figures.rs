@@ -5,92 +5,81 @@
 use super::{
     fleet::Fleet,
     plan::Plan,
-    run::{Outcome, Quiet, Tick, Window},
+    run::{Outcome, Quiet, Window},
     stored::Stored,
 };
 use crate::{
     frame::measure::ms,
     load::latency::Histogram,
-    record::{Course, Figure, OwnCost, Readings, Run},
+    record::{Figure, OwnCost, Run},
 };
 
 /// Cores of others above which a run is called noisy.
 const OTHERS: f64 = 0.3;
-/// What moving a value may cost.
-const FILLING_NS: f64 = 60.0;
+/// What writing a value into a body may cost.
+const WRITING_NS: f64 = 60.0;
 /// A late start refuses a run when it is more than this share of the latency it is part of.
 const LATE_SHARE: f64 = 0.1;
 
-/// Returns the run; subject and repetition are the caller's to set.
+/// Returns a run.
 pub(crate) fn run(plan: &Plan, fleet: &Fleet, outcome: &Outcome) -> Run {
-    let mut distributions = vec![outcome.plain.pushed.latencies.distribution("pushes")];
-    if let Some(scraped) = &outcome.scraped {
-        let latencies = &scraped.pushed.latencies;
-        distributions.push(latencies.distribution("pushes while scraped"));
-    }
+    let distributions = outcome.windows().map(|(when, window)| {
+        window
+            .pushed
+            .latencies
+            .distribution(&format!("pushes{when}"))
+    });
     Run {
-        subject: 0,
-        variant: fleet.way.name(),
-        repetition: 0,
-        figures: figures(fleet, outcome),
-        courses: courses(&outcome.ticks),
-        distributions,
+        courses: outcome.ticks.courses(Some(("pushes", "a second"))),
+        distributions: distributions.collect(),
         own_costs: own_costs(plan, outcome),
+        ..Run::new(fleet.mode.name(), figures(fleet, outcome))
     }
 }
 
 fn figures(fleet: &Fleet, outcome: &Outcome) -> Vec<Figure> {
     let Outcome { first, plain, .. } = outcome;
-    let a_push = |window: &Window| ms(window.cpu) / window.pushed.taken().max(1) as f64;
-    let samples = fleet.all_series() as f64 / f64::from(fleet.groups());
+    let a_push = |window: &Window| ms(window.used.cpu()) / window.pushed.taken().max(1) as f64;
+    let samples = fleet.push_samples() as f64;
     let rss = outcome.usage.rss_bytes as f64;
     let mut figures = vec![
         Figure::cost("CPU a push", "ms", a_push(plain)).headline(),
         Figure::cost("CPU a sample", "ns", a_push(plain) * 1e6 / samples),
         Figure::cost("CPU a first push", "ms", a_push(first)),
         Figure::fact("pushes asked for", "a second", fleet.rate()),
-        Figure::gain("pushes", "a second", rate(plain)).headline(),
     ];
-    figures.extend(latencies("push", &plain.pushed.latencies.corrected, true));
-    if let Some(scraped) = &outcome.scraped {
-        figures.push(Figure::gain(
-            "pushes while scraped",
-            "a second",
-            rate(scraped),
-        ));
-        let latencies = latencies(
-            "push while scraped",
-            &scraped.pushed.latencies.corrected,
-            false,
-        );
-        figures.extend(latencies);
-        figures.extend(scrapes(scraped));
+    for (when, window) in outcome.windows() {
+        let is_plain = when.is_empty();
+        let rate = window.pushed.taken() as f64 / window.used.took.as_secs_f64();
+        let rate = Figure::gain(format!("pushes{when}"), "a second", rate);
+        figures.push(if is_plain { rate.headline() } else { rate });
+        let shares = [
+            ("p50", 0.5, is_plain),
+            ("p90", 0.9, false),
+            ("p99", 0.99, true),
+            ("p99.9", 0.999, false),
+            ("p100", 1.0, false),
+        ];
+        let latencies = &window.pushed.latencies.corrected;
+        if latencies.count() > 0 {
+            figures.extend(latencies.figures(&format!("push{when}, "), &shares));
+        }
+        if !is_plain {
+            figures.extend(scrapes(window));
+        }
     }
-    let windows = || {
-        [Some(first), Some(plain), outcome.scraped.as_ref()]
-            .into_iter()
-            .flatten()
-    };
-    let sum = |count: fn(&Window) -> u64| windows().map(count).sum::<u64>() as f64;
+    let windows = || std::iter::once(first).chain(outcome.windows().map(|(_, window)| window));
+    let failed: u64 = windows().map(|window| window.pushed.failed).sum();
+    let unsent: u64 = windows().map(|window| window.pushed.unsent).sum();
+    let bytes = plain.pushed.body_bytes as f64 / plain.pushed.sent.len().max(1) as f64;
+    let series = outcome.stored.series.max(1) as f64;
     figures.extend([
-        Figure::cost("failed pushes", "", sum(|window| window.pushed.failed)),
-        Figure::cost(
-            "pushes nobody was free to send",
-            "",
-            sum(|window| window.pushed.unsent),
-        ),
-        Figure::fact(
-            "body of a push",
-            "kB",
-            plain.pushed.body_bytes as f64 / 1e3 / plain.pushed.sent.len().max(1) as f64,
-        ),
+        Figure::cost("failed pushes", "", failed as f64),
+        Figure::cost("pushes nobody was free to send", "", unsent as f64),
+        Figure::fact("body of a push", "kB", bytes / 1e3),
         Figure::cost("RSS", "MB", rss / 1e6).headline(),
         Figure::cost("RSS peak", "MB", outcome.usage.peak_rss_bytes as f64 / 1e6),
-        Figure::cost(
-            "RSS a series",
-            "B",
-            rss / outcome.stored.series.max(1) as f64,
-        ),
+        Figure::cost("RSS a series", "B", rss / series),
     ]);
     if let Some([identity, gzip]) = &outcome.quiet {
         figures.extend(quiet("identity", identity));
@@ -104,52 +93,17 @@ fn figures(fleet: &Fleet, outcome: &Outcome) -> Vec<Figure> {
     figures
 }
 
-fn latencies(what: &str, latencies: &Histogram, is_first: bool) -> Vec<Figure> {
-    if latencies.count() == 0 {
-        return Vec::new();
-    }
-    let figure = |(name, share): (&str, f64)| {
-        let figure = Figure::cost(
-            format!("{what}, {name}"),
-            "ms",
-            latencies.quantile_ms(share),
-        );
-        match name == "p99" || is_first && name == "p50" {
-            true => figure.headline(),
-            false => figure,
-        }
-    };
-    [
-        ("p50", 0.5),
-        ("p90", 0.9),
-        ("p99", 0.99),
-        ("p99.9", 0.999),
-        ("p100", 1.0),
-    ]
-    .into_iter()
-    .map(figure)
-    .collect()
-}
-
 /// Scrapes among pushes.
 fn scrapes(window: &Window) -> Vec<Figure> {
-    let mut times = Histogram::default();
-    for scrape in window.scrapes.iter().filter(|scrape| scrape.is_success) {
-        times.add(scrape.took);
-    }
-    let failed = window
-        .scrapes
-        .iter()
-        .filter(|scrape| !scrape.is_success)
-        .count();
+    let (count, good) = (window.scrapes.len(), || window.scrapes.iter().flatten());
+    let times: Histogram = good().map(|scrape| scrape.took).collect();
     let mut figures = vec![
-        Figure::fact("scrapes among pushes", "", window.scrapes.len() as f64),
-        Figure::cost("failed scrapes", "", failed as f64),
+        Figure::fact("scrapes among pushes", "", count as f64),
+        Figure::cost("failed scrapes", "", (count - good().count()) as f64),
     ];
     if times.count() > 0 {
-        let [middle, longest] = [0.5, 1.0].map(|share| times.quantile_ms(share));
-        figures.push(Figure::cost("scrape among pushes, p50", "ms", middle).headline());
-        figures.push(Figure::cost("scrape among pushes, p100", "ms", longest));
+        let shares = [("p50", 0.5, true), ("p100", 1.0, false)];
+        figures.extend(times.figures("scrape among pushes, ", &shares));
     }
     figures
 }
@@ -174,56 +128,22 @@ fn stored(when: &str, stored: &Stored) -> [Figure; 4] {
 }
 
 fn own_costs(plan: &Plan, outcome: &Outcome) -> Vec<OwnCost> {
-    let Outcome { plain, .. } = outcome;
-    let pushed = &plain.pushed;
+    let Window { pushed, used, .. } = &outcome.plain;
     let samples = pushed.samples.max(1) as f64;
+    let writing_ns = pushed.writing.as_nanos() as f64 / samples;
+    let packing_ns = pushed.packing.as_nanos() as f64 / samples;
+    let cores = pushed.cpu.as_secs_f64() / used.took.as_secs_f64();
     let mut costs = vec![
-        OwnCost::new(
-            "moving a value",
-            "ns",
-            pushed.filling.as_nanos() as f64 / samples,
-        )
-        .warn_above(FILLING_NS),
-        OwnCost::new(
-            "compressing a sample",
-            "ns",
-            pushed.packing.as_nanos() as f64 / samples,
-        ),
-        OwnCost::new(
-            "pushers' CPU",
-            "cores",
-            pushed.cpu.as_secs_f64() / plain.took.as_secs_f64(),
-        ),
-        OwnCost::new("cores of others", "", plain.other_cores).warn_above(OTHERS),
+        OwnCost::new("writing a value", "ns", writing_ns).warn_above(WRITING_NS),
+        OwnCost::new("compressing a sample", "ns", packing_ns),
+        OwnCost::new("pushers' CPU", "cores", cores),
+        OwnCost::new("cores of others", "", used.other_cores).warn_above(OTHERS),
     ];
-    let windows = [
-        Some(("", plain)),
-        outcome
-            .scraped
-            .as_ref()
-            .map(|window| (" while scraped", window)),
-    ];
-    for (when, window) in windows.into_iter().flatten() {
+    costs.extend(outcome.windows().map(|(when, window)| {
         let late = window.pushed.late.quantile_ms(0.99);
         let bound = window.pushed.latencies.corrected.quantile_ms(0.99) * LATE_SHARE;
-        let key = format!("late starts, p99{when}");
-        costs.push(OwnCost::new(&key, "ms", late).refuse_above(bound.max(ms(plan.max_late))));
-    }
+        let cost = OwnCost::new(&format!("late starts, p99{when}"), "ms", late);
+        cost.refuse_above(bound.max(ms(plan.max_late)))
+    }));
     costs
-}
-
-/// CPU, memory and pushes as rates and levels.
-fn courses(ticks: &[Tick]) -> Vec<Course> {
-    let readings = Readings::new(ticks, |tick| tick.at);
-    vec![
-        readings.rate("CPU", "cores", |tick| tick.usage.cpu.as_secs_f64()),
-        readings.level("resident memory", "MB", |tick| {
-            tick.usage.rss_bytes as f64 / 1e6
-        }),
-        readings.rate("pushes", "a second", |tick| tick.ended as f64),
-    ]
-}
-
-fn rate(window: &Window) -> f64 {
-    window.pushed.taken() as f64 / window.took.as_secs_f64()
 }

@@ -2,8 +2,8 @@
 //!
 //! **Invariant:** a due time depends on the group, the round and the seed alone, never on a gateway's answers.
 
-use super::body::{Body, Catalogue, Format, process_name};
-use libdeflater::{CompressionLvl, Compressor};
+use super::body::{Body, Catalogue, Format, Layout, process_name};
+use crate::load::gzip::Gzip;
 use narthex_testkit::rng::SplitMix64;
 use std::{io::Write, time::Duration};
 
@@ -15,62 +15,41 @@ pub(crate) enum Encoding {
     Snappy,
 }
 
-/// What one push carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Batch {
-    /// The series of one process.
-    Process,
-    /// Those of all processes of a host, merged into one body.
-    Host,
-}
-
-/// How many gateways there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gateways {
-    One,
-    /// One for each host.
-    Host,
-}
-
 /// How the fleet pushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Way {
-    pub(crate) batch: Batch,
+pub(crate) struct PushMode {
+    /// Whether the series of a host's processes are merged into one push.
+    pub(crate) merges_hosts: bool,
     pub(crate) encoding: Encoding,
-    pub(crate) gateways: Gateways,
+    /// Whether every host has a gateway of its own.
+    pub(crate) gateway_a_host: bool,
 }
 
-impl Way {
+impl PushMode {
     /// Returns what a report calls it.
     pub(crate) fn name(self) -> String {
-        let batch = match self.batch {
-            Batch::Process => "a push a process",
-            Batch::Host => "a push a host",
-        };
+        let unit = if self.merges_hosts { "host" } else { "process" };
         let encoding = match self.encoding {
             Encoding::Plain => "",
             Encoding::Gzip => ", gzip",
             Encoding::Snappy => ", snappy",
         };
-        let gateways = match self.gateways {
-            Gateways::One => "",
-            Gateways::Host => ", a gateway a host",
+        let gateways = if self.gateway_a_host {
+            ", a gateway a host"
+        } else {
+            ""
         };
-        format!("{batch}{encoding}{gateways}")
+        format!("a push a {unit}{encoding}{gateways}")
     }
 }
 
 /// The fleet.
 #[derive(Debug)]
 pub(crate) struct Fleet {
-    pub(crate) hosts: u32,
-    /// Of each host.
-    pub(crate) processes: u32,
-    pub(crate) interval: Duration,
-    pub(crate) format: Format,
-    pub(crate) method: &'static str,
-    pub(crate) way: Way,
+    pub(crate) settings: Settings,
+    pub(crate) mode: PushMode,
     pub(crate) catalogue: Catalogue,
+    layout: Layout,
     /// When in the interval each group pushes, ascending, and which group it is.
     phases: Vec<(Duration, u32)>,
 }
@@ -89,15 +68,14 @@ pub(crate) struct Settings {
 
 impl Fleet {
     /// Returns the fleet of these settings when it pushes that way.
-    pub(crate) fn new(settings: &Settings, way: Way) -> Self {
+    pub(crate) fn new(settings: &Settings, mode: PushMode) -> Self {
+        let catalogue = Catalogue::new(settings.series);
+        let merged = mode.merges_hosts.then_some(settings.processes);
         let mut fleet = Self {
-            hosts: settings.hosts,
-            processes: settings.processes,
-            interval: settings.interval,
-            format: settings.format,
-            method: settings.method,
-            way,
-            catalogue: Catalogue::new(settings.series),
+            settings: *settings,
+            mode,
+            layout: Layout::new(&catalogue, settings.format, merged),
+            catalogue,
             phases: Vec::new(),
         };
         // Processes start when they start: their pushes are spread, but not evenly.
@@ -110,33 +88,40 @@ impl Fleet {
 
     /// Returns the number of groups.
     pub(crate) fn groups(&self) -> u32 {
-        match self.way.batch {
-            Batch::Process => self.hosts * self.processes,
-            Batch::Host => self.hosts,
+        self.all_processes() / self.group_processes()
+    }
+
+    /// Returns the number of processes of a group.
+    pub(crate) fn group_processes(&self) -> u32 {
+        if self.mode.merges_hosts {
+            self.settings.processes
+        } else {
+            1
         }
     }
 
     /// Returns the number of processes of all hosts.
     pub(crate) fn all_processes(&self) -> u32 {
-        self.hosts * self.processes
+        self.settings.hosts * self.settings.processes
     }
 
-    /// Returns the number of series of all processes.
-    pub(crate) fn all_series(&self) -> u64 {
-        u64::from(self.all_processes()) * self.catalogue.len() as u64
+    /// Returns the number of samples of a push.
+    pub(crate) fn push_samples(&self) -> usize {
+        self.layout.samples()
     }
 
     /// Returns the number of gateways.
     pub(crate) fn gateways(&self) -> usize {
-        match self.way.gateways {
-            Gateways::One => 1,
-            Gateways::Host => self.hosts as usize,
+        if self.mode.gateway_a_host {
+            self.settings.hosts as usize
+        } else {
+            1
         }
     }
 
     /// Returns pushes a second.
     pub(crate) fn rate(&self) -> f64 {
-        f64::from(self.groups()) / self.interval.as_secs_f64()
+        f64::from(self.groups()) / self.settings.interval.as_secs_f64()
     }
 
     /// Returns when push `number` is due after the start, which group pushes and in which round, from 0.
@@ -145,57 +130,52 @@ impl Fleet {
         let (round, place) = (number / groups, number % groups);
         let (phase, group) = self.phases[place as usize];
         let rounds = u32::try_from(round).unwrap_or(u32::MAX);
-        (self.interval * rounds + phase, group, round)
+        (self.settings.interval * rounds + phase, group, round)
     }
 
     /// Returns the number of pushes due within `time` after the start.
     pub(crate) fn pushes_within(&self, time: Duration) -> u64 {
-        let rounds = (time.as_nanos() / self.interval.as_nanos()) as u64;
-        let rest = time.saturating_sub(self.interval * u32::try_from(rounds).unwrap_or(u32::MAX));
+        let interval = self.settings.interval;
+        let rounds = (time.as_nanos() / interval.as_nanos()) as u64;
+        let rest = time.saturating_sub(interval * u32::try_from(rounds).unwrap_or(u32::MAX));
         let begun = self.phases.partition_point(|(phase, _)| *phase < rest);
         rounds * u64::from(self.groups()) + begun as u64
     }
 
-    /// Returns the host of a group.
-    pub(crate) fn host_of(&self, group: u32) -> u32 {
-        self.first_process(group) / self.processes
-    }
-
     /// Returns which of the gateways takes a group.
     pub(crate) fn gateway_of(&self, group: u32) -> usize {
-        match self.way.gateways {
-            Gateways::One => 0,
-            Gateways::Host => self.host_of(group) as usize,
+        let host = self.first_process(group) / self.settings.processes;
+        if self.mode.gateway_a_host {
+            host as usize
+        } else {
+            0
         }
     }
 
     /// Returns the number, among all hosts' processes, of a group's first process.
     pub(crate) fn first_process(&self, group: u32) -> u32 {
-        match self.way.batch {
-            Batch::Process => group,
-            Batch::Host => group * self.processes,
-        }
+        group * self.group_processes()
     }
 
     /// Returns the path a group is pushed to.
     pub(crate) fn path(&self, group: u32) -> String {
-        let host = host_name(self.host_of(group));
-        match self.way.batch {
-            Batch::Process => {
-                let process = process_name(group % self.processes);
-                format!("/metrics/job/{JOB}/host/{host}/process/{process}")
-            }
-            Batch::Host => format!("/metrics/job/{JOB}/host/{host}"),
+        let processes = self.settings.processes;
+        let host = host_name(self.first_process(group) / processes);
+        let path = format!("/metrics/job/{JOB}/host/{host}");
+        match self.mode.merges_hosts {
+            true => path,
+            false => format!("{path}/process/{}", process_name(group % processes)),
         }
     }
 
-    /// Returns a body to be filled for any group.
-    pub(crate) fn body(&self) -> Body {
-        let processes = match self.way.batch {
-            Batch::Process => None,
-            Batch::Host => Some(self.processes),
-        };
-        Body::new(&self.catalogue, self.format, processes)
+    /// Returns a group's body in a round.
+    pub(crate) fn body<'a>(&self, group: u32, round: u64, body: &'a mut Body) -> &'a [u8] {
+        body.write(
+            &self.catalogue,
+            &self.layout,
+            self.first_process(group),
+            round,
+        )
     }
 }
 
@@ -210,7 +190,7 @@ pub(crate) fn host_name(host: u32) -> String {
 /// Compresses bodies into memory it keeps.
 pub(crate) struct Packer {
     encoding: Encoding,
-    gzip: Compressor,
+    gzip: Gzip,
     packed: Vec<u8>,
 }
 
@@ -220,39 +200,34 @@ impl Packer {
         Self {
             encoding,
             // What a script's `gzip -1` does: the load's own cost is kept low.
-            gzip: Compressor::new(CompressionLvl::fastest()),
+            gzip: Gzip::new(1),
             packed: Vec::new(),
         }
     }
 
-    /// Returns the header line that goes with its bodies, with its line end.
-    pub(crate) fn header(&self) -> &'static str {
+    /// Returns the value of `Content-Encoding`.
+    pub(crate) fn content_encoding(&self) -> &'static str {
         match self.encoding {
-            Encoding::Plain => "",
-            Encoding::Gzip => "Content-Encoding: gzip\r\n",
-            Encoding::Snappy => "Content-Encoding: snappy\r\n",
+            Encoding::Plain => "identity",
+            Encoding::Gzip => "gzip",
+            Encoding::Snappy => "snappy",
         }
     }
 
     /// Returns the body as it is sent.
     pub(crate) fn pack<'a>(&'a mut self, body: &'a [u8]) -> &'a [u8] {
         match self.encoding {
-            Encoding::Plain => return body,
-            Encoding::Gzip => {
-                self.packed
-                    .resize(self.gzip.gzip_compress_bound(body.len()), 0);
-                let length = self.gzip.gzip_compress(body, &mut self.packed);
-                self.packed
-                    .truncate(length.expect("the buffer has the longest length"));
-            }
+            Encoding::Plain => body,
+            Encoding::Gzip => self.gzip.pack(body),
             Encoding::Snappy => {
                 self.packed.clear();
                 let mut encoder = snap::write::FrameEncoder::new(&mut self.packed);
                 encoder.write_all(body).expect("memory takes everything");
                 encoder.flush().expect("memory takes everything");
+                drop(encoder);
+                &self.packed
             }
         }
-        &self.packed
     }
 }
 
@@ -261,8 +236,8 @@ pub(crate) mod tests {
     use super::*;
     use std::io::Read;
 
-    pub(crate) fn fleet(hosts: u32, processes: u32, series: usize, way: Way) -> Fleet {
-        every(Duration::from_secs(5), hosts, processes, series, way)
+    pub(crate) fn fleet(hosts: u32, processes: u32, series: usize, mode: PushMode) -> Fleet {
+        every(Duration::from_secs(5), hosts, processes, series, mode)
     }
 
     pub(crate) fn every(
@@ -270,7 +245,7 @@ pub(crate) mod tests {
         hosts: u32,
         processes: u32,
         series: usize,
-        way: Way,
+        mode: PushMode,
     ) -> Fleet {
         let settings = Settings {
             hosts,
@@ -281,19 +256,19 @@ pub(crate) mod tests {
             method: "PUT",
             seed: 1,
         };
-        Fleet::new(&settings, way)
+        Fleet::new(&settings, mode)
     }
 
-    pub(crate) const PLAIN: Way = Way {
-        batch: Batch::Process,
+    pub(crate) const PLAIN: PushMode = PushMode {
+        merges_hosts: false,
         encoding: Encoding::Plain,
-        gateways: Gateways::One,
+        gateway_a_host: false,
     };
 
     #[test]
     fn every_group_pushes_once_an_interval_at_its_time() {
         let fleet = fleet(5, 8, 10, PLAIN);
-        assert_eq!((fleet.groups(), fleet.all_series()), (40, 400));
+        assert_eq!((fleet.groups(), fleet.push_samples()), (40, 10));
         assert!((fleet.rate() - 8.0).abs() < 1e-9);
         let mut before = Duration::ZERO;
         let mut seen = [0_u32; 40];
@@ -315,18 +290,18 @@ pub(crate) mod tests {
 
     #[test]
     fn groups_have_their_path_host_and_gateway() {
-        let way = |batch, gateways| Way {
-            batch,
+        let mode = |merges_hosts, gateway_a_host| PushMode {
+            merges_hosts,
             encoding: Encoding::Gzip,
-            gateways,
+            gateway_a_host,
         };
-        let one = fleet(3, 4, 10, way(Batch::Process, Gateways::Host));
+        let one = fleet(3, 4, 10, mode(false, true));
         assert_eq!(one.path(6), "/metrics/job/game/host/h001/process/p002");
         assert_eq!(
             (one.gateways(), one.gateway_of(6), one.first_process(6)),
             (3, 1, 6)
         );
-        let merged = fleet(3, 4, 10, way(Batch::Host, Gateways::One));
+        let merged = fleet(3, 4, 10, mode(true, false));
         assert_eq!(merged.path(2), "/metrics/job/game/host/h002");
         assert_eq!(
             (
@@ -336,37 +311,33 @@ pub(crate) mod tests {
             ),
             (3, 0, 8)
         );
-        assert_eq!(merged.body().samples(), 40);
-        assert_eq!(merged.way.name(), "a push a host, gzip");
+        assert_eq!(merged.push_samples(), 40);
+        assert_eq!(merged.mode.name(), "a push a host, gzip");
     }
 
     #[test]
     fn packed_bodies_are_what_their_encoding_says() {
-        let fleet = fleet(1, 1, 200, PLAIN);
-        let body = fleet.body();
-        for (encoding, header) in [
-            (Encoding::Plain, ""),
-            (Encoding::Gzip, "Content-Encoding: gzip\r\n"),
-            (Encoding::Snappy, "Content-Encoding: snappy\r\n"),
+        let (fleet, mut body) = (fleet(1, 1, 200, PLAIN), Body::default());
+        let body = fleet.body(0, 0, &mut body);
+        for (encoding, name) in [
+            (Encoding::Plain, "identity"),
+            (Encoding::Gzip, "gzip"),
+            (Encoding::Snappy, "snappy"),
         ] {
             let mut packer = Packer::new(encoding);
-            assert_eq!(packer.header(), header);
+            assert_eq!(packer.content_encoding(), name);
             for _ in 0..2 {
-                let packed = packer.pack(body.bytes()).to_vec();
-                let mut plain = vec![0; body.bytes().len()];
+                let packed = packer.pack(body);
+                let mut plain = Vec::new();
                 match encoding {
-                    Encoding::Plain => plain = packed,
-                    Encoding::Gzip => {
-                        let mut gunzip = libdeflater::Decompressor::new();
-                        gunzip.gzip_decompress(&packed, &mut plain).unwrap();
-                    }
+                    Encoding::Plain => plain = packed.to_vec(),
+                    Encoding::Gzip => plain = crate::load::gzip::gunzip(packed).unwrap(),
                     Encoding::Snappy => {
-                        let mut decoder = snap::read::FrameDecoder::new(&packed[..]);
-                        plain.clear();
+                        let mut decoder = snap::read::FrameDecoder::new(packed);
                         decoder.read_to_end(&mut plain).unwrap();
                     }
                 }
-                assert!(plain == body.bytes(), "{encoding:?}");
+                assert!(plain == body, "{encoding:?}");
             }
         }
     }

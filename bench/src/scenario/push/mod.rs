@@ -20,18 +20,16 @@ use super::Scenario;
 use crate::{
     frame::{
         Preset,
-        cli::{Flag, Values, usage},
+        cli::{Flag, Values},
         error::BenchError,
-        progress::Progress,
-        server::{SERVER, ServerSpec},
-        turns::turns,
+        run_loop::for_each_turn,
+        server::{SERVER, ServerSpec, without_command},
     },
     record::Record,
 };
 use fleet::Fleet;
 use plan::Plan;
 use run::Session;
-use std::process::{Command, Stdio};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "push",
@@ -184,19 +182,8 @@ static PRESETS: &[Preset] = &[
 /// Pushes to every gateway in every way.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
-    let (servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;
-    let (mut servers, without): (Vec<_>, Vec<_>) = servers.into_iter().partition(can_push);
-    notes.extend(
-        without
-            .iter()
-            .map(|server| format!("{}: this narthex has no pushgateway command", server.label)),
-    );
-    if servers.is_empty() {
-        return Err(usage(format!(
-            "there is no gateway to measure: {}",
-            notes.join("; ")
-        )));
-    }
+    let (mut servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;
+    without_command(&mut servers, "pushgateway", &mut notes)?;
     if plan.persist {
         let arguments = PERSIST.iter().map(|argument| (*argument).to_owned());
         for server in &mut servers {
@@ -204,38 +191,31 @@ fn run(values: &Values) -> Result<Record, BenchError> {
         }
     }
     let mut record = values.record(plan.title());
+    let fleets: Vec<Fleet> = plan
+        .modes
+        .iter()
+        .map(|mode| Fleet::new(&plan.settings, *mode))
+        .collect();
     record.subjects = servers.iter().map(ServerSpec::subject).collect();
-    let fleets = plan.ways.iter().map(|way| Fleet::new(&plan.settings, *way));
-    let fleets: Vec<Fleet> = fleets.collect();
-    let turns = turns(servers.len(), fleets.len(), plan.repetitions);
-    let mut progress = Progress::new(plan.each() * turns.len() as u32);
-    for turn in turns {
-        let fleet = &fleets[turn.variant];
-        let session = Session::start(&plan, fleet, &servers[turn.subject], &mut progress)?;
-        match session.finish()? {
-            Err(why) => notes.push(why),
-            Ok(outcome) => {
-                notes.extend(outcome.notes(&servers[turn.subject].label, fleet));
-                let mut run = figures::run(&plan, fleet, &outcome);
-                (run.subject, run.repetition) = (turn.subject, turn.repetition);
-                record.runs.push(run);
+    for_each_turn(
+        &servers,
+        fleets.len(),
+        plan.repetitions,
+        plan.each(),
+        |turn, server, progress| {
+            let fleet = &fleets[turn.variant];
+            match Session::start(&plan, fleet, server, progress)?.finish()? {
+                Err(why) => notes.push(why),
+                Ok(outcome) => {
+                    notes.extend(outcome.notes(&server.label, fleet));
+                    record
+                        .runs
+                        .push(figures::run(&plan, fleet, &outcome).of_turn(turn));
+                }
             }
-        }
-    }
+            Ok(())
+        },
+    )?;
     record.notes = notes;
     Ok(record)
-}
-
-/// Returns whether a program has the command its preset starts.
-fn can_push(server: &ServerSpec) -> bool {
-    if server.kind.name != "narthex" {
-        return true;
-    }
-    let status = Command::new(&server.program)
-        .args(&server.kind.version)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    status.is_ok_and(|status| status.success())
 }

@@ -1,10 +1,10 @@
-//! The flags as what is done.
+//! A run plan built from flags.
 //!
 //! **Invariant:** whatever is out of range or does not fit together is refused before a server is started.
 
 use super::{
     body::{Format, LAST_ROUND},
-    fleet::{Batch, Encoding, Gateways, Settings, Way},
+    fleet::{Encoding, PushMode, Settings},
 };
 use crate::frame::{cli::Values, error::BenchError};
 use std::{path::PathBuf, time::Duration};
@@ -17,7 +17,7 @@ const MOST_SERIES: u64 = 20_000_000;
 pub(crate) struct Plan {
     pub(crate) settings: Settings,
     /// One variant each.
-    pub(crate) ways: Vec<Way>,
+    pub(crate) modes: Vec<PushMode>,
     pub(crate) pushers: usize,
     pub(crate) scrape_every: Duration,
     pub(crate) warmup: Duration,
@@ -46,7 +46,7 @@ impl Plan {
                 method: values.choice("method", &[("put", "PUT"), ("post", "POST")])?,
                 seed: values.seed()?,
             },
-            ways: ways(values)?,
+            modes: modes(values)?,
             pushers: values.number("pushers", 1..=1_000)? as usize,
             scrape_every: values.time("scrape-every")?,
             warmup: values.time("warmup")?,
@@ -114,41 +114,33 @@ impl Plan {
     }
 }
 
-/// Returns the way the flags describe, and the incident's three remedies when they are asked for.
-fn ways(values: &Values) -> Result<Vec<Way>, BenchError> {
-    let way = Way {
-        batch: values.choice(
-            "batch",
-            &[("process", Batch::Process), ("host", Batch::Host)],
-        )?,
-        encoding: values.choice(
-            "encoding",
-            &[
-                ("plain", Encoding::Plain),
-                ("gzip", Encoding::Gzip),
-                ("snappy", Encoding::Snappy),
-            ],
-        )?,
-        gateways: values.choice(
-            "gateways",
-            &[("one", Gateways::One), ("host", Gateways::Host)],
-        )?,
+/// Returns the mode the flags describe, and the incident's three remedies when they are asked for.
+fn modes(values: &Values) -> Result<Vec<PushMode>, BenchError> {
+    let encodings = [
+        ("plain", Encoding::Plain),
+        ("gzip", Encoding::Gzip),
+        ("snappy", Encoding::Snappy),
+    ];
+    let mode = PushMode {
+        merges_hosts: values.choice("batch", &[("process", false), ("host", true)])?,
+        encoding: values.choice("encoding", &encodings)?,
+        gateway_a_host: values.choice("gateways", &[("one", false), ("host", true)])?,
     };
-    let mut ways = vec![way];
+    let mut modes = vec![mode];
     if values.switch("remedies")? {
-        let remedy = |encoding, gateways| Way {
-            batch: Batch::Host,
-            encoding,
-            gateways,
-        };
         let remedies = [
-            remedy(Encoding::Plain, Gateways::One),
-            remedy(Encoding::Gzip, Gateways::One),
-            remedy(Encoding::Gzip, Gateways::Host),
+            (Encoding::Plain, false),
+            (Encoding::Gzip, false),
+            (Encoding::Gzip, true),
         ];
-        ways.extend(remedies.into_iter().filter(|remedy| *remedy != way));
+        let remedies = remedies.map(|(encoding, gateway_a_host)| PushMode {
+            merges_hosts: true,
+            encoding,
+            gateway_a_host,
+        });
+        modes.extend(remedies.into_iter().filter(|remedy| *remedy != mode));
     }
-    Ok(ways)
+    Ok(modes)
 }
 
 #[cfg(test)]
@@ -163,18 +155,18 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_small_and_the_remedies_are_three_more_ways() {
+    fn the_defaults_are_small_and_the_remedies_are_three_more_modes() {
         let small = plan(&[]).unwrap();
         assert_eq!(small.all_series(), 24_000);
-        assert_eq!(small.ways.len(), 1);
+        assert_eq!(small.modes.len(), 1);
         let title = small.title();
         assert!(
             title.starts_with("5 hosts × 8 processes push 600 series each every 5s"),
             "{title}"
         );
         let names = |arguments: &[&str]| -> Vec<String> {
-            let ways = plan(arguments).unwrap().ways;
-            ways.into_iter().map(Way::name).collect()
+            let modes = plan(arguments).unwrap().modes;
+            modes.into_iter().map(PushMode::name).collect()
         };
         let all = [
             "a push a process",
@@ -183,7 +175,7 @@ mod tests {
             "a push a host, gzip, a gateway a host",
         ];
         assert_eq!(names(&["--remedies"]), all);
-        // A way is not measured twice.
+        // A mode is not measured twice.
         assert_eq!(names(&["--remedies", "--batch=host"]), all[1..]);
     }
 

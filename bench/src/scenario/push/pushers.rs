@@ -11,20 +11,20 @@ use super::{
 };
 use crate::{
     frame::{error::BenchError, measure::cpu_time},
-    load::latency::{Histogram, Latencies},
+    load::{
+        client::{Client, is_timeout},
+        latency::{Histogram, Latencies},
+    },
 };
-use narthex_testkit::http::read_response;
 use rustix::time::ClockId;
 use std::{
-    io::{self, BufReader, ErrorKind, IoSlice, Write},
-    net::{SocketAddr, TcpStream},
+    io,
+    net::SocketAddr,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
 
-/// How long connecting may take.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Bytes of an answer that refuses a push which are kept.
 const REASON: usize = 200;
 
@@ -65,8 +65,8 @@ pub(crate) struct Pushed {
     /// Pushes that nobody was free to send before the end.
     pub(crate) unsent: u64,
     pub(crate) body_bytes: u64,
-    /// CPU for moving values, for compressing, and in all.
-    pub(crate) filling: Duration,
+    /// CPU for writing bodies, for compressing, and in all.
+    pub(crate) writing: Duration,
     pub(crate) packing: Duration,
     pub(crate) cpu: Duration,
     pub(crate) samples: u64,
@@ -82,7 +82,7 @@ impl Pushed {
         self.failure = self.failure.take().or(other.failure);
         self.unsent += other.unsent;
         self.body_bytes += other.body_bytes;
-        self.filling += other.filling;
+        self.writing += other.writing;
         self.packing += other.packing;
         self.cpu += other.cpu;
         self.samples += other.samples;
@@ -169,7 +169,7 @@ struct Pusher<'a> {
     all: &'a Pushers<'a>,
     stretch: Stretch,
     /// One for each gateway.
-    connections: Vec<Option<BufReader<TcpStream>>>,
+    clients: Vec<Client>,
     pushed: Pushed,
 }
 
@@ -178,14 +178,18 @@ impl<'a> Pusher<'a> {
         Self {
             all,
             stretch,
-            connections: all.gateways.iter().map(|_| None).collect(),
+            clients: all
+                .gateways
+                .iter()
+                .map(|address| Client::new(*address, all.limit))
+                .collect(),
             pushed: Pushed::default(),
         }
     }
 
     fn run(mut self, watched: &Watched) -> Pushed {
         let fleet = self.all.fleet;
-        let (mut body, mut packer) = (fleet.body(), Packer::new(fleet.way.encoding));
+        let (mut body, mut packer) = (Body::default(), Packer::new(fleet.mode.encoding));
         let begun = cpu_time(ClockId::ThreadCPUTime);
         let mut free = self.stretch.start;
         loop {
@@ -219,32 +223,29 @@ impl<'a> Pusher<'a> {
 
     /// Makes a push's body, waits until it is due, sends it, and returns when its answer was there.
     fn push(&mut self, push: &Push, body: &mut Body, packer: &mut Packer) -> Instant {
-        let (fleet, all) = (self.all.fleet, self.all);
-        let encoding = packer.header();
+        let fleet = self.all.fleet;
+        let headers = [
+            ("Content-Type", fleet.settings.format.content_type()),
+            ("Content-Encoding", packer.content_encoding()),
+        ];
+        // What is sent as it is needs no header.
+        let headers = &headers[..1 + usize::from(headers[1].1 != "identity")];
         let clock = || cpu_time(ClockId::ThreadCPUTime);
         let from = clock();
-        body.fill(fleet.first_process(push.group), push.round);
-        let filled = clock();
-        let packed = packer.pack(body.bytes());
-        self.pushed.filling += filled.saturating_sub(from);
-        self.pushed.packing += clock().saturating_sub(filled);
-        self.pushed.samples += body.samples() as u64;
+        let body = fleet.body(push.group, push.round, body);
+        let written = clock();
+        let packed = packer.pack(body);
+        self.pushed.writing += written.saturating_sub(from);
+        self.pushed.packing += clock().saturating_sub(written);
+        self.pushed.samples += fleet.push_samples() as u64;
         self.pushed.body_bytes += packed.len() as u64;
-        let gateway = fleet.gateway_of(push.group);
-        let address = all.gateways[gateway];
-        let head = format!(
-            "{} {} HTTP/1.1\r\nHost: {address}\r\nContent-Type: {}\r\n{encoding}Content-Length: {}\r\n\r\n",
-            fleet.method,
-            fleet.path(push.group),
-            fleet.format.content_type(),
-            packed.len()
-        );
+        let client = &mut self.clients[fleet.gateway_of(push.group)];
+        let path = fleet.path(push.group);
         sleep_until(push.due);
         let sent = Instant::now();
         let could = push.due.max(push.free);
         self.pushed.late.add(sent.saturating_duration_since(could));
-        let connection = &mut self.connections[gateway];
-        let outcome = send(connection, address, all.limit, head.as_bytes(), packed);
+        let outcome = send(client, fleet.settings.method, &path, headers, packed);
         let ended = Instant::now();
         self.pushed.sent.push(Sent {
             group: push.group,
@@ -265,10 +266,6 @@ impl<'a> Pusher<'a> {
     }
 }
 
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-}
-
 fn sleep_until(due: Instant) {
     let left = due.saturating_duration_since(Instant::now());
     if !left.is_zero() {
@@ -278,29 +275,13 @@ fn sleep_until(due: Instant) {
 
 /// Sends a push and reads its answer; an answer other than 2xx is an error.
 fn send(
-    kept: &mut Option<BufReader<TcpStream>>,
-    address: SocketAddr,
-    limit: Duration,
-    head: &[u8],
+    client: &mut Client,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
     body: &[u8],
 ) -> io::Result<()> {
-    // Put back only after a whole answer.
-    let mut stream = match kept.take() {
-        Some(stream) => stream,
-        None => BufReader::new(connect(address, limit)?),
-    };
-    // A gateway may refuse a body it has not read to its end: the answer counts, not the broken pipe.
-    let sent = write_both(stream.get_mut(), head, body);
-    let answer = match read_response(&mut stream, true) {
-        Ok(answer) => answer,
-        Err(e) => return Err(sent.err().unwrap_or(e)),
-    };
-    let closes = answer
-        .header("Connection")
-        .is_some_and(|value| value.eq_ignore_ascii_case("close"));
-    if !closes && sent.is_ok() {
-        *kept = Some(stream);
-    }
+    let answer = client.send(method, path, headers, body)?;
     if (200..300).contains(&answer.status) {
         return Ok(());
     }
@@ -309,31 +290,6 @@ fn send(
         "status {}: {reason}",
         answer.status
     )))
-}
-
-fn connect(address: SocketAddr, limit: Duration) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, CONNECT_LIMIT)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(limit))?;
-    stream.set_write_timeout(Some(limit))?;
-    Ok(stream)
-}
-
-/// Writes two pieces with one call where the socket takes them, so that a small push is one packet.
-fn write_both(stream: &mut TcpStream, head: &[u8], body: &[u8]) -> io::Result<()> {
-    let written = loop {
-        match stream.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]) {
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            other => break other?,
-        }
-    };
-    match written.checked_sub(head.len()) {
-        Some(written) => stream.write_all(&body[written..]),
-        None => {
-            stream.write_all(&head[written..])?;
-            stream.write_all(body)
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,19 +5,23 @@
 
 use super::{
     fleet::Fleet,
-    gateways::{Gateways, Scrape, Scraper},
+    gateways::Gateways,
     plan::Plan,
     pushers::{Pushed, Pushers, Sent, Stretch, Watched},
     stored::Stored,
 };
-use crate::frame::{
-    error::BenchError,
-    measure::{Bystanders, Usage},
-    progress::Progress,
-    server::ServerSpec,
+use crate::{
+    frame::{
+        error::BenchError,
+        measure::{Meter, Usage, Used},
+        progress::Progress,
+        server::ServerSpec,
+        ticks::Ticks,
+    },
+    load::scraper::Scrape,
 };
 use std::{
-    sync::atomic::Ordering::Relaxed,
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -30,23 +34,12 @@ const NAP: Duration = Duration::from_millis(10);
 const QUIET_SCRAPES: std::ops::RangeInclusive<u32> = 3..=20;
 const QUIET_TIME: Duration = Duration::from_secs(3);
 
-/// A reading while pushers work.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Tick {
-    pub(crate) at: Duration,
-    pub(crate) usage: Usage,
-    /// Pushes that ended since the run began.
-    pub(crate) ended: u64,
-}
-
 /// A stretch and what it cost.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) pushed: Pushed,
-    pub(crate) took: Duration,
-    pub(crate) cpu: Duration,
-    pub(crate) scrapes: Vec<Scrape>,
-    pub(crate) other_cores: f64,
+    pub(crate) used: Used,
+    pub(crate) scrapes: Vec<Result<Scrape, BenchError>>,
 }
 
 /// Scrapes while nobody pushes.
@@ -76,36 +69,39 @@ pub(crate) struct Outcome {
     pub(crate) usage: Usage,
     pub(crate) stored: Stored,
     pub(crate) restart: Option<Restart>,
-    pub(crate) ticks: Vec<Tick>,
+    pub(crate) ticks: Ticks,
 }
 
 impl Outcome {
+    /// Returns the stretches whose pushes count, each with what its figures are called.
+    pub(crate) fn windows(&self) -> impl Iterator<Item = (&'static str, &Window)> {
+        let scraped = self.scraped.iter().map(|window| (" while scraped", window));
+        [("", &self.plain)].into_iter().chain(scraped)
+    }
+
     /// Returns what a reader of the figures has to know.
     pub(crate) fn notes(&self, label: &str, fleet: &Fleet) -> Vec<String> {
-        let mut notes = Vec::new();
-        let way = fleet.way.name();
+        let (mut notes, groups) = (Vec::new(), fleet.groups());
+        let mut add = |text: String| notes.push(format!("{label}, {}: {text}", fleet.mode.name()));
         let filled = self.first.pushed.taken();
-        if filled < u64::from(fleet.groups()) {
-            let (groups, took) = (fleet.groups(), self.first.took);
-            notes.push(format!(
-                "{label}, {way}: {filled} of {groups} groups had their first push after {took:.0?}"
+        if filled < u64::from(groups) {
+            let took = self.first.used.took;
+            add(format!(
+                "{filled} of {groups} groups had their first push after {took:.0?}"
             ));
         }
-        let windows = [Some(&self.first), Some(&self.plain), self.scraped.as_ref()];
-        let failures = windows.into_iter().flatten();
-        if let Some(why) = failures
-            .filter_map(|window| window.pushed.failure.as_ref())
-            .next()
-        {
-            notes.push(format!("{label}, {way}: the first push that failed: {why}"));
+        let windows =
+            || std::iter::once(&self.first).chain(self.windows().map(|(_, window)| window));
+        if let Some(why) = windows().find_map(|window| window.pushed.failure.as_ref()) {
+            add(format!("the first push that failed: {why}"));
         }
         if self.quiet.is_none() {
-            notes.push(format!("{label}, {way}: scrapes alone failed"));
+            add("scrapes alone failed".to_owned());
         }
         if self.plain.pushed.unsent > 0 {
-            let seconds = self.plain.took.as_secs_f64();
-            notes.push(format!(
-                "{label}, {way}: it took fewer pushes than were due, so latencies grow with the time measured ({seconds:.0} s)"
+            let seconds = self.plain.used.took.as_secs_f64();
+            add(format!(
+                "it took fewer pushes than were due, so latencies grow with the time measured ({seconds:.0} s)"
             ));
         }
         notes
@@ -116,14 +112,12 @@ impl Outcome {
 pub(crate) struct Session<'a> {
     plan: &'a Plan,
     fleet: &'a Fleet,
-    progress: &'a mut Progress,
+    progress: &'a Progress,
     label: String,
     gateways: Gateways,
-    addresses: Vec<std::net::SocketAddr>,
     sent: Vec<Sent>,
     next_round: u64,
-    started: Instant,
-    ticks: Vec<Tick>,
+    ticks: Ticks,
     ended_before: u64,
 }
 
@@ -133,9 +127,9 @@ impl<'a> Session<'a> {
         plan: &'a Plan,
         fleet: &'a Fleet,
         spec: &ServerSpec,
-        progress: &'a mut Progress,
+        progress: &'a Progress,
     ) -> Result<Self, BenchError> {
-        let label = format!("{}, {}", spec.label, fleet.way.name());
+        let label = format!("{}, {}", spec.label, fleet.mode.name());
         progress.begin(&format!("{label}: starting"));
         let gateways = Gateways::start(fleet, spec, &plan.base)?;
         Ok(Self {
@@ -143,12 +137,10 @@ impl<'a> Session<'a> {
             fleet,
             progress,
             label,
-            addresses: gateways.addresses().to_vec(),
             gateways,
             sent: Vec::new(),
             next_round: 0,
-            started: Instant::now(),
-            ticks: Vec::new(),
+            ticks: Ticks::start(),
             ended_before: 0,
         })
     }
@@ -203,11 +195,8 @@ impl<'a> Session<'a> {
     ) -> Result<Window, BenchError> {
         let (plan, fleet) = (self.plan, self.fleet);
         self.progress.begin(&format!("{}: {phase}", self.label));
-        let scraper = is_scraped
-            .then(|| Scraper::start(&self.gateways, plan.scrape_every, plan.limit))
-            .transpose()?;
-        let before = self.gateways.usage()?.cpu;
-        let bystanders = Bystanders::read(before)?;
+        let mut scraper = self.gateways.scraper(plan.limit).gzip();
+        let meter = Meter::start(self.gateways.usage()?)?;
         let start = Instant::now();
         let stretch = Stretch {
             start,
@@ -219,61 +208,57 @@ impl<'a> Session<'a> {
             first_round: self.next_round,
             is_paced,
         };
-        let addresses = self.addresses.clone();
+        let addresses = self.gateways.addresses();
         let pushers = Pushers {
             fleet,
             gateways: &addresses,
             count: plan.pushers,
             limit: plan.limit,
         };
-        let mut next = start + TICK;
-        let pushed = pushers.run(stretch, |watched| {
-            thread::sleep(NAP);
-            if Instant::now() < next {
-                return Ok(());
-            }
-            next += TICK;
-            self.tick(phase, watched)
-        })?;
-        let took = start.elapsed();
-        let after = self.gateways.usage()?.cpu;
-        let other_cores = Bystanders::read(after)?.cores_since(&bystanders);
+        let (is_over, mut next) = (AtomicBool::new(false), start + TICK);
+        let (pushed, used, scrapes) = thread::scope(|scope| {
+            let scraping =
+                is_scraped.then(|| scope.spawn(|| scraper.until(&is_over, plan.scrape_every)));
+            let pushed = pushers.run(stretch, |watched| {
+                thread::sleep(NAP);
+                if Instant::now() < next {
+                    return Ok(());
+                }
+                next += TICK;
+                self.tick(phase, watched)
+            });
+            let used = self.gateways.usage().and_then(|usage| meter.stop(usage));
+            // The scrape that is under way ends with its own deadline.
+            is_over.store(true, Ordering::Release);
+            let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            (pushed, used, scraping.map_or_else(Vec::new, join))
+        });
+        let (pushed, used) = (pushed?, used?);
         self.ended_before += pushed.sent.len() as u64;
-        self.next_round += 1 + (time.as_nanos() / fleet.interval.as_nanos()) as u64;
+        self.next_round += 1 + (time.as_nanos() / fleet.settings.interval.as_nanos()) as u64;
         self.sent.extend_from_slice(&pushed.sent);
         Ok(Window {
             pushed,
-            took,
-            cpu: after.saturating_sub(before),
-            scrapes: scraper.map(Scraper::stop).unwrap_or_default(),
-            other_cores,
+            used,
+            scrapes,
         })
     }
 
     fn tick(&mut self, phase: &str, watched: &Watched) -> Result<(), BenchError> {
         self.gateways.check()?;
-        let tick = Tick {
-            at: self.started.elapsed(),
-            usage: self.gateways.usage()?,
-            ended: self.ended_before + watched.ended.load(Relaxed),
-        };
-        let before = self.ticks.last().copied();
-        self.ticks.push(tick);
-        let (mut cores, mut rate) = (0.0, 0.0);
-        if let Some(before) = before {
-            let seconds = (tick.at - before.at).as_secs_f64();
-            cores = tick
-                .usage
-                .cpu
-                .saturating_sub(before.usage.cpu)
-                .as_secs_f64()
-                / seconds;
-            rate = tick.ended.saturating_sub(before.ended) as f64 / seconds;
-        }
+        let usage = self.gateways.usage()?;
+        let ended = self.ended_before + watched.ended.load(Ordering::Relaxed);
+        let rates = self.ticks.push(usage, 0, ended);
         self.progress.show(&format!(
-            "{}: {phase}, {cores:.2} cores, {} MB, {rate:.0} pushes a second",
+            "{}: {phase}, {:.2} cores, {} MB, {:.0} pushes a second",
             self.label,
-            tick.usage.rss_bytes / 1_000_000,
+            rates.cores,
+            usage.rss_bytes / 1_000_000,
+            rates.counted
         ));
         Ok(())
     }
@@ -281,22 +266,22 @@ impl<'a> Session<'a> {
     /// Scrapes in both encodings, often enough for the kernel's clock of CPU time; nothing when one fails.
     fn quiet(&self) -> Result<Option<[Quiet; 2]>, BenchError> {
         let mut both = [None; 2];
-        for (gzip, quiet) in [false, true].into_iter().zip(&mut both) {
+        for (is_packed, quiet) in [false, true].into_iter().zip(&mut both) {
+            let scraper = self.gateways.scraper(self.plan.limit);
+            let mut scraper = if is_packed { scraper.gzip() } else { scraper };
             let (start, before) = (Instant::now(), self.gateways.usage()?.cpu);
             let (mut fastest, mut count, mut bytes) = (Duration::MAX, 0, 0);
             while count < *QUIET_SCRAPES.end()
                 && (count < *QUIET_SCRAPES.start() || start.elapsed() < QUIET_TIME)
             {
-                let scrape = self.gateways.scrape(self.plan.limit, gzip);
-                if !scrape.is_success {
+                let Ok(scrape) = scraper.once() else {
                     return Ok(None);
-                }
+                };
                 (fastest, bytes, count) = (fastest.min(scrape.took), scrape.bytes, count + 1);
             }
-            let cpu = self.gateways.usage()?.cpu.saturating_sub(before) / count;
             *quiet = Some(Quiet {
                 took: fastest,
-                cpu,
+                cpu: self.gateways.usage()?.cpu.saturating_sub(before) / count,
                 bytes,
             });
         }

@@ -55,14 +55,14 @@ impl<'a> Reader<'a> {
                 .enumerate()
                 .map(identity)
                 .collect(),
-            hosts: names(fleet.hosts, host_name),
-            processes: names(fleet.processes, process_name),
+            hosts: names(fleet.settings.hosts, host_name),
+            processes: names(fleet.settings.processes, process_name),
             values: vec![f64::NAN; all],
             strange: 0,
         }
     }
 
-    /// Takes a gateway's page in.
+    /// Adds a gateway's page.
     pub(crate) fn read(&mut self, page: &str) {
         let of_fleet = [",", "{"].map(|before| format!("{before}job=\"{JOB}\""));
         for line in page.lines() {
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         let series = self
             .series
             .get(&format!("{}{{{}", line.name, own.join(",")))?;
-        let process = host? * self.fleet.processes + process?;
+        let process = host? * self.fleet.settings.processes + process?;
         let at = process as usize * self.fleet.catalogue.len() + *series as usize;
         Some(Some((at, line.value.parse().ok()?)))
     }
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
             of_group[push.group as usize].push(push);
         }
         let series = self.fleet.catalogue.len();
-        let in_group = self.fleet.all_processes() / self.fleet.groups();
+        let in_group = self.fleet.group_processes();
         for (group, pushes) in of_group.iter().enumerate() {
             let first = self.fleet.first_process(group as u32);
             let from = first as usize * series;
@@ -164,16 +164,18 @@ fn possible(pushes: &[&Sent]) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::push::fleet::{
-        Batch, Encoding, Gateways, Way,
-        tests::{PLAIN, fleet},
+    use crate::scenario::push::{
+        body::Body,
+        fleet::{
+            PushMode,
+            tests::{PLAIN, fleet},
+        },
     };
     use std::time::{Duration, Instant};
 
-    const MERGED: Way = Way {
-        batch: Batch::Host,
-        encoding: Encoding::Plain,
-        gateways: Gateways::One,
+    const MERGED: PushMode = PushMode {
+        merges_hosts: true,
+        ..PLAIN
     };
 
     fn push(group: u32, round: u64, start: Instant, from_ms: u64, to_ms: u64) -> Sent {
@@ -189,16 +191,15 @@ mod tests {
     /// The page of a gateway that holds these rounds of the groups.
     fn page(fleet: &Fleet, rounds: &[(u32, u64)]) -> String {
         let mut page = "go_goroutines 5\nup{job=\"other\"} 1\n".to_owned();
-        let mut body = fleet.body();
+        let mut body = Body::default();
         for (group, round) in rounds {
-            body.fill(fleet.first_process(*group), *round);
             let path = fleet.path(*group);
             let labels: Vec<&str> = path.split('/').skip(2).collect();
             let grouping: String = labels
                 .chunks(2)
                 .map(|pair| format!(",{}=\"{}\"", pair[0], pair[1]))
                 .collect();
-            let text = String::from_utf8(body.bytes().to_vec()).unwrap();
+            let text = String::from_utf8(fleet.body(*group, *round, &mut body).to_vec()).unwrap();
             for line in text.lines().filter(|line| !line.starts_with('#')) {
                 let (series, value) = line.split_once("} ").unwrap();
                 page.push_str(&format!("{series}{grouping},instance=\"\"}} {value}\n"));
@@ -212,10 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_pushed_last_is_right_whatever_the_way() {
+    fn what_was_pushed_last_is_right_whatever_the_mode() {
         let start = Instant::now();
-        for way in [PLAIN, MERGED] {
-            let fleet = fleet(2, 3, 120, way);
+        for mode in [PLAIN, MERGED] {
+            let fleet = fleet(2, 3, 120, mode);
             let sent: Vec<Sent> = (0..fleet.groups())
                 .flat_map(|group| (0..3).map(move |round| (group, round)))
                 .map(|(group, round)| push(group, round, start, round * 10, round * 10 + 5))
@@ -227,12 +228,12 @@ mod tests {
                 series: 720,
                 ..Stored::default()
             };
-            assert_eq!(reader.compare(&sent), all, "{way:?}");
+            assert_eq!(reader.compare(&sent), all, "{mode:?}");
             // An older round is a push that was lost.
             let mut reader = Reader::new(&fleet);
             let older: Vec<(u32, u64)> = rounds.iter().map(|(group, _)| (*group, 1)).collect();
             reader.read(&page(&fleet, &older));
-            assert_eq!(reader.compare(&sent).wrong, 720, "{way:?}");
+            assert_eq!(reader.compare(&sent).wrong, 720, "{mode:?}");
         }
     }
 

@@ -7,101 +7,65 @@ use super::{
     measure::{Asked, Plan, Round, Written},
 };
 use crate::{
+    frame::measure::ms,
     load::latency::Histogram,
-    record::{Difference, Distribution, Figure, OwnCost, Run},
+    record::{Difference, Figure, OwnCost, Run, summary::distinct},
 };
-use std::time::Duration;
 
 /// Cores of strangers above which a result is called noisy.
 const QUIET_CORES: f64 = 0.1;
 
-/// Returns the run of one phase; subject and repetition are the caller's to set.
+/// Returns the run of one phase.
 pub(super) fn run(plan: &Plan, phase: &str, round: &Round, written: Option<&Written>) -> Run {
     let (mut figures, mut distributions) = (Vec::new(), Vec::new());
-    for class in classes(plan) {
-        let of_class = plan.questions.iter().zip(&round.took);
-        let of_class = of_class.filter(|(question, _)| question.class == class);
-        let all = histogram(of_class.flat_map(|(_, took)| took));
-        for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
-            let key = format!("{class} queries {name}");
-            figures.push(Figure::cost(key, "ms", all.quantile_ms(share)).headline());
-        }
-        distributions.push(distribution(format!("{class} queries"), &all));
+    let asked = || plan.questions.iter().zip(&round.took);
+    for class in distinct(
+        plan.questions
+            .iter()
+            .map(|question| question.class.as_str()),
+    ) {
+        let of_class = asked().filter(|(question, _)| question.class == class);
+        let all: Histogram = of_class
+            .flat_map(|(_, took)| took.iter().copied())
+            .collect();
+        let shares = [("p50", 0.5, true), ("p99", 0.99, true)];
+        figures.extend(all.figures(&format!("{class} queries "), &shares));
+        distributions.push(all.distribution(&format!("{class} queries")));
     }
-    let asked: usize = round.took.iter().map(Vec::len).sum();
-    let each = |time: Duration| time.as_secs_f64() * 1e3 / asked.max(1) as f64;
-    let peak = round.after.peak_rss_bytes;
+    let count: usize = round.took.iter().map(Vec::len).sum();
+    let (before, peak) = (round.used.from.rss_bytes, round.used.to.peak_rss_bytes);
+    let above = peak.saturating_sub(before) as f64;
     figures.extend([
-        Figure::cost("CPU a query", "ms", each(round.cpu)).headline(),
-        Figure::cost("RSS before", "MB", round.before.rss_bytes as f64 / 1e6),
+        Figure::cost("CPU a query", "ms", ms(round.cpu) / count.max(1) as f64).headline(),
+        Figure::cost("RSS before", "MB", before as f64 / 1e6),
         Figure::cost("RSS peak", "MB", peak as f64 / 1e6).headline(),
-        Figure::cost(
-            "RSS peak above before",
-            "MB",
-            peak.saturating_sub(round.before.rss_bytes) as f64 / 1e6,
-        ),
+        Figure::cost("RSS peak above before", "MB", above / 1e6),
     ]);
-    for (question, took) in plan.questions.iter().zip(&round.took) {
-        let one = histogram(took);
-        let key = format!("{}: {} p50", question.class, question.name);
-        figures.push(Figure::cost(key, "ms", one.quantile_ms(0.5)));
-        distributions.push(distribution(question.name.clone(), &one));
+    for (question, took) in asked() {
+        let one: Histogram = took.iter().copied().collect();
+        let what = format!("{}: {} ", question.class, question.name);
+        figures.extend(one.figures(&what, &[("p50", 0.5, false)]));
+        distributions.push(one.distribution(&question.name));
     }
-    if let Some(written) = written {
-        let samples = written.sent.samples.max(1) as f64;
+    if let Some(Written { sent, took, cpu }) = written {
+        let samples = sent.samples.max(1) as f64;
         figures.extend([
             Figure::cost(
                 "CPU a written sample",
                 "µs",
-                written.cpu.as_secs_f64() * 1e6 / samples,
+                cpu.as_secs_f64() * 1e6 / samples,
             ),
-            Figure::cost("time to write", "s", written.took.as_secs_f64()),
-            Figure::fact(
-                "bytes a written sample",
-                "B",
-                written.sent.bytes as f64 / samples,
-            ),
+            Figure::cost("time to write", "s", took.as_secs_f64()),
+            Figure::fact("bytes a written sample", "B", sent.bytes as f64 / samples),
         ]);
     }
-    let own_cores = round.own_cpu.as_secs_f64() / round.wall.as_secs_f64().max(1e-9);
     Run {
-        subject: 0,
-        variant: phase.to_owned(),
-        repetition: 0,
-        figures,
-        courses: Vec::new(),
         distributions,
         own_costs: vec![
-            OwnCost::new("own CPU", "cores", own_cores),
-            OwnCost::new("cores of others", "", round.other_cores).warn_above(QUIET_CORES),
+            OwnCost::new("own CPU", "cores", round.used.own_cores()),
+            OwnCost::new("cores of others", "", round.used.other_cores).warn_above(QUIET_CORES),
         ],
-    }
-}
-
-/// Returns the classes in the order in which they first occur.
-fn classes(plan: &Plan) -> Vec<&str> {
-    let mut classes: Vec<&str> = Vec::new();
-    for question in &plan.questions {
-        if !classes.contains(&question.class.as_str()) {
-            classes.push(&question.class);
-        }
-    }
-    classes
-}
-
-fn histogram<'a>(took: impl IntoIterator<Item = &'a Duration>) -> Histogram {
-    let mut histogram = Histogram::default();
-    took.into_iter().for_each(|took| histogram.add(*took));
-    histogram
-}
-
-fn distribution(key: String, histogram: &Histogram) -> Distribution {
-    Distribution {
-        key,
-        unit: "ms".to_owned(),
-        count: histogram.count(),
-        corrected: histogram.table(),
-        uncorrected: Vec::new(),
+        ..Run::new(phase, figures)
     }
 }
 
@@ -176,6 +140,7 @@ mod tests {
         load::dataset::DatasetConfig,
         scenario::query::{answers::Answer, questions},
     };
+    use std::time::Duration;
 
     fn plan() -> Plan {
         Plan {
@@ -231,16 +196,11 @@ mod tests {
 
     #[test]
     fn every_question_and_every_class_has_its_latency() {
-        let usage = crate::frame::measure::Usage::default();
         let ms = Duration::from_millis;
         let round = Round {
             took: vec![vec![ms(1), ms(3), ms(2)], vec![ms(10)]],
             cpu: ms(40),
-            own_cpu: ms(1),
-            wall: ms(16),
-            before: usage,
-            after: usage,
-            other_cores: 0.0,
+            used: crate::frame::measure::Used::default(),
         };
         let run = run(&plan(), "warm", &round, None);
         let figure = |key: &str| run.figure(key).unwrap().value;

@@ -5,14 +5,13 @@
 
 use super::{
     answers::Answer,
-    figures,
     questions::{self, Question},
 };
 use crate::{
     frame::{
         Preset,
         error::BenchError,
-        measure::{Bystanders, Usage, cpu_time},
+        measure::{Meter, Usage, Used},
         progress::Progress,
         server::{RunningServer, ServerSpec},
     },
@@ -21,9 +20,7 @@ use crate::{
         dataset::DatasetConfig,
         remote_write::{self, Sent},
     },
-    record::Run,
 };
-use rustix::time::ClockId;
 use std::{
     fs,
     net::SocketAddr,
@@ -63,11 +60,7 @@ pub(super) struct Round {
     /// For each question, the time of each answer.
     pub(super) took: Vec<Vec<Duration>>,
     pub(super) cpu: Duration,
-    pub(super) own_cpu: Duration,
-    pub(super) wall: Duration,
-    pub(super) before: Usage,
-    pub(super) after: Usage,
-    pub(super) other_cores: f64,
+    pub(super) used: Used,
 }
 
 /// What writing came to.
@@ -81,7 +74,9 @@ pub(super) struct Written {
 /// All of one server.
 #[derive(Debug)]
 pub(super) struct Measured {
-    pub(super) runs: Vec<Run>,
+    pub(super) written: Written,
+    pub(super) warm: Round,
+    pub(super) cold: Option<Round>,
     pub(super) answers: Vec<Asked>,
 }
 
@@ -109,15 +104,20 @@ pub(super) fn run(
     // The answers are read here, apart from what is timed; asking also warms the server.
     let answers = subject.answers()?;
     let warm = subject.ask(plan.rounds, "warm")?;
-    let mut runs = vec![figures::run(plan, "warm", &warm, Some(&written))];
-    if plan.restarts > 0 {
-        let mut cold = subject.restart()?;
-        for _ in 1..plan.restarts {
-            cold.add(subject.restart()?);
+    let mut cold: Option<Round> = None;
+    for _ in 0..plan.restarts {
+        let round = subject.restart()?;
+        match &mut cold {
+            Some(cold) => cold.add(round),
+            None => cold = Some(round),
         }
-        runs.push(figures::run(plan, "cold", &cold, None));
     }
-    Ok(Measured { runs, answers })
+    Ok(Measured {
+        written,
+        warm,
+        cold,
+        answers,
+    })
 }
 
 struct Subject<'a> {
@@ -217,10 +217,7 @@ impl Subject<'_> {
             .iter()
             .map(|question| question.path(&plan.data))
             .collect();
-        let own = || cpu_time(ClockId::ProcessCPUTime);
-        let before = self.usage()?;
-        let (own_before, bystanders) = (own(), Bystanders::read(before.cpu)?);
-        let start = Instant::now();
+        let meter = Meter::start(self.usage()?)?;
         let mut took = vec![Vec::with_capacity(rounds); paths.len()];
         for round in 0..rounds {
             for (path, took) in paths.iter().zip(&mut took) {
@@ -233,17 +230,12 @@ impl Subject<'_> {
             self.progress
                 .show(&format!("{label}: {what}, {done} of {rounds} rounds"));
         }
-        let wall = start.elapsed();
-        let after = self.usage()?;
+        let used = meter.stop(self.usage()?)?;
         self.server.check()?;
         Ok(Round {
             took,
-            cpu: after.cpu.saturating_sub(before.cpu),
-            own_cpu: own().saturating_sub(own_before),
-            wall,
-            before,
-            after,
-            other_cores: Bystanders::read(after.cpu)?.cores_since(&bystanders),
+            cpu: used.cpu(),
+            used,
         })
     }
 
@@ -295,9 +287,10 @@ impl Round {
             took.extend(more);
         }
         self.cpu += other.cpu;
-        self.own_cpu += other.own_cpu;
-        self.wall += other.wall;
-        self.after.peak_rss_bytes = self.after.peak_rss_bytes.max(other.after.peak_rss_bytes);
-        self.other_cores = self.other_cores.max(other.other_cores);
+        let (all, one) = (&mut self.used, other.used);
+        all.own_cpu += one.own_cpu;
+        all.took += one.took;
+        all.to.peak_rss_bytes = all.to.peak_rss_bytes.max(one.to.peak_rss_bytes);
+        all.other_cores = all.other_cores.max(one.other_cores);
     }
 }

@@ -15,9 +15,8 @@ use crate::{
         Preset,
         cli::{Flag, Values, usage},
         error::BenchError,
-        progress::Progress,
+        run_loop::for_each_turn,
         server::{SERVER, ServerSpec},
-        turns::turns,
         yaml,
     },
     load::{
@@ -95,7 +94,6 @@ static PRESETS: &[Preset] = &[
 /// Writes to and asks every server.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = plan(values)?;
-    let repetitions = values.repetitions()?;
     let (servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;
     let data = &plan.data;
     let mut record = values.record(format!(
@@ -115,18 +113,27 @@ fn run(values: &Values) -> Result<Record, BenchError> {
             Preset::VICTORIA_METRICS.name
         ));
     }
-    let turns = turns(servers.len(), 1, repetitions);
     let each = Duration::from_secs_f64(20.0 + data.samples() as f64 * 3e-6);
-    let progress = Progress::new(each * turns.len() as u32);
     let mut asked = vec![None; servers.len()];
-    for turn in turns {
-        let mut measured = measure::run(&plan, &servers[turn.subject], &progress)?;
-        for run in &mut measured.runs {
-            (run.subject, run.repetition) = (turn.subject, turn.repetition);
-        }
-        record.runs.append(&mut measured.runs);
-        asked[turn.subject].get_or_insert(measured.answers);
-    }
+    for_each_turn(
+        &servers,
+        1,
+        values.repetitions()?,
+        each,
+        |turn, server, progress| {
+            let measured = measure::run(&plan, server, progress)?;
+            let mut add = |phase, round, written| {
+                let run = figures::run(&plan, phase, round, written);
+                record.runs.push(run.of_turn(turn));
+            };
+            add("warm", &measured.warm, Some(&measured.written));
+            if let Some(cold) = &measured.cold {
+                add("cold", cold, None);
+            }
+            asked[turn.subject].get_or_insert(measured.answers);
+            Ok(())
+        },
+    )?;
     let asked: Vec<_> = asked.into_iter().flatten().collect();
     let labels: Vec<&str> = servers.iter().map(|server| server.label.as_str()).collect();
     record.differences = figures::agreement(&plan, &labels, &asked);

@@ -9,9 +9,8 @@ use super::{
 };
 use crate::{
     frame::error::BenchError,
-    load::{fleet::clock::now_ms, line::Line},
+    load::{fleet::clock::now_ms, gzip::Gzip, line::Line},
 };
-use libdeflater::{CompressionLvl, Compressor};
 use std::{
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream},
@@ -72,7 +71,7 @@ struct State {
     /// Rounds that are still to be made.
     left: usize,
     times: Times,
-    compressor: Compressor,
+    gzip: Gzip,
     next: Option<Answer>,
     served: Vec<Served>,
     broken: Option<String>,
@@ -113,9 +112,7 @@ impl Feed {
             rounds: corpus.rounds().map_err(damaged(name))?,
             left: rounds,
             times,
-            compressor: Compressor::new(
-                CompressionLvl::new(GZIP_LEVEL).expect("6 is a level of gzip"),
-            ),
+            gzip: Gzip::new(GZIP_LEVEL),
             next: None,
             served: Vec::with_capacity(rounds),
             broken: None,
@@ -193,9 +190,7 @@ impl State {
                     Times::Written { shift_ms } => Some(round.at_ms + shift_ms),
                 };
                 let (plain, samples) = stamped(round.body, time_ms);
-                let mut packed = vec![0; self.compressor.gzip_compress_bound(plain.len())];
-                let length = self.compressor.gzip_compress(&plain, &mut packed);
-                packed.truncate(length.expect("the buffer has the longest length"));
+                let packed = self.gzip.pack(&plain).to_vec();
                 self.left = left;
                 self.next = Some(Answer {
                     plain,
@@ -353,14 +348,8 @@ mod tests {
         let url = format!("http://{}/metrics", feed.address());
         let gzip = [("Accept-Encoding", "gzip")];
         let answer = http::request("GET", &url, &gzip, &[]).unwrap();
-        let mut text = vec![0; 100];
-        let length = libdeflater::Decompressor::new()
-            .gzip_decompress(&answer.body, &mut text)
-            .unwrap();
-        assert_eq!(
-            &text[..length],
-            b"# HELP a b\na 1 5000\n\nb{x=\"}\"} 2 5000\n"
-        );
+        let text = crate::load::gzip::gunzip(&answer.body).unwrap();
+        assert_eq!(text, b"# HELP a b\na 1 5000\n\nb{x=\"}\"} 2 5000\n");
         assert_eq!(http::get(&url).unwrap().text(), "a 2 6000");
         assert_eq!(feed.served().unwrap()[1].time_ms, 6_000);
     }

@@ -18,8 +18,8 @@ use crate::{
         cli::{Flag, Values},
         error::BenchError,
         progress::Progress,
+        run_loop::for_each_turn,
         server::{SERVER, ServerSpec},
-        turns::turns,
     },
     record::Record,
     report::say,
@@ -107,20 +107,22 @@ fn run(values: &Values) -> Result<Record, BenchError> {
         0 => plan.corpora.iter().map(|_| Vec::new()).collect(),
         _ => expected.collect::<Result<Vec<_>, _>>()?,
     };
-    let turns = turns(servers.len(), 1, plan.repetitions);
-    let mut progress = Progress::new(plan.each() * turns.len() as u32);
-    for turn in turns {
-        let outcome = run::run(&plan, &servers[turn.subject], &expected, &mut progress)?;
-        if let Some(first) = &outcome.compared.first {
-            let label = &servers[turn.subject].label;
-            record
-                .notes
-                .push(format!("{label} does not hold what it was sent: {first}"));
-        }
-        let mut run = figures::run(&outcome);
-        (run.subject, run.repetition) = (turn.subject, turn.repetition);
-        record.runs.push(run);
-    }
+    for_each_turn(
+        &servers,
+        1,
+        plan.repetitions,
+        plan.each(),
+        |turn, server, progress| {
+            let outcome = run::run(&plan, server, &expected, progress)?;
+            if let Some(first) = &outcome.compared.first {
+                let label = &server.label;
+                let note = format!("{label} does not hold what it was sent: {first}");
+                record.notes.push(note);
+            }
+            record.runs.push(figures::run(&outcome).of_turn(turn));
+            Ok(())
+        },
+    )?;
     Ok(record)
 }
 

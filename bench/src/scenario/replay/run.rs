@@ -10,14 +10,14 @@ use super::{
 use crate::{
     frame::{
         error::BenchError,
-        measure::{Bystanders, Resident, Usage, cpu_time, directory_bytes},
+        measure::{Meter, Resident, Usage, Used, directory_bytes},
         progress::Progress,
         server::{RunningServer, ServerSpec},
+        ticks::Ticks,
     },
     load::fleet::clock::now_ms,
 };
 use narthex_testkit::http;
-use rustix::time::ClockId;
 use std::{
     path::Path,
     thread,
@@ -28,15 +28,6 @@ use std::{
 const LIMIT: Duration = Duration::from_secs(120);
 const TICK: Duration = Duration::from_secs(1);
 
-/// A reading while rounds are served.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Tick {
-    pub(crate) at: Duration,
-    pub(crate) usage: Usage,
-    pub(crate) disk_bytes: u64,
-    pub(crate) samples: u64,
-}
-
 /// All that was measured of one server.
 #[derive(Debug)]
 pub(crate) struct Outcome {
@@ -45,17 +36,14 @@ pub(crate) struct Outcome {
     pub(crate) scrapes: u64,
     pub(crate) served_bytes: u64,
     pub(crate) took: Duration,
-    pub(crate) ready: Usage,
-    pub(crate) done: Usage,
+    pub(crate) used: Used,
     pub(crate) resident: Resident,
     pub(crate) compared: Compared,
     /// The directory after a clean stop: on the device, and the files' lengths.
     pub(crate) stopped: (u64, u64),
     /// The same of a snapshot, where the server makes one on demand.
     pub(crate) snapshot: Option<(u64, u64)>,
-    pub(crate) own_cores: f64,
-    pub(crate) other_cores: f64,
-    pub(crate) ticks: Vec<Tick>,
+    pub(crate) ticks: Ticks,
 }
 
 /// Goes through all phases.
@@ -63,7 +51,7 @@ pub(crate) fn run(
     plan: &Plan,
     spec: &ServerSpec,
     expected: &[Vec<Expected>],
-    progress: &mut Progress,
+    progress: &Progress,
 ) -> Result<Outcome, BenchError> {
     progress.begin(&format!("{}: starting", spec.label));
     let times = plan.times(now_ms());
@@ -76,16 +64,13 @@ pub(crate) fn run(
     let places = [("scrape", scrape.as_str()), ("storage", storage.as_str())];
     let mut server = RunningServer::start(spec, &plan.base, &places)?;
     server.wait_ready(LIMIT)?;
-    let (started, own) = (Instant::now(), cpu_time(ClockId::ProcessCPUTime));
-    let ready = Usage::read_tree(server.pid())?;
-    let bystanders = Bystanders::read(ready.cpu)?;
-    let ticks = watch(plan, &mut server, &feeds, started, progress)?;
+    let started = Instant::now();
+    let meter = Meter::start(Usage::read_tree(server.pid())?)?;
+    let ticks = watch(plan, &mut server, &feeds, progress)?;
     let took = started.elapsed();
     progress.begin(&format!("{}: settling", spec.label));
     thread::sleep(plan.settle);
-    let done = Usage::read_tree(server.pid())?;
-    let other_cores = Bystanders::read(done.cpu)?.cores_since(&bystanders);
-    let own = cpu_time(ClockId::ProcessCPUTime).saturating_sub(own);
+    let used = meter.stop(Usage::read_tree(server.pid())?)?;
     let resident = Resident::read(server.pid())?;
     progress.begin(&format!("{}: reading back", spec.label));
     make_visible(&server);
@@ -114,14 +99,11 @@ pub(crate) fn run(
         scrapes: all().count() as u64,
         served_bytes: all().map(|served| served.bytes).sum(),
         took,
-        ready,
-        done,
+        used,
         resident,
         compared,
         stopped,
         snapshot,
-        own_cores: own.as_secs_f64() / (took + plan.settle).as_secs_f64(),
-        other_cores,
         ticks,
     })
 }
@@ -131,12 +113,12 @@ fn watch(
     plan: &Plan,
     server: &mut RunningServer,
     feeds: &[Feed],
-    started: Instant,
-    progress: &mut Progress,
-) -> Result<Vec<Tick>, BenchError> {
+    progress: &Progress,
+) -> Result<Ticks, BenchError> {
     let label = server.label().to_owned();
     progress.begin(&format!("{label}: serving"));
-    let (limit, mut ticks) = (plan.serving() * 2 + LIMIT, Vec::new());
+    let (limit, mut ticks) = (plan.serving() * 2 + LIMIT, Ticks::start());
+    let started = Instant::now();
     while !feeds.iter().all(Feed::is_done) {
         server.check()?;
         let mut served = Vec::with_capacity(feeds.len());
@@ -154,18 +136,12 @@ fn watch(
                 log: String::new(),
             });
         }
-        let tick = Tick {
-            at: started.elapsed(),
-            usage: Usage::read_tree(server.pid())?,
-            disk_bytes: directory_bytes(&server.data()).unwrap_or_default().0,
-            samples: served.iter().flatten().map(|served| served.samples).sum(),
-        };
-        ticks.push(tick);
-        progress.show(&format!(
-            "{label}: {rounds} of {} rounds, {} MB",
-            plan.rounds,
-            tick.usage.rss_bytes / 1_000_000
-        ));
+        let usage = Usage::read_tree(server.pid())?;
+        let disk_bytes = directory_bytes(&server.data()).unwrap_or_default().0;
+        let samples = served.iter().flatten().map(|served| served.samples).sum();
+        ticks.push(usage, disk_bytes, samples);
+        let (all, mb) = (plan.rounds, usage.rss_bytes / 1_000_000);
+        progress.show(&format!("{label}: {rounds} of {all} rounds, {mb} MB"));
         thread::sleep(TICK.min(plan.interval));
     }
     Ok(ticks)

@@ -6,7 +6,7 @@
 use super::plan::Plan;
 use crate::{
     frame::{Preset, cleanup::WorkDir, cli::Values, error::BenchError, server::ServerSpec},
-    load::fleet::{server::FleetConfig, shape::Shape},
+    load::fleet::{config::FleetConfig, shape::Shape},
 };
 use std::{fs, net::SocketAddrV4, path::PathBuf};
 

@@ -7,7 +7,8 @@ use crate::{
     },
     load::fleet::{
         clock::Clock,
-        server::{FleetConfig, MAX_TARGETS},
+        config::FleetConfig,
+        server::MAX_TARGETS,
         shape::{OLDEST_STAMP_MS, SHAPES, Shape},
     },
 };

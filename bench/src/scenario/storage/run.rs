@@ -20,8 +20,9 @@ use crate::{
     load::{
         fleet::{
             clock::now_ms,
+            config::FleetConfig,
             schedule::Schedule,
-            server::{Answer, FleetConfig, FleetServer},
+            server::{Answer, FleetServer},
             shape::{OLDEST_STAMP_MS, Shape},
         },
         paced::{Class, Event, PacedLoad},
@@ -152,7 +153,7 @@ impl<'a> Measured<'a> {
         let own_costs = self.own_costs(&from, &to, late_starts_ms);
         let targets = plan.fleet.targets;
         let schedule = self.fleet.with_answers(|answers| {
-            Schedule::of(answers, targets, plan.interval, from.at_ms, to.at_ms)
+            Schedule::read(answers, targets, plan.interval, from.at_ms, to.at_ms)
         });
         self.progress
             .begin(&format!("{}: queries", self.spec.label));

@@ -5,8 +5,8 @@ use super::{
     *,
 };
 use std::{
-    io::{BufRead, Read},
-    net::TcpListener,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
 };
 
@@ -135,10 +135,12 @@ fn every_group_is_pushed_in_its_rounds_with_its_values() {
     let mut seen = std::mem::take(&mut *seen.lock().unwrap());
     seen.sort();
     let mut expected = Vec::new();
-    let mut body = fleet.body();
+    let mut body = Body::default();
     for (group, round) in (0..100).flat_map(|group| [(group, 0), (group, 1)]) {
-        body.fill(group, round);
-        expected.push((fleet.path(group), body.bytes().to_vec()));
+        expected.push((
+            fleet.path(group),
+            fleet.body(group, round, &mut body).to_vec(),
+        ));
     }
     expected.sort();
     assert!(seen == expected);

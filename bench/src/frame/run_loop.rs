@@ -1,0 +1,24 @@
+//! The loop that scenarios share: every server under every variant, as often as wanted.
+
+use super::{
+    error::BenchError,
+    progress::Progress,
+    server::ServerSpec,
+    turns::{Turn, turns},
+};
+use std::time::Duration;
+
+/// Calls `measure` for every turn; one takes about `each`.
+pub(crate) fn for_each_turn(
+    servers: &[ServerSpec],
+    variants: usize,
+    repetitions: usize,
+    each: Duration,
+    mut measure: impl FnMut(Turn, &ServerSpec, &Progress) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    let turns = turns(servers.len(), variants, repetitions);
+    let progress = Progress::new(each * turns.len() as u32);
+    turns
+        .into_iter()
+        .try_for_each(|turn| measure(turn, &servers[turn.subject], &progress))
+}
