@@ -3,6 +3,7 @@
 //! **Invariant:** load follows its own schedule, never the server's answers, and says what it cost itself.
 
 mod answer;
+pub(crate) mod api;
 pub(crate) mod client;
 pub(crate) mod dataset;
 pub(crate) mod fleet;

@@ -3,10 +3,7 @@
 //! **Invariant:** only the time between a request's first byte and its answer's last one is a latency; reading the
 //! answer's JSON is nobody's cost. Peak memory is that of the queries, not of what went before them.
 
-use super::{
-    answers::Answer,
-    questions::{self, Question},
-};
+use super::{answers::Answer, questions::Question};
 use crate::{
     frame::{
         Preset,
@@ -16,6 +13,7 @@ use crate::{
         server::{RunningServer, ServerSpec},
     },
     load::{
+        api,
         client::Client,
         dataset::DatasetConfig,
         remote_write::{self, Sent},
@@ -161,7 +159,7 @@ impl Subject<'_> {
     /// Waits until the server finds as many series as were written, with their last samples.
     fn wait_for_series(&mut self) -> Result<(), BenchError> {
         let data = &self.plan.data;
-        let path = questions::instant("count({job=\"app\"})", data.end_ms);
+        let path = api::instant("count({job=\"app\"})", Some(data.end_ms));
         let path = format!("{path}{}", self.suffix);
         let expected = data.series as f64;
         let mut client = Client::new(self.address(), LIMIT);

@@ -9,7 +9,7 @@ use crate::{
         error::BenchError,
         yaml,
     },
-    load::{dataset::DatasetConfig, fleet::clock::seconds},
+    load::{api, dataset::DatasetConfig, fleet::clock::seconds},
 };
 use narthex_testkit::http::query as encode;
 use serde::Deserialize;
@@ -80,20 +80,14 @@ pub(super) struct Question {
 impl Question {
     /// Returns its path and query for data of that configuration.
     pub(super) fn path(&self, data: &DatasetConfig) -> String {
-        let start = seconds(self.start.ms(data));
-        let end = seconds(self.end.ms(data));
-        let step = seconds(i64::try_from(self.step.0.as_millis()).unwrap_or(i64::MAX));
+        let (start_ms, end_ms) = (self.start.ms(data), self.end.ms(data));
+        let (start, end) = (seconds(start_ms), seconds(end_ms));
         let expr = self.expr.as_str();
         match self.endpoint {
-            Endpoint::Instant => instant(expr, self.end.ms(data)),
+            Endpoint::Instant => api::instant(expr, Some(end_ms)),
             Endpoint::Range => {
-                let fields = [
-                    ("query", expr),
-                    ("start", &start),
-                    ("end", &end),
-                    ("step", &step),
-                ];
-                format!("/api/v1/query_range?{}", encode(&fields))
+                let step_ms = i64::try_from(self.step.0.as_millis()).unwrap_or(i64::MAX);
+                api::range(expr, start_ms, end_ms, step_ms)
             }
             Endpoint::Values => {
                 let mut fields = vec![("start", start.as_str()), ("end", &end)];
@@ -112,17 +106,8 @@ impl Question {
     /// Returns the path that counts the series it reads, where it says which those are.
     pub(super) fn touched(&self, data: &DatasetConfig) -> Option<String> {
         let count = format!("count({})", self.touches);
-        (!self.touches.is_empty()).then(|| instant(&count, data.end_ms))
+        (!self.touches.is_empty()).then(|| api::instant(&count, Some(data.end_ms)))
     }
-}
-
-/// Returns the path of a query for one time.
-pub(super) fn instant(expr: &str, at_ms: i64) -> String {
-    let time = seconds(at_ms);
-    format!(
-        "/api/v1/query?{}",
-        encode(&[("query", expr), ("time", &time)])
-    )
 }
 
 impl Default for Edge {

@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     frame::{error::BenchError, server::RunningServer},
-    load::line::{Line, unescape},
+    load::{
+        api,
+        line::{Line, unescape},
+    },
 };
 use narthex_testkit::http;
 use serde_json::Value;
@@ -137,20 +140,14 @@ impl Expected {
         let margin_ms = 60_000;
         let range_ms = last.time_ms - first.time_ms + 2 * margin_ms;
         let query = format!("{}[{range_ms}ms]", self.selector(instance));
-        let at = format!("{:.3}", (last.time_ms + margin_ms) as f64 / 1e3);
-        let path = format!(
-            "/api/v1/query?{}",
-            http::query(&[("query", &query), ("time", &at)])
-        );
+        let path = api::instant(&query, Some(last.time_ms + margin_ms));
         let wrong = |what: String| BenchError::Answer {
             name: server.label().to_owned(),
             query: query.clone(),
             what,
         };
         let answer = http::get(&server.url(&path)).map_err(|e| wrong(e.to_string()))?;
-        let json: Value = serde_json::from_slice(&answer.body)
-            .map_err(|_| wrong(format!("with status {} and no JSON", answer.status)))?;
-        let series = json["data"]["result"].as_array();
+        let series = api::result(&answer.body);
         let series = series.ok_or_else(|| wrong(format!("with {}", answer.text())))?;
         let own = series.iter().find(|series| self.is_own(&series["metric"]));
         let stored = own

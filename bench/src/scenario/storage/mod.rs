@@ -5,16 +5,15 @@
 
 mod config;
 mod figures;
-mod load;
 mod outcome;
 mod plan;
-mod presets;
-mod query;
+mod queries;
 mod run;
 
 use super::Scenario;
 use crate::{
     frame::{
+        Preset,
         cli::{Flag, Values},
         error::BenchError,
         progress::Progress,
@@ -124,10 +123,34 @@ static FLAGS: &[Flag] = &[
     ),
 ];
 
+/// The servers that are built in, ours first.
+///
+/// Everything is at its default but what a comparison needs: the same scrapes, answers that do not lag behind what was
+/// stored, and targets' files looked at as soon as they change. In the configuration `{scrape}` is what every server
+/// gets and `{storage}` what only Prometheus' configuration knows.
+static PRESETS: &[Preset] = &[
+    Preset {
+        config: "{scrape}{storage}",
+        ..Preset::NARTHEX
+    },
+    Preset {
+        config: "{scrape}{storage}",
+        ..Preset::PROMETHEUS
+    },
+    Preset {
+        more: &[
+            "-promscrape.config={config}",
+            "-promscrape.fileSDCheckInterval=1s",
+        ],
+        config: "{scrape}",
+        ..Preset::VICTORIA_METRICS
+    },
+];
+
 /// Measures every server, as often and under as many conditions as wanted.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
-    let (mut servers, mut notes) = ServerSpec::chosen(values, presets::PRESETS)?;
+    let (mut servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;
     config::fit_servers(&plan, values, &mut servers, &mut notes)?;
     let mut record = values.record(plan.title());
     record.notes = notes;
@@ -162,12 +185,8 @@ fn together(plan: &Plan, started: Vec<(Turn, Measured<'_>)>) -> Result<Vec<Run>,
         for (turn, measured) in started {
             threads.push(scope.spawn(move || {
                 let outcome = measured.finish()?;
-                Ok(Run {
-                    subject: turn.subject,
-                    variant: plan.variant_name(turn.variant).to_owned(),
-                    repetition: turn.repetition,
-                    ..figures::run(plan, &outcome)
-                })
+                let variant = plan.variant_name(turn.variant);
+                Ok(figures::run(plan, variant, &outcome).of_turn(turn))
             }));
         }
         let panicked = || BenchError::io("measure a server")(io::Error::other("it panicked"));

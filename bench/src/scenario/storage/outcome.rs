@@ -2,23 +2,29 @@
 //!
 //! **Invariant:** plain readings; what is made of them (per sample, per series, ratios) is for `figures`.
 
-use super::query::Latency;
 use crate::{
-    frame::measure::{Resident, Usage},
+    frame::{
+        measure::{Bystanders, Resident, ThreadTime, Usage},
+        ticks::Ticks,
+    },
     load::{
         fleet::schedule::Schedule,
         paced::{Class, Event},
     },
-    record::OwnCost,
+    record::{Figure, OwnCost},
 };
 use std::time::{Duration, Instant};
 
-/// One reading while a server runs.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Tick {
-    pub(super) at: Duration,
+/// The readings at one end of the window.
+#[derive(Debug)]
+pub(super) struct Edge {
+    pub(super) at: Instant,
+    pub(super) at_ms: i64,
     pub(super) usage: Usage,
-    pub(super) disk_bytes: u64,
+    /// CPU that making the fleet's texts took.
+    pub(super) making: Duration,
+    pub(super) bystanders: Bystanders,
+    pub(super) thread: ThreadTime,
     pub(super) answered: u64,
     pub(super) samples: u64,
 }
@@ -39,30 +45,26 @@ pub(super) struct Recovery {
 /// All that was measured of one server.
 #[derive(Debug)]
 pub(super) struct Outcome {
+    pub(super) started: Instant,
     pub(super) ready: Duration,
     /// Until the first scrape after the first start.
     pub(super) scraping: Duration,
     /// CPU until every target had been scraped once, start included.
     pub(super) first_round_cpu: Duration,
-    pub(super) window: Duration,
-    pub(super) samples: u64,
-    pub(super) from: Usage,
-    pub(super) to: Usage,
+    /// The window.
+    pub(super) from: Edge,
+    pub(super) to: Edge,
     pub(super) resident: Resident,
     pub(super) peak_with_queries_bytes: u64,
-    /// Samples since the start, which is what the directory holds.
-    pub(super) stored_samples: u64,
-    pub(super) disk_bytes: u64,
-    pub(super) disk_apparent_bytes: u64,
+    /// What the data directory takes on its device, and the sum of its files' lengths.
+    pub(super) disk_bytes: (u64, u64),
     pub(super) schedule: Schedule,
     /// The queries of each class, due within the window.
     pub(super) asked: Vec<(Class, Vec<Event>)>,
-    pub(super) started: Instant,
-    /// The window, in the time since the start.
-    pub(super) measured: (Duration, Duration),
-    pub(super) replaced: u64,
-    pub(super) latencies: Vec<Latency>,
+    pub(super) replaced: usize,
+    /// Medians of queries that were asked alone.
+    pub(super) alone: Vec<Figure>,
     pub(super) recovery: Recovery,
     pub(super) own_costs: Vec<OwnCost>,
-    pub(super) ticks: Vec<Tick>,
+    pub(super) ticks: Ticks,
 }

@@ -4,10 +4,9 @@
 
 use super::{
     config::{Targets, storage_config},
-    load::{asker, classes},
-    outcome::{Outcome, Recovery, Tick},
+    outcome::{Edge, Outcome, Recovery},
     plan::Plan,
-    query,
+    queries::{self, asker, classes},
 };
 use crate::{
     frame::{
@@ -16,6 +15,7 @@ use crate::{
         measure::{Bystanders, Resident, ThreadTime, Usage, directory_bytes, quantile},
         progress::Progress,
         server::{RunningServer, ServerSpec},
+        ticks::Ticks,
     },
     load::{
         fleet::{
@@ -76,7 +76,7 @@ pub(super) struct Measured<'a> {
     scraping: Duration,
     first_round_cpu: Option<Duration>,
     churn: Option<Churn>,
-    ticks: Vec<Tick>,
+    ticks: Ticks,
 }
 
 /// When targets are replaced.
@@ -124,7 +124,7 @@ impl<'a> Measured<'a> {
             started,
             first_round_cpu: None,
             churn: None,
-            ticks: Vec::new(),
+            ticks: Ticks::start(),
         })
     }
 
@@ -141,15 +141,15 @@ impl<'a> Measured<'a> {
             let make = |class| asker(plan, server, clock, class);
             self.load = Some(PacedLoad::start(&classes(plan.rates), make)?);
         }
-        let from = Point::of(&self)?;
+        let from = self.edge()?;
         self.watch("measuring", plan.duration)?;
-        let to = Point::of(&self)?;
+        let to = self.edge()?;
         let asked = self.asked(from.at, to.at);
         let late_starts_ms = self.load.as_ref().map(PacedLoad::late_starts_p99_ms);
         self.load = None;
         let replaced = self.churn.take().map_or(0, |churn| churn.rounds) * plan.churned;
         let resident = Resident::read(self.server.pid())?;
-        let (disk_bytes, disk_apparent_bytes) = directory_bytes(&self.server.data())?;
+        let disk_bytes = directory_bytes(&self.server.data())?;
         let own_costs = self.own_costs(&from, &to, late_starts_ms);
         let targets = plan.fleet.targets;
         let schedule = self.fleet.with_answers(|answers| {
@@ -158,31 +158,41 @@ impl<'a> Measured<'a> {
         self.progress
             .begin(&format!("{}: queries", self.spec.label));
         self.check_content()?;
-        let latencies = query::time_all(plan, self.config.clock, &self.server)?;
+        let alone = queries::time_all(plan, self.config.clock, &self.server)?;
         let peak_with_queries_bytes = Usage::read_tree(self.server.pid())?.peak_rss_bytes;
         let recovery = self.crash()?;
         Ok(Outcome {
+            started: self.started,
             ready: self.ready,
             scraping: self.scraping,
             first_round_cpu: self.first_round_cpu.unwrap_or_default(),
-            window: to.at - from.at,
-            samples: to.samples - from.samples,
-            from: from.usage,
-            to: to.usage,
+            from,
+            to,
             resident,
             peak_with_queries_bytes,
-            stored_samples: to.samples,
             disk_bytes,
-            disk_apparent_bytes,
             schedule,
             asked,
-            started: self.started,
-            measured: (from.at - self.started, to.at - self.started),
-            replaced: replaced as u64,
-            latencies,
+            replaced,
+            alone,
             recovery,
             own_costs,
             ticks: self.ticks,
+        })
+    }
+
+    fn edge(&self) -> Result<Edge, BenchError> {
+        let usage = Usage::read_tree(self.server.pid())?;
+        let (answered, samples) = self.fleet.counts();
+        Ok(Edge {
+            at: Instant::now(),
+            at_ms: now_ms(),
+            usage,
+            making: self.fleet.making(),
+            bystanders: Bystanders::read(usage.cpu)?,
+            thread: ThreadTime::read(self.fleet.thread_id())?,
+            answered,
+            samples,
         })
     }
 
@@ -204,19 +214,7 @@ impl<'a> Measured<'a> {
             self.server.check()?;
             self.fleet.check()?;
             self.replace()?;
-            let before = self.ticks.last().copied();
-            let tick = self.tick()?;
-            self.ticks.push(tick);
-            let rate = before.map_or(0.0, |before| {
-                let cpu = tick.usage.cpu.saturating_sub(before.usage.cpu);
-                cpu.as_secs_f64() / (tick.at - before.at).as_secs_f64()
-            });
-            self.progress.show(&format!(
-                "{}: {phase}, {rate:.2} cores, {} MB, {} scrapes",
-                self.spec.label,
-                tick.usage.rss_bytes / 1_000_000,
-                tick.answered,
-            ));
+            self.tick(phase)?;
         }
     }
 
@@ -238,23 +236,21 @@ impl<'a> Measured<'a> {
         self.targets.replace(&self.config, places, churn.rounds)
     }
 
-    fn tick(&mut self) -> Result<Tick, BenchError> {
+    fn tick(&mut self, phase: &str) -> Result<(), BenchError> {
         let usage = Usage::read_tree(self.server.pid())?;
         if self.first_round_cpu.is_none() {
             let targets = self.plan.fleet.targets;
-            let all = self
-                .fleet
-                .with_answers(|answers| nth_target_ms(answers, targets, 0, targets));
-            self.first_round_cpu = all.map(|_| usage.cpu);
+            let nth = |answers: &[Answer]| nth_target_ms(answers, targets, 0, targets);
+            self.first_round_cpu = self.fleet.with_answers(nth).map(|_| usage.cpu);
         }
         let (answered, samples) = self.fleet.counts();
-        Ok(Tick {
-            at: self.started.elapsed(),
-            usage,
-            disk_bytes: directory_bytes(&self.server.data()).unwrap_or_default().0,
-            answered,
-            samples,
-        })
+        let disk_bytes = directory_bytes(&self.server.data()).unwrap_or_default().0;
+        let cores = self.ticks.push(usage, disk_bytes, samples).cores;
+        let (label, mb) = (&self.spec.label, usage.rss_bytes / 1_000_000);
+        self.progress.show(&format!(
+            "{label}: {phase}, {cores:.2} cores, {mb} MB, {answered} scrapes"
+        ));
+        Ok(())
     }
 
     /// Returns the queries that were due between two times.
@@ -268,7 +264,7 @@ impl<'a> Measured<'a> {
     }
 
     /// Says what the fleet and the queries cost, how promptly they came, and what else ran.
-    fn own_costs(&self, from: &Point, to: &Point, late_starts_ms: Option<f64>) -> Vec<OwnCost> {
+    fn own_costs(&self, from: &Edge, to: &Edge, late_starts_ms: Option<f64>) -> Vec<OwnCost> {
         let window = to.at - from.at;
         let answered = to.answered - from.answered;
         let ran = to.thread.run.saturating_sub(from.thread.run);
@@ -382,8 +378,8 @@ impl<'a> Measured<'a> {
             _ => 0,
         };
         let past_ms = shown(now_ms() - interval_ms - oldest_ms);
-        let expected = query::number(&self.server, &past, Some(past_ms))?
-            .ok_or_else(|| query::wrong(&self.server, &past, "with nothing"))?;
+        let expected = queries::number(&self.server, &past, Some(past_ms))?
+            .ok_or_else(|| queries::wrong(&self.server, &past, "with nothing"))?;
         let crash_ms = now_ms();
         self.server.crash();
         // What it had asked for is still being answered.
@@ -393,7 +389,7 @@ impl<'a> Measured<'a> {
         self.server.wait_ready(START_LIMIT)?;
         let ready = started.elapsed();
         let correct = self.server.wait("answer at all", START_LIMIT, |server| {
-            let got = query::number(server, &past, Some(past_ms)).ok()?;
+            let got = queries::number(server, &past, Some(past_ms)).ok()?;
             let is_over = started.elapsed() > ANSWER_LIMIT;
             (got == Some(expected))
                 .then(|| Some(started.elapsed()))
@@ -401,7 +397,7 @@ impl<'a> Measured<'a> {
         })?;
         let counted = interval_ms.max(30_000.min(self.plan.duration.as_millis() as i64));
         let stored = format!("sum(count_over_time(up[{counted}ms]))");
-        let stored = query::number(&self.server, &stored, Some(crash_ms))?.unwrap_or(0.0) as u64;
+        let stored = queries::number(&self.server, &stored, Some(crash_ms))?.unwrap_or(0.0) as u64;
         let targets = self.plan.fleet.targets;
         let fleet = &self.fleet;
         let limit = START_LIMIT + interval * 2;
@@ -434,14 +430,14 @@ fn wait_number(
 ) -> Result<(), BenchError> {
     let end = Instant::now() + limit;
     loop {
-        let got = query::number(server, text, None)?;
+        let got = queries::number(server, text, None)?;
         if got.is_some_and(is_right) {
             return Ok(());
         }
         if Instant::now() > end {
             let got = got.map_or_else(|| "nothing".to_owned(), |got| got.to_string());
             let what = format!("with {got}, which is not what the fleet sent");
-            return Err(query::wrong(server, text, &what));
+            return Err(queries::wrong(server, text, &what));
         }
         server.check()?;
         thread::sleep(SETTLE);
@@ -455,33 +451,4 @@ fn nth_target_ms(answers: &[Answer], targets: usize, after_ms: i64, nth: usize) 
     let mut first =
         later.filter(|answer| !std::mem::replace(&mut was_seen[answer.target as usize], true));
     first.nth(nth.checked_sub(1)?).map(|answer| answer.at_ms)
-}
-
-/// The figures at one end of the window.
-struct Point {
-    at: Instant,
-    at_ms: i64,
-    usage: Usage,
-    making: Duration,
-    bystanders: Bystanders,
-    thread: ThreadTime,
-    answered: u64,
-    samples: u64,
-}
-
-impl Point {
-    fn of(run: &Measured<'_>) -> Result<Self, BenchError> {
-        let usage = Usage::read_tree(run.server.pid())?;
-        let (answered, samples) = run.fleet.counts();
-        Ok(Self {
-            at: Instant::now(),
-            at_ms: now_ms(),
-            usage,
-            making: run.fleet.making(),
-            bystanders: Bystanders::read(usage.cpu)?,
-            thread: ThreadTime::read(run.fleet.thread_id())?,
-            answered,
-            samples,
-        })
-    }
 }

@@ -1,0 +1,252 @@
+//! The queries that servers answer, while they are measured and alone.
+//!
+//! **Invariant:** every server is asked the same queries in the same order at the same rates. An answer that is no
+//! success in the API's envelope is an error, never an empty result; one without a result counts as failed.
+
+use super::plan::{Plan, Rates};
+use crate::{
+    frame::{error::BenchError, server::RunningServer},
+    load::{
+        api,
+        client::Client,
+        fleet::{
+            clock::{Clock, now_ms},
+            shape::Families,
+        },
+        latency::Histogram,
+        paced::Class,
+    },
+    record::Figure,
+};
+use narthex_testkit::http;
+use serde_json::Value;
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+/// Longest wait for one answer.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Steps of a range query.
+const STEPS: i64 = 60;
+/// What VictoriaMetrics remembers would not be measured.
+const FRESH: &str = "&nocache=1";
+
+/// Returns the classes of queries; none has more than a few under way at once, as a dashboard has.
+pub(super) fn classes(rates: Rates) -> [Class; 3] {
+    let class = |key, rate, workers| Class { key, rate, workers };
+    [
+        class("instant queries", rates.instant, 4),
+        class("range queries", rates.range, 4),
+        class("heavy queries", rates.heavy, 2),
+    ]
+}
+
+/// Returns what each worker of a class calls.
+pub(super) fn asker(
+    plan: &Plan,
+    server: &RunningServer,
+    clock: Option<Clock>,
+    class: usize,
+) -> Box<dyn FnMut(u64) -> bool + Send> {
+    let mut client = Client::new(SocketAddr::V4(server.address()), LIMIT);
+    let base = server.path("");
+    let families = plan.fleet.shape.families();
+    let range_ms = (plan.range * plan.compression).as_millis() as i64;
+    let window = window(plan);
+    Box::new(move |number| {
+        let now = clock.map_or_else(now_ms, |clock| clock.now_ms());
+        let path = match class {
+            0 => api::instant(&rate_of_one_service(&families, &window, number), Some(now)),
+            1 => {
+                let step_ms = (range_ms / STEPS / 1000).max(1) * 1000;
+                api::range(
+                    &rates_of_all(&families, &window),
+                    now - range_ms,
+                    now,
+                    step_ms,
+                )
+            }
+            _ => api::instant(&heavy(&families, number), Some(now)),
+        };
+        let answer = client.get(&format!("{base}{path}{FRESH}"), &[]);
+        answer.is_ok_and(|answer| answer.status == 200 && has_result(&answer.body))
+    })
+}
+
+/// Returns how far back rates look: a minute, or four scrapes where these are rare, in the time of the lines.
+fn window(plan: &Plan) -> String {
+    let window = (plan.interval * 4).max(Duration::from_secs(60)) * plan.compression;
+    format!("{}s", window.as_secs())
+}
+
+/// What a dashboard's panel of one service asks.
+fn rate_of_one_service(families: &Families, window: &str, number: u64) -> String {
+    let (counter, by) = (families.counter, families.by);
+    let value = match by {
+        "namespace" => format!("team-{:02}", number % 40),
+        _ => format!("svc-{:02}", number % 50),
+    };
+    // A fleet of fewer targets does not have every service; an empty vector is an answer then.
+    format!("sum(rate({counter}{{{by}=\"{value}\"}}[{window}])) or vector(0)")
+}
+
+/// What an overview asks.
+fn rates_of_all(families: &Families, window: &str) -> String {
+    let (counter, by) = (families.counter, families.by);
+    format!("sum by ({by}) (rate({counter}[{window}]))")
+}
+
+/// What alerts and ad-hoc questions ask: many series at once.
+fn heavy(families: &Families, number: u64) -> String {
+    let Families {
+        gauge,
+        bucket,
+        native,
+        ..
+    } = families;
+    match number % 3 {
+        // Without rate, which would leave several families with the same labels.
+        0 if !native.is_empty() && number.is_multiple_of(2) => format!(
+            "histogram_quantile(0.99, sum by (service) ({{__name__=~\"{native}_.*\"}})) or vector(0)"
+        ),
+        0 if !bucket.is_empty() => format!(
+            "histogram_quantile(0.99, sum by (le, service) ({{__name__=~\"{bucket}_.*_bucket\"}})) or vector(0)"
+        ),
+        1 => format!("topk(10, {{__name__=~\"{gauge}.*\"}}) or vector(0)"),
+        _ => "count by (__name__) ({job=\"fleet\"}) or vector(0)".to_owned(),
+    }
+}
+
+/// Whether an answer is a success with a result, told without parsing it: megabytes would be the generator's cost.
+fn has_result(body: &[u8]) -> bool {
+    let head = &body[..body.len().min(200)];
+    let has = |what: &[u8]| head.windows(what.len()).any(|window| window == what);
+    has(b"\"status\":\"success\"") && !has(b"\"result\":[]")
+}
+
+/// A query that is timed when nothing else is asked.
+struct Timed {
+    key: &'static str,
+    text: String,
+    /// As a range of two minutes in steps of 5 s, otherwise an instant.
+    is_range: bool,
+    /// How often it is asked.
+    times: usize,
+}
+
+/// Asks from a handful of series to all of them, and returns the median of each.
+pub(super) fn time_all(
+    plan: &Plan,
+    clock: Option<Clock>,
+    server: &RunningServer,
+) -> Result<Vec<Figure>, BenchError> {
+    let families = plan.fleet.shape.families();
+    let (counter, by, window) = (families.counter, families.by, window(plan));
+    let timed = |key, text: &str, is_range, times| Timed {
+        key,
+        text: text.to_owned(),
+        is_range,
+        times,
+    };
+    let rate = |by: &str| format!("sum by ({by}) (rate({counter}[{window}]))");
+    let all = [
+        timed("count(up)", "count(up)", false, 20),
+        timed("rate, one family", &rate("job"), false, 10),
+        timed("rate, one family, 2 min range", &rate(by), true, 5),
+        timed("count of all series", "count({job=\"fleet\"})", false, 3),
+    ];
+    let time = |timed: &Timed| {
+        let mut took = Histogram::default();
+        for _ in 0..timed.times {
+            // `up` has the real time, whatever lines have.
+            let now = clock.filter(|_| timed.key != "count(up)");
+            let now = now.map_or_else(now_ms, |clock| clock.now_ms());
+            let factor = i64::from(plan.compression);
+            let path = match timed.is_range {
+                true => api::range(&timed.text, now - 120_000 * factor, now, 5_000 * factor),
+                false => api::instant(&timed.text, Some(now)),
+            };
+            let start = Instant::now();
+            let result = ask(server, &path, &timed.text)?;
+            took.add(start.elapsed());
+            if result.is_empty() {
+                return Err(wrong(server, &timed.text, "with nothing"));
+            }
+        }
+        Ok(Figure::cost(timed.key, "ms", took.quantile_ms(0.5)))
+    };
+    all.iter().map(time).collect()
+}
+
+/// Returns the one number a query has at a time, now when none is given; None when the result is empty.
+pub(super) fn number(
+    server: &RunningServer,
+    query: &str,
+    at_ms: Option<i64>,
+) -> Result<Option<f64>, BenchError> {
+    let result = ask(server, &api::instant(query, at_ms), query)?;
+    match result.as_slice() {
+        [] => Ok(None),
+        [one] => {
+            let number = one["value"][1].as_str().and_then(|text| text.parse().ok());
+            number
+                .map(Some)
+                .ok_or_else(|| wrong(server, query, "without a value"))
+        }
+        many => Err(wrong(server, query, &format!("with {} series", many.len()))),
+    }
+}
+
+/// Returns the error of an answer that is not what it must be.
+pub(super) fn wrong(server: &RunningServer, query: &str, what: &str) -> BenchError {
+    BenchError::Answer {
+        name: server.label().to_owned(),
+        query: query.to_owned(),
+        what: what.to_owned(),
+    }
+}
+
+fn ask(server: &RunningServer, path: &str, query: &str) -> Result<Vec<Value>, BenchError> {
+    let answer = http::get(&server.url(&format!("{path}{FRESH}")));
+    let answer = answer.map_err(BenchError::io(format!("ask {} {query:?}", server.label())))?;
+    api::result(&answer.body).ok_or_else(|| {
+        let text: String = answer.text().chars().take(300).collect();
+        wrong(server, query, &format!("with {}: {text}", answer.status))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::fleet::shape::Shape;
+
+    #[test]
+    fn only_a_success_with_a_result_counts() {
+        assert!(has_result(
+            br#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{}}]}}"#
+        ));
+        assert!(!has_result(
+            br#"{"status":"success","data":{"resultType":"vector","result":[]}}"#
+        ));
+        assert!(!has_result(br#"{"status":"error"}"#));
+        assert!(!has_result(b""));
+    }
+
+    #[test]
+    fn queries_are_about_what_the_shape_has() {
+        let (fleet, objects) = (Shape::Fleet.families(), Shape::Objects.families());
+        assert_eq!(
+            rate_of_one_service(&fleet, "60s", 57),
+            "sum(rate(http_server_requests_00_total{service=\"svc-07\"}[60s])) or vector(0)"
+        );
+        assert!(heavy(&fleet, 3).starts_with("histogram_quantile"));
+        assert!(heavy(&objects, 3).starts_with("count by"));
+        let native = Shape::Native.families();
+        assert!(heavy(&native, 3).contains("sum by (le, service)"));
+        assert!(
+            heavy(&native, 6).contains("sum by (service) ({__name__=~\"rpc_latency_seconds_.*\"})")
+        );
+        assert_eq!(heavy(&fleet, 6), heavy(&fleet, 3));
+    }
+}
