@@ -25,13 +25,19 @@ use narthex_remote::ReceiverMemory;
 use narthex_scrape::ScrapeMemory;
 use narthex_tsdb::Db;
 use std::{
+    fs::File,
+    os::unix::fs::FileExt as _,
     sync::mpsc,
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-/// How often the ledger is compared with what the process has.
+/// How often the ledger is compared with what the process has, where memory may become short before the next look.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// What a process gains within that time at most.
+const LOOK_BYTES: u64 = 256 << 20;
+/// As many intervals may pass between two looks at most.
+const MOST_INTERVALS: u64 = 10;
 /// How often the allocator is asked to give back what it keeps for later, where the process has not grown since.
 const PURGE_INTERVAL: Duration = Duration::from_secs(1);
 /// Time after a line of the log about pressure in which it may become less without another.
@@ -256,8 +262,9 @@ impl Watch {
             .name("narthex-memory".into())
             .spawn(move || {
                 let timeout = Err(mpsc::RecvTimeoutError::Timeout);
-                while stopped.recv_timeout(LOOK_INTERVAL) == timeout {
-                    ledger.look(&System, Instant::now());
+                let system = System::new();
+                while stopped.recv_timeout(ledger.pause()) == timeout {
+                    ledger.look(&system, Instant::now());
                 }
             })?;
         Ok(Self { thread, stop })
@@ -288,11 +295,24 @@ trait Process {
     fn drop_labels(&self);
 }
 
-struct System;
+struct System {
+    /// Kept open: opening it costs more than reading it.
+    statm: Option<File>,
+}
+
+impl System {
+    fn new() -> Self {
+        Self {
+            statm: File::open("/proc/self/statm").ok(),
+        }
+    }
+}
 
 impl Process for System {
     fn resident_bytes(&self) -> Option<u64> {
-        let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+        let mut statm = [0; 128];
+        let len = self.statm.as_ref()?.read_at(&mut statm, 0).ok()?;
+        let statm = std::str::from_utf8(statm.get(..len)?).ok()?;
         let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
         Some(pages * rustix::param::page_size() as u64)
     }
@@ -341,6 +361,14 @@ impl Ledger {
             swept_bytes: 0,
             told: None,
         }
+    }
+
+    /// Returns how long to wait before the next look: the less, the less it takes to make memory short.
+    fn pause(&self) -> Duration {
+        let first = self.process.percent(self.levels.enter_percent[0]);
+        let room = first.saturating_sub(self.process.used_bytes());
+        let intervals = (room / LOOK_BYTES).clamp(1, MOST_INTERVALS);
+        LOOK_INTERVAL * u32::try_from(intervals).unwrap_or(1)
     }
 
     /// Compares the books with the process and sets the pressure.
@@ -629,6 +657,22 @@ mod tests {
         ledger.look(&process, start + PURGE_INTERVAL + 2 * LOOK_INTERVAL);
         assert_eq!(process.idle_mb.get(), 0);
         assert_eq!(memory.process.pressure(), Pressure::Flush);
+    }
+
+    #[test]
+    fn looks_come_closer_when_memory_gets_short() {
+        let memory = Memory::new(10_000 << 20);
+        let mut ledger = Ledger::new(&memory);
+        let process = Fake::default();
+        let mut pause = |resident_mb| {
+            process.resident_mb.set(resident_mb);
+            ledger.look(&process, Instant::now());
+            ledger.pause().as_millis()
+        };
+        let pauses = [0, 3000, 5000, 5900, 9000].map(&mut pause);
+        assert_eq!(pauses, [1000, 1000, 300, 100, 100]);
+        let small = Ledger::new(&Memory::new(500 << 20));
+        assert_eq!(small.pause(), LOOK_INTERVAL);
     }
 
     #[test]
