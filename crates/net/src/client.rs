@@ -78,6 +78,8 @@ pub struct Request {
     pub timeout: Duration,
     /// Longest body, on the wire and decompressed. 256 MiB.
     pub body_limit_bytes: usize,
+    /// Bytes of a body that may be reserved before they arrive: as many as the answer before had, say. 0.
+    pub body_expected_bytes: usize,
     /// Redirects followed; with 0 the redirecting answer itself is returned. 10.
     pub max_redirects: u32,
     /// Whether to accept gzip. Yes.
@@ -93,6 +95,7 @@ impl Request {
             headers: HeaderMap::new(),
             timeout: Duration::from_secs(10),
             body_limit_bytes: 256 << 20,
+            body_expected_bytes: 0,
             max_redirects: 10,
             accept_gzip: true,
         }
@@ -317,6 +320,7 @@ impl Client {
         let mut scratch = self.inner.take_scratch();
         let mut room = Room {
             limit_bytes: request.body_limit_bytes,
+            expected_bytes: request.body_expected_bytes,
             allowance,
         };
         let work = self
@@ -346,6 +350,7 @@ pub(crate) async fn fuzz_read_answer<S: tokio::io::AsyncRead + Unpin>(
     let mut buffers = Buffers::default();
     let mut room = Room {
         limit_bytes,
+        expected_bytes: 0,
         allowance: &mut Unlimited,
     };
     exchange::read_answer(source, &mut room, &mut buffers, body)

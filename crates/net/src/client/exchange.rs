@@ -43,6 +43,8 @@ pub(super) struct Buffers {
 /// How much of an answer's body may be held.
 pub(super) struct Room<'a> {
     pub(super) limit_bytes: usize,
+    /// What may be reserved before it has arrived.
+    pub(super) expected_bytes: usize,
     pub(super) allowance: &'a mut dyn Allowance,
 }
 
@@ -101,9 +103,10 @@ pub(super) async fn read_answer<S: AsyncRead + Unpin>(
 ) -> Result<Answer, NetError> {
     let Room {
         limit_bytes,
+        expected_bytes,
         allowance,
     } = room;
-    let limit_bytes = *limit_bytes;
+    let (limit_bytes, expected_bytes) = (*limit_bytes, *expected_bytes);
     let Buffers {
         head: head_buffer,
         wire,
@@ -113,6 +116,7 @@ pub(super) async fn read_answer<S: AsyncRead + Unpin>(
     wire.clear();
     let (head, head_length, wire_bytes) = begin(stream, head_buffer).await?;
     *in_body = true;
+    let is_plain = head.encoding == Encoding::Identity;
     let mut reader = BodyReader {
         stream,
         early: &head_buffer[head_length..],
@@ -124,11 +128,8 @@ pub(super) async fn read_answer<S: AsyncRead + Unpin>(
         } else {
             limit_bytes.min(ERROR_BODY_BYTES)
         },
-        body: if head.encoding == Encoding::Identity {
-            body
-        } else {
-            wire
-        },
+        expected_bytes: if is_plain { expected_bytes } else { 0 },
+        body: if is_plain { body } else { wire },
         allowance: &mut **allowance,
     };
     let exact = match head.framing {
@@ -244,6 +245,7 @@ struct BodyReader<'a, S> {
     received_bytes: u64,
     limit_bytes: usize,
     cut: bool,
+    expected_bytes: usize,
     body: &'a mut Vec<u8>,
     allowance: &'a mut dyn Allowance,
 }
@@ -256,7 +258,8 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
             return Err(self.too_large());
         }
         let keep = length.min(self.limit_bytes);
-        reserve(self.body, keep.min(RESERVE_BYTES), self.allowance)?;
+        let most = self.expected_bytes.max(RESERVE_BYTES);
+        reserve(self.body, keep.min(most), self.allowance)?;
         let early = self.early.len().min(keep);
         self.body.extend_from_slice(&self.early[..early]);
         while self.body.len() < keep {
@@ -271,7 +274,7 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
     async fn read_chunked(&mut self) -> Result<bool, NetError> {
         let mut chunks = Chunked::new(self.limit_bytes);
         let mut done = 0;
-        reserve(self.body, self.early.len(), self.allowance)?;
+        self.reserve_expected()?;
         self.body.extend_from_slice(self.early);
         loop {
             let after = match chunks.advance(self.body, &mut done) {
@@ -294,7 +297,7 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
     }
 
     async fn read_to_close(&mut self) -> Result<bool, NetError> {
-        reserve(self.body, self.early.len(), self.allowance)?;
+        self.reserve_expected()?;
         self.body.extend_from_slice(self.early);
         loop {
             if self.body.len() > self.limit_bytes {
@@ -312,6 +315,17 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Makes room for a body of unknown length: what came with the head, or as much as is expected.
+    fn reserve_expected(&mut self) -> Result<(), NetError> {
+        // The last reads want room beyond the body's end.
+        let expected = self.expected_bytes.saturating_add(READ_BYTES);
+        let room = match self.expected_bytes {
+            0 => 0,
+            _ => expected.min(self.limit_bytes),
+        };
+        reserve(self.body, room.max(self.early.len()), self.allowance)
     }
 
     /// Grows the body by doubling, but not past `most_bytes`, when less than `least` room is left.
