@@ -7,9 +7,10 @@
 
 use super::{
     Dialect,
-    lex::{Cursor, Memo},
+    lex::{Cursor, Memo, is_metric_byte},
     pass::skip_other,
 };
+use memchr::memmem::Finder;
 use narthex_model::{Label, LabelSet, METRIC_NAME};
 
 /// What the lines of a body have in common.
@@ -25,32 +26,44 @@ pub struct CommonLabels {
 
 /// Finds the labels that every sample line of `body` has.
 ///
-/// Stops at the first line after which nothing is left in common, so an ordinary page costs a few lines.
+/// Stops at the first line after which nothing is left in common, so an ordinary page costs a few lines. A line that
+/// spells what is left as the lines before did is searched, not taken apart.
 pub(crate) fn common_labels(body: &[u8], dialect: Dialect) -> CommonLabels {
     let mut cursor = Cursor::new(body, 0, dialect);
     let mut memo = Memo::default();
     let mut common: Vec<Label> = Vec::new();
-    let mut name: Option<Label> = None;
+    let mut spellings: Vec<Spelling> = Vec::new();
+    let mut name: Vec<u8> = Vec::new();
     let (mut lines, mut names) = (0, 0);
     while let Some(byte) = cursor.peek() {
-        match skip_other(&mut cursor, byte) {
-            Ok(Some(_)) => continue,
-            Ok(None) if cursor.read_series(&mut memo).is_ok() => {}
-            _ => return CommonLabels::default(),
-        }
-        if lines == 0 {
-            let own = memo.labels().filter(|label| label.name() != METRIC_NAME);
-            common.extend(own.filter(|label| !label.value().is_empty()).cloned());
+        let named = if let Some(named) = named_with(cursor.rest_of_line(), &spellings) {
+            named
         } else {
-            common.retain(|label| memo.labels().any(|other| other == label));
-        }
-        if common.is_empty() {
-            return CommonLabels::default();
-        }
-        let named = memo.labels().find(|label| label.name() == METRIC_NAME);
-        if named != name.as_ref() {
+            match skip_other(&mut cursor, byte) {
+                Ok(Some(_)) => continue,
+                Ok(None) if cursor.read_series(&mut memo).is_ok() => {}
+                _ => return CommonLabels::default(),
+            }
+            if lines == 0 {
+                let own = memo.labels().filter(|label| label.name() != METRIC_NAME);
+                common.extend(own.filter(|label| !label.value().is_empty()).cloned());
+            } else {
+                common.retain(|label| memo.labels().any(|other| other == label));
+            }
+            if common.is_empty() {
+                return CommonLabels::default();
+            }
+            if spellings.len() != common.len() {
+                let all: Option<_> = common.iter().map(Spelling::new).collect();
+                spellings = all.unwrap_or_default();
+            }
+            let named = memo.labels().find(|label| label.name() == METRIC_NAME);
+            named.map_or(&b""[..], |label| label.value().as_bytes())
+        };
+        if named != name {
             names += 1;
-            name = named.cloned();
+            name.clear();
+            name.extend_from_slice(named);
         }
         lines += 1;
         cursor.skip_line();
@@ -60,6 +73,41 @@ pub(crate) fn common_labels(body: &[u8], dialect: Dialect) -> CommonLabels {
         lines,
         names,
     }
+}
+
+/// How lines spell a label as a rule.
+struct Spelling(Finder<'static>);
+
+impl Spelling {
+    /// Returns how a label is spelled, unless its text could also be the end of one string and the start of another.
+    fn new(label: &Label) -> Option<Self> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
+        if !label.name().bytes().all(is_plain) || !label.value().bytes().all(is_plain) {
+            return None;
+        }
+        let text = format!("{}=\"{}\"", label.name(), label.value());
+        Some(Self(Finder::new(text.as_bytes()).into_owned()))
+    }
+
+    fn is_in(&self, line: &[u8]) -> bool {
+        self.0.find_iter(line).any(|at| {
+            let before = at.checked_sub(1).and_then(|at| line.get(at));
+            let behind = line.get(at + self.0.needle().len());
+            matches!(before, Some(b'{' | b',' | b' ')) && matches!(behind, Some(b',' | b'}' | b' '))
+        })
+    }
+}
+
+/// Returns the metric name of a line that has all labels as they are spelled; `None`: it has to be taken apart.
+fn named_with<'a>(line: &'a [u8], labels: &[Spelling]) -> Option<&'a [u8]> {
+    // What stands behind a value may look like labels.
+    let is_plain =
+        line.first().is_some_and(|first| is_metric_byte(*first)) && !line.contains(&b'#');
+    if labels.is_empty() || !is_plain || !labels.iter().all(|label| label.is_in(line)) {
+        return None;
+    }
+    let len = line.iter().position(|byte| !is_metric_byte(*byte))?;
+    line.get(..len)
 }
 
 #[cfg(test)]
@@ -88,6 +136,32 @@ mod tests {
         assert_eq!(
             common("a{pod=\"p\"} 1\nb{pod=\"q\"} 2\n"),
             ("{}".into(), 0, 0)
+        );
+    }
+
+    /// Lines are searched for labels as a rule: what only looks like one is none.
+    #[test]
+    fn labels_are_found_however_they_are_spelled_and_nowhere_else() {
+        let all =
+            |second: &str| common(&format!("a{{pod=\"p\"}} 1\n{second}\nc{{pod=\"p\"}} 3\n")).0;
+        for other in [
+            "b{x=\"y\", pod=\"p\" } 2",
+            "b{pod = \"p\"} 2",
+            "{\"b\",pod=\"p\"} 2",
+        ] {
+            assert_eq!(all(other), "{pod=\"p\"}", "{other}");
+        }
+        for none in [
+            "b{xpod=\"p\"} 2",
+            "b{x=\"pod=\\\"p\\\"\"} 2",
+            "b{x=\"1\"} 2 # {pod=\"p\"} 1",
+            "b{pod=\"pq\"} 2",
+        ] {
+            assert_eq!(all(none), "{}", "{none}");
+        }
+        assert_eq!(
+            common("a{x=\",y=\"} 1\na{z=\"x=\",y=\",x=\"\"} 1\n").0,
+            "{}"
         );
     }
 

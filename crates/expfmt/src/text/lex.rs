@@ -151,7 +151,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    fn rest_of_line(&self) -> &'a [u8] {
+    pub(super) fn rest_of_line(&self) -> &'a [u8] {
         let rest = self.body.get(self.at..).unwrap_or_default();
         let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
         &rest[..end]
@@ -587,7 +587,7 @@ fn starts_label(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'"')
 }
 
-fn is_metric_byte(byte: u8) -> bool {
+pub(super) fn is_metric_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':'
 }
 
