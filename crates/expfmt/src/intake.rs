@@ -290,6 +290,11 @@ impl<'a> Intake<'a> {
         target
     }
 
+    /// Asks for room for so many lines more than there were.
+    pub(crate) fn room_for_lines(&mut self, more: usize) -> Result<(), String> {
+        self.resolver.room_for_lines(self.stats.lines + more)
+    }
+
     /// Returns the column of a series after resolving, appending one when it is new.
     pub(crate) fn column(&mut self, parsed: &LabelSet) -> Result<u32, String> {
         let resolved = self

@@ -42,6 +42,15 @@ pub trait Resolver {
     fn admit(&mut self) -> Result<bool, String> {
         Ok(true)
     }
+
+    /// Takes note that a body has had `lines` lines so far; called now and then while they are not as expected, before
+    /// they take memory.
+    ///
+    /// # Errors
+    /// A reason refuses the whole body.
+    fn room_for_lines(&mut self, _lines: usize) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Keeps labels as they are, except that a label of the origin wins and the body's becomes `exported_<name>`.

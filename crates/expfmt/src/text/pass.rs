@@ -25,6 +25,9 @@ pub(crate) struct Walked {
     pub(super) unknown: Vec<(u64, u32)>,
 }
 
+/// Unexpected lines between two questions whether there is room for them.
+const LINES_AT_ONCE: usize = 1024;
+
 /// Walks a body from its first byte to its last.
 ///
 /// # Errors
@@ -44,6 +47,7 @@ pub(crate) fn walk(
         learner: first.then(Learner::default),
         memo: Memo::default(),
         rich: Vec::new(),
+        unexpected: 0,
         walked: Walked::default(),
         ended: false,
     };
@@ -61,6 +65,8 @@ struct Pass<'a, 'b, 'i> {
     learner: Option<Learner>,
     memo: Memo,
     rich: Vec<Rich>,
+    /// Lines that the hint did not foresee.
+    unexpected: usize,
     walked: Walked,
     /// Whether the end mark came.
     ended: bool,
@@ -156,6 +162,7 @@ impl Pass<'_, '_, '_> {
         if start >= self.body.len() {
             return Ok((Next { start, at: start }, None));
         }
+        self.make_room(start)?;
         // A line with a fault is none.
         if let Some((place, value_at)) = self.look_up(start) {
             cursor.at = value_at;
@@ -189,6 +196,18 @@ impl Pass<'_, '_, '_> {
             }
         }
         Ok((Next { start, at }, None))
+    }
+
+    /// Asks for memory for a line that takes some, as those behind it may.
+    fn make_room(&mut self, start: usize) -> Result<(), ParseError> {
+        if self.unexpected.is_multiple_of(LINES_AT_ONCE) {
+            let room = self.intake.room_for_lines(LINES_AT_ONCE);
+            room.map_err(|reason| {
+                ParseError::at(self.body, start, ParseErrorKind::Refused { reason })
+            })?;
+        }
+        self.unexpected += 1;
+        Ok(())
     }
 
     fn comment(&mut self, comment: Comment<'_>) {
