@@ -24,8 +24,8 @@ const COLUMN_BYTES: usize = 24;
 const NEW_LINE_BYTES: u64 = 48;
 /// What a page takes before it is counted: pages of most targets are read whatever others do.
 const FREE_BYTES: u64 = 256 << 10;
-/// Pages below this are parsed without counting their lines.
-const SMALL_PAGE: usize = 1 << 20;
+/// Lines that are new in a page and take their memory uncounted.
+const FREE_LINES: usize = 4096;
 /// A message of the protobuf format is hardly shorter than this.
 const LEAST_MESSAGE: usize = 16;
 
@@ -56,6 +56,7 @@ impl ScrapeMemory {
             lease: budget.lease(0)?,
             free_bytes: FREE_BYTES.max(buffer.capacity() as u64),
             taken_bytes: buffer.capacity() as u64,
+            lines_bytes: 0,
         })
     }
 
@@ -72,6 +73,8 @@ pub(crate) struct Page {
     /// What is not leased: little, or there already.
     free_bytes: u64,
     taken_bytes: u64,
+    /// What is leased for lines.
+    lines_bytes: u64,
 }
 
 impl Page {
@@ -89,40 +92,31 @@ impl Page {
         Ok(())
     }
 
-    /// Takes what parsing a page will need; `known` series are remembered from the pages before.
+    /// Takes what `lines` lines need while they are parsed; `known` series are remembered from the pages before.
     ///
     /// # Errors
     /// Fails when there is not so much.
-    pub(crate) fn reserve_parse(
+    pub(crate) fn room_for_lines(&mut self, lines: usize, known: usize) -> Result<(), OverBudget> {
+        let new = lines.saturating_sub(known.saturating_add(FREE_LINES));
+        let bytes = new as u64 * NEW_LINE_BYTES;
+        if bytes > self.lines_bytes {
+            self.lease.grow(bytes - self.lines_bytes)?;
+            self.lines_bytes = bytes;
+        }
+        Ok(())
+    }
+
+    /// Takes what a page in messages needs, whose series are not counted one by one.
+    ///
+    /// # Errors
+    /// Fails when there is not so much.
+    pub(crate) fn room_for_messages(
         &mut self,
         body: &[u8],
-        is_text: bool,
         known: usize,
     ) -> Result<(), OverBudget> {
-        if body.len() < SMALL_PAGE {
-            return Ok(());
-        }
-        let lines = if is_text {
-            lines_of(body)
-        } else {
-            body.len() / LEAST_MESSAGE
-        };
-        self.lease
-            .grow(lines.saturating_sub(known) as u64 * NEW_LINE_BYTES)
+        self.room_for_lines(body.len() / LEAST_MESSAGE, known)
     }
-}
-
-/// Counts line ends. Sums of bytes, in pieces that cannot overflow one, become vector instructions.
-fn lines_of(body: &[u8]) -> usize {
-    let in_piece = |piece: &[u8]| {
-        piece
-            .iter()
-            .map(|byte| u8::from(*byte == b'\n'))
-            .sum::<u8>()
-    };
-    body.chunks(usize::from(u8::MAX))
-        .map(|piece| usize::from(in_piece(piece)))
-        .sum()
 }
 
 impl Allowance for Page {
@@ -262,13 +256,6 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_are_counted_over_pieces() {
-        assert_eq!(lines_of(b""), 0);
-        assert_eq!(lines_of(b"a 1\nb 2\n\nc"), 3);
-        assert_eq!(lines_of(&[b'\n'; 1000]), 1000);
-    }
-
-    #[test]
     fn one_target_gets_a_part_and_gives_it_back() {
         let (process, memory) = memory(4 << 20);
         let mut hostile = Admission::new(&memory);
@@ -315,9 +302,16 @@ mod tests {
         let body = b"m 1\n".repeat(1 << 20);
         page.fit(&body).unwrap();
         assert_eq!(process.used_bytes(), body.capacity() as u64 - FREE_BYTES);
-        page.reserve_parse(&body, true, 1 << 20).unwrap();
-        assert!(page.reserve_parse(&body, true, 0).is_err());
-        page.reserve_parse(&body[..1000], true, 0).unwrap();
+        let page_bytes = process.used_bytes();
+        page.room_for_lines(1 << 20, 1 << 20).unwrap();
+        page.room_for_lines(FREE_LINES, 0).unwrap();
+        assert_eq!(process.used_bytes(), page_bytes, "few are new");
+        page.room_for_lines(FREE_LINES + 2000, 1000).unwrap();
+        page.room_for_lines(FREE_LINES + 2000, 1000).unwrap();
+        assert_eq!(process.used_bytes(), page_bytes + 1000 * NEW_LINE_BYTES);
+        assert!(page.room_for_lines(1 << 20, 0).is_err());
+        assert!(page.room_for_messages(&body, 1 << 20).is_ok());
+        assert!(page.room_for_messages(&body, 0).is_err());
         drop(page);
         assert_eq!(process.used_bytes(), 0);
     }

@@ -10,7 +10,7 @@ use crate::{
     page::Restarts,
     plan::Plan,
     report::{self, Report},
-    resolve::TargetResolver,
+    resolve::{TargetResolver, no_memory},
     status::ActiveTarget,
 };
 use narthex_expfmt::{Format, ParseError, ParseErrorKind, Parser};
@@ -41,6 +41,8 @@ pub(crate) struct Scraped {
 /// What a fetch gave beside the body.
 pub(crate) struct Fetched {
     pub(crate) content_type: String,
+    /// What pays for the body; a source inside the process has none.
+    pub(crate) paid: Option<Page>,
 }
 
 /// Why there is no body.
@@ -64,8 +66,8 @@ pub(crate) struct HttpOrigin {
     restarts: Restarts,
     /// The synthetic series, where they do not have the page's labels; otherwise they are the parser's first columns.
     report: Option<OwnReport>,
-    /// The last `Content-Type` that did not tell the format: the log tells of changes, not of every round.
-    odd_type: Option<String>,
+    /// The last `Content-Type` and the format it means: none where it does not tell.
+    last_type: Option<(String, Option<Format>)>,
 }
 
 pub(crate) struct LocalOrigin {
@@ -152,7 +154,7 @@ impl HttpOrigin {
             retired: Vec::new(),
             restarts: Restarts::default(),
             report: None,
-            odd_type: None,
+            last_type: None,
         }
     }
 
@@ -207,17 +209,22 @@ impl HttpOrigin {
             ..Report::default()
         };
         let mut refused = 0;
+        // The body lives as long as the caller, but its buffer pays for itself then.
+        let mut _paid = None;
         let error = match fetched {
             Err(NoBody::Forced(reason)) => Some(reason.to_string()),
             Err(NoBody::Memory(over)) => {
                 metrics::FAILED.with(&["memory"]).inc();
                 report.body_bytes = -1;
-                Some(format!("no memory for the page: {over}"))
+                Some(no_memory(&over))
             }
             Err(NoBody::Net(error)) => Some(fetch_error(&error, &mut report)),
-            Ok(Fetched { content_type }) => {
+            Ok(Fetched { content_type, paid }) => {
                 report.body_bytes = i64::try_from(body.len()).unwrap_or(i64::MAX);
+                self.request.body_expected_bytes = body.len();
+                self.resolver.paid = paid;
                 let error = self.parse(time_ms, &content_type, body);
+                _paid = self.resolver.paid.take();
                 // Of a body that failed, what came before the fault is counted.
                 let stats = self.parser.stats();
                 if !body.is_empty() {
@@ -276,6 +283,13 @@ impl HttpOrigin {
             return None;
         }
         let format = self.format(content_type, body);
+        self.resolver.known = self.parser.schema().len();
+        if let (Format::Protobuf, Some(page)) = (format, &mut self.resolver.paid)
+            && let Err(over) = page.room_for_messages(body, self.resolver.known)
+        {
+            metrics::FAILED.with(&["memory"]).inc();
+            return Some(no_memory(&over));
+        }
         let parsed = self.parse_as(format, time_ms, body);
         let (columns, parser_bytes) = (self.parser.schema().len(), self.parser.heap_bytes());
         self.resolver.admission.end(columns, parser_bytes);
@@ -293,6 +307,7 @@ impl HttpOrigin {
                 metrics::OVER_LABEL_LIMITS.inc();
                 "label_limit"
             }
+            _ if self.resolver.over_memory => "memory",
             _ => "parse",
         };
         metrics::FAILED.with(&[reason]).inc();
@@ -335,6 +350,7 @@ impl HttpOrigin {
         refuse_replacement: bool,
     ) -> Result<(), ParseError> {
         self.resolver.over_limit = false;
+        self.resolver.over_memory = false;
         self.resolver.strayed = false;
         let mut options = self.plan.options;
         options.refuse_replacement = refuse_replacement;
@@ -345,22 +361,26 @@ impl HttpOrigin {
 
     /// Returns the body's format: as its type says, as configured, or as it looks.
     fn format(&mut self, content_type: &str, body: &[u8]) -> Format {
-        let unknown = match Format::of_content_type(content_type) {
-            Ok(format) => {
-                self.odd_type = None;
-                return format;
-            }
-            Err(unknown) => unknown,
-        };
-        let format = self.plan.fallback.unwrap_or_else(|| Format::sniff(body));
-        if self.plan.fallback.is_none() && self.odd_type.as_deref() != Some(content_type) {
+        let guess = || self.plan.fallback.unwrap_or_else(|| Format::sniff(body));
+        // A target's type hardly ever changes: the log tells of changes, not of every round.
+        if let Some((last, known)) = &self.last_type
+            && last == content_type
+        {
+            return known.unwrap_or_else(guess);
+        }
+        let known = Format::of_content_type(content_type);
+        if let Err(unknown) = &known
+            && self.plan.fallback.is_none()
+        {
             tracing::warn!(
                 target_url = %self.plan.url,
-                taken_as = ?format,
+                taken_as = ?guess(),
                 "Target sends {unknown}; set fallback_scrape_protocol to say what its pages are."
             );
-            self.odd_type = Some(content_type.to_owned());
         }
+        let known = known.ok();
+        let format = known.unwrap_or_else(guess);
+        self.last_type = Some((content_type.to_owned(), known));
         format
     }
 
@@ -397,20 +417,6 @@ impl HttpOrigin {
     pub(crate) fn is_learning(&self) -> bool {
         let stats = self.parser.stats();
         self.parser.is_new() || stats.expected * 2 < stats.lines
-    }
-
-    /// Takes what parsing a page will need.
-    ///
-    /// # Errors
-    /// Fails when there is not so much.
-    pub(crate) fn reserve(
-        &self,
-        page: &mut Page,
-        content_type: &str,
-        body: &[u8],
-    ) -> Result<(), OverBudget> {
-        let is_text = !matches!(Format::of_content_type(content_type), Ok(Format::Protobuf));
-        page.reserve_parse(body, is_text, self.parser.schema().len())
     }
 
     /// Shows what the target reports.

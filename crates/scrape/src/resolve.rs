@@ -3,11 +3,13 @@
 //! **Invariant:** asked once for each series of a schema, never per round.
 
 use crate::{
-    memory::{Admission, ScrapeMemory},
+    memory::{Admission, Page, ScrapeMemory},
     plan::Plan,
 };
 use narthex_expfmt::{KeepLabels, Resolver};
-use narthex_model::{Label, LabelSet, METRIC_NAME, labels::write_quoted, relabel};
+use narthex_model::{
+    Label, LabelSet, METRIC_NAME, labels::write_quoted, relabel, storage::OverBudget,
+};
 use std::{fmt::Write as _, sync::Arc};
 
 /// Resolves the series of one target.
@@ -18,6 +20,12 @@ pub(crate) struct TargetResolver {
     pub(crate) page: LabelSet,
     /// Which series that are new come in.
     pub(crate) admission: Admission,
+    /// What pays for the page that is parsed.
+    pub(crate) paid: Option<Page>,
+    /// Series that the pages before had.
+    pub(crate) known: usize,
+    /// Whether the page was refused for want of memory, since this was last looked at.
+    pub(crate) over_memory: bool,
     /// Whether a label limit was exceeded since this was last looked at.
     pub(crate) over_limit: bool,
     /// Whether a line lacked one of the page's labels since this was last looked at.
@@ -80,6 +88,21 @@ impl Resolver for TargetResolver {
     fn admit(&mut self) -> Result<bool, String> {
         self.admission.admit()
     }
+
+    fn room_for_lines(&mut self, lines: usize) -> Result<(), String> {
+        let Some(page) = &mut self.paid else {
+            return Ok(());
+        };
+        page.room_for_lines(lines, self.known).map_err(|over| {
+            self.over_memory = true;
+            no_memory(&over)
+        })
+    }
+}
+
+/// Says why a page was refused.
+pub(crate) fn no_memory(over: &OverBudget) -> String {
+    format!("no memory for the page: {over}")
 }
 
 impl TargetResolver {
@@ -88,6 +111,9 @@ impl TargetResolver {
             plan,
             admission: Admission::new(memory),
             page: LabelSet::empty(),
+            paid: None,
+            known: 0,
+            over_memory: false,
             over_limit: false,
             strayed: false,
         }
@@ -95,13 +121,10 @@ impl TargetResolver {
 
     /// Returns a line's labels without the page's.
     fn without_page(&mut self, parsed: &LabelSet) -> Result<LabelSet, String> {
-        let is_of_page = |label: &Label| self.page.iter().any(|other| other == label);
-        let own = LabelSet::from_labels(parsed.iter().filter(|label| !is_of_page(label)).cloned());
-        if own.len() + self.page.len() != parsed.len() {
+        parsed.minus(&self.page).ok_or_else(|| {
             self.strayed = true;
-            return Err(format!("not all labels of the page: {}", shown(parsed)));
-        }
-        Ok(own)
+            format!("not all labels of the page: {}", shown(parsed))
+        })
     }
 
     fn check(&mut self, local: &LabelSet, common: &LabelSet) -> Result<(), String> {

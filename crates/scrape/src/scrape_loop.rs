@@ -11,7 +11,7 @@
 use crate::{
     buffers::Buffers,
     failure_log::FailureLogs,
-    memory::{Page, Refusals, ScrapeMemory},
+    memory::{Refusals, ScrapeMemory},
     metrics,
     origin::{self, Fetched, HttpOrigin, LocalOrigin, NoBody, Origin, Scraped},
     plan::Plan,
@@ -22,7 +22,7 @@ use narthex_client::{HistogramHandle, SummaryHandle};
 use narthex_model::sync::Whole as _;
 use narthex_model::{
     LabelSet,
-    storage::{Outcome, OverBudget, Sink, StorageError},
+    storage::{Outcome, Sink, StorageError},
 };
 use narthex_net::{Client, Panicked, Request, StopToken, catch_panic, catch_panic_in};
 use std::{
@@ -405,50 +405,30 @@ impl ScrapeLoop {
     async fn scrape(&mut self, time_ms: i64) {
         let start = Instant::now();
         let mut body = self.shared.buffers.take();
-        let mut page = self.shared.memory.page(&body);
         let fetched = match (&self.origin, &self.forced_error) {
             (Origin::Http(_), Some(reason)) => Err(NoBody::Forced(Arc::clone(reason))),
-            (Origin::Http(http), None) => match &mut page {
-                Ok(page) => fetch(&http.plan.client, &http.request, page, &mut body).await,
-                Err(over) => Err(NoBody::Memory(over.clone())),
-            },
+            (Origin::Http(http), None) => {
+                let memory = &self.shared.memory;
+                fetch(&http.plan.client, &http.request, memory, &mut body).await
+            }
             (Origin::Local(_), _) => Ok(Fetched {
                 content_type: String::new(),
+                paid: None,
             }),
         };
+        if fetched.is_err() {
+            body.clear();
+        }
         let hard = matches!(&self.origin, Origin::Http(http) if http.is_learning());
         let long = body.len() > if hard { LONG_NEW_BODY } else { LONG_BODY };
-        let run = || self.take_in(time_ms, start, fetched, body, page);
+        let run = || self.store(time_ms, start, fetched, &body);
         let status = if long {
             tokio::task::block_in_place(run)
         } else {
             run()
         };
-        self.active.set_status(status);
-    }
-
-    /// Stores a page within the memory it has, and gives its buffer back.
-    fn take_in(
-        &mut self,
-        time_ms: i64,
-        start: Instant,
-        fetched: Result<Fetched, NoBody>,
-        mut body: Vec<u8>,
-        mut page: Result<Page, OverBudget>,
-    ) -> TargetStatus {
-        let fetched = match (fetched, &self.origin, &mut page) {
-            (Ok(fetched), Origin::Http(http), Ok(page)) => http
-                .reserve(page, &fetched.content_type, &body)
-                .map_err(NoBody::Memory)
-                .map(|()| fetched),
-            (fetched, ..) => fetched,
-        };
-        if fetched.is_err() {
-            body.clear();
-        }
-        let status = self.store(time_ms, start, fetched, &body);
         self.shared.buffers.give_back(body);
-        status
+        self.active.set_status(status);
     }
 
     /// Parses and appends a round; returns what is known of it.
@@ -511,15 +491,17 @@ impl ScrapeLoop {
 async fn fetch(
     client: &Client,
     request: &Request,
-    page: &mut Page,
+    memory: &ScrapeMemory,
     body: &mut Vec<u8>,
 ) -> Result<Fetched, NoBody> {
-    let answer = client.get_within(request, body, page).await;
+    let mut page = memory.page(body).map_err(NoBody::Memory)?;
+    let answer = client.get_within(request, body, &mut page).await;
     let answer = answer.and_then(|head| head.require_ok().map(|()| head));
     let head = answer.map_err(NoBody::Net)?;
     page.fit(body).map_err(NoBody::Memory)?;
     Ok(Fetched {
         content_type: head.content_type.unwrap_or_default(),
+        paid: Some(page),
     })
 }
 

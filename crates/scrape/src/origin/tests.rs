@@ -69,6 +69,7 @@ impl Run {
     fn round(&mut self, page: Page, faulty: bool) -> Scraped {
         self.time_ms += 1000;
         let fetched = Fetched {
+            paid: None,
             content_type: "text/plain; version=0.0.4".to_owned(),
         };
         let body = text(&page) + if faulty { "oops{\n" } else { "" };
