@@ -6,14 +6,17 @@
 use super::super::Head;
 use super::{HeadPins, Visible, overlaps};
 use narthex_model::{
-    ColumnId, Label, LabelHash, LabelSet,
+    ColumnId, LabelHash, LabelSet,
     bits::BitSet,
-    storage::{CardinalityCount, Collector, Context, SeriesQuery, StorageError, TimeRange},
+    storage::{
+        CardinalityCount, Collector, Context, Lease, OverBudget, SeriesQuery, StorageError,
+        TimeRange,
+    },
 };
-use std::collections::HashSet;
+use std::{borrow::Borrow, collections::HashSet, hash::Hash};
 
-/// Labels found, each once.
-type Labels = HashSet<Label, foldhash::fast::RandomState>;
+/// Looking at a strip, in samples read.
+const STRIP_WORK: usize = 64;
 
 /// Visits labels and sets, until it fails.
 type Visit<'v, T> = dyn FnMut(&T) -> Result<(), StorageError> + 'v;
@@ -30,9 +33,10 @@ impl Head {
         ctx: &Context,
         names: &mut Collector<'_, String>,
     ) -> Result<(), StorageError> {
-        let mut add = |name: &str| match names.has(name) {
-            true => Ok(()),
-            false => names.add(name.to_owned()),
+        let mut known = Known::new(ctx)?;
+        let mut add = |name: &str| match known.insert(name, || name.to_owned())? {
+            true => names.add(name.to_owned()),
+            false => Ok(()),
         };
         let mut of_set = |set: &LabelSet| set.iter().try_for_each(|label| add(label.name()));
         if !query.any_of.is_empty() {
@@ -57,19 +61,12 @@ impl Head {
         values: &mut Collector<'_, String>,
     ) -> Result<(), StorageError> {
         // Labels are interned: telling known ones apart is cheaper than ordering their texts.
-        let mut known = Labels::default();
-        let mut lease = ctx.budget.lease(0)?;
-        let mut of_set = |set: &LabelSet| {
-            let Some(label) = set.label(name).filter(|label| !known.contains(label)) else {
-                return Ok(());
-            };
-            if known.len() == known.capacity() {
-                // The table doubles.
-                let entries = known.len().max(64) as u64;
-                lease.grow(2 * entries * (size_of::<Label>() + 1) as u64)?;
+        let mut known = Known::new(ctx)?;
+        let mut of_set = |set: &LabelSet| match set.label(name) {
+            Some(label) if known.insert(label, || label.clone())? => {
+                values.add(label.value().to_owned())
             }
-            known.insert(label.clone());
-            values.add(label.value().to_owned())
+            _ => Ok(()),
         };
         if !query.any_of.is_empty() {
             return self.each_set(pins, query, ctx, &mut of_set);
@@ -142,8 +139,9 @@ impl Head {
         ctx.stop.check()?;
         let strips = self.index().strips();
         let mut any = false;
+        let mut pace = ctx.stop.pace();
         for strip in strips.iter() {
-            ctx.stop.check()?;
+            pace.spend(STRIP_WORK)?;
             if pins
                 .get(strip.id)
                 .is_some_and(|pin| overlaps(&strip.lock(), pin, query.range))
@@ -171,8 +169,9 @@ impl Head {
         ctx.stop.check()?;
         let index = self.index();
         let mut locals = BitSet::new(index.sets().len());
+        let mut pace = ctx.stop.pace();
         for visible in &chosen {
-            ctx.stop.check()?;
+            pace.spend(STRIP_WORK)?;
             visit(&visible.strip.common)?;
             let sets = index.sets_of(visible.strip.id);
             for column in visible.columns() {
@@ -186,5 +185,41 @@ impl Head {
         locals
             .iter()
             .try_for_each(|id| visit(index.sets().set(id as u32)))
+    }
+}
+
+/// What has been found, each once, within the budget.
+struct Known<T> {
+    all: HashSet<T, foldhash::fast::RandomState>,
+    lease: Lease,
+}
+
+impl<T: Eq + Hash> Known<T> {
+    fn new(ctx: &Context) -> Result<Self, OverBudget> {
+        Ok(Self {
+            all: HashSet::default(),
+            lease: ctx.budget.lease(0)?,
+        })
+    }
+
+    /// Takes in what `owned` makes of `found` unless it is known; reports whether it was new.
+    fn insert<Q: Eq + Hash + ?Sized>(
+        &mut self,
+        found: &Q,
+        owned: impl FnOnce() -> T,
+    ) -> Result<bool, OverBudget>
+    where
+        T: Borrow<Q>,
+    {
+        if self.all.contains(found) {
+            return Ok(false);
+        }
+        if self.all.len() == self.all.capacity() {
+            // The table doubles.
+            let entries = self.all.len().max(64) as u64;
+            self.lease.grow(2 * entries * (size_of::<T>() + 1) as u64)?;
+        }
+        self.all.insert(owned());
+        Ok(true)
     }
 }
