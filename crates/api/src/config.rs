@@ -58,6 +58,13 @@ pub(crate) enum Gate {
     Metadata,
 }
 
+/// Who works on calls when there are many.
+struct Crowd {
+    /// So many at once are none.
+    few: usize,
+    threads: Handle,
+}
+
 /// The API's state.
 pub struct Api {
     pub(crate) store: Arc<dyn Store>,
@@ -74,8 +81,8 @@ pub struct Api {
     budget: Budget,
     /// What listings lease from.
     listings: Budget,
-    /// Whose threads evaluate and list; those of the runtime that serves where none is named.
-    threads: Option<Handle>,
+    /// Whose threads evaluate and list where those of the runtime that serves have enough to do.
+    crowd: Option<Crowd>,
 }
 
 impl Api {
@@ -104,7 +111,7 @@ impl Api {
             now_ms,
             status: Arc::new(NoStatus),
             listings: budget.clone(),
-            threads: None,
+            crowd: None,
             budget,
         }
     }
@@ -123,21 +130,23 @@ impl Api {
         self
     }
 
-    /// Lets calls be worked on by the blocking threads of another runtime, which may be of a lower priority.
+    /// Lets calls beyond `few` at once be worked on by the blocking threads of another runtime, which may be of a lower
+    /// priority.
     #[must_use]
-    pub fn with_threads(mut self, threads: Handle) -> Self {
-        self.threads = Some(threads);
+    pub fn with_crowd(mut self, few: usize, threads: Handle) -> Self {
+        self.crowd = Some(Crowd { few, threads });
         self
     }
 
-    /// Runs `work` on a thread where blocking is allowed.
+    /// Runs `work`, whose call has passed its gate, on a thread where blocking is allowed.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        match &self.threads {
-            Some(threads) => threads.spawn_blocking(work),
-            None => tokio::task::spawn_blocking(work),
+        let at_once = self.queries.in_flight() + self.metadata.in_flight();
+        match &self.crowd {
+            Some(crowd) if at_once > crowd.few => crowd.threads.spawn_blocking(work),
+            _ => tokio::task::spawn_blocking(work),
         }
     }
 

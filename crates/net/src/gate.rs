@@ -33,6 +33,7 @@ pub(crate) static REFUSED: CounterVec<1> = CounterVec::new(
 #[derive(Debug)]
 pub struct Gate {
     name: &'static str,
+    most: usize,
     permits: Arc<Semaphore>,
 }
 
@@ -61,8 +62,15 @@ impl Gate {
         }
         Self {
             name,
+            most,
             permits: Arc::new(Semaphore::new(most)),
         }
+    }
+
+    /// Returns how many requests are worked on.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.most.saturating_sub(self.permits.available_permits())
     }
 
     /// Waits for its turn, at most for `longest`.
@@ -132,6 +140,7 @@ mod tests {
         assert_eq!(shown(&registry, "test"), ["1", "0", "0", "0"]);
         let first = gate.pass(Duration::from_mins(1)).await.unwrap();
         assert_eq!(shown(&registry, "test"), ["1", "1", "0", "0"]);
+        assert_eq!(gate.in_flight(), 1);
         let mut second = Box::pin(gate.pass(Duration::from_mins(1)));
         let polled = poll_fn(|context| Poll::Ready(second.as_mut().poll(context)));
         assert!(polled.await.is_pending());
@@ -143,6 +152,7 @@ mod tests {
         assert_eq!(shown(&registry, "test"), ["1", "1", "0", "1"]);
         drop(first);
         assert_eq!(shown(&registry, "test"), ["1", "0", "0", "1"]);
+        assert_eq!(gate.in_flight(), 0);
         assert!(gate.pass(Duration::ZERO).await.is_ok());
     }
 }

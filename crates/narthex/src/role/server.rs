@@ -142,10 +142,11 @@ fn runtime(name: &str, threads: usize) -> Result<tokio::runtime::Runtime, Server
 /// How much less than the other threads those of queries count: a third.
 const QUERY_NICE: i32 = 5;
 
-/// Returns the runtime on whose blocking threads queries are evaluated and listings made.
+/// Returns the runtime on whose blocking threads queries are evaluated and listings made when there are many.
 ///
 /// As many as may run at once took nearly all of two cores: a thread that had little to do, as the one that scrapes and the
-/// one that minds memory, waited seconds for its turn. What counts less waits instead.
+/// one that minds memory, waited seconds for its turn. What counts less waits instead; one query on its own, which such
+/// a thread made wait some 50 µs before it began, leaves a core to the others and runs beside them.
 fn query_runtime() -> Result<tokio::runtime::Runtime, ServerError> {
     let lower = || {
         // Of the calling thread alone; without it queries are no worse off.
@@ -226,7 +227,8 @@ async fn serve(
     if let Some(reloader) = &reloader {
         reloader.set_storage(&db);
     }
-    let api = api(&options, &db, &memory, query_runtime, now_ms).with_status(status);
+    let crowd = ((threads / 2).max(1), query_runtime);
+    let api = api(&options, &db, &memory, crowd, now_ms).with_status(status);
     let listings = RouteLimits {
         memory: memory.listings.clone(),
         wait: options.query_timeout,
@@ -569,7 +571,7 @@ fn api(
     options: &ServerOptions,
     db: &Db,
     memory: &Memory,
-    threads: tokio::runtime::Handle,
+    crowd: (usize, tokio::runtime::Handle),
     now_ms: NowMs,
 ) -> Api {
     let budget = memory.queries.clone();
@@ -600,7 +602,7 @@ fn api(
         now_ms,
     )
     .with_listings(memory.listings.clone())
-    .with_threads(threads)
+    .with_crowd(crowd.0, crowd.1)
 }
 
 /// Returns the route of remote write, switched on or off.
