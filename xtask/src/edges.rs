@@ -11,6 +11,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("narthex-net", &[]),
     ("narthex-profile", &["narthex-model"]),
     ("narthex-ui", &[]),
+    ("narthex-cli", &["narthex-model"]),
     ("narthex-expfmt", &["narthex-model"]),
     ("narthex-chunks", &["narthex-model"]),
     ("narthex-promql", &["narthex-model"]),
@@ -18,7 +19,12 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("narthex-discovery", &["narthex-net"]),
     (
         "narthex-host",
-        &["narthex-model", "narthex-expfmt", "narthex-net"],
+        &[
+            "narthex-cli",
+            "narthex-model",
+            "narthex-expfmt",
+            "narthex-net",
+        ],
     ),
     (
         "narthex-scrape",
@@ -43,6 +49,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     (
         "narthex",
         &[
+            "narthex-cli",
             "narthex-model",
             "narthex-expfmt",
             "narthex-chunks",

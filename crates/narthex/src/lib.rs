@@ -31,12 +31,7 @@ use std::{ffi::OsString, io::Write, process::ExitCode};
 
 /// Runs the program with its arguments, its own name first, and returns how it ended.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let texts = arguments.into_iter().map(OsString::into_string);
-    let arguments: Vec<String> = match texts.collect() {
-        Ok(arguments) => arguments,
-        // Another name in its place would be another file.
-        Err(argument) => return fail(&format!("argument {argument:?} is not UTF-8"), 2),
-    };
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
     match cli::dispatch(&arguments) {
         Ok(cli::Invocation::Print(text)) => print(&text),
         Ok(cli::Invocation::Server(options)) => match role::server::run(*options) {

@@ -225,7 +225,7 @@ pub(crate) fn limit(text: &str, detected_bytes: u64) -> Result<u64, String> {
                 .unwrap_or(u64::MAX)
         }
         None => {
-            crate::cli::Bytes::parse(text)
+            narthex_cli::Bytes::parse(text)
                 .ok_or_else(|| {
                     format!("{text:?} is neither a size such as 512MB nor a percentage")
                 })?

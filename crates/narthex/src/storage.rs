@@ -20,7 +20,7 @@ impl StorageFlags {
     pub(crate) fn of(options: &ServerOptions) -> Self {
         Self {
             retention: options.retention,
-            retention_bytes: options.retention_bytes,
+            retention_bytes: options.retention_bytes.map(|size| size.0),
             future_limit: options.future_limit,
         }
     }

@@ -1,157 +1,105 @@
-//! Flags of `narthex check`.
+//! Flags of `narthex check`: promtool's.
 
-use super::{
-    flags::{Flag, Kind, UsageError, Values},
-    parse,
-};
 use crate::role::{
     check_config::CheckConfig, check_discovery::CheckDiscovery, check_server::CheckServer,
 };
-use narthex_model::duration;
+use narthex_cli::{UsageError, Values, flags};
 use std::{path::PathBuf, time::Duration};
 
 const LATER: &str = "this version does not have it";
 
-/// The flags of `check config`.
-pub(crate) static CONFIG_FLAGS: &[Flag] = &[
-    Flag::new(
-        "syntax-only",
-        Kind::Switch,
-        "false",
-        "Leave alone the files that the configuration names.",
-    ),
-    Flag::new(
-        "lint",
-        Kind::Text,
-        "duplicate-rules",
-        "What else to look for: all, duplicate-rules, too-long-scrape-interval or none, separated by commas. There are no rules.",
-    ),
-    Flag::new(
-        "lint-fatal",
-        Kind::Switch,
-        "false",
-        "Let what lint finds fail the check, with exit code 3.",
-    ),
-    Flag::new(
-        "query.lookback-delta",
-        Kind::Period,
-        "5m",
-        "How old the newest sample of a series may be to count; lint compares intervals with it.",
-    ),
-    Flag::no_effect(
-        "ignore-unknown-fields",
-        Kind::Switch,
-        "it is about files of rules, which are not read",
-    ),
-    Flag::refused("agent", Kind::Switch, LATER),
-];
-
-/// The flags of `check metrics`.
-pub(crate) static METRICS_FLAGS: &[Flag] = &[
-    Flag::refused("extended", Kind::Switch, LATER),
-    Flag::refused("lint", Kind::Text, LATER),
-];
-
-/// The flags of `check web-config`: none.
-pub(crate) static WEB_CONFIG_FLAGS: &[Flag] = &[];
-
-/// The flags of `check healthy` and `check ready`.
-pub(crate) static SERVER_FLAGS: &[Flag] = &[
-    Flag::new(
-        "http.config.file",
-        Kind::Text,
-        "",
-        "File of HTTP client settings to ask with.",
-    ),
-    Flag::new(
-        "url",
-        Kind::Text,
-        "http://localhost:9090",
-        "Where the server is.",
-    ),
-];
-
-/// The flags of `check service-discovery`.
-pub(crate) static DISCOVERY_FLAGS: &[Flag] = &[Flag::new(
-    "timeout",
-    Kind::Period,
-    "30s",
-    "How long to wait for what discovery finds; targets that are written down are there at once.",
-)];
-
-/// Reads the arguments behind `check web-config`.
-///
-/// # Errors
-/// Fails on a flag, and without a file.
-pub(crate) fn web_config(arguments: &[String]) -> Result<Vec<PathBuf>, UsageError> {
-    let (_, files) = parse::parse_with_rest(WEB_CONFIG_FLAGS, arguments)?;
-    if files.is_empty() {
-        return Err(UsageError::Missing {
-            what: "web-config-files",
-        });
+flags! {
+    /// What `check config` takes.
+    pub(crate) struct ConfigFlags {
+        /// Leave alone the files that the configuration names.
+        syntax_only: bool = "syntax-only";
+        /// What else to look for: all, duplicate-rules, too-long-scrape-interval or none, separated by commas. There are
+        /// no rules.
+        lint: String = "lint", default("duplicate-rules"),
+            offers(&["all", "duplicate-rules", "too-long-scrape-interval", "none"]);
+        /// Let what lint finds fail the check, with exit code 3.
+        lint_fatal: bool = "lint-fatal";
+        /// How old the newest sample of a series may be to count; lint compares intervals with it.
+        lookback_delta: Duration = "query.lookback-delta", default("5m");
+        /// Configuration files.
+        files: Vec<PathBuf> = "config-files", positional();
     }
-    Ok(files.into_iter().map(PathBuf::from).collect())
+    without effect {
+        "it is about files of rules, which are not read" => "ignore-unknown-fields": bool;
+    }
+    refused {
+        LATER => "agent": bool;
+    }
 }
 
-/// Reads the arguments behind `check healthy` or `check ready`, which ask for `path`.
+flags! {
+    /// What `check metrics` takes.
+    pub(crate) struct MetricsFlags {}
+    refused {
+        LATER => "extended": bool, "lint": String;
+    }
+}
+
+flags! {
+    /// What `check web-config` takes.
+    pub(crate) struct WebConfigFlags {
+        /// Files for --web.config.file.
+        files: Vec<PathBuf> = "web-config-files", positional();
+    }
+}
+
+flags! {
+    /// What `check healthy` and `check ready` take.
+    pub(crate) struct ServerFlags {
+        /// File of HTTP client settings to ask with.
+        http_config: Option<PathBuf> = "http.config.file";
+        /// Where the server is.
+        url: String = "url", default("http://localhost:9090");
+    }
+}
+
+flags! {
+    /// What `check service-discovery` takes.
+    pub(crate) struct DiscoveryFlags {
+        /// How long to wait for what discovery finds; targets that are written down are there at once.
+        timeout: Duration = "timeout", default("30s");
+        /// The configuration file.
+        file: PathBuf = "config-file", positional();
+        /// The job's name.
+        job: String = "job", positional();
+    }
+}
+
+/// Reads the values of `check healthy` or `check ready`, which ask for `path`.
 ///
 /// # Errors
-/// Fails on the first argument that makes no sense.
-pub(crate) fn server(path: &'static str, arguments: &[String]) -> Result<CheckServer, UsageError> {
-    let values = parse::parse(SERVER_FLAGS, arguments)?;
-    let http_config = last(&values, SERVER_FLAGS, "http.config.file");
+/// Fails on the first value that makes no sense.
+pub(crate) fn server(path: &'static str, values: Values) -> Result<CheckServer, UsageError> {
+    let ServerFlags { http_config, url } = ServerFlags::from_values(values)?;
     Ok(CheckServer {
-        url: last(&values, SERVER_FLAGS, "url").to_owned(),
+        url,
         path,
-        http_config: (!http_config.is_empty()).then(|| http_config.into()),
+        http_config,
     })
 }
 
-/// Reads the arguments behind `check service-discovery`.
+/// Reads the values of `check service-discovery`.
 ///
 /// # Errors
-/// Fails on the first argument that makes no sense, and without a file and a job.
-pub(crate) fn discovery(arguments: &[String]) -> Result<CheckDiscovery, UsageError> {
-    let (values, rest) = parse::parse_with_rest(DISCOVERY_FLAGS, arguments)?;
-    let mut rest = rest.into_iter();
-    let (Some(file), Some(job)) = (rest.next(), rest.next()) else {
-        return Err(UsageError::Missing {
-            what: "config-file and job",
-        });
-    };
-    if let Some(argument) = rest.next() {
-        return Err(UsageError::Unexpected { argument });
-    }
-    let timeout_ms = duration::parse(last(&values, DISCOVERY_FLAGS, "timeout"));
-    Ok(CheckDiscovery {
-        file: file.into(),
-        job,
-        timeout: Duration::from_millis(timeout_ms.unwrap_or_default().unsigned_abs()),
-    })
+/// Fails on the first value that makes no sense.
+pub(crate) fn discovery(values: Values) -> Result<CheckDiscovery, UsageError> {
+    let DiscoveryFlags { timeout, file, job } = DiscoveryFlags::from_values(values)?;
+    Ok(CheckDiscovery { file, job, timeout })
 }
 
-/// Returns the value of a flag: as given, or its default.
-fn last<'a>(values: &'a Values, flags: &'static [Flag], name: &str) -> &'a str {
-    let given = values.given.get(name).and_then(|given| given.last());
-    let default = || flags.iter().find(|flag| flag.name == name);
-    given.map_or_else(|| default().map_or("", |flag| flag.default), String::as_str)
-}
-
-/// Reads the arguments behind `check config`.
+/// Reads the values of `check config`.
 ///
 /// # Errors
-/// Fails on the first argument that makes no sense, and without a file.
-pub(crate) fn config(arguments: &[String]) -> Result<CheckConfig, UsageError> {
-    let (values, files) = parse::parse_with_rest(CONFIG_FLAGS, arguments)?;
-    if files.is_empty() {
-        return Err(UsageError::Missing {
-            what: "config-files",
-        });
-    }
-    let last = |name: &str| last(&values, CONFIG_FLAGS, name);
-    let lints = last("lint").split(',').map(str::trim);
+/// Fails on the first value that makes no sense.
+pub(crate) fn config(values: Values) -> Result<CheckConfig, UsageError> {
+    let flags = ConfigFlags::from_values(values)?;
     let (mut interval, mut none, mut unknown_lints) = (false, false, Vec::new());
-    for lint in lints {
+    for lint in flags.lint.split(',').map(str::trim) {
         match lint {
             "all" | "too-long-scrape-interval" => interval = true,
             "none" => none = true,
@@ -163,13 +111,12 @@ pub(crate) fn config(arguments: &[String]) -> Result<CheckConfig, UsageError> {
     if none {
         (interval, unknown_lints) = (false, Vec::new());
     }
-    let delta_ms = duration::parse(last("query.lookback-delta")).unwrap_or_default();
-    let delta = Duration::from_millis(delta_ms.unsigned_abs());
+    let delta = Some(flags.lookback_delta).filter(|delta| interval && !delta.is_zero());
     Ok(CheckConfig {
-        files: files.into_iter().map(PathBuf::from).collect(),
-        syntax_only: last("syntax-only") == "true",
+        files: flags.files,
+        syntax_only: flags.syntax_only,
         unknown_lints,
-        lookback_delta: interval.then_some(delta).filter(|delta| !delta.is_zero()),
-        lint_fatal: last("lint-fatal") == "true",
+        lookback_delta: delta,
+        lint_fatal: flags.lint_fatal,
     })
 }

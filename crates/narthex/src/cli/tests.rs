@@ -1,15 +1,19 @@
 //! Command lines that are taken and refused.
 
-use super::{flags::UsageError, server::FLAGS, *};
-use std::time::Duration;
+use super::{command::PROGRAM, *};
+use narthex_cli::{Bytes, Class, UsageError};
+use std::{ffi::OsString, time::Duration};
+
+fn call(arguments: &[&str]) -> Result<Invocation, UsageError> {
+    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    dispatch(&arguments)
+}
 
 fn server(arguments: &[&str]) -> Result<ServerOptions, UsageError> {
-    ServerOptions::parse(
-        &arguments
-            .iter()
-            .map(|argument| (*argument).to_owned())
-            .collect::<Vec<_>>(),
-    )
+    match call(&[&["narthex", "server"], arguments].concat())? {
+        Invocation::Server(options) => Ok(*options),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn refused(arguments: &[&str]) -> String {
@@ -53,8 +57,8 @@ fn every_way_of_writing_a_flag_is_taken() {
             .enable_lifecycle
     );
     assert_eq!(options.retention, Some(Duration::from_secs(30 * 86_400)));
-    assert_eq!(options.retention_bytes, Some(2 << 30));
-    assert_eq!(options.features, ["x", "y"]);
+    assert_eq!(options.retention_bytes, Some(Bytes(2 << 30)));
+    assert_eq!(options.features.0, ["x", "y"]);
     assert_eq!(options.values.without_effect.len(), 1);
 }
 
@@ -90,32 +94,31 @@ fn mistakes_are_named() {
 }
 
 #[test]
-fn the_table_is_sound() {
-    for flag in FLAGS {
-        assert_eq!(
-            FLAGS.iter().filter(|other| other.name == flag.name).count(),
-            1,
-            "{} is defined once",
-            flag.name
-        );
-        assert!(
-            flag.class != flags::Class::Honoured || flag.help.ends_with('.'),
-            "{} has a sentence of help",
-            flag.name
-        );
+fn the_declarations_are_sound() {
+    for command in PROGRAM.commands {
+        let flags: Vec<_> = command.flags.concat();
+        for flag in &flags {
+            let same = flags.iter().filter(|other| other.name == flag.name);
+            assert_eq!(same.count(), 1, "{} is declared once", flag.name);
+            assert!(
+                flag.class != Class::Honoured || flag.help.ends_with('.'),
+                "{} has a sentence of help",
+                flag.name
+            );
+        }
+        // Defaults are of their flags' types.
+        let words = command.name.split(' ');
+        let places = flags.iter().filter(|flag| flag.is_positional);
+        let line: Vec<&str> = std::iter::once("narthex")
+            .chain(words)
+            .chain(places.map(|_| "x"))
+            .collect();
+        assert!(call(&line).is_ok(), "{line:?}");
     }
 }
 
 #[test]
 fn the_name_the_program_is_called_by_chooses_the_command() {
-    let call = |arguments: &[&str]| {
-        dispatch(
-            &arguments
-                .iter()
-                .map(|argument| (*argument).to_owned())
-                .collect::<Vec<_>>(),
-        )
-    };
     assert!(matches!(
         call(&["/usr/bin/prometheus", "--log.level=warn"]),
         Ok(Invocation::Server(_))

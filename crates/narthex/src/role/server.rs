@@ -201,7 +201,7 @@ async fn serve(
     let gate = Arc::new(Gate::default());
     let own = Arc::new(OwnPage::new(registry));
     let early = web::early(Arc::clone(&own), Arc::<ProcessStatus>::clone(&status));
-    let hosts = web::hosts::Hosts::new(&options.allowed_hosts);
+    let hosts = web::hosts::Hosts::new(&options.allowed_hosts.0);
     let web = Web::start(&options, web::outer(Arc::clone(&gate), early, hosts), &stop).await?;
     let opening = begin_storage(&options, config.as_ref(), &memory, descriptors)?;
     status.set_opening(&opening);
@@ -217,7 +217,7 @@ async fn serve(
         now_ms: Arc::clone(&now_ms),
     };
     let reloader = match options.config_file.as_deref().zip(config) {
-        Some(loaded) => Some(follow(loaded, parts, hang_ups, options.auto_reload, &stop)?),
+        Some(loaded) => Some(follow(loaded, parts, hang_ups, &options, &stop)?),
         None => watch_own(&manager, registry, &web.address).map(|()| None)?,
     };
     let (db, maintenance) = open_storage(opening, &sink, registry, &gate.health).await?;
@@ -315,13 +315,13 @@ fn follow(
     (path, config): (&Path, Config),
     parts: reload::Parts,
     hang_ups: Arc<tokio::sync::Notify>,
-    interval: Option<Duration>,
+    options: &ServerOptions,
     stop: &StopToken,
 ) -> Result<Arc<Reloader>, ServerError> {
     let reloader = Reloader::start(path, config, parts, stop).map_err(of_config_file)?;
     let on_signal = reload::on_signal(Arc::clone(&reloader), hang_ups, stop.clone());
     tokio::spawn(on_signal);
-    if let Some(interval) = interval {
+    if let Some(interval) = options.auto_reload() {
         tokio::spawn(Arc::clone(&reloader).watch(interval, stop.clone()));
     }
     Ok(reloader)
@@ -387,7 +387,7 @@ fn warn_of_flags(options: &ServerOptions) {
     for (flag, reason) in &options.values.without_effect {
         tracing::warn!(flag, reason, "Flag is accepted without effect.");
     }
-    for feature in &options.features {
+    for feature in &options.features.0 {
         tracing::warn!(option = feature, "Unknown option for --enable-feature.");
     }
 }
@@ -407,7 +407,7 @@ impl Web {
     ) -> Result<Self, ServerError> {
         let mut config = ServerConfig::default();
         config.max_connections = options.max_connections;
-        config.min_rate_bytes = options.min_transfer_rate;
+        config.min_rate_bytes = options.min_transfer_rate.0;
         config.rate_window = options.transfer_rate_window;
         config.read_timeout = options.read_timeout;
         let addresses: Vec<&str> = options
@@ -578,8 +578,8 @@ fn api(
     let engine = EngineOptions {
         lookback_delta_ms: ms(options.lookback_delta),
         max_samples: options.max_samples,
-        max_label_bytes: options.max_label_bytes,
-        pattern_memory_bytes: options.max_pattern_bytes,
+        max_label_bytes: options.max_label_bytes.as_usize(),
+        pattern_memory_bytes: options.max_pattern_bytes.0,
         ..EngineOptions::default()
     };
     let config = ApiConfig {
@@ -624,7 +624,7 @@ fn remote(
             reason: format!("unknown protobuf message {name:?}"),
         })
     };
-    let messages = options.remote_write_messages.iter().map(message);
+    let messages = options.remote_write_messages.0.iter().map(message);
     let config = ReceiverConfig {
         messages: messages.collect::<Result<_, _>>()?,
         decoders: 2 * threads,
@@ -646,7 +646,7 @@ fn process_status(
     let retention = storage::shown(&StorageFlags::of(options).tuning(config));
     let now_ms = SystemClock.now_ms();
     let status = ProcessStatus::new(
-        options.flags(),
+        options.values.in_effect(),
         now_ms,
         resources,
         memory.process.clone(),

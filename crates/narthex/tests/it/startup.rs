@@ -11,11 +11,10 @@ use narthex_testkit::{
     process::{Exit, Finished, SIGTERM, Spawn},
 };
 use std::{
-    ffi::OsStr,
     fmt::Write as _,
     fs,
     net::TcpListener,
-    os::unix::{ffi::OsStrExt as _, fs::symlink},
+    os::unix::fs::symlink,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -122,25 +121,6 @@ fn a_bad_configuration_is_named_with_its_place() {
         );
     }
     assert!(!data.exists(), "the configuration comes before the data");
-}
-
-/// Bytes that are no text were replaced by others, which name another directory.
-#[test]
-fn an_argument_that_is_no_text_is_refused() {
-    let dir = TempDir::new("not-utf-8");
-    let argument = [
-        b"--storage.tsdb.path=",
-        dir.path().as_os_str().as_bytes(),
-        b"/\xff",
-    ]
-    .concat();
-    let finished = support::narthex()
-        .args(["server", "--web.listen-address=127.0.0.1:0"])
-        .arg(OsStr::from_bytes(&argument))
-        .run(PATIENCE);
-    let line = refusal(&finished, 2);
-    assert!(line.ends_with("/\\xFF\" is not UTF-8"), "{line}");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 /// With the limit that shells set, a server of many targets and blocks ran out of descriptors.

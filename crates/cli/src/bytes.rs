@@ -2,11 +2,18 @@
 
 /// A number of bytes: `15MB`, `1GiB`, `512KB`; units are powers of 1024 as in Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bytes(pub(crate) u64);
+pub struct Bytes(pub u64);
 
 impl Bytes {
+    /// Returns the number as memory counts it.
+    #[must_use]
+    pub fn as_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+
     /// Reads a size.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let digits = text.len()
             - text
                 .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')

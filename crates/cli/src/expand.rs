@@ -1,0 +1,70 @@
+//! `@FILE` arguments: the file's lines take the argument's place.
+
+use crate::UsageError;
+use std::{
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::Path,
+};
+
+/// Most files of arguments; those that name themselves end here.
+const MAX_FILES: usize = 16;
+/// Most bytes of all files of arguments.
+const MAX_FILE_BYTES: usize = 1 << 20;
+
+/// What a command line reaches beside its arguments.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// Returns an environment variable.
+    pub env: &'a dyn Fn(&str) -> Option<OsString>,
+    /// Reads a file.
+    pub read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
+}
+
+impl Surroundings<'static> {
+    /// Returns those of this process.
+    #[must_use]
+    pub fn process() -> Self {
+        Self {
+            env: &|name| std::env::var_os(name),
+            read: &|path| fs::read(path),
+        }
+    }
+}
+
+/// Puts files' lines in the place of `@FILE`, nested ones included, up to a `--`.
+pub(crate) fn expand(
+    arguments: &[OsString],
+    read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Result<Vec<OsString>, UsageError> {
+    let mut expanded = Vec::new();
+    // The next argument is the last one.
+    let mut waiting: Vec<OsString> = arguments.iter().rev().cloned().collect();
+    let (mut files, mut total_bytes) = (0, 0);
+    while let Some(argument) = waiting.pop() {
+        let Some(path) = argument.as_bytes().strip_prefix(b"@") else {
+            let ends = argument == "--";
+            expanded.push(argument);
+            if ends {
+                expanded.extend(waiting.drain(..).rev());
+            }
+            continue;
+        };
+        let path = Path::new(OsStr::from_bytes(path));
+        let bytes = read(path).map_err(|source| UsageError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        files += 1;
+        total_bytes += bytes.len();
+        if files > MAX_FILES || total_bytes > MAX_FILE_BYTES {
+            return Err(UsageError::Files);
+        }
+        let lines = bytes.split(|byte| *byte == b'\n').rev();
+        let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+        waiting.extend(lines.map(|line| OsString::from_vec(line.to_vec())));
+    }
+    Ok(expanded)
+}

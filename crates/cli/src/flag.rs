@@ -1,0 +1,259 @@
+//! The declaration of flags.
+
+use crate::Value;
+
+/// A flag, or an argument without a name of its own on the command line.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Flag {
+    /// Its name without dashes.
+    pub name: &'static str,
+    /// What its value is.
+    pub kind: Kind,
+    /// What help calls its value; empty for the kind's name.
+    pub value_name: &'static str,
+    /// Its default as one would write it, empty for none.
+    pub default: &'static str,
+    /// What it does, one sentence or more.
+    pub help: &'static str,
+    /// The environment variable that counts where the flag is not given, empty for none.
+    pub env: &'static str,
+    /// Values that completion offers.
+    pub offers: &'static [&'static str],
+    /// Whether it may be left out; only a positional argument must not.
+    pub is_optional: bool,
+    /// Whether it is given by its place instead of its name.
+    pub is_positional: bool,
+    /// Whether it may be given several times.
+    pub is_repeatable: bool,
+    /// Whether only `--help-long` and the reference show it.
+    pub is_hidden: bool,
+    /// What becomes of it.
+    pub class: Class,
+}
+
+/// What a flag's value is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// No value; `--no-<name>` turns it off.
+    Switch,
+    /// A text.
+    Text,
+    /// The path of a file.
+    File,
+    /// The path of a directory.
+    Directory,
+    /// A duration such as `15s`.
+    Duration,
+    /// A size such as `512MB`.
+    Bytes,
+    /// A whole number, 0 or more.
+    Count,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Switch => "switch",
+            Self::Text => "text",
+            Self::File => "file",
+            Self::Directory => "directory",
+            Self::Duration => "duration",
+            Self::Bytes => "bytes",
+            Self::Count => "number",
+        }
+    }
+}
+
+/// What becomes of a flag that is given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Class {
+    /// It does what it says.
+    Honoured,
+    /// It is accepted and does nothing, for this reason.
+    NoEffect(&'static str),
+    /// It is refused, for this reason.
+    Refused(&'static str),
+}
+
+impl Flag {
+    /// Declares a flag whose value is a `T`. A switch is off by default.
+    #[must_use]
+    pub const fn new<T: Value>(name: &'static str, help: &'static str) -> Self {
+        Self {
+            name,
+            kind: T::KIND,
+            value_name: "",
+            default: if matches!(T::KIND, Kind::Switch) {
+                "false"
+            } else {
+                ""
+            },
+            help: help.trim_ascii(),
+            env: "",
+            offers: &[],
+            is_optional: T::IS_OPTIONAL,
+            is_positional: false,
+            is_repeatable: T::IS_REPEATABLE,
+            is_hidden: false,
+            class: Class::Honoured,
+        }
+    }
+
+    /// Gives the default as one would write it. For an `Option` it is only shown: what is not given stays `None`.
+    #[must_use]
+    pub const fn default(mut self, default: &'static str) -> Self {
+        self.default = default;
+        self
+    }
+
+    /// Names the value in help.
+    #[must_use]
+    pub const fn value(mut self, value_name: &'static str) -> Self {
+        self.value_name = value_name;
+        self
+    }
+
+    /// Lists values for completion; others are not refused here.
+    #[must_use]
+    pub const fn offers(mut self, offers: &'static [&'static str]) -> Self {
+        self.offers = offers;
+        self
+    }
+
+    /// Takes the value of an environment variable where the flag is not given.
+    #[must_use]
+    pub const fn env(mut self, env: &'static str) -> Self {
+        self.env = env;
+        self
+    }
+
+    /// Says that the path is a directory's.
+    #[must_use]
+    pub const fn directory(mut self) -> Self {
+        self.kind = Kind::Directory;
+        self
+    }
+
+    /// Makes it an argument given by its place.
+    #[must_use]
+    pub const fn positional(mut self) -> Self {
+        self.is_positional = true;
+        self
+    }
+
+    /// Keeps it out of `--help`.
+    #[must_use]
+    pub const fn hidden(mut self) -> Self {
+        self.is_hidden = true;
+        self
+    }
+
+    /// Accepts it without effect.
+    #[must_use]
+    pub const fn no_effect(mut self, reason: &'static str) -> Self {
+        self.class = Class::NoEffect(reason);
+        self
+    }
+
+    /// Refuses it.
+    #[must_use]
+    pub const fn refused(mut self, reason: &'static str) -> Self {
+        self.class = Class::Refused(reason);
+        self
+    }
+
+    /// Returns what help calls its value.
+    pub(crate) fn shown_value(&self) -> String {
+        match self.value_name {
+            "" => self.kind.name().to_uppercase(),
+            name => name.to_owned(),
+        }
+    }
+
+    /// Returns how it is written, such as `--query.timeout=2m`.
+    pub(crate) fn usage(&self) -> String {
+        let again = if self.is_repeatable { " ..." } else { "" };
+        match (self.kind, self.default) {
+            _ if self.is_positional => format!("<{}>{}", self.name, again.trim_start()),
+            (Kind::Switch, _) => format!("--[no-]{}", self.name),
+            (_, "") => format!("--{}={}{again}", self.name, self.shown_value()),
+            (_, default) => format!("--{}={default}{again}", self.name),
+        }
+    }
+
+    /// Returns its help with what the other columns do not say.
+    pub(crate) fn meaning(&self) -> String {
+        match self.class {
+            Class::NoEffect(reason) => format!("Accepted without effect: {reason}."),
+            Class::Refused(reason) => format!("Refused: {reason}."),
+            Class::Honoured if self.env.is_empty() => self.help.to_owned(),
+            Class::Honoured => format!("{} Environment: `{}`.", self.help, self.env),
+        }
+    }
+}
+
+/// Declares a struct of flags.
+///
+/// ```text
+/// flags! {
+///     /// What the command is asked to do.
+///     #[derive(Debug)]
+///     pub(crate) struct Options {
+///         /// Help, which is the field's documentation too.
+///         timeout: Duration = "query.timeout", default("2m");
+///         ..values
+///     }
+///     without effect {
+///         "there is no Go runtime" => "auto-gomaxprocs": bool, "auto-gomemlimit": bool;
+///     }
+///     refused { "this version does not have it" => "agent": bool; }
+/// }
+/// ```
+/// What follows a name are methods of [`Flag`]. `..values` keeps the [`Values`](crate::Values) as given in a field.
+/// The struct gets `FLAGS` and `from_values`.
+#[macro_export]
+macro_rules! flags {
+    (
+        $(#[$attribute:meta])*
+        $vis:vis struct $options:ident {
+            $(
+                $(#[doc = $help:literal])+
+                $field:ident: $type:ty = $name:literal $(, $modifier:ident($($argument:expr),*))*;
+            )*
+            $(.. $values:ident)?
+        }
+        $(without effect { $($idle_reason:expr => $($idle:literal: $idle_type:ty),+;)* })?
+        $(refused { $($refused_reason:expr => $($refused:literal: $refused_type:ty),+;)* })?
+    ) => {
+        $(#[$attribute])*
+        $vis struct $options {
+            $($(#[doc = $help])+ $vis $field: $type,)*
+            $(
+                /// All values as given.
+                $vis $values: $crate::Values,
+            )?
+        }
+
+        impl $options {
+            /// The declaration of the flags.
+            $vis const FLAGS: &'static [$crate::Flag] = &[
+                $($crate::Flag::new::<$type>($name, concat!($($help),+)) $(.$modifier($($argument),*))*,)*
+                $($($($crate::Flag::new::<$idle_type>($idle, "").default("").no_effect($idle_reason),)+)*)?
+                $($($($crate::Flag::new::<$refused_type>($refused, "").default("").refused($refused_reason),)+)*)?
+            ];
+
+            /// Reads the values of a command line.
+            ///
+            /// # Errors
+            /// Fails on the first value that is not of its flag's type.
+            #[allow(unused_variables, clippy::unnecessary_wraps, clippy::needless_pass_by_value)]
+            $vis fn from_values(values: $crate::Values) -> Result<Self, $crate::UsageError> {
+                Ok(Self {
+                    $($field: values.get($name)?,)*
+                    $($values: values,)?
+                })
+            }
+        }
+    };
+}

@@ -1,0 +1,41 @@
+//! Command lines in kingpin's manner, from one declaration of each flag.
+//!
+//! [`flags!`] declares a command's flags as the fields of a struct: name, type, default, help. From the same rows come
+//! parsing into that struct, `--help`, the reference in Markdown, man pages and completion in bash, zsh and fish.
+//! A [`Program`] is a table of [`Command`]s.
+//!
+//! ```text
+//! ARGUMENT := '--' NAME '=' VALUE | '--' NAME VALUE | '--' SWITCH | '--no-' SWITCH | '@' FILE | '--' | OTHER
+//! ```
+//! One dash does for two. A value that begins with a dash needs `=`. What follows `--` is no flag. A file holds one
+//! argument a line, blank lines and lines that begin with `#` apart.
+//!
+//! What it is not: a general parser. There are no short flags, and commands have one or two words.
+//!
+//! **Invariant:** environment and files are reached through [`Surroundings`] alone.
+
+mod bytes;
+mod complete;
+mod error;
+mod expand;
+mod flag;
+pub mod fuzz;
+mod help;
+mod man;
+mod parse;
+mod program;
+#[cfg(test)]
+mod tests;
+mod value;
+
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Counting;
+
+pub use bytes::Bytes;
+pub use error::UsageError;
+pub use expand::Surroundings;
+pub use flag::{Class, Flag, Kind};
+pub use parse::Values;
+pub use program::{Call, Command, Program, Topic};
+pub use value::{GoDuration, List, Value};

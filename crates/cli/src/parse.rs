@@ -1,0 +1,225 @@
+//! Arguments against tables of flags.
+
+use crate::{Class, Flag, Kind, Surroundings, UsageError, Value, expand::expand};
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+};
+
+/// The values that a command line gives, in its order.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Values {
+    tables: &'static [&'static [Flag]],
+    given: Vec<(&'static Flag, OsString)>,
+    /// Flags given that have no effect, with the reason.
+    pub without_effect: Vec<(&'static str, &'static str)>,
+}
+
+impl Values {
+    /// Reads the arguments behind a command's name.
+    ///
+    /// # Errors
+    /// Fails on the first argument that makes no sense; values are read later.
+    pub fn parse(
+        tables: &'static [&'static [Flag]],
+        arguments: &[OsString],
+        around: Surroundings<'_>,
+    ) -> Result<Self, UsageError> {
+        let arguments = expand(arguments, around.read)?;
+        let mut values = Self {
+            tables,
+            ..Self::default()
+        };
+        let mut places = values.flags().filter(|flag| flag.is_positional).peekable();
+        let (mut rest, mut flags_ended) = (arguments.into_iter().peekable(), false);
+        while let Some(argument) = rest.next() {
+            if flags_ended || !is_flag(&argument) {
+                let place = match places.peek() {
+                    Some(flag) if flag.is_repeatable => Some(*flag),
+                    _ => places.next(),
+                };
+                let flag = place.ok_or_else(|| UsageError::Unexpected {
+                    argument: argument.to_string_lossy().into_owned(),
+                })?;
+                values.given.push((flag, argument));
+                continue;
+            }
+            if argument == "--" {
+                flags_ended = true;
+                continue;
+            }
+            let (name, inline) = split(&argument);
+            let name = name.to_string_lossy();
+            let (flag, on) = find(&values, &name).ok_or_else(|| unknown(&values, &name))?;
+            let value = match (flag.kind, inline) {
+                (_, Some(value)) => value.to_owned(),
+                (Kind::Switch, None) => on.to_string().into(),
+                (_, None) => rest
+                    .next_if(|value| !is_flag(value))
+                    .ok_or(UsageError::NoValue { flag: flag.name })?,
+            };
+            values.give(flag, value)?;
+        }
+        values.complete(around)
+    }
+
+    /// Adds what the environment gives and finds out what is missing.
+    fn complete(mut self, around: Surroundings<'_>) -> Result<Self, UsageError> {
+        for flag in self.flags() {
+            let is_given = self.given.iter().any(|(given, _)| given.name == flag.name);
+            if is_given || flag.env.is_empty() && !flag.is_positional {
+                continue;
+            }
+            if flag.is_positional {
+                if !flag.is_optional {
+                    return Err(UsageError::Missing { what: flag.name });
+                }
+            } else if let Some(value) = (around.env)(flag.env).filter(|value| !value.is_empty()) {
+                self.give(flag, value)?;
+            }
+        }
+        Ok(self)
+    }
+
+    fn give(&mut self, flag: &'static Flag, value: OsString) -> Result<(), UsageError> {
+        match flag.class {
+            Class::Honoured => {}
+            Class::NoEffect(reason) => {
+                self.without_effect.push((flag.name, reason));
+                return Ok(());
+            }
+            // Turning something off that is not there is no reason to refuse.
+            Class::Refused(_) if flag.kind == Kind::Switch && value == "false" => return Ok(()),
+            Class::Refused(reason) => {
+                let flag = flag.name;
+                return Err(UsageError::Refused { flag, reason });
+            }
+        }
+        if self.is_given(flag.name) && !flag.is_repeatable {
+            return Err(UsageError::Repeated { flag: flag.name });
+        }
+        self.given.push((flag, value));
+        Ok(())
+    }
+
+    /// Returns a flag's value: as given, or its default.
+    ///
+    /// # Errors
+    /// Fails on a value that is not of the type.
+    ///
+    /// # Panics
+    /// When the tables have no such flag.
+    pub fn get<T: Value>(&self, name: &str) -> Result<T, UsageError> {
+        let flag = self.flags().find(|flag| flag.name == name);
+        let flag = flag.expect("a flag of the tables");
+        let mut given: Vec<&OsStr> = self.all(name).collect();
+        let has_default = !(flag.is_optional || flag.is_repeatable && flag.default.is_empty());
+        if given.is_empty() && has_default {
+            given.push(OsStr::new(flag.default));
+        }
+        T::collect(&given).map_err(|reason| UsageError::Value {
+            flag: if flag.is_positional {
+                name.to_owned()
+            } else {
+                format!("--{name}")
+            },
+            reason,
+        })
+    }
+
+    /// Returns whether a flag is given.
+    #[must_use]
+    pub fn is_given(&self, name: &str) -> bool {
+        self.all(name).next().is_some()
+    }
+
+    /// Lists what is given, in its order.
+    pub fn given(&self) -> impl Iterator<Item = (&'static str, &OsStr)> {
+        let given = self.given.iter();
+        given.map(|(flag, value)| (flag.name, value.as_os_str()))
+    }
+
+    /// Lists the flags that mean something with the values in effect.
+    #[must_use]
+    pub fn in_effect(&self) -> Vec<(String, String)> {
+        let shown = self
+            .flags()
+            .filter(|flag| !matches!(flag.class, Class::Refused(_)));
+        let row = |flag: &'static Flag| {
+            let given: Vec<_> = self.all(flag.name).map(OsStr::to_string_lossy).collect();
+            let value = match given.is_empty() {
+                true => flag.default.to_owned(),
+                false => given.join(", "),
+            };
+            (flag.name.to_owned(), value)
+        };
+        shown.map(row).collect()
+    }
+
+    fn all(&self, name: &str) -> impl Iterator<Item = &OsStr> {
+        let given = self.given.iter().filter(move |(flag, _)| flag.name == name);
+        given.map(|(_, value)| value.as_os_str())
+    }
+
+    fn flags(&self) -> impl Iterator<Item = &'static Flag> + use<> {
+        self.tables.iter().copied().flatten()
+    }
+}
+
+/// Returns whether an argument is written like a flag; one dash alone is not.
+pub(crate) fn is_flag(argument: &OsStr) -> bool {
+    argument.len() > 1 && argument.as_bytes().starts_with(b"-")
+}
+
+/// Returns the name of an argument that is written like a flag, and its value behind `=`.
+pub(crate) fn split(argument: &OsStr) -> (&OsStr, Option<&OsStr>) {
+    let bytes = argument.as_bytes();
+    let long = bytes.strip_prefix(b"--").or(bytes.strip_prefix(b"-"));
+    let long = long.unwrap_or(bytes);
+    match long.iter().position(|byte| *byte == b'=') {
+        Some(at) => (
+            OsStr::from_bytes(&long[..at]),
+            Some(OsStr::from_bytes(&long[at + 1..])),
+        ),
+        None => (OsStr::from_bytes(long), None),
+    }
+}
+
+fn find(values: &Values, name: &str) -> Option<(&'static Flag, bool)> {
+    let mut flags = values.flags().filter(|flag| !flag.is_positional);
+    if let Some(flag) = flags.find(|flag| flag.name == name) {
+        return Some((flag, true));
+    }
+    let off = name.strip_prefix("no-")?;
+    let mut switches = values.flags().filter(|flag| flag.kind == Kind::Switch);
+    Some((switches.find(|flag| flag.name == off)?, false))
+}
+
+fn unknown(values: &Values, name: &str) -> UsageError {
+    let flags = values.flags().filter(|flag| !flag.is_positional);
+    let nearest = flags
+        .map(|flag| (distance(flag.name, name), flag.name))
+        .min();
+    UsageError::Unknown {
+        flag: format!("--{name}"),
+        similar: nearest
+            .filter(|(distance, _)| *distance <= 3)
+            .map(|(_, name)| name),
+    }
+}
+
+/// Levenshtein's distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(100).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (at, left) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (place, right) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(left != *right);
+            diagonal = row[place + 1];
+            row[place + 1] = replaced.min(row[place] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
