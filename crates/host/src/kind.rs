@@ -2,7 +2,7 @@
 //!
 //! Invariant: the list is in the order of the names, which are node_exporter's.
 
-use crate::flags::{Flag, FlagKind};
+use narthex_cli::Flag;
 
 /// Declares the enum, its list and its names from one table.
 macro_rules! collectors {
@@ -25,23 +25,14 @@ macro_rules! collectors {
                 }
             }
 
-            /// Returns the flag that switches the collector on and off.
-            pub const fn flag(self) -> Flag {
-                let (name, help) = match self {
-                    $(Self::$variant => (
-                        concat!("collector.", $name),
-                        concat!("Enable the ", $name, " collector (default: enabled)."),
-                    ),)+
-                };
-                Flag {
-                    name,
-                    kind: FlagKind::Switch,
-                    default: "true",
-                    help,
-                    hidden: false,
-                    without_effect: false,
-                }
-            }
+            /// The flags that switch collectors on and off, in the order of [`CollectorKind::ALL`].
+            pub const FLAGS: &[Flag] = &[
+                $(Flag::new::<bool>(
+                    concat!("collector.", $name),
+                    concat!("Enable the ", $name, " collector (default: enabled)."),
+                )
+                .default("true"),)+
+            ];
         }
     };
 }
@@ -224,7 +215,8 @@ mod tests {
             assert_eq!(CollectorKind::from_name(kind.name()), Some(kind));
             assert!(CollectorSet::none().with(kind).contains(kind));
             assert!(!CollectorSet::all().without(kind).contains(kind));
-            assert_eq!(kind.flag().name, format!("collector.{}", kind.name()));
+            let flag = CollectorKind::FLAGS[kind as usize];
+            assert_eq!(flag.name, format!("collector.{}", kind.name()));
         }
         assert_eq!(CollectorKind::from_name("nope"), None);
     }

@@ -58,7 +58,7 @@ pub use config::{
     NetdevConfig, NetdevSource,
 };
 pub use error::{HostError, ParseError};
-pub use flags::{FLAGS, Flag, FlagKind};
+pub use flags::FLAGS;
 pub use kind::{CollectorKind, CollectorSet};
 pub use source::HostSource;
 #[doc(hidden)]
