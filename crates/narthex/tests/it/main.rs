@@ -14,6 +14,7 @@ mod check;
 mod client;
 mod clock;
 mod cluster;
+mod command_line;
 mod corruption;
 mod crash_soak;
 mod differential;
