@@ -227,8 +227,9 @@ async fn serve(
     if let Some(reloader) = &reloader {
         reloader.set_storage(&db);
     }
-    let crowd = ((threads / 2).max(1), query_runtime);
-    let api = api(&options, &db, &memory, crowd, now_ms).with_status(status);
+    let api = api(&options, &db, &memory, now_ms)
+        .with_status(status)
+        .with_crowd((threads / 2).max(1), query_runtime);
     let listings = RouteLimits {
         memory: memory.listings.clone(),
         wait: options.query_timeout,
@@ -571,7 +572,6 @@ fn api(
     options: &ServerOptions,
     db: &Db,
     memory: &Memory,
-    crowd: (usize, tokio::runtime::Handle),
     now_ms: NowMs,
 ) -> Api {
     let budget = memory.queries.clone();
@@ -602,7 +602,6 @@ fn api(
         now_ms,
     )
     .with_listings(memory.listings.clone())
-    .with_crowd(crowd.0, crowd.1)
 }
 
 /// Returns the route of remote write, switched on or off.
