@@ -1,6 +1,7 @@
-//! Checks of sections whose work this version does not do yet, or does without their help.
+//! Checks of sections that are accepted though this version does not do their work, or does it without their help.
 //!
-//! **Invariant:** what Prometheus refuses about them is refused, so that a file does not turn bad later.
+//! **Invariant:** what Prometheus refuses about them is refused, so that a file does not turn bad later. Sections that are
+//! refused as a whole (remote ends, tracing) have a row in the table of keys and no checks.
 
 use super::{
     ConfigError,
@@ -13,26 +14,6 @@ use super::{
 use narthex_model::NameScheme;
 use std::collections::BTreeSet;
 
-/// Headers of requests that are not the file's business, in lower case.
-const RESERVED: [&str; 16] = [
-    "host",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "user-agent",
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "www-authenticate",
-    "accept-encoding",
-    "x-prometheus-remote-write-version",
-    "x-prometheus-remote-read-version",
-    "x-amz-date",
-    "x-amz-security-token",
-    "x-amz-content-sha256",
-];
-
 /// Checks everything but the global section and the jobs.
 ///
 /// # Errors
@@ -41,10 +22,6 @@ pub(super) fn check(root: &Node, scheme: NameScheme) -> Result<(), ConfigError> 
     if let Some(alerting) = root.given("alerting") {
         check_alerting(alerting, scheme)?;
     }
-    if let Some(tracing) = root.given("tracing") {
-        check_tracing(tracing)?;
-    }
-    check_remote(root, scheme)?;
     if let Some(otlp) = root.given("otlp") {
         check_otlp(otlp, scheme)?;
     }
@@ -150,134 +127,6 @@ pub(super) fn refuse_alertmanagers(root: &Node) -> Result<(), ConfigError> {
         }
         None => Ok(()),
     }
-}
-
-fn check_headers(node: &Node, authorization: &str) -> Result<(), ConfigError> {
-    for (name, _) in node.pairs("headers") {
-        let lower = name.to_lowercase();
-        if lower == "authorization" {
-            return Err(node.error(authorization));
-        }
-        if RESERVED.contains(&lower.as_str()) {
-            return Err(node.error(format!(
-                "{name} is a reserved header. It must not be changed"
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn check_tracing(node: &Node) -> Result<(), ConfigError> {
-    let kind = node.text_of("client_type");
-    if !matches!(kind, "http" | "grpc") {
-        return Err(node.error(format!(
-            "expected tracing client type to be to be http or grpc, but got {kind}"
-        )));
-    }
-    let what = "custom authorization header configuration is not yet supported";
-    check_headers(node, what)?;
-    if node.text_of("endpoint").is_empty() {
-        return Err(node.error("tracing endpoint must be set"));
-    }
-    match node.text_of("compression") {
-        "" | "gzip" => Ok(()),
-        other => Err(node.error(format!(
-            "invalid compression type {other} provided, valid options: gzip"
-        ))),
-    }
-}
-
-fn check_remote(root: &Node, scheme: NameScheme) -> Result<(), ConfigError> {
-    for (key, what, check) in [
-        (
-            "remote_write",
-            "remote write",
-            check_write as fn(&Node, NameScheme) -> Result<(), ConfigError>,
-        ),
-        ("remote_read", "remote read", check_read),
-    ] {
-        let mut names = BTreeSet::new();
-        for item in root.items(key) {
-            if item.is_null() {
-                return Err(item.error(format!("empty or null {what} config section")));
-            }
-            if item.text_of("url").is_empty() {
-                return Err(item.error(format!("url for {key} is empty")));
-            }
-            check(item, scheme)?;
-            let name = item.text_of("name");
-            if !name.is_empty() && !names.insert(name) {
-                return Err(item.error(format!(
-                    "found multiple {what} configs with job name {name:?}"
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
-const AUTHORIZATION: &str = "authorization header must be changed via the basic_auth, authorization, oauth2, sigv4, azuread or google_iam parameter";
-
-fn check_write(node: &Node, scheme: NameScheme) -> Result<(), ConfigError> {
-    let what = "empty or null relabeling rule in remote write config";
-    rules(node, "write_relabel_configs", scheme, what)?;
-    check_headers(node, AUTHORIZATION)?;
-    let messages = ["prometheus.WriteRequest", "io.prometheus.write.v2.Request"];
-    let message = node.text_of("protobuf_message");
-    if !messages.contains(&message) {
-        return Err(node.error(format!(
-            "invalid protobuf_message value: unknown type for remote write protobuf message {message}, supported: {}",
-            messages.join(", ")
-        )));
-    }
-    http::client(node)?;
-    if let Some(queue) = node.given("queue_config") {
-        check_queue(queue)?;
-    }
-    let kinds = [
-        "basic_auth",
-        "authorization",
-        "oauth2",
-        "sigv4",
-        "azuread",
-        "google_iam",
-    ];
-    let given: Vec<&str> = kinds
-        .into_iter()
-        .filter(|key| node.given(key).is_some())
-        .collect();
-    if given.len() > 1 {
-        return Err(node.error(format!(
-            "at most one of basic_auth, authorization, oauth2, sigv4, azuread or google_iam must be configured. Currently configured: [{}]",
-            given.join(" ")
-        )));
-    }
-    Ok(())
-}
-
-fn check_queue(node: &Node) -> Result<(), ConfigError> {
-    let positive = |key: &str| node.whole(key) > 0;
-    let fault = if !positive("max_shards") {
-        "max_shards must be positive"
-    } else if !positive("min_shards") {
-        "min_shards must be positive"
-    } else if node.whole("min_shards") > node.whole("max_shards") {
-        "min_shards must not be greater than max_shards"
-    } else if !positive("max_samples_per_send") {
-        "max_samples_per_send must be positive"
-    } else if !positive("capacity") {
-        "capacity must be positive"
-    } else if node.period("max_backoff") < node.period("min_backoff") {
-        "max_backoff must not be less than min_backoff"
-    } else {
-        return Ok(());
-    };
-    Err(node.error(format!("remote write queue {fault}")))
-}
-
-fn check_read(node: &Node, _: NameScheme) -> Result<(), ConfigError> {
-    check_headers(node, AUTHORIZATION)?;
-    http::client(node).map(drop)
 }
 
 fn check_otlp(node: &Node, scheme: NameScheme) -> Result<(), ConfigError> {

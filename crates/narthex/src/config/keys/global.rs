@@ -18,9 +18,9 @@ pub(crate) static FILE_ROOT: Section = Section {
         key("scrape_config_files", Kind::Paths, "", "Files with more scrape_configs; the last part may hold a *."),
         key("scrape_configs", Kind::Sections(&SCRAPE), "", "What to scrape."),
         key("storage", Kind::Section(&STORAGE), THERE, "Settings of storage.").always(),
-        key("tracing", Kind::Section(&TRACING), "", "Where spans go.").refused(NOT_HERE),
-        key("remote_write", Kind::Sections(&remote::WRITE), "", "Where samples are sent.").refused(NOT_HERE),
-        key("remote_read", Kind::Sections(&remote::READ), "", "Where more samples are read from.").refused(NOT_HERE),
+        key("tracing", Kind::Any, "", "Where spans go.").refused(NOT_HERE),
+        key("remote_write", Kind::Any, "", "Where samples are sent.").refused(NOT_HERE),
+        key("remote_read", Kind::Any, "", "Where more samples are read from.").refused(NOT_HERE),
         key("otlp", Kind::Section(&remote::OTLP), THERE_UNLESS_NULL, "How OTLP becomes series.").no_effect("there is no OTLP receiver"),
     ]],
 };
@@ -123,22 +123,6 @@ static EXEMPLARS: Section = Section {
     name: "exemplars",
     about: "Settings of exemplars.",
     parts: &[&[key("max_exemplars", Kind::Number, "", "Most exemplars held in memory, 100000 when absent; blocks keep what they have.")]],
-};
-
-#[rustfmt::skip]
-static TRACING: Section = Section {
-    name: "tracing",
-    about: "Where spans go.",
-    parts: &[&[
-        key("client_type", Kind::Text, "grpc", "http or grpc."),
-        key("endpoint", Kind::Text, "", "Where they go."),
-        key("sampling_fraction", Kind::Float, "", "How many of all."),
-        key("insecure", Kind::Bool, "", "Whether to send them without TLS."),
-        key("tls_config", Kind::Section(&http::TLS), "", "Whom to trust and as whom to appear."),
-        key("headers", Kind::Labels, "", "Headers to send."),
-        key("compression", Kind::Text, "", "gzip or nothing."),
-        key("timeout", Kind::Period, "", "Longest time to send."),
-    ]],
 };
 
 #[rustfmt::skip]
