@@ -4,14 +4,14 @@
 //! covers ends by return and panic, the signal thread empties the registry itself. A child that outlives even that
 //! (`kill -9` of the bench) has asked the kernel to be killed with its parent.
 
-use super::error::BenchError;
+use super::{error::BenchError, sync::lock};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use std::{
     fs, io,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     thread,
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -26,7 +26,7 @@ enum Item {
 static REGISTRY: Mutex<Vec<Item>> = Mutex::new(Vec::new());
 
 fn registry() -> MutexGuard<'static, Vec<Item>> {
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&REGISTRY)
 }
 
 fn forget(item: &Item) {
@@ -153,7 +153,6 @@ impl WorkDir {
         Ok(Self { path })
     }
 
-    /// Returns its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** a refused result is not a failure of the program: it has its own variant and exit code.
 
+use narthex_testkit::http::Response;
 use std::{error::Error, fmt, io, path::PathBuf};
 
 /// Why there is no result.
@@ -37,6 +38,21 @@ impl BenchError {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
+    }
+
+    /// Returns the error of a server that answers a query wrongly.
+    pub(crate) fn answer(name: &str, query: &str, what: impl Into<String>) -> Self {
+        Self::Answer {
+            name: name.to_owned(),
+            query: query.to_owned(),
+            what: what.into(),
+        }
+    }
+
+    /// Returns the error of an answer that is no success, with the beginning of its text.
+    pub(crate) fn refused(name: &str, query: &str, answer: &Response) -> Self {
+        let text: String = answer.text().chars().take(300).collect();
+        Self::answer(name, query, format!("with {}: {text}", answer.status))
     }
 
     /// Returns the program's exit code.

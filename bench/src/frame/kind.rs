@@ -1,98 +1,34 @@
 //! Kinds of server: what to start, how to configure it, where to reach it and how to tell that it is ready.
 //!
-//! Presets are a scenario's static table; a scenario file may declare others. In arguments, configuration and URL
+//! Each scenario has those it knows; a scenario file may declare others. In arguments, configuration and URL
 //! these places are filled: `{config}` (the configuration's file), `{data}` (the data directory), `{dir}` (the one
 //! around both), `{listen}` (address and port), `{port}`, and in the configuration whatever the scenario defines,
 //! such as `{scrape}`.
 
 use serde::Deserialize;
 
-/// A kind that is built in.
-#[derive(Debug)]
-pub(crate) struct Preset {
-    /// What `--server` calls it.
-    pub(crate) name: &'static str,
-    /// The program looked for beside this one and on PATH.
-    pub(crate) program: &'static str,
-    /// The Debian package to install; empty for what comes with this program.
-    pub(crate) package: &'static str,
-    pub(crate) arguments: &'static [&'static str],
-    /// What a scenario adds to the arguments.
-    pub(crate) more: &'static [&'static str],
-    /// The arguments that make it say its version.
-    pub(crate) version: &'static [&'static str],
-    /// The configuration's file; nothing is written when it is empty.
-    pub(crate) config: &'static str,
-    /// The path that answers 200 when it is ready.
-    pub(crate) ready: &'static str,
-}
-
-/// Servers that several scenarios know; a scenario adds a configuration, and arguments where it needs them.
-impl Preset {
-    pub(crate) const NARTHEX: Self = Self {
-        name: "narthex",
-        program: "narthex",
-        package: "",
-        arguments: &[
-            "server",
-            "--config.file={config}",
-            "--storage.tsdb.path={data}",
-            "--web.listen-address={listen}",
-            "--log.level=warn",
-        ],
-        more: &[],
-        version: &["server", "--version"],
-        config: "",
-        ready: "/-/ready",
-    };
-
-    pub(crate) const PROMETHEUS: Self = Self {
-        name: "prometheus",
-        program: "prometheus",
-        package: "prometheus",
-        arguments: &[
-            "--config.file={config}",
-            "--storage.tsdb.path={data}",
-            "--web.listen-address={listen}",
-            "--log.level=warn",
-        ],
-        more: &[],
-        version: &["--version"],
-        config: "",
-        ready: "/-/ready",
-    };
-
-    /// Its answers lag half a minute behind what it stored unless told otherwise.
-    pub(crate) const VICTORIA_METRICS: Self = Self {
-        name: "victoria-metrics",
-        program: "victoria-metrics",
-        package: "victoria-metrics",
-        arguments: &[
-            "-storageDataPath={data}",
-            "-httpListenAddr={listen}",
-            "-loggerLevel=WARN",
-            "-search.latencyOffset=0s",
-        ],
-        more: &[],
-        version: &["-version"],
-        config: "",
-        ready: "/health",
-    };
-}
+/// Names of kinds that several scenarios know.
+pub(crate) const NARTHEX: &str = "narthex";
+pub(crate) const PROMETHEUS: &str = "prometheus";
+pub(crate) const VICTORIA_METRICS: &str = "victoria-metrics";
 
 /// A kind, built in or declared by a scenario file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ServerKind {
     pub(crate) name: String,
-    /// Empty where it is called as the kind.
+    /// Looked for beside this program and on PATH; empty where it is called as the kind.
     program: String,
+    /// The Debian package to install; empty for what comes with this program.
     pub(crate) package: String,
     pub(crate) arguments: Vec<String>,
+    /// The arguments that make it say its version.
     pub(crate) version: Vec<String>,
+    /// The configuration's file; nothing is written when it is empty.
     pub(crate) config: String,
     /// The base URL, without a slash behind it.
     pub(crate) url: String,
+    /// The path that answers 200 when it is ready.
     pub(crate) ready: String,
 }
 
@@ -111,23 +47,66 @@ impl Default for ServerKind {
     }
 }
 
-impl From<&Preset> for ServerKind {
-    fn from(preset: &Preset) -> Self {
-        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        Self {
-            name: preset.name.to_owned(),
-            program: preset.program.to_owned(),
-            package: preset.package.to_owned(),
-            arguments: [owned(preset.arguments), owned(preset.more)].concat(),
-            version: owned(preset.version),
-            config: preset.config.to_owned(),
-            ready: preset.ready.to_owned(),
-            ..Self::default()
-        }
-    }
+fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split_whitespace().map(str::to_owned)
 }
 
 impl ServerKind {
+    /// Returns a kind that is built in; arguments have spaces between them.
+    pub(crate) fn built_in(name: &str, program: &str, arguments: &str, ready: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            program: program.to_owned(),
+            package: program.to_owned(),
+            arguments: words(arguments).collect(),
+            ready: ready.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns a command of ours.
+    pub(crate) fn narthex(command: &str, arguments: &str, ready: &str) -> Self {
+        let kind = Self::built_in(NARTHEX, NARTHEX, command, ready).with_arguments(arguments);
+        Self {
+            package: String::new(),
+            version: vec![command.to_owned(), "--version".to_owned()],
+            ..kind
+        }
+    }
+
+    /// Returns our server and Prometheus, which take the same arguments.
+    pub(crate) fn prometheus_alike() -> [Self; 2] {
+        const ARGUMENTS: &str = "--config.file={config} --storage.tsdb.path={data} \
+                                 --web.listen-address={listen} --log.level=warn";
+        [
+            Self::narthex("server", ARGUMENTS, "/-/ready"),
+            Self::built_in(PROMETHEUS, PROMETHEUS, ARGUMENTS, "/-/ready"),
+        ]
+    }
+
+    /// Returns VictoriaMetrics, whose answers lag half a minute behind what it stored unless told otherwise.
+    pub(crate) fn victoria_metrics() -> Self {
+        let arguments = "-storageDataPath={data} -httpListenAddr={listen} -loggerLevel=WARN \
+                         -search.latencyOffset=0s";
+        let kind = Self::built_in(VICTORIA_METRICS, VICTORIA_METRICS, arguments, "/health");
+        Self {
+            version: vec!["-version".to_owned()],
+            ..kind
+        }
+    }
+
+    /// Adds arguments with spaces between them.
+    pub(crate) fn with_arguments(mut self, arguments: &str) -> Self {
+        self.arguments.extend(words(arguments));
+        self
+    }
+
+    /// Gives it a configuration.
+    pub(crate) fn with_config(mut self, config: &str) -> Self {
+        config.clone_into(&mut self.config);
+        self
+    }
+
     /// Returns the name or the path of its program.
     pub(crate) fn program(&self) -> &str {
         match self.program.as_str() {

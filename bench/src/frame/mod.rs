@@ -12,9 +12,10 @@ pub(crate) mod progress;
 pub(crate) mod run_loop;
 mod scenario_file;
 pub(crate) mod server;
+pub(crate) mod sync;
 pub(crate) mod ticks;
 pub(crate) mod turns;
 pub(crate) mod yaml;
 
-pub(crate) use kind::{Preset, ServerKind};
+pub(crate) use kind::{NARTHEX, PROMETHEUS, ServerKind, VICTORIA_METRICS};
 pub(crate) use scenario_file::ScenarioFile;

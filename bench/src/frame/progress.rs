@@ -2,9 +2,10 @@
 //!
 //! **Invariant:** goes to standard error only, so that standard output holds nothing but results.
 
+use super::sync::lock;
 use std::{
     io::{IsTerminal, Write, stderr},
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -34,7 +35,7 @@ impl Progress {
     pub(crate) fn show(&self, text: &str) {
         let left = self.end.saturating_duration_since(Instant::now()).as_secs();
         let mut out = stderr();
-        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut printed = lock(&self.printed);
         // Progress is a courtesy: a closed standard error does not stop a measurement.
         if self.is_terminal {
             let _ = write!(out, "\r\x1b[K{text}; about {left} s left");
@@ -46,7 +47,7 @@ impl Progress {
 
     /// Shows it even where lines are rare, because something else begins.
     pub(crate) fn begin(&self, text: &str) {
-        *self.printed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.printed) = None;
         self.show(text);
     }
 }

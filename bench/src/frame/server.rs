@@ -4,7 +4,7 @@
 //! on a free loopback port only and leaves no process behind.
 
 use super::{
-    Preset, ServerKind,
+    NARTHEX, ServerKind,
     cleanup::{Group, WorkDir},
     cli::{Flag, Values, usage},
     error::BenchError,
@@ -50,13 +50,10 @@ impl ServerSpec {
     /// for each kind that is not.
     pub(crate) fn chosen(
         values: &Values,
-        presets: &[Preset],
+        built_in: impl IntoIterator<Item = ServerKind>,
     ) -> Result<(Vec<Self>, Vec<String>), BenchError> {
-        let kinds: Vec<ServerKind> = presets.iter().map(ServerKind::from).collect();
-        let kinds: Vec<ServerKind> = kinds
-            .into_iter()
-            .chain(values.kinds().iter().cloned())
-            .collect();
+        let declared = values.kinds().iter().cloned();
+        let kinds: Vec<ServerKind> = built_in.into_iter().chain(declared).collect();
         let mut notes = Vec::new();
         let named = values
             .all("server")
@@ -171,7 +168,7 @@ pub(crate) fn without_command(
             let status = ours.stdout(Stdio::null()).stderr(Stdio::null()).status();
             status.is_ok_and(|status| status.success())
         };
-        let is_there = server.kind.name != Preset::NARTHEX.name || has_command();
+        let is_there = server.kind.name != NARTHEX || has_command();
         if !is_there {
             let label = &server.label;
             notes.push(format!(
@@ -311,7 +308,6 @@ impl RunningServer {
         )
     }
 
-    /// Returns its address.
     pub(crate) fn address(&self) -> SocketAddrV4 {
         self.address
     }
@@ -420,22 +416,19 @@ fn free_address() -> Result<SocketAddrV4, BenchError> {
 mod tests {
     use super::*;
 
-    static PRESETS: &[Preset] = &[Preset {
-        name: "prometheus",
-        program: "prometheus-of-nobody",
-        package: "prometheus",
-        arguments: &["--config.file={config}", "--listen={listen}"],
-        more: &[],
-        version: &["--version"],
-        config: "a {scrape} in {dir}\n",
-        ready: "/ready",
-    }];
+    fn prometheus() -> ServerKind {
+        let arguments = "--config.file={config} --listen={listen}";
+        let mut kind =
+            ServerKind::built_in("prometheus", "prometheus-of-nobody", arguments, "/ready");
+        kind.package = "prometheus".to_owned();
+        kind.with_config("a {scrape} in {dir}\n")
+    }
 
     fn chosen(arguments: &[&str]) -> Result<(Vec<ServerSpec>, Vec<String>), BenchError> {
         static FLAGS: &[Flag] = &[SERVER];
         let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
         let values = Values::parse("storage", [FLAGS, &[]], &arguments).unwrap();
-        ServerSpec::chosen(&values, PRESETS)
+        ServerSpec::chosen(&values, [prometheus()])
     }
 
     #[test]

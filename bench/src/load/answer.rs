@@ -2,10 +2,14 @@
 //!
 //! **Invariant:** how bytes are cut into pieces changes nothing. An answer takes bounded memory whatever it announces.
 
+use httparse::{EMPTY_HEADER, Response, Status, parse_chunk_size};
 use std::fmt;
 
 /// Longest head, and longest line between chunks.
 const LONGEST_HEAD: usize = 64 << 10;
+const MOST_HEADERS: usize = 100;
+/// What stands behind each chunk.
+const LINE_END: u64 = 2;
 
 /// What is known of a whole answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +35,8 @@ impl fmt::Display for NotHttp {
 #[derive(Debug, Default)]
 pub(crate) struct AnswerReader {
     state: State,
-    /// The head, or a line between chunks, as far as it has come.
-    line: Vec<u8>,
+    /// A head or a line between chunks, as far as it has come.
+    pending: Vec<u8>,
     answer: Option<Answer>,
 }
 
@@ -53,39 +57,23 @@ enum State {
 impl AnswerReader {
     /// Takes bytes as they come and returns an answer when they complete one.
     /// An answer's bytes end with the call that completes it: requests are not pipelined.
-    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Option<Answer>, NotHttp> {
-        while !bytes.is_empty() {
-            let is_done = match self.state {
-                State::Head => self.head(&mut bytes)?,
-                State::Body(left) => {
-                    let left = self.skip(left, &mut bytes);
-                    self.state = State::Body(left);
-                    left == 0
-                }
-                State::Chunk(left) => {
-                    let left = self.skip_framed(left, &mut bytes);
-                    self.state = if left == 0 {
-                        State::ChunkSize
-                    } else {
-                        State::Chunk(left)
-                    };
-                    false
-                }
-                State::ChunkSize => self.chunk_size(&mut bytes)?,
-                State::Trailer => self.take_line(&mut bytes)?.is_some_and(|line| line == 0),
-                State::UntilEnd => {
-                    self.count(bytes.len() as u64);
-                    bytes = &[];
-                    false
-                }
-            };
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Option<Answer>, NotHttp> {
+        let mut all = std::mem::take(&mut self.pending);
+        all.extend_from_slice(bytes);
+        let mut rest = all.as_slice();
+        // Every step takes bytes or changes the state, or there are too few.
+        while let Some(is_done) = self.step(&mut rest)? {
+            if is_done && !rest.is_empty() {
+                return Err(NotHttp("bytes follow the answer"));
+            }
             if is_done {
-                if !bytes.is_empty() {
-                    return Err(NotHttp("bytes follow the answer"));
-                }
                 return Ok(self.complete());
             }
         }
+        if rest.len() > LONGEST_HEAD {
+            return Err(NotHttp("a line is longer than 64 KiB"));
+        }
+        self.pending = rest.to_vec();
         Ok(None)
     }
 
@@ -99,147 +87,94 @@ impl AnswerReader {
 
     fn complete(&mut self) -> Option<Answer> {
         self.state = State::Head;
-        self.line.clear();
         self.answer.take()
     }
 
-    fn count(&mut self, bytes: u64) {
-        if let Some(answer) = &mut self.answer {
-            answer.body_bytes += bytes;
-        }
-    }
-
-    /// Skips up to `left` bytes of the body and returns how many are still missing.
-    fn skip(&mut self, left: u64, bytes: &mut &[u8]) -> u64 {
-        let now = left.min(bytes.len() as u64);
-        self.count(now);
-        *bytes = &bytes[now as usize..];
-        left - now
-    }
-
-    /// As `skip`, of which the last two are the line end.
-    fn skip_framed(&mut self, left: u64, bytes: &mut &[u8]) -> u64 {
-        let now = left.min(bytes.len() as u64);
-        let body = left.saturating_sub(2).min(now);
-        self.count(body);
-        *bytes = &bytes[now as usize..];
-        left - now
-    }
-
-    /// Adds to the line up to its end; returns its length without line end once it is whole.
-    fn take_line(&mut self, bytes: &mut &[u8]) -> Result<Option<usize>, NotHttp> {
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(bytes.len(), |at| at + 1);
-        self.line.extend_from_slice(&bytes[..taken]);
-        *bytes = &bytes[taken..];
-        if self.line.len() > LONGEST_HEAD {
-            return Err(NotHttp("a line is longer than 64 KiB"));
-        }
-        if end.is_none() {
-            return Ok(None);
-        }
-        let length = self.line.trim_ascii_end().len();
-        if !matches!(self.state, State::Head) && self.state != State::ChunkSize {
-            self.line.clear();
-        }
-        Ok(Some(length))
-    }
-
-    fn head(&mut self, bytes: &mut &[u8]) -> Result<bool, NotHttp> {
-        let before = self.line.len();
-        if self.take_line(bytes)?.is_none() {
-            return Ok(false);
-        }
-        let start_of_line = self.line[..before]
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1);
-        if !self.line[start_of_line..].trim_ascii().is_empty() {
-            return Ok(false);
-        }
-        let head = Head::parse(&self.line)?;
-        self.line.clear();
-        if (100..200).contains(&head.status) {
-            return Ok(false);
-        }
-        self.answer = Some(Answer {
-            status: head.status,
-            body_bytes: 0,
-            keeps_alive: head.keeps_alive && !matches!(head.state, State::UntilEnd),
-        });
-        self.state = head.state;
-        Ok(head.state == State::Body(0))
-    }
-
-    fn chunk_size(&mut self, bytes: &mut &[u8]) -> Result<bool, NotHttp> {
-        if self.take_line(bytes)?.is_none() {
-            return Ok(false);
-        }
-        let text = self.line.split(|byte| *byte == b';').next();
-        let digits = std::str::from_utf8(text.unwrap_or_default())
-            .map_err(|_| NotHttp("a chunk's size is no number"))?;
-        let size = u64::from_str_radix(digits.trim(), 16)
-            .map_err(|_| NotHttp("a chunk's size is no number"))?;
-        self.line.clear();
-        self.state = match size {
-            0 => State::Trailer,
-            size => State::Chunk(
-                size.checked_add(2)
-                    .ok_or(NotHttp("a chunk's size is no number"))?,
-            ),
-        };
-        Ok(false)
-    }
-}
-
-/// What a head says of the body that follows.
-struct Head {
-    status: u16,
-    state: State,
-    keeps_alive: bool,
-}
-
-impl Head {
-    fn parse(bytes: &[u8]) -> Result<Self, NotHttp> {
-        let text = std::str::from_utf8(bytes).map_err(|_| NotHttp("a head is not UTF-8"))?;
-        let mut lines = text.lines();
-        let first = lines.next().unwrap_or_default();
-        let status = first.strip_prefix("HTTP/1.").and_then(|rest| {
-            let (minor, rest) = rest.split_once(' ')?;
-            Some((minor, rest.get(..3)?.parse::<u16>().ok()?))
-        });
-        let (minor, status) = status.ok_or(NotHttp("no status line"))?;
-        let mut head = Self {
-            status,
-            state: State::UntilEnd,
-            keeps_alive: minor != "0",
-        };
-        let mut is_chunked = false;
-        for line in lines {
-            let Some((name, value)) = line.split_once(':') else {
-                continue;
-            };
-            let value = value.trim();
-            if name.eq_ignore_ascii_case("content-length") {
-                let length = value.parse().map_err(|_| NotHttp("no length"))?;
-                head.state = State::Body(length);
-            } else if name.eq_ignore_ascii_case("transfer-encoding") {
-                is_chunked |= value.eq_ignore_ascii_case("chunked");
-            } else if name.eq_ignore_ascii_case("connection") {
-                if value.eq_ignore_ascii_case("close") {
-                    head.keeps_alive = false;
-                } else if value.eq_ignore_ascii_case("keep-alive") {
-                    head.keeps_alive = true;
+    /// Takes the next piece; returns whether it ends the answer, None when it has not come yet.
+    fn step(&mut self, rest: &mut &[u8]) -> Result<Option<bool>, NotHttp> {
+        match self.state {
+            State::Head => return self.head(rest),
+            State::Body(0) => return Ok(Some(true)),
+            _ if rest.is_empty() => return Ok(None),
+            State::Body(left) => self.state = State::Body(left - self.skip(left, 0, rest)),
+            State::UntilEnd => drop(self.skip(u64::MAX, 0, rest)),
+            State::Chunk(0) => self.state = State::ChunkSize,
+            State::Chunk(left) => self.state = State::Chunk(left - self.skip(left, LINE_END, rest)),
+            State::ChunkSize => match parse_chunk_size(rest) {
+                Ok(Status::Partial) => return Ok(None),
+                Ok(Status::Complete((length, size))) if size < u64::MAX - LINE_END => {
+                    *rest = &rest[length..];
+                    self.state = match size {
+                        0 => State::Trailer,
+                        size => State::Chunk(size + LINE_END),
+                    };
                 }
+                _ => return Err(NotHttp("a chunk's size is no number")),
+            },
+            State::Trailer => {
+                let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+                    return Ok(None);
+                };
+                let is_last = rest[..end].trim_ascii().is_empty();
+                *rest = &rest[end + 1..];
+                return Ok(Some(is_last));
             }
         }
-        if is_chunked {
-            head.state = State::ChunkSize;
+        Ok(Some(self.state == State::Body(0)))
+    }
+
+    /// Skips up to `left` bytes, of which the last `framing` are no part of the body; returns how many.
+    fn skip(&mut self, left: u64, framing: u64, rest: &mut &[u8]) -> u64 {
+        let now = left.min(rest.len() as u64);
+        if let Some(answer) = &mut self.answer {
+            answer.body_bytes += left.saturating_sub(framing).min(now);
+        }
+        *rest = &rest[now as usize..];
+        now
+    }
+
+    fn head(&mut self, rest: &mut &[u8]) -> Result<Option<bool>, NotHttp> {
+        let mut headers = [EMPTY_HEADER; MOST_HEADERS];
+        let mut head = Response::new(&mut headers);
+        let length = match head.parse(rest) {
+            Ok(Status::Complete(length)) => length,
+            Ok(Status::Partial) => return Ok(None),
+            Err(_) => return Err(NotHttp("no head of HTTP/1")),
+        };
+        let status = head.code.unwrap_or_default();
+        let (mut keeps_alive, mut state) = (head.version != Some(0), State::UntilEnd);
+        for header in head.headers.iter() {
+            let value = str::from_utf8(header.value).unwrap_or_default().trim();
+            let is = |name: &str, text: &str| {
+                header.name.eq_ignore_ascii_case(name) && value.eq_ignore_ascii_case(text)
+            };
+            if is("transfer-encoding", "chunked") {
+                state = State::ChunkSize;
+            } else if header.name.eq_ignore_ascii_case("content-length") {
+                let length = value.parse().map_err(|_| NotHttp("no length"))?;
+                state = if state == State::ChunkSize {
+                    state
+                } else {
+                    State::Body(length)
+                };
+            }
+            keeps_alive =
+                (keeps_alive || is("connection", "keep-alive")) && !is("connection", "close");
+        }
+        *rest = &rest[length..];
+        if (100..200).contains(&status) {
+            return Ok(Some(false));
         }
         if matches!(status, 204 | 304) {
-            head.state = State::Body(0);
+            state = State::Body(0);
         }
-        Ok(head)
+        self.state = state;
+        self.answer = Some(Answer {
+            status,
+            body_bytes: 0,
+            keeps_alive: keeps_alive && state != State::UntilEnd,
+        });
+        Ok(Some(state == State::Body(0)))
     }
 }
 
@@ -294,7 +229,7 @@ mod tests {
         );
         assert_eq!(
             read(b"SSH-2.0-x\r\n\r\n", || 3),
-            Err(NotHttp("no status line"))
+            Err(NotHttp("no head of HTTP/1"))
         );
     }
 

@@ -41,7 +41,6 @@ impl DatasetConfig {
         u64::try_from(steps).unwrap_or(u64::MAX)
     }
 
-    /// Returns how many samples there are in all.
     pub(crate) fn samples(&self) -> u64 {
         self.steps() * self.series as u64
     }
@@ -63,7 +62,6 @@ impl DatasetConfig {
         self.start_ms() + step.cast_signed() * interval + offset
     }
 
-    /// Returns the number of pods.
     pub(crate) fn pods(&self) -> usize {
         self.series / POD_SERIES
     }

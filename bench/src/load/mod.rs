@@ -10,6 +10,7 @@ pub(crate) mod fleet;
 pub(crate) mod gzip;
 pub(crate) mod latency;
 pub(crate) mod line;
+pub(crate) mod listener;
 pub(crate) mod open_loop;
 pub(crate) mod paced;
 pub(crate) mod protobuf;

@@ -14,6 +14,7 @@ use super::{
 use crate::frame::{
     error::BenchError,
     measure::{ThreadTime, cpu_time},
+    sync::join,
 };
 use rustix::{
     event::{Timespec, epoll},
@@ -138,12 +139,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Load, BenchError> {
                 .map_err(BenchError::io("start a thread"))
         };
         let started: Vec<_> = (0..threads).map(worker).collect();
-        let join = |thread: Result<thread::ScopedJoinHandle<'_, _>, BenchError>| {
-            thread?
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        started.into_iter().map(join).collect()
+        started.into_iter().map(|thread| join(thread?)).collect()
     });
     let mut load = Load::new(plan.duration);
     for part in parts {

@@ -6,10 +6,10 @@
 //! been sleeping for it.
 
 use super::latency::{Histogram, Latencies};
-use crate::frame::error::BenchError;
+use crate::frame::{error::BenchError, sync::lock};
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
@@ -94,7 +94,7 @@ impl PacedLoad {
     /// Returns the classes with the events so far, in the order of their ends.
     pub(crate) fn events(&self) -> Vec<(Class, Vec<Event>)> {
         let of = |(class, shared): &(Class, Arc<Shared>)| {
-            let events = shared.events.lock().unwrap_or_else(PoisonError::into_inner);
+            let events = lock(&shared.events);
             (*class, events.clone())
         };
         self.classes.iter().map(of).collect()
@@ -171,12 +171,7 @@ impl Worker {
                 was_awaited,
                 is_success,
             };
-            let mut events = self
-                .shared
-                .events
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            events.push(event);
+            lock(&self.shared.events).push(event);
         }
     }
 }

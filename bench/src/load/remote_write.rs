@@ -145,12 +145,7 @@ pub(crate) fn send(
             .post(path, &HEADERS, &packed[..length])
             .map_err(BenchError::io(format!("write to {name}")))?;
         if !(200..300).contains(&answer.status) {
-            let text: String = answer.text().chars().take(300).collect();
-            return Err(BenchError::Answer {
-                name: name.to_owned(),
-                query: path.to_owned(),
-                what: format!("with {}: {text}", answer.status),
-            });
+            return Err(BenchError::refused(name, path, &answer));
         }
         sent.requests += 1;
         sent.samples += samples;

@@ -64,15 +64,10 @@ impl Scraper {
         let (name, path) = (&self.name, &self.path);
         let answer = self.clients[target].get(path, &headers);
         let answer = answer.map_err(BenchError::io(format!("scrape {name}{path}")))?;
-        if answer.status == 200 {
-            return Ok(answer);
+        match answer.status {
+            200 => Ok(answer),
+            _ => Err(BenchError::refused(name, path, &answer)),
         }
-        let text: String = answer.text().chars().take(300).collect();
-        Err(BenchError::Answer {
-            name: name.clone(),
-            query: path.clone(),
-            what: format!("with {}: {text}", answer.status),
-        })
     }
 
     /// Scrapes all targets once.

@@ -2,20 +2,15 @@
 //!
 //! **Invariant:** whatever was asked within a stall is answered when the stall ends, not before.
 
+use super::listener::Listener;
 use crate::frame::error::BenchError;
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    net::{SocketAddr, TcpStream},
     thread,
     time::{Duration, Instant},
 };
 
-/// Most connections that are accepted.
-const MOST_CONNECTIONS: usize = 256;
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
 
 /// When it stalls: at the end of each period.
@@ -43,52 +38,20 @@ impl Stalls {
 /// A running one; connections end when their clients go.
 #[derive(Debug)]
 pub(crate) struct StallServer {
-    address: SocketAddr,
-    is_stopping: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
+    listener: Listener,
 }
 
 impl StallServer {
     /// Starts one on a free loopback port.
     pub(crate) fn start(stalls: Stalls) -> Result<Self, BenchError> {
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(BenchError::io("listen"))?;
-        let address = listener.local_addr().map_err(BenchError::io("listen"))?;
-        let is_stopping = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&is_stopping);
         let started = Instant::now();
-        let accept = move || {
-            for stream in listener.incoming().take(MOST_CONNECTIONS).flatten() {
-                if stop.load(Ordering::Acquire) {
-                    return;
-                }
-                // A client that goes away ends its thread; nobody else is hurt.
-                thread::spawn(move || serve(stream, stalls, started));
-            }
-        };
-        let thread = thread::Builder::new()
-            .name("stalls".to_owned())
-            .spawn(accept);
-        Ok(Self {
-            address,
-            is_stopping,
-            thread: Some(thread.map_err(BenchError::io("start a thread"))?),
-        })
+        let listener = Listener::start("stalls", move |stream, _| serve(stream, stalls, started))?;
+        Ok(Self { listener })
     }
 
     /// Returns where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for StallServer {
-    fn drop(&mut self) {
-        self.is_stopping.store(true, Ordering::Release);
-        // A connection wakes the thread that accepts; when it ended by itself there is nothing to wake.
-        let _ = TcpStream::connect(self.address);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.listener.address()
     }
 }
 

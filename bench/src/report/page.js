@@ -66,6 +66,8 @@ function draw(plot, at) {
   const size = () => ({ width: Math.max(place.clientWidth, 280), height: 240 });
   const lines = plot.lines.map((line) => ({
     label: line.label,
+    // The values of further repetitions would fill the legend.
+    ...(line.faint && plot.axis === "time" && { class: "repeated" }),
     stroke: color("--c" + line.style),
     width: line.faint ? 1 : 2,
     alpha: line.faint ? 0.55 : 1,

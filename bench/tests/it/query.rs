@@ -69,7 +69,7 @@ fn a_wrong_list_of_queries_is_refused_with_its_place() {
     let flag = format!("--queries={}", file.display());
     let reason = refused(&["query", &flag]);
     assert!(
-        reason.contains("q.yml:2:31: \"often\" is none of"),
+        reason.contains("q.yml:2:31: unknown variant `often`"),
         "{reason}"
     );
     assert!(refused(&["query", "--series=51"]).contains("51 is not a multiple of 50"));

@@ -12,7 +12,7 @@ use super::{
     shape::{NATIVE_FAMILY, Series, Shape},
 };
 use crate::{
-    frame::{error::BenchError, measure::cpu_time},
+    frame::{error::BenchError, measure::cpu_time, sync::lock},
     load::{gzip::Gzip, protobuf::METRIC_FAMILIES},
 };
 use rustix::{
@@ -26,7 +26,7 @@ use std::{
     io::{self, ErrorKind, IoSlice, Read, Write},
     net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
@@ -104,13 +104,7 @@ impl FleetServer {
 
     /// Calls `read` with all answers so far, in the order of their ends.
     pub(crate) fn with_answers<T>(&self, read: impl FnOnce(&[Answer]) -> T) -> T {
-        read(
-            &self
-                .shared
-                .answers
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        read(&lock(&self.shared.answers))
     }
 
     /// Returns how many scrapes were answered so far, and how many samples they had.
@@ -130,12 +124,7 @@ impl FleetServer {
             let body = Body::new(&self.config, place, generation, shared);
             bodies.push((place, body));
         }
-        let mut replaced = self
-            .shared
-            .replaced
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        replaced.append(&mut bodies);
+        lock(&self.shared.replaced).append(&mut bodies);
         self.shared.has_replaced.store(true, Relaxed);
     }
 
@@ -322,12 +311,7 @@ impl Loop {
         if !self.shared.has_replaced.swap(false, Relaxed) {
             return;
         }
-        let mut replaced = self
-            .shared
-            .replaced
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        for (place, body) in replaced.drain(..) {
+        for (place, body) in lock(&self.shared.replaced).drain(..) {
             self.targets[place] = body;
         }
     }
@@ -407,12 +391,7 @@ impl Loop {
 
     /// Notes an answer that was sent to its last byte.
     fn done(&self, answer: Option<Answer>) {
-        let mut answers = self
-            .shared
-            .answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        answers.extend(answer);
+        lock(&self.shared.answers).extend(answer);
     }
 
     /// Answers one request; returns what is left to send.

@@ -136,6 +136,9 @@ fn a_server_that_speaks_something_else_is_refused() {
         }
     });
     let error = run(&plan(address)).unwrap_err().to_string();
-    assert!(error.contains("does not answer: no status line"), "{error}");
+    assert!(
+        error.contains("does not answer: no head of HTTP/1"),
+        "{error}"
+    );
     assert!(run(&plan("127.0.0.1:1".parse().unwrap())).is_err());
 }

@@ -58,7 +58,6 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    /// Starts it.
     pub(super) fn start(plan: &Plan, spec: &ServerSpec) -> Result<Self, BenchError> {
         let mut server = RunningServer::start(spec, &plan.base, &[])?;
         server.wait_ready(LIMIT)?;
@@ -103,7 +102,6 @@ impl Exporter {
         })
     }
 
-    /// Returns its page.
     pub(super) fn page(&mut self, plan: &Plan) -> Result<Page, BenchError> {
         let body = self.once(plan, false)?;
         self.read(plan, &body)
@@ -146,11 +144,7 @@ impl Exporter {
     }
 
     fn wrong(&self, plan: &Plan, what: String) -> BenchError {
-        BenchError::Answer {
-            name: self.label().to_owned(),
-            query: plan.path.clone(),
-            what,
-        }
+        BenchError::answer(self.label(), &plan.path, what)
     }
 }
 

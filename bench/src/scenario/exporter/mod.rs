@@ -12,7 +12,7 @@ mod syscalls;
 use super::Scenario;
 use crate::{
     frame::{
-        Preset,
+        ServerKind,
         cli::{Flag, Values},
         error::BenchError,
         run_loop::for_each_turn,
@@ -47,28 +47,14 @@ static FLAGS: &[Flag] = &[
 ];
 
 /// The exporters that are built in, ours first, each with its default collectors.
-static PRESETS: &[Preset] = &[
-    Preset {
-        name: "narthex",
-        program: "narthex",
-        package: "",
-        arguments: &["node-exporter", "--web.listen-address={listen}"],
-        more: &[],
-        version: &["--version"],
-        config: "",
-        ready: "/metrics",
-    },
-    Preset {
-        name: "node_exporter",
-        program: "prometheus-node-exporter",
-        package: "prometheus-node-exporter",
-        arguments: &["--web.listen-address={listen}"],
-        more: &[],
-        version: &["--version"],
-        config: "",
-        ready: "/metrics",
-    },
-];
+fn kinds() -> [ServerKind; 2] {
+    let listen = "--web.listen-address={listen}";
+    let peer = "prometheus-node-exporter";
+    [
+        ServerKind::narthex("node-exporter", listen, "/metrics"),
+        ServerKind::built_in("node_exporter", peer, listen, "/metrics"),
+    ]
+}
 
 /// Variants: whether the scraper takes a compressed page, as Prometheus does.
 const ENCODINGS: [(&str, bool); 2] = [("identity", false), ("gzip", true)];
@@ -82,7 +68,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
         base: values.dir()?,
     };
     let with_syscalls = values.switch("syscalls")?;
-    let (mut servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;
+    let (mut servers, mut notes) = ServerSpec::chosen(values, kinds())?;
     without_command(&mut servers, "node-exporter", &mut notes)?;
     let mut record = values.record(format!(
         "{} scrapes of each exporter, {:?} between them",

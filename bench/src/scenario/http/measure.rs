@@ -13,6 +13,7 @@ use crate::{
         measure::{Meter, Usage, Used},
         progress::Progress,
         server::{RunningServer, ServerSpec},
+        sync::join,
         ticks::Ticks,
     },
     load::{
@@ -234,13 +235,7 @@ impl<'a> Session<'a> {
                 })
             });
             let ticks = self.watch(is_over);
-            // A panic of theirs is ours.
-            let load = load.join().unwrap_or_else(|e| std::panic::resume_unwind(e));
-            let scrapes = scrapes.map(|thread| thread.join());
-            let scrapes = scrapes
-                .transpose()
-                .unwrap_or_else(|e| std::panic::resume_unwind(e));
-            (load, scrapes, ticks)
+            (join(load), scrapes.map(join), ticks)
         });
         let scrapes = scrapes
             .unwrap_or_default()
@@ -277,14 +272,11 @@ impl<'a> Session<'a> {
         let fewest = scrapes.iter().map(|scrape| scrape.samples).min();
         match fewest.filter(|fewest| *fewest < self.expected) {
             None => Ok(()),
-            Some(fewest) => Err(BenchError::Answer {
-                name: self.label.clone(),
-                query: self
-                    .scrape
-                    .as_ref()
-                    .map_or_else(String::new, |t| t.path.clone()),
-                what: format!("with {fewest} samples instead of {}", self.expected),
-            }),
+            Some(fewest) => {
+                let path = self.scrape.as_ref().map_or("", |target| &target.path);
+                let what = format!("with {fewest} samples instead of {}", self.expected);
+                Err(BenchError::answer(&self.label, path, what))
+            }
         }
     }
 }

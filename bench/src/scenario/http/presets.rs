@@ -3,7 +3,9 @@
 //! **Invariant:** every kind answers the load with a body of a few bytes to a few hundred, so that what differs between
 //! kinds is what they do besides.
 
-use crate::frame::{Preset, cli::Values, error::BenchError, server::ServerSpec};
+use crate::frame::{
+    NARTHEX, PROMETHEUS, ServerKind, cli::Values, error::BenchError, server::ServerSpec,
+};
 use std::path::{Path, PathBuf};
 
 /// Where Debian keeps nginx' modules.
@@ -12,51 +14,28 @@ const MODULES: &str = "/usr/lib/nginx/modules";
 const LUA: &str = "nginx-lua-prometheus";
 
 /// The servers that are built in, ours first.
-pub(super) static PRESETS: &[Preset] = &[
-    Preset {
-        more: RECEIVER,
-        config: "scrape_configs: []\n",
-        ..Preset::NARTHEX
-    },
-    Preset {
-        more: RECEIVER,
-        config: "scrape_configs: []\n",
-        ..Preset::PROMETHEUS
-    },
-    Preset {
-        name: "nginx",
-        program: "nginx",
-        package: "nginx",
-        arguments: NGINX,
-        more: &[],
-        version: &["-v"],
-        config: include_str!("nginx.conf"),
-        ready: "/",
-    },
-    Preset {
-        name: LUA,
-        program: "nginx",
-        package: "nginx libnginx-mod-http-lua",
-        arguments: NGINX,
-        more: &[],
-        version: &["-v"],
-        config: include_str!("nginx-lua.conf"),
-        ready: "/",
-    },
-];
-
-const RECEIVER: &[&str] = &["--web.enable-remote-write-receiver"];
-
-const NGINX: &[&str] = &[
-    "-p",
-    "{dir}",
-    "-e",
-    "stderr",
-    "-g",
-    "daemon off;",
-    "-c",
-    "{config}",
-];
+fn kinds() -> impl Iterator<Item = ServerKind> {
+    let nginx = |name, package: &str, config| {
+        let mut kind =
+            ServerKind::built_in(name, "nginx", "-p {dir} -e stderr -c {config} -g", "/");
+        kind.arguments.push("daemon off;".to_owned());
+        kind.version = vec!["-v".to_owned()];
+        package.clone_into(&mut kind.package);
+        kind.with_config(config)
+    };
+    let alike = ServerKind::prometheus_alike().map(|kind| {
+        let kind = kind.with_arguments("--web.enable-remote-write-receiver");
+        kind.with_config("scrape_configs: []\n")
+    });
+    alike.into_iter().chain([
+        nginx("nginx", "nginx", include_str!("nginx.conf")),
+        nginx(
+            LUA,
+            "nginx libnginx-mod-http-lua",
+            include_str!("nginx-lua.conf"),
+        ),
+    ])
+}
 
 /// Where a kind is asked, and how it comes to have series.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +50,7 @@ impl Paths {
     /// Returns what is asked of a kind; `load` and `scrape`, where they are given, go before its own.
     /// `end_s` is when the data ends that is written to it.
     pub(super) fn new(kind: &str, load: &str, scrape: &str, end_s: i64) -> Self {
-        let is_written = matches!(kind, "narthex" | "prometheus");
+        let is_written = matches!(kind, NARTHEX | PROMETHEUS);
         let or = |given: &str, own: String| match given {
             "" => own,
             given => given.to_owned(),
@@ -108,7 +87,7 @@ pub(super) fn chosen(values: &Values) -> Result<Chosen, BenchError> {
             return Err(values.wrong("lua-library", what));
         }
     };
-    let (mut servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;
+    let (mut servers, mut notes) = ServerSpec::chosen(values, kinds())?;
     let is_named = values.all("server").next().is_some();
     let lacking = lacking(library.as_deref(), Path::new(MODULES));
     if let Some(lacking) = lacking

@@ -57,7 +57,6 @@ impl Target {
         })
     }
 
-    /// Returns what scrapes it.
     pub(super) fn scraper(&self) -> Scraper {
         Scraper::new(&self.host, &[self.address], &self.path, SCRAPE_LIMIT)
     }

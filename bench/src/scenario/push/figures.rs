@@ -21,7 +21,6 @@ const WRITING_NS: f64 = 60.0;
 /// A late start refuses a run when it is more than this share of the latency it is part of.
 const LATE_SHARE: f64 = 0.1;
 
-/// Returns a run.
 pub(crate) fn run(plan: &Plan, fleet: &Fleet, outcome: &Outcome) -> Run {
     let distributions = outcome.windows().map(|(when, window)| {
         window

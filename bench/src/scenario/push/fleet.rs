@@ -86,12 +86,10 @@ impl Fleet {
         fleet
     }
 
-    /// Returns the number of groups.
     pub(crate) fn groups(&self) -> u32 {
         self.all_processes() / self.group_processes()
     }
 
-    /// Returns the number of processes of a group.
     pub(crate) fn group_processes(&self) -> u32 {
         if self.mode.merges_hosts {
             self.settings.processes
@@ -105,12 +103,10 @@ impl Fleet {
         self.settings.hosts * self.settings.processes
     }
 
-    /// Returns the number of samples of a push.
     pub(crate) fn push_samples(&self) -> usize {
         self.layout.samples()
     }
 
-    /// Returns the number of gateways.
     pub(crate) fn gateways(&self) -> usize {
         if self.mode.gateway_a_host {
             self.settings.hosts as usize
@@ -182,7 +178,6 @@ impl Fleet {
 /// The job of all groups.
 pub(crate) const JOB: &str = "game";
 
-/// Returns a host's name.
 pub(crate) fn host_name(host: u32) -> String {
     format!("h{host:03}")
 }

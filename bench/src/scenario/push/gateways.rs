@@ -74,7 +74,6 @@ impl Gateways {
         Ok(all)
     }
 
-    /// Returns what scrapes all of them.
     pub(crate) fn scraper(&self, limit: Duration) -> Scraper {
         let label = self.servers.first().map_or("", RunningServer::label);
         Scraper::new(label, &self.addresses(), "/metrics", limit)

@@ -19,7 +19,7 @@ mod stored;
 use super::Scenario;
 use crate::{
     frame::{
-        Preset,
+        ServerKind,
         cli::{Flag, Values},
         error::BenchError,
         run_loop::for_each_turn,
@@ -132,62 +132,28 @@ static FLAGS: &[Flag] = &[
 ];
 
 /// Arguments that `--persist` adds.
-const PERSIST: &[&str] = &[
-    "--persistence.file={dir}/groups",
-    "--persistence.interval=30s",
-];
+const PERSIST: &str = "--persistence.file={dir}/groups --persistence.interval=30s";
 
 /// The gateways that are built in, ours first.
-static PRESETS: &[Preset] = &[
-    Preset {
-        name: "narthex",
-        program: "narthex",
-        package: "",
-        arguments: &[
-            "pushgateway",
-            "--web.listen-address={listen}",
-            "--log.level=warn",
-        ],
-        more: &[],
-        version: &["pushgateway", "--version"],
-        config: "",
-        ready: "/-/ready",
-    },
-    Preset {
-        name: "pushgateway",
-        program: "prometheus-pushgateway",
-        package: "prometheus-pushgateway",
-        arguments: &["--web.listen-address={listen}", "--log.level=warn"],
-        more: &[],
-        version: &["--version"],
-        config: "",
-        ready: "/-/ready",
-    },
-    Preset {
-        name: "pushgateway-unchecked",
-        program: "prometheus-pushgateway",
-        package: "prometheus-pushgateway",
-        arguments: &[
-            "--web.listen-address={listen}",
-            "--log.level=warn",
-            "--push.disable-consistency-check",
-        ],
-        more: &[],
-        version: &["--version"],
-        config: "",
-        ready: "/-/ready",
-    },
-];
+fn kinds() -> [ServerKind; 3] {
+    let arguments = "--web.listen-address={listen} --log.level=warn";
+    let pushgateway =
+        |name| ServerKind::built_in(name, "prometheus-pushgateway", arguments, "/-/ready");
+    [
+        ServerKind::narthex("pushgateway", arguments, "/-/ready"),
+        pushgateway("pushgateway"),
+        pushgateway("pushgateway-unchecked").with_arguments("--push.disable-consistency-check"),
+    ]
+}
 
 /// Pushes to every gateway in every way.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
-    let (mut servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;
+    let (mut servers, mut notes) = ServerSpec::chosen(values, kinds())?;
     without_command(&mut servers, "pushgateway", &mut notes)?;
     if plan.persist {
-        let arguments = PERSIST.iter().map(|argument| (*argument).to_owned());
         for server in &mut servers {
-            server.kind.arguments.extend(arguments.clone());
+            server.kind = server.kind.clone().with_arguments(PERSIST);
         }
     }
     let mut record = values.record(plan.title());

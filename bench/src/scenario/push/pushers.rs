@@ -10,7 +10,7 @@ use super::{
     fleet::{Fleet, Packer},
 };
 use crate::{
-    frame::{error::BenchError, measure::cpu_time},
+    frame::{error::BenchError, measure::cpu_time, sync::join},
     load::{
         client::{Client, is_timeout},
         latency::{Histogram, Latencies},
@@ -146,10 +146,7 @@ impl Pushers<'_> {
             }
             let mut pushed = Pushed::default();
             for thread in threads? {
-                let one = thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                pushed.add(one);
+                pushed.add(join(thread));
             }
             watching.map(|()| pushed)
         })

@@ -16,6 +16,7 @@ use crate::{
         measure::{Meter, Usage, Used},
         progress::Progress,
         server::ServerSpec,
+        sync::join,
         ticks::Ticks,
     },
     load::scraper::Scrape,
@@ -230,11 +231,6 @@ impl<'a> Session<'a> {
             let used = self.gateways.usage().and_then(|usage| meter.stop(usage));
             // The scrape that is under way ends with its own deadline.
             is_over.store(true, Ordering::Release);
-            let join = |thread: thread::ScopedJoinHandle<'_, _>| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
             (pushed, used, scraping.map_or_else(Vec::new, join))
         });
         let (pushed, used) = (pushed?, used?);

@@ -6,7 +6,7 @@
 use super::{answers::Answer, questions::Question};
 use crate::{
     frame::{
-        Preset,
+        VICTORIA_METRICS,
         error::BenchError,
         measure::{Meter, Usage, Used},
         progress::Progress,
@@ -89,7 +89,7 @@ pub(super) fn run(
     let mut subject = Subject {
         plan,
         client: Client::to_server(&server, LIMIT)?,
-        suffix: if spec.kind.name == Preset::VICTORIA_METRICS.name {
+        suffix: if spec.kind.name == VICTORIA_METRICS {
             "&nocache=1"
         } else {
             ""
@@ -257,24 +257,15 @@ impl Subject<'_> {
         let label = self.server.label();
         let answer = self.client.get(&format!("{path}{}", self.suffix), &[]);
         let answer = answer.map_err(BenchError::io(format!("ask {label} {path}")))?;
-        if answer.status == 200 {
-            return Ok(answer.body);
+        match answer.status {
+            200 => Ok(answer.body),
+            _ => Err(BenchError::refused(label, path, &answer)),
         }
-        let text: String = answer.text().chars().take(300).collect();
-        Err(BenchError::Answer {
-            name: label.to_owned(),
-            query: path.to_owned(),
-            what: format!("with {}: {text}", answer.status),
-        })
     }
 
     fn wrong(&self, question: &Question, body: &[u8]) -> BenchError {
         let text: String = String::from_utf8_lossy(body).chars().take(300).collect();
-        BenchError::Answer {
-            name: self.server.label().to_owned(),
-            query: question.name.clone(),
-            what: format!("with {text}"),
-        }
+        BenchError::answer(self.server.label(), &question.name, format!("with {text}"))
     }
 }
 

@@ -12,7 +12,7 @@ mod questions;
 use super::Scenario;
 use crate::{
     frame::{
-        Preset,
+        ServerKind, VICTORIA_METRICS,
         cli::{Flag, Values, usage},
         error::BenchError,
         run_loop::for_each_turn,
@@ -68,33 +68,23 @@ static FLAGS: &[Flag] = &[
 /// The data ends at a full hour, so that every run meets the same borders of blocks and steps.
 const END_MS: i64 = 3_600_000;
 
-const PATIENT_RECEIVER: &[&str] = &["--web.enable-remote-write-receiver", "--query.timeout=10m"];
-
 /// The servers that are built in, ours first.
-static PRESETS: &[Preset] = &[
-    Preset {
-        more: PATIENT_RECEIVER,
-        config: "scrape_configs: []\n",
-        ..Preset::NARTHEX
-    },
-    Preset {
-        more: PATIENT_RECEIVER,
-        config: "scrape_configs: []\n",
-        ..Preset::PROMETHEUS
-    },
-    Preset {
-        more: &[
-            "-search.maxQueryDuration=10m",
-            "-search.maxUniqueTimeseries=10000000",
-        ],
-        ..Preset::VICTORIA_METRICS
-    },
-];
+fn kinds() -> impl Iterator<Item = ServerKind> {
+    let receiver = "--web.enable-remote-write-receiver --query.timeout=10m";
+    let patient = "-search.maxQueryDuration=10m -search.maxUniqueTimeseries=10000000";
+    let alike = ServerKind::prometheus_alike().map(|kind| {
+        kind.with_arguments(receiver)
+            .with_config("scrape_configs: []\n")
+    });
+    alike
+        .into_iter()
+        .chain([ServerKind::victoria_metrics().with_arguments(patient)])
+}
 
 /// Writes to and asks every server.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = plan(values)?;
-    let (servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;
+    let (servers, mut notes) = ServerSpec::chosen(values, kinds())?;
     let data = &plan.data;
     let mut record = values.record(format!(
         "{} queries over {} series with {} samples, one every {:?}",
@@ -106,11 +96,11 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     record.subjects = servers.iter().map(ServerSpec::subject).collect();
     if servers
         .iter()
-        .any(|server| server.kind.name == Preset::VICTORIA_METRICS.name)
+        .any(|server| server.kind.name == VICTORIA_METRICS)
     {
         notes.push(format!(
             "{} keeps the results of range queries; it is asked not to use them.",
-            Preset::VICTORIA_METRICS.name
+            VICTORIA_METRICS
         ));
     }
     let each = Duration::from_secs_f64(20.0 + data.samples() as f64 * 3e-6);

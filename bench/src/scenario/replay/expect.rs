@@ -141,11 +141,7 @@ impl Expected {
         let range_ms = last.time_ms - first.time_ms + 2 * margin_ms;
         let query = format!("{}[{range_ms}ms]", self.selector(instance));
         let path = api::instant(&query, Some(last.time_ms + margin_ms));
-        let wrong = |what: String| BenchError::Answer {
-            name: server.label().to_owned(),
-            query: query.clone(),
-            what,
-        };
+        let wrong = |what: String| BenchError::answer(server.label(), &query, what);
         let answer = http::get(&server.url(&path)).map_err(|e| wrong(e.to_string()))?;
         let series = api::result(&answer.body);
         let series = series.ok_or_else(|| wrong(format!("with {}", answer.text())))?;

@@ -8,17 +8,16 @@ use super::{
     plan::damaged,
 };
 use crate::{
-    frame::error::BenchError,
-    load::{fleet::clock::now_ms, gzip::Gzip, line::Line},
+    frame::{error::BenchError, sync::lock},
+    load::{fleet::clock::now_ms, gzip::Gzip, line::Line, listener::Listener},
 };
 use std::{
     io::{ErrorKind, Read, Write},
-    net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -55,15 +54,8 @@ pub(crate) struct Served {
 /// One target that is served; it stops on drop.
 #[derive(Debug)]
 pub(crate) struct Feed {
-    address: SocketAddrV4,
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    stop: AtomicBool,
-    state: Mutex<State>,
+    listener: Listener,
+    state: Arc<Mutex<State>>,
 }
 
 struct State {
@@ -103,11 +95,6 @@ impl Feed {
         rounds: usize,
         times: Times,
     ) -> Result<Self, BenchError> {
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(BenchError::io("listen"))?;
-        let address = listener.local_addr().map_err(BenchError::io("listen"))?;
-        let SocketAddr::V4(address) = address else {
-            unreachable!("an IPv4 address was bound");
-        };
         let mut state = State {
             rounds: corpus.rounds().map_err(damaged(name))?,
             left: rounds,
@@ -118,31 +105,25 @@ impl Feed {
             broken: None,
         };
         state.make_next();
-        let shared = Arc::new(Shared {
-            stop: AtomicBool::new(false),
-            state: Mutex::new(state),
-        });
-        let serving = Arc::clone(&shared);
-        let thread = thread::Builder::new()
-            .name(format!("feed-{name}"))
-            .spawn(move || accept(&listener, &serving));
+        let state = Arc::new(Mutex::new(state));
+        let serving = Arc::clone(&state);
+        let serve = move |stream: TcpStream, stop: &AtomicBool| serve(stream, &serving, stop);
         let feed = Self {
-            address,
-            shared,
-            thread: Some(thread.map_err(BenchError::io("start a thread"))?),
+            listener: Listener::start(&format!("feed-{name}"), serve)?,
+            state,
         };
         feed.served()?;
         Ok(feed)
     }
 
     /// Returns where it is scraped.
-    pub(crate) fn address(&self) -> SocketAddrV4 {
-        self.address
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.listener.address()
     }
 
     /// Returns what has been served so far.
     pub(crate) fn served(&self) -> Result<Vec<Served>, BenchError> {
-        let state = self.shared.state();
+        let state = lock(&self.state);
         match &state.broken {
             Some(what) => Err(BenchError::Record {
                 name: "a corpus".to_owned(),
@@ -154,25 +135,8 @@ impl Feed {
 
     /// Returns whether every round has been served.
     pub(crate) fn is_done(&self) -> bool {
-        let state = self.shared.state();
+        let state = lock(&self.state);
         state.next.is_none() && state.broken.is_none()
-    }
-}
-
-impl Drop for Feed {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Relaxed);
-        // A connection wakes the thread that accepts.
-        let _ = TcpStream::connect(self.address);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -261,24 +225,12 @@ fn stamped(body: &str, time_ms: Option<i64>) -> (Vec<u8>, u64) {
     (out, samples)
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    for stream in listener.incoming() {
-        if shared.stop.load(Relaxed) {
-            return;
-        }
-        let Ok(stream) = stream else { continue };
-        let shared = Arc::clone(shared);
-        // A connection ends with its client or with the feed, within a look.
-        thread::spawn(move || serve(stream, &shared));
-    }
-}
-
-fn serve(mut stream: TcpStream, shared: &Shared) {
+fn serve(mut stream: TcpStream, state: &Mutex<State>, stop: &AtomicBool) {
     let is_set = stream.set_nodelay(true).is_ok()
         && stream.set_read_timeout(Some(LOOK)).is_ok()
         && stream.set_write_timeout(Some(WRITE_LIMIT)).is_ok();
     let (mut input, mut buffer) = (Vec::new(), [0; 4096]);
-    while is_set && !shared.stop.load(Relaxed) && input.len() < LONGEST_HEAD {
+    while is_set && !stop.load(Relaxed) && input.len() < LONGEST_HEAD {
         match stream.read(&mut buffer) {
             Ok(0) => return,
             Ok(length) => input.extend_from_slice(&buffer[..length]),
@@ -297,7 +249,7 @@ fn serve(mut stream: TcpStream, shared: &Shared) {
         let takes_gzip =
             lines.any(|line| line.starts_with("accept-encoding:") && line.contains("gzip"));
         let goes_on = match is_scrape {
-            true => shared.state().answer(&mut stream, takes_gzip),
+            true => lock(state).answer(&mut stream, takes_gzip),
             false => stream
                 .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
                 .is_ok(),

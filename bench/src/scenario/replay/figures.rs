@@ -9,7 +9,6 @@ use crate::record::{Figure, OwnCost, Run};
 const OTHERS: f64 = 0.3;
 const OWN: f64 = 0.5;
 
-/// Returns the run.
 pub(crate) fn run(outcome: &Outcome) -> Run {
     let mut courses = outcome.ticks.courses(Some(("samples", "a second")));
     courses.extend(outcome.ticks.disk_courses());

@@ -14,7 +14,7 @@ mod scrub;
 use super::Scenario;
 use crate::{
     frame::{
-        Preset,
+        ServerKind,
         cli::{Flag, Values},
         error::BenchError,
         progress::Progress,
@@ -70,27 +70,22 @@ static FLAGS: &[Flag] = &[
 ];
 
 /// The servers that are built in, ours first. Prometheus gets what makes a snapshot possible.
-static PRESETS: &[Preset] = &[
-    Preset {
-        config: "{scrape}{storage}",
-        ..Preset::NARTHEX
-    },
-    Preset {
-        more: &["--web.enable-admin-api"],
-        config: "{scrape}{storage}",
-        ..Preset::PROMETHEUS
-    },
-    Preset {
-        more: &["-promscrape.config={config}"],
-        config: "{scrape}",
-        ..Preset::VICTORIA_METRICS
-    },
-];
+fn kinds() -> [ServerKind; 3] {
+    let [narthex, prometheus] =
+        ServerKind::prometheus_alike().map(|kind| kind.with_config("{scrape}{storage}"));
+    [
+        narthex,
+        prometheus.with_arguments("--web.enable-admin-api"),
+        ServerKind::victoria_metrics()
+            .with_arguments("-promscrape.config={config}")
+            .with_config("{scrape}"),
+    ]
+}
 
 /// Serves the corpus to every server.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
-    let (servers, notes) = ServerSpec::chosen(values, PRESETS)?;
+    let (servers, notes) = ServerSpec::chosen(values, kinds())?;
     let mut record = values.record(plan.title());
     record.notes = notes;
     record.notes.extend(plan.notes.iter().cloned());

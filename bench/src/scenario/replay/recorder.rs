@@ -5,10 +5,10 @@
 
 use super::{
     corpus::{About, CorpusWriter, Round},
-    scrub::{Kind, Scrubber, own_names},
+    scrub::{Found, Scrubber, own_names},
 };
 use crate::{
-    frame::{error::BenchError, progress::Progress},
+    frame::{error::BenchError, progress::Progress, sync::join},
     load::fleet::clock::now_ms,
 };
 use narthex_testkit::http;
@@ -79,7 +79,7 @@ pub(crate) struct Recorded {
     pub(crate) failure: Option<String>,
     pub(crate) body_bytes: u64,
     pub(crate) file_bytes: u64,
-    pub(crate) replaced: BTreeMap<Kind, u32>,
+    pub(crate) replaced: BTreeMap<Found, u32>,
 }
 
 impl Recording {
@@ -100,11 +100,6 @@ impl Recording {
                 progress.show(&format!("recording, {asked} of {all} scrapes"));
                 thread::sleep(Duration::from_millis(200));
             }
-            let join = |thread: thread::ScopedJoinHandle<'_, _>| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
             threads.into_iter().map(join).collect()
         });
         results.into_iter().collect()

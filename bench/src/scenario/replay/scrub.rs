@@ -12,64 +12,23 @@ use std::{
 };
 
 /// Labels whose values are identifiers of one machine, disk or installation.
-const IDENTIFIERS: &[&str] = &[
-    "asset_tag",
-    "board_asset_tag",
-    "board_serial",
-    "boot_id",
-    "chassis_asset_tag",
-    "chassis_serial",
-    "machine_id",
-    "product_serial",
-    "product_uuid",
-    "serial",
-    "serial_number",
-    "system_uuid",
-    "uuid",
-    "wwid",
-    "wwn",
-];
+const IDENTIFIERS: &str = "asset_tag board_asset_tag board_serial boot_id chassis_asset_tag chassis_serial machine_id product_serial \
+     product_uuid serial serial_number system_uuid uuid wwid wwn";
 /// Labels whose values are names of hosts.
-const HOSTS: &[&str] = &["domainname", "fqdn", "host", "hostname", "nodename"];
+const HOSTS: &str = "domainname fqdn host hostname nodename";
 /// Labels whose values look like addresses and are versions.
-const VERSIONS: &[&str] = &[
-    "goversion",
-    "release",
-    "revision",
-    "short_version",
-    "version",
-];
+const VERSIONS: &str = "goversion release revision short_version version";
 /// Labels whose values look like paths and are parts of URLs.
-const ROUTES: &[&str] = &["endpoint", "handler", "route", "uri", "url"];
+const ROUTES: &str = "endpoint handler route uri url";
 /// Paths that every machine has.
-const COMMON_PATHS: &[&str] = &[
-    "/",
-    "/boot",
-    "/boot/efi",
-    "/dev",
-    "/dev/shm",
-    "/etc",
-    "/home",
-    "/metrics",
-    "/opt",
-    "/proc",
-    "/run",
-    "/run/lock",
-    "/srv",
-    "/sys",
-    "/tmp",
-    "/usr",
-    "/var",
-    "/var/lib",
-    "/var/log",
-    "/var/tmp",
-];
+const COMMON_PATHS: &str = "/ /boot /boot/efi /dev /dev/shm /etc /home /metrics /opt /proc /run /run/lock /srv /sys /tmp /usr /var \
+     /var/lib /var/log /var/tmp";
 /// Directories whose files have names that the kernel or a program's source gave.
 const COMMON_PREFIXES: &[&str] = &["/proc/", "/sys/"];
 
 /// What was found in a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum Found {
     Host,
     Address,
     HardwareAddress,
@@ -77,7 +36,7 @@ pub(crate) enum Kind {
     Path,
 }
 
-impl Kind {
+impl Found {
     /// Returns what several of them are called.
     pub(crate) fn plural(self) -> &'static str {
         match self {
@@ -95,8 +54,8 @@ impl Kind {
 pub(crate) struct Scrubber {
     /// Names that are replaced wherever they appear as a word.
     hosts: Vec<String>,
-    replaced: HashMap<(Kind, String), String>,
-    numbers: BTreeMap<Kind, u32>,
+    replaced: HashMap<(Found, String), String>,
+    numbers: BTreeMap<Found, u32>,
 }
 
 impl Scrubber {
@@ -110,7 +69,7 @@ impl Scrubber {
     }
 
     /// Returns how many different values of each kind were replaced.
-    pub(crate) fn counts(&self) -> &BTreeMap<Kind, u32> {
+    pub(crate) fn counts(&self) -> &BTreeMap<Found, u32> {
         &self.numbers
     }
 
@@ -121,7 +80,7 @@ impl Scrubber {
             for label in line
                 .labels
                 .iter()
-                .filter(|label| HOSTS.contains(&label.name))
+                .filter(|label| has_word(HOSTS, label.name))
             {
                 self.learn_host(&unescape(label.value));
             }
@@ -153,13 +112,13 @@ impl Scrubber {
         if value.is_empty() {
             return None;
         }
-        if IDENTIFIERS.contains(&label) {
-            return Some(self.number(Kind::Identifier, value));
+        if has_word(IDENTIFIERS, label) {
+            return Some(self.number(Found::Identifier, value));
         }
-        if VERSIONS.contains(&label) {
+        if has_word(VERSIONS, label) {
             return self.without_hosts(value);
         }
-        let is_route = ROUTES.contains(&label) || label == "path" && metric.contains("http");
+        let is_route = has_word(ROUTES, label) || label == "path" && metric.contains("http");
         if value.starts_with('/') && !is_route {
             return self.path(value);
         }
@@ -177,7 +136,7 @@ impl Scrubber {
         let is_name = name.len() > 1
             && name != "localhost"
             && !name.starts_with('(')
-            && !is_replacement(Kind::Host, name)
+            && !is_replacement(Found::Host, name)
             && name.bytes().any(|byte| byte.is_ascii_alphabetic());
         if is_name && !self.hosts.iter().any(|host| host == name) {
             self.hosts.push(name.to_owned());
@@ -190,7 +149,7 @@ impl Scrubber {
         let mut text: Option<String> = None;
         for host in self.hosts.clone() {
             let current = text.as_deref().unwrap_or(value);
-            if let Some(replaced) = replace_word(current, &host, || self.number(Kind::Host, &host))
+            if let Some(replaced) = replace_word(current, &host, || self.number(Found::Host, &host))
             {
                 text = Some(replaced);
             }
@@ -202,14 +161,14 @@ impl Scrubber {
         let is_device = value
             .strip_prefix("/dev/")
             .is_some_and(|name| !name.contains('/'));
-        let is_common = COMMON_PATHS.contains(&value)
+        let is_common = has_word(COMMON_PATHS, value)
             || COMMON_PREFIXES
                 .iter()
                 .any(|prefix| value.starts_with(prefix));
-        if is_device || is_common || is_replacement(Kind::Path, value) {
+        if is_device || is_common || is_replacement(Found::Path, value) {
             return None;
         }
-        Some(self.number(Kind::Path, value))
+        Some(self.number(Found::Path, value))
     }
 
     /// Replaces every word of hexadecimal digits, colons and points that `find` takes for something.
@@ -238,10 +197,10 @@ impl Scrubber {
             && pairs.all(|pair| pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit()));
         let plain = word.to_ascii_lowercase().replace('-', ":");
         let is_special = matches!(plain.as_str(), "00:00:00:00:00:00" | "ff:ff:ff:ff:ff:ff");
-        if !is_one || is_special || is_replacement(Kind::HardwareAddress, &plain) {
+        if !is_one || is_special || is_replacement(Found::HardwareAddress, &plain) {
             return None;
         }
-        Some(self.number(Kind::HardwareAddress, &plain))
+        Some(self.number(Found::HardwareAddress, &plain))
     }
 
     /// Replaces an address, with its port left behind it.
@@ -267,11 +226,11 @@ impl Scrubber {
                 v6.is_loopback() || v6.is_unspecified() || v6.segments()[..2] == [0x2001, 0xdb8]
             }
         };
-        (!stays).then(|| self.number(Kind::Address, &address.to_string()))
+        (!stays).then(|| self.number(Found::Address, &address.to_string()))
     }
 
     /// Returns the replacement of a value, the next number of its kind when it is a new one.
-    fn number(&mut self, kind: Kind, value: &str) -> String {
+    fn number(&mut self, kind: Found, value: &str) -> String {
         if is_replacement(kind, value) {
             return value.to_owned();
         }
@@ -287,18 +246,18 @@ impl Scrubber {
 }
 
 /// Returns the `count`th replacement of a kind; addresses are of the ranges kept for documentation.
-fn replacement(kind: Kind, count: u32, value: &str) -> String {
+fn replacement(kind: Found, count: u32, value: &str) -> String {
     let [_, _, high, low] = count.to_be_bytes();
     match kind {
-        Kind::Host => format!("host-{count}"),
-        Kind::Identifier => format!("id-{count}"),
-        Kind::Path => format!("/path-{count}"),
-        Kind::HardwareAddress => format!("00:00:5e:00:{:02x}:{low:02x}", 0x53 + high % 0xac),
-        Kind::Address if value.contains(':') => {
+        Found::Host => format!("host-{count}"),
+        Found::Identifier => format!("id-{count}"),
+        Found::Path => format!("/path-{count}"),
+        Found::HardwareAddress => format!("00:00:5e:00:{:02x}:{low:02x}", 0x53 + high % 0xac),
+        Found::Address if value.contains(':') => {
             Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, count as u16).to_string()
         }
         // 762 addresses in three ranges; a recording with more begins again at the first.
-        Kind::Address => {
+        Found::Address => {
             let at = (count - 1) % 762;
             let (a, b, c) = [(192, 0, 2), (198, 51, 100), (203, 0, 113)][(at / 254) as usize];
             Ipv4Addr::new(a, b, c, (at % 254 + 1) as u8).to_string()
@@ -307,17 +266,17 @@ fn replacement(kind: Kind, count: u32, value: &str) -> String {
 }
 
 /// Returns whether a value is one this program puts in.
-fn is_replacement(kind: Kind, value: &str) -> bool {
+fn is_replacement(kind: Found, value: &str) -> bool {
     let number = |prefix: &str| {
         let rest = value.strip_prefix(prefix);
         rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
     };
     match kind {
-        Kind::Host => number("host-"),
-        Kind::Identifier => number("id-"),
-        Kind::Path => number("/path-"),
-        Kind::HardwareAddress => value.starts_with("00:00:5e:00:"),
-        Kind::Address => false,
+        Found::Host => number("host-"),
+        Found::Identifier => number("id-"),
+        Found::Path => number("/path-"),
+        Found::HardwareAddress => value.starts_with("00:00:5e:00:"),
+        Found::Address => false,
     }
 }
 
@@ -345,6 +304,10 @@ fn replace_word(text: &str, word: &str, by: impl FnOnce() -> String) -> Option<S
     }
     out.push_str(&text[from..]);
     Some(out)
+}
+
+fn has_word(words: &str, word: &str) -> bool {
+    words.split(' ').any(|one| one == word)
 }
 
 /// Returns the names this machine goes by.

@@ -5,7 +5,10 @@
 
 use super::plan::Plan;
 use crate::{
-    frame::{Preset, cleanup::WorkDir, cli::Values, error::BenchError, server::ServerSpec},
+    frame::{
+        PROMETHEUS, VICTORIA_METRICS, cleanup::WorkDir, cli::Values, error::BenchError,
+        server::ServerSpec,
+    },
     load::fleet::{config::FleetConfig, shape::Shape},
 };
 use std::{fs, net::SocketAddrV4, path::PathBuf};
@@ -131,7 +134,7 @@ pub(super) fn fit_servers(
     servers: &mut Vec<ServerSpec>,
     notes: &mut Vec<String>,
 ) -> Result<(), BenchError> {
-    const TEXT_ONLY: &str = "victoria-metrics";
+    const TEXT_ONLY: &str = VICTORIA_METRICS;
     if plan.fleet.shape != Shape::Native {
         return Ok(());
     }
@@ -147,7 +150,7 @@ pub(super) fn fit_servers(
         notes.push(why);
     }
     for server in servers {
-        if server.kind.name == Preset::PROMETHEUS.name {
+        if server.kind.name == PROMETHEUS {
             // Before 3.8 by a flag, which later versions accept and ignore; since then by the configuration.
             let flag = "--enable-feature=native-histograms".to_owned();
             server.kind.arguments.push(flag);

@@ -13,7 +13,7 @@ mod run;
 use super::Scenario;
 use crate::{
     frame::{
-        Preset,
+        ServerKind,
         cli::{Flag, Values},
         error::BenchError,
         progress::Progress,
@@ -128,29 +128,18 @@ static FLAGS: &[Flag] = &[
 /// Everything is at its default but what a comparison needs: the same scrapes, answers that do not lag behind what was
 /// stored, and targets' files looked at as soon as they change. In the configuration `{scrape}` is what every server
 /// gets and `{storage}` what only Prometheus' configuration knows.
-static PRESETS: &[Preset] = &[
-    Preset {
-        config: "{scrape}{storage}",
-        ..Preset::NARTHEX
-    },
-    Preset {
-        config: "{scrape}{storage}",
-        ..Preset::PROMETHEUS
-    },
-    Preset {
-        more: &[
-            "-promscrape.config={config}",
-            "-promscrape.fileSDCheckInterval=1s",
-        ],
-        config: "{scrape}",
-        ..Preset::VICTORIA_METRICS
-    },
-];
+fn kinds() -> impl Iterator<Item = ServerKind> {
+    let victoria_metrics = ServerKind::victoria_metrics()
+        .with_arguments("-promscrape.config={config} -promscrape.fileSDCheckInterval=1s")
+        .with_config("{scrape}");
+    let alike = ServerKind::prometheus_alike().map(|kind| kind.with_config("{scrape}{storage}"));
+    alike.into_iter().chain([victoria_metrics])
+}
 
 /// Measures every server, as often and under as many conditions as wanted.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
-    let (mut servers, mut notes) = ServerSpec::chosen(values, PRESETS)?;
+    let (mut servers, mut notes) = ServerSpec::chosen(values, kinds())?;
     config::fit_servers(&plan, values, &mut servers, &mut notes)?;
     let mut record = values.record(plan.title());
     record.notes = notes;

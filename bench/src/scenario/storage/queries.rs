@@ -200,20 +200,13 @@ pub(super) fn number(
 
 /// Returns the error of an answer that is not what it must be.
 pub(super) fn wrong(server: &RunningServer, query: &str, what: &str) -> BenchError {
-    BenchError::Answer {
-        name: server.label().to_owned(),
-        query: query.to_owned(),
-        what: what.to_owned(),
-    }
+    BenchError::answer(server.label(), query, what)
 }
 
 fn ask(server: &RunningServer, path: &str, query: &str) -> Result<Vec<Value>, BenchError> {
     let answer = http::get(&server.url(&format!("{path}{FRESH}")));
     let answer = answer.map_err(BenchError::io(format!("ask {} {query:?}", server.label())))?;
-    api::result(&answer.body).ok_or_else(|| {
-        let text: String = answer.text().chars().take(300).collect();
-        wrong(server, query, &format!("with {}: {text}", answer.status))
-    })
+    api::result(&answer.body).ok_or_else(|| BenchError::refused(server.label(), query, &answer))
 }
 
 #[cfg(test)]

@@ -1,0 +1,63 @@
+//! A server of this program: a thread that accepts, and one for each connection.
+
+use crate::frame::error::BenchError;
+use std::{
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+/// A running one; it accepts nothing after its drop, and connections end when they see its flag or their client goes.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    address: SocketAddr,
+    is_stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listener {
+    /// Has `serve` serve connections to a free loopback port until it is told to stop.
+    pub(crate) fn start(
+        name: &str,
+        serve: impl Fn(TcpStream, &AtomicBool) + Send + Sync + 'static,
+    ) -> Result<Self, BenchError> {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(BenchError::io("listen"))?;
+        let address = listener.local_addr().map_err(BenchError::io("listen"))?;
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let (stop, serve) = (Arc::clone(&is_stopping), Arc::new(serve));
+        let accept = move || {
+            for stream in listener.incoming().flatten() {
+                if stop.load(Ordering::Acquire) {
+                    return;
+                }
+                let (stop, serve) = (Arc::clone(&stop), Arc::clone(&serve));
+                thread::spawn(move || serve(stream, &stop));
+            }
+        };
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(accept);
+        Ok(Self {
+            address,
+            is_stopping,
+            thread: Some(thread.map_err(BenchError::io("start a thread"))?),
+        })
+    }
+
+    /// Returns where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.is_stopping.store(true, Ordering::Release);
+        // A connection wakes the thread that accepts; when it ended by itself there is nothing to wake.
+        let _ = TcpStream::connect(self.address);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
