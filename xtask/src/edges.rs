@@ -67,7 +67,12 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("narthex-testkit", &[]),
     (
         "narthex-bench",
-        &["narthex-net", "narthex-expfmt", "narthex-testkit"],
+        &[
+            "narthex-cli",
+            "narthex-net",
+            "narthex-expfmt",
+            "narthex-testkit",
+        ],
     ),
     ("xtask", &["narthex-testkit"]),
 ];

@@ -5,7 +5,9 @@
 
 use super::{ScenarioFile, ServerKind, error::BenchError, machine};
 use crate::record::{FORMAT, Parameter, Record, Tool};
+use narthex_cli::Surroundings;
 use std::{
+    ffi::OsString,
     fmt::Display,
     ops::RangeInclusive,
     path::{Path, PathBuf},
@@ -13,51 +15,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// One flag.
-#[derive(Debug)]
-pub(crate) struct Flag {
-    /// Its name without dashes.
-    pub(crate) name: &'static str,
-    /// What its value is called in help; empty for a switch.
-    pub(crate) value: &'static str,
-    /// Its value when it is not given.
-    pub(crate) default: &'static str,
-    /// What it does.
-    pub(crate) help: &'static str,
-    /// Whether it may be given several times, or as a list in a file.
-    pub(crate) is_list: bool,
-}
-
-impl Flag {
-    /// Returns a flag with one value.
-    pub(crate) const fn new(
-        name: &'static str,
-        value: &'static str,
-        default: &'static str,
-        help: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            value,
-            default,
-            help,
-            is_list: false,
-        }
-    }
-
-    /// Returns a flag that is on or off, and off when it is not given.
-    pub(crate) const fn switch(name: &'static str, help: &'static str) -> Self {
-        Self::new(name, "", "false", help)
-    }
-
-    /// Returns a flag that may be given several times.
-    pub(crate) const fn list(name: &'static str, value: &'static str, help: &'static str) -> Self {
-        Self {
-            is_list: true,
-            ..Self::new(name, value, "", help)
-        }
-    }
-}
+pub(crate) use narthex_cli::Flag;
 
 /// The flags every scenario has.
 pub(crate) static COMMON: &[Flag] = &[
@@ -117,26 +75,24 @@ impl Values {
         tables: [&'static [Flag]; 2],
         arguments: &[String],
     ) -> Result<Self, BenchError> {
-        let mut values = Self {
+        let line: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        let parsed = narthex_cli::Values::parse(&tables, &line, Surroundings::process());
+        let parsed = parsed.map_err(|error| usage(error.to_string()))?;
+        let given = parsed.given().map(|(name, value)| {
+            let value = value.to_str().map(str::to_owned);
+            Ok(Given {
+                name,
+                value: value.ok_or_else(|| usage(format!("--{name}: not UTF-8")))?,
+                place: String::new(),
+            })
+        });
+        Ok(Self {
             command,
             tables,
-            given: Vec::new(),
+            given: given.collect::<Result<_, BenchError>>()?,
             kinds: Vec::new(),
             arguments: arguments.to_vec(),
-        };
-        let mut rest = arguments.iter();
-        while let Some(argument) = rest.next() {
-            let text = argument
-                .strip_prefix("--")
-                .ok_or_else(|| usage(format!("{argument:?} is not a flag")))?;
-            let (name, value) = match text.split_once('=') {
-                Some((name, value)) => (name, Some(value.to_owned())),
-                None => (text, None),
-            };
-            let (flag, value) = values.value_of(name, value, &mut rest)?;
-            values.give(flag, value, String::new())?;
-        }
-        Ok(values)
+        })
     }
 
     /// Adds what a scenario file says, for whatever the command line does not.
@@ -150,7 +106,7 @@ impl Values {
                     let (place, name, command) = (&entry.place, &entry.name, self.command);
                     usage(format!("{place}: {command} has no {name:?}"))
                 })?;
-            if entry.values.len() != 1 && !flag.is_list {
+            if entry.values.len() != 1 && !flag.is_repeatable {
                 let (place, name) = (&entry.place, flag.name);
                 return Err(usage(format!("{place}: {name} takes one value")));
             }
@@ -167,7 +123,7 @@ impl Values {
 
     fn give(&mut self, flag: &Flag, value: String, place: String) -> Result<(), BenchError> {
         let is_twice = self.given.iter().any(|given| given.name == flag.name);
-        if is_twice && !flag.is_list {
+        if is_twice && !flag.is_repeatable {
             return Err(usage(format!("--{} is given twice", flag.name)));
         }
         let flag = self.flag(flag.name).expect("the flag is of the tables");
@@ -185,32 +141,6 @@ impl Values {
 
     fn flags(&self) -> impl Iterator<Item = &'static Flag> {
         self.tables.into_iter().flatten()
-    }
-
-    fn value_of<'a>(
-        &self,
-        name: &str,
-        value: Option<String>,
-        rest: &mut impl Iterator<Item = &'a String>,
-    ) -> Result<(&'static Flag, String), BenchError> {
-        if let Some(flag) = name.strip_prefix("no-").and_then(|name| self.flag(name))
-            && flag.value.is_empty()
-            && value.is_none()
-        {
-            return Ok((flag, "false".to_owned()));
-        }
-        let flag = self
-            .flag(name)
-            .ok_or_else(|| usage(format!("--{name} is not known")))?;
-        let value = match value {
-            Some(value) => value,
-            None if flag.value.is_empty() => "true".to_owned(),
-            None => rest
-                .next()
-                .cloned()
-                .ok_or_else(|| usage(format!("--{name} needs a value: {}", flag.value)))?,
-        };
-        Ok((flag, value))
     }
 
     /// Returns a flag's value, its default when it was not given.
@@ -350,7 +280,7 @@ impl Values {
         let listed = self.flags().filter(|flag| !PLACES.contains(&flag.name));
         let parameter = |flag: &Flag| Parameter {
             name: flag.name.to_owned(),
-            value: if flag.is_list {
+            value: if flag.is_repeatable {
                 self.all(flag.name)
                     .map(without_path)
                     .collect::<Vec<_>>()
@@ -408,13 +338,7 @@ pub(crate) fn usage(what: impl Into<String>) -> BenchError {
 /// Appends one command's flags as help shows them.
 pub(crate) fn help_of(flags: &[Flag], text: &mut String) {
     for flag in flags {
-        let name = match (flag.value, flag.default) {
-            ("", _) => format!("--[no-]{}", flag.name),
-            (value, "") => format!("--{}={value}", flag.name),
-            (_, default) => format!("--{}={default}", flag.name),
-        };
-        let again = if flag.is_list { " Repeatable." } else { "" };
-        text.push_str(&format!("  {name}\n      {}{again}\n", flag.help));
+        text.push_str(&format!("  {}\n      {}\n", flag.usage(), flag.help));
     }
 }
 
@@ -469,11 +393,17 @@ mod tests {
     #[test]
     fn a_wrong_line_is_refused_with_its_reason() {
         let refused = |line: &str| parse(line).unwrap_err().to_string();
-        assert_eq!(refused("targets"), "\"targets\" is not a flag");
-        assert_eq!(refused("--color"), "--color is not known");
-        assert_eq!(refused("--no-targets"), "--no-targets is not known");
-        assert_eq!(refused("--seed"), "--seed needs a value: N");
-        assert_eq!(refused("--seed 1 --seed 2"), "--seed is given twice");
+        assert_eq!(refused("targets"), "unexpected \"targets\"");
+        assert_eq!(refused("--color"), "unknown long flag '--color'");
+        assert_eq!(
+            refused("--no-targets"),
+            "unknown long flag '--no-targets'; did you mean '--targets'?"
+        );
+        assert_eq!(refused("--seed"), "expected argument for flag '--seed'");
+        assert_eq!(
+            refused("--seed 1 --seed 2"),
+            "flag '--seed' cannot be repeated"
+        );
         let values = parse("--targets=0 --interval=5 --gzip=maybe").unwrap();
         assert!(values.number("targets", 1..=5).is_err());
         assert!(values.time("interval").is_err());

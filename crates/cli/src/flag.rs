@@ -79,7 +79,7 @@ pub enum Class {
 impl Flag {
     /// Declares a flag whose value is a `T`. A switch is off by default.
     #[must_use]
-    pub const fn new<T: Value>(name: &'static str, help: &'static str) -> Self {
+    pub const fn typed<T: Value>(name: &'static str, help: &'static str) -> Self {
         Self {
             name,
             kind: T::KIND,
@@ -98,6 +98,39 @@ impl Flag {
             is_hidden: false,
             class: Class::Honoured,
         }
+    }
+
+    /// Declares a flag whose value is a text that its reader judges; `FILE` and `DIR` are paths.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        value_name: &'static str,
+        default: &'static str,
+        help: &'static str,
+    ) -> Self {
+        let mut flag = Self::typed::<String>(name, help)
+            .value(value_name)
+            .default(default);
+        flag.kind = match value_name.as_bytes() {
+            b"FILE" => Kind::File,
+            b"DIR" => Kind::Directory,
+            _ => Kind::Text,
+        };
+        flag
+    }
+
+    /// Declares a flag that is on or off, and off by default.
+    #[must_use]
+    pub const fn switch(name: &'static str, help: &'static str) -> Self {
+        Self::typed::<bool>(name, help)
+    }
+
+    /// Declares a flag as [`Flag::new`] does that may be given several times.
+    #[must_use]
+    pub const fn list(name: &'static str, value_name: &'static str, help: &'static str) -> Self {
+        let mut flag = Self::new(name, value_name, "", help);
+        flag.is_repeatable = true;
+        flag
     }
 
     /// Gives the default as one would write it. For an `Option` it is only shown: what is not given stays `None`.
@@ -172,7 +205,8 @@ impl Flag {
     }
 
     /// Returns how it is written, such as `--query.timeout=2m`.
-    pub(crate) fn usage(&self) -> String {
+    #[must_use]
+    pub fn usage(&self) -> String {
         let again = if self.is_repeatable { " ..." } else { "" };
         match (self.kind, self.default) {
             _ if self.is_positional => format!("<{}>{}", self.name, again.trim_start()),
@@ -238,9 +272,9 @@ macro_rules! flags {
         impl $options {
             /// The declaration of the flags.
             $vis const FLAGS: &'static [$crate::Flag] = &[
-                $($crate::Flag::new::<$type>($name, concat!($($help),+)) $(.$modifier($($argument),*))*,)*
-                $($($($crate::Flag::new::<$idle_type>($idle, "").default("").no_effect($idle_reason),)+)*)?
-                $($($($crate::Flag::new::<$refused_type>($refused, "").default("").refused($refused_reason),)+)*)?
+                $($crate::Flag::typed::<$type>($name, concat!($($help),+)) $(.$modifier($($argument),*))*,)*
+                $($($($crate::Flag::typed::<$idle_type>($idle, "").default("").no_effect($idle_reason),)+)*)?
+                $($($($crate::Flag::typed::<$refused_type>($refused, "").default("").refused($refused_reason),)+)*)?
             ];
 
             /// Reads the values of a command line.

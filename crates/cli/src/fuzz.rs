@@ -4,11 +4,11 @@ use crate::{Flag, Surroundings, Values};
 use std::{ffi::OsString, io, path::Path, path::PathBuf, time::Duration};
 
 const FLAGS: &[Flag] = &[
-    Flag::new::<bool>("switch", ""),
-    Flag::new::<Duration>("duration", "").default("5m"),
-    Flag::new::<Vec<String>>("list", ""),
-    Flag::new::<PathBuf>("path", ""),
-    Flag::new::<Vec<PathBuf>>("files", "").positional(),
+    Flag::typed::<bool>("switch", ""),
+    Flag::typed::<Duration>("duration", "").default("5m"),
+    Flag::typed::<Vec<String>>("list", ""),
+    Flag::typed::<PathBuf>("path", ""),
+    Flag::typed::<Vec<PathBuf>>("files", "").positional(),
 ];
 
 /// Reads bytes as a file of arguments, which may name itself as `@f`. The paths of a command

@@ -63,7 +63,10 @@ fn line(page: &mut String, text: &str) {
 }
 
 fn escape(text: &str) -> String {
-    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    let text = text
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('"', "\\(dq");
     text.replace('\'', "\\(aq")
         .replace('`', "\\(ga")
         .replace('^', "\\(ha")

@@ -9,7 +9,7 @@ use std::{
 /// The values that a command line gives, in its order.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Values {
-    tables: &'static [&'static [Flag]],
+    flags: Vec<&'static Flag>,
     given: Vec<(&'static Flag, OsString)>,
     /// Flags given that have no effect, with the reason.
     pub without_effect: Vec<(&'static str, &'static str)>,
@@ -21,16 +21,17 @@ impl Values {
     /// # Errors
     /// Fails on the first argument that makes no sense; values are read later.
     pub fn parse(
-        tables: &'static [&'static [Flag]],
+        tables: &[&'static [Flag]],
         arguments: &[OsString],
         around: Surroundings<'_>,
     ) -> Result<Self, UsageError> {
         let arguments = expand(arguments, around.read)?;
         let mut values = Self {
-            tables,
+            flags: tables.iter().copied().flatten().collect(),
             ..Self::default()
         };
-        let mut places = values.flags().filter(|flag| flag.is_positional).peekable();
+        let places: Vec<_> = values.flags().filter(|flag| flag.is_positional).collect();
+        let mut places = places.into_iter().peekable();
         let (mut rest, mut flags_ended) = (arguments.into_iter().peekable(), false);
         while let Some(argument) = rest.next() {
             if flags_ended || !is_flag(&argument) {
@@ -65,7 +66,7 @@ impl Values {
 
     /// Adds what the environment gives and finds out what is missing.
     fn complete(mut self, around: Surroundings<'_>) -> Result<Self, UsageError> {
-        for flag in self.flags() {
+        for flag in self.flags.clone() {
             let is_given = self.given.iter().any(|(given, _)| given.name == flag.name);
             if is_given || flag.env.is_empty() && !flag.is_positional {
                 continue;
@@ -161,8 +162,8 @@ impl Values {
         given.map(|(_, value)| value.as_os_str())
     }
 
-    fn flags(&self) -> impl Iterator<Item = &'static Flag> + use<> {
-        self.tables.iter().copied().flatten()
+    fn flags(&self) -> impl Iterator<Item = &'static Flag> {
+        self.flags.iter().copied()
     }
 }
 

@@ -21,7 +21,7 @@ macro_rules! host_flags {
         /// The flags, in the order of their names, but for those that switch a collector on and off, which are
         /// [`CollectorKind::FLAGS`].
         pub const FLAGS: &[Flag] = &[
-            $(Flag::new::<$type>($name, concat!($($help),+)) $(.$modifier($($argument),*))*,)*
+            $(Flag::typed::<$type>($name, concat!($($help),+)) $(.$modifier($($argument),*))*,)*
         ];
 
         fn assign(config: &mut HostConfig, name: &str, value: &OsStr) -> Result<(), String> {

@@ -27,7 +27,7 @@ macro_rules! collectors {
 
             /// The flags that switch collectors on and off, in the order of [`CollectorKind::ALL`].
             pub const FLAGS: &[Flag] = &[
-                $(Flag::new::<bool>(
+                $(Flag::typed::<bool>(
                     concat!("collector.", $name),
                     concat!("Enable the ", $name, " collector (default: enabled)."),
                 )
