@@ -166,6 +166,12 @@ struct Provider {
     stopper: Stopper,
 }
 
+impl Drop for Provider {
+    fn drop(&mut self) {
+        self.stopper.stop();
+    }
+}
+
 impl Manager {
     /// Starts without jobs; `name` is the `name` label of its metrics.
     ///
@@ -198,41 +204,27 @@ impl Manager {
     pub fn apply(&self, jobs: BTreeMap<String, Vec<SdConfig>>) {
         let shared = &self.shared;
         let mut state = shared.lock();
+        // What may panic comes first: until all have begun, those before are in place.
+        let begun = shared.begin(&mut state, &jobs);
         let mut before = std::mem::take(&mut state.providers);
         let old_jobs: BTreeSet<_> = before.iter().flat_map(|p| p.jobs.clone()).collect();
+        before.extend(begun);
         let mut after: Vec<Provider> = Vec::new();
         let mut failed = 0;
-        for (job, configs) in &jobs {
-            let empty = [SdConfig::Static(Vec::new())];
-            let configs = if configs.is_empty() {
-                &empty
-            } else {
-                &configs[..]
-            };
-            for config in configs {
-                if let Some(same) = after.iter_mut().find(|p| p.config == *config) {
-                    same.jobs.insert(job.clone());
-                    continue;
-                }
-                let kept = before.iter().position(|p| p.config == *config);
-                let mut provider = match kept {
-                    Some(at) => before.swap_remove(at),
-                    None => match shared.start(&mut state, config, job) {
-                        Ok(provider) => provider,
-                        Err(error) => {
-                            failed += 1;
-                            let kind = config.name();
-                            tracing::error!(%error, kind, job, "Cannot create service discovery.");
-                            shared.start_empty(&mut state)
-                        }
-                    },
-                };
-                provider.jobs = BTreeSet::from([job.clone()]);
-                after.push(provider);
+        for (job, config) in settings_of(&jobs) {
+            if let Some(same) = after.iter_mut().find(|p| p.config == *config) {
+                same.jobs.insert(job.clone());
+                continue;
             }
-        }
-        for obsolete in &before {
-            obsolete.stopper.stop();
+            let mut provider = match before.iter().position(|p| p.config == *config) {
+                Some(at) => before.swap_remove(at),
+                None => {
+                    failed += 1;
+                    shared.start_empty(&mut state)
+                }
+            };
+            provider.jobs = BTreeSet::from([job.clone()]);
+            after.push(provider);
         }
         state.providers = after;
         metrics::FAILED_CONFIGS.update(&[shared.name], |g| g.set(f64::from(failed)));
@@ -270,6 +262,29 @@ impl Shared {
     fn due(&self, state: &mut State, why: Pending) {
         state.pending = state.pending.max(why);
         self.changed.notify_one();
+    }
+
+    /// Begins what `jobs` want and nobody provides; what cannot begin is logged and left out.
+    fn begin(
+        self: &Arc<Self>,
+        state: &mut State,
+        jobs: &BTreeMap<String, Vec<SdConfig>>,
+    ) -> Vec<Provider> {
+        let mut begun: Vec<Provider> = Vec::new();
+        for (job, config) in settings_of(jobs) {
+            let mut known = state.providers.iter().chain(&begun);
+            if known.any(|p| p.config == *config) {
+                continue;
+            }
+            match self.start(state, config, job) {
+                Ok(provider) => begun.push(provider),
+                Err(error) => {
+                    let kind = config.name();
+                    tracing::error!(%error, kind, job, "Cannot create service discovery.");
+                }
+            }
+        }
+        begun
     }
 
     fn start(
@@ -447,6 +462,17 @@ impl Shared {
         metrics::SENT_UPDATES.update(&[self.name], |c| c.inc());
         sets
     }
+}
+
+/// Lists the settings of all jobs; a job without any finds nothing.
+fn settings_of(
+    jobs: &BTreeMap<String, Vec<SdConfig>>,
+) -> impl Iterator<Item = (&String, &SdConfig)> {
+    const NONE: &[SdConfig] = &[SdConfig::Static(Vec::new())];
+    jobs.iter().flat_map(|(job, configs)| {
+        let configs = if configs.is_empty() { NONE } else { configs };
+        configs.iter().map(move |config| (job, config))
+    })
 }
 
 /// Finds nothing.

@@ -210,6 +210,25 @@ async fn a_discoverer_that_panics_begins_again_and_its_targets_stay_meanwhile() 
     manager.join().await;
 }
 
+/// A reload that panicked left no job any target until the next one.
+#[tokio::test(start_paused = true)]
+async fn a_panic_while_settings_are_applied_leaves_those_before() {
+    let (manager, mut targets, _stopper) = manager("panic-test");
+    manager.apply(jobs(&[("a", vec![statics(&["x"])])]));
+    targets.next().await.expect("running");
+    let file = SdConfig::File(FileSdConfig {
+        files: vec!["/nowhere/b.json".into()],
+        refresh_interval: Duration::from_secs(60),
+    });
+    let wanted = jobs(&[("a", vec![statics(&["y"]), file])]);
+    // Outside the runtime there is nowhere to run a discoverer.
+    let panicked = std::thread::scope(|scope| scope.spawn(|| manager.apply(wanted)).join());
+    assert!(panicked.is_err());
+    report(&manager, 0, "s", "z");
+    let sets = targets.next().await.expect("running");
+    assert_eq!(addresses(&sets, "a"), ["x", "z"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_discoverer_that_begins_anew_does_not_name_is_gone() {
     let (manager, mut targets, _stopper) = manager("renewed-test");
