@@ -12,15 +12,18 @@ use crate::error::NetError;
 
 /// Grants memory for one body, piece by piece.
 ///
-/// Nothing is given back here: when the call has returned, the caller knows what its buffer's
-/// capacity is, and everything granted beyond that is free again. While a buffer grows it may be
-/// copied, and for that moment holds up to twice what was granted.
+/// When the call has returned, the caller knows what its buffer's capacity is, and everything
+/// granted beyond that is free again. While a buffer grows it is copied: for that moment what it had
+/// is granted once more.
 pub trait Allowance: Send {
     /// Grants `bytes` more.
     ///
     /// # Errors
     /// Why not; the text becomes a part of [`NetError::Memory`]'s.
     fn grow(&mut self, bytes: usize) -> Result<(), Box<dyn Error + Send + Sync>>;
+
+    /// Takes back `bytes` of what was granted.
+    fn shrink(&mut self, bytes: usize);
 }
 
 /// Grants everything: the limits of a request alone bound it.
@@ -31,6 +34,8 @@ impl Allowance for Unlimited {
     fn grow(&mut self, _bytes: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
         Ok(())
     }
+
+    fn shrink(&mut self, _bytes: usize) {}
 }
 
 /// Makes room for `more_bytes` behind what `out` holds.
@@ -43,12 +48,17 @@ pub(crate) fn reserve(
     if missing_bytes == 0 {
         return Ok(());
     }
-    ask(missing_bytes, allowance)?;
     if out.is_empty() {
+        ask(missing_bytes, allowance)?;
         // Nothing to carry over, so the old memory can go before the new comes.
         *out = Vec::new();
+        out.reserve_exact(more_bytes);
+        return Ok(());
     }
+    let copied_bytes = out.capacity();
+    ask(missing_bytes + copied_bytes, allowance)?;
     out.reserve_exact(more_bytes);
+    allowance.shrink(copied_bytes);
     Ok(())
 }
 
@@ -88,11 +98,16 @@ pub(crate) mod tests {
             self.granted_bytes += bytes;
             Ok(())
         }
+
+        fn shrink(&mut self, bytes: usize) {
+            self.left_bytes += bytes;
+            self.granted_bytes -= bytes;
+        }
     }
 
     #[test]
     fn only_what_is_missing_is_asked_for() {
-        let mut limit = Limit::of(100);
+        let mut limit = Limit::of(150);
         let mut out = Vec::new();
         reserve(&mut out, 60, &mut limit).expect("granted");
         assert_eq!((limit.granted_bytes, out.capacity()), (60, 60));
@@ -101,9 +116,10 @@ pub(crate) mod tests {
         reserve(&mut out, 30, &mut limit).expect("granted");
         assert_eq!((limit.granted_bytes, out.capacity()), (70, 70));
         let error = reserve(&mut out, 61, &mut limit).unwrap_err();
+        // What is there has to be copied.
         assert_eq!(
             error.to_string(),
-            "no memory for 31 more bytes of the body: used up"
+            "no memory for 101 more bytes of the body: used up"
         );
         assert_eq!(out.capacity(), 70);
     }

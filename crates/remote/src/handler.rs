@@ -13,6 +13,7 @@ use crate::{
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use narthex_model::storage::Lease;
 use narthex_net::{
     BodyPieces, NetError, Router,
     axum::{
@@ -159,30 +160,27 @@ async fn store(
     request: Request,
 ) -> Result<(Written, Option<RemoteError>), RemoteError> {
     check_encoding(request.headers())?;
-    let (body, grant) = read(shared, request.into_body()).await?;
+    let (body, held) = read(shared, request.into_body()).await?;
     let decoding = Arc::clone(&shared.decoding).acquire_owned();
     let permit = decoding.await.map_err(|closed| interrupted(&closed))?;
     let shared = Arc::clone(shared);
     let task = tokio::task::spawn_blocking(move || {
-        let (_grant, _permit) = (grant, permit);
+        let (_held, _permit) = (held, permit);
         catch_panic("remote_write", || decode(&shared, message, &body))
     });
     let caught = task.await.map_err(|_cancelled| RemoteError::Panicked)?;
     caught.map_err(|_logged| RemoteError::Panicked)?
 }
 
-/// Reads a body as it is on the wire; the permit holds its memory.
-async fn read(
-    shared: &Shared,
-    body: Body,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>), RemoteError> {
+/// Reads a body as it is on the wire; what is returned beside it holds its memory.
+async fn read(shared: &Shared, body: Body) -> Result<(Bytes, Held), RemoteError> {
     let limit_bytes = shared.config.body_limit_bytes;
     let refused = |error| match error {
         NetError::BodyTooLarge { .. } => RemoteError::TooLarge { limit_bytes },
         other => interrupted(&other),
     };
     let mut pieces = BodyPieces::new(body, limit_bytes).map_err(refused)?;
-    let mut grants = Grants::new(shared);
+    let mut grants = Grants::new(shared)?;
     let mut whole: Vec<u8> = Vec::new();
     while let Some(piece) = pieces.next().await.map_err(refused)? {
         if whole.is_empty() && pieces.is_end() {
@@ -190,11 +188,14 @@ async fn read(
             return Ok((piece, grants.held));
         }
         if whole.capacity() - whole.len() < piece.len() {
-            // Grows by doubling, so what is held is at most twice what has arrived.
+            // Grows by doubling, so what is held is at most twice what has arrived, and that once more while it is copied.
             let more = piece.len().max(whole.len());
             let more = more.min(limit_bytes - whole.len());
             grants.cover(whole.len() + more).await?;
+            let copied = whole.capacity() as u64;
+            grants.held.lease.grow(copied)?;
             whole.reserve_exact(more);
+            grants.held.lease.shrink(copied);
         }
         whole.extend_from_slice(&piece);
     }
@@ -202,21 +203,36 @@ async fn read(
 }
 
 /// What one request holds of the memory of all.
+struct Held {
+    /// Of what bodies that are being read may take: who has not enough waits.
+    permit: Option<OwnedSemaphorePermit>,
+    /// Of what receiving may take: who gets no more is refused.
+    lease: Lease,
+}
+
+/// What a request has while its body comes.
 struct Grants<'a> {
     shared: &'a Shared,
-    held: Option<OwnedSemaphorePermit>,
+    held: Held,
 }
 
 impl<'a> Grants<'a> {
-    fn new(shared: &'a Shared) -> Self {
-        Self { shared, held: None }
+    fn new(shared: &'a Shared) -> Result<Self, RemoteError> {
+        let lease = shared.receiver.memory().lease(0)?;
+        let permit = None;
+        Ok(Self {
+            shared,
+            held: Held { permit, lease },
+        })
     }
 
     /// Waits until `bytes` are granted in all.
     ///
     /// Requests that wait for each other do so for a while only: the first to give up lets the others go on.
     async fn cover(&mut self, bytes: usize) -> Result<(), RemoteError> {
-        let held = self.held.as_ref().map_or(0, |held| held.num_permits());
+        let permit = self.held.permit.as_ref();
+        let held = permit.map_or(0, |permit| permit.num_permits());
+        self.held.lease.resize(bytes as u64)?;
         let Some(missing) = grants_of(bytes).checked_sub(held).filter(|n| *n > 0) else {
             return Ok(());
         };
@@ -226,9 +242,9 @@ impl<'a> Grants<'a> {
             .await
             .map_err(|_elapsed| RemoteError::Busy { waited })?
             .map_err(|closed| interrupted(&closed))?;
-        match &mut self.held {
-            Some(held) => held.merge(granted),
-            None => self.held = Some(granted),
+        match &mut self.held.permit {
+            Some(permit) => permit.merge(granted),
+            empty => *empty = Some(granted),
         }
         Ok(())
     }
@@ -252,10 +268,7 @@ fn decode(
     let outcome = BUFFER.with_borrow_mut(|buffer| {
         // What the thread keeps for its next request is little.
         let plain_bytes = snappy::announced(body, shared.config.body_limit_bytes)?;
-        let _lease = shared
-            .receiver
-            .memory()
-            .lease((body.len() + plain_bytes) as u64)?;
+        let _lease = shared.receiver.memory().lease(plain_bytes as u64)?;
         let outcome =
             snappy::decompress(body, shared.config.body_limit_bytes, buffer).and_then(|()| {
                 metrics::BYTES

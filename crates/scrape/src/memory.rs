@@ -123,6 +123,11 @@ impl Allowance for Page {
     fn grow(&mut self, bytes: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
         Ok(self.resize(self.taken_bytes + bytes as u64)?)
     }
+
+    fn shrink(&mut self, bytes: usize) {
+        // Giving back is never refused.
+        let _ = self.resize(self.taken_bytes.saturating_sub(bytes as u64));
+    }
 }
 
 /// Decides which series of a target that are new come in.

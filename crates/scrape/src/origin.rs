@@ -248,7 +248,11 @@ impl HttpOrigin {
         if self.report.is_none() {
             report.set(self.parser.frame_mut(), self.plan.extra_metrics);
         }
-        let mut outcome = append(sink, &mut self.bound, self.parser.frame_mut())?;
+        let appended = append(sink, &mut self.bound, self.parser.frame_mut());
+        // What is new takes memory in the sink as well: until it is there, it is leased.
+        let (columns, parser_bytes) = (self.parser.schema().len(), self.parser.heap_bytes());
+        self.resolver.admission.end(columns, parser_bytes);
+        let mut outcome = appended?;
         outcome += self.append_more(sink)?;
         for (mut old, mut bound) in std::mem::take(&mut self.retired) {
             let frame = old.no_body(time_ms);
@@ -290,10 +294,7 @@ impl HttpOrigin {
             metrics::FAILED.with(&["memory"]).inc();
             return Some(no_memory(&over));
         }
-        let parsed = self.parse_as(format, time_ms, body);
-        let (columns, parser_bytes) = (self.parser.schema().len(), self.parser.heap_bytes());
-        self.resolver.admission.end(columns, parser_bytes);
-        let error = parsed.err()?;
+        let error = self.parse_as(format, time_ms, body).err()?;
         let reason = match error.kind {
             ParseErrorKind::SampleLimit => {
                 metrics::OVER_SAMPLE_LIMIT.inc();

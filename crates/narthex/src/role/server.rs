@@ -624,11 +624,15 @@ fn remote(
         })
     };
     let messages = options.remote_write_messages.0.iter().map(message);
+    let defaults = ReceiverConfig::default();
+    // Half of the share, so that who waits for memory is not refused meanwhile, and what was read can be decoded.
+    let readable = usize::try_from(memory.remote_write.percent(50)).unwrap_or(usize::MAX);
     let config = ReceiverConfig {
         messages: messages.collect::<Result<_, _>>()?,
         decoders: 2 * threads,
         reading_wait: options.remote_write_wait,
-        ..ReceiverConfig::default()
+        reading_limit_bytes: defaults.reading_limit_bytes.min(readable),
+        ..defaults
     };
     let receiver = Receiver::within(Arc::new(db.clone()), now_ms, &memory.receiving())
         .with_future_limit(StorageFlags::of(options).future_limit_ms());

@@ -39,6 +39,10 @@ use crate::panics::{HTTP, catch_panic, or_500};
 use crate::stop::StopToken;
 use crate::web::{Web, guard};
 
+/// What a connection holds of a head, and reads of a body at once: all connections together hold so much of what nobody
+/// leases. More than a head's path and the fields that browsers and proxies send.
+const BUFFER_BYTES: usize = 128 << 10;
+
 /// What the connections of one server share.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -181,6 +185,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         answer(request, router.clone(), guard)
     });
     let connection = http1::Builder::new()
+        .max_buf_size(BUFFER_BYTES)
         // Its timer would also end idle connections; `Clock` knows the difference.
         .header_read_timeout(None)
         // Not `pipeline_flush`: it buffers every answer whole while there is a byte behind its request, however

@@ -449,6 +449,11 @@ impl Allowance for Grants {
         self.granted_bytes += bytes;
         Ok(())
     }
+
+    fn shrink(&mut self, bytes: usize) {
+        self.left_bytes += bytes;
+        self.granted_bytes -= bytes;
+    }
 }
 
 /// A target that answers with a megabyte of gzip in which there is a gigabyte, or with a plain body
