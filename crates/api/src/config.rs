@@ -7,7 +7,9 @@ use crate::{
     metrics,
     status::{NoStatus, ServerStatus},
 };
-use narthex_model::storage::{Budget, Context, Stop, StopReason, Store, Warnings};
+use narthex_model::storage::{
+    Budget, Context, Lease, OverBudget, Stop, StopReason, Store, Warnings,
+};
 use narthex_promql::Engine;
 use std::{
     sync::Arc,
@@ -114,6 +116,11 @@ impl Api {
             crowd: None,
             budget,
         }
+    }
+
+    /// Takes memory for an answer about the process itself.
+    pub(crate) fn lease_for_status(&self, bytes: u64) -> Result<Lease, OverBudget> {
+        self.listings.lease(bytes)
     }
 
     /// Lets calls about labels, series, metadata and status lease from `listings`, not from what queries have.

@@ -4,6 +4,7 @@
 
 use crate::{Api, params::Params};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use narthex_model::storage::OverBudget;
 use narthex_net::{
     axum::{
         body::Body,
@@ -96,9 +97,11 @@ async fn heap_of<T: Send + 'static>(
         let text = "a heap profile is being taken already; try again later";
         return Err(refused(StatusCode::SERVICE_UNAVAILABLE, text));
     };
+    let needed = api.lease_for_status(narthex_profile::needed_bytes());
+    let lease = needed.map_err(no_memory)?;
     let status = Arc::clone(&api.status);
     let task = tokio::task::spawn_blocking(move || {
-        let _permit = permit;
+        let (_permit, _lease) = (permit, lease);
         let dump = status.heap_dump()?;
         let profile = narthex_profile::heap(&dump).map_err(|error| error.to_string())?;
         drop(dump);
@@ -106,6 +109,12 @@ async fn heap_of<T: Send + 'static>(
     });
     let outcome = task.await.unwrap_or_else(|panic| Err(panic.to_string()));
     outcome.map_err(|reason| refused(StatusCode::INTERNAL_SERVER_ERROR, &reason))
+}
+
+/// Says that making a profile needs more memory than there is.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn no_memory(over: OverBudget) -> Response {
+    refused(StatusCode::SERVICE_UNAVAILABLE, &over.to_string())
 }
 
 /// Compresses a profile: readers know profiles by that, not by a header.
@@ -155,9 +164,12 @@ async fn taken<T: Send + 'static>(
         // As Go: what makes no sense means the default.
         _ => DEFAULT_SECONDS,
     };
+    let needed = api.lease_for_status(narthex_profile::needed_bytes());
+    let lease = needed.map_err(no_memory)?;
     let gone = Arc::new(AtomicBool::new(false));
     let guard = StopOnDrop(Arc::clone(&gone));
     let task = tokio::task::spawn_blocking(move || {
+        let _lease = lease;
         narthex_profile::cpu(Duration::from_secs(seconds), &|| {
             gone.load(Ordering::Relaxed)
         })

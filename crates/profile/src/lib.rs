@@ -33,6 +33,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+/// Returns about how many bytes a profile takes while it is made, most of them for the names of functions.
+#[must_use]
+pub fn needed_bytes() -> u64 {
+    maps::modules_bytes()
+}
+
 /// What the process did while it was looked at.
 #[derive(Debug)]
 pub struct Profile {

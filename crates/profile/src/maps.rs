@@ -4,7 +4,11 @@
 
 use crate::elf::Elf;
 use object::read::ReadCache;
-use std::{collections::BTreeMap, fs, io, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    sync::Arc,
+};
 
 /// One mapping of code.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -27,6 +31,18 @@ pub(crate) struct Module {
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
     pub(crate) all: Vec<Module>,
+}
+
+/// Symbols and unwind tables are about this part of a program on disk.
+const PART_IN_MEMORY: u64 = 4;
+
+/// Returns about how many bytes [`Modules`] of this process take.
+pub(crate) fn modules_bytes() -> u64 {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let paths = parse_maps(&maps).into_iter().map(|mapping| mapping.path);
+    let distinct: BTreeSet<String> = paths.collect();
+    let lengths = distinct.iter().filter_map(|path| fs::metadata(path).ok());
+    lengths.map(|file| file.len()).sum::<u64>() / PART_IN_MEMORY
 }
 
 impl Modules {
