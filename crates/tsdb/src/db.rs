@@ -94,6 +94,10 @@ pub(crate) struct Inner {
 struct Accounts {
     head: Account,
     cache: Account,
+    /// Blocks that are being written of the head: it gives memory back, so it is not refused.
+    flush: Budget,
+    /// Blocks that are being merged: that can wait.
+    merge: Budget,
 }
 
 impl Accounts {
@@ -102,6 +106,8 @@ impl Accounts {
         Self {
             head: account("head"),
             cache: account("block cache"),
+            flush: memory.share("flush", u64::MAX, u64::MAX),
+            merge: memory.share("merge", memory.percent(25), memory.percent(75)),
         }
     }
 }

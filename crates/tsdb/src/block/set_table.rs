@@ -30,6 +30,15 @@ pub(super) struct SetSections {
 }
 
 impl SetTable {
+    /// Returns about how many bytes it takes; the texts of labels are counted where all of them are.
+    pub(super) fn heap_bytes(&self) -> usize {
+        const PLACE_BYTES: usize = size_of::<u32>() + 1;
+        self.labels.capacity() * size_of::<Label>()
+            + self.members.capacity() * size_of::<u32>()
+            + self.ends.capacity() * size_of::<usize>()
+            + (self.label_ids.capacity() + self.set_ids.capacity()) * PLACE_BYTES
+    }
+
     /// Returns the number of a label.
     pub(crate) fn label(&mut self, label: &Label) -> u32 {
         let Self {

@@ -16,7 +16,7 @@ use crate::error::{TsdbError, io_error};
 use crate::io::{AppendFile, Io};
 use narthex_chunks::column::ColumnEncoder;
 use narthex_chunks::times::encode_times;
-use narthex_model::storage::Layout;
+use narthex_model::storage::{Account, Layout};
 use narthex_model::{Family, LabelSet, cell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -82,6 +82,7 @@ pub struct BlockWriter {
     open: Option<StripEntry>,
     page: PageBuilder,
     encoder: ColumnEncoder,
+    held: Option<Account>,
 }
 
 impl BlockWriter {
@@ -126,7 +127,14 @@ impl BlockWriter {
             open: None,
             page: PageBuilder::default(),
             encoder: ColumnEncoder::new(),
+            held: None,
         })
+    }
+
+    /// Lets `account` count what the writer holds, whenever it writes.
+    pub(crate) fn counted_by(mut self, account: Account) -> Self {
+        self.held = Some(account);
+        self
     }
 
     /// Returns the bytes written so far, those not yet handed to the file included.
@@ -307,21 +315,11 @@ impl BlockWriter {
     /// Fails when bytes cannot be written or made durable.
     pub(crate) fn finish_pending(mut self) -> Result<BlockMeta, TsdbError> {
         assert!(self.open.is_none(), "the last strip was ended");
-        let mut places = Vec::new();
-        for (kind, bytes) in self.index() {
-            let place = SectionPlace {
-                kind: kind as u8,
-                offset: self.bytes(),
-                len: bytes.len() as u64,
-                crc: checksum(&bytes),
-            };
-            places.push(place);
-            self.buffer.extend_from_slice(&bytes);
-            self.flush()?;
-        }
+        self.flush()?;
+        let sections = self.put_index()?;
         let footer = Footer {
             meta: self.meta.clone(),
-            sections: places,
+            sections,
         };
         self.buffer.extend_from_slice(&footer.encode());
         self.flush()?;
@@ -377,6 +375,7 @@ impl BlockWriter {
     }
 
     fn flush(&mut self) -> Result<(), TsdbError> {
+        self.count(0);
         self.file
             .append(&self.buffer)
             .map_err(io_error(&self.temporary, "write"))?;
@@ -385,24 +384,62 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Returns the sections of the index.
-    fn index(&mut self) -> Vec<(SectionKind, Vec<u8>)> {
+    /// Counts what is held, and `more_bytes` beside it.
+    fn count(&self, more_bytes: usize) {
+        /// What a strip takes beside its lists.
+        const STRIP_BYTES: usize = size_of::<StripEntry>() + 64;
+        if let Some(held) = &self.held {
+            let bytes = self.buffer.capacity()
+                + self.sets.heap_bytes()
+                + self.strips.len() * STRIP_BYTES
+                + self.meta.series as usize * size_of::<u32>()
+                + more_bytes;
+            held.set(bytes as u64);
+        }
+    }
+
+    /// Writes the sections of the index, none of which is held beside another that can be made later.
+    fn put_index(&mut self) -> Result<Vec<SectionPlace>, TsdbError> {
         let SetSections {
             dictionary,
             sets,
             postings,
         } = std::mem::take(&mut self.sets).encode();
-        let mut sections = vec![
-            (SectionKind::Dictionary, dictionary),
-            (SectionKind::Sets, sets),
-            (SectionKind::Postings, postings),
-            (SectionKind::Strips, strips::encode(&self.strips)),
-            (SectionKind::Families, self.encode_families()),
-        ];
+        let beside = sets.len() + postings.len();
+        let mut places = vec![self.put_section(SectionKind::Dictionary, dictionary, beside)?];
+        let beside = postings.len();
+        places.push(self.put_section(SectionKind::Sets, sets, beside)?);
+        places.push(self.put_section(SectionKind::Postings, postings, 0)?);
+        let strips = strips::encode(&self.strips);
+        places.push(self.put_section(SectionKind::Strips, strips, 0)?);
+        let families = self.encode_families();
+        places.push(self.put_section(SectionKind::Families, families, 0)?);
         if !self.exemplars.is_empty() {
-            sections.push((SectionKind::Exemplars, exemplars::encode(&self.exemplars)));
+            let exemplars = exemplars::encode(&self.exemplars);
+            places.push(self.put_section(SectionKind::Exemplars, exemplars, 0)?);
         }
-        sections
+        Ok(places)
+    }
+
+    /// Writes a section as it is: one may be as long as all labels, so it is not copied.
+    fn put_section(
+        &mut self,
+        kind: SectionKind,
+        bytes: Vec<u8>,
+        beside_bytes: usize,
+    ) -> Result<SectionPlace, TsdbError> {
+        let place = SectionPlace {
+            kind: kind as u8,
+            offset: self.written,
+            len: bytes.len() as u64,
+            crc: checksum(&bytes),
+        };
+        self.count(bytes.len() + beside_bytes);
+        self.file
+            .append(&bytes)
+            .map_err(io_error(&self.temporary, "write"))?;
+        self.written += bytes.len() as u64;
+        Ok(place)
     }
 
     fn encode_families(&self) -> Vec<u8> {

@@ -17,7 +17,7 @@ use crate::{
 use narthex_chunks::histogram::encode_histogram;
 use narthex_model::{
     ColumnId, Histogram, LabelSet, Schema, cell,
-    storage::{Context, StorageError, Tile},
+    storage::{Budget, Context, StorageError, Tile},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
@@ -56,6 +56,8 @@ pub(super) struct FlushJob {
     /// The strip being written, page by page.
     current: Option<Current>,
     started: Instant,
+    /// What counts the memory of writers.
+    memory: Budget,
 }
 
 /// What of a strip goes into blocks.
@@ -147,7 +149,14 @@ impl FlushJob {
             unique,
             current: None,
             started: Instant::now(),
+            memory: Budget::unlimited(),
         }
+    }
+
+    /// Lets what writing blocks holds count in `memory`.
+    pub(super) fn counted_in(mut self, memory: &Budget) -> Self {
+        self.memory = memory.clone();
+        self
     }
 
     /// Works for about `budget`; returns whether all blocks are written.
@@ -408,6 +417,7 @@ impl FlushJob {
             self.unique = self.unique.wrapping_add(1);
             let id = BlockId::new(self.now_ms, self.unique);
             let writer = BlockWriter::new(Arc::clone(&self.io), &self.dir, id, 0, Vec::new())?;
+            let writer = writer.counted_by(self.memory.account());
             self.writers.insert(window, writer);
         }
         Ok(self.writers.get_mut(&window).expect("a writer was made"))

@@ -233,7 +233,10 @@ impl Inner {
             }
         }
         upkeep.is_crowded = left_series >= LEFT_LEAST && left_series * LEFT_SHARE >= series;
-        let identities = series * SERIES_BYTES + sets * SET_BYTES;
+        let identities = series * SERIES_BYTES
+            + sets * SET_BYTES
+            + self.head.families_bytes()
+            + self.wal.symbols_bytes();
         self.accounts.head.set((held + identities) as u64);
         self.accounts.cache.set(self.cache.used_bytes() as u64);
         self.metrics.head_series.set(series as f64);
@@ -284,7 +287,7 @@ impl Inner {
         let unique = upkeep.unique.next();
         let io = Arc::clone(&self.ground.io);
         let exemplars = self.head.exemplars().unflushed();
-        Some(FlushJob::new(
+        let job = FlushJob::new(
             io,
             &options.path,
             options.block_window_ms,
@@ -292,7 +295,8 @@ impl Inner {
             due,
             exemplars,
             unique,
-        ))
+        );
+        Some(job.counted_in(&self.accounts.flush))
     }
 
     /// Seals what is due of a strip; returns the encoded bytes that are, 0 for nothing.

@@ -23,7 +23,7 @@ use narthex_chunks::column::decode_column;
 use narthex_model::{
     LabelSet,
     cell::{self, Cell},
-    storage::StorageError,
+    storage::{Lease, StorageError},
 };
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -43,6 +43,7 @@ pub(super) struct MergeJob {
     current: Option<Group>,
     writer: BlockWriter,
     scratch: Scratch,
+    _memory: Lease,
     /// Time spent.
     pub(super) took: Duration,
 }
@@ -74,6 +75,7 @@ impl MergeJob {
         dir: &Path,
         blocks: &[Arc<Block>],
         id: BlockId,
+        memory: Lease,
     ) -> Result<Result<Self, usize>, TsdbError> {
         let mut sources = Vec::new();
         let mut groups: Vec<(LabelSet, Vec<(usize, u32)>)> = Vec::new();
@@ -116,6 +118,7 @@ impl MergeJob {
             current: None,
             writer,
             scratch: Scratch::default(),
+            _memory: memory,
             took: Duration::ZERO,
         }))
     }

@@ -22,7 +22,7 @@ use crate::{
     options::DbOptions,
     wal::{FileEnd, ReplayTo, record::Record},
 };
-use narthex_model::storage::{Account, Pressure};
+use narthex_model::storage::{Account, Budget, Pressure};
 use std::{sync::Arc, time::Duration};
 
 /// How much of the memory a replayed head may take before it is written into blocks, in percent.
@@ -53,15 +53,18 @@ pub(super) struct Relieved<'h, 'a> {
     most_bytes: u64,
     /// Bytes that were placed since the last look.
     placed_bytes: u64,
+    share: Budget,
     held: Account,
 }
 
 impl<'h, 'a> Relieved<'h, 'a> {
     pub(super) fn new(replay: HeadReplay<'h>, relief: Relief<'a>) -> Self {
         let memory = &relief.options.memory;
+        let share = memory.share("replay", u64::MAX, u64::MAX);
         Self {
             most_bytes: memory.percent(MOST_PERCENT),
-            held: memory.share("replay", u64::MAX, u64::MAX).account(),
+            held: share.account(),
+            share,
             replay,
             relief,
             unique: Unique::default(),
@@ -117,7 +120,8 @@ impl<'h, 'a> Relieved<'h, 'a> {
             strips,
             Vec::new(),
             self.unique.next(),
-        );
+        )
+        .counted_in(&self.share);
         job.work(Duration::MAX)?;
         let Flushed { metas, strips, .. } = job.finish();
         let dir = dir_of(root);

@@ -15,18 +15,47 @@ const SUFFIXES: [&str; 8] = [
 ];
 
 /// Families by name; several where origins disagree.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Families {
     by_name: BTreeMap<Arc<str>, Vec<Family>>,
     /// Names that no series used at the last look.
     unused: HashSet<Arc<str>, foldhash::fast::RandomState>,
+    bytes: usize,
+    most_bytes: usize,
 }
 
+/// What all families take at most, whatever memory there is: half a million of them, of the usual length.
+const MOST_BYTES: u64 = 64 << 20;
+/// What part of the memory they take at most.
+const MEMORY_SHARE: u64 = 32;
+/// What a family takes beside its texts.
+const FAMILY_BYTES: usize = size_of::<Family>() + 64;
+
 impl Families {
-    /// Takes in families; returns those that were not known.
+    /// Returns none, for a process that has `memory_bytes`.
+    pub(super) fn new(memory_bytes: u64) -> Self {
+        let most_bytes = (memory_bytes / MEMORY_SHARE).min(MOST_BYTES);
+        Self {
+            by_name: BTreeMap::new(),
+            unused: HashSet::default(),
+            bytes: 0,
+            most_bytes: usize::try_from(most_bytes).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Returns the bytes of all families.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes in families, as far as there is room; returns those that were not known.
     pub(super) fn learn(&mut self, families: &[Family]) -> Vec<Family> {
         let mut new = Vec::new();
         for family in families.iter().filter(|family| !family.name.is_empty()) {
+            let bytes = bytes_of(family);
+            if self.bytes + bytes > self.most_bytes {
+                continue;
+            }
             let same_name = match self.by_name.get_mut(&family.name) {
                 Some(same_name) => same_name,
                 None => self.by_name.entry(Arc::clone(&family.name)).or_default(),
@@ -35,6 +64,7 @@ impl Families {
                 same_name.push(family.clone());
                 same_name.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
                 new.push(family.clone());
+                self.bytes += bytes;
             }
         }
         new
@@ -52,6 +82,7 @@ impl Families {
             .retain(|name, _| used.contains(&**name) || !before.contains(name));
         let names = self.by_name.keys().filter(|name| !used.contains(&***name));
         self.unused = names.cloned().collect();
+        self.bytes = self.by_name.values().flatten().map(bytes_of).sum();
     }
 
     /// Lists all families by name.
@@ -63,6 +94,10 @@ impl Families {
     pub(super) fn named(&self, name: &str) -> Vec<Family> {
         self.by_name.get(name).cloned().unwrap_or_default()
     }
+}
+
+fn bytes_of(family: &Family) -> usize {
+    FAMILY_BYTES + family.name.len() + family.unit.len() + family.help.len()
 }
 
 fn order_of(family: &Family) -> (&'static str, &str, &str) {
@@ -79,7 +114,7 @@ mod tests {
 
     #[test]
     fn families_end_with_their_series() {
-        let mut families = Families::default();
+        let mut families = Families::new(u64::MAX);
         let family = |name: &str| Family {
             name: name.into(),
             ..Family::default()
@@ -93,5 +128,25 @@ mod tests {
         families.keep_used(["h_count"].into_iter());
         assert_eq!(names(&families), ["h"]);
         assert_eq!(families.learn(&["a", "h"].map(family)).len(), 1);
+    }
+
+    #[test]
+    fn families_beyond_their_part_of_the_memory_are_left_out() {
+        let mut families = Families::new(3 * 1000 * MEMORY_SHARE);
+        let family = |name: &str| Family {
+            name: name.into(),
+            help: "x".repeat(1000 - FAMILY_BYTES - 1).into(),
+            ..Family::default()
+        };
+        let learned = families.learn(&["a", "b", "c", "d"].map(family));
+        assert_eq!((learned.len(), families.heap_bytes()), (3, 3000));
+        for _ in 0..2 {
+            families.keep_used(["b"].into_iter());
+        }
+        assert_eq!(
+            (names(&families), families.heap_bytes()),
+            (vec!["b".to_owned()], 1000)
+        );
+        assert_eq!(families.learn(&["d"].map(family)).len(), 1);
     }
 }

@@ -72,10 +72,10 @@ impl Head {
     /// Returns an empty head; `memory` says when it takes no further series.
     pub(crate) fn new(metrics: Arc<Metrics>, memory: Budget) -> Self {
         Self {
+            families: Mutex::new(Families::new(memory.limit_bytes())),
             admission: Admission::new(memory, Arc::clone(&metrics)),
             index: RwLock::default(),
             sharing: Mutex::new(()),
-            families: Mutex::default(),
             exemplars: Mutex::new(ExemplarRing::new(EXEMPLARS)),
             scattered: Mutex::new(None),
             next_strip: AtomicU32::new(1),
@@ -287,6 +287,11 @@ impl Head {
     /// Takes in families; returns those that were not known.
     pub(crate) fn learn_families(&self, families: &[Family]) -> Vec<Family> {
         self.known_families().learn(families)
+    }
+
+    /// Returns the bytes of all families.
+    pub(crate) fn families_bytes(&self) -> usize {
+        self.known_families().heap_bytes()
     }
 
     /// Lists all families by name.

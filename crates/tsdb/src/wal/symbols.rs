@@ -39,6 +39,11 @@ impl Numbers {
         self.hashes.len()
     }
 
+    fn heap_bytes(&self) -> usize {
+        const PLACE_BYTES: usize = size_of::<u32>() + 1;
+        self.hashes.capacity() * size_of::<LabelHash>() + self.ids.capacity() * PLACE_BYTES
+    }
+
     fn get(&self, hash: LabelHash) -> Option<u32> {
         let same = |id: &u32| self.hashes[*id as usize] == hash;
         self.ids.find(hash.low(), same).copied()
@@ -84,6 +89,11 @@ impl SymbolWriter {
         self.labels.truncate(mark.labels);
         self.sets.truncate(mark.sets);
         self.counted = mark.counted;
+    }
+
+    /// Returns the bytes of what is defined; names are few.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.labels.heap_bytes() + self.sets.heap_bytes()
     }
 
     /// Another batch begins.

@@ -31,6 +31,12 @@ const OVER_PARTS: i64 = 4;
 const LEAST_SETS: u64 = 1 << 17;
 const MOST_SETS: u64 = 1 << 20;
 
+/// What a merge takes for a set of a source: its number and place in the result, its column, a part of the source's index
+/// and of the result's.
+const SET_BYTES: u64 = 128;
+/// What it takes beside them: a page of each source, a column, a buffer.
+const FIXED_BYTES: u64 = 4 << 20;
+
 /// What one call of `maintain` leaves to the next about merging.
 #[derive(Default)]
 pub(in crate::db) struct Merging {
@@ -137,13 +143,19 @@ impl Inner {
             merging.rest.begin(now_ms, SCAN_MS);
             return Ok(None);
         }
+        let sets: u64 = chosen.iter().map(|b| u64::from(b.set_count())).sum();
+        let needed_bytes = sets * SET_BYTES + FIXED_BYTES;
+        let Ok(memory) = self.accounts.merge.lease(needed_bytes) else {
+            merging.rest.begin(now_ms, SCAN_MS);
+            return Ok(None);
+        };
         // Named as if it had been written with the last of them: without a manifest the names say who came first.
         let made = chosen
             .last()
             .map_or(now_ms, |last| last.meta().id.time_ms());
         let id = BlockId::new(made, unique.next());
         let dir = dir_of(&options.path);
-        match MergeJob::new(Arc::clone(io), &dir, &chosen, id)? {
+        match MergeJob::new(Arc::clone(io), &dir, &chosen, id, memory)? {
             Ok(job) => Ok(Some(job)),
             Err(damaged) => {
                 merging.barred.insert(chosen[damaged].meta().id);

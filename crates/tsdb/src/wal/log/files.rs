@@ -42,6 +42,15 @@ impl Wal {
         }
     }
 
+    /// Returns the bytes in memory of what the file being written has defined.
+    pub(crate) fn symbols_bytes(&self) -> usize {
+        let state = self.shared.lock();
+        state
+            .file
+            .as_ref()
+            .map_or(0, |file| file.symbols.heap_bytes())
+    }
+
     /// Returns the bytes of the file being written.
     pub(crate) fn current_bytes(&self) -> u64 {
         self.shared
