@@ -224,12 +224,10 @@ async fn serve(
     let threads = resources.threads();
     let remote = remote(&options, &db, &memory, threads, Arc::clone(&now_ms))?;
     status.set_storage(&db);
-    if let Some(reloader) = &reloader {
-        reloader.set_storage(&db);
-    }
-    let api = api(&options, &db, &memory, now_ms)
-        .with_status(status)
-        .with_crowd((threads / 2).max(1), query_runtime);
+    reloader.iter().for_each(|one| one.set_storage(&db));
+    let few = (threads / 2).max(1);
+    let api = api(&options, &db, &memory, now_ms).with_crowd(few, query_runtime);
+    let api = api.with_status(status);
     let listings = RouteLimits {
         memory: memory.listings.clone(),
         wait: options.query_timeout,
@@ -568,12 +566,7 @@ fn watch_own(
     Ok(())
 }
 
-fn api(
-    options: &ServerOptions,
-    db: &Db,
-    memory: &Memory,
-    now_ms: NowMs,
-) -> Api {
+fn api(options: &ServerOptions, db: &Db, memory: &Memory, now_ms: NowMs) -> Api {
     let budget = memory.queries.clone();
     let engine = EngineOptions {
         lookback_delta_ms: ms(options.lookback_delta),

@@ -39,7 +39,11 @@ pub(crate) struct Villain {
 }
 
 impl Villain {
-    pub(crate) fn start(name: &'static str, deed: Deed, stop: &Arc<AtomicBool>) -> Self {
+    pub(crate) fn start(
+        name: &'static str,
+        deed: impl Fn(&mut TcpStream, u64) -> io::Result<()> + Clone + Send + 'static,
+        stop: &Arc<AtomicBool>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (asked, stop) = (Arc::new(AtomicU64::new(0)), Arc::clone(stop));
@@ -51,6 +55,7 @@ impl Villain {
                     return;
                 }
                 let number = count.fetch_add(1, Ordering::SeqCst);
+                let deed = deed.clone();
                 thread::spawn(move || {
                     let mut stream = stream;
                     let patience = Some(Duration::from_secs(5));

@@ -1,114 +1,170 @@
 //! A server of 512 MiB under attacks that want more: each is refused, and nobody else notices.
 //!
-//! **Invariant:** while attacks go on, a target of good will is scraped every second and `/-/healthy` is asked all the
-//! time; what is counted is counted in rounds, because the machine may be busy with much else.
+//! Beside it runs a server that nobody attacks: how punctual that one is says how busy the machine is.
+//!
+//! **Invariant:** while attacks go on, targets of good will are scraped every second and `/-/healthy` is asked all the
+//! time; what the attacked server does late is compared with what the other one does late at the same time.
+
+mod attacks;
+mod group;
+mod levels;
 
 use crate::{
-    client,
-    hostile::{self, Villain, bomb, compressed, head, resident_kb},
+    hostile::resident_kb,
     support::{self, Running, until},
     target::Target,
 };
-use narthex_testkit::{
-    TempDir, http,
-    remote_write::{self, Request, Series},
-    scaled,
-};
+use attacks::{ATTACKS, Attack, Victim};
+use group::Group;
+use narthex_testkit::{TempDir, http, process::Spawn};
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
-    io::{Read, Write},
-    net::TcpStream,
+    path::{Path, PathBuf},
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 const LIMIT_MB: u64 = 512;
-/// Milliseconds between scrapes of the good target.
+/// Milliseconds between scrapes of good targets.
 const INTERVAL_MS: i64 = 1000;
+const GOOD_TARGETS: usize = 5;
+/// Scrapes of each good target before the first attack.
+const CALM_SCRAPES: u64 = 8;
 
-/// What is behind a megabyte of gzip.
-fn gigabyte() -> &'static [u8] {
-    static BOMB: OnceLock<Vec<u8>> = OnceLock::new();
-    BOMB.get_or_init(|| bomb("gzip", 1 << 30))
+/// How long what attacks left may take: what is known of a target that is gone is flushed and forgotten after a while.
+const RELIEF: Duration = Duration::from_secs(180);
+
+/// Only one of the two tests at a time: each is enough for a machine.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn attacks_on_a_limit_that_a_flag_sets_are_refused() {
+    endure(None);
 }
 
-/// Lines of `count` series that no page had before.
-fn fresh_series(number: u64, from: u64, count: u64) -> String {
-    let mut lines = String::new();
-    for at in from..from + count {
-        let _ = writeln!(lines, "m{number}_{at} 1");
+#[test]
+fn attacks_in_a_control_group_are_refused() {
+    match Group::create(LIMIT_MB << 20) {
+        Ok(group) => endure(Some(group)),
+        Err(error) => println!("not run: no control group can be made here: {error}"),
     }
-    lines
 }
 
-const TEXT: &str = "Content-Type: text/plain; version=0.0.4\r\n";
-
-/// What targets do to the scraper.
-const TARGETS: &[(&str, hostile::Deed)] = &[
-    ("gigabyte", |stream, _| {
-        compressed(stream, "gzip", gigabyte())
-    }),
-    ("ten-million", |stream, number| {
-        head(stream, TEXT)?;
-        for piece in 0..1000 {
-            stream.write_all(fresh_series(number, piece * 10_000, 10_000).as_bytes())?;
-        }
-        Ok(())
-    }),
-    // Short enough to be read, and more series than one target may have.
-    ("short-names", |stream, _| {
-        head(stream, TEXT)?;
-        for piece in 0..60 {
-            stream.write_all(fresh_series(0, piece * 10_000, 10_000).as_bytes())?;
-        }
-        Ok(())
-    }),
-    // Every page has other series: the head fills, page by page.
-    ("churn", |stream, number| {
-        head(stream, TEXT)?;
-        stream.write_all(fresh_series(number, 0, 10_000).as_bytes())
-    }),
-];
-
-fn configure(dir: &TempDir, villains: &[Villain], good: &Target) -> std::path::PathBuf {
+fn configure(dir: &TempDir, name: &str, jobs: &[(&str, &str)], good: &[Target]) -> PathBuf {
     let mut text =
         "global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n".to_owned();
-    for villain in villains {
-        let interval = if villain.name == "churn" { "2s" } else { "8s" };
+    for (job, address) in jobs {
         let _ = writeln!(
             text,
-            "- job_name: {}\n  scrape_interval: {interval}\n  scrape_timeout: {interval}\n  static_configs: \
-             [{{targets: ['{}']}}]",
-            villain.name, villain.address
+            "- job_name: {job}\n  scrape_interval: 2s\n  scrape_timeout: 2s\n  static_configs: [{{targets: ['{address}']}}]"
         );
     }
+    let good: Vec<&str> = good.iter().map(|target| &*target.address).collect();
     let _ = writeln!(
         text,
-        "- job_name: good\n  static_configs: [{{targets: ['{}']}}]",
-        good.address
+        "- job_name: good\n  static_configs: [{{targets: {good:?}}}]"
     );
-    dir.write("p.yml", text)
+    dir.write(name, text)
 }
 
-/// Asks for health all the time.
+/// A server that scrapes good targets, and what is asked of it all the time.
+struct Watched {
+    server: Running,
+    good: Vec<Target>,
+    pulse: Pulse,
+    /// When in the interval each target is scraped.
+    phases_ms: Vec<i64>,
+}
+
+impl Watched {
+    fn start(
+        program: Spawn,
+        dir: &Path,
+        config: &Path,
+        good: Vec<Target>,
+        flags: &[String],
+    ) -> Self {
+        let spawn = support::server_of(program, dir)
+            .arg(support::config_flag(config))
+            .args(flags);
+        let server = Running::of(spawn);
+        Self {
+            pulse: Pulse::start(&server.url),
+            server,
+            good,
+            phases_ms: Vec::new(),
+        }
+    }
+
+    /// Waits until all targets were scraped a few times, and finds out when each is due.
+    fn settle(&mut self) {
+        until("good targets are scraped", || {
+            let done = |target: &Target| target.count() > CALM_SCRAPES;
+            self.good.iter().all(done).then_some(())
+        });
+        let phase = |target: &Target| {
+            let first_ms = target.asked_ms(1).unwrap();
+            let apart = (2..=CALM_SCRAPES).filter_map(|n| target.asked_ms(n));
+            // How much earlier or later in the interval than the first.
+            let apart = apart.map(|at_ms| around(at_ms - first_ms));
+            first_ms + apart.min().unwrap_or(0).min(0)
+        };
+        self.phases_ms = self.good.iter().map(phase).collect();
+    }
+
+    /// Returns how late scrapes were since `since_ms`, sorted, in parts of an interval; one that was left out is a whole one
+    /// late.
+    fn lateness(&self, since_ms: i64) -> Vec<f64> {
+        let mut late = Vec::new();
+        for (target, phase_ms) in self.good.iter().zip(&self.phases_ms) {
+            let asked = (1..=target.count()).filter_map(|n| target.asked_ms(n));
+            let asked: Vec<i64> = asked.filter(|at_ms| *at_ms >= since_ms).collect();
+            let late_ms = |at_ms: &i64| (at_ms - phase_ms + 5).rem_euclid(INTERVAL_MS) - 5;
+            let round = |at_ms: &i64| (at_ms - phase_ms + 5).div_euclid(INTERVAL_MS);
+            late.extend(
+                asked
+                    .iter()
+                    .map(|at_ms| late_ms(at_ms) as f64 / INTERVAL_MS as f64),
+            );
+            let rounds: BTreeSet<i64> = asked.iter().map(round).collect();
+            let all = rounds.last().unwrap() - rounds.first().unwrap() + 1;
+            late.extend((rounds.len() as i64..all).map(|_| 1.0));
+        }
+        late.sort_by(f64::total_cmp);
+        late
+    }
+}
+
+/// Returns a distance in time within half an interval of nothing.
+fn around(apart_ms: i64) -> i64 {
+    (apart_ms + INTERVAL_MS / 2).rem_euclid(INTERVAL_MS) - INTERVAL_MS / 2
+}
+
+fn p99<T: Copy>(sorted: &[T]) -> T {
+    sorted[sorted.len() * 99 / 100]
+}
+
+/// Asks for health all the time, and for the pressure now and then.
 struct Pulse {
     stop: Arc<AtomicBool>,
     asking: thread::JoinHandle<Vec<Duration>>,
+    levels: thread::JoinHandle<BTreeSet<u8>>,
 }
 
 impl Pulse {
     fn start(url: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (url, ended) = (format!("{url}/-/healthy"), Arc::clone(&stop));
+        let (ended, healthy) = (Arc::clone(&stop), format!("{url}/-/healthy"));
         let asking = thread::spawn(move || {
             let mut times = Vec::new();
             while !ended.load(Ordering::SeqCst) {
                 let start = Instant::now();
-                let answer = http::get(&url).unwrap();
+                let answer = http::get(&healthy).unwrap();
                 assert_eq!(answer.status, 200);
                 times.push(start.elapsed());
                 thread::sleep(Duration::from_millis(20));
@@ -116,193 +172,166 @@ impl Pulse {
             times.sort();
             times
         });
-        Self { stop, asking }
-    }
-
-    fn end(self) -> Vec<Duration> {
-        self.stop.store(true, Ordering::SeqCst);
-        self.asking.join().unwrap()
-    }
-}
-
-fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    i64::try_from(now.as_millis()).unwrap()
-}
-
-fn varint(out: &mut Vec<u8>, mut value: usize) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn field(out: &mut Vec<u8>, number: u8, content: &[u8]) {
-    out.push(number << 3 | 2);
-    varint(out, content.len());
-    out.extend_from_slice(content);
-}
-
-/// A request of version 2 with a symbol of a megabyte, and `series` times the same series.
-fn one_long_symbol(series: &[u8], count: usize) -> Vec<u8> {
-    let mut body = Vec::new();
-    field(&mut body, 4, b"");
-    field(&mut body, 4, b"__name__");
-    field(&mut body, 4, &vec![b'x'; 1_000_000]);
-    for _ in 0..count {
-        field(&mut body, 5, series);
-    }
-    body
-}
-
-/// What a sender does to the receiver; returns the statuses.
-fn write_attacks(server: &Running) -> Vec<u16> {
-    let version_2 = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
-    let mut statuses = Vec::new();
-    let mut send = |content_type: &str, plain: &[u8]| {
-        let body = remote_write::snappy(plain);
-        let answer = remote_write::send(&server.url, content_type, &body).unwrap();
-        statuses.push(answer.status);
-    };
-    // Labels that name it, without a sample; metadata that does; an exemplar that does.
-    let sample = [0x12, 0x0b, 0x09, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0x10, 1];
-    let no_sample = b"\x0a\x04\x01\x02\x02\x02".to_vec();
-    let metadata = [b"\x0a\x02\x01\x02\x2a\x04\x08\x01\x18\x02", &sample[..]].concat();
-    let exemplar = [b"\x0a\x02\x01\x02\x22\x04\x0a\x02\x01\x02", &sample[..]].concat();
-    for series in [no_sample, metadata, exemplar] {
-        send(version_2, &one_long_symbol(&series, 100_000));
-    }
-    // Labels without a name or a value, one for every two bytes.
-    let mut request = Vec::new();
-    field(&mut request, 1, &b"\x0a\x00".repeat(8 << 20));
-    send("application/x-protobuf", &request);
-    statuses
-}
-
-/// Series that nobody has sent before, a request's worth at a time.
-fn flood_of_series(server: &Running, requests: u64) -> Vec<u16> {
-    let time_ms = now_ms();
-    let statuses = (0..requests).map(|number| {
-        let series = (0..20_000).map(|at| {
-            let name = format!("w{number}_{at}");
-            Series::new(&[("__name__", &name), ("job", "flood")], &[(time_ms, 1.0)])
-        });
-        let request = Request {
-            series: series.collect(),
-            ..Request::default()
-        };
-        request.send(&server.url).unwrap().status
-    });
-    statuses.collect()
-}
-
-/// Clients that ask for everything and read a byte a second.
-fn slow_readers(server: &Running) -> Vec<TcpStream> {
-    let ask = |at: usize| {
-        let mut stream = TcpStream::connect(server.address()).ok()?;
-        let path = match at % 2 {
-            0 => "/federate?match[]=%7B__name__%3D~%22.%2B%22%7D",
-            _ => "/api/v1/query?query=%7B__name__%3D~%22.%2B%22%7D",
-        };
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
-        Some(stream)
-    };
-    (0..40).filter_map(ask).collect()
-}
-
-fn last_error(server: &Running, job: &str) -> Option<String> {
-    let targets = server.data("/api/v1/targets", &[("scrapePool", job)]);
-    let target = &targets["activeTargets"][0];
-    let down = target["health"] == "down";
-    down.then(|| target["lastError"].as_str().unwrap().to_owned())
-}
-
-#[test]
-#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
-fn attacks_on_memory_are_refused_and_nobody_else_notices() {
-    let stop = Arc::new(AtomicBool::new(false));
-    let dir = TempDir::new("memory");
-    gigabyte();
-    let villains: Vec<Villain> = TARGETS
-        .iter()
-        .map(|(name, deed)| Villain::start(name, *deed, &stop))
-        .collect();
-    let good =
-        Target::start(|number| format!("# TYPE pages_total counter\npages_total {number}\n"));
-    let config = configure(&dir, &villains, &good);
-    let spawn = support::server_in(&dir.join("data"))
-        .arg(support::config_flag(&config))
-        .arg(format!("--memory.limit={LIMIT_MB}MB"))
-        .arg("--web.enable-remote-write-receiver");
-    let server = Running::of(spawn);
-    let pulse = Pulse::start(&server.url);
-    let mut refused = Vec::new();
-    let mut taken = Vec::new();
-    for round in 0..scaled(1) {
-        refused.extend(write_attacks(&server));
-        taken.extend(flood_of_series(&server, 8 + round));
-        let mut readers = slow_readers(&server);
-        for _ in 0..3 {
-            for stream in &mut readers {
-                let patience = Some(Duration::from_millis(1));
-                let _ = stream.set_read_timeout(patience);
-                let _ = stream.read(&mut [0]);
+        let (ended, url) = (Arc::clone(&stop), url.to_owned());
+        let levels = thread::spawn(move || {
+            let mut seen = BTreeSet::new();
+            while !ended.load(Ordering::SeqCst) {
+                seen.extend(pressure(&url));
+                thread::sleep(Duration::from_millis(100));
             }
+            seen
+        });
+        Self {
+            stop,
+            asking,
+            levels,
         }
     }
-    println!("malformed writes {refused:?}, floods {taken:?}");
-    let expected = |status: &u16| matches!(status, 400..=499 | 503 | 204);
-    assert!(refused.iter().chain(&taken).all(expected));
-    for (job, words) in [
-        ("gigabyte", "no memory for"),
-        ("ten-million", "memory"),
-        ("short-names", "memory"),
-    ] {
-        let error = until(job, || last_error(&server, job));
-        println!("{job}: {error}");
-        assert!(error.contains(words), "{job}: {error}");
+
+    /// Returns how long answers took, sorted, and the levels of pressure that were seen.
+    fn end(self) -> (Vec<Duration>, BTreeSet<u8>) {
+        self.stop.store(true, Ordering::SeqCst);
+        (self.asking.join().unwrap(), self.levels.join().unwrap())
     }
-    let churn = &villains[3];
-    let rounds = churn.asked.load(Ordering::SeqCst) + scaled(3);
-    until("pages of other series", || {
-        (churn.asked.load(Ordering::SeqCst) >= rounds).then_some(())
-    });
-    // What was refused for a while is not refused for ever.
-    until("queries are answered", || {
-        let pressure = server.metric("narthex_memory_pressure ")?;
-        (pressure < 3.0).then_some(())
-    });
-    for share in server.data("/api/v1/status/memory", &[])["shares"]
-        .as_array()
-        .unwrap()
-    {
-        println!("{share}");
-    }
-    let times = pulse.end();
-    let (p99, most) = (times[times.len() * 99 / 100], times[times.len() - 1]);
-    let peak = resident_kb(&server, "VmHWM:");
-    println!(
-        "healthy {} times, p99 {p99:?}, at most {most:?}; {peak} KiB resident at most",
-        times.len()
-    );
-    assert!(peak < LIMIT_MB << 10, "{peak} KiB");
-    assert!(p99 < Duration::from_secs(1), "{p99:?}");
-    let up = client::matrix(&server.url, "up{job=\"good\"}[1h]");
-    let scrapes: Vec<i64> = up
-        .values()
-        .flat_map(|samples| samples.keys().copied())
-        .collect();
-    let rounds = (scrapes[scrapes.len() - 1] - scrapes[0] + INTERVAL_MS / 2) / INTERVAL_MS + 1;
-    let missed = rounds - scrapes.len() as i64;
-    let all_up = up.values().flat_map(|samples| samples.values());
-    let failed = all_up.filter(|bits| f64::from_bits(**bits) != 1.0).count();
-    println!("{missed} of {rounds} rounds missed, {failed} failed");
+}
+
+/// Returns the level of pressure that a server shows, where it answers.
+fn pressure(url: &str) -> Option<u8> {
+    let page = http::get(&format!("{url}/metrics")).ok()?.text();
+    let mut lines = page.lines();
+    let level = lines.find_map(|line| line.strip_prefix("narthex_memory_pressure "))?;
+    level.trim().parse().ok()
+}
+
+/// Runs an attack and looks at its answers.
+fn attack(victim: &Victim, attack: &Attack) {
+    let start = Instant::now();
+    let statuses = (attack.run)(victim);
+    let mut kinds: Vec<u16> = statuses.clone();
+    kinds.sort_unstable();
+    kinds.dedup();
+    println!("{}: {kinds:?} in {:?}", attack.name, start.elapsed());
+    let allowed = |status: &u16| attack.answers.contains(status);
     assert!(
-        missed <= 1 + rounds / 4 && failed <= 1,
-        "{missed} missed, {failed} failed"
+        statuses.iter().all(allowed),
+        "{}: {statuses:?}",
+        attack.name
     );
-    let log = server.stop();
-    assert!(!log.contains("panicked"), "{log}");
+}
+
+/// Attacks a server, one attack after the other and two at once, and compares it with one that is left alone.
+fn endure(group: Option<Group>) {
+    let _alone = narthex_model::sync::Whole::whole(ALONE.lock());
+    let stop = Arc::new(AtomicBool::new(false));
+    let dir = TempDir::new("memory");
+    let villains = attacks::villains(&stop);
+    let good = || -> Vec<Target> {
+        let page = |number: u64| format!("# TYPE pages_total counter\npages_total {number}\n");
+        (0..GOOD_TARGETS).map(|_| Target::start(page)).collect()
+    };
+    let (ours, others) = (good(), good());
+    let jobs: Vec<(&str, &str)> = (villains.iter())
+        .map(|(villain, _)| (villain.name, &*villain.address))
+        .collect();
+    let config = configure(&dir, "attacked.yml", &jobs, &ours);
+    let mut flags = vec![
+        "--web.enable-remote-write-receiver".to_owned(),
+        "--web.remote-write-receiver.max-wait=1s".to_owned(),
+    ];
+    let program = match &group {
+        Some(group) => group.server(),
+        None => {
+            flags.push(format!("--memory.limit={LIMIT_MB}MB"));
+            support::narthex()
+        }
+    };
+    let mut attacked = Watched::start(program, &dir.join("attacked"), &config, ours, &flags);
+    let config = configure(&dir, "alone.yml", &[], &others);
+    let mut alone = Watched::start(support::narthex(), &dir.join("alone"), &config, others, &[]);
+    attacked.settle();
+    alone.settle();
+    let limit = attacked.server.metric("narthex_memory_limit_bytes ");
+    assert_eq!(limit, Some((LIMIT_MB << 20) as f64));
+
+    let begin_ms = crate::target::now_ms();
+    let victim = Victim {
+        url: attacked.server.url.clone(),
+        villains,
+    };
+    for one in ATTACKS {
+        attack(&victim, one);
+        println!(
+            "  {} KiB resident at most",
+            resident_kb(&attacked.server, "VmHWM:")
+        );
+    }
+    for two in ATTACKS.chunks(2) {
+        thread::scope(|scope| {
+            let victim = &victim;
+            two.iter().for_each(|one| {
+                scope.spawn(move || attack(victim, one));
+            });
+        });
+        println!(
+            "  {} KiB resident at most",
+            resident_kb(&attacked.server, "VmHWM:")
+        );
+    }
+    // What was refused for a while is not refused for ever.
+    let end = Instant::now() + RELIEF;
+    while pressure(&victim.url).is_none_or(|level| level > 1) {
+        let shares = http::get(&format!("{}/api/v1/status/memory", victim.url));
+        assert!(
+            Instant::now() < end,
+            "{:?}",
+            shares.map(|shares| shares.text())
+        );
+        thread::sleep(Duration::from_millis(100));
+    }
+    println!(
+        "nothing is refused {:?} after the last attack",
+        RELIEF - (end - Instant::now())
+    );
+    judge(attacked, alone, begin_ms, group.as_ref());
     stop.store(true, Ordering::SeqCst);
+}
+
+/// Compares a server that was attacked with one that was not.
+fn judge(attacked: Watched, alone: Watched, begin_ms: i64, group: Option<&Group>) {
+    let (late, usual) = (attacked.lateness(begin_ms), alone.lateness(begin_ms));
+    println!(
+        "{} and {} scrapes; late by {:.3} of an interval, p99 {:.3}, at most {:.3}; alone {:.3}, p99 {:.3}, at most {:.3}",
+        late.len(),
+        usual.len(),
+        late[late.len() / 2],
+        p99(&late),
+        late[late.len() - 1],
+        usual[usual.len() / 2],
+        p99(&usual),
+        usual[usual.len() - 1]
+    );
+    let peak = resident_kb(&attacked.server, "VmHWM:");
+    let (asked, levels) = attacked.pulse.end();
+    let (asked_alone, _) = alone.pulse.end();
+    println!(
+        "healthy {} times, p99 {:?}, at most {:?}; alone p99 {:?}; {peak} KiB resident at most; levels {levels:?}",
+        asked.len(),
+        p99(&asked),
+        asked[asked.len() - 1],
+        p99(&asked_alone)
+    );
+    if let Some(group) = group {
+        println!("{} KiB in the group at most", group.most_bytes() >> 10);
+        assert_eq!(group.killed(), 0);
+    }
+    assert!(peak < LIMIT_MB << 10, "{peak} KiB");
+    let tenth = 0.1;
+    assert!(p99(&late) <= p99(&usual) + tenth, "{late:?}");
+    let interval = Duration::from_millis(INTERVAL_MS.unsigned_abs());
+    let answered = p99(&asked) <= p99(&asked_alone) + interval.mul_f64(tenth);
+    assert!(answered, "{:?}", p99(&asked));
+    assert!(levels.contains(&0) && levels.contains(&2), "{levels:?}");
+    let log = attacked.server.stop();
+    assert!(!log.contains("panicked"), "{log}");
+    alone.server.stop();
 }

@@ -9,7 +9,7 @@ use narthex_testkit::{
 };
 use serde_json::Value;
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fmt::Write as _,
     fs, io,
     path::Path,
@@ -23,19 +23,25 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a wait looks again.
 const POLL: Duration = Duration::from_millis(10);
 
-/// Returns our binary, or the one that `NARTHEX_BINARY` names, without arguments.
-pub(crate) fn narthex() -> Spawn {
+/// Returns the path of our binary, or of the one that `NARTHEX_BINARY` names.
+pub(crate) fn binary() -> OsString {
     let named = std::env::var_os("NARTHEX_BINARY");
-    Spawn::new(
-        named
-            .as_deref()
-            .unwrap_or(OsStr::new(env!("CARGO_BIN_EXE_narthex"))),
-    )
+    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_narthex").into())
+}
+
+/// Returns our binary without arguments.
+pub(crate) fn narthex() -> Spawn {
+    Spawn::new(binary())
 }
 
 /// Returns our server on a free port, its data in `dir`, not started.
 pub(crate) fn server_in(dir: &Path) -> Spawn {
-    narthex()
+    server_of(narthex(), dir)
+}
+
+/// As [`server_in`], of a program that takes our arguments.
+pub(crate) fn server_of(program: Spawn, dir: &Path) -> Spawn {
+    program
         .arg("server")
         .arg("--web.listen-address=127.0.0.1:0")
         .arg(path_flag(dir))

@@ -1,0 +1,91 @@
+//! A control group with a limit on memory, of version 1 or 2, where the test may make one.
+//!
+//! **Invariant:** the group is a child of the test's own, and is removed when its last process has ended.
+
+use crate::support;
+use narthex_testkit::process::Spawn;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// A control group of its own for one server.
+pub(crate) struct Group {
+    dir: PathBuf,
+    /// The files of this version: the limit, the number of processes that were killed, the most bytes there were.
+    files: [&'static str; 3],
+}
+
+const VERSION_1: [&str; 3] = [
+    "memory.limit_in_bytes",
+    "memory.oom_control",
+    "memory.max_usage_in_bytes",
+];
+const VERSION_2: [&str; 3] = ["memory.max", "memory.events", "memory.peak"];
+
+impl Group {
+    /// Makes a group that may hold `limit_bytes`.
+    ///
+    /// # Errors
+    /// Fails where the test may not.
+    pub(crate) fn create(limit_bytes: u64) -> io::Result<Self> {
+        let groups = fs::read_to_string("/proc/self/cgroup")?;
+        let path_of = |controller: &str| {
+            let lines = groups.lines().filter_map(|line| line.split_once(':'));
+            let mut lines = lines.filter_map(|(_, rest)| rest.split_once(':'));
+            let named = |names: &str| names.split(',').any(|name| name == controller);
+            let path = lines.find(|(names, _)| named(names))?.1;
+            Some(path.trim_start_matches('/').to_owned())
+        };
+        let root = Path::new("/sys/fs/cgroup");
+        match path_of("memory") {
+            Some(path) => Self::within(&root.join("memory").join(path), VERSION_1, limit_bytes),
+            None => {
+                let own = root.join(path_of("").unwrap_or_default());
+                // Who has processes hands no controller on, but for the root.
+                fs::write(own.join("cgroup.subtree_control"), "+memory")?;
+                Self::within(&own, VERSION_2, limit_bytes)
+            }
+        }
+    }
+
+    fn within(parent: &Path, files: [&'static str; 3], limit_bytes: u64) -> io::Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = parent.join(format!("narthex-test-{}-{number}", std::process::id()));
+        fs::create_dir(&dir)?;
+        let group = Self { dir, files };
+        fs::write(group.dir.join(files[0]), limit_bytes.to_string())?;
+        Ok(group)
+    }
+
+    /// Returns our server, to be started within the group.
+    pub(crate) fn server(&self) -> Spawn {
+        // The shell joins the group and becomes the server, which so has nothing outside it.
+        Spawn::new("sh")
+            .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
+            .arg(self.dir.join("cgroup.procs"))
+            .arg(support::binary())
+    }
+
+    /// Returns how many of its processes were killed for want of memory.
+    pub(crate) fn killed(&self) -> u64 {
+        let text = fs::read_to_string(self.dir.join(self.files[1])).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        line.unwrap().trim().parse().unwrap()
+    }
+
+    /// Returns the most bytes it ever had, with what the kernel cached for it.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        let text = fs::read_to_string(self.dir.join(self.files[2])).unwrap();
+        text.trim().parse().unwrap()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // One that is not empty yet stays; it costs nothing.
+        let _ = fs::remove_dir(&self.dir);
+    }
+}
