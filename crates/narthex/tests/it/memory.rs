@@ -258,12 +258,13 @@ fn endure(group: Option<Group>) {
         url: attacked.server.url.clone(),
         villains,
     };
+    let say_peak = || {
+        let kb = resident_kb(&attacked.server, "VmHWM:");
+        println!("  {kb} KiB resident at most");
+    };
     for one in ATTACKS {
         attack(&victim, one);
-        println!(
-            "  {} KiB resident at most",
-            resident_kb(&attacked.server, "VmHWM:")
-        );
+        say_peak();
     }
     for two in ATTACKS.chunks(2) {
         thread::scope(|scope| {
@@ -272,10 +273,7 @@ fn endure(group: Option<Group>) {
                 scope.spawn(move || attack(victim, one));
             });
         });
-        println!(
-            "  {} KiB resident at most",
-            resident_kb(&attacked.server, "VmHWM:")
-        );
+        say_peak();
     }
     // What was refused for a while is not refused for ever.
     let end = Instant::now() + RELIEF;
