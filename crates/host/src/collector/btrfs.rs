@@ -10,6 +10,7 @@ use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
+use crate::table;
 
 const INFO: Desc<'static> = Desc::gauge("node_btrfs_info", "Filesystem information");
 const GLOBAL_RESERVE: Desc<'static> = Desc::gauge(
@@ -38,40 +39,7 @@ const DEVICE_SIZE: Desc<'static> = Desc::gauge(
 );
 
 /// Lines of `commit_stats`, in milliseconds but for the first.
-const COMMITS: [(&str, f64, Desc<'static>); 4] = [
-    (
-        "commits",
-        1.0,
-        Desc::counter(
-            "node_btrfs_commits_total",
-            "The total number of commits that have occurred.",
-        ),
-    ),
-    (
-        "last_commit_ms",
-        1000.0,
-        Desc::gauge(
-            "node_btrfs_last_commit_seconds",
-            "Duration of the most recent commit, in seconds.",
-        ),
-    ),
-    (
-        "max_commit_ms",
-        1000.0,
-        Desc::gauge(
-            "node_btrfs_max_commit_seconds",
-            "Duration of the slowest commit, in seconds.",
-        ),
-    ),
-    (
-        "total_commit_ms",
-        1000.0,
-        Desc::counter(
-            "node_btrfs_commit_seconds_total",
-            "Sum of the duration of all commits, in seconds.",
-        ),
-    ),
-];
+const COMMITS: &str = include_str!("btrfs.txt");
 
 const SECTOR_BYTES: f64 = 512.0;
 
@@ -113,12 +81,15 @@ fn describe_filesystem(name: &str, directory: &Path, plan: &mut Plan<'_>) {
         let decode = Decode::Times(SECTOR_BYTES);
         plan.file(&DEVICE_SIZE, &[uuid, ("device", device)], &path, decode);
     }
-    for (line, divisor, desc) in &COMMITS {
+    for ([line, divisor], desc) in table::rows(COMMITS) {
         let path = directory.join("commit_stats");
         match path.exists() {
-            true => plan.file(desc, &[uuid], &path, Decode::CellOver(line, *divisor)),
+            true => {
+                let decode = Decode::CellOver(line, table::number(divisor));
+                plan.file(&desc, &[uuid], &path, decode);
+            }
             // Linux before 6.0.
-            false => plan.fixed(desc, &[uuid], 0.0),
+            false => plan.fixed(&desc, &[uuid], 0.0),
         }
     }
     let allocation = directory.join("allocation");

@@ -10,6 +10,7 @@ use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
 use crate::scan::{hex, next_field, next_line, number, trim};
 use crate::sink::{Desc, Sink, Slot};
+use crate::table;
 
 const SIZES: [Desc<'static>; 2] = [
     Desc::gauge(
@@ -22,71 +23,16 @@ const SIZES: [Desc<'static>; 2] = [
     ),
 ];
 
-/// Columns and their families.
-const STATS: [(usize, Desc<'static>); 8] = [
-    (
-        2,
-        Desc::gauge(
-            "node_nf_conntrack_stat_found",
-            "Number of searched entries which were successful.",
-        ),
-    ),
-    (
-        4,
-        Desc::gauge(
-            "node_nf_conntrack_stat_invalid",
-            "Number of packets seen which can not be tracked.",
-        ),
-    ),
-    (
-        5,
-        Desc::gauge(
-            "node_nf_conntrack_stat_ignore",
-            "Number of packets seen which are already connected to a conntrack entry.",
-        ),
-    ),
-    (
-        8,
-        Desc::gauge(
-            "node_nf_conntrack_stat_insert",
-            "Number of entries inserted into the list.",
-        ),
-    ),
-    (
-        9,
-        Desc::gauge(
-            "node_nf_conntrack_stat_insert_failed",
-            "Number of entries for which list insertion was attempted but failed.",
-        ),
-    ),
-    (
-        10,
-        Desc::gauge(
-            "node_nf_conntrack_stat_drop",
-            "Number of packets dropped due to conntrack failure.",
-        ),
-    ),
-    (
-        11,
-        Desc::gauge(
-            "node_nf_conntrack_stat_early_drop",
-            "Number of dropped conntrack entries to make room for new ones, if maximum table size was reached.",
-        ),
-    ),
-    (
-        16,
-        Desc::gauge(
-            "node_nf_conntrack_stat_search_restart",
-            "Number of conntrack table lookups which had to be restarted due to hashtable resizes.",
-        ),
-    ),
-];
+/// Columns of `net/stat/nf_conntrack`.
+const STATS: &str = include_str!("conntrack.txt");
 const COLUMNS: usize = 17;
 
 pub(crate) struct Conntrack {
     sizes: [KeptFile; 2],
     stats: KeptFile,
-    slots: Option<([Slot; 2], [Slot; STATS.len()])>,
+    size_slots: Vec<Slot>,
+    /// Columns and their series.
+    stat_slots: Vec<(usize, Slot)>,
 }
 
 impl Conntrack {
@@ -98,7 +44,8 @@ impl Conntrack {
                 file("sys/net/netfilter/nf_conntrack_max"),
             ],
             stats: file("net/stat/nf_conntrack"),
-            slots: None,
+            size_slots: Vec::new(),
+            stat_slots: Vec::new(),
         }
     }
 }
@@ -118,16 +65,16 @@ impl Collector for Conntrack {
         let text = self.stats.read(ctx.buf, End::Below(2048));
         let sums = parse(text.map_err(HostError::or_no_data)?)
             .map_err(|line| self.stats.expected(line, "16 or 17 hexadecimal numbers"))?;
-        let (size_slots, stat_slots) = self.slots.get_or_insert_with(|| {
-            (
-                SIZES.map(|desc| out.add(&desc, &[])),
-                STATS.map(|(_, desc)| out.add(&desc, &[])),
-            )
-        });
-        for (slot, size) in size_slots.iter().zip(sizes) {
+        if self.stat_slots.is_empty() {
+            self.size_slots = SIZES.map(|desc| out.add(&desc, &[])).into();
+            let rows = table::rows(STATS);
+            let slots = rows.map(|([column], desc)| (table::number(column), out.add(&desc, &[])));
+            self.stat_slots = slots.collect();
+        }
+        for (slot, size) in self.size_slots.iter().zip(sizes) {
             out.set(*slot, size as f64);
         }
-        for (slot, (column, _)) in stat_slots.iter().zip(&STATS) {
+        for (column, slot) in &self.stat_slots {
             out.set(*slot, sums[*column] as f64);
         }
         Ok(())

@@ -7,66 +7,10 @@ use std::ffi::{c_int, c_long, c_uint};
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
 use crate::kind::CollectorKind;
-use crate::sink::{Desc, Sink, Slot};
+use crate::sink::{Sink, Slot};
+use crate::table;
 
-const FAMILIES: [Desc<'static>; 17] = [
-    Desc::gauge(
-        "node_timex_sync_status",
-        "Is clock synchronized to a reliable server (1 = yes, 0 = no).",
-    ),
-    Desc::gauge(
-        "node_timex_offset_seconds",
-        "Time offset in between local system and reference clock.",
-    ),
-    Desc::gauge(
-        "node_timex_frequency_adjustment_ratio",
-        "Local clock frequency adjustment.",
-    ),
-    Desc::gauge("node_timex_maxerror_seconds", "Maximum error in seconds."),
-    Desc::gauge(
-        "node_timex_estimated_error_seconds",
-        "Estimated error in seconds.",
-    ),
-    Desc::gauge("node_timex_status", "Value of the status array bits."),
-    Desc::gauge(
-        "node_timex_loop_time_constant",
-        "Phase-locked loop time constant.",
-    ),
-    Desc::gauge("node_timex_tick_seconds", "Seconds between clock ticks."),
-    Desc::gauge(
-        "node_timex_pps_frequency_hertz",
-        "Pulse per second frequency.",
-    ),
-    Desc::gauge("node_timex_pps_jitter_seconds", "Pulse per second jitter."),
-    Desc::gauge(
-        "node_timex_pps_shift_seconds",
-        "Pulse per second interval duration.",
-    ),
-    Desc::gauge(
-        "node_timex_pps_stability_hertz",
-        "Pulse per second stability, average of recent frequency changes.",
-    ),
-    Desc::counter(
-        "node_timex_pps_jitter_total",
-        "Pulse per second count of jitter limit exceeded events.",
-    ),
-    Desc::counter(
-        "node_timex_pps_calibration_total",
-        "Pulse per second count of calibration intervals.",
-    ),
-    Desc::counter(
-        "node_timex_pps_error_total",
-        "Pulse per second count of calibration errors.",
-    ),
-    Desc::counter(
-        "node_timex_pps_stability_exceeded_total",
-        "Pulse per second count of stability limit exceeded events.",
-    ),
-    Desc::gauge(
-        "node_timex_tai_offset_seconds",
-        "International Atomic Time (TAI) offset.",
-    ),
-];
+const FAMILIES: &str = include_str!("timex.txt");
 
 /// `struct timex` of linux/timex.h.
 #[repr(C)]
@@ -102,7 +46,7 @@ unsafe extern "C" {
 
 #[derive(Default)]
 pub(crate) struct Clock {
-    slots: Option<[Slot; FAMILIES.len()]>,
+    slots: Vec<Slot>,
 }
 
 impl Collector for Clock {
@@ -125,10 +69,11 @@ impl Collector for Clock {
                 Some(source) => HostError::Read { path, source },
             });
         }
-        let slots = self
-            .slots
-            .get_or_insert_with(|| FAMILIES.map(|desc| out.add(&desc, &[])));
-        for (slot, value) in slots.iter().zip(values(&timex, state)) {
+        if self.slots.is_empty() {
+            let families = table::rows(FAMILIES);
+            self.slots = families.map(|([], desc)| out.add(&desc, &[])).collect();
+        }
+        for (slot, value) in self.slots.iter().zip(values(&timex, state)) {
             out.set(*slot, value);
         }
         Ok(())
@@ -136,7 +81,7 @@ impl Collector for Clock {
 }
 
 /// Returns the values in the order of `FAMILIES`.
-fn values(timex: &Timex, state: c_int) -> [f64; FAMILIES.len()] {
+fn values(timex: &Timex, state: c_int) -> [f64; 17] {
     /// The clock is not synchronised.
     const TIME_ERROR: c_int = 5;
     /// Offset and jitter are in nanoseconds instead of microseconds.
