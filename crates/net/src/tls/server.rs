@@ -8,19 +8,15 @@ use crate::sync::Whole as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, ServerConfig,
-    SignatureScheme,
-};
+use rustls::{CertificateError, DistinguishedName, Error, ServerConfig};
 
 use super::chain::{Distrust, Roots};
 use super::der::{CLIENT_AUTH, Certificate};
-use super::verify::proves_key;
+use super::verify::handshake_signatures;
 use super::{certificates, private_key, provider, tls_error, versions};
 use crate::client::config::TlsVersion;
 use crate::error::NetError;
@@ -329,27 +325,5 @@ impl ClientCertVerifier for ClientVerifier {
         Ok(ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        proves_key(message, certificate, signature, false)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        proves_key(message, certificate, signature, true)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        provider()
-            .signature_verification_algorithms
-            .supported_schemes()
-    }
+    handshake_signatures!();
 }
