@@ -6,6 +6,8 @@
 //! name    = *( length:1 label ) ( 0 | pointer:2 )
 //! ```
 //! Invariant: every offset is checked; a pointer only ever leads back, so a name ends.
+//!
+//! Not hickory-proto: it would take longer to build than the rest of this crate, for one question and five kinds of records.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,5 +1,7 @@
 //! Writes what is in effect as YAML, laid out as Prometheus' own writer does.
 //!
+//! Not an emitter's work: none quotes, folds and orders as Go's writer does, whose text the tests compare with.
+//!
 //! **Invariant:** a secret is written as `<secret>`, a URL's password as `xxxxx`.
 
 use super::{
