@@ -7,6 +7,7 @@ use crate::{
         ScenarioFile, cleanup,
         cli::{COMMON, Flag, Values, help_of, usage},
         error::BenchError,
+        flag_table::flags,
     },
     record,
     report::{compare, say, show, terminal, write_page},
@@ -16,12 +17,9 @@ use crate::{
 use std::path::Path;
 
 /// The flags of commands that show records.
-static SHOW: &[Flag] = &[Flag::new(
-    "html",
-    "FILE",
-    "",
-    "Where the report goes, one page that loads nothing.",
-)];
+static SHOW: &[Flag] = flags! {
+    ["html": "FILE" = "", "Where the report goes, one page that loads nothing."]
+};
 
 /// Runs a command line.
 pub(crate) fn run(arguments: &[String]) -> Result<(), BenchError> {

@@ -8,6 +8,7 @@ use crate::{
         ScenarioFile, cleanup,
         cli::{Flag, Values},
         error::BenchError,
+        flag_table::flags,
     },
     report::{say, show},
     scenario,
@@ -15,15 +16,10 @@ use crate::{
 use std::{fs, path::Path, time::Instant};
 
 /// The flags of `tour`.
-pub(crate) static FLAGS: &[Flag] = &[
-    Flag::list("only", "SCENARIO", "Only scenarios of these names."),
-    Flag::new(
-        "reports",
-        "DIR",
-        "narthex-bench-reports",
-        "Where records and reports go, one of each for a scenario.",
-    ),
-];
+pub(crate) static FLAGS: &[Flag] = flags! {
+    [list "only": "SCENARIO", "Only scenarios of these names."]
+    ["reports": "DIR" = "narthex-bench-reports", "Where records and reports go, one of each for a scenario."]
+};
 
 macro_rules! stop {
     ($name:literal) => {

@@ -11,7 +11,7 @@ use std::{error::Error, fmt, io, path::PathBuf};
 pub(crate) enum BenchError {
     /// The command line does not say what to do.
     Usage(String),
-    /// The system did not do as told.
+    /// A system call failed.
     Io { what: String, source: io::Error },
     /// A kernel file does not read as documented.
     Parse { path: PathBuf, what: &'static str },
@@ -29,7 +29,7 @@ pub(crate) enum BenchError {
     },
     /// A record's file is damaged or of another format.
     Record { name: String, what: String },
-    /// There are figures, but they say nothing about the servers.
+    /// The figures say nothing about the servers.
     Refused(String),
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn profile() -> &'static str {
     }
 }
 
-/// Returns whether `path` lies in memory, where the kernel counts no written bytes.
+/// Returns whether `path` is on a file system in memory, where the kernel counts no written bytes.
 pub(crate) fn is_in_memory(path: &Path) -> bool {
     const TMPFS: i64 = 0x0102_1994;
     const RAMFS: i64 = 0x8584_58f6;

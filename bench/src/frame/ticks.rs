@@ -1,11 +1,16 @@
 //! What a server used and did, read again and again while it runs.
+//!
+//! **Invariant:** a course has at most [`MOST_POINTS`] points, spread evenly over the readings.
 
 use super::measure::Usage;
-use crate::record::{Course, Readings};
+use crate::record::Course;
 use std::time::{Duration, Instant};
 
+/// More are not seen in a plot.
+pub(crate) const MOST_POINTS: usize = 300;
+
 /// One reading.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Tick {
     at: Duration,
     usage: Usage,
@@ -20,7 +25,7 @@ pub(crate) struct Ticks {
     all: Vec<Tick>,
 }
 
-/// What a second between two readings came to.
+/// How fast totals grew between two readings, a second.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rates {
     pub(crate) cores: f64,
@@ -38,47 +43,115 @@ impl Ticks {
 
     /// Adds a reading; `counted` is whatever the scenario counts. Returns the rates since the one before.
     pub(crate) fn push(&mut self, usage: Usage, disk_bytes: u64, counted: u64) -> Rates {
-        let at = self.started.elapsed();
-        let before = self.all.last().copied();
-        self.all.push(Tick {
-            at,
+        let tick = Tick {
+            at: self.started.elapsed(),
             usage,
             disk_bytes,
             counted,
-        });
-        before.map_or_else(Rates::default, |before| {
-            let seconds = (at - before.at).as_secs_f64().max(1e-9);
-            let cpu = usage.cpu.saturating_sub(before.usage.cpu);
-            Rates {
-                cores: cpu.as_secs_f64() / seconds,
-                counted: counted.saturating_sub(before.counted) as f64 / seconds,
-            }
+        };
+        let before = self.all.last().copied();
+        self.all.push(tick);
+        before.map_or_else(Rates::default, |before| Rates {
+            cores: rate(&before, &tick, |tick| tick.usage.cpu.as_secs_f64()),
+            counted: rate(&before, &tick, |tick| tick.counted as f64),
         })
     }
 
     /// Returns CPU and memory over time, and the rate of what was counted under a name and a unit.
     pub(crate) fn courses(&self, counted: Option<(&str, &str)>) -> Vec<Course> {
-        let readings = Readings::new(&self.all, |tick| tick.at);
         let mut courses = vec![
-            readings.rate("CPU", "cores", |tick| tick.usage.cpu.as_secs_f64()),
-            readings.level("resident memory", "MB", |tick| {
+            self.rates("CPU", "cores", |tick| tick.usage.cpu.as_secs_f64()),
+            self.levels("resident memory", "MB", |tick| {
                 tick.usage.rss_bytes as f64 / 1e6
             }),
         ];
-        if let Some((key, unit)) = counted {
-            courses.push(readings.rate(key, unit, |tick| tick.counted as f64));
-        }
+        courses
+            .extend(counted.map(|(key, unit)| self.rates(key, unit, |tick| tick.counted as f64)));
         courses
     }
 
     /// Returns what was written and what the data directory takes over time.
     pub(crate) fn disk_courses(&self) -> [Course; 2] {
-        let readings = Readings::new(&self.all, |tick| tick.at);
         [
-            readings.rate("written to disk", "MB/s", |tick| {
+            self.rates("written to disk", "MB/s", |tick| {
                 tick.usage.write_bytes as f64 / 1e6
             }),
-            readings.level("data directory", "MB", |tick| tick.disk_bytes as f64 / 1e6),
+            self.levels("data directory", "MB", |tick| tick.disk_bytes as f64 / 1e6),
         ]
+    }
+
+    /// Returns as many of the readings as a plot shows.
+    fn shown(&self) -> impl Iterator<Item = &Tick> {
+        self.all
+            .iter()
+            .step_by(self.all.len().div_ceil(MOST_POINTS).max(1))
+    }
+
+    fn levels(&self, key: &str, unit: &str, value: fn(&Tick) -> f64) -> Course {
+        let points = self
+            .shown()
+            .map(|tick| [tick.at.as_secs_f64(), value(tick)]);
+        Course {
+            key: key.to_owned(),
+            unit: unit.to_owned(),
+            points: points.collect(),
+        }
+    }
+
+    fn rates(&self, key: &str, unit: &str, total: fn(&Tick) -> f64) -> Course {
+        let pairs = self.shown().zip(self.shown().skip(1));
+        let points = pairs.map(|(before, tick)| [tick.at.as_secs_f64(), rate(before, tick, total)]);
+        Course {
+            key: key.to_owned(),
+            unit: unit.to_owned(),
+            points: points.collect(),
+        }
+    }
+}
+
+/// Returns how fast a total grew between two readings; one that shrinks is another process' total.
+fn rate(before: &Tick, tick: &Tick, total: fn(&Tick) -> f64) -> f64 {
+    let grown = (total(tick) - total(before)).max(0.0);
+    grown / (tick.at - before.at).as_secs_f64().max(1e-3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ticks(all: impl Iterator<Item = (u64, u64)>) -> Ticks {
+        let tick = |(seconds, counted)| Tick {
+            at: Duration::from_secs(seconds),
+            disk_bytes: counted * 1_000_000,
+            counted,
+            ..Tick::default()
+        };
+        Ticks {
+            started: Instant::now(),
+            all: all.map(tick).collect(),
+        }
+    }
+
+    #[test]
+    fn readings_become_levels_and_rates() {
+        let ticks = ticks([(1, 10), (2, 30), (4, 30), (5, 25)].into_iter());
+        let level = &ticks.disk_courses()[1];
+        assert_eq!(
+            (level.key.as_str(), level.unit.as_str()),
+            ("data directory", "MB")
+        );
+        assert_eq!(
+            level.points,
+            [[1.0, 10.0], [2.0, 30.0], [4.0, 30.0], [5.0, 25.0]]
+        );
+        let rate = &ticks.courses(Some(("pushes", "a second")))[2];
+        assert_eq!(rate.points, [[2.0, 20.0], [4.0, 0.0], [5.0, 0.0]]);
+    }
+
+    #[test]
+    fn long_runs_are_thinned() {
+        let ticks = ticks((0..1000).map(|at| (at, at)));
+        let level = &ticks.disk_courses()[1];
+        assert_eq!((level.points.len(), level.points[1]), (250, [4.0, 4.0]));
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 /// Longest head, and longest line between chunks.
 const LONGEST_HEAD: usize = 64 << 10;
 const MOST_HEADERS: usize = 100;
-/// What stands behind each chunk.
+/// Bytes of the line end behind each chunk.
 const LINE_END: u64 = 2;
 
 /// What is known of a whole answer.

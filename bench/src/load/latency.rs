@@ -94,11 +94,12 @@ impl Histogram {
             return Vec::new();
         }
         // A share beyond the last value but one is the maximum once more.
-        let told = |share: &f64| *share == 1.0 || (1.0 - share) * self.count as f64 >= 1.0 - 1e-9;
+        let has_values =
+            |share: &f64| *share == 1.0 || (1.0 - share) * self.count as f64 >= 1.0 - 1e-9;
         // Those with a name keep their exact value.
         let is_named = |share: &f64| SHARES.iter().any(|named| (named - share).abs() < 1e-9);
         let between = spectrum(self.count).filter(|share| !is_named(share));
-        let mut shares: Vec<f64> = between.chain(SHARES).filter(told).collect();
+        let mut shares: Vec<f64> = between.chain(SHARES).filter(has_values).collect();
         shares.sort_by(f64::total_cmp);
         let line = |share| Quantile {
             share,

@@ -1,6 +1,6 @@
 //! One line of the text format, taken apart: enough to replace a label's value and to ask a server for the series.
 //!
-//! **Invariant:** the pieces are slices of the line; a line that is none gives nothing instead of a guess.
+//! **Invariant:** the pieces are slices of the line; a malformed line yields None, never a guess.
 
 /// A sample's line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) struct Label<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Takes a line without its break apart; nothing for comments, empty lines and what is no line.
+    /// Takes a line without its break apart; None for comments, empty and malformed lines.
     pub(crate) fn parse(line: &'a str) -> Option<Self> {
         let line = line.trim_matches([' ', '\t']);
         if line.starts_with('#') {

@@ -19,7 +19,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Has `serve` serve connections to a free loopback port until it is told to stop.
+    /// Listens on a free loopback port; `serve` gets each connection on a thread of its own, and the stop flag.
     pub(crate) fn start(
         name: &str,
         serve: impl Fn(TcpStream, &AtomicBool) + Send + Sync + 'static,

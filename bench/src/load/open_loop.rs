@@ -67,7 +67,7 @@ pub(crate) struct Second {
 }
 
 /// What became of a plan.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Load {
     /// From when requests were due, and from when they were sent.
     pub(crate) latencies: Latencies,
@@ -91,16 +91,8 @@ pub(crate) struct Load {
 impl Load {
     fn new(duration: Duration) -> Self {
         Self {
-            latencies: Latencies::default(),
-            late: Histogram::default(),
-            answered: 0,
-            refused: 0,
-            lost: 0,
-            body_bytes: 0,
-            cpu: Duration::ZERO,
-            waited: Duration::ZERO,
-            sent: 0,
             seconds: vec![Second::default(); duration.as_secs_f64().ceil() as usize],
+            ..Self::default()
         }
     }
 

@@ -55,7 +55,7 @@ struct Shared {
 }
 
 impl PacedLoad {
-    /// Starts all classes. `make` is told the class and returns what each worker calls with the number of a request;
+    /// Starts all classes. `make` receives the class and returns what each worker calls with the number of a request;
     /// it says whether the request succeeded.
     pub(crate) fn start(
         classes: &[Class],

@@ -115,7 +115,7 @@ pub(crate) struct Sent {
     pub(crate) bytes: u64,
 }
 
-/// Sends a whole dataset; `progress` is told the share that is done.
+/// Sends a whole dataset; `progress` receives the share that is done.
 pub(crate) fn send(
     client: &mut Client,
     path: &str,

@@ -85,7 +85,9 @@ impl Scraper {
             // Counting lines is our time, not the target's.
             scrape.took += before.elapsed();
             scrape.bytes += answer.body.len() as u64;
-            scrape.samples += samples(&answer.body);
+            if self.encoding == "identity" {
+                scrape.samples += samples(&answer.body);
+            }
         }
         Ok(scrape)
     }

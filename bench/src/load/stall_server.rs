@@ -21,7 +21,7 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    /// Returns how long the stall that `since` lies in still takes, zero outside of one.
+    /// Returns how long a stall goes on at `since`; zero outside of one.
     fn left(&self, since: Duration) -> Duration {
         let within = since.as_nanos() % self.every.as_nanos().max(1);
         let left = self.every.saturating_sub(Duration::from_nanos(

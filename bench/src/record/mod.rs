@@ -4,11 +4,9 @@
 //! **Invariant:** plain readings with keys and units; medians, ratios and spreads are made by who shows them. A record
 //! names programs and command lines, never paths of the machine, and what is read from a file is checked before use.
 
-mod course;
 mod json;
 pub(crate) mod summary;
 
-pub(crate) use course::{MOST_POINTS, Readings};
 pub(crate) use json::{read, write};
 
 use crate::frame::turns::Turn;
@@ -170,7 +168,7 @@ pub(crate) struct Quantile {
     pub(crate) value: f64,
 }
 
-/// One cost of measuring, and how much of it a result stands.
+/// One cost of measuring, and the limit above which a result does not count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OwnCost {
@@ -300,7 +298,7 @@ impl Run {
     }
 
     /// Says whose run it is and in which repetition.
-    pub(crate) fn of_turn(self, turn: Turn) -> Self {
+    pub(crate) fn for_turn(self, turn: Turn) -> Self {
         Self {
             subject: turn.subject,
             repetition: turn.repetition,

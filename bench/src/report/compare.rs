@@ -8,7 +8,7 @@ use super::{
     terminal::aligned,
 };
 use crate::record::{
-    Better, Record, Run,
+    Better, Record, Run, Subject,
     summary::{Row, Spread, rows, variants},
 };
 
@@ -24,26 +24,19 @@ pub(crate) fn render(a: &Record, b: &Record, names: [&str; 2]) -> String {
     for warning in warnings(a, b) {
         text.push_str(&format!("note: {warning}\n"));
     }
-    for variant in variants(a) {
-        if !variants(b).contains(&variant) {
-            continue;
-        }
-        let (of_a, of_b) = (rows(a, variant), rows(b, variant));
+    for variant in variants(a)
+        .into_iter()
+        .filter(|variant| variants(b).contains(variant))
+    {
+        let (rows_a, rows_b) = (rows(a, variant), rows(b, variant));
         for (at, subject) in a.subjects.iter().enumerate() {
-            let label = &subject.label;
-            let Some(other) = b
-                .subjects
-                .iter()
-                .position(|subject| subject.label == *label)
-            else {
+            let Some(other) = same_subject(b, subject) else {
                 continue;
             };
             let mut lines = vec![["", "A", "B", "B / A", ""].map(str::to_owned).to_vec()];
-            for row in &of_a {
-                let same = of_b
-                    .iter()
-                    .find(|other| other.key == row.key && other.unit == row.unit);
-                let values = same.and_then(|same| {
+            for row in &rows_a {
+                let is_same = |other: &&Row| other.key == row.key && other.unit == row.unit;
+                let values = rows_b.iter().find(is_same).and_then(|same| {
                     Some((
                         row.values.get(at)?.as_ref()?,
                         same.values.get(other)?.as_ref()?,
@@ -52,13 +45,20 @@ pub(crate) fn render(a: &Record, b: &Record, names: [&str; 2]) -> String {
                 lines.extend(values.map(|(a, b)| line(row, a, b)));
             }
             let heading = match variant {
-                "" => label.clone(),
-                variant => format!("{label}, {variant}"),
+                "" => subject.label.clone(),
+                variant => format!("{}, {variant}", subject.label),
             };
             text.push_str(&format!("\n{heading}:\n\n{}", aligned(&lines, 1)));
         }
     }
     text
+}
+
+fn same_subject(record: &Record, subject: &Subject) -> Option<usize> {
+    record
+        .subjects
+        .iter()
+        .position(|other| other.label == subject.label)
 }
 
 fn line(row: &Row, a: &Spread, b: &Spread) -> Vec<String> {
@@ -151,11 +151,7 @@ pub(crate) fn merged(a: &Record, b: &Record, names: [&str; 2]) -> Record {
     };
     for (at, subject) in a.subjects.iter().enumerate() {
         add(a, at, "A");
-        if let Some(other) = b
-            .subjects
-            .iter()
-            .position(|other| other.label == subject.label)
-        {
+        if let Some(other) = same_subject(b, subject) {
             add(b, other, "B");
         }
     }

@@ -8,6 +8,7 @@ use crate::{
         cleanup::{Group, WorkDir},
         cli::{Flag, Values},
         error::BenchError,
+        flag_table::flags,
         machine,
         measure::{Usage, cpu_time},
     },
@@ -28,19 +29,16 @@ use std::{
 };
 
 /// The flags of `self-test`.
-pub(crate) static FLAGS: &[Flag] = &[Flag::new(
-    "dir",
-    "DIR",
-    "",
-    "Where the known bytes are written. Default: the system's temporary directory.",
-)];
+pub(crate) static FLAGS: &[Flag] = flags! {
+    ["dir": "DIR" = "", "Where the known bytes are written. Default: the system's temporary directory."]
+};
 
 /// The flags of `burn`, the process that `self-test` measures.
-pub(crate) static BURN: &[Flag] = &[
-    Flag::new("cpu", "TIME", "0s", "CPU time to use up."),
-    Flag::new("write", "BYTES", "0", "Bytes to write."),
-    Flag::new("file", "FILE", "", "File to write them to."),
-];
+pub(crate) static BURN: &[Flag] = flags! {
+    ["cpu": "TIME" = "0s", "CPU time to use up."]
+    ["write": "BYTES" = "0", "Bytes to write."]
+    ["file": "FILE" = "", "File to write them to."]
+};
 
 /// How far a measurement may be off.
 const TOLERANCE: f64 = 0.05;

@@ -120,41 +120,42 @@ pub(super) fn tables(first: &str, other: &str, comparison: &Comparison) -> Vec<D
         let [series, a, b] = row;
         vec![without_values(series), a.clone(), b.clone()]
     };
+    let of_family = ["family", "series"];
+    let of_series = ["series, its labels", "how many"];
+    let only =
+        |what: &str, has: &str, lacks: &str| format!("{what} only {has} has ({lacks} does not)");
+    let (some, common) = ("families", "series of common families");
+    let differ = |what: &str| format!("{what} that differ, {first} and {other}");
+    let values = comparison.different.iter().map(different).collect();
     let tables = [
-        (
-            format!("families only {first} has ({other} does not)"),
-            vec!["family", "series"],
+        cut(
+            only(some, first, other),
+            &of_family,
             families(&comparison.only_first),
         ),
-        (
-            format!("families only {other} has ({first} does not)"),
-            vec!["family", "series"],
+        cut(
+            only(some, other, first),
+            &of_family,
             families(&comparison.only_other),
         ),
-        (
-            format!("series of common families only {first} has ({other} does not)"),
-            vec!["series, its labels", "how many"],
+        cut(
+            only(common, first, other),
+            &of_series,
             series(&comparison.series_only_first),
         ),
-        (
-            format!("series of common families only {other} has ({first} does not)"),
-            vec!["series, its labels", "how many"],
+        cut(
+            only(common, other, first),
+            &of_series,
             series(&comparison.series_only_other),
         ),
-        (
-            format!("types and help texts that differ, {first} and {other}"),
-            vec!["family", "what", first, other],
+        cut(
+            differ("types and help texts"),
+            &["family", "what", first, other],
             rows(&comparison.descriptions),
         ),
-        (
-            format!("values that differ, {first} and {other}"),
-            vec!["series", first, other],
-            comparison.different.iter().map(different).collect(),
-        ),
+        cut(differ("values"), &["series", first, other], values),
     ];
-    let table =
-        |(title, columns, rows): (String, Vec<&str>, Vec<Vec<String>>)| cut(title, columns, rows);
-    tables.into_iter().filter_map(table).collect()
+    tables.into_iter().flatten().collect()
 }
 
 fn rows<const N: usize>(rows: &[[String; N]]) -> Vec<Vec<String>> {
@@ -162,7 +163,7 @@ fn rows<const N: usize>(rows: &[[String; N]]) -> Vec<Vec<String>> {
 }
 
 /// Returns the table, None without rows.
-fn cut(title: String, columns: Vec<&str>, mut rows: Vec<Vec<String>>) -> Option<Difference> {
+fn cut(title: String, columns: &[&str], mut rows: Vec<Vec<String>>) -> Option<Difference> {
     let count = rows.len();
     rows.truncate(MOST_ROWS);
     let title = match count - rows.len() {
@@ -171,7 +172,7 @@ fn cut(title: String, columns: Vec<&str>, mut rows: Vec<Vec<String>>) -> Option<
     };
     (count > 0).then(|| Difference {
         title,
-        columns: columns.into_iter().map(str::to_owned).collect(),
+        columns: columns.iter().map(|column| (*column).to_owned()).collect(),
         rows,
     })
 }
@@ -183,10 +184,10 @@ mod tests {
     #[test]
     fn a_long_table_says_what_it_leaves_out() {
         let rows = (0..MOST_ROWS + 7).map(|n| vec![n.to_string()]).collect();
-        let table = cut("all".to_owned(), vec!["n"], rows).unwrap();
+        let table = cut("all".to_owned(), &["n"], rows).unwrap();
         assert_eq!(table.title, "all, without 7 more");
         assert_eq!(table.rows.len(), MOST_ROWS);
-        assert!(cut("none".to_owned(), vec!["n"], Vec::new()).is_none());
+        assert!(cut("none".to_owned(), &["n"], Vec::new()).is_none());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::{
         ServerKind,
         cli::{Flag, Values},
         error::BenchError,
+        flag_table::flags,
         run_loop::for_each_turn,
         server::{SERVER, ServerSpec, without_command},
     },
@@ -30,21 +31,13 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-static FLAGS: &[Flag] = &[
-    SERVER,
-    Flag::new(
-        "scrapes",
-        "N",
-        "100",
-        "Scrapes of each exporter, for each encoding.",
-    ),
-    Flag::new("interval", "TIME", "100ms", "Time between two of them."),
-    Flag::new("path", "PATH", "/metrics", "What is scraped."),
-    Flag::switch(
-        "syscalls",
-        "Count system calls with strace, apart from what is timed.",
-    ),
-];
+static FLAGS: &[Flag] = flags! {
+    [= SERVER]
+    ["scrapes": "N" = "100", "Scrapes of each exporter, for each encoding."]
+    ["interval": "TIME" = "100ms", "Time between two of them."]
+    ["path": "PATH" = "/metrics", "What is scraped."]
+    [switch "syscalls", "Count system calls with strace, apart from what is timed."]
+};
 
 /// The exporters that are built in, ours first, each with its default collectors.
 fn kinds() -> [ServerKind; 2] {
@@ -91,7 +84,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
             let scraped = exporters[turn.subject].scrape(&plan, is_packed)?;
             record
                 .runs
-                .push(figures::run(encoding, &scraped).of_turn(turn));
+                .push(figures::run(encoding, &scraped).for_turn(turn));
             Ok(())
         },
     )?;

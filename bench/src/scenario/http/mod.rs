@@ -17,6 +17,7 @@ use crate::{
     frame::{
         cli::{Flag, Values},
         error::BenchError,
+        flag_table::flags,
         progress::Progress,
         server::{SERVER, ServerSpec},
         turns::turns,
@@ -33,61 +34,25 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-static FLAGS: &[Flag] = &[
-    SERVER,
-    Flag::list(
-        "series",
-        "N",
-        "Series the server has; one variant for each number. Default: 10000.",
-    ),
-    Flag::new("rate", "N", "1000", "Requests a second."),
-    Flag::new("connections", "N", "16", "Connections, kept alive."),
-    Flag::new("threads", "N", "1", "Threads that send and receive."),
-    Flag::new(
-        "warmup",
-        "TIME",
-        "5s",
-        "Time under load that is not recorded.",
-    ),
-    Flag::new("duration", "TIME", "60s", "Time that is."),
-    Flag::new("scrape-interval", "TIME", "5s", "Time between scrapes."),
-    Flag::new(
-        "idle-scrapes",
-        "N",
-        "20",
-        "Scrapes without any load, which give the cost of one.",
-    ),
-    Flag::new(
-        "path",
-        "PATH",
-        "",
-        "What is requested. Default: / of nginx, a small query of a Prometheus.",
-    ),
-    Flag::new(
-        "scrape-path",
-        "PATH",
-        "",
-        "What is scraped. Default: /metrics of nginx, /federate with all series of a Prometheus.",
-    ),
-    Flag::new(
-        "lua-library",
-        "DIR",
-        "",
-        "Directory of nginx-lua-prometheus (github.com/knyar/nginx-lua-prometheus).",
-    ),
-    Flag::new("url", "URL", "", "Load this instead of starting servers."),
-    Flag::new("scrape-url", "URL", "", "Scrape this with --url."),
-    Flag::switch(
-        "allow-remote",
-        "Let --url and --scrape-url name another machine.",
-    ),
-    Flag::new(
-        "max-late",
-        "TIME",
-        "2ms",
-        "Refuse a run whose generator started 1 % of its requests later than this.",
-    ),
-];
+static FLAGS: &[Flag] = flags! {
+    [= SERVER]
+    [list "series": "N", "Series the server has; one variant for each number. Default: 10000."]
+    ["rate": "N" = "1000", "Requests a second."]
+    ["connections": "N" = "16", "Connections, kept alive."]
+    ["threads": "N" = "1", "Threads that send and receive."]
+    ["warmup": "TIME" = "5s", "Time under load that is not recorded."]
+    ["duration": "TIME" = "60s", "Time that is."]
+    ["scrape-interval": "TIME" = "5s", "Time between scrapes."]
+    ["idle-scrapes": "N" = "20", "Scrapes without any load, which give the cost of one."]
+    ["path": "PATH" = "", "What is requested. Default: / of nginx, a small query of a Prometheus."]
+    ["scrape-path": "PATH" = "",
+        "What is scraped. Default: /metrics of nginx, /federate with all series of a Prometheus."]
+    ["lua-library": "DIR" = "", "Directory of nginx-lua-prometheus (github.com/knyar/nginx-lua-prometheus)."]
+    ["url": "URL" = "", "Load this instead of starting servers."]
+    ["scrape-url": "URL" = "", "Scrape this with --url."]
+    [switch "allow-remote", "Let --url and --scrape-url name another machine."]
+    ["max-late": "TIME" = "2ms", "Refuse a run whose generator started 1 % of its requests later than this."]
+};
 
 /// Loads every subject.
 fn run(values: &Values) -> Result<Record, BenchError> {
@@ -120,7 +85,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
                 (Subjects::Servers(_), phase) => format!("{series} series, {phase}"),
                 (Subjects::Url { .. }, phase) => phase.to_owned(),
             };
-            figures::run(variant, &plan, measured).of_turn(turn)
+            figures::run(variant, &plan, measured).for_turn(turn)
         });
         record.runs.extend(runs);
     }

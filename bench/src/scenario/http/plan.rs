@@ -1,4 +1,4 @@
-//! Everything `http` can be told.
+//! A run plan built from flags.
 //!
 //! **Invariant:** what is here has been checked: a plan that exists can be carried out.
 
@@ -15,7 +15,7 @@ const SERIES: u64 = 10_000;
 /// Most series of one server.
 const MOST_SERIES: u64 = 10_000_000;
 
-/// What is loaded: servers started for it, or a URL that answers already.
+/// The subjects: servers started for the run, or a URL that answers already.
 #[derive(Debug)]
 pub(super) enum Subjects {
     Servers(Vec<ServerSpec>),
@@ -25,11 +25,11 @@ pub(super) enum Subjects {
     },
 }
 
-/// How.
+/// What is done to each subject.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) subjects: Subjects,
-    /// Where the Lua preset's library lies.
+    /// The directory of the Lua kind's library.
     pub(super) library: Option<PathBuf>,
     pub(super) series: Vec<u64>,
     pub(super) path: String,

@@ -60,6 +60,8 @@ struct Series {
 pub(crate) struct Catalogue {
     series: Vec<Series>,
     histograms: usize,
+    /// Where gauges end, which follow the histograms; the rest are counters.
+    gauges_end: usize,
 }
 
 impl Catalogue {
@@ -68,6 +70,7 @@ impl Catalogue {
         let mut catalogue = Self {
             series: Vec::with_capacity(series),
             histograms: series / SERIES_A_HISTOGRAM,
+            gauges_end: series / SERIES_A_HISTOGRAM * HISTOGRAM + series / 4,
         };
         (0..catalogue.histograms).for_each(|number| catalogue.add_histogram(number));
         for at in 0..series / 4 {
@@ -129,14 +132,15 @@ impl Catalogue {
     pub(crate) fn value(&self, process: u32, series: usize, round: u64) -> f64 {
         const START: u64 = 1_000_000_000;
         let (histogram, line) = (series / HISTOGRAM, series % HISTOGRAM);
-        if histogram < self.histograms && line != SUM {
+        let is_histogram = histogram < self.histograms;
+        if is_histogram && line != SUM {
             // A larger bucket holds more and grows faster; the count is the last bucket.
             let bucket = line.min(BUCKETS) as u64;
             let before = mix(process, histogram as u32) & 0xf_ffff;
             return (START + before + bucket * 100_000_000 + round * 7 * (bucket + 1)) as f64;
         }
         let mixed = mix(process, series as u32);
-        if self.series[series].kind == SeriesKind::Gauge {
+        if !is_histogram && series < self.gauges_end {
             // Thousandths, anew every round.
             let mixed = mixed
                 .wrapping_add(round)
@@ -163,8 +167,11 @@ fn mix(process: u32, series: u32) -> u64 {
 /// What all bodies of a fleet share: their lines without values.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// Comments, name and labels, up to the value.
-    prefixes: Vec<String>,
+    /// Comments, names and labels, up to each value, behind one another: they are read in order, and seldom enough
+    /// to come from memory.
+    text: String,
+    /// Where each line's text ends.
+    ends: Vec<usize>,
     kinds: Vec<SeriesKind>,
     /// Which of the body's processes, and which of its series, a line is.
     places: Vec<(u32, usize)>,
@@ -175,7 +182,8 @@ impl Layout {
     /// Lays out bodies of `processes` processes, whose lines say which; None is one whose group says it.
     pub(crate) fn new(catalogue: &Catalogue, format: Format, processes: Option<u32>) -> Self {
         let mut layout = Self {
-            prefixes: Vec::new(),
+            text: String::new(),
+            ends: Vec::new(),
             kinds: Vec::new(),
             places: Vec::new(),
             page: None,
@@ -199,8 +207,9 @@ impl Layout {
                         labels.push_str(&format!(",process=\"{}\"", process_name(process)));
                     }
                     layout
-                        .prefixes
-                        .push(format!("{comments}{name}{{{labels}}} "));
+                        .text
+                        .push_str(&format!("{comments}{name}{{{labels}}} "));
+                    layout.ends.push(layout.text.len());
                     layout.kinds.push(*kind);
                     layout.places.push((process, at));
                     tails.push((comments.to_owned(), labels));
@@ -253,10 +262,13 @@ impl Body {
             page.write(lines, &[], None, &mut self.scratch, &mut self.bytes);
             return &self.bytes;
         }
-        for (prefix, value) in layout.prefixes.iter().zip(&self.values) {
-            self.bytes.extend_from_slice(prefix.as_bytes());
+        let mut start = 0;
+        for (end, value) in layout.ends.iter().zip(&self.values) {
+            self.bytes
+                .extend_from_slice(&layout.text.as_bytes()[start..*end]);
             write_value(*value, &mut self.bytes);
             self.bytes.push(b'\n');
+            start = *end;
         }
         &self.bytes
     }

@@ -1,6 +1,6 @@
 //! What one run's readings come to: per push, per sample, per series.
 //!
-//! **Invariant:** the cost of a push is taken where nobody scrapes; what scrapes cost is told apart.
+//! **Invariant:** the cost of a push is measured while nobody scrapes; scrapes have costs of their own.
 
 use super::{
     fleet::Fleet,

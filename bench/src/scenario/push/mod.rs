@@ -22,6 +22,7 @@ use crate::{
         ServerKind,
         cli::{Flag, Values},
         error::BenchError,
+        flag_table::flags,
         run_loop::for_each_turn,
         server::{SERVER, ServerSpec, without_command},
     },
@@ -38,98 +39,30 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-static FLAGS: &[Flag] = &[
-    SERVER,
-    Flag::new("hosts", "N", "5", "Hosts of the fleet."),
-    Flag::new("processes", "N", "8", "Processes of each host."),
-    Flag::new("series", "N", "600", "Series of each process."),
-    Flag::new(
-        "interval",
-        "TIME",
-        "5s",
-        "Time between pushes of a process.",
-    ),
-    Flag::new(
-        "format",
-        "text|protobuf",
-        "text",
-        "What bodies are written in.",
-    ),
-    Flag::new(
-        "method",
-        "put|post",
-        "put",
-        "Whether a push replaces its group, or families of it.",
-    ),
-    Flag::new(
-        "batch",
-        "process|host",
-        "process",
-        "Whether each process pushes its own series, or those of a host are merged into one push.",
-    ),
-    Flag::new(
-        "encoding",
-        "plain|gzip|snappy",
-        "plain",
-        "How bodies are compressed.",
-    ),
-    Flag::new(
-        "gateways",
-        "one|host",
-        "one",
-        "One gateway for all, or one for each host.",
-    ),
-    Flag::switch(
-        "remedies",
-        "Measure the incident's remedies too: a push a host, with gzip, and with a gateway a host.",
-    ),
-    Flag::new(
-        "pushers",
-        "N",
-        "25",
-        "Connections that push; a push that is due waits for a free one.",
-    ),
-    Flag::new(
-        "scrape-every",
-        "TIME",
-        "15s",
-        "Time between scrapes; with 0s there are none.",
-    ),
-    Flag::new(
-        "warmup",
-        "TIME",
-        "5s",
-        "Time of pushing on schedule before measuring.",
-    ),
-    Flag::new(
-        "duration",
-        "TIME",
-        "30s",
-        "Time measured, without scrapes and again with them.",
-    ),
-    Flag::new(
-        "fill-limit",
-        "TIME",
-        "10m",
-        "How long every group's first push may take, all together.",
-    ),
-    Flag::new(
-        "push-timeout",
-        "TIME",
-        "60s",
-        "When a push without an answer has failed.",
-    ),
-    Flag::new(
-        "max-late",
-        "TIME",
-        "5ms",
-        "Refuse a run whose generator started 1 % of its pushes later than this, and than a tenth of their latency.",
-    ),
-    Flag::switch(
-        "persist",
-        "Give the gateways a persistence file, restart them at the end and compare again.",
-    ),
-];
+static FLAGS: &[Flag] = flags! {
+    [= SERVER]
+    ["hosts": "N" = "5", "Hosts of the fleet."]
+    ["processes": "N" = "8", "Processes of each host."]
+    ["series": "N" = "600", "Series of each process."]
+    ["interval": "TIME" = "5s", "Time between pushes of a process."]
+    ["format": "text|protobuf" = "text", "What bodies are written in."]
+    ["method": "put|post" = "put", "Whether a push replaces its group, or families of it."]
+    ["batch": "process|host" = "process",
+        "Whether each process pushes its own series, or those of a host are merged into one push."]
+    ["encoding": "plain|gzip|snappy" = "plain", "How bodies are compressed."]
+    ["gateways": "one|host" = "one", "One gateway for all, or one for each host."]
+    [switch "remedies", "Measure the incident's remedies too: a push a host, with gzip, and with a gateway a host."]
+    ["pushers": "N" = "25", "Connections that push; a push that is due waits for a free one."]
+    ["scrape-every": "TIME" = "15s", "Time between scrapes; with 0s there are none."]
+    ["warmup": "TIME" = "5s", "Time of pushing on schedule before measuring."]
+    ["duration": "TIME" = "30s", "Time measured, without scrapes and again with them."]
+    ["fill-limit": "TIME" = "10m", "How long every group's first push may take, all together."]
+    ["push-timeout": "TIME" = "60s", "When a push without an answer has failed."]
+    ["max-late": "TIME" = "5ms",
+        "Refuse a run whose generator started 1 % of its pushes later than this, and than a tenth of their \
+         latency."]
+    [switch "persist", "Give the gateways a persistence file, restart them at the end and compare again."]
+};
 
 /// Arguments that `--persist` adds.
 const PERSIST: &str = "--persistence.file={dir}/groups --persistence.interval=30s";
@@ -176,7 +109,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
                     notes.extend(outcome.notes(&server.label, fleet));
                     record
                         .runs
-                        .push(figures::run(&plan, fleet, &outcome).of_turn(turn));
+                        .push(figures::run(&plan, fleet, &outcome).for_turn(turn));
                 }
             }
             Ok(())

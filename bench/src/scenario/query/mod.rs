@@ -15,6 +15,7 @@ use crate::{
         ServerKind, VICTORIA_METRICS,
         cli::{Flag, Values, usage},
         error::BenchError,
+        flag_table::flags,
         run_loop::for_each_turn,
         server::{SERVER, ServerSpec},
         yaml,
@@ -35,35 +36,15 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-static FLAGS: &[Flag] = &[
-    SERVER,
-    Flag::new("series", "N", "100000", "Series, a multiple of 50."),
-    Flag::new("duration", "TIME", "1h", "Time the data covers."),
-    Flag::new(
-        "interval",
-        "TIME",
-        "30s",
-        "Time between two samples of a series.",
-    ),
-    Flag::new(
-        "queries",
-        "FILE",
-        "",
-        "List of queries. Default: bench/scenarios/queries-20.yml, which is built in.",
-    ),
-    Flag::new(
-        "rounds",
-        "N",
-        "10",
-        "How often each query is asked of a warm server.",
-    ),
-    Flag::new(
-        "restarts",
-        "N",
-        "1",
-        "How often servers are killed, started again and asked once, cold.",
-    ),
-];
+static FLAGS: &[Flag] = flags! {
+    [= SERVER]
+    ["series": "N" = "100000", "Series, a multiple of 50."]
+    ["duration": "TIME" = "1h", "Time the data covers."]
+    ["interval": "TIME" = "30s", "Time between two samples of a series."]
+    ["queries": "FILE" = "", "List of queries. Default: bench/scenarios/queries-20.yml, which is built in."]
+    ["rounds": "N" = "10", "How often each query is asked of a warm server."]
+    ["restarts": "N" = "1", "How often servers are killed, started again and asked once, cold."]
+};
 
 /// The data ends at a full hour, so that every run meets the same borders of blocks and steps.
 const END_MS: i64 = 3_600_000;
@@ -114,7 +95,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
             let measured = measure::run(&plan, server, progress)?;
             let mut add = |phase, round, written| {
                 let run = figures::run(&plan, phase, round, written);
-                record.runs.push(run.of_turn(turn));
+                record.runs.push(run.for_turn(turn));
             };
             add("warm", &measured.warm, Some(&measured.written));
             if let Some(cold) = &measured.cold {

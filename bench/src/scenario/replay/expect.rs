@@ -79,7 +79,7 @@ pub(crate) fn sample(
                 .collect();
             let step = lines.len().div_ceil(count.max(1)).max(1);
             for line in lines.into_iter().step_by(step) {
-                let Some(expected) = Expected::of(line) else {
+                let Some(expected) = Expected::parse(line) else {
                     continue;
                 };
                 places.insert(expected.written.clone(), all.len());
@@ -105,7 +105,7 @@ fn series_of(line: &str) -> &str {
 }
 
 impl Expected {
-    fn of(line: &str) -> Option<Self> {
+    fn parse(line: &str) -> Option<Self> {
         let parsed = Line::parse(line)?;
         let labels = parsed.labels.iter();
         // What a label of the target's is called as well gets a prefix, as every server does.
@@ -116,7 +116,7 @@ impl Expected {
         Some(Self {
             written: series_of(line).to_owned(),
             name: parsed.name.to_owned(),
-            // An empty label is none.
+            // An empty label is the same as no label.
             labels: labels
                 .filter(|label| !label.value.is_empty())
                 .map(|label| (name(label.name), unescape(label.value)))
@@ -220,13 +220,13 @@ impl Expected {
                 None => compared.missing += 1,
                 Some(_) => compared.different += 1,
             }
-            self.tell(&mut compared.first, *value, other);
+            self.note_first(&mut compared.first, *value, other);
         }
         compared.strange = written.saturating_sub(compared.samples - compared.missing);
         compared
     }
 
-    fn tell(&self, first: &mut Option<String>, wanted: f64, found: Option<f64>) {
+    fn note_first(&self, first: &mut Option<String>, wanted: f64, found: Option<f64>) {
         first.get_or_insert_with(|| {
             let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
             format!("{} was {wanted} and is read back as {found}", self.written)
@@ -301,7 +301,7 @@ mod tests {
             serde_json::json!({"__name__": "a", "instance": "i", "x": "1 {", "exported_job": "j"});
         assert!(all[0].is_own(&own));
         assert!(!all[1].is_own(&own));
-        let bucket = Expected::of("h_bucket{le=\"1\"} 5").unwrap();
+        let bucket = Expected::parse("h_bucket{le=\"1\"} 5").unwrap();
         assert_eq!(bucket.selector("i"), "h_bucket{instance=\"i\"}");
         for (bound, is_own) in [("1", true), ("1.0", true), ("1.5", false), ("+Inf", false)] {
             let metric = serde_json::json!({"__name__": "h_bucket", "le": bound});

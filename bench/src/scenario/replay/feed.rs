@@ -30,12 +30,12 @@ const WRITE_LIMIT: Duration = Duration::from_secs(30);
 /// What promhttp compresses with.
 const GZIP_LEVEL: i32 = 6;
 
-/// How rounds are told when they were.
+/// Which time a round has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Times {
-    /// Not at all: a round is of the time it is scraped.
+    /// The time it is scraped; lines have no timestamps.
     Scraped,
-    /// In every line: so many milliseconds after they were recorded.
+    /// A timestamp in every line: so many milliseconds after it was recorded.
     Written { shift_ms: i64 },
 }
 
@@ -217,7 +217,7 @@ fn stamped(body: &str, time_ms: Option<i64>) -> (Vec<u8>, u64) {
                 out.extend_from_slice(line[..end - own].trim_end().as_bytes());
                 out.push(b' ');
                 out.extend_from_slice(buffer.format(time_ms).as_bytes());
-                out.extend_from_slice(line[end..].as_bytes());
+                out.extend_from_slice(&line.as_bytes()[end..]);
             }
             _ => out.extend_from_slice(line.as_bytes()),
         }

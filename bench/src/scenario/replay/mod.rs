@@ -17,6 +17,7 @@ use crate::{
         ServerKind,
         cli::{Flag, Values},
         error::BenchError,
+        flag_table::flags,
         progress::Progress,
         run_loop::for_each_turn,
         server::{SERVER, ServerSpec},
@@ -35,39 +36,17 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-static FLAGS: &[Flag] = &[
-    SERVER,
-    Flag::new(
-        "corpus",
-        "DIR",
-        "bench/corpus",
-        "Directory that record-scrapes wrote.",
-    ),
-    Flag::list("target", "NAME", "Recorded target to serve. Default: all."),
-    Flag::new("rounds", "N", "0", "Serve only so many rounds; 0 is all."),
-    Flag::new(
-        "compress-time",
-        "N",
-        "1",
-        "Serve so many times as fast as recorded, with the recorded distances as explicit timestamps.",
-    ),
-    Flag::switch(
-        "own-times",
-        "Without those timestamps: a round is of the time it is scraped, however fast they come.",
-    ),
-    Flag::new(
-        "compare",
-        "N",
-        "50",
-        "Series of each target that are read back and compared bit by bit.",
-    ),
-    Flag::new(
-        "settle",
-        "TIME",
-        "5s",
-        "Time after the last round before anything is read.",
-    ),
-];
+static FLAGS: &[Flag] = flags! {
+    [= SERVER]
+    ["corpus": "DIR" = "bench/corpus", "Directory that record-scrapes wrote."]
+    [list "target": "NAME", "Recorded target to serve. Default: all."]
+    ["rounds": "N" = "0", "Serve only so many rounds; 0 is all."]
+    ["compress-time": "N" = "1",
+        "Serve so many times as fast as recorded, with the recorded distances as explicit timestamps."]
+    [switch "own-times", "Without those timestamps: a round is of the time it is scraped, however fast they come."]
+    ["compare": "N" = "50", "Series of each target that are read back and compared bit by bit."]
+    ["settle": "TIME" = "5s", "Time after the last round before anything is read."]
+};
 
 /// The servers that are built in, ours first. Prometheus gets what makes a snapshot possible.
 fn kinds() -> [ServerKind; 3] {
@@ -114,7 +93,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
                 let note = format!("{label} does not hold what it was sent: {first}");
                 record.notes.push(note);
             }
-            record.runs.push(figures::run(&outcome).of_turn(turn));
+            record.runs.push(figures::run(&outcome).for_turn(turn));
             Ok(())
         },
     )?;
@@ -122,26 +101,13 @@ fn run(values: &Values) -> Result<Record, BenchError> {
 }
 
 /// The flags of `record-scrapes`.
-pub(crate) static RECORD_FLAGS: &[Flag] = &[
-    Flag::list(
-        "target",
-        "[NAME=]URL",
-        "Exporter to record, over http. NAME is its file's name; without a path it is /metrics.",
-    ),
-    Flag::new(
-        "interval",
-        "TIME",
-        "15s",
-        "Time between two scrapes of a target.",
-    ),
-    Flag::new("count", "N", "240", "Scrapes of each target."),
-    Flag::new(
-        "out",
-        "DIR",
-        "",
-        "Directory the files go to, one for each target.",
-    ),
-];
+pub(crate) static RECORD_FLAGS: &[Flag] = flags! {
+    [list "target": "[NAME=]URL",
+        "Exporter to record, over http. NAME is its file's name; without a path it is /metrics."]
+    ["interval": "TIME" = "15s", "Time between two scrapes of a target."]
+    ["count": "N" = "240", "Scrapes of each target."]
+    ["out": "DIR" = "", "Directory the files go to, one for each target."]
+};
 
 /// Records what exporters answer, without what names their machine.
 pub(crate) fn record(values: &Values) -> Result<(), BenchError> {
@@ -173,13 +139,13 @@ pub(crate) fn record(values: &Values) -> Result<(), BenchError> {
     let rounds = u32::try_from(recording.count).unwrap_or(u32::MAX);
     let mut progress = Progress::new(recording.interval * rounds);
     for recorded in recording.run(&mut progress)? {
-        say(&told(&recorded));
+        say(&describe(&recorded));
     }
     Ok(())
 }
 
 /// Says what became of one target.
-fn told(recorded: &Recorded) -> String {
+fn describe(recorded: &Recorded) -> String {
     let Recorded { name, rounds, .. } = recorded;
     let (body, file) = (recorded.body_bytes, recorded.file_bytes);
     let mut text = format!("{name}: {rounds} rounds, {body} bytes of text in {file}");

@@ -1,4 +1,4 @@
-//! The flags as what is served: corpora, rounds, and when they are told to have been.
+//! A run plan built from flags: corpora, rounds, and the times they are given.
 //!
 //! **Invariant:** written times stay within what servers take: not too far behind the present, hardly before it.
 
@@ -127,7 +127,7 @@ impl Plan {
         is_far.then(|| self.drift() + Duration::from_hours(1))
     }
 
-    /// Returns how rounds are told when they were, for serving that begins at `now_ms`.
+    /// Returns the times of rounds whose serving begins at `now_ms`.
     pub(crate) fn times(&self, now_ms: i64) -> Times {
         if self.compression == 1 || self.own_times {
             return Times::Scraped;

@@ -1,4 +1,4 @@
-//! How every server is told to scrape the fleet.
+//! The configuration by which servers scrape the fleet.
 //!
 //! **Invariant:** all kinds get the same targets with the same labels, in the configuration or, where targets are
 //! replaced, in a file that servers watch.
@@ -20,7 +20,7 @@ pub(super) struct Targets {
     generations: Vec<usize>,
     /// The file that lists them; None where the configuration does.
     file: Option<PathBuf>,
-    /// What `file` lies in.
+    /// The directory of `file`.
     _dir: Option<WorkDir>,
 }
 

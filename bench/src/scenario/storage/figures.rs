@@ -2,12 +2,12 @@
 
 use super::{outcome::Outcome, plan::Plan};
 use crate::{
-    frame::measure::ms,
+    frame::{measure::ms, ticks::MOST_POINTS},
     load::{
         latency::Histogram,
         paced::{Class, Event, latencies},
     },
-    record::{Course, Figure, MOST_POINTS, Record, Run},
+    record::{Course, Figure, Record, Run},
 };
 use std::time::Duration;
 

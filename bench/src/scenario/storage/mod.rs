@@ -16,6 +16,7 @@ use crate::{
         ServerKind,
         cli::{Flag, Values},
         error::BenchError,
+        flag_table::flags,
         progress::Progress,
         server::{SERVER, ServerSpec},
         turns::{Turn, turns},
@@ -33,95 +34,34 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-static FLAGS: &[Flag] = &[
-    SERVER,
-    Flag::new(
-        "shape",
-        "SHAPE",
-        "fleet",
+static FLAGS: &[Flag] = flags! {
+    [= SERVER]
+    ["shape": "SHAPE" = "fleet",
         "What targets report: fleet (counters, buckets, gauges), service (whole histograms and summaries too), \
-         native (the same and native histograms, in protobuf), objects \
-         (one target, all labels its own, most values constant), stamped (a timestamp on every line), shuffled (another \
-         order every time), tiny (5 series a target), flapping (a tenth absent every third round).",
-    ),
-    Flag::new(
-        "targets",
-        "N",
-        "",
-        "Targets. Default: the shape's, 850 for the fleet.",
-    ),
-    Flag::new(
-        "series",
-        "N",
-        "",
-        "Series of each target. Default: the shape's, 588 for the fleet.",
-    ),
-    Flag::new(
-        "interval",
-        "TIME",
-        "5s",
-        "Time between scrapes of a target.",
-    ),
-    Flag::new("warmup", "TIME", "30s", "Time before measuring starts."),
-    Flag::new(
-        "duration",
-        "TIME",
-        "120s",
-        "Time measured, for each server.",
-    ),
-    Flag::new(
-        "queries",
-        "WHICH",
-        "both",
-        "Whether servers are queried while they are measured: with, without, or both, one after the other.",
-    ),
-    Flag::new(
-        "instant-rate",
-        "N",
-        "5",
-        "Instant queries of one service, a second.",
-    ),
-    Flag::new(
-        "range-rate",
-        "N",
-        "2",
-        "Range queries of one family over all targets, a second.",
-    ),
-    Flag::new(
-        "heavy-rate",
-        "N",
-        "0.2",
-        "Queries that read a large part of all series, a second.",
-    ),
-    Flag::new(
-        "range",
-        "TIME",
-        "5m",
-        "How far back range queries go, in 60 steps.",
-    ),
-    Flag::new(
-        "churn-share",
-        "SHARE",
-        "0",
-        "Part of the targets replaced by others each time, 0 to 1.",
-    ),
-    Flag::new("churn-every", "TIME", "60s", "Time between replacements."),
-    Flag::new(
-        "compress-time",
-        "N",
-        "1",
-        "Write timestamps that begin in the past and run N times as fast, for hours of data in minutes.",
-    ),
-    Flag::switch(
-        "parallel",
-        "Measure all servers at once instead of one after another.",
-    ),
-    Flag::switch("gzip", "Compress the bodies."),
-    Flag::switch(
-        "line-labels",
-        "Write cluster, namespace, service, pod and node into every line, instead of giving them as target labels.",
-    ),
-];
+         native (the same and native histograms, in protobuf), objects (one target, all labels its own, most \
+         values constant), stamped (a timestamp on every line), shuffled (another order every time), tiny (5 \
+         series a target), flapping (a tenth absent every third round)."]
+    ["targets": "N" = "", "Targets. Default: the shape's, 850 for the fleet."]
+    ["series": "N" = "", "Series of each target. Default: the shape's, 588 for the fleet."]
+    ["interval": "TIME" = "5s", "Time between scrapes of a target."]
+    ["warmup": "TIME" = "30s", "Time before measuring starts."]
+    ["duration": "TIME" = "120s", "Time measured, for each server."]
+    ["queries": "WHICH" = "both",
+        "Whether servers are queried while they are measured: with, without, or both, one after the other."]
+    ["instant-rate": "N" = "5", "Instant queries of one service, a second."]
+    ["range-rate": "N" = "2", "Range queries of one family over all targets, a second."]
+    ["heavy-rate": "N" = "0.2", "Queries that read a large part of all series, a second."]
+    ["range": "TIME" = "5m", "How far back range queries go, in 60 steps."]
+    ["churn-share": "SHARE" = "0", "Part of the targets replaced by others each time, 0 to 1."]
+    ["churn-every": "TIME" = "60s", "Time between replacements."]
+    ["compress-time": "N" = "1",
+        "Write timestamps that begin in the past and run N times as fast, for hours of data in minutes."]
+    [switch "parallel", "Measure all servers at once instead of one after another."]
+    [switch "gzip", "Compress the bodies."]
+    [switch "line-labels",
+        "Write cluster, namespace, service, pod and node into every line, instead of giving them as target \
+         labels."]
+};
 
 /// The servers that are built in, ours first.
 ///
@@ -175,7 +115,7 @@ fn together(plan: &Plan, started: Vec<(Turn, Measured<'_>)>) -> Result<Vec<Run>,
             threads.push(scope.spawn(move || {
                 let outcome = measured.finish()?;
                 let variant = plan.variant_name(turn.variant);
-                Ok(figures::run(plan, variant, &outcome).of_turn(turn))
+                Ok(figures::run(plan, variant, &outcome).for_turn(turn))
             }));
         }
         let panicked = || BenchError::io("measure a server")(io::Error::other("it panicked"));

@@ -1,4 +1,4 @@
-//! Everything the scenario can be told, read and checked.
+//! A run plan built from flags.
 
 use crate::{
     frame::{

@@ -118,7 +118,7 @@ fn heavy(families: &Families, number: u64) -> String {
     }
 }
 
-/// Whether an answer is a success with a result, told without parsing it: megabytes would be the generator's cost.
+/// Returns whether an answer is a success with a result, without parsing it: megabytes would be the generator's cost.
 fn has_result(body: &[u8]) -> bool {
     let head = &body[..body.len().min(200)];
     let has = |what: &[u8]| head.windows(what.len()).any(|window| window == what);

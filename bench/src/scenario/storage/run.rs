@@ -101,7 +101,7 @@ impl<'a> Measured<'a> {
         let scrape = targets.scrape_config(plan, version);
         let storage = storage_config(plan);
         let places = [("scrape", scrape.as_str()), ("storage", &storage)];
-        let started = Instant::now();
+        let (started, ticks) = (Instant::now(), Ticks::start());
         let mut server = RunningServer::start(spec, &plan.base, &places)?;
         server.wait_ready(START_LIMIT)?;
         let ready = started.elapsed();
@@ -124,7 +124,7 @@ impl<'a> Measured<'a> {
             started,
             first_round_cpu: None,
             churn: None,
-            ticks: Ticks::start(),
+            ticks,
         })
     }
 

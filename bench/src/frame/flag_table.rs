@@ -1,0 +1,17 @@
+//! Tables of flags, a row each.
+
+/// Makes a table: `[name: VALUE = default, help]`, `[list name: VALUE, help]`, `[switch name, help]`, or `[= FLAG]`.
+macro_rules! flags {
+    (@ = $flag:expr) => { $flag };
+    (@ list $name:literal: $value:literal, $help:expr) => {
+        $crate::frame::cli::Flag::list($name, $value, $help)
+    };
+    (@ switch $name:literal, $help:expr) => {
+        $crate::frame::cli::Flag::switch($name, $help)
+    };
+    (@ $name:literal: $value:literal = $default:literal, $help:expr) => {
+        $crate::frame::cli::Flag::new($name, $value, $default, $help)
+    };
+    ($([$($row:tt)*])*) => { &[$($crate::frame::flag_table::flags!(@ $($row)*)),*] };
+}
+pub(crate) use flags;
