@@ -1,0 +1,103 @@
+//! Tests of `latency`.
+
+use super::*;
+
+#[test]
+fn every_value_lies_in_its_cell_and_near_its_end() {
+    let mut cell = 0;
+    for ns in (0..5_000).chain((1..2_000).map(|n| n * 1_234_567)) {
+        let next = cell_of(ns);
+        assert!(next >= cell, "{ns}");
+        cell = next;
+        assert!(end_of(cell) >= ns, "{ns}");
+        assert!(
+            (end_of(cell) - ns) as f64 <= ns as f64 / 1024.0,
+            "{ns} {}",
+            end_of(cell)
+        );
+    }
+    // Neighbouring cells touch: no value falls between them.
+    for cell in 0..20_000 {
+        assert_eq!(cell_of(end_of(cell)), cell);
+        assert_eq!(cell_of(end_of(cell) + 1), cell + 1);
+    }
+}
+
+#[test]
+fn quantiles_are_those_of_the_values() {
+    let (mut low, mut high) = (Histogram::default(), Histogram::default());
+    for ms in 1..=1000 {
+        let half = if ms <= 500 { &mut low } else { &mut high };
+        half.add(Duration::from_millis(ms));
+    }
+    low.merge(&high);
+    assert_eq!(low.count(), 1000);
+    for (share, ms) in [(0.5, 500.0), (0.99, 990.0), (0.999, 999.0), (1.0, 1000.0)] {
+        let got = low.quantile_ms(share);
+        assert!(got >= ms && got <= ms * 1.001, "{share}: {got}");
+    }
+    let table = low.table();
+    assert_eq!(table.last().unwrap().value, 1000.0);
+    assert!(
+        table
+            .iter()
+            .all(|line| line.share <= 0.999 || line.share == 1.0)
+    );
+    assert!(Histogram::default().table().is_empty());
+}
+
+#[test]
+fn quantiles_of_random_times_are_those_of_the_sorted_ones_and_tables_rise() {
+    let mut rng = narthex_testkit::rng::SplitMix64::new(4);
+    for count in [1, 2, 3, 10, 999, 1_000, 20_000] {
+        let mut histogram = Histogram::default();
+        let mut sorted: Vec<f64> = (0..count)
+            .map(|_| {
+                // Nine orders of magnitude, and one value that occurs often.
+                let ns = match rng.below(4) {
+                    0 => 100_000,
+                    _ => (rng.unit_f64() * 21.0).exp() as u64,
+                };
+                histogram.add(Duration::from_nanos(ns));
+                ns as f64 / 1e6
+            })
+            .collect();
+        sorted.sort_by(f64::total_cmp);
+        let table = histogram.table();
+        assert!(table.is_sorted_by(|a, b| a.share < b.share && a.value <= b.value));
+        for Quantile { share, value } in &table {
+            let exact = crate::frame::measure::quantile(&sorted, *share);
+            let is_near = *value >= exact - 1e-9 && *value <= exact * (1.0 + 1.0 / 1024.0) + 1e-9;
+            assert!(is_near, "{share} of {count}: {value} for {exact}");
+        }
+        let named = SHARES
+            .iter()
+            .filter(|share| **share <= 1.0 - 1.5 / f64::from(count));
+        for share in named {
+            assert!(
+                table.iter().any(|line| line.share == *share),
+                "{share} of {count}"
+            );
+        }
+        assert_eq!(table.last().map(|line| line.share), Some(1.0));
+    }
+}
+
+#[test]
+fn a_stall_is_in_what_was_due_and_not_in_what_was_sent() {
+    // A request every millisecond; the server takes nothing for the first 100.
+    let start = Instant::now();
+    let at = |ms| start + Duration::from_millis(ms);
+    let mut latencies = Latencies::default();
+    for due in 0..200 {
+        let sent = due.max(100);
+        latencies.add(at(due), at(sent), at(sent + 1));
+    }
+    assert!(latencies.corrected.quantile_ms(0.75) >= 50.0);
+    assert!(latencies.uncorrected.quantile_ms(1.0) < 1.1);
+    let distribution = latencies.distribution("requests");
+    assert_eq!(
+        (distribution.count, distribution.unit.as_str()),
+        (200, "ms")
+    );
+}
