@@ -3,7 +3,6 @@
 //! **Invariant:** how bytes are cut into pieces changes nothing. An answer takes bounded memory whatever it announces.
 
 use httparse::{EMPTY_HEADER, Response, Status, parse_chunk_size};
-use std::fmt;
 
 /// Longest head, and longest line between chunks.
 const LONGEST_HEAD: usize = 64 << 10;
@@ -22,14 +21,7 @@ pub(crate) struct Answer {
 }
 
 /// Why bytes are no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NotHttp(&'static str);
-
-impl fmt::Display for NotHttp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
+type NotHttp = &'static str;
 
 /// Reads the answers of one connection, one after another.
 #[derive(Debug, Default)]
@@ -64,14 +56,14 @@ impl AnswerReader {
         // Every step takes bytes or changes the state, or there are too few.
         while let Some(is_done) = self.step(&mut rest)? {
             if is_done && !rest.is_empty() {
-                return Err(NotHttp("bytes follow the answer"));
+                return Err("bytes follow the answer");
             }
             if is_done {
                 return Ok(self.complete());
             }
         }
         if rest.len() > LONGEST_HEAD {
-            return Err(NotHttp("a line is longer than 64 KiB"));
+            return Err("a line is longer than 64 KiB");
         }
         self.pending = rest.to_vec();
         Ok(None)
@@ -109,7 +101,7 @@ impl AnswerReader {
                         size => State::Chunk(size + LINE_END),
                     };
                 }
-                _ => return Err(NotHttp("a chunk's size is no number")),
+                _ => return Err("a chunk's size is no number"),
             },
             State::Trailer => {
                 let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
@@ -139,7 +131,7 @@ impl AnswerReader {
         let length = match head.parse(rest) {
             Ok(Status::Complete(length)) => length,
             Ok(Status::Partial) => return Ok(None),
-            Err(_) => return Err(NotHttp("no head of HTTP/1")),
+            Err(_) => return Err("no head of HTTP/1"),
         };
         let status = head.code.unwrap_or_default();
         let (mut keeps_alive, mut state) = (head.version != Some(0), State::UntilEnd);
@@ -151,7 +143,7 @@ impl AnswerReader {
             if is("transfer-encoding", "chunked") {
                 state = State::ChunkSize;
             } else if header.name.eq_ignore_ascii_case("content-length") {
-                let length = value.parse().map_err(|_| NotHttp("no length"))?;
+                let length = value.parse().map_err(|_| "no length")?;
                 state = if state == State::ChunkSize {
                     state
                 } else {

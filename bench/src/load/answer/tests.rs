@@ -19,7 +19,7 @@ fn read(bytes: &[u8], mut cut: impl FnMut() -> usize) -> Result<Option<Answer>, 
         if let Some(answer) = reader.feed(&rest[..piece])? {
             return match &rest[piece..] {
                 [] => Ok(Some(answer)),
-                _ => Err(NotHttp("bytes follow the answer")),
+                _ => Err("bytes follow the answer"),
             };
         }
         rest = &rest[piece..];
@@ -42,14 +42,8 @@ fn every_framing_has_its_length_and_fate() {
     assert_eq!(read(OLD, || 1 << 20), answer(200, 13, false));
     let (cut, long) = (&LENGTH[..LENGTH.len() - 1], [LENGTH, b"x"].concat());
     assert_eq!(read(cut, || 1 << 20), Ok(None));
-    assert_eq!(
-        read(&long, || 1 << 20),
-        Err(NotHttp("bytes follow the answer"))
-    );
-    assert_eq!(
-        read(b"SSH-2.0-x\r\n\r\n", || 3),
-        Err(NotHttp("no head of HTTP/1"))
-    );
+    assert_eq!(read(&long, || 1 << 20), Err("bytes follow the answer"));
+    assert_eq!(read(b"SSH-2.0-x\r\n\r\n", || 3), Err("no head of HTTP/1"));
 }
 
 #[test]

@@ -51,7 +51,8 @@ pub(super) struct Plan {
 impl Plan {
     /// Reads the flags.
     pub(super) fn from_values(values: &Values) -> Result<Self, BenchError> {
-        let (subjects, library, notes) = subjects(values)?;
+        let mut notes = Vec::new();
+        let (subjects, library) = subjects(values, &mut notes)?;
         let series = match &subjects {
             Subjects::Servers(_) => series(values)?,
             Subjects::Url { .. } => vec![0],
@@ -117,16 +118,17 @@ fn series(values: &Values) -> Result<Vec<u64>, BenchError> {
     Ok(series)
 }
 
-type Chosen = (Subjects, Option<PathBuf>, Vec<String>);
-
-fn subjects(values: &Values) -> Result<Chosen, BenchError> {
+fn subjects(
+    values: &Values,
+    notes: &mut Vec<String>,
+) -> Result<(Subjects, Option<PathBuf>), BenchError> {
     let (url, scrape) = (values.text("url"), values.text("scrape-url"));
     if url.is_empty() {
         if !scrape.is_empty() {
             return Err(values.wrong("scrape-url", "goes with --url"));
         }
-        let (servers, library, notes) = presets::chosen(values)?;
-        return Ok((Subjects::Servers(servers), library, notes));
+        let (servers, library) = presets::chosen(values, notes)?;
+        return Ok((Subjects::Servers(servers), library));
     }
     if values.all("server").next().is_some() {
         return Err(values.wrong("url", "goes without --server"));
@@ -136,11 +138,12 @@ fn subjects(values: &Values) -> Result<Chosen, BenchError> {
         Target::parse(text, is_remote_allowed).map_err(|what| values.wrong(name, what))
     };
     let load = target("url", url)?;
-    let (scrape, notes) = if scrape.is_empty() {
-        let note = "Nothing is scraped: --scrape-url names no page.".to_owned();
-        (None, vec![note])
-    } else {
-        (Some(target("scrape-url", scrape)?), Vec::new())
+    let scrape = match scrape {
+        "" => None,
+        scrape => Some(target("scrape-url", scrape)?),
     };
-    Ok((Subjects::Url { load, scrape }, None, notes))
+    if scrape.is_none() {
+        notes.push("Nothing is scraped: --scrape-url names no page.".to_owned());
+    }
+    Ok((Subjects::Url { load, scrape }, None))
 }

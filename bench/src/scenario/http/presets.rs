@@ -71,11 +71,11 @@ impl Paths {
     }
 }
 
-/// Servers, the Lua library's directory, and notes.
-pub(super) type Chosen = (Vec<ServerSpec>, Option<PathBuf>, Vec<String>);
-
-/// Returns the servers that can run, the library's directory if any, and a sentence for each one that cannot.
-pub(super) fn chosen(values: &Values) -> Result<Chosen, BenchError> {
+/// Returns the servers that can run and the Lua library's directory if any; notes a sentence for each one that cannot.
+pub(super) fn chosen(
+    values: &Values,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<ServerSpec>, Option<PathBuf>), BenchError> {
     let library = match values.text("lua-library") {
         "" => None,
         dir if Path::new(dir).join("prometheus.lua").is_file() => {
@@ -87,7 +87,8 @@ pub(super) fn chosen(values: &Values) -> Result<Chosen, BenchError> {
             return Err(values.wrong("lua-library", what));
         }
     };
-    let (mut servers, mut notes) = ServerSpec::chosen(values, kinds())?;
+    let (mut servers, absent) = ServerSpec::chosen(values, kinds())?;
+    notes.extend(absent);
     let is_named = values.all("server").next().is_some();
     let lacking = lacking(library.as_deref(), Path::new(MODULES));
     if let Some(lacking) = lacking
@@ -99,7 +100,7 @@ pub(super) fn chosen(values: &Values) -> Result<Chosen, BenchError> {
         servers.retain(|server| server.kind.name != LUA);
         notes.push(lacking);
     }
-    Ok((servers, library, notes))
+    Ok((servers, library))
 }
 
 /// Says what the Lua preset lacks.
