@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(process.used_bytes(), page_bytes + 1000 * NEW_LINE_BYTES);
         assert!(page.room_for_lines(1 << 20, 0).is_err());
         assert!(page.room_for_messages(&body, 1 << 20).is_ok());
-        assert!(page.room_for_messages(&body, 0).is_err());
+        assert!(page.room_for_messages(&body.repeat(2), 0).is_err());
         drop(page);
         assert_eq!(process.used_bytes(), 0);
     }

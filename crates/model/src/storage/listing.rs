@@ -128,7 +128,7 @@ impl<'a, T: Listed> Collector<'a, T> {
             self.lease.grow(more)?;
         }
         self.items.push(item);
-        if self.items.len() >= GROWTH * self.sorted.max(ORDERED_FROM) {
+        if self.items.len() >= (GROWTH * self.sorted).max(2 * ORDERED_FROM) {
             self.ctx.stop.check()?;
             self.order();
         }
