@@ -135,6 +135,11 @@ fn listings_and_federation_hold_what_they_list() {
             assert!(text(answer).await.contains("199"), "{path}");
             served.settled().await;
         }
+        // The labels of 200 series at least.
+        let over = self::served(20_000);
+        let refused = over.get("/federate?match[]=x").await;
+        assert_eq!(refused.status(), StatusCode::UNPROCESSABLE_ENTITY);
+        over.settled().await;
         let few = served.get("/api/v1/series?match[]=x&limit=2").await;
         let few = text(few).await;
         assert_eq!(few.matches("__name__").count(), 2);

@@ -27,6 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+const LEAST_MINUTES: u32 = 12;
 const LIMIT_MB: u64 = 256;
 const TARGETS: usize = 4;
 /// Between requests of the sender.
@@ -167,7 +168,12 @@ fn start(data: &Path, config: &Path) -> Running {
 #[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn a_disk_that_fills_and_empties_costs_nothing_that_was_acknowledged() {
     let minutes = std::env::var("NARTHEX_SOAK_MINUTES");
-    let minutes = minutes.map_or(12, |text| text.parse().unwrap());
+    let minutes = minutes.map_or(LEAST_MINUTES, |text| text.parse().unwrap());
+    // In less no block is written while the disk is full, and none are merged afterwards.
+    assert!(
+        minutes >= LEAST_MINUTES,
+        "NARTHEX_SOAK_MINUTES is less than {LEAST_MINUTES}"
+    );
     let scale = Arc::new(Scale::new(minutes));
     let dir = TempDir::new("full-disk");
     let disk = Loop::ext4(&dir.join("image"), dir.join("disk"), 320 << 20);

@@ -16,8 +16,8 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -294,14 +294,15 @@ fn long_symbols(victim: &Victim) -> Vec<u16> {
     statuses
 }
 
+/// Returns a number that no attack had before.
+fn next_number() -> u32 {
+    static NUMBERS: AtomicU32 = AtomicU32::new(0);
+    NUMBERS.fetch_add(1, Ordering::SeqCst)
+}
+
 /// Series that nobody has sent before, a request's worth at a time, with metadata that nobody has sent before.
 fn flood_of_series(victim: &Victim) -> Vec<u16> {
-    static FLOODS: Mutex<u32> = Mutex::new(0);
-    let flood = {
-        let mut floods = FLOODS.lock().unwrap();
-        *floods += 1;
-        *floods
-    };
+    let flood = next_number();
     let time_ms = now_ms();
     let statuses = (0..6).map(|number| {
         let name = |at: usize| format!("w{flood}_{number}_{at}");
@@ -327,13 +328,13 @@ fn flood_of_series(victim: &Victim) -> Vec<u16> {
 
 /// Samples of one series, a million and more, none of which has its time from another.
 fn one_series(victim: &Victim) -> Vec<u16> {
-    let now_ms = now_ms();
+    let (now_ms, name) = (now_ms(), format!("long{}", next_number()));
     let statuses = (0..2).map(|part| {
         let samples = (0..600_000_i64).map(|at| (now_ms - 1_200_000 + 600_000 * part + at, 0.5));
         let samples: Vec<(i64, f64)> = samples.collect();
         let request = Request {
             series: vec![Series::new(
-                &[("__name__", "long"), ("job", "flood")],
+                &[("__name__", &name), ("job", "flood")],
                 &samples,
             )],
             ..Request::default()
