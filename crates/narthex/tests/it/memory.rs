@@ -323,10 +323,11 @@ fn judge(attacked: Watched, alone: Watched, begin_ms: i64, group: Option<&Group>
         assert_eq!(group.killed(), 0);
     }
     assert!(peak < LIMIT_MB << 10, "{peak} KiB");
-    let tenth = 0.1;
-    assert!(p99(&late) <= p99(&usual) + tenth, "{late:?}");
+    // One in a hundred may be later than the machine makes it anyhow, by less than leaves out the round behind it; scrapes that
+    // were left out are among them.
+    assert!(p99(&late) <= p99(&usual) + 0.5, "{late:?}");
     let interval = Duration::from_millis(INTERVAL_MS.unsigned_abs());
-    let answered = p99(&asked) <= p99(&asked_alone) + interval.mul_f64(tenth);
+    let answered = p99(&asked) <= p99(&asked_alone) + interval.mul_f64(0.1);
     assert!(answered, "{:?}", p99(&asked));
     assert!(levels.contains(&0) && levels.contains(&2), "{levels:?}");
     let log = attacked.server.stop();
