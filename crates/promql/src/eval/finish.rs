@@ -13,7 +13,7 @@ use crate::{
 use narthex_model::{
     LabelSet,
     cell::{self, Cell},
-    storage::{Layout, Tile, TimeRange},
+    storage::{Tile, TimeRange},
 };
 use std::sync::Arc;
 
@@ -104,42 +104,21 @@ impl Eval<'_> {
         let mut all = Vec::new();
         let mut held = Hold::default();
         let mut meter = Meter::new(&self.memory);
-        let mut tile = Tile::default();
-        for batch in self.prepared.batches(w.select.selector, self.ctx)? {
-            self.for_chunks(&batch, range, 1, |eval, chunk| {
-                let _hold = eval.read(&batch, chunk, range, Layout::SeriesMajor, &mut tile)?;
-                for (at, series) in chunk.iter().enumerate() {
-                    let labels = batch.labels(*series as usize);
-                    let mut series = MatrixSeries {
-                        labels,
-                        floats: Vec::new(),
-                        histograms: Vec::new(),
-                    };
-                    for (time, x) in tile.times_ms.iter().zip(tile.series_cells(at)) {
-                        match Cell::of(*x) {
-                            Cell::Absent | Cell::Stale => {}
-                            Cell::Float(x) => series.floats.push((*time, x)),
-                            Cell::Histogram(index) => {
-                                let h = tile
-                                    .histograms
-                                    .get(index as usize)
-                                    .map(|h| (*time, Arc::clone(h)));
-                                series.histograms.extend(h);
-                            }
-                        }
-                    }
-                    extend(&mut series, w.select.extension, start_ms, end_ms)?;
-                    let weights = series.histograms.iter().map(|(_, h)| h.weight());
-                    let samples = (series.floats.len() + weights.sum::<usize>()) as u64;
-                    if samples > 0 {
-                        held.join(eval.memory.take(samples, 0)?);
-                        meter.add(heap_bytes(&series))?;
-                        all.push(series);
-                    }
+        let batches = self.prepared.batches(w.select.selector, self.ctx)?;
+        self.scan(&batches, range, 1, |part| {
+            for (at, series) in part.series().iter().enumerate() {
+                let mut series = raw_series(part.tile, at, series.labels());
+                extend(&mut series, w.select.extension, start_ms, end_ms)?;
+                let weights = series.histograms.iter().map(|(_, h)| h.weight());
+                let samples = (series.floats.len() + weights.sum::<usize>()) as u64;
+                if samples > 0 {
+                    held.join(self.memory.take(samples, 0)?);
+                    meter.add(heap_bytes(&series))?;
+                    all.push(series);
                 }
-                Ok(())
-            })?;
-        }
+            }
+            Ok(())
+        })?;
         all.sort_by(|a, b| a.labels.cmp(&b.labels));
         held.join(meter.finish());
         Ok((Value::Matrix(all), held))
@@ -208,6 +187,27 @@ const POINT_BYTES: u64 = size_of::<(i64, f64)>() as u64;
 
 /// Making a series of a result, in samples read.
 const SERIES_WORK: usize = 32;
+
+/// Returns one series of a tile as it is stored.
+fn raw_series(tile: &Tile, series: usize, labels: LabelSet) -> MatrixSeries {
+    let mut raw = MatrixSeries {
+        labels,
+        floats: Vec::new(),
+        histograms: Vec::new(),
+    };
+    for (time, x) in tile.times_ms.iter().zip(tile.series_cells(series)) {
+        match Cell::of(*x) {
+            Cell::Absent | Cell::Stale => {}
+            Cell::Float(x) => raw.floats.push((*time, x)),
+            Cell::Histogram(index) => {
+                let histogram = tile.histograms.get(index as usize);
+                raw.histograms
+                    .extend(histogram.map(|h| (*time, Arc::clone(h))));
+            }
+        }
+    }
+    raw
+}
 
 /// Returns what a series of a result takes.
 fn heap_bytes(series: &MatrixSeries) -> usize {

@@ -5,8 +5,8 @@
 
 use super::{
     Block, Meter, Outcome, Series,
-    binary::scalar_operation,
-    matching::{Groups, Operation},
+    arithmetic::scalar_operation,
+    operation::{Groups, Operation},
 };
 use crate::ast::{BinaryOp, Cardinality};
 use narthex_model::cell::{self, ABSENT};

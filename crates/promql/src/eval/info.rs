@@ -5,7 +5,7 @@
 
 use super::{
     Block, Eval, Meter, Outcome, ROW_BYTES, Sample, Series, Value,
-    matching::braces,
+    operation::braces,
     rows::Rows,
     select::{Look, Wanted},
 };

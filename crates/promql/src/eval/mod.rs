@@ -5,6 +5,7 @@
 //! the store's, hence sums repeat bit for bit.
 
 mod aggregate;
+mod arithmetic;
 mod binary;
 mod block;
 mod call;
@@ -14,16 +15,18 @@ mod float_pairs;
 mod info;
 mod matching;
 mod memory;
+mod operation;
 mod over;
 mod pairing;
 mod pick;
 mod rows;
 mod scalar;
+mod scan;
 mod select;
 mod sets;
 mod smooth;
 
-pub(crate) use binary::scalar_operation;
+pub(crate) use arithmetic::scalar_operation;
 pub(crate) use block::{Block, GroupKeys, META_LABELS, Sample, Series, Value};
 pub(crate) use memory::{Hold, Memory, Meter, ROW_BYTES};
 pub(crate) use rows::{merge_equal, same_labels};

@@ -8,8 +8,9 @@ use crate::{
     ast::Extension,
     functions::{
         FunctionId,
-        over::{OverCall, Row, Samples, apply},
+        over::apply,
         rate,
+        window::{OverCall, Row, Samples},
     },
     notes::Note,
     plan::{Over, Source, Steps, Subquery, Window},
@@ -18,7 +19,7 @@ use narthex_model::{
     Histogram,
     cell::{self, ABSENT, Cell},
     histogram::ResetHint,
-    storage::{Layout, Pace, Tile, TimeRange},
+    storage::{Pace, TimeRange},
 };
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
@@ -122,45 +123,37 @@ impl Eval<'_> {
             window.range_seconds,
             window.select.extension,
         );
-        let mut tile = Tile::default();
-        for batch in self.prepared.batches(window.select.selector, self.ctx)? {
-            self.for_chunks(&batch, range, steps.count, |eval, chunk| {
-                let _hold = eval.read(&batch, chunk, range, Layout::SeriesMajor, &mut tile)?;
-                let reach: Vec<i64> = ends_ms
-                    .iter()
-                    .map(|end| end.saturating_add(after_ms))
-                    .collect();
-                let width_ms = window.range_ms + before_ms + after_ms;
-                let rows = select::windows(&tile.times_ms, &reach, width_ms);
-                let windows = Windows {
-                    rows,
-                    ends_ms: ends_ms.clone(),
-                };
-                let known_starts =
-                    eval.rules.start_times && tile.start_times_ms.iter().any(|t| *t != 0);
-                let input = Input {
-                    times_ms: &tile.times_ms,
-                    cells: &tile.cells,
-                    histograms: &tile.histograms,
-                    start_times_ms: if known_starts {
-                        &tile.start_times_ms
-                    } else {
-                        &[]
-                    },
-                    all_floats: tile.facts.all_floats,
-                    computed: false,
-                    stats_only: window.select.stats_only,
-                };
-                let series = select::stored(&batch, chunk);
-                let block = eval.apply_over(&call, &input, series, &windows, args, steps)?;
-                if block.len() == 0 {
-                    Ok(())
+        let reach: Vec<i64> = ends_ms
+            .iter()
+            .map(|end| end.saturating_add(after_ms))
+            .collect();
+        let width_ms = window.range_ms + before_ms + after_ms;
+        let mut windows = Windows {
+            rows: Vec::new(),
+            ends_ms,
+        };
+        let batches = self.prepared.batches(window.select.selector, self.ctx)?;
+        self.scan(&batches, range, steps.count, |part| {
+            let tile = part.tile;
+            windows.rows = select::windows(&tile.times_ms, &reach, width_ms);
+            let known_starts =
+                self.rules.start_times && tile.start_times_ms.iter().any(|t| *t != 0);
+            let input = Input {
+                times_ms: &tile.times_ms,
+                cells: &tile.cells,
+                histograms: &tile.histograms,
+                start_times_ms: if known_starts {
+                    &tile.start_times_ms
                 } else {
-                    sink(eval.charge(block)?)
-                }
-            })?;
-        }
-        Ok(())
+                    &[]
+                },
+                all_floats: tile.facts.all_floats,
+                computed: false,
+                stats_only: window.select.stats_only,
+            };
+            let block = self.apply_over(&call, &input, part.series(), &windows, args, steps)?;
+            self.emit(block, sink)
+        })
     }
 
     fn over_subquery(
@@ -200,11 +193,7 @@ impl Eval<'_> {
                 stats_only: false,
             };
             let block = self.apply_over(&call, &input, inner.series, &windows, args, steps)?;
-            if block.len() == 0 {
-                Ok(())
-            } else {
-                sink(self.charge(block)?)
-            }
+            self.emit(block, sink)
         })
     }
 
@@ -326,7 +315,7 @@ impl Eval<'_> {
             for (to, from) in scalars.iter_mut().zip(args) {
                 *to = from[step];
             }
-            let at = crate::functions::over::Place {
+            let at = crate::functions::window::Place {
                 time_ms: steps.time_ms(step),
                 end_ms: windows.ends_ms[step],
                 args: &scalars,

@@ -5,8 +5,8 @@
 
 use super::{
     Block, Meter, Outcome, Sample, Series, Value,
-    binary::{Combined, combine},
-    matching::{Groups, Operation, execution},
+    arithmetic::{Combined, combine},
+    operation::{Groups, Operation, execution},
     rows::Rows,
 };
 use crate::{ast::Cardinality, notes::Note, plan::Steps};

@@ -3,7 +3,10 @@
 //! **Invariant:** the lookback is open to the left; a staleness marker ends a series until its next sample. The
 //! rows to look at are found once for all series of a batch.
 
-use super::{Block, Eval, Outcome, Series, Sink, block::Identity};
+use super::{
+    Block, Eval, Outcome, Sink,
+    scan::{LAST_SERIES, stored},
+};
 use crate::{
     ast::Extension,
     plan::{Select, Steps},
@@ -12,12 +15,9 @@ use crate::{
 use narthex_model::{
     Histogram,
     cell::{self, ABSENT, Cell},
-    storage::{Batch, LastCell, Layout, Tile, TimeRange},
+    storage::{Batch, LastCell, Tile, TimeRange},
 };
-use std::{
-    ops::Range,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{ops::Range, sync::Arc};
 
 /// What of the found sample is wanted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,11 +37,6 @@ pub(super) struct Look {
     pub(super) wanted: Wanted,
     pub(super) lookback_ms: i64,
 }
-
-/// How many cells a tile should have: it stays in the second-level cache.
-const TILE_CELLS: usize = 64 << 10;
-/// How many series are looked at together at most.
-const LAST_SERIES: usize = 4096;
 
 impl Eval<'_> {
     pub(super) fn stream_select(
@@ -86,34 +81,25 @@ impl Eval<'_> {
         if steps.count == 1 && !select.stats_only {
             return self.newest_of(batches, range, wanted, sink);
         }
-        let mut tile = Tile::default();
-        for batch in batches {
-            self.for_chunks(batch, range, steps.count, |eval, chunk| {
-                let _hold = eval.read(batch, chunk, range, Layout::SeriesMajor, &mut tile)?;
-                let windows = windows(&tile.times_ms, &references, lookback_ms);
-                let mut block = Block::new(steps.count);
-                block.series = stored(batch, chunk);
-                block.cells.reserve(chunk.len() * steps.count);
-                block.dense = true;
-                for series in 0..chunk.len() {
-                    newest(
-                        &tile,
-                        series,
-                        &windows,
-                        wanted,
-                        select.stats_only,
-                        &mut block,
-                    );
-                }
-                block.drop_empty_rows();
-                if block.len() == 0 {
-                    Ok(())
-                } else {
-                    sink(eval.charge(block)?)
-                }
-            })?;
-        }
-        Ok(())
+        self.scan(batches, range, steps.count, |part| {
+            let windows = windows(&part.tile.times_ms, &references, lookback_ms);
+            let mut block = Block::new(steps.count);
+            block.series = part.series();
+            block.cells.reserve(block.len() * steps.count);
+            block.dense = true;
+            for series in 0..block.len() {
+                newest(
+                    part.tile,
+                    series,
+                    &windows,
+                    wanted,
+                    select.stats_only,
+                    &mut block,
+                );
+            }
+            block.drop_empty_rows();
+            self.emit(block, sink)
+        })
     }
 
     /// Looks at one instant: a store finds the newest cells faster than it decodes all.
@@ -127,13 +113,13 @@ impl Eval<'_> {
         let mut found: Vec<Option<LastCell>> = Vec::new();
         for batch in batches {
             // How many rows there are does not matter, and a store may have to look for the answer.
-            self.for_parts(batch, LAST_SERIES, |eval, chunk| {
+            self.for_parts(batch, LAST_SERIES, |chunk| {
                 let count = chunk.len() as u64;
                 let bytes = count * size_of::<Option<LastCell>>() as u64;
-                let _hold = eval.memory.take(0, bytes)?;
+                let _hold = self.memory.take(0, bytes)?;
                 found.clear();
-                batch.last(chunk, range, &mut found, eval.ctx)?;
-                eval.memory
+                batch.last(chunk, range, &mut found, self.ctx)?;
+                self.memory
                     .count_read(found.iter().flatten().count() as u64);
                 let mut block = Block::new(1);
                 block.dense = true;
@@ -146,100 +132,11 @@ impl Eval<'_> {
                     block.cells.push(value);
                     block.series.push(series);
                 }
-                if block.len() == 0 {
-                    Ok(())
-                } else {
-                    sink(eval.charge(block)?)
-                }
+                self.emit(block, sink)
             })?;
         }
         Ok(())
     }
-
-    /// Splits a batch so that each part's tile and result, of `steps` steps, stay small.
-    pub(super) fn for_chunks(
-        &self,
-        batch: &Arc<dyn Batch>,
-        range: TimeRange,
-        steps: usize,
-        work: impl FnMut(&Self, &[u32]) -> Outcome<()>,
-    ) -> Outcome<()> {
-        let rows = batch.rows(range);
-        if rows == 0 {
-            return Ok(());
-        }
-        let weight = usize::try_from(self.cell_weight.load(Ordering::Relaxed)).unwrap_or(1);
-        let least = if weight > 1 { 1 } else { 16 };
-        let size = (TILE_CELLS / weight / rows.max(steps)).clamp(least, LAST_SERIES);
-        self.for_parts(batch, size, work)
-    }
-
-    /// Splits a batch into parts of at most `size` series.
-    fn for_parts(
-        &self,
-        batch: &Arc<dyn Batch>,
-        size: usize,
-        mut work: impl FnMut(&Self, &[u32]) -> Outcome<()>,
-    ) -> Outcome<()> {
-        let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
-        let all: Vec<u32> = (0..series).collect();
-        for chunk in all.chunks(size) {
-            self.ctx.stop.check()?;
-            work(self, chunk)?;
-        }
-        Ok(())
-    }
-
-    /// Decodes a part of a batch; the hold is for the tile and the samples that are in it.
-    pub(super) fn read(
-        &self,
-        batch: &Arc<dyn Batch>,
-        chunk: &[u32],
-        range: TimeRange,
-        layout: Layout,
-        tile: &mut Tile,
-    ) -> Outcome<super::memory::Hold> {
-        let cells = (batch.rows(range) * chunk.len()) as u64;
-        let mut hold = self.memory.take(0, cells * size_of::<f64>() as u64)?;
-        batch.read(chunk, range, layout, tile, self.ctx)?;
-        let (samples, bytes) = held_by(tile);
-        self.memory.count_read(samples);
-        hold.join(self.memory.take(samples, bytes)?);
-        if tile.histograms.len() * 2 > tile.cells.len() {
-            // From here on fewer at once: a cell is not 8 bytes but a histogram.
-            let of_cell = 1 + bytes / (tile.cells.len() * size_of::<f64>()) as u64;
-            self.cell_weight.fetch_max(of_cell, Ordering::Relaxed);
-        }
-        Ok(hold)
-    }
-}
-
-/// Counts the samples of a tile, histograms by their weight, and the bytes it takes besides its cells.
-fn held_by(tile: &Tile) -> (u64, u64) {
-    let starts = size_of_val(&*tile.start_times_ms) as u64;
-    if tile.facts.all_floats {
-        return (tile.cells.len() as u64, starts);
-    }
-    let floats = tile.cells.iter().filter(|cell| cell::is_float(**cell));
-    let mut samples = floats.count() as u64;
-    let mut bytes = starts;
-    for histogram in &tile.histograms {
-        samples += histogram.weight() as u64;
-        bytes += (size_of_val(histogram) + histogram.heap_bytes()) as u64;
-    }
-    (samples, bytes)
-}
-
-pub(super) fn stored(batch: &Arc<dyn Batch>, chunk: &[u32]) -> Vec<Series> {
-    let series = |index: &u32| Series {
-        identity: Identity::Stored {
-            batch: Arc::clone(batch),
-            index: *index,
-            bare: false,
-        },
-        drop_name: false,
-    };
-    chunk.iter().map(series).collect()
 }
 
 /// Returns, for each reference time, the rows within the `width_ms` before it, open to the left.

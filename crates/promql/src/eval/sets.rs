@@ -4,7 +4,7 @@
 
 use super::{
     Block, Outcome, Sample, Value,
-    matching::{Groups, Operation},
+    operation::{Groups, Operation},
     rows::Rows,
 };
 use crate::ast::BinaryOp;

@@ -5,7 +5,7 @@
 use super::{Block, Eval, Outcome, Sink, Value, select};
 use crate::{
     functions::extended::{interpolate, interpolate_histograms},
-    functions::over::Samples,
+    functions::window::Samples,
     notes::Note,
     plan::{Select, Steps},
     span::Span,
@@ -14,7 +14,7 @@ use narthex_model::{
     Histogram,
     cell::{ABSENT, Cell},
     histogram::ResetHint,
-    storage::{Batch, Layout, Tile, TimeRange},
+    storage::{Batch, Tile, TimeRange},
 };
 use std::sync::Arc;
 
@@ -41,55 +41,46 @@ impl Eval<'_> {
             .iter()
             .map(|t| t.saturating_add(lookback_ms))
             .collect();
-        let mut tile = Tile::default();
-        for batch in batches {
-            self.for_chunks(batch, range, steps.count, |eval, chunk| {
-                let _hold = eval.read(batch, chunk, range, Layout::SeriesMajor, &mut tile)?;
-                let windows = select::windows(&tile.times_ms, &reach, 2 * lookback_ms);
-                let mut pace = eval.ctx.stop.pace();
-                let mut block = Block::new(steps.count);
-                block.series = select::stored(batch, chunk);
-                for at in 0..chunk.len() {
-                    let samples = gather(&tile, at);
-                    let name = || block.series[at].metric_name();
-                    let mut row = Vec::with_capacity(references.len());
-                    for (rows, reference) in windows.iter().zip(&references) {
-                        let window = samples.window(rows);
-                        pace.spend(8 + window.work() / window.len().max(1))?;
-                        let mut note = |note: Note| eval.notes().add(note);
-                        if window.is_mixed() {
-                            note(Note::mixed_floats_histograms(&name(), span));
-                            row.push(None);
-                        } else if window.floats.is_empty() {
-                            let (times, values) =
-                                (window.histograms.times_ms, window.histograms.values);
-                            row.push(histogram_at(
-                                times, values, *reference, span, &name, &mut note,
-                            ));
-                        } else {
-                            let value =
-                                float_at(window.floats.times_ms, window.floats.values, *reference);
-                            row.push(value.map(Value::Float));
-                        }
-                    }
-                    for value in row {
-                        let cell = match value {
-                            None => ABSENT,
-                            Some(Value::Float(x)) => x,
-                            Some(Value::Histogram(h)) => block.add_histogram(h),
-                        };
-                        block.cells.push(cell);
+        self.scan(batches, range, steps.count, |part| {
+            let windows = select::windows(&part.tile.times_ms, &reach, 2 * lookback_ms);
+            let mut pace = self.ctx.stop.pace();
+            let mut block = Block::new(steps.count);
+            block.series = part.series();
+            for at in 0..block.len() {
+                let samples = gather(part.tile, at);
+                let name = || block.series[at].metric_name();
+                let mut row = Vec::with_capacity(references.len());
+                for (rows, reference) in windows.iter().zip(&references) {
+                    let window = samples.window(rows);
+                    pace.spend(8 + window.work() / window.len().max(1))?;
+                    let mut note = |note: Note| self.notes().add(note);
+                    if window.is_mixed() {
+                        note(Note::mixed_floats_histograms(&name(), span));
+                        row.push(None);
+                    } else if window.floats.is_empty() {
+                        let (times, values) =
+                            (window.histograms.times_ms, window.histograms.values);
+                        row.push(histogram_at(
+                            times, values, *reference, span, &name, &mut note,
+                        ));
+                    } else {
+                        let value =
+                            float_at(window.floats.times_ms, window.floats.values, *reference);
+                        row.push(value.map(Value::Float));
                     }
                 }
-                block.drop_empty_rows();
-                if block.len() == 0 {
-                    Ok(())
-                } else {
-                    sink(eval.charge(block)?)
+                for value in row {
+                    let cell = match value {
+                        None => ABSENT,
+                        Some(Value::Float(x)) => x,
+                        Some(Value::Histogram(h)) => block.add_histogram(h),
+                    };
+                    block.cells.push(cell);
                 }
-            })?;
-        }
-        Ok(())
+            }
+            block.drop_empty_rows();
+            self.emit(block, sink)
+        })
     }
 }
 

@@ -4,8 +4,8 @@
 //! interpolated (smoothed), and nothing is extrapolated.
 
 use super::{
-    over::{NoteSink, OverCall, Place, View, Window},
     rate_histograms,
+    window::{NoteSink, OverCall, Place, View, Window},
 };
 use crate::{
     ast::Extension,

@@ -20,7 +20,9 @@ mod regression;
 mod resets;
 mod smoothing;
 pub(crate) mod sort;
+mod starts;
 mod table;
+pub(crate) mod window;
 
 pub(crate) use buckets::almost_equal;
 pub use table::{FUNCTIONS, Function, FunctionId};

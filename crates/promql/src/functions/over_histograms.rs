@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** sums are compensated; conflicting reset hints and reconciled bounds are noted once.
 
-use super::over::{NoteSink, OverCall, Place, Window};
+use super::window::{NoteSink, OverCall, Place, Window};
 use crate::{
     eval::Value,
     notes::{HistogramOperation, Note},

@@ -3,8 +3,8 @@
 //! **Invariant:** plain functions over slices; sums are compensated wherever Prometheus compensates them.
 
 use super::{
-    over::{View, Window},
     quantile::quantile,
+    window::{View, Window},
 };
 use crate::{eval::Value, math::kahan_add};
 use narthex_model::cell::NAN;

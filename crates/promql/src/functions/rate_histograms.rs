@@ -4,8 +4,8 @@
 //! not fit together give a warning instead of a result.
 
 use super::{
-    over::{NoteSink, OverCall, Place, View},
-    rate::{is_start_reset, overlaps},
+    starts::{is_start_reset, overlaps},
+    window::{NoteSink, OverCall, Place, View},
 };
 use crate::notes::{HistogramOperation, Note};
 use narthex_model::{Histogram, histogram::ResetHint};

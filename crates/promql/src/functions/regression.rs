@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** sums are compensated, and a constant series has slope 0 exactly.
 
-use super::over::{NoteSink, OverCall, Place, View, Window};
+use super::window::{NoteSink, OverCall, Place, View, Window};
 use crate::{eval::Value, functions::FunctionId, math::kahan_add, notes::Note};
 use narthex_model::cell::NAN;
 

@@ -4,8 +4,8 @@
 //! both a reset and a change.
 
 use super::{
-    over::{OverCall, Place, Window},
-    rate::is_start_reset,
+    starts::is_start_reset,
+    window::{OverCall, Place, Window},
 };
 use crate::{ast::Extension, eval::Value};
 use narthex_model::Histogram;

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** both factors lie strictly between 0 and 1.
 
-use super::over::{NoteSink, OverCall, Place, Window};
+use super::window::{NoteSink, OverCall, Place, Window};
 use crate::{error::QueryError, eval::Value, notes::Note};
 
 pub(super) fn double_exponential(

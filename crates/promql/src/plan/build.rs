@@ -454,8 +454,3 @@ fn seconds_of(ns: i64) -> f64 {
     let whole = (ns / 1_000_000_000) as f64;
     whole + fraction
 }
-
-/// Reports whether the node is one float a step.
-pub(super) fn is_scalar(node: &Node) -> bool {
-    node.value_type == ValueType::Scalar
-}

@@ -2,8 +2,8 @@
 //!
 //! **Invariant:** a folded number has the bits the operators would have computed.
 
-use super::{Kind, Node, Over, Source, build::is_scalar};
-use crate::eval::scalar_operation;
+use super::{Kind, Node, Over, Source};
+use crate::{ast::ValueType, eval::scalar_operation};
 
 /// Replaces operations on numbers by their result, bottom up.
 pub(super) fn fold(mut node: Node) -> Node {
@@ -64,4 +64,9 @@ fn fold_in_place(node: &mut Node) {
         },
     );
     *node = fold(taken);
+}
+
+/// Reports whether the node is one float a step.
+fn is_scalar(node: &Node) -> bool {
+    node.value_type == ValueType::Scalar
 }

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** every key is given at most once; what is not given is zero.
 
-use super::series::number;
+use super::number::number;
 use narthex_model::{
     Histogram,
     histogram::{ResetHint, Span},

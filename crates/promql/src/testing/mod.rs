@@ -12,6 +12,7 @@
 mod compare;
 mod histogram;
 mod nhcb;
+mod number;
 mod run;
 mod script;
 mod series;

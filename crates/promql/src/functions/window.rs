@@ -1,0 +1,222 @@
+//! The windows that functions over ranges work on, and what else they are told.
+//!
+//! **Invariant:** a window's floats and histograms ascend in time each; together they are not empty.
+
+use super::FunctionId;
+use crate::{ast::Extension, eval::Series, notes::Note, span::Span};
+use narthex_model::Histogram;
+use std::{ops::Range, sync::Arc};
+
+/// What a call is, the same for all windows.
+#[derive(Debug)]
+pub(crate) struct OverCall {
+    pub(crate) function: FunctionId,
+    pub(crate) range_ms: i64,
+    pub(crate) range_seconds: f64,
+    pub(crate) extension: Extension,
+    /// Whether all series have the same metric name.
+    pub(crate) one_name: bool,
+    /// Where the range stands.
+    pub(crate) span: Span,
+    /// Where the first argument stands.
+    pub(crate) first_span: Span,
+}
+
+/// One series' samples of one kind.
+#[derive(Debug)]
+pub(crate) struct Track<T> {
+    rows: Vec<usize>,
+    times_ms: Vec<i64>,
+    values: Vec<T>,
+    starts_ms: Vec<i64>,
+}
+
+impl<T> Default for Track<T> {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            times_ms: Vec::new(),
+            values: Vec::new(),
+            starts_ms: Vec::new(),
+        }
+    }
+}
+
+impl<T> Track<T> {
+    pub(crate) fn push(&mut self, row: usize, time_ms: i64, value: T, start_ms: Option<i64>) {
+        self.rows.push(row);
+        self.times_ms.push(time_ms);
+        self.values.push(value);
+        self.starts_ms.extend(start_ms);
+    }
+
+    fn clear(&mut self) {
+        self.rows.clear();
+        self.times_ms.clear();
+        self.values.clear();
+        self.starts_ms.clear();
+    }
+
+    fn within(&self, rows: &Range<usize>) -> View<'_, T> {
+        let from = self.rows.partition_point(|row| *row < rows.start);
+        let to = self.rows.partition_point(|row| *row < rows.end);
+        View {
+            times_ms: &self.times_ms[from..to],
+            values: &self.values[from..to],
+            starts_ms: self.starts_ms.get(from..to).unwrap_or_default(),
+        }
+    }
+}
+
+/// One series' samples.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    pub(crate) floats: Track<f64>,
+    pub(crate) histograms: Track<Arc<Histogram>>,
+}
+
+impl Samples {
+    pub(crate) fn clear(&mut self) {
+        self.floats.clear();
+        self.histograms.clear();
+    }
+
+    pub(crate) fn window(&self, rows: &Range<usize>) -> Window<'_> {
+        Window {
+            floats: self.floats.within(rows),
+            histograms: self.histograms.within(rows),
+        }
+    }
+}
+
+/// Samples of one kind within a window.
+#[derive(Debug)]
+pub(crate) struct View<'a, T> {
+    pub(crate) times_ms: &'a [i64],
+    pub(crate) values: &'a [T],
+    /// When each sample's counter started, 0 where unknown; empty when none is known.
+    pub(crate) starts_ms: &'a [i64],
+}
+
+// Derived, these would ask the same of `T`.
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for View<'_, T> {}
+
+impl<'a, T> View<'a, T> {
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Returns when the counter of sample `at` started, 0 where unknown.
+    pub(crate) fn start_ms(&self, at: usize) -> i64 {
+        self.starts_ms.get(at).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn from(self, at: usize) -> View<'a, T> {
+        View {
+            times_ms: &self.times_ms[at..],
+            values: &self.values[at..],
+            starts_ms: self.starts_ms.get(at..).unwrap_or_default(),
+        }
+    }
+}
+
+impl<T> Default for View<'_, T> {
+    fn default() -> Self {
+        View {
+            times_ms: &[],
+            values: &[],
+            starts_ms: &[],
+        }
+    }
+}
+
+/// Where the windows of one series come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Row<'a> {
+    /// A float in every row.
+    Floats {
+        times_ms: &'a [i64],
+        cells: &'a [f64],
+    },
+    /// Anything else.
+    Mixed(&'a Samples),
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn window(self, rows: &Range<usize>) -> Window<'a> {
+        match self {
+            Self::Mixed(samples) => samples.window(rows),
+            Self::Floats { times_ms, cells } => Window {
+                floats: View {
+                    times_ms: &times_ms[rows.clone()],
+                    values: &cells[rows.clone()],
+                    starts_ms: &[],
+                },
+                histograms: View::default(),
+            },
+        }
+    }
+}
+
+/// The samples of one series in one window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window<'a> {
+    pub(crate) floats: View<'a, f64>,
+    pub(crate) histograms: View<'a, Arc<Histogram>>,
+}
+
+impl Window<'_> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.floats.is_empty() && self.histograms.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.floats.len() + self.histograms.len()
+    }
+
+    /// Returns how much work a function of the window is, in samples read: sorting them is the most.
+    pub(crate) fn work(&self) -> usize {
+        let histograms = self.histograms.values.first().map_or(0, |h| h.weight());
+        8 * self.floats.len() + 8 * histograms * self.histograms.len() + 4
+    }
+
+    pub(crate) fn is_mixed(&self) -> bool {
+        !self.floats.is_empty() && !self.histograms.is_empty()
+    }
+}
+
+/// Which window it is.
+pub(crate) struct Place<'a> {
+    /// The step's time.
+    pub(crate) time_ms: i64,
+    /// The last instant of the range.
+    pub(crate) end_ms: i64,
+    /// The scalar arguments at this step.
+    pub(crate) args: &'a [f64],
+    pub(crate) series: &'a Series,
+}
+
+impl Place<'_> {
+    pub(crate) fn metric_name(&self) -> String {
+        self.series.metric_name()
+    }
+
+    pub(crate) fn arg(&self, at: usize) -> f64 {
+        self.args
+            .get(at)
+            .copied()
+            .unwrap_or(narthex_model::cell::NAN)
+    }
+}
+
+pub(crate) type NoteSink<'n> = dyn FnMut(Note) + 'n;
