@@ -2,44 +2,18 @@
 //!
 //! **Invariant:** lines are read with the parser's own grammar; only what stands between them is judged here.
 
-use super::{Problem, histogram};
+use super::{
+    Problem,
+    family::{Family, Sample, group_of},
+    histogram,
+};
 use crate::{
     format::Format,
     number,
     text::{Comment, Cursor, Dialect, Memo, Tail, exemplar},
 };
-use narthex_model::{LabelSet, METRIC_NAME, MetricType};
+use narthex_model::{LabelSet, MetricType};
 use std::collections::HashSet;
-
-/// One sample line.
-#[derive(Debug)]
-pub(super) struct Sample {
-    pub(super) offset: usize,
-    pub(super) labels: LabelSet,
-    pub(super) value: f64,
-    pub(super) time_ms: Option<i64>,
-}
-
-impl Sample {
-    pub(super) fn name(&self) -> &str {
-        self.labels.metric_name()
-    }
-}
-
-/// Lines that belong together.
-#[derive(Debug, Default)]
-pub(super) struct Family {
-    pub(super) name: String,
-    pub(super) metric_type: Option<MetricType>,
-    pub(super) help: Option<String>,
-    pub(super) unit: Option<String>,
-    pub(super) offset: usize,
-    pub(super) samples: Vec<Sample>,
-    /// Label sets of metrics whose lines have come.
-    groups: HashSet<LabelSet>,
-    /// The metric of the last line, and that line's time.
-    group: Option<(LabelSet, Option<i64>)>,
-}
 
 /// Suffixes of the series of a family.
 fn suffixes(metric_type: Option<MetricType>) -> &'static [&'static str] {
@@ -323,25 +297,6 @@ impl<'b> Walk<'b> {
                 self.problem(offset, complaint);
             }
         }
-    }
-}
-
-/// Returns the labels of the metric that a sample is part of.
-pub(super) fn group_of(
-    family: &str,
-    metric_type: MetricType,
-    suffix: &str,
-    labels: &LabelSet,
-) -> LabelSet {
-    match (metric_type, suffix) {
-        // An info's labels are its value.
-        (MetricType::Info, _) => LabelSet::empty(),
-        (MetricType::Summary, "") => labels.without(&[METRIC_NAME, "quantile"]),
-        (MetricType::StateSet, _) => labels.without(&[METRIC_NAME, family]),
-        (MetricType::Histogram | MetricType::GaugeHistogram, "_bucket") => {
-            labels.without(&[METRIC_NAME, "le"])
-        }
-        _ => labels.without(&[METRIC_NAME]),
     }
 }
 

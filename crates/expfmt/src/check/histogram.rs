@@ -1,6 +1,6 @@
 //! Whether the parts of a histogram agree with each other.
 
-use super::families::{Family, Sample, group_of};
+use super::family::{Family, Sample, group_of};
 use crate::number;
 use narthex_model::LabelSet;
 

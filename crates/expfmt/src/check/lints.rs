@@ -1,6 +1,6 @@
 //! Prometheus' conventions for metrics, as `promtool check metrics` looks at them.
 
-use super::families::{Family, Walk};
+use super::{families::Walk, family::Family};
 use crate::{
     error::ParseError, format::Format, parser::Parser, resolve::KeepLabels, round::ParseOptions,
 };

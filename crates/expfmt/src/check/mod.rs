@@ -6,6 +6,7 @@
 //! **Invariant:** a body that [`check`] finds nothing wrong with can be parsed.
 
 mod families;
+mod family;
 mod histogram;
 mod lints;
 

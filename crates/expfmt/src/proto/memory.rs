@@ -2,9 +2,18 @@
 //!
 //! **Invariant:** everything here is a hint: without it a body gives the same, only slower.
 
-use super::{message::Kind, pass::Walked};
+use super::message::Kind;
 use crate::hash::hash;
 use std::{collections::HashMap, ops::Range};
+
+/// What a walk found out about the body's order.
+#[derive(Debug, Default)]
+pub(crate) struct Walked {
+    /// The order of this body, if it differs from the expected one by more than absences.
+    pub(super) order: Option<Order>,
+    /// Metrics in the body.
+    pub(super) metrics: usize,
+}
 
 /// Look-up tables are dropped after this many rounds without anything unexpected.
 const CALM_ROUNDS: u8 = 8;

@@ -8,4 +8,5 @@ mod pass;
 mod wire;
 
 pub(crate) use memory::MessageMemory;
-pub(crate) use pass::{Walked, walk};
+pub(crate) use memory::Walked;
+pub(crate) use pass::walk;

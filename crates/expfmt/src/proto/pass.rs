@@ -4,7 +4,7 @@
 //! from the first thing on that was not expected.
 
 use super::{
-    memory::{Index, MessageMemory, Order, Shape},
+    memory::{Index, MessageMemory, Order, Shape, Walked},
     message::{Kind, Message, Point, contradiction, read_exemplar, read_labels, reset_hint},
     wire::Reader,
 };
@@ -21,15 +21,6 @@ use narthex_model::{ColumnId, Histogram, LabelSet, LabelSetBuilder, METRIC_NAME,
 
 /// Metrics of a family that are looked at when the expected one did not come: others may be absent.
 const LOOK_AHEAD: usize = 4;
-
-/// What a walk found out about the body's order.
-#[derive(Debug, Default)]
-pub(crate) struct Walked {
-    /// The order of this body, if it differs from the expected one by more than absences.
-    pub(super) order: Option<Order>,
-    /// Metrics in the body.
-    pub(super) metrics: usize,
-}
 
 /// Walks a body from its first byte to its last.
 ///

@@ -7,8 +7,7 @@
 
 use super::{
     Dialect,
-    lex::{Cursor, Memo, is_metric_byte},
-    pass::skip_other,
+    lex::{Cursor, Memo, is_metric_byte, skip_other},
 };
 use memchr::memmem::Finder;
 use narthex_model::{Label, LabelSet, METRIC_NAME};

@@ -587,6 +587,31 @@ fn starts_label(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'"')
 }
 
+/// Skips a blank or comment line; `None` when a sample line starts here.
+pub(super) fn skip_other<'b>(
+    cursor: &mut Cursor<'b>,
+    first: u8,
+) -> Result<Option<Comment<'b>>, ParseError> {
+    match first {
+        b'#' => {
+            cursor.at += 1;
+            cursor.comment().map(Some)
+        }
+        b'\n' | b' ' | b'\t' if cursor.is_openmetrics() => {
+            Err(cursor.expected("a metric name, '{' or '#'"))
+        }
+        b'\n' => {
+            cursor.at += 1;
+            Ok(Some(Comment::Other))
+        }
+        b' ' | b'\t' => {
+            cursor.skip_blanks();
+            Ok(Some(Comment::Other))
+        }
+        _ => Ok(None),
+    }
+}
+
 pub(super) fn is_metric_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':'
 }

@@ -5,8 +5,7 @@
 use super::{
     Dialect,
     hint::{Hint, Learner},
-    lex::{Cursor, Memo},
-    pass::{Walked, skip_other},
+    lex::{Cursor, Memo, skip_other},
     pool,
     tables::Tables,
 };
@@ -15,6 +14,15 @@ use std::sync::Arc;
 
 /// Tables for unexpected lines are dropped after this many rounds without any.
 const CALM_ROUNDS: u8 = 8;
+
+/// What a walk found out about the body's lines.
+#[derive(Debug, Default)]
+pub(crate) struct Walked {
+    /// The hint, when there was none before.
+    pub(super) learned: Option<Hint>,
+    /// Series taken apart in this walk: hash of their text and their target.
+    pub(super) unknown: Vec<(u64, u32)>,
+}
 
 /// The expected order of an origin's lines, and what finds lines out of order.
 #[derive(Debug, Default)]

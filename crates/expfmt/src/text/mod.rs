@@ -13,8 +13,8 @@ mod tests;
 pub use common::CommonLabels;
 pub(crate) use common::common_labels;
 pub(crate) use lex::{Comment, Cursor, Memo, Tail, exemplar};
-pub(crate) use memory::LineMemory;
-pub(crate) use pass::{Walked, walk};
+pub(crate) use memory::{LineMemory, Walked};
+pub(crate) use pass::walk;
 
 /// Which of the line formats a body is in.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -5,8 +5,8 @@
 use super::{
     Dialect,
     hint::{Hint, Learner, Place, Reading, Rich, Run},
-    lex::{Comment, Cursor, Memo, Tail, exemplar},
-    memory::LineMemory,
+    lex::{Comment, Cursor, Memo, Tail, exemplar, skip_other},
+    memory::{LineMemory, Walked},
     tables::Tables,
 };
 use crate::{
@@ -15,15 +15,6 @@ use crate::{
     hash::hash,
     intake::Intake,
 };
-
-/// What a walk found out about the body's lines.
-#[derive(Debug, Default)]
-pub(crate) struct Walked {
-    /// The hint, when there was none before.
-    pub(super) learned: Option<Hint>,
-    /// Series taken apart in this walk: hash of their text and their target.
-    pub(super) unknown: Vec<(u64, u32)>,
-}
 
 /// Unexpected lines between two questions whether there is room for them.
 const LINES_AT_ONCE: usize = 1024;
@@ -239,30 +230,5 @@ impl Pass<'_, '_, '_> {
         }
         let tables = self.tables.get_or_insert_with(|| Tables::of(self.hint));
         tables.look_up(self.body, start)
-    }
-}
-
-/// Skips a blank or comment line; `None` when a sample line starts here.
-pub(super) fn skip_other<'b>(
-    cursor: &mut Cursor<'b>,
-    first: u8,
-) -> Result<Option<Comment<'b>>, ParseError> {
-    match first {
-        b'#' => {
-            cursor.at += 1;
-            cursor.comment().map(Some)
-        }
-        b'\n' | b' ' | b'\t' if cursor.is_openmetrics() => {
-            Err(cursor.expected("a metric name, '{' or '#'"))
-        }
-        b'\n' => {
-            cursor.at += 1;
-            Ok(Some(Comment::Other))
-        }
-        b' ' | b'\t' => {
-            cursor.skip_blanks();
-            Ok(Some(Comment::Other))
-        }
-        _ => Ok(None),
     }
 }
