@@ -2,8 +2,8 @@
 //!
 //! **Invariant:** labels and times are in memory; only cells are read later, page by page through the cache.
 
+use super::chosen::ChosenStrip;
 use super::reader::{Block, Index};
-use super::select::ChosenStrip;
 use narthex_chunks::column::{column_facts, decode_column};
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::{self, Cell};

@@ -10,6 +10,7 @@
 
 mod batch;
 mod cache;
+mod chosen;
 mod cursor;
 mod dictionary;
 mod exemplars;

@@ -8,16 +8,14 @@
 //! cannot fail over labels later.
 
 use super::batch::BlockBatch;
+use super::chosen::{ChosenColumns, ChosenStrip};
 use super::format::SectionKind;
 use super::reader::{Block, Index};
 use super::strips::StripEntry;
 use crate::bytes::Malformed;
 use crate::error::TsdbError;
-use narthex_model::storage::{
-    Batch, Context, Estimate, Grouping, Hints, Lease, StorageError, TimeRange,
-};
-use narthex_model::sync::Whole as _;
-use narthex_model::{LabelHash, LabelSet, MatchOp, Matcher};
+use narthex_model::storage::{Batch, Context, Estimate, Hints, Lease, StorageError, TimeRange};
+use narthex_model::{LabelHash, MatchOp, Matcher};
 use roaring::RoaringBitmap;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -31,30 +29,6 @@ pub struct Selection {
     /// Held while the selection or a batch of it lives.
     lease: Arc<Lease>,
 }
-
-/// A strip with chosen columns.
-#[derive(Clone, Debug)]
-pub(crate) struct ChosenStrip {
-    pub(crate) entry: Arc<StripEntry>,
-    pub(crate) common: LabelSet,
-    pub(crate) columns: Arc<ChosenColumns>,
-}
-
-/// Chosen columns of strips that have the same columns.
-#[derive(Debug)]
-pub(crate) struct ChosenColumns {
-    /// Ascending.
-    pub(crate) columns: Vec<u32>,
-    /// The local set of each.
-    pub(crate) sets: Vec<u32>,
-    /// The hash of each local set.
-    pub(crate) hashes: Vec<LabelHash>,
-    labels: Vec<OnceLock<LabelSet>>,
-    /// The hash of what the last grouping keeps of each local set.
-    grouped: Mutex<Option<GroupedHashes>>,
-}
-
-type GroupedHashes = (Grouping, Arc<[LabelHash]>);
 
 /// Bytes a chosen column takes here, roughly.
 const COLUMN_BYTES: usize = 4 + 4 + 16 + 16;
@@ -366,31 +340,5 @@ impl<'b> Resolver<'b> {
         let mut hashes = Vec::with_capacity(sets.len());
         each(&mut |_, pairs| hashes.push(pairs.iter().map(|pair| of_pair[pair]).sum()))?;
         Ok(hashes)
-    }
-}
-
-impl ChosenColumns {
-    /// Returns the labels of the local set at `at`.
-    pub(crate) fn labels(&self, at: usize, block: &Block, index: &Index) -> &LabelSet {
-        // The same bytes were decoded for the hash: they cannot fail.
-        self.labels[at].get_or_init(|| block.label_set(index, self.sets[at]).unwrap_or_default())
-    }
-
-    /// Returns, for each local set, the hash of the labels that `grouping` keeps; computed once for all strips.
-    pub(crate) fn grouped(
-        &self,
-        grouping: &Grouping,
-        block: &Block,
-        index: &Index,
-    ) -> Arc<[LabelHash]> {
-        let mut cached = self.grouped.lock().whole();
-        if let Some((_, hashes)) = cached.as_ref().filter(|(other, _)| other == grouping) {
-            return Arc::clone(hashes);
-        }
-        let hash =
-            |at| narthex_model::storage::group_key_of(self.labels(at, block, index), grouping);
-        let hashes: Arc<[LabelHash]> = (0..self.sets.len()).map(hash).collect();
-        *cached = Some((grouping.clone(), Arc::clone(&hashes)));
-        hashes
     }
 }

@@ -11,6 +11,7 @@ mod pieces;
 pub(crate) mod record;
 mod replay;
 mod symbols;
+mod tag;
 
 pub(crate) use log::{Content, FileMarks, StripMark, Ticket, Wal, WalOptions};
 pub use replay::ReplayProgress;

@@ -8,26 +8,11 @@
 use super::{
     pieces::Batches,
     symbols::{SymbolReader, SymbolWriter},
+    tag,
 };
 use crate::bytes::{Malformed, Reader, put_bytes, put_signed, put_varint};
 use narthex_model::{Exemplar, Label, LabelSet, MetricType, cell, metadata::Family};
 use std::borrow::Cow;
-
-/// The first byte of each record.
-pub(crate) mod tag {
-    pub(crate) const SET: u8 = 1;
-    pub(crate) const FAMILY: u8 = 2;
-    pub(crate) const STRIP: u8 = 3;
-    pub(crate) const GROW: u8 = 4;
-    pub(crate) const ROW: u8 = 5;
-    pub(crate) const LOOSE: u8 = 6;
-    pub(crate) const STARTS: u8 = 7;
-    pub(crate) const EXEMPLAR: u8 = 8;
-    pub(crate) const KEY_ROW: u8 = 9;
-    pub(crate) const WIDE_ROW: u8 = 10;
-    pub(crate) const SYMBOLS: u8 = 11;
-    pub(crate) const CHECKPOINT: u8 = 12;
-}
 
 mod kind {
     pub(super) const RAW: u8 = 0;
@@ -525,11 +510,6 @@ fn type_code(metric_type: MetricType) -> u8 {
 
 fn type_of(code: u8) -> Option<MetricType> {
     TYPES.get(usize::from(code)).copied()
-}
-
-/// Returns a count as the number it is written as.
-pub(super) fn count(len: usize) -> u32 {
-    u32::try_from(len).expect("a log file defines fewer than 2^32 symbols")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! **Invariant:** a file defines every name, label and set before it refers to it, so that it can be read without
 //! any other file.
 
-use super::record::{self, tag};
+use super::tag;
 use crate::bytes::{Malformed, Reader, put_bytes, put_varint};
 use hashbrown::HashTable;
 use narthex_model::{Label, LabelHash, LabelSet};
@@ -52,7 +52,7 @@ impl Numbers {
     /// Gives `hash`, which is new, the next number.
     fn push(&mut self, hash: LabelHash) -> u32 {
         let Self { hashes, ids } = self;
-        let id = record::count(hashes.len());
+        let id = count(hashes.len());
         hashes.push(hash);
         ids.insert_unique(hash.low(), id, |id| hashes[*id as usize].low());
         id
@@ -133,7 +133,7 @@ impl SymbolWriter {
                 put_varint(out, 0);
                 put_bytes(out, label.name().as_bytes());
                 self.names
-                    .insert(label.name().into(), record::count(self.names.len()));
+                    .insert(label.name().into(), count(self.names.len()));
             }
         }
         put_bytes(out, label.value().as_bytes());
@@ -234,4 +234,9 @@ impl SymbolReader {
     pub(crate) fn set(&self, id: u64) -> Option<&LabelSet> {
         self.sets.known.get(&id)
     }
+}
+
+/// Returns a count as the number it is written as.
+fn count(len: usize) -> u32 {
+    u32::try_from(len).expect("a log file defines fewer than 2^32 symbols")
 }

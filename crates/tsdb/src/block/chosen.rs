@@ -1,0 +1,58 @@
+//! What a selection chose of a block.
+
+use super::reader::{Block, Index};
+use super::strips::StripEntry;
+use narthex_model::storage::Grouping;
+use narthex_model::sync::Whole as _;
+use narthex_model::{LabelHash, LabelSet};
+use std::sync::{Arc, Mutex, OnceLock};
+
+type GroupedHashes = (Grouping, Arc<[LabelHash]>);
+
+/// A strip with chosen columns.
+#[derive(Clone, Debug)]
+pub(crate) struct ChosenStrip {
+    pub(crate) entry: Arc<StripEntry>,
+    pub(crate) common: LabelSet,
+    pub(crate) columns: Arc<ChosenColumns>,
+}
+
+/// Chosen columns of strips that have the same columns.
+#[derive(Debug)]
+pub(crate) struct ChosenColumns {
+    /// Ascending.
+    pub(crate) columns: Vec<u32>,
+    /// The local set of each.
+    pub(crate) sets: Vec<u32>,
+    /// The hash of each local set.
+    pub(crate) hashes: Vec<LabelHash>,
+    pub(super) labels: Vec<OnceLock<LabelSet>>,
+    /// The hash of what the last grouping keeps of each local set.
+    pub(super) grouped: Mutex<Option<GroupedHashes>>,
+}
+
+impl ChosenColumns {
+    /// Returns the labels of the local set at `at`.
+    pub(crate) fn labels(&self, at: usize, block: &Block, index: &Index) -> &LabelSet {
+        // The same bytes were decoded for the hash: they cannot fail.
+        self.labels[at].get_or_init(|| block.label_set(index, self.sets[at]).unwrap_or_default())
+    }
+
+    /// Returns, for each local set, the hash of the labels that `grouping` keeps; computed once for all strips.
+    pub(crate) fn grouped(
+        &self,
+        grouping: &Grouping,
+        block: &Block,
+        index: &Index,
+    ) -> Arc<[LabelHash]> {
+        let mut cached = self.grouped.lock().whole();
+        if let Some((_, hashes)) = cached.as_ref().filter(|(other, _)| other == grouping) {
+            return Arc::clone(hashes);
+        }
+        let hash =
+            |at| narthex_model::storage::group_key_of(self.labels(at, block, index), grouping);
+        let hashes: Arc<[LabelHash]> = (0..self.sets.len()).map(hash).collect();
+        *cached = Some((grouping.clone(), Arc::clone(&hashes)));
+        hashes
+    }
+}
