@@ -7,8 +7,9 @@
 use crate::{
     directory::EPOCH_MS,
     error::RemoteError,
+    message::Message,
     metrics,
-    receiver::{Message, Receiver, Written},
+    receiver::{Receiver, Written},
     snappy,
 };
 use bytes::Bytes;

@@ -4,8 +4,8 @@
 //! that the model knows; everything else is refused in Prometheus' words.
 
 use crate::{
+    allowance::Allowance,
     error::RemoteError,
-    incoming::Allowance,
     wire::{Field, Reader},
 };
 use narthex_model::{

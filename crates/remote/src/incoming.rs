@@ -3,13 +3,14 @@
 //! **Invariant:** every range and number in it is inside the list it is about; labels are not looked at until a
 //! series is seen for the first time.
 
-use crate::{error::RemoteError, histogram::Decoded, wire::malformed};
-use foldhash::fast::RandomState;
-use narthex_model::{
-    Exemplar, Histogram, cell,
-    metadata::Family,
-    storage::{Budget, Lease},
+use crate::{
+    allowance::Allowance,
+    block_labels::{self, BlockLabels},
+    error::RemoteError,
+    histogram::Decoded,
 };
+use foldhash::fast::RandomState;
+use narthex_model::{Exemplar, Histogram, cell, metadata::Family, storage::Budget};
 use std::{hash::BuildHasher, ops::Range, sync::Arc};
 
 /// What a request holds.
@@ -67,70 +68,6 @@ impl Objections {
     }
 }
 
-/// Memory that decoding may still take.
-///
-/// Two bytes can announce an empty sample that takes thirty: what real senders send stays far below eight times the
-/// body's length. What is taken is leased from the memory of all requests, piece by piece.
-#[derive(Debug)]
-pub(crate) struct Allowance {
-    left_bytes: usize,
-    /// Leased and not taken yet.
-    leased_bytes: usize,
-    lease: Lease,
-}
-
-/// A lease grows by so much at a time: most requests need one.
-const LEASE_BYTES: usize = 256 << 10;
-
-impl Allowance {
-    /// Returns what a body of this length may grow to within `memory`.
-    ///
-    /// # Errors
-    /// Fails when there is no memory at all.
-    pub(crate) fn of(body: &[u8], memory: &Budget) -> Result<Self, RemoteError> {
-        Ok(Self {
-            left_bytes: body.len() * 8 + (64 << 10),
-            leased_bytes: 0,
-            lease: memory.lease(0)?,
-        })
-    }
-
-    /// Takes so many bytes.
-    ///
-    /// # Errors
-    /// Fails when they are not left, or there is no memory for them.
-    #[inline]
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), RemoteError> {
-        let Some(left_bytes) = self.left_bytes.checked_sub(bytes) else {
-            return Err(malformed("more entries than the body's length allows"));
-        };
-        self.left_bytes = left_bytes;
-        self.lease(bytes)
-    }
-
-    /// Leases memory for what may be more than the body's length allows.
-    ///
-    /// # Errors
-    /// Fails when there is none.
-    #[inline]
-    pub(crate) fn lease(&mut self, bytes: usize) -> Result<(), RemoteError> {
-        if self.leased_bytes < bytes {
-            self.lease_more(bytes)?;
-        }
-        self.leased_bytes -= bytes;
-        Ok(())
-    }
-
-    #[cold]
-    fn lease_more(&mut self, bytes: usize) -> Result<(), RemoteError> {
-        let more = bytes.max(LEASE_BYTES);
-        // Lists grow by doubling, and what is made of them is as long again.
-        self.lease.grow(2 * more as u64)?;
-        self.leased_bytes += more;
-        Ok(())
-    }
-}
-
 /// One entry of the request's list of series.
 #[derive(Clone, Debug)]
 pub(crate) struct IncomingSeries {
@@ -171,27 +108,6 @@ pub(crate) enum LabelSource<'a> {
         symbols: Vec<&'a [u8]>,
         refs: Vec<u32>,
     },
-}
-
-/// Label messages of version 1.
-#[derive(Debug, Default)]
-pub(crate) struct BlockLabels<'a> {
-    pub(crate) body: &'a [u8],
-    /// Labels that do not stand side by side in the body, copied; ranges behind the body's end are in here.
-    pub(crate) moved: Vec<u8>,
-}
-
-impl BlockLabels<'_> {
-    pub(crate) fn bytes(&self, range: &Range<u32>) -> &[u8] {
-        let (from, to) = (range.start as usize, range.end as usize);
-        match from.checked_sub(self.body.len()) {
-            None => self.body.get(from..to).unwrap_or_default(),
-            Some(from) => self
-                .moved
-                .get(from..to - self.body.len())
-                .unwrap_or_default(),
-        }
-    }
 }
 
 impl<'a> Incoming<'a> {
@@ -285,7 +201,7 @@ impl LabelSource<'_> {
     ) -> Result<(), RemoteError> {
         match self {
             Self::None => Ok(()),
-            Self::Blocks(blocks) => crate::v1::visit_labels(blocks.bytes(labels), visit),
+            Self::Blocks(blocks) => block_labels::visit_labels(blocks.bytes(labels), visit),
             Self::Symbols { symbols, refs } => {
                 let refs = &refs[labels.start as usize..labels.end as usize];
                 for pair in refs.chunks_exact(2) {

@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod allowance;
+mod block_labels;
 mod cohort;
 mod directory;
 mod error;
@@ -18,8 +20,10 @@ mod handler;
 mod histogram;
 mod incoming;
 mod labels;
+mod message;
 mod metrics;
 mod receiver;
+mod refusals;
 mod schedule;
 mod snappy;
 mod v1;
@@ -28,5 +32,6 @@ mod wire;
 
 pub use error::RemoteError;
 pub use handler::{ReceiverConfig, disabled_routes, routes};
+pub use message::Message;
 pub use metrics::register_metrics;
-pub use receiver::{Message, Receiver, ReceiverMemory, Written};
+pub use receiver::{Receiver, ReceiverMemory, Written};

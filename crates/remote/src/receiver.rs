@@ -8,14 +8,17 @@ use crate::{
     cohort::{Instant, Sample},
     directory::{Directory, EPOCH_MS, Fresh, Place},
     error::RemoteError,
-    incoming::{Incoming, KeyHasher, Objections},
-    labels, metrics,
+    incoming::{Incoming, KeyHasher},
+    labels,
+    message::Message,
+    metrics,
+    refusals::Refusals,
     schedule::Schedule,
     v1, v2,
 };
 use narthex_model::{
     ColumnId, Family, Frame, LabelSet, Schema, cell,
-    storage::{Account, Binding, Budget, Outcome, Pressure, SeriesSample, Sink},
+    storage::{Account, Binding, Budget, Pressure, SeriesSample, Sink},
     sync::{Renew as _, Whole as _},
 };
 use std::{
@@ -29,8 +32,6 @@ use std::{
 
 /// Samples further ahead of the clock are refused, unless something else is said; Prometheus' figure.
 const FUTURE_LIMIT_MS: i64 = 600_000;
-/// What a sender is told of them.
-const TOO_NEW: &str = "out of bounds: timestamp is too far in the future";
 /// Families whose metadata is remembered, and the bytes of their texts.
 const MAX_FAMILIES: usize = 100_000;
 const MAX_FAMILY_BYTES: usize = 8 << 20;
@@ -38,33 +39,6 @@ const MAX_FAMILY_BYTES: usize = 8 << 20;
 const DIRECTORY_BYTES: usize = 160;
 /// Samples handed to the sink at once where series are not known.
 const STRANGERS_AT_ONCE: usize = 10_000;
-
-/// The message of a request.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Message {
-    /// `prometheus.WriteRequest`, remote write 1.0.
-    V1,
-    /// `io.prometheus.write.v2.Request`, remote write 2.0.
-    V2,
-}
-
-impl Message {
-    /// Returns the message's name in protobuf.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V1 => "prometheus.WriteRequest",
-            Self::V2 => "io.prometheus.write.v2.Request",
-        }
-    }
-
-    pub(crate) fn version(self) -> &'static str {
-        match self {
-            Self::V1 => "1",
-            Self::V2 => "2",
-        }
-    }
-}
 
 /// What of a request was stored.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -534,86 +508,6 @@ struct Placed {
 
 /// Series that got no place because memory is short, by their number in the request.
 type Strangers = HashMap<u32, LabelSet, foldhash::fast::RandomState>;
-
-/// Collects what was refused and why.
-#[derive(Debug, Default)]
-pub(crate) struct Refusals {
-    version: Option<Message>,
-    texts: Objections,
-}
-
-impl Refusals {
-    /// Notes a series whose labels are none; version 1 has always let such series go in silence.
-    fn invalid_labels(&mut self, objection: String, samples: u32) {
-        metrics::INVALID_LABELS.inc_by(u64::from(samples));
-        if self.version == Some(Message::V2) {
-            self.push(objection);
-        } else {
-            tracing::warn!(objection, "A series of a remote write request is left out.");
-        }
-    }
-
-    pub(crate) fn invalid_histogram(&mut self, reason: &str) {
-        metrics::REFUSED.with(&["invalid_histogram"]).inc();
-        self.push(reason.to_owned());
-    }
-
-    pub(crate) fn too_new(&mut self, samples: u64) {
-        if samples > 0 {
-            metrics::REFUSED.with(&["too_new"]).inc_by(samples);
-            self.push(TOO_NEW.to_owned());
-        }
-    }
-
-    /// Takes in what the sink refused; `series` returns the one it was, where that is known.
-    fn count(&mut self, outcome: &Outcome, series: impl Fn() -> Option<LabelSet>) {
-        let reasons = [
-            (
-                outcome.duplicate,
-                "duplicate",
-                "duplicate sample for timestamp",
-            ),
-            (outcome.out_of_order, "out_of_order", "out of order sample"),
-            (outcome.too_old, "too_old", "too old sample"),
-            (outcome.too_new, "too_new", TOO_NEW),
-            (
-                outcome.over_limit,
-                "memory",
-                "memory is short: a series that is not known is refused",
-            ),
-        ];
-        for (count, reason, text) in reasons {
-            if count > 0 {
-                metrics::REFUSED.with(&[reason]).inc_by(count);
-                let series = series().filter(|_| self.version == Some(Message::V2));
-                self.push(match series {
-                    Some(series) => format!("{text} for series {series}"),
-                    None => text.to_owned(),
-                });
-            }
-        }
-    }
-
-    fn push(&mut self, text: String) {
-        self.texts.push_new(text);
-    }
-
-    /// Returns what the sender is told: the first reason in version 1, all of them in version 2.
-    fn finish(self) -> Option<RemoteError> {
-        let (mut texts, more) = self.texts.finish();
-        if texts.is_empty() {
-            return None;
-        }
-        if self.version != Some(Message::V2) {
-            texts.truncate(1);
-        } else if more > 0 {
-            texts.push(format!("and {more} more"));
-        }
-        Some(RemoteError::Refused {
-            detail: texts.join("\n"),
-        })
-    }
-}
 
 impl std::fmt::Debug for Receiver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -3,7 +3,7 @@
 //! **Invariant:** every sample with a place is in exactly one list; a cohort's instants ascend, so that each may
 //! become a row.
 
-use crate::{directory::Place, incoming::Incoming, receiver::Refusals};
+use crate::{directory::Place, incoming::Incoming, refusals::Refusals};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;

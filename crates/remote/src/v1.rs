@@ -10,11 +10,11 @@
 //! **Invariant:** the whole request is read before anything of it is stored; labels that were never read are not stored.
 
 use crate::{
+    allowance::Allowance,
+    block_labels::{BlockLabels, label},
     error::RemoteError,
     histogram::{self, Version},
-    incoming::{
-        Allowance, BlockLabels, FloatSample, Incoming, IncomingSeries, KeyHasher, LabelSource,
-    },
+    incoming::{FloatSample, Incoming, IncomingSeries, KeyHasher, LabelSource},
     wire::{Field, Reader, malformed},
 };
 use narthex_model::{Exemplar, LabelSet, MetricType, metadata::Family, storage::Budget};
@@ -143,32 +143,6 @@ fn count(number: usize) -> Result<u32, RemoteError> {
     u32::try_from(number).map_err(|_| malformed("too long"))
 }
 
-/// Visits names and values of label messages with their tags.
-pub(crate) fn visit_labels(
-    block: &[u8],
-    mut visit: impl FnMut(&[u8], &[u8]),
-) -> Result<(), RemoteError> {
-    let mut reader = Reader::new(block);
-    while let Some((_, field)) = reader.next()? {
-        let (name, value) = label(field.bytes()?)?;
-        visit(name, value);
-    }
-    Ok(())
-}
-
-fn label(message: &[u8]) -> Result<(&[u8], &[u8]), RemoteError> {
-    let (mut name, mut value) = (&[][..], &[][..]);
-    let mut reader = Reader::new(message);
-    while let Some((number, field)) = reader.next()? {
-        match number {
-            1 => name = field.bytes()?,
-            2 => value = field.bytes()?,
-            _ => {}
-        }
-    }
-    Ok((name, value))
-}
-
 #[inline]
 fn sample(message: &[u8]) -> Result<(f64, i64), RemoteError> {
     let (mut value, mut time_ms) = (0.0, 0);
@@ -245,7 +219,7 @@ pub(crate) fn metric_type(number: u32) -> MetricType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::receiver::{Message, Receiver, ReceiverMemory};
+    use crate::{Message, Receiver, ReceiverMemory};
     use narthex_model::MemStore;
     use std::sync::Arc;
 

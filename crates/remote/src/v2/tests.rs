@@ -1,7 +1,7 @@
 //! Requests that name one long symbol from everywhere: what they decode to stays a small multiple of their bytes.
 
 use super::*;
-use crate::receiver::{Message, Receiver, ReceiverMemory};
+use crate::{Message, Receiver, ReceiverMemory};
 use narthex_model::MemStore;
 use std::sync::Arc;
 

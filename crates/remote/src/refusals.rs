@@ -1,0 +1,87 @@
+//! What was refused of a request, and what its sender is told.
+
+use crate::{error::RemoteError, incoming::Objections, message::Message, metrics};
+use narthex_model::{LabelSet, storage::Outcome};
+
+/// What a sender is told of samples too far ahead.
+const TOO_NEW: &str = "out of bounds: timestamp is too far in the future";
+
+/// Collects what was refused and why.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    pub(crate) version: Option<Message>,
+    pub(crate) texts: Objections,
+}
+
+impl Refusals {
+    /// Notes a series whose labels are none; version 1 has always let such series go in silence.
+    pub(crate) fn invalid_labels(&mut self, objection: String, samples: u32) {
+        metrics::INVALID_LABELS.inc_by(u64::from(samples));
+        if self.version == Some(Message::V2) {
+            self.push(objection);
+        } else {
+            tracing::warn!(objection, "A series of a remote write request is left out.");
+        }
+    }
+
+    pub(crate) fn invalid_histogram(&mut self, reason: &str) {
+        metrics::REFUSED.with(&["invalid_histogram"]).inc();
+        self.push(reason.to_owned());
+    }
+
+    pub(crate) fn too_new(&mut self, samples: u64) {
+        if samples > 0 {
+            metrics::REFUSED.with(&["too_new"]).inc_by(samples);
+            self.push(TOO_NEW.to_owned());
+        }
+    }
+
+    /// Takes in what the sink refused; `series` returns the one it was, where that is known.
+    pub(crate) fn count(&mut self, outcome: &Outcome, series: impl Fn() -> Option<LabelSet>) {
+        let reasons = [
+            (
+                outcome.duplicate,
+                "duplicate",
+                "duplicate sample for timestamp",
+            ),
+            (outcome.out_of_order, "out_of_order", "out of order sample"),
+            (outcome.too_old, "too_old", "too old sample"),
+            (outcome.too_new, "too_new", TOO_NEW),
+            (
+                outcome.over_limit,
+                "memory",
+                "memory is short: a series that is not known is refused",
+            ),
+        ];
+        for (count, reason, text) in reasons {
+            if count > 0 {
+                metrics::REFUSED.with(&[reason]).inc_by(count);
+                let series = series().filter(|_| self.version == Some(Message::V2));
+                self.push(match series {
+                    Some(series) => format!("{text} for series {series}"),
+                    None => text.to_owned(),
+                });
+            }
+        }
+    }
+
+    fn push(&mut self, text: String) {
+        self.texts.push_new(text);
+    }
+
+    /// Returns what the sender is told: the first reason in version 1, all of them in version 2.
+    pub(crate) fn finish(self) -> Option<RemoteError> {
+        let (mut texts, more) = self.texts.finish();
+        if texts.is_empty() {
+            return None;
+        }
+        if self.version != Some(Message::V2) {
+            texts.truncate(1);
+        } else if more > 0 {
+            texts.push(format!("and {more} more"));
+        }
+        Some(RemoteError::Refused {
+            detail: texts.join("\n"),
+        })
+    }
+}
