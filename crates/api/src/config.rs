@@ -5,7 +5,7 @@
 
 use crate::{
     metrics,
-    status::{NoStatus, ServerStatus},
+    process::{NoStatus, ServerStatus},
 };
 use narthex_model::storage::{
     Budget, Context, Lease, OverBudget, Stop, StopReason, Store, Warnings,

@@ -21,6 +21,7 @@ mod json;
 mod listing;
 mod metrics;
 mod params;
+mod process;
 mod query;
 mod status;
 #[cfg(test)]
@@ -34,7 +35,8 @@ static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Cou
 
 pub use config::{Api, ApiConfig, BuildInfo};
 pub use metrics::register_metrics;
-pub use status::{MemoryStatus, RuntimeInfo, ServerStatus, WalReplay, early_routes};
+pub use process::{MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
+pub use status::early_routes;
 
 use narthex_net::{
     Router,
