@@ -2,6 +2,7 @@
 //!
 //! Invariant: every check is a pure function from a [`Tree`] to findings, so each one has a test that sees it fail.
 
+mod circles;
 mod documents;
 mod formats;
 mod fuzz;
@@ -167,6 +168,7 @@ pub(crate) fn fuzz_functions() -> Result<Vec<(String, String)>, String> {
 
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = source::check(tree);
+    findings.extend(circles::check(tree));
     findings.extend(manifests::check(tree));
     findings.extend(documents::check(tree));
     findings.extend(documents::check_edges(tree, &edges::table()));

@@ -184,3 +184,46 @@ fn a_tree_knows_its_directories() {
     assert!(tree.has("a") && tree.has("a/b/") && tree.has("a/b/c") && tree.has(""));
     assert!(!tree.has("a/bc") && !tree.has("b"));
 }
+
+#[test]
+fn modules_import_each_other_one_way() {
+    let found = |a: &str, b: &str, list: &str| {
+        let sources = [
+            ("crates/x/src/lib.rs", "mod a;\nmod b;\nmod c;\n"),
+            ("crates/x/src/a.rs", a),
+            ("crates/x/src/a/inner.rs", "use super::A;\n"),
+            ("crates/x/src/b/mod.rs", b),
+            ("crates/x/src/c.rs", "use crate::a::A;\n"),
+            (circles::LIST, list),
+        ];
+        texts(&circles::check(&tree(&sources)))
+    };
+    let pair = "crates/x/src/a.rs: imports in a circle: crates/x/src/a.rs, crates/x/src/b/mod.rs";
+    assert_eq!(found("use crate::b::B;", "", ""), [""; 0]);
+    assert_eq!(
+        found("use crate::b::B;", "use crate::{d, a::A};", ""),
+        [pair]
+    );
+    assert_eq!(
+        found("fn f() { crate::b::g() }", "use super::{a::{A, E}};", ""),
+        [pair]
+    );
+    let three = "crates/x/src/a.rs: imports in a circle: crates/x/src/a.rs, crates/x/src/b/mod.rs, crates/x/src/c.rs";
+    assert_eq!(found("use super::b::B;", "use super::c::C;", ""), [three]);
+    // Not what tests and comments name, nor what says who sees something.
+    let tests =
+        "// crate::a\npub(in crate::a) fn f() {}\n#[cfg(test)]\nmod tests { use crate::a::A; }\n";
+    assert_eq!(found("use crate::b::B;", tests, ""), [""; 0]);
+    // Within one directory they are one thing.
+    assert_eq!(
+        found("use self::inner::I;\nuse crate::a::inner::I;", "", ""),
+        [""; 0]
+    );
+    let known = "crates/x/src/a.rs\ncrates/x/src/b/mod.rs\n";
+    assert_eq!(
+        found("use crate::b::B;", "use crate::a::A;", known),
+        [""; 0]
+    );
+    let gone = "xtask/circles.txt: crates/x/src/b/mod.rs is in no circle any more: remove the line";
+    assert_eq!(found("", "", "crates/x/src/b/mod.rs\n"), [gone]);
+}
