@@ -15,6 +15,7 @@
 //! **Invariant:** environment and files are reached through [`Surroundings`] alone.
 
 mod bytes;
+mod call;
 mod complete;
 mod error;
 mod expand;
@@ -33,9 +34,10 @@ mod value;
 static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Counting;
 
 pub use bytes::Bytes;
+pub use call::Call;
 pub use error::UsageError;
 pub use expand::Surroundings;
 pub use flag::{Class, Flag, Kind};
 pub use parse::Values;
-pub use program::{Call, Command, Program, Topic};
+pub use program::{Command, Program, Topic};
 pub use value::{GoDuration, List, Value};

@@ -19,7 +19,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Returns whether the whole file is test or bench code.
-fn is_test_file(path: &str) -> bool {
+pub(super) fn is_test_file(path: &str) -> bool {
     path.ends_with("/tests.rs")
         || path.ends_with("_tests.rs")
         || path
