@@ -45,6 +45,10 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "narthex-profile",
         ],
     ),
+    (
+        "narthex-push",
+        &["narthex-model", "narthex-expfmt", "narthex-net"],
+    ),
     ("narthex-remote", &["narthex-model", "narthex-net"]),
     (
         "narthex",
@@ -60,6 +64,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "narthex-host",
             "narthex-scrape",
             "narthex-api",
+            "narthex-push",
             "narthex-remote",
             "narthex-ui",
         ],

@@ -4,6 +4,7 @@
 
 use super::{
     check::{self, ConfigFlags, DiscoveryFlags, MetricsFlags, ServerFlags, WebConfigFlags},
+    pushgateway::PushOptions,
     server::ServerOptions,
 };
 use crate::role::{
@@ -16,6 +17,7 @@ use std::{ffi::OsString, path::PathBuf};
 #[derive(Debug)]
 pub(crate) enum Invocation {
     Server(Box<ServerOptions>),
+    Pushgateway(Box<PushOptions>),
     CheckConfig(CheckConfig),
     CheckDiscovery(CheckDiscovery),
     CheckServer(CheckServer),
@@ -37,6 +39,13 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             about: "Scrapes, stores, answers queries and shows a page; takes Prometheus' flags.",
             flags: &[ServerOptions::FLAGS],
             read: |values| Ok(Invocation::Server(Box::new(ServerOptions::read(values)?))),
+        },
+        Command {
+            name: "pushgateway",
+            called_as: &["pushgateway", "prometheus-pushgateway"],
+            about: "Keeps what short-lived processes push until it is scraped; takes the Pushgateway's flags.",
+            flags: &[PushOptions::FLAGS],
+            read: |values| Ok(Invocation::Pushgateway(Box::new(PushOptions::read(values)?))),
         },
         Command {
             name: "check config",

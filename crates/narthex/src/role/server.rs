@@ -130,7 +130,7 @@ pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
     outcome
 }
 
-fn runtime(name: &str, threads: usize) -> Result<tokio::runtime::Runtime, ServerError> {
+pub(super) fn runtime(name: &str, threads: usize) -> Result<tokio::runtime::Runtime, ServerError> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name(name)

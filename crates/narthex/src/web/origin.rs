@@ -75,7 +75,7 @@ pub(super) async fn allow(origins: Origins, request: Request, next: Next) -> Res
 }
 
 /// Refuses requests that may change something and that a page of another site makes a browser send.
-pub(super) async fn protect(origins: Origins, request: Request, next: Next) -> Response {
+pub(crate) async fn protect(origins: Origins, request: Request, next: Next) -> Response {
     match foreign(&origins, request.method(), request.headers()) {
         None => next.run(request).await,
         Some(reason) => {

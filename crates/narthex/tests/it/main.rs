@@ -35,6 +35,7 @@ mod pair;
 mod peers;
 mod promqltest;
 mod proxy;
+mod push;
 mod query_text;
 mod reload;
 mod remote_write;

@@ -1,0 +1,171 @@
+//! `narthex pushgateway`: the Pushgateway's flags, and what goes beyond them.
+//!
+//! **Invariant:** every flag of the Pushgateway 1.11 is declared, in one of the three classes.
+
+use narthex_cli::{Bytes, Kind, UsageError, Value, Values, flags};
+use std::{collections::HashMap, ffi::OsStr, path::PathBuf, time::Duration};
+
+flags! {
+    /// What the gateway is asked to do.
+    #[derive(Clone, Debug, PartialEq)]
+    pub(crate) struct PushOptions {
+        /// Address to listen on; may be repeated.
+        listen_addresses: Vec<String> = "web.listen-address", default(":9091"), value("ADDRESS");
+        /// File with TLS, users, headers and a rate limit of what is served.
+        web_config_file: Option<PathBuf> = "web.config.file";
+        /// Path under which metrics are exposed.
+        telemetry_path: String = "web.telemetry-path", default("/metrics");
+        /// URL under which the gateway is reached from outside; its path is the default of --web.route-prefix.
+        external_url: String = "web.external-url";
+        /// What stands before all paths.
+        route_prefix: String = "web.route-prefix";
+        /// Let requests to /-/quit end the process.
+        enable_lifecycle: bool = "web.enable-lifecycle";
+        /// Let PUT /api/v1/admin/wipe delete all groups.
+        enable_admin_api: bool = "web.enable-admin-api";
+        /// Most connections at once; further ones wait.
+        max_connections: usize = "web.max-connections", default("4096");
+        /// Keep what is pushed in a journal, this name with .journal behind it. A file of a Pushgateway of this name is
+        /// imported while there is no journal. Without it nothing outlives the process.
+        persistence_file: Option<PathBuf> = "persistence.file";
+        /// Do not compare pushes with what other groups hold; answers are 202 then.
+        is_unchecked: bool = "push.disable-consistency-check";
+        /// Allow any UTF-8 in names of metrics and labels.
+        utf8_names: bool = "push.enable-utf8-names";
+        /// How long a group lives after its last push, or JOB=PERIOD for the groups of one job; may be repeated. Without
+        /// it for ever.
+        ttls: Ttls = "push.ttl";
+        /// Longest body of a push, compressed or not; longer ones are answered with 413.
+        max_body: Bytes = "push.max-body-size", default("64MB");
+        /// Memory of all bodies that are being read; what is more is answered with 503.
+        max_reading: Bytes = "push.max-reading-memory", default("256MB");
+        /// Longest time for a body to arrive; later ones are answered with 408.
+        body_timeout: Duration = "push.body-timeout", default("1m");
+        /// Most pushes being worked on at once.
+        max_concurrency: usize = "push.max-concurrency", default("64");
+        /// How long a push waits for others before it is answered with 503.
+        max_wait: Duration = "push.max-wait", default("10s");
+        /// Which log lines are written: debug, info, warn or error.
+        log_level: String = "log.level", default("info"), offers(&["debug", "info", "warn", "error"]);
+        /// How log lines are written: logfmt or json.
+        log_format: String = "log.format", default("logfmt"), offers(&["logfmt", "json"]);
+        ..values
+    }
+    without effect {
+        "every push is in the journal before it is answered" => "persistence.interval": Duration;
+    }
+    refused {
+        "this version does not have it" => "web.systemd-socket": bool;
+    }
+}
+
+impl PushOptions {
+    /// Reads the values of `pushgateway`.
+    ///
+    /// # Errors
+    /// Fails on the first value that makes no sense.
+    pub(crate) fn read(values: Values) -> Result<Self, UsageError> {
+        let mut options = Self::from_values(values)?;
+        options.telemetry_path = format!("/{}", options.telemetry_path.trim_matches('/'));
+        options.route_prefix = prefix(&options.route_prefix, &options.external_url);
+        Ok(options)
+    }
+}
+
+/// How long groups live, by job; that of the empty name is every other job's.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Ttls(pub(crate) HashMap<String, u64>);
+
+impl Value for Ttls {
+    const KIND: Kind = Kind::Duration;
+    const IS_REPEATABLE: bool = true;
+
+    fn parse(text: &OsStr) -> Result<Self, String> {
+        let text = String::parse(text)?;
+        let (job, period) = text.rsplit_once('=').unwrap_or(("", &text));
+        let ttl = Duration::parse(OsStr::new(period))?;
+        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        Ok(Self([(job.to_owned(), ttl_ms)].into()))
+    }
+
+    fn collect(given: &[&OsStr]) -> Result<Self, String> {
+        let one = given.iter().map(|text| Self::parse(text));
+        let all: Result<Vec<Self>, String> = one.collect();
+        Ok(Self(all?.into_iter().flat_map(|ttl| ttl.0).collect()))
+    }
+}
+
+/// Returns the prefix of all paths, as the Pushgateway computes it.
+fn prefix(given: &str, external_url: &str) -> String {
+    let path = if given.is_empty() {
+        let behind = external_url.split_once("://").map(|(_, behind)| behind);
+        let path = behind.map_or(external_url, |behind| {
+            behind.find('/').map_or("", |at| &behind[at..])
+        });
+        path.split(['?', '#']).next().unwrap_or_default()
+    } else {
+        given
+    };
+    let path = path.trim_end_matches('/');
+    if path.is_empty() || path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsString;
+
+    fn options(arguments: &[&str]) -> Result<PushOptions, UsageError> {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        let around = narthex_cli::Surroundings::process();
+        PushOptions::read(Values::parse(&[PushOptions::FLAGS], &arguments, around)?)
+    }
+
+    #[test]
+    fn defaults_are_the_pushgateways() {
+        let options = options(&[]).unwrap();
+        assert_eq!(options.listen_addresses, [":9091"]);
+        assert_eq!(
+            (
+                options.telemetry_path.as_str(),
+                options.route_prefix.as_str()
+            ),
+            ("/metrics", "")
+        );
+        assert_eq!(options.persistence_file, None);
+        assert!(!options.is_unchecked && !options.utf8_names && options.ttls.0.is_empty());
+        assert_eq!(options.max_body.as_usize(), 64 << 20);
+    }
+
+    #[test]
+    fn prefixes_are_computed_as_the_pushgateway_does() {
+        for (given, url, expected) in [
+            ("", "", ""),
+            ("", "http://a.example", ""),
+            ("", "http://a.example/", ""),
+            ("", "http://a.example/b/c/?d", "/b/c"),
+            ("", "b", "/b"),
+            ("/", "http://a.example/b", ""),
+            ("d", "http://a.example/b", "/d"),
+            ("/d/", "", "/d"),
+        ] {
+            assert_eq!(prefix(given, url), expected, "{given} {url}");
+        }
+    }
+
+    #[test]
+    fn lives_are_those_of_a_job_or_of_all() {
+        let options = options(&["--push.ttl=1h", "--push.ttl=backup=1d"]).unwrap();
+        assert_eq!(options.ttls.0[""], 3_600_000);
+        assert_eq!(options.ttls.0["backup"], 86_400_000);
+        let refused = super::tests::options(&["--push.ttl=x"]).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "flag '--push.ttl': not a valid duration string: \"x\""
+        );
+    }
+}

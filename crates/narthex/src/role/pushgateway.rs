@@ -1,0 +1,174 @@
+//! `narthex pushgateway`: starts and stops the gateway.
+//!
+//! **Invariant:** what was pushed before is there before the port is; the journal ends after the last request.
+
+use super::server::{ServerError, runtime};
+use crate::{
+    cgroup::Resources,
+    cli::PushOptions,
+    descriptors, lifecycle, logging,
+    web::origin::{Origins, protect},
+};
+use narthex_client::Registry;
+use narthex_model::date;
+use narthex_net::{Server, ServerConfig, StopToken, Stopper, axum::middleware};
+use narthex_push::{GatewayConfig, NowNs, Status, Store, StoreConfig};
+use std::{
+    sync::{Arc, mpsc},
+    thread::JoinHandle,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// How often the journal is handed to the disk, and groups are looked at that may be over.
+const UPKEEP: Duration = Duration::from_secs(1);
+
+/// Runs the gateway until it is told to end.
+///
+/// # Errors
+/// Fails when it cannot start, and when it could not end cleanly.
+pub(crate) fn run(options: PushOptions) -> Result<(), ServerError> {
+    logging::start(&options.log_level, &options.log_format)
+        .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
+    narthex_net::log_panics();
+    for (flag, reason) in &options.values.without_effect {
+        tracing::warn!(flag, reason, "Flag is accepted without effect.");
+    }
+    descriptors::raise_limit();
+    let serving = runtime("narthex-io", Resources::detect().threads())?;
+    let outcome = serving.block_on(serve(options));
+    serving.shutdown_timeout(Duration::from_secs(1));
+    outcome
+}
+
+async fn serve(options: PushOptions) -> Result<(), ServerError> {
+    let registry = narthex_client::global();
+    register(registry).map_err(ServerError::Metrics)?;
+    let (stopper, stop) = Stopper::new();
+    lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
+    let store = open(&options, registry)?;
+    let upkeep = Upkeep::start(Arc::clone(&store))?;
+    let config = gateway(&options, stopper);
+    let routes = narthex_push::routes(Arc::clone(&store), registry, config);
+    let routes = routes.layer(middleware::from_fn(|request, next| {
+        protect(Origins::default(), request, next)
+    }));
+    let cut = listen(&options, routes, stop).await?;
+    lifecycle::force_after_deadline(|| "the push journal");
+    upkeep.join();
+    tracing::info!("Ended cleanly.");
+    if cut > 0 {
+        return Err(ServerError::Cut { requests: cut });
+    }
+    Ok(())
+}
+
+fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
+    narthex_client::process::register(registry)?;
+    narthex_net::register_metrics(registry)?;
+    narthex_push::register_metrics(registry)
+}
+
+fn open(options: &PushOptions, registry: &Registry) -> Result<Arc<Store>, ServerError> {
+    let config = StoreConfig {
+        is_unchecked: options.is_unchecked,
+        utf8_names: options.utf8_names,
+        own: narthex_push::own_families(registry),
+        ttl_ms: options.ttls.0.clone(),
+    };
+    let now_ns: NowNs = Arc::new(now_ns);
+    let store = match &options.persistence_file {
+        None => Store::in_memory(config, now_ns),
+        Some(file) => Store::open(config, now_ns, file).map_err(|error| ServerError::Flag {
+            flag: "persistence.file",
+            reason: error.to_string(),
+        })?,
+    };
+    Ok(Arc::new(store))
+}
+
+fn now_ns() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn gateway(options: &PushOptions, stopper: Stopper) -> GatewayConfig {
+    let unknown = ["revision", "branch", "buildUser", "buildDate", "goVersion"];
+    let mut build = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+    build.extend(unknown.map(|name| (name, String::new())));
+    let quit: Arc<dyn Fn() + Send + Sync> = Arc::new(move || stopper.stop());
+    GatewayConfig {
+        body_limit_bytes: options.max_body.as_usize(),
+        reading_limit_bytes: options.max_reading.as_usize(),
+        body_timeout: options.body_timeout,
+        concurrency: options.max_concurrency,
+        wait: options.max_wait,
+        route_prefix: options.route_prefix.clone(),
+        telemetry_path: options.telemetry_path.clone(),
+        quit: options.enable_lifecycle.then_some(quit),
+        enable_admin_api: options.enable_admin_api,
+        status: Status {
+            flags: options.values.in_effect(),
+            started: date::rfc3339(now_ns() / 1_000_000),
+            build,
+        },
+    }
+}
+
+/// Serves until stopped; returns how many requests had to be cut off.
+async fn listen(
+    options: &PushOptions,
+    routes: narthex_net::Router,
+    stop: StopToken,
+) -> Result<u64, ServerError> {
+    let mut config = ServerConfig::default();
+    config.max_connections = options.max_connections;
+    config.body_limit_bytes = options.max_body.as_usize();
+    let server = Server::bind(&options.listen_addresses, config)
+        .await
+        .map_err(ServerError::Net)?;
+    let server = match &options.web_config_file {
+        Some(path) => server.with_web_config(path).map_err(ServerError::Net)?,
+        None => server,
+    };
+    for address in server.local_addrs() {
+        tracing::info!(address = address.to_string(), "Listening on");
+    }
+    Ok(server.serve(routes, stop).await.cut_requests_total)
+}
+
+/// The thread that keeps the journal and ends groups.
+struct Upkeep {
+    thread: JoinHandle<()>,
+    stop: mpsc::Sender<()>,
+}
+
+impl Upkeep {
+    fn start(store: Arc<Store>) -> Result<Self, ServerError> {
+        let (stop, stopped) = mpsc::channel();
+        let work = move || {
+            loop {
+                let ended = stopped.recv_timeout(UPKEEP) != Err(mpsc::RecvTimeoutError::Timeout);
+                store.expire();
+                store.maintain();
+                if ended {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("narthex-push".into())
+            .spawn(work);
+        let thread = thread.map_err(ServerError::Runtime)?;
+        Ok(Self { thread, stop })
+    }
+
+    fn join(self) {
+        // A thread that has ended already has nobody listening.
+        let _ = self.stop.send(());
+        if self.thread.join().is_err() {
+            tracing::error!("Keeping the push journal ended with a panic.");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Why a request is refused.
+
+use http::StatusCode;
+use std::fmt;
+
+/// Why a request is refused, in the Pushgateway's words where it has them.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum PushError {
+    /// The path names no group.
+    Path {
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The body is not what it claims to be.
+    Body {
+        /// What is wrong with it, and where.
+        detail: String,
+    },
+    /// The metrics contradict themselves, those of other groups, or carry timestamps.
+    Inconsistent {
+        /// What contradicts what.
+        detail: String,
+    },
+    /// The body is longer than is taken.
+    TooLarge {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// The body did not arrive in time.
+    Slow {
+        /// How long was waited.
+        waited_seconds: u64,
+    },
+    /// Too many requests are being worked on, or too many bytes are being read.
+    Busy {
+        /// What there is too much of.
+        detail: String,
+    },
+    /// The journal could not be written; nothing was stored.
+    Journal {
+        /// What failed.
+        detail: String,
+    },
+}
+
+impl PushError {
+    /// Returns the status of the answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Path { .. } | Self::Body { .. } | Self::Inconsistent { .. } => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Slow { .. } => StatusCode::REQUEST_TIMEOUT,
+            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Journal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl fmt::Display for PushError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path { detail } | Self::Body { detail } => f.write_str(detail),
+            Self::Inconsistent { detail } => write!(
+                f,
+                "pushed metrics are invalid or inconsistent with existing metrics: {detail}"
+            ),
+            Self::TooLarge { limit_bytes } => {
+                write!(f, "the body is longer than {limit_bytes} bytes")
+            }
+            Self::Slow { waited_seconds } => {
+                write!(f, "the body did not arrive within {waited_seconds} s")
+            }
+            Self::Busy { detail } => write!(f, "the gateway is busy: {detail}"),
+            Self::Journal { detail } => write!(f, "the journal cannot be written: {detail}"),
+        }
+    }
+}
+
+impl std::error::Error for PushError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_reads_well_and_has_its_status() {
+        let detail = || "d".to_owned();
+        for (error, status, text) in [
+            (PushError::Path { detail: detail() }, 400, "d"),
+            (PushError::Body { detail: detail() }, 400, "d"),
+            (
+                PushError::Inconsistent { detail: detail() },
+                400,
+                "pushed metrics are invalid or inconsistent with existing metrics: d",
+            ),
+            (
+                PushError::TooLarge { limit_bytes: 7 },
+                413,
+                "the body is longer than 7 bytes",
+            ),
+            (
+                PushError::Slow { waited_seconds: 7 },
+                408,
+                "the body did not arrive within 7 s",
+            ),
+            (
+                PushError::Busy { detail: detail() },
+                503,
+                "the gateway is busy: d",
+            ),
+            (
+                PushError::Journal { detail: detail() },
+                500,
+                "the journal cannot be written: d",
+            ),
+        ] {
+            assert_eq!(
+                (error.status().as_u16(), error.to_string().as_str()),
+                (status, text)
+            );
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! What a group stores of a metric family: its shape, its numbers, and its lines of the page.
+//!
+//! **Invariant:** `cells` has one number for each part of the shape, and the lines are those of these numbers. A shape
+//! never changes: pushes of the same series share it, and only numbers move.
+
+use crate::grouping::Grouping;
+use narthex_client::write_number;
+use narthex_expfmt::Escaping;
+use narthex_model::{
+    Histogram, LabelHash, LabelSet, METRIC_NAME, MetricType,
+    cell::{self, Cell},
+    labels::{is_legacy_metric_name, is_legacy_name},
+};
+use std::sync::Arc;
+
+/// A family's metadata and metrics, without numbers.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Shape {
+    pub(crate) name: Arc<str>,
+    pub(crate) metric_type: MetricType,
+    pub(crate) help: Arc<str>,
+    pub(crate) metrics: Vec<Metric>,
+    /// What each cell is.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// One metric: a label set, and the cells behind those of the metric before.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Metric {
+    /// Its labels without the name, the group's, `le` and `quantile`.
+    pub(crate) labels: LabelSet,
+    pub(crate) parts_end: usize,
+}
+
+/// What a cell is of its metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Part {
+    Value,
+    /// A bucket or a quantile.
+    Point(f64),
+    Sum,
+    Count,
+    /// A native histogram.
+    Native,
+}
+
+impl Shape {
+    /// Iterates over the metrics with their cells.
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = (&Metric, std::ops::Range<usize>)> {
+        let mut start = 0;
+        self.metrics.iter().map(move |metric| {
+            let range = start..metric.parts_end;
+            start = metric.parts_end;
+            (metric, range)
+        })
+    }
+
+    /// Returns what tells a metric from all others, the group's labels included.
+    pub(crate) fn identity(&self, metric: &Metric, common: LabelHash) -> u128 {
+        (LabelHash::of(METRIC_NAME, &self.name) + metric.labels.hash() + common).bits()
+    }
+
+    fn has_natives(&self) -> bool {
+        self.parts.contains(&Part::Native)
+    }
+}
+
+/// One state of a family in a group.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) cells: Vec<f64>,
+    /// Native histograms, which cells refer to.
+    pub(crate) natives: Vec<Arc<Histogram>>,
+    lines: Vec<u8>,
+    /// For each cell where its number ends in the lines, and how long it is.
+    numbers: Vec<(u32, u8)>,
+}
+
+impl Content {
+    /// Renders a family.
+    pub(crate) fn new(
+        shape: Arc<Shape>,
+        cells: Vec<f64>,
+        natives: Vec<Arc<Histogram>>,
+        grouping: &Grouping,
+    ) -> Self {
+        let mut content = Self {
+            lines: Vec::new(),
+            numbers: Vec::new(),
+            shape,
+            cells,
+            natives,
+        };
+        let writer = content.render(grouping, Escaping::Underscores);
+        let (mut lines, numbers) = (writer.lines, writer.numbers);
+        lines.shrink_to_fit();
+        (content.lines, content.numbers) = (lines, numbers);
+        content
+    }
+
+    /// Returns its lines with names written in another way.
+    pub(crate) fn lines_as(&self, grouping: &Grouping, escaping: Escaping) -> Vec<u8> {
+        self.render(grouping, escaping).lines
+    }
+
+    fn render(&self, grouping: &Grouping, escaping: Escaping) -> LineWriter<'_> {
+        let mut writer = LineWriter {
+            shape: &self.shape,
+            escaping,
+            lines: Vec::with_capacity(self.cells.len() * 64),
+            numbers: Vec::with_capacity(self.cells.len()),
+        };
+        let mut labels = Vec::new();
+        for (metric, range) in self.shape.metrics() {
+            labels.clear();
+            write_labels(&mut labels, &metric.labels, grouping, escaping);
+            writer.metric(self, &labels, range);
+        }
+        writer
+    }
+
+    /// Returns the family with other numbers; `shape` is an equal one.
+    pub(crate) fn with(
+        &self,
+        shape: Arc<Shape>,
+        cells: Vec<f64>,
+        natives: Vec<Arc<Histogram>>,
+        grouping: &Grouping,
+    ) -> Self {
+        if self.shape.has_natives() {
+            return Self::new(shape, cells, natives, grouping);
+        }
+        let mut lines = Vec::with_capacity(self.lines.len() + cells.len());
+        let mut numbers = Vec::with_capacity(self.numbers.len());
+        let mut from = 0;
+        for ((end, len), value) in self.numbers.iter().zip(&cells) {
+            let end = *end as usize;
+            lines.extend_from_slice(&self.lines[from..end - usize::from(*len)]);
+            let start = lines.len();
+            write_number(&mut lines, *value);
+            numbers.push(mark(start, lines.len()));
+            from = end;
+        }
+        lines.extend_from_slice(&self.lines[from..]);
+        Self {
+            shape,
+            cells,
+            natives,
+            lines,
+            numbers,
+        }
+    }
+
+    /// Reports whether the numbers are the same, bit for bit.
+    pub(crate) fn has_numbers(&self, cells: &[f64], natives: &[Arc<Histogram>]) -> bool {
+        let same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits();
+        self.cells.len() == cells.len()
+            && self.cells.iter().zip(cells).all(same)
+            && self.natives == natives
+    }
+
+    /// Returns the lines of its samples.
+    pub(crate) fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Returns the native histogram that a cell refers to.
+    pub(crate) fn native(&self, at: usize) -> Option<&Histogram> {
+        match Cell::of(*self.cells.get(at)?) {
+            Cell::Histogram(native) => self.natives.get(native as usize).map(|native| &**native),
+            _ => None,
+        }
+    }
+}
+
+/// Writes lines, and remembers where their numbers are.
+struct LineWriter<'a> {
+    shape: &'a Shape,
+    escaping: Escaping,
+    lines: Vec<u8>,
+    numbers: Vec<(u32, u8)>,
+}
+
+impl LineWriter<'_> {
+    fn metric(&mut self, content: &Content, labels: &[u8], range: std::ops::Range<usize>) {
+        let parts = &self.shape.parts[range.clone()];
+        let is_classic = parts.iter().any(|part| *part != Part::Native);
+        for (part, at) in parts.iter().zip(range) {
+            let value = content.cells[at];
+            match part {
+                Part::Value => self.line("", labels, None, value),
+                Part::Point(bound) if self.shape.metric_type == MetricType::Summary => {
+                    self.line("", labels, Some(("quantile", *bound)), value);
+                }
+                Part::Point(bound) => self.line("_bucket", labels, Some(("le", *bound)), value),
+                Part::Sum => self.line("_sum", labels, None, value),
+                Part::Count => self.line("_count", labels, None, value),
+                // The text format has no more of it than this.
+                Part::Native if !is_classic => {
+                    if let Some(native) = content.native(at) {
+                        let open = Some(("le", f64::INFINITY));
+                        self.line("_bucket", labels, open, native.count);
+                        self.line("_sum", labels, None, native.sum);
+                        self.line("_count", labels, None, native.count);
+                    }
+                }
+                Part::Native => {}
+            }
+        }
+    }
+
+    fn line(&mut self, suffix: &str, labels: &[u8], bound: Option<(&str, f64)>, value: f64) {
+        let out = &mut self.lines;
+        let name = self.escaping.name(&self.shape.name);
+        if is_legacy_metric_name(&name) {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(suffix.as_bytes());
+            out.extend_from_slice(labels);
+        } else {
+            out.push(b'{');
+            write_quoted(out, &format!("{name}{suffix}"));
+            out.push(b',');
+            // There always are labels, the job at least.
+            out.extend_from_slice(&labels[1..]);
+        }
+        if let Some((label, bound)) = bound {
+            out.pop();
+            out.extend_from_slice(b",");
+            out.extend_from_slice(label.as_bytes());
+            out.extend_from_slice(b"=\"");
+            write_number(out, bound);
+            out.extend_from_slice(b"\"}");
+        }
+        out.push(b' ');
+        let start = out.len();
+        write_number(out, value);
+        self.numbers.push(mark(start, out.len()));
+        out.push(b'\n');
+    }
+}
+
+/// Where a number ends, and how long it is.
+fn mark(start: usize, end: usize) -> (u32, u8) {
+    // A family's lines are shorter than the body they come from and its labels, both limited.
+    let end_at = u32::try_from(end).expect("a family's lines are below 4 GiB");
+    (end_at, (end - start) as u8)
+}
+
+/// Writes `{…}` with all labels of a metric, the group's among them, sorted by name.
+pub(crate) fn write_labels(
+    out: &mut Vec<u8>,
+    local: &LabelSet,
+    grouping: &Grouping,
+    escaping: Escaping,
+) {
+    let mut before = b'{';
+    each_label(local, grouping, |name, value| {
+        out.push(before);
+        before = b',';
+        let name = escaping.name(name);
+        if is_legacy_name(&name) {
+            out.extend_from_slice(name.as_bytes());
+        } else {
+            write_quoted(out, &name);
+        }
+        out.push(b'=');
+        write_quoted(out, value);
+    });
+    out.push(b'}');
+}
+
+/// Calls `take` with all labels of a metric, the group's among them, sorted by name; there always is an `instance`.
+pub(crate) fn each_label(local: &LabelSet, grouping: &Grouping, mut take: impl FnMut(&str, &str)) {
+    let has_instance = grouping.get("instance").is_some() || local.get("instance").is_some();
+    let own = local.iter().map(|label| (label.name(), label.value()));
+    let group = grouping.labels().iter();
+    let group = group.map(|(name, value)| (name.as_str(), value.as_str()));
+    let mut all: Vec<(&str, &str)> = own.chain(group).collect();
+    if !has_instance {
+        all.push(("instance", ""));
+    }
+    all.sort_unstable();
+    for (name, value) in all {
+        take(name, value);
+    }
+}
+
+/// Writes the comment lines of a family.
+pub(crate) fn write_head(out: &mut Vec<u8>, shape: &Shape, escaping: Escaping) {
+    let name = escaping.name(&shape.name);
+    let write_name = |out: &mut Vec<u8>| {
+        if is_legacy_metric_name(&name) {
+            out.extend_from_slice(name.as_bytes());
+        } else {
+            write_quoted(out, &name);
+        }
+    };
+    if !shape.help.is_empty() {
+        out.extend_from_slice(b"# HELP ");
+        write_name(out);
+        out.push(b' ');
+        escape(out, &shape.help, false);
+        out.push(b'\n');
+    }
+    out.extend_from_slice(b"# TYPE ");
+    write_name(out);
+    out.push(b' ');
+    out.extend_from_slice(type_word(shape.metric_type).as_bytes());
+    out.push(b'\n');
+}
+
+/// Returns the word of the text format for a type.
+pub(crate) fn type_word(metric_type: MetricType) -> &'static str {
+    match metric_type {
+        MetricType::Counter => "counter",
+        MetricType::Gauge | MetricType::Info | MetricType::StateSet => "gauge",
+        MetricType::Histogram | MetricType::GaugeHistogram => "histogram",
+        MetricType::Summary => "summary",
+        MetricType::Unknown => "untyped",
+    }
+}
+
+fn write_quoted(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    escape(out, text, true);
+    out.push(b'"');
+}
+
+fn escape(out: &mut Vec<u8>, text: &str, quotes: bool) {
+    for byte in text.bytes() {
+        match byte {
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'"' if quotes => out.extend_from_slice(b"\\\""),
+            _ => out.push(byte),
+        }
+    }
+}
+
+/// Returns a cell that refers to a native histogram.
+pub(crate) fn native_cell(at: usize) -> f64 {
+    cell::histogram(u32::try_from(at).expect("a family has fewer than 2^32 histograms"))
+}

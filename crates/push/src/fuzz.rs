@@ -1,0 +1,60 @@
+//! Fuzz targets: plain functions over bytes from outside.
+
+use crate::{
+    decode, gob,
+    grouping::Grouping,
+    handler::{cleaned, percent_decoded},
+    journal, record,
+};
+use narthex_expfmt::Format;
+
+/// Reads the bytes as a request's path. What a group's labels say names the same group again.
+///
+/// # Panics
+/// Panics when a promise is broken: that is what fuzzing looks for.
+pub fn fuzz_path(data: &[u8]) {
+    let Some(path) = percent_decoded(&String::from_utf8_lossy(data)) else {
+        return;
+    };
+    let clean = cleaned(&path);
+    assert_eq!(cleaned(&clean), clean);
+    for utf8 in [false, true] {
+        let Some(Ok(grouping)) = Grouping::from_path(&path, utf8) else {
+            continue;
+        };
+        assert!(grouping.get("job").is_some_and(|job| !job.is_empty()));
+        assert!(grouping.labels().is_sorted_by(|a, b| a.0 < b.0));
+        assert_eq!(Grouping::new(grouping.labels().to_vec()), grouping);
+    }
+}
+
+/// Decodes the bytes as a body, after another one; memory of bodies before changes nothing.
+///
+/// # Panics
+/// Panics when a promise is broken: that is what fuzzing looks for.
+pub fn fuzz_body(data: &[u8]) {
+    let grouping = Grouping::new(vec![("job".to_owned(), "j".to_owned())]);
+    for format in [Format::Text, Format::Protobuf] {
+        let mut memory = None;
+        let first = decode::decode(&mut memory, format, data, &grouping, false);
+        let second = decode::decode(&mut memory, format, data, &grouping, false);
+        assert_eq!(format!("{first:?}"), format!("{second:?}"));
+    }
+}
+
+/// Reads the bytes as a journal; what is read of it is written and read again.
+///
+/// # Panics
+/// Panics when a promise is broken: that is what fuzzing looks for.
+pub fn fuzz_journal(data: &[u8]) {
+    if let Ok(replay) = journal::read(&mut &*data) {
+        assert!(replay.records * 8 <= data.len());
+    }
+    let mut groups = record::Groups::new();
+    let _ = record::apply(data, &mut groups);
+}
+
+/// Reads the bytes as a Pushgateway's persistence file.
+pub fn fuzz_gob(data: &[u8]) {
+    let _ = gob::read(data);
+}

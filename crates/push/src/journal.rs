@@ -1,0 +1,370 @@
+//! The journal: every change of a group, appended before it is acknowledged. See docs/format/push-journal.md.
+//!
+//! From time to time it is written anew, group by group, while pushes go on: a group's records go to both files once it
+//! has been written to the new one.
+//!
+//! **Invariant:** what `append` took was handed to the kernel whole. A failed fsync poisons the journal until a restart; a
+//! failed write takes nothing.
+
+use crate::record::{self, Groups};
+use narthex_model::sync::Whole as _;
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufReader, Read, Write as _},
+    path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+const MAGIC: [u8; 8] = *b"NRTHXPSH";
+const VERSION: u32 = 1;
+const HEADER_BYTES: u64 = 16;
+const FRAME_BYTES: usize = 8;
+/// No record is longer: bodies are limited to less.
+const RECORD_BYTES: usize = 1 << 30;
+/// A journal is written anew when it is this much longer than twice what it was then.
+const GROWTH_BYTES: u64 = 8 << 20;
+
+/// How a file ends after a crash.
+const TORN: &str = "the file ends in the middle of a record";
+
+/// An open journal.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    files: Mutex<Files>,
+    /// The number of the newest file.
+    number: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Files {
+    current: Log,
+    /// The file that is to take the place of the current one.
+    next: Option<Log>,
+    /// Bytes of the current file when it was new.
+    base_bytes: u64,
+    is_dirty: bool,
+    poison: Option<String>,
+}
+
+#[derive(Debug)]
+struct Log {
+    file: File,
+    bytes: u64,
+}
+
+/// What reading a journal found.
+#[derive(Debug, Default)]
+pub(crate) struct Replay {
+    pub(crate) groups: Groups,
+    pub(crate) records: usize,
+    /// Damage: where, and what is wrong there.
+    pub(crate) faults: Vec<(u64, String)>,
+    /// Where the good part ends.
+    good_bytes: u64,
+}
+
+impl Journal {
+    /// Opens the journal at `path`, making it when there is none; returns what it holds.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be read or written, or is no journal of a version that is known.
+    pub(crate) fn open(path: &Path) -> io::Result<(Self, Replay)> {
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        // What a compaction left that did not end.
+        let _ = fs::remove_file(next_path(path));
+        let (replay, log) = match File::open(path) {
+            Ok(file) => {
+                let replay = read(&mut BufReader::new(file)).map_err(named)?;
+                if replay.is_damaged() {
+                    // What could not be read is cut off below; somebody may want to look at it.
+                    fs::copy(path, damaged_path(path)).map_err(named)?;
+                }
+                let file = OpenOptions::new().append(true).open(path).map_err(named)?;
+                file.set_len(replay.good_bytes).map_err(named)?;
+                let bytes = replay.good_bytes;
+                (replay, Log { file, bytes })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (Replay::default(), Log::create(path).map_err(named)?)
+            }
+            Err(error) => return Err(named(error)),
+        };
+        let files = Files {
+            current: log,
+            next: None,
+            base_bytes: 0,
+            is_dirty: true,
+            poison: None,
+        };
+        let journal = Self {
+            path: path.to_owned(),
+            files: Mutex::new(files),
+            number: AtomicU64::new(1),
+        };
+        Ok((journal, replay))
+    }
+
+    /// Appends a record of a group that has been written to file number `number`.
+    ///
+    /// # Errors
+    /// Says why it could not be written; the journal is as before then.
+    pub(crate) fn append(&self, record: &[u8], number: u64) -> Result<(), String> {
+        let framed = frame(record);
+        let mut files = self.files.lock().whole();
+        if let Some(poison) = &files.poison {
+            return Err(poison.clone());
+        }
+        if let Err((error, is_torn)) = files.current.append(&framed) {
+            if is_torn {
+                files.poison = Some(format!("a record is torn: {error}"));
+            }
+            return Err(error.to_string());
+        }
+        files.is_dirty = true;
+        if number == self.number() {
+            self.append_next(&mut files, &framed);
+        }
+        Ok(())
+    }
+
+    fn append_next(&self, files: &mut Files, framed: &[u8]) {
+        if let Some(next) = &mut files.next
+            && let Err((error, _)) = next.append(framed)
+        {
+            tracing::warn!(%error, "The push journal cannot be written anew; it goes on as it is.");
+            files.next = None;
+            let _ = fs::remove_file(next_path(&self.path));
+        }
+    }
+
+    /// Returns the number of the newest file.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// Hands what was appended to the disk.
+    ///
+    /// # Errors
+    /// When that fails; from then on every append does.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let file = {
+            let mut files = self.files.lock().whole();
+            if !std::mem::take(&mut files.is_dirty) || files.poison.is_some() {
+                return Ok(());
+            }
+            files.current.file.try_clone()?
+        };
+        file.sync_data().inspect_err(|error| {
+            let text = format!("an fsync failed: {error}");
+            self.files.lock().whole().poison = Some(text);
+        })
+    }
+
+    /// Reports whether it is time to write the journal anew.
+    pub(crate) fn is_long(&self) -> bool {
+        let files = self.files.lock().whole();
+        files.poison.is_none() && files.current.bytes > files.base_bytes * 2 + GROWTH_BYTES
+    }
+
+    /// Returns the bytes of the file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.lock().whole().current.bytes
+    }
+
+    /// Begins to write the journal anew.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub(crate) fn begin(&self) -> io::Result<()> {
+        let next = Log::create(&next_path(&self.path))?;
+        let mut files = self.files.lock().whole();
+        files.next = Some(next);
+        self.number.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Appends a record to the new file only.
+    pub(crate) fn carry_over(&self, record: &[u8]) {
+        let framed = frame(record);
+        self.append_next(&mut self.files.lock().whole(), &framed);
+    }
+
+    /// Puts the new file into the place of the old one.
+    ///
+    /// # Errors
+    /// When it cannot be; the old one stays.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        let file = {
+            let files = self.files.lock().whole();
+            let Some(next) = &files.next else {
+                return Ok(());
+            };
+            next.file.try_clone()?
+        };
+        file.sync_data()?;
+        let mut files = self.files.lock().whole();
+        let Some(next) = files.next.take() else {
+            return Ok(());
+        };
+        fs::rename(next_path(&self.path), &self.path)?;
+        files.base_bytes = next.bytes;
+        files.current = next;
+        files.is_dirty = true;
+        drop(files);
+        let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+impl Replay {
+    /// Reports whether there is more damage than the end that a crash leaves.
+    fn is_damaged(&self) -> bool {
+        self.faults.iter().any(|(_, what)| what != TORN)
+    }
+}
+
+impl Log {
+    fn create(path: &Path) -> io::Result<Self> {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .open(path)?;
+        file.write_all(&header())?;
+        Ok(Self {
+            file: OpenOptions::new().append(true).open(path)?,
+            bytes: HEADER_BYTES,
+        })
+    }
+
+    /// Appends bytes; an error says whether a part of them is there.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), (io::Error, bool)> {
+        match self.file.write_all(bytes) {
+            Ok(()) => {
+                self.bytes += bytes.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                let is_torn = self.file.set_len(self.bytes).is_err();
+                Err((error, is_torn))
+            }
+        }
+    }
+}
+
+/// Returns where a damaged journal is kept.
+pub(crate) fn damaged_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".damaged");
+    PathBuf::from(name)
+}
+
+fn next_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
+}
+
+fn header() -> [u8; HEADER_BYTES as usize] {
+    let mut header = [0; HEADER_BYTES as usize];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    let crc = crc32c(&[&header[..12]]);
+    header[12..].copy_from_slice(&crc.to_le_bytes());
+    header
+}
+
+/// Returns a record with its length and checksum.
+pub(crate) fn frame(record: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(record.len())
+        .expect("a record is below 1 GiB")
+        .to_le_bytes();
+    let crc = crc32c(&[&len, record]).to_le_bytes();
+    [&len[..], &crc, record].concat()
+}
+
+fn crc32c(parts: &[&[u8]]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    for part in parts {
+        digest.update(part);
+    }
+    digest.finalize() as u32
+}
+
+/// Reads a journal to its end.
+///
+/// A record with another checksum is left out if another one follows it; else the file ends there, as it does after a
+/// crash.
+///
+/// # Errors
+/// Fails when it cannot be read, or begins with another header.
+pub(crate) fn read(from: &mut impl Read) -> io::Result<Replay> {
+    let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    let mut head = [0; HEADER_BYTES as usize];
+    from.read_exact(&mut head)?;
+    if head[..8] != MAGIC || crc32c(&[&head[..12]]).to_le_bytes() != head[12..] {
+        return invalid("not a push journal, or its header is damaged".to_owned());
+    }
+    let version = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+    if version != VERSION {
+        return invalid(format!(
+            "a push journal of version {version}, not {VERSION}"
+        ));
+    }
+    let mut replay = Replay {
+        good_bytes: HEADER_BYTES,
+        ..Replay::default()
+    };
+    let mut at = HEADER_BYTES;
+    let mut pending: Option<(u64, String)> = None;
+    let mut record = Vec::new();
+    loop {
+        let mut frame = [0; FRAME_BYTES];
+        let got = read_full(from, &mut frame)?;
+        if got == 0 {
+            break;
+        }
+        let len = u32::from_le_bytes([frame[0], frame[1], frame[2], frame[3]]) as usize;
+        record.clear();
+        let is_whole = got == FRAME_BYTES
+            && len <= RECORD_BYTES
+            && from.by_ref().take(len as u64).read_to_end(&mut record)? == len;
+        if !is_whole {
+            pending = pending.or(Some((at, TORN.to_owned())));
+            break;
+        }
+        if crc32c(&[&frame[..4], &record]).to_le_bytes() != frame[4..] {
+            pending = pending.or(Some((at, "a record with another checksum".to_owned())));
+            at += (FRAME_BYTES + len) as u64;
+            continue;
+        }
+        replay.faults.extend(pending.take());
+        if let Err(reason) = record::apply(&record, &mut replay.groups) {
+            replay.faults.push((at, reason.to_owned()));
+        }
+        replay.records += 1;
+        at += (FRAME_BYTES + len) as u64;
+        replay.good_bytes = at;
+    }
+    replay.faults.extend(pending);
+    Ok(replay)
+}
+
+/// Reads until the buffer is full or the end comes; returns how much there was.
+fn read_full(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match from.read(&mut buffer[got..]) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}

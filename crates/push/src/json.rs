@@ -1,0 +1,254 @@
+//! `/api/v1/metrics` and `/api/v1/status`: JSON as the Pushgateway writes it.
+
+use crate::{
+    family::{Content, Part, each_label},
+    group::{Group, State},
+    page::{STAMPS, stamp},
+    registry::type_name,
+    store::Store,
+};
+use narthex_client::write_number;
+use narthex_model::{Histogram, LabelSet, MetricType, date};
+use std::ops::Range;
+
+/// What `/api/v1/status` tells.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// Flags and their values, in order of their names.
+    pub flags: Vec<(String, String)>,
+    /// When the process started, as RFC 3339 writes it.
+    pub started: String,
+    /// What was built.
+    pub build: Vec<(&'static str, String)>,
+}
+
+/// Renders the status.
+pub(crate) fn status(status: &Status) -> Vec<u8> {
+    let mut out = br#"{"status":"success","data":{"build_information":{"#.to_vec();
+    let pairs = status
+        .build
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()));
+    put_pairs(&mut out, pairs);
+    out.extend_from_slice(br#"},"flags":{"#);
+    let pairs = status
+        .flags
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    put_pairs(&mut out, pairs);
+    out.extend_from_slice(br#"},"start_time":"#);
+    put_text(&mut out, &status.started);
+    out.extend_from_slice(b"}}");
+    out
+}
+
+/// Renders all groups.
+pub(crate) fn metrics(store: &Store) -> Vec<u8> {
+    let mut out = br#"{"status":"success""#.to_vec();
+    out.extend_from_slice(br#","data":["#);
+    for (at, group) in store.groups().iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        put_group(&mut out, group, &group.state());
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+fn put_group(out: &mut Vec<u8>, group: &Group, state: &State) {
+    out.extend_from_slice(br#"{"labels":{"#);
+    let labels = group.grouping.labels().iter();
+    put_pairs(
+        out,
+        labels.map(|(name, value)| (name.as_str(), value.as_str())),
+    );
+    out.extend_from_slice(br#"},"last_push_successful":"#);
+    let is_stored = if state.is_last_push_stored() {
+        "true"
+    } else {
+        "false"
+    };
+    out.extend_from_slice(is_stored.as_bytes());
+    for (name, help) in STAMPS {
+        let of_failure = name == STAMPS[0].0;
+        // The one that never was is as old as the other.
+        let own_ns = if of_failure {
+            state.failed_ns
+        } else {
+            state.pushed_ns
+        };
+        let ns = if own_ns == 0 {
+            state.pushed_ns.max(state.failed_ns)
+        } else {
+            own_ns
+        };
+        put_head(out, name, ns, MetricType::Gauge, help);
+        out.extend_from_slice(br#"{"labels":"#);
+        put_labels(out, &LabelSet::empty(), group);
+        out.extend_from_slice(br#","value":"#);
+        put_number(out, stamp(state, name));
+        out.extend_from_slice(b"}]}");
+    }
+    for stored in &state.families {
+        let shape = &stored.content.shape;
+        // The Pushgateway writes such a family over these members, which names the group no more.
+        if matches!(&*shape.name, "labels" | "last_push_successful") {
+            continue;
+        }
+        put_head(
+            out,
+            &shape.name,
+            stored.pushed_ns,
+            shape.metric_type,
+            &shape.help,
+        );
+        for (at, (metric, range)) in shape.metrics().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(br#"{"labels":"#);
+            put_labels(out, &metric.labels, group);
+            put_values(out, &stored.content, range);
+            out.push(b'}');
+        }
+        out.extend_from_slice(b"]}");
+    }
+    out.push(b'}');
+}
+
+fn put_head(out: &mut Vec<u8>, name: &str, ns: i64, metric_type: MetricType, help: &str) {
+    out.push(b',');
+    put_text(out, name);
+    out.extend_from_slice(br#":{"time_stamp":"#);
+    put_text(out, &time(ns));
+    out.extend_from_slice(br#","type":"#);
+    put_text(out, type_name(metric_type));
+    if !help.is_empty() {
+        out.extend_from_slice(br#","help":"#);
+        put_text(out, help);
+    }
+    out.extend_from_slice(br#","metrics":["#);
+}
+
+fn put_labels(out: &mut Vec<u8>, local: &LabelSet, group: &Group) {
+    let mut before = b'{';
+    each_label(local, &group.grouping, |name, value| {
+        out.push(before);
+        before = b',';
+        put_text(out, name);
+        out.push(b':');
+        put_text(out, value);
+    });
+    out.push(b'}');
+}
+
+fn put_values(out: &mut Vec<u8>, content: &Content, range: Range<usize>) {
+    let parts = &content.shape.parts[range.clone()];
+    let is_summary = content.shape.metric_type == MetricType::Summary;
+    let native = parts.iter().position(|part| *part == Part::Native);
+    if let Some(native) = native.and_then(|at| content.native(range.start + at)) {
+        return put_native(out, native);
+    }
+    let mut points = Vec::new();
+    for (part, at) in parts.iter().zip(range) {
+        let value = content.cells[at];
+        let name = match part {
+            Part::Value => "value",
+            Part::Sum => "sum",
+            Part::Count => "count",
+            Part::Point(bound) => {
+                points.push((*bound, value));
+                continue;
+            }
+            Part::Native => continue,
+        };
+        out.push(b',');
+        put_text(out, name);
+        out.push(b':');
+        put_number(out, value);
+        if *part == Part::Value {
+            return;
+        }
+    }
+    out.extend_from_slice(if is_summary {
+        br#","quantiles":{"#
+    } else {
+        &br#","buckets":{"#[..]
+    });
+    for (at, (bound, value)) in points.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        put_number(out, *bound);
+        out.push(b':');
+        put_number(out, *value);
+    }
+    out.push(b'}');
+}
+
+/// Writes a native histogram with its buckets as the query API does: rule of the bounds, bounds, count.
+fn put_native(out: &mut Vec<u8>, native: &Histogram) {
+    out.extend_from_slice(br#","count":"#);
+    put_number(out, native.count);
+    out.extend_from_slice(br#","sum":"#);
+    put_number(out, native.sum);
+    out.extend_from_slice(br#","buckets":["#);
+    for (at, bucket) in native.buckets().iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        let rule = match (bucket.lower_inclusive, bucket.upper_inclusive) {
+            (false, true) => 0,
+            (true, false) => 1,
+            (false, false) => 2,
+            (true, true) => 3,
+        };
+        out.extend_from_slice(format!("[{rule},").as_bytes());
+        for (number, end) in [
+            (bucket.lower, b','),
+            (bucket.upper, b','),
+            (bucket.count, b']'),
+        ] {
+            put_number(out, number);
+            out.push(end);
+        }
+    }
+    out.push(b']');
+}
+
+fn put_pairs<'a>(out: &mut Vec<u8>, pairs: impl Iterator<Item = (&'a str, &'a str)>) {
+    for (at, (name, value)) in pairs.enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        put_text(out, name);
+        out.push(b':');
+        put_text(out, value);
+    }
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    // Texts are always JSON, and a vector takes everything.
+    let _ = serde_json::to_writer(out, text);
+}
+
+fn put_number(out: &mut Vec<u8>, number: f64) {
+    out.push(b'"');
+    write_number(out, number);
+    out.push(b'"');
+}
+
+/// Writes a time as RFC 3339 does, with nanoseconds.
+pub(crate) fn time(ns: i64) -> String {
+    let whole = date::rfc3339(ns.div_euclid(1_000_000_000) * 1000);
+    let whole = whole.trim_end_matches(".000Z");
+    let fraction = ns.rem_euclid(1_000_000_000);
+    let fraction = format!("{fraction:09}");
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.is_empty() {
+        format!("{whole}Z")
+    } else {
+        format!("{whole}.{fraction}Z")
+    }
+}

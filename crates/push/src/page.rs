@@ -1,0 +1,391 @@
+//! What a scrape gets: the gateway's own metrics and all groups'.
+//!
+//! **Invariant:** a scrape copies the lines that pushes have left; it takes no lock that a push holds while it works. A
+//! family that other groups have with another type is left out, and nothing else.
+
+use crate::{
+    decode,
+    family::{self, Content, Part, Shape, each_label, type_word, write_labels},
+    group::{Group, State, Stored},
+    grouping::Grouping,
+    metrics,
+    store::Store,
+};
+use narthex_client::{Registry, write_number};
+use narthex_expfmt::{Escaping, Format, Message, Negotiated};
+use narthex_model::{Histogram, LabelSet, MetricType, histogram::Span};
+use std::{collections::HashMap, sync::Arc};
+
+/// The gateway's own gauges of each group.
+pub(crate) const STAMPS: [(&str, &str); 2] = [
+    (
+        "push_failure_time_seconds",
+        "Last Unix time when changing this group in the Pushgateway failed.",
+    ),
+    (
+        "push_time_seconds",
+        "Last Unix time when changing this group in the Pushgateway succeeded.",
+    ),
+];
+
+/// Returns the value of one of [`STAMPS`].
+pub(crate) fn stamp(state: &State, name: &str) -> f64 {
+    let ns = if name == STAMPS[0].0 {
+        state.failed_ns
+    } else {
+        state.pushed_ns
+    };
+    ns as f64 / 1e9
+}
+
+/// A group as it was when the scrape began.
+type Seen = (Arc<Group>, Arc<State>);
+
+/// Everything that is on one page, by family.
+struct Page<'a> {
+    families: Vec<Entry<'a>>,
+}
+
+struct Entry<'a> {
+    name: &'a str,
+    /// The gateway's own samples, with their comment lines.
+    own: Option<&'a str>,
+    pushed: Vec<(&'a Group, &'a Stored)>,
+}
+
+/// Returns what an `Accept` header is answered with: OpenMetrics is not offered.
+pub(crate) fn negotiate(accept: &str) -> Negotiated {
+    let clauses = accept
+        .split(',')
+        .filter(|clause| !clause.contains("openmetrics"));
+    Negotiated::from_accept(&clauses.collect::<Vec<_>>().join(","))
+}
+
+/// Renders the page; `own` are the gateway's own metrics.
+pub(crate) fn render(store: &Store, own: &Registry, style: Negotiated, room: usize) -> Vec<u8> {
+    let mut text = Vec::new();
+    own.encode_text(&mut text);
+    let own = String::from_utf8(text).unwrap_or_default();
+    let seen: Vec<Seen> = store
+        .groups()
+        .into_iter()
+        .map(|group| {
+            let state = group.state();
+            (group, state)
+        })
+        .collect();
+    let page = Page::new(&own, &seen);
+    let mut out = Vec::with_capacity(room);
+    if style.format == Format::Protobuf {
+        let contents = own_contents(&own);
+        for entry in &page.families {
+            let own = contents.get(entry.name);
+            page_message(&mut out, entry, own, &seen, style.escaping);
+        }
+    } else {
+        for entry in &page.families {
+            page_text(&mut out, entry, &seen, style.escaping);
+        }
+    }
+    out
+}
+
+/// Lists the families of a registry with their types.
+#[must_use]
+pub fn own_families(own: &Registry) -> Vec<(String, MetricType)> {
+    let mut text = Vec::new();
+    own.encode_text(&mut text);
+    let text = String::from_utf8(text).unwrap_or_default();
+    let typed = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let mut all: Vec<(String, MetricType)> = typed
+        .map(|(name, word)| {
+            (
+                name.to_owned(),
+                MetricType::from_name(word).unwrap_or_default(),
+            )
+        })
+        .collect();
+    all.extend(STAMPS.map(|(name, _)| (name.to_owned(), MetricType::Gauge)));
+    all
+}
+
+impl<'a> Page<'a> {
+    fn new(own: &'a str, seen: &'a [Seen]) -> Self {
+        let mut page = Self {
+            families: Vec::new(),
+        };
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        for block in blocks(own) {
+            let name = block.split(' ').nth(2).unwrap_or_default();
+            places.insert(name, page.families.len());
+            page.families.push(Entry {
+                name,
+                own: Some(block),
+                pushed: Vec::new(),
+            });
+        }
+        for (name, _) in STAMPS {
+            page.families.push(Entry {
+                name,
+                own: None,
+                pushed: Vec::new(),
+            });
+        }
+        for (group, state) in seen {
+            for stored in &state.families {
+                let name = &*stored.content.shape.name;
+                let at = *places.entry(name).or_insert_with(|| {
+                    page.families.push(Entry {
+                        name,
+                        own: None,
+                        pushed: Vec::new(),
+                    });
+                    page.families.len() - 1
+                });
+                page.families[at].add(group, stored);
+            }
+        }
+        page.families.sort_unstable_by_key(|entry| entry.name);
+        page
+    }
+}
+
+/// Splits the registry's page where families begin: each has a HELP line.
+fn blocks(own: &str) -> impl Iterator<Item = &str> {
+    let starts = own.match_indices("# HELP ").map(|(at, _)| at);
+    let mut starts: Vec<usize> = starts
+        .filter(|at| *at == 0 || own[..*at].ends_with('\n'))
+        .collect();
+    starts.push(own.len());
+    (1..starts.len()).map(move |at| &own[starts[at - 1]..starts[at]])
+}
+
+impl<'a> Entry<'a> {
+    fn add(&mut self, group: &'a Group, stored: &'a Stored) {
+        let word = type_word(stored.content.shape.metric_type);
+        let fits = match (self.own, self.pushed.first()) {
+            (Some(block), _) => block.contains(&format!("# TYPE {} {word}\n", self.name)),
+            (None, Some((_, first))) => type_word(first.content.shape.metric_type) == word,
+            (None, None) => true,
+        };
+        if fits {
+            self.pushed.push((group, stored));
+        } else {
+            metrics::HIDDEN.inc();
+        }
+    }
+}
+
+fn page_text(out: &mut Vec<u8>, entry: &Entry<'_>, seen: &[Seen], escaping: Escaping) {
+    if let Some((name, help)) = STAMPS.iter().find(|(name, _)| *name == entry.name) {
+        if seen.is_empty() {
+            return;
+        }
+        out.extend_from_slice(format!("# HELP {name} {help}\n# TYPE {name} gauge\n").as_bytes());
+        for (group, state) in seen {
+            out.extend_from_slice(name.as_bytes());
+            if escaping == Escaping::Underscores {
+                out.extend_from_slice(&group.labels);
+            } else {
+                write_labels(out, &LabelSet::empty(), &group.grouping, escaping);
+            }
+            out.push(b' ');
+            write_number(out, stamp(state, name));
+            out.push(b'\n');
+        }
+        return;
+    }
+    match (entry.own, entry.pushed.first()) {
+        (Some(block), _) => out.extend_from_slice(block.as_bytes()),
+        (None, Some((_, first))) => family::write_head(out, &first.content.shape, escaping),
+        (None, None) => {}
+    }
+    for (group, stored) in &entry.pushed {
+        if escaping == Escaping::Underscores {
+            out.extend_from_slice(stored.content.lines());
+        } else {
+            out.extend_from_slice(&stored.content.lines_as(&group.grouping, escaping));
+        }
+    }
+}
+
+fn page_message(
+    out: &mut Vec<u8>,
+    entry: &Entry<'_>,
+    own: Option<&Content>,
+    seen: &[Seen],
+    escaping: Escaping,
+) {
+    let mut family = Message::default();
+    family.text(1, &escaping.name(entry.name));
+    if let Some((_, help)) = STAMPS.iter().find(|(name, _)| *name == entry.name) {
+        if seen.is_empty() {
+            return;
+        }
+        family.text(2, help);
+        family.integer(3, 1);
+        for (group, state) in seen {
+            let mut metric = labels_message(&LabelSet::empty(), &group.grouping, escaping);
+            metric.message(2, &value_message(stamp(state, entry.name)));
+            family.message(4, &metric);
+        }
+        return family.delimited(out);
+    }
+    let first = entry.pushed.first().map(|(_, first)| &*first.content);
+    let Some(shape) = own.or(first).map(|content| &content.shape) else {
+        return;
+    };
+    family.text(2, &shape.help);
+    family.integer(3, type_number(shape.metric_type));
+    if let Some(own) = own {
+        for (metric, range) in own.shape.metrics() {
+            let mut message = Message::default();
+            for label in &metric.labels {
+                put_label(&mut message, label.name(), label.value());
+            }
+            put_metric(&mut message, own, range);
+            family.message(4, &message);
+        }
+    }
+    for (group, stored) in &entry.pushed {
+        let content = &stored.content;
+        for (metric, range) in content.shape.metrics() {
+            let mut message = labels_message(&metric.labels, &group.grouping, escaping);
+            put_metric(&mut message, content, range);
+            family.message(4, &message);
+        }
+    }
+    family.delimited(out);
+}
+
+/// Reads the gateway's own page as if it had been pushed to a group without labels.
+fn own_contents(own: &str) -> HashMap<String, Content> {
+    let nobody = Grouping::new(Vec::new());
+    let decoded = decode::decode(&mut None, Format::Text, own.as_bytes(), &nobody, true);
+    let families = decoded.unwrap_or_default().into_iter().map(|family| {
+        let name = family.shape.name.to_string();
+        (
+            name,
+            Content::new(family.shape, family.cells, family.natives, &nobody),
+        )
+    });
+    families.collect()
+}
+
+fn labels_message(local: &LabelSet, grouping: &Grouping, escaping: Escaping) -> Message {
+    let mut message = Message::default();
+    each_label(local, grouping, |name, value| {
+        put_label(&mut message, &escaping.name(name), value);
+    });
+    message
+}
+
+fn put_label(message: &mut Message, name: &str, value: &str) {
+    let mut pair = Message::default();
+    pair.text(1, name);
+    pair.text(2, value);
+    message.message(1, &pair);
+}
+
+fn value_message(value: f64) -> Message {
+    let mut message = Message::default();
+    message.double(1, value);
+    message
+}
+
+/// Adds the value of a metric to its message.
+fn put_metric(message: &mut Message, content: &Content, range: std::ops::Range<usize>) {
+    let shape: &Shape = &content.shape;
+    let is_summary = shape.metric_type == MetricType::Summary;
+    let parts = shape.parts[range.clone()].iter().zip(range);
+    let mut inner = Message::default();
+    for (part, at) in parts {
+        let value = content.cells[at];
+        match part {
+            Part::Value => {
+                let field = match type_word(shape.metric_type) {
+                    "gauge" => 2,
+                    "counter" => 3,
+                    _ => 5,
+                };
+                return message.message(field, &value_message(value));
+            }
+            Part::Count => inner.integer(1, value as u64),
+            Part::Sum => inner.double(2, value),
+            Part::Point(bound) => {
+                let mut point = Message::default();
+                if is_summary {
+                    point.double(1, *bound);
+                    point.double(2, value);
+                } else {
+                    point.integer(1, value as u64);
+                    point.double(2, *bound);
+                }
+                inner.message(3, &point);
+            }
+            Part::Native => {
+                if let Some(native) = content.native(at) {
+                    put_native(&mut inner, native, content.cells.len() == 1);
+                }
+            }
+        }
+    }
+    message.message(if is_summary { 4 } else { 7 }, &inner);
+}
+
+/// Adds the fields of a native histogram; its count and sum too unless classic ones stand beside it.
+fn put_native(message: &mut Message, native: &Histogram, is_alone: bool) {
+    if !native.integer_counts {
+        message.double(4, native.count);
+        message.double(8, native.zero_count);
+    } else {
+        if is_alone {
+            message.integer(1, native.count as u64);
+        }
+        message.integer(7, native.zero_count as u64);
+    }
+    if is_alone {
+        message.double(2, native.sum);
+    }
+    message.signed(5, i64::from(native.histogram_schema));
+    message.double(6, native.zero_threshold);
+    let sides = [
+        (9, &native.negative_spans, &native.negative_buckets),
+        (12, &native.positive_spans, &native.positive_buckets),
+    ];
+    for (field, spans, buckets) in sides {
+        for Span { offset, length } in spans {
+            let mut span = Message::default();
+            span.signed(1, i64::from(*offset));
+            span.integer(2, u64::from(*length));
+            message.message(field, &span);
+        }
+        let mut before = 0;
+        for count in buckets {
+            if native.integer_counts {
+                let count = *count as i64;
+                message.signed(field + 1, count - before);
+                before = count;
+            } else {
+                message.double(field + 2, *count);
+            }
+        }
+    }
+    // Without a span a native histogram that observed nothing could not be told from a classic one.
+    if native.positive_spans.is_empty() && native.negative_spans.is_empty() {
+        message.message(12, &Message::default());
+    }
+}
+
+fn type_number(metric_type: MetricType) -> u64 {
+    match type_word(metric_type) {
+        "counter" => 0,
+        "gauge" => 1,
+        "summary" => 2,
+        "histogram" if metric_type == MetricType::GaugeHistogram => 5,
+        "histogram" => 4,
+        _ => 3,
+    }
+}

@@ -1,0 +1,147 @@
+//! The page: groups with their ages, sizes and failures, a button that deletes each, flags and build.
+//!
+//! **Invariant:** whatever was pushed is text on the page. It loads its one script from the gateway and nothing else.
+
+use crate::{
+    grouping::{Grouping, quoted},
+    json::{Status, time},
+    store::Store,
+};
+use http::{HeaderMap, HeaderValue, header};
+use narthex_net::{axum::response::Response, respond};
+
+const SCRIPT: &str = include_str!("push.js");
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+);
+const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Push gateway</title><style>\
+body{font:14px system-ui,sans-serif;margin:2em;color:#222;background:#fff}table{border-collapse:collapse;margin:1em 0}\
+th,td{padding:.3em .8em;text-align:left;border-bottom:1px solid #ddd}td.n{text-align:right}.failed{color:#b00020}\
+code{white-space:pre-wrap}</style><script src=\"static/push.js\" defer></script></head><body><h1>Push gateway</h1>\n";
+
+/// Renders the page.
+pub(crate) fn page(store: &Store, status: &Status, headers: &HeaderMap) -> Response {
+    let now_ns = store.now_ns();
+    let groups = store.groups();
+    let mut out = HEAD.to_owned();
+    out.push_str(&format!("<p>{} groups.</p>\n", groups.len()));
+    out.push_str("<table><tr><th>Group<th>Last push<th>Age<th>Series<th>Families<th>Body<th>Lives<th>State<th></tr>\n");
+    for group in &groups {
+        let state = group.state();
+        let age_ns = now_ns - state.pushed_ns;
+        let (at, age) = if state.pushed_ns == 0 {
+            ("never".to_owned(), String::new())
+        } else {
+            (
+                time(state.pushed_ns / 1_000_000_000 * 1_000_000_000),
+                seconds(age_ns / 1_000_000),
+            )
+        };
+        let life = state.ttl_ms.map(|ttl_ms| seconds(ttl_ms.cast_signed()));
+        let state_cell = if state.is_last_push_stored() {
+            "ok".to_owned()
+        } else {
+            let at = time(state.failed_ns / 1_000_000_000 * 1_000_000_000);
+            format!("<span class=\"failed\">Last push failed! {at}</span>")
+        };
+        out.push_str(&format!(
+            "<tr><td><code>{}</code><td>{at}<td class=\"n\">{age}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{} B<td class=\"n\">{}<td>{state_cell}\
+<td><button data-method=\"DELETE\" data-path=\"{}\" data-question=\"Delete this group?\">Delete</button></tr>\n",
+            html(&shown(&group.grouping)),
+            state.series(),
+            state.families.len(),
+            state.body_bytes,
+            life.as_deref().unwrap_or("on"),
+            path_of(&group.grouping),
+        ));
+    }
+    out.push_str("</table>\n<h2>Flags</h2><table>\n");
+    for (name, value) in &status.flags {
+        out.push_str(&format!(
+            "<tr><td>{}<td><code>{}</code></tr>\n",
+            html(name),
+            html(value)
+        ));
+    }
+    out.push_str("</table>\n<h2>Build</h2><table>\n");
+    for (name, value) in &status.build {
+        out.push_str(&format!("<tr><td>{name}<td>{}</tr>\n", html(value)));
+    }
+    out.push_str(&format!(
+        "<tr><td>started<td>{}</tr></table></body></html>\n",
+        html(&status.started)
+    ));
+    let mut response = respond("text/html; charset=utf-8", out.into(), headers);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_SECURITY_POLICY, POLICY);
+    response
+}
+
+/// Returns the page's script.
+pub(crate) fn script(headers: &HeaderMap) -> Response {
+    respond("text/javascript; charset=utf-8", SCRIPT.into(), headers)
+}
+
+fn seconds(ms: i64) -> String {
+    format!("{} s", ms / 1000)
+}
+
+/// Shows the labels of a group, `job` first.
+fn shown(grouping: &Grouping) -> String {
+    let (job, others): (Vec<_>, Vec<_>) = grouping
+        .labels()
+        .iter()
+        .partition(|(name, _)| name == "job");
+    let pairs = job
+        .iter()
+        .chain(&others)
+        .map(|(name, value)| format!("{name}={}", quoted(value)));
+    pairs.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the path of a group relative to the page, its values in base64: any text can be written so.
+fn path_of(grouping: &Grouping) -> String {
+    let mut path = format!(
+        "metrics/job@base64/{}",
+        base64(grouping.get("job").unwrap_or_default())
+    );
+    for (name, value) in grouping.labels().iter().filter(|(name, _)| name != "job") {
+        path.push_str(&format!("/{}@base64/{}", html(name), base64(value)));
+    }
+    path
+}
+
+fn base64(text: &str) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    if text.is_empty() {
+        return "=".to_owned();
+    }
+    let mut out = String::new();
+    for bytes in text.as_bytes().chunks(3) {
+        let mut bits = 0u32;
+        for at in 0..3 {
+            bits = bits << 8 | u32::from(bytes.get(at).copied().unwrap_or_default());
+        }
+        for at in 0..=bytes.len() {
+            let six = bits >> (18 - 6 * at) & 63;
+            out.push(char::from(ALPHABET[six as usize]));
+        }
+    }
+    out
+}
+
+fn html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
+}

@@ -1,0 +1,520 @@
+//! All groups: pushing, deleting, expiring, and what is kept of them in the journal.
+//!
+//! **Invariant:** a push costs what it carries. It is appended to the journal before it becomes visible, and becomes
+//! visible before it is acknowledged.
+
+use crate::{
+    decode,
+    error::PushError,
+    family::{Content, Shape},
+    gob,
+    group::{Group, Pushing, State, Stored, Update},
+    grouping::Grouping,
+    journal::{Journal, damaged_path},
+    metrics,
+    record::{self, Restored},
+    registry::{Change, Registry},
+};
+use narthex_expfmt::Format;
+use narthex_model::{MetricType, sync::Whole as _};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher as _, RandomState},
+    io,
+    path::Path,
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+const SHARDS: usize = 16;
+
+/// The wall clock, in nanoseconds since the Unix epoch.
+pub type NowNs = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// How pushes are taken.
+#[derive(Clone, Debug, Default)]
+pub struct StoreConfig {
+    /// Whether pushes are not compared with what other groups hold.
+    pub is_unchecked: bool,
+    /// Whether names may be any text.
+    pub utf8_names: bool,
+    /// The gateway's own families.
+    pub own: Vec<(String, MetricType)>,
+    /// How long groups live after their last push, by job; that of the empty name is every other job's.
+    pub ttl_ms: HashMap<String, u64>,
+}
+
+/// All groups of a gateway.
+pub struct Store {
+    config: StoreConfig,
+    shards: [RwLock<HashMap<Grouping, Arc<Group>>>; SHARDS],
+    hasher: RandomState,
+    registry: Registry,
+    journal: Option<Journal>,
+    next_id: AtomicU64,
+    /// Groups that can expire.
+    mortal: AtomicUsize,
+    now_ns: NowNs,
+}
+
+/// One push.
+#[derive(Clone, Copy, Debug)]
+pub struct Push<'a> {
+    /// Whether the group's other families go.
+    pub replace: bool,
+    /// What the body is.
+    pub format: Format,
+    /// The body, decompressed.
+    pub body: &'a [u8],
+    /// How long the group lives without another push, if the sender says so; 0 is for ever.
+    pub ttl_ms: Option<u64>,
+}
+
+impl Store {
+    /// Returns a store that forgets everything when it ends.
+    #[must_use]
+    pub fn in_memory(config: StoreConfig, now_ns: NowNs) -> Self {
+        Self {
+            shards: std::array::from_fn(|_| RwLock::default()),
+            hasher: RandomState::new(),
+            registry: Registry::new(config.own.iter().cloned()),
+            journal: None,
+            next_id: AtomicU64::new(1),
+            mortal: AtomicUsize::new(0),
+            config,
+            now_ns,
+        }
+    }
+
+    /// Opens a store with a journal beside `persistence_file`; such a file of a Pushgateway is imported when there is no
+    /// journal yet.
+    ///
+    /// # Errors
+    /// Fails when either file cannot be used.
+    pub fn open(config: StoreConfig, now_ns: NowNs, persistence_file: &Path) -> io::Result<Self> {
+        let mut store = Self::in_memory(config, now_ns);
+        let mut path = persistence_file.as_os_str().to_owned();
+        path.push(".journal");
+        let path = Path::new(&path);
+        let is_new = !path.exists();
+        let imported = if is_new {
+            gob::read_file(persistence_file)?
+        } else {
+            None
+        };
+        let (journal, replay) = Journal::open(path)?;
+        for (at, what) in &replay.faults {
+            tracing::warn!(
+                file = path.display().to_string(),
+                offset = at,
+                detail = what,
+                kept_as = damaged_path(path).display().to_string(),
+                "A part of the push journal cannot be used."
+            );
+        }
+        let groups = imported.unwrap_or(replay.groups);
+        tracing::info!(
+            groups = groups.len(),
+            records = replay.records,
+            "Pushed groups were restored."
+        );
+        store.journal = Some(journal);
+        for (grouping, restored) in groups {
+            store.restore(grouping, restored);
+        }
+        if is_new {
+            // An import is read once: from here on the journal is what counts.
+            store.rewrite()?;
+        }
+        Ok(store)
+    }
+
+    fn restore(&self, grouping: Grouping, restored: Restored) {
+        let group = self.group(&grouping);
+        let mut families: Vec<Stored> = Vec::with_capacity(restored.families.len());
+        for (_, (numbers, shape, pushed_ns)) in restored.families {
+            let content = Content::new(shape, numbers.cells, numbers.natives, &grouping);
+            let content = Arc::new(content);
+            families.push(Stored { content, pushed_ns });
+        }
+        if !self.config.is_unchecked {
+            let added = families
+                .iter()
+                .map(|stored| &*stored.content.shape)
+                .collect();
+            let removed = Vec::new();
+            let change = Change { removed, added };
+            if let Err(error) = self.registry.apply(group.id, &group.common, &change) {
+                tracing::warn!(group = ?grouping, error, "A restored group is inconsistent and was dropped.");
+                self.remove(&group, &mut group.pushing.lock().whole());
+                return;
+            }
+        }
+        let state = State {
+            exists: true,
+            families,
+            pushed_ns: restored.pushed_ns,
+            failed_ns: restored.failed_ns,
+            ttl_ms: restored.ttl_ms,
+            body_bytes: 0,
+        };
+        self.show(&group, state);
+    }
+
+    /// Returns the group of these labels, which may hold nothing yet.
+    pub(crate) fn group(&self, grouping: &Grouping) -> Arc<Group> {
+        let shard = self.shard(grouping);
+        if let Some(group) = shard.read().whole().get(grouping) {
+            return Arc::clone(group);
+        }
+        let mut shard = shard.write().whole();
+        let group = shard.entry(grouping.clone()).or_insert_with(|| {
+            let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+            Arc::new(Group::new(id, grouping.clone()))
+        });
+        Arc::clone(group)
+    }
+
+    fn shard(&self, grouping: &Grouping) -> &RwLock<HashMap<Grouping, Arc<Group>>> {
+        &self.shards[self.hasher.hash_one(grouping) as usize % SHARDS]
+    }
+
+    /// Stores a push.
+    ///
+    /// # Errors
+    /// Says why it is refused; nothing but the time of the failure has changed then.
+    pub fn push(&self, grouping: &Grouping, push: Push<'_>) -> Result<(), PushError> {
+        loop {
+            let group = self.group(grouping);
+            // A decoder that panicked has no memory left.
+            let mut pushing = match group.pushing.lock() {
+                Ok(pushing) => pushing,
+                Err(poisoned) => {
+                    let mut pushing = Err(poisoned).whole();
+                    pushing.forget();
+                    group.pushing.clear_poison();
+                    pushing
+                }
+            };
+            if pushing.is_gone {
+                continue;
+            }
+            let outcome = self.push_to(&group, &mut pushing, push);
+            match &outcome {
+                Err(PushError::Inconsistent { .. }) => self.fail(&group, &mut pushing),
+                Err(_) if !group.state().exists => self.remove(&group, &mut pushing),
+                _ => {}
+            }
+            return outcome;
+        }
+    }
+
+    fn push_to(
+        &self,
+        group: &Group,
+        pushing: &mut Pushing,
+        push: Push<'_>,
+    ) -> Result<(), PushError> {
+        let memory = pushing.memory(push.format, push.body);
+        let incoming = decode::decode(
+            memory,
+            push.format,
+            push.body,
+            &group.grouping,
+            self.config.utf8_names,
+        )?;
+        let state = group.state();
+        let updates: Vec<Update> = incoming
+            .into_iter()
+            .map(|incoming| Update::new(incoming, &state, &group.grouping))
+            .collect();
+        let before = Change {
+            removed: leaving(&state, &updates, push.replace),
+            added: coming(&updates),
+        };
+        let is_change = !(before.removed.is_empty() && before.added.is_empty());
+        if is_change && !self.config.is_unchecked {
+            let applied = self.registry.apply(group.id, &group.common, &before);
+            applied.map_err(|detail| PushError::Inconsistent { detail })?;
+        }
+        let pushed_ns = (self.now_ns)();
+        let ttl_ms = self.ttl_ms(group, push.ttl_ms);
+        let record = || record::push(&group.grouping, pushed_ns, push.replace, ttl_ms, &updates);
+        if let Err(error) = self.append(pushing, !state.exists, record) {
+            if is_change && !self.config.is_unchecked {
+                let back = Change {
+                    removed: before.added,
+                    added: before.removed,
+                };
+                // What was there before fits.
+                let _ = self.registry.apply(group.id, &group.common, &back);
+            }
+            return Err(error);
+        }
+        let families = merged(&state, &updates, push.replace, pushed_ns);
+        self.show(
+            group,
+            State {
+                exists: true,
+                families,
+                pushed_ns,
+                failed_ns: state.failed_ns,
+                ttl_ms,
+                body_bytes: push.body.len(),
+            },
+        );
+        Ok(())
+    }
+
+    /// Returns how long a group lives after a push.
+    fn ttl_ms(&self, group: &Group, asked_ms: Option<u64>) -> Option<u64> {
+        let ttls = &self.config.ttl_ms;
+        let of_job = group.grouping.get("job").and_then(|job| ttls.get(job));
+        let ttl_ms = asked_ms.or_else(|| of_job.or_else(|| ttls.get("")).copied());
+        ttl_ms.filter(|ttl_ms| *ttl_ms > 0)
+    }
+
+    fn show(&self, group: &Group, state: State) {
+        let before = group.state().ttl_ms.is_some();
+        match (before, state.ttl_ms.is_some()) {
+            (false, true) => self.mortal.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.mortal.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
+        group.set_state(state);
+    }
+
+    /// Appends a record; one that stands for the whole group counts for the newest file.
+    fn append(
+        &self,
+        pushing: &mut Pushing,
+        is_whole: bool,
+        record: impl FnOnce() -> Vec<u8>,
+    ) -> Result<(), PushError> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        if is_whole {
+            pushing.journal = journal.number();
+        }
+        journal
+            .append(&record(), pushing.journal)
+            .map_err(|detail| {
+                metrics::JOURNAL_FAILURES.inc();
+                PushError::Journal { detail }
+            })
+    }
+
+    /// Takes note of a push that contradicts something.
+    fn fail(&self, group: &Group, pushing: &mut Pushing) {
+        let mut state = State::clone(&group.state());
+        let failed_ns = (self.now_ns)();
+        let record = || record::failure(&group.grouping, failed_ns);
+        if let Err(error) = self.append(pushing, !state.exists, record) {
+            tracing::error!(%error, "The time of a refused push could not be kept.");
+        }
+        state.exists = true;
+        state.failed_ns = failed_ns;
+        self.show(group, state);
+    }
+
+    /// Takes a group out of the store.
+    fn remove(&self, group: &Arc<Group>, pushing: &mut Pushing) {
+        pushing.is_gone = true;
+        let mut shard = self.shard(&group.grouping).write().whole();
+        if shard
+            .get(&group.grouping)
+            .is_some_and(|found| Arc::ptr_eq(found, group))
+        {
+            shard.remove(&group.grouping);
+        }
+        if group.state().ttl_ms.is_some() {
+            self.mortal.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Deletes a group; one that is not there stays so.
+    ///
+    /// # Errors
+    /// When the journal cannot be written; the group stays then.
+    pub fn delete(&self, grouping: &Grouping) -> Result<(), PushError> {
+        let found = self.shard(grouping).read().whole().get(grouping).cloned();
+        found.map_or(Ok(()), |group| self.delete_group(&group, |_| true))
+    }
+
+    fn delete_group(
+        &self,
+        group: &Arc<Group>,
+        is_meant: impl Fn(&State) -> bool,
+    ) -> Result<(), PushError> {
+        let mut pushing = group.pushing.lock().whole();
+        let state = group.state();
+        if pushing.is_gone || !is_meant(&state) {
+            return Ok(());
+        }
+        self.append(&mut pushing, false, || record::deletion(&group.grouping))?;
+        if !self.config.is_unchecked {
+            let removed = state.families.iter().map(|stored| &*stored.content.shape);
+            let change = Change {
+                removed: removed.collect(),
+                added: Vec::new(),
+            };
+            // Nothing comes that could contradict anything.
+            let _ = self.registry.apply(group.id, &group.common, &change);
+        }
+        self.remove(group, &mut pushing);
+        Ok(())
+    }
+
+    /// Deletes all groups.
+    ///
+    /// # Errors
+    /// When the journal cannot be written; some groups stay then.
+    pub fn wipe(&self) -> Result<(), PushError> {
+        self.groups()
+            .iter()
+            .try_for_each(|group| self.delete_group(group, |_| true))
+    }
+
+    /// Deletes the groups whose time is over.
+    pub fn expire(&self) {
+        if self.mortal.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let now_ns = (self.now_ns)();
+        let is_over = |state: &State| {
+            let age_ms = (now_ns - state.pushed_ns) / 1_000_000;
+            state
+                .ttl_ms
+                .is_some_and(|ttl_ms| age_ms >= i64::try_from(ttl_ms).unwrap_or(i64::MAX))
+        };
+        for group in self.groups() {
+            if !is_over(&group.state()) {
+                continue;
+            }
+            match self.delete_group(&group, is_over) {
+                Ok(()) => metrics::EXPIRED.inc(),
+                Err(error) => tracing::error!(%error, "A group that is over could not be deleted."),
+            }
+        }
+    }
+
+    /// Returns all groups that hold something, in order of their labels.
+    pub(crate) fn groups(&self) -> Vec<Arc<Group>> {
+        let mut all: Vec<Arc<Group>> = Vec::new();
+        for shard in &self.shards {
+            all.extend(shard.read().whole().values().cloned());
+        }
+        all.retain(|group| group.state().exists);
+        all.sort_unstable_by(|a, b| a.grouping.cmp(&b.grouping));
+        all
+    }
+
+    /// Hands the journal to the disk, and writes it anew when it has become long.
+    pub fn maintain(&self) {
+        let Some(journal) = &self.journal else { return };
+        if let Err(error) = journal.sync() {
+            metrics::JOURNAL_FAILURES.inc();
+            tracing::error!(%error, "The push journal could not be handed to the disk; pushes are refused until a restart.");
+        }
+        if journal.is_long()
+            && let Err(error) = self.rewrite()
+        {
+            tracing::warn!(%error, "The push journal cannot be written anew; it goes on as it is.");
+        }
+        metrics::JOURNAL_BYTES.set(journal.bytes() as f64);
+    }
+
+    fn rewrite(&self) -> io::Result<()> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        journal.begin()?;
+        let number = journal.number();
+        for group in self.groups() {
+            let mut pushing = group.pushing.lock().whole();
+            if pushing.is_gone || pushing.journal == number {
+                continue;
+            }
+            journal.carry_over(&record::state(&group.grouping, &group.state()));
+            pushing.journal = number;
+        }
+        journal.finish()
+    }
+
+    pub(crate) fn config(&self) -> &StoreConfig {
+        &self.config
+    }
+
+    pub(crate) fn now_ns(&self) -> i64 {
+        (self.now_ns)()
+    }
+}
+
+/// Returns the shapes that a push takes away.
+fn leaving<'a>(state: &'a State, updates: &[Update], replace: bool) -> Vec<&'a Shape> {
+    let mut updates = updates.iter().peekable();
+    let mut leaving = Vec::new();
+    for stored in &state.families {
+        let shape = &*stored.content.shape;
+        let name = |update: &Update| Arc::clone(&update.content().shape.name);
+        while updates
+            .next_if(|update| *name(update) < *shape.name)
+            .is_some()
+        {}
+        match updates.peek() {
+            Some(update) if *name(update) == *shape.name => {
+                if matches!(update, Update::Whole(_)) {
+                    leaving.push(shape);
+                }
+            }
+            _ if replace => leaving.push(shape),
+            _ => {}
+        }
+    }
+    leaving
+}
+
+/// Returns the shapes that a push brings.
+fn coming(updates: &[Update]) -> Vec<&Shape> {
+    let whole = updates.iter().filter_map(|update| match update {
+        Update::Whole(content) => Some(&*content.shape),
+        _ => None,
+    });
+    whole.collect()
+}
+
+/// Returns what a group holds after a push.
+fn merged(state: &State, updates: &[Update], replace: bool, pushed_ns: i64) -> Vec<Stored> {
+    let mut families: Vec<Stored> = updates
+        .iter()
+        .map(|update| Stored {
+            content: Arc::clone(update.content()),
+            pushed_ns,
+        })
+        .collect();
+    if !replace {
+        let came = |name: &str| {
+            updates
+                .binary_search_by(|update| (*update.content().shape.name).cmp(name))
+                .is_ok()
+        };
+        let kept = state
+            .families
+            .iter()
+            .filter(|stored| !came(&stored.content.shape.name));
+        families.extend(kept.cloned());
+        families.sort_by(|a, b| a.content.shape.name.cmp(&b.content.shape.name));
+    }
+    families
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,152 @@
+//! Journals on disk: those that were written once, torn and damaged ones, and persistence files of the real gateway.
+
+use crate::rig::{Rig, config};
+use narthex_push::StoreConfig;
+use narthex_testkit::{TempDir, workspace_root};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+/// Opens a committed journal.
+fn opened(dir: &TempDir, name: &str) -> Rig {
+    let from = workspace_root().join("testdata/formats/v1").join(name);
+    fs::copy(from, dir.join("p.journal")).unwrap();
+    Rig::start(config(), StoreConfig::default(), Some(&dir.join("p")))
+}
+
+fn shown(samples: &BTreeMap<String, String>) -> String {
+    samples
+        .iter()
+        .map(|(series, value)| format!("{series} {value}\n"))
+        .collect()
+}
+
+fn small() -> String {
+    fs::read_to_string(workspace_root().join("testdata/formats/v1/push_small.txt")).unwrap()
+}
+
+#[test]
+fn a_journal_of_version_1_is_read() {
+    let dir = TempDir::new("push");
+    let rig = opened(&dir, "push_small.journal");
+    assert_eq!(shown(&rig.samples()), small());
+    assert!(!dir.join("p.journal.damaged").exists());
+    // A push of known series, and another start.
+    rig.put("/metrics/job/plain", "m{x=\"1\"} 100\n");
+    drop(rig);
+    let rig = Rig::start(config(), StoreConfig::default(), Some(&dir.join("p")));
+    assert_eq!(
+        rig.samples()["m{instance=\"\",job=\"plain\",x=\"1\"}"],
+        "100"
+    );
+}
+
+#[test]
+fn a_torn_end_costs_the_record_that_is_torn() {
+    let dir = TempDir::new("push");
+    let whole = fs::read(workspace_root().join("testdata/formats/v1/push_small.journal")).unwrap();
+    let rig = opened(&dir, "push_torn.journal");
+    let samples = rig.samples();
+    assert!(samples.len() < small().lines().count() && !samples.is_empty());
+    // What is appended stands behind the records that were whole.
+    rig.put("/metrics/job/later", "later 1\n");
+    drop(rig);
+    assert!(!dir.join("p.journal.damaged").exists());
+    let rig = Rig::start(config(), StoreConfig::default(), Some(&dir.join("p")));
+    assert_eq!(rig.samples().len(), samples.len() + 1);
+    drop(rig);
+    // Wherever it is cut behind the header, the start succeeds.
+    for len in 16..whole.len() {
+        fs::write(dir.join("p.journal"), &whole[..len]).unwrap();
+        drop(Rig::start(
+            config(),
+            StoreConfig::default(),
+            Some(&dir.join("p")),
+        ));
+    }
+}
+
+#[test]
+fn a_damaged_record_costs_itself() {
+    let dir = TempDir::new("push");
+    let rig = opened(&dir, "push_damaged.journal");
+    let (samples, all) = (shown(&rig.samples()), small());
+    let lost: Vec<&str> = all.lines().filter(|line| !samples.contains(line)).collect();
+    assert!(
+        !lost.is_empty() && lost.iter().all(|line| line.contains("job=\"deep\"")),
+        "{lost:?}"
+    );
+    assert!(dir.join("p.journal.damaged").exists());
+}
+
+#[test]
+fn a_file_that_is_no_journal_stops_the_start() {
+    let dir = TempDir::new("push");
+    let open = |content: &[u8]| {
+        fs::write(dir.join("p.journal"), content).unwrap();
+        let store = narthex_push::Store::open(
+            StoreConfig::default(),
+            std::sync::Arc::new(|| 1),
+            &dir.join("p"),
+        );
+        store.unwrap_err().to_string()
+    };
+    assert!(open(b"something else entirely").contains("not a push journal"));
+    assert!(open(b"").contains("p.journal"));
+    let mut later =
+        fs::read(workspace_root().join("testdata/formats/v1/push_small.journal")).unwrap();
+    later[8] = 9;
+    assert!(open(&later).contains("header is damaged"));
+    let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &later[..12]) as u32;
+    later[12..16].copy_from_slice(&crc.to_le_bytes());
+    assert!(open(&later).contains("version 9"));
+}
+
+#[test]
+fn a_persistence_file_is_imported_once() {
+    let dir = TempDir::new("push");
+    let from = workspace_root().join("testdata/push");
+    fs::copy(from.join("persisted.gob"), dir.join("p")).unwrap();
+    let start = |dir: &Path| Rig::start(config(), StoreConfig::default(), Some(&dir.join("p")));
+    let rig = start(dir.path());
+    let expected = fs::read_to_string(from.join("persisted.txt")).unwrap();
+    let page = rig.ask("GET", "/metrics", "").text();
+    let sorted = |text: &str| {
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(sorted(&page), sorted(&expected));
+    assert_eq!(rig.ask("PUT", "/api/v1/admin/wipe", "").status, 202);
+    rig.put("/metrics/job/later", "later 1\n");
+    drop(rig);
+    // It is still there, and nobody looks at it.
+    assert!(dir.join("p").exists());
+    assert_eq!(start(dir.path()).samples().len(), 1);
+}
+
+#[test]
+fn a_long_journal_is_written_anew() {
+    let dir = TempDir::new("push");
+    let rig = Rig::start(config(), StoreConfig::default(), Some(&dir.join("p")));
+    let len = || fs::metadata(dir.join("p.journal")).unwrap().len();
+    let mut longest = 0;
+    // Each push carries some 80 KiB of numbers.
+    for round in 0..120 {
+        let body: String = (0..10_000)
+            .map(|k| format!("m{{k=\"{k}\"}} {}\n", round + k))
+            .collect();
+        rig.put("/metrics/job/a", &body);
+        longest = longest.max(len());
+        rig.store.maintain();
+    }
+    assert!(longest > 8 << 20 && len() < 4 << 20, "{longest} {}", len());
+    let before = rig.samples();
+    drop(rig);
+    let rig = Rig::start(config(), StoreConfig::default(), Some(&dir.join("p")));
+    assert_eq!(rig.samples(), before);
+    assert!(!dir.join("p.journal.new").exists());
+}

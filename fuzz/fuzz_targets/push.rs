@@ -1,0 +1,17 @@
+//! Fuzzes the function of `narthex_push::fuzz` that `NARTHEX_FUZZ` names.
+#![no_main]
+
+use narthex_testkit::alloc::Counting;
+use narthex_testkit::fuzz::{self, Function};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static FUNCTIONS: &[(&str, Function)] = &[
+    ("body", narthex_push::fuzz::fuzz_body),
+    ("gob", narthex_push::fuzz::fuzz_gob),
+    ("journal", narthex_push::fuzz::fuzz_journal),
+    ("path", narthex_push::fuzz::fuzz_path),
+];
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("push", FUNCTIONS, data));
