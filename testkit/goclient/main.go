@@ -4,6 +4,7 @@
 //
 //	goclient http://127.0.0.1:9090 [metric]
 //	goclient serve
+//	goclient push <base URL>
 //
 // The metric (default "up") must exist with at least one sample in the last minutes.
 package main
@@ -27,8 +28,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, serve())
 		os.Exit(1)
 	}
+	if len(os.Args) == 3 && os.Args[1] == "push" {
+		if err := pushAll(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) < 2 || len(os.Args) > 3 {
-		fmt.Fprintln(os.Stderr, "usage: goclient serve | <base URL> [metric]")
+		fmt.Fprintln(os.Stderr, "usage: goclient serve | push <base URL> | <base URL> [metric]")
 		os.Exit(2)
 	}
 	metric := "up"

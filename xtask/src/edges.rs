@@ -139,6 +139,7 @@ pub(crate) const ONLY: &[Only] = &[
             "narthex-api",
             "narthex-discovery",
             "narthex-scrape",
+            "narthex-push",
             "narthex-remote",
             "narthex",
             "narthex-bench",

@@ -159,10 +159,10 @@ mod tests {
 
     #[test]
     fn lives_are_those_of_a_job_or_of_all() {
-        let options = options(&["--push.ttl=1h", "--push.ttl=backup=1d"]).unwrap();
-        assert_eq!(options.ttls.0[""], 3_600_000);
-        assert_eq!(options.ttls.0["backup"], 86_400_000);
-        let refused = super::tests::options(&["--push.ttl=x"]).unwrap_err();
+        let given = options(&["--push.ttl=1h", "--push.ttl=backup=1d"]).unwrap();
+        assert_eq!(given.ttls.0[""], 3_600_000);
+        assert_eq!(given.ttls.0["backup"], 86_400_000);
+        let refused = options(&["--push.ttl=x"]).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "flag '--push.ttl': not a valid duration string: \"x\""

@@ -6,7 +6,7 @@ use crate::support::{self, PATIENCE, Running, narthex};
 use narthex_expfmt::{Format, KeepLabels, Message, ParseOptions, Parser};
 use narthex_model::{ColumnId, LabelSet, Schema};
 use narthex_testkit::{
-    TempDir, http,
+    TempDir, go_program, http,
     process::{SIGKILL, Spawn},
     scaled, tool, workspace_root,
 };
@@ -339,6 +339,21 @@ fn value_of(base: &str, group: u64) -> Option<u64> {
     values.first().map(|value| value.parse().unwrap())
 }
 
+/// The Go library pushes to both; the same is served afterwards.
+#[test]
+fn the_go_library_pushes() {
+    let (ours, real) = (ours(&[]), real(&[]));
+    let client = go_program("goclient");
+    for base in [&ours.url, &real.url] {
+        let finished = Spawn::new(&client).args(["push", base]).run(PATIENCE);
+        let code = finished.exit.code;
+        assert_eq!(code, Some(0), "{}{}", finished.stdout, finished.stderr);
+    }
+    let mine = pushed(&ours.url);
+    assert_eq!(mine, pushed(&real.url));
+    assert!(mine.len() > 100, "{mine:#?}");
+}
+
 /// Client libraries push messages: the Go library by default, with its own process metrics.
 #[test]
 fn messages_are_taken_as_the_real_one_takes_them() {
@@ -396,7 +411,7 @@ fn messages_are_taken_as_the_real_one_takes_them() {
     cut.body.truncate(cut.body.len() - 3);
     let unknown = Request {
         body: b"\x05junk!".to_vec(),
-        ..request.clone()
+        ..request
     };
     for request in [cut, unknown] {
         let statuses = [&ours.url, &real.url].map(|base| request.send(base).status);
