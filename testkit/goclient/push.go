@@ -22,7 +22,7 @@ func pushAll(gateway string) error {
 		{"push again", push.New(gateway, "go").Gatherer(registry).Push},
 		{"add", push.New(gateway, "added").Gatherer(registry).Grouping("zone", "a").Add},
 		{"text", push.New(gateway, "text").Format(text).Gatherer(registry).Push},
-		{"slash", push.New(gateway, "a/b").Grouping("path", "/var/tmp").Grouping("empty", "").Gatherer(registry).Push},
+		{"slash", push.New(gateway, "a/b").Grouping("dir", "/var/tmp").Grouping("empty", "").Gatherer(registry).Push},
 		{"to be deleted", push.New(gateway, "gone").Gatherer(registry).Push},
 		{"delete", push.New(gateway, "gone").Delete},
 	}

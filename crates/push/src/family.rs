@@ -138,7 +138,7 @@ impl Content {
             let end = *end as usize;
             lines.extend_from_slice(&self.lines[from..end - usize::from(*len)]);
             let start = lines.len();
-            write_number(&mut lines, *value);
+            write_value(&mut lines, *value);
             numbers.push(mark(start, lines.len()));
             from = end;
         }
@@ -234,10 +234,15 @@ impl LineWriter<'_> {
         }
         out.push(b' ');
         let start = out.len();
-        write_number(out, value);
+        write_value(out, value);
         self.numbers.push(mark(start, out.len()));
         out.push(b'\n');
     }
+}
+
+/// Writes a value as Go's text format does: zero has no sign.
+fn write_value(out: &mut Vec<u8>, value: f64) {
+    write_number(out, if value == 0.0 { 0.0 } else { value });
 }
 
 /// Where a number ends, and how long it is.

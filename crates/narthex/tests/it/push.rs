@@ -129,8 +129,10 @@ fn answer(response: &http::Response) -> String {
         text = format!("text format parsing error in line {line}");
     }
     // Which of two names is the later one depends on the order of a Go map.
-    if let Some((start, _)) = text.split_once(" is not a ") {
-        text.truncate(start.len());
+    // Which family is compared with which depends on the same order.
+    if text.contains(" is not a ") || text.contains(" has type ") {
+        let start = text.find(": ").unwrap_or_default();
+        text.replace_range(start.., ": another type");
     }
     if response.status / 100 == 3 {
         text.clear();
@@ -349,8 +351,9 @@ fn the_go_library_pushes() {
         let code = finished.exit.code;
         assert_eq!(code, Some(0), "{}{}", finished.stdout, finished.stderr);
     }
-    let mine = pushed(&ours.url);
-    assert_eq!(mine, pushed(&real.url));
+    let (mine, theirs) = (pushed(&ours.url), pushed(&real.url));
+    let differing: Vec<&String> = mine.symmetric_difference(&theirs).collect();
+    assert!(differing.is_empty(), "{differing:#?}");
     assert!(mine.len() > 100, "{mine:#?}");
 }
 
