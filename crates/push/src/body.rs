@@ -127,7 +127,7 @@ fn unsnap(body: &[u8], limit_bytes: usize, room: &mut Room) -> Result<Bytes, Pus
     loop {
         let got = decoder
             .read(&mut chunk)
-            .map_err(|error| damaged(&error.to_string()))?;
+            .map_err(|_corrupt| damaged("snappy: corrupt input"))?;
         if got == 0 {
             return Ok(Bytes::from(out));
         }

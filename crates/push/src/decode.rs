@@ -142,11 +142,13 @@ impl Decoder {
         let round = parsed.map_err(|error| syntax(format, body, &error))?;
         if format == Format::Text {
             let text = str::from_utf8(body).map_err(|_| text_error(1, "invalid UTF-8"))?;
-            heads::check(text, utf8).map_err(|(line, detail)| text_error(line, &detail))?;
+            heads::check(text).map_err(|(line, detail)| text_error(line, &detail))?;
         }
         let inconsistent = |detail| Err(PushError::Inconsistent { detail });
         let frame = &*round.frame;
-        check_names(format, frame, utf8)?;
+        if !utf8 {
+            check_names(format, body, frame)?;
+        }
         if !frame.times_ms().is_empty() {
             return inconsistent("pushed metrics must not have timestamps".to_owned());
         }
@@ -273,30 +275,29 @@ pub(crate) fn collected(local: &LabelSet, common: &LabelSet) -> String {
 }
 
 /// Refuses names that are no legacy names, where those alone are taken.
-fn check_names(format: Format, frame: &Frame, utf8: bool) -> Result<(), PushError> {
-    if utf8 {
-        return Ok(());
-    }
+fn check_names(format: Format, body: &[u8], frame: &Frame) -> Result<(), PushError> {
+    let is_text = format != Format::Protobuf;
+    let line_of = |name: &str| {
+        let at = memchr::memmem::find(body, quoted(name).as_bytes()).unwrap_or_default();
+        memchr::memchr_iter(b'\n', &body[..at]).count() + 1
+    };
     for (_, column) in frame.schema().columns() {
         let metric = column.set.metric_name();
-        if format != Format::Protobuf && !is_legacy_metric_name(metric) {
+        if is_text && !is_legacy_metric_name(metric) {
             let detail = format!("invalid metric name {}", quoted(metric));
-            return Err(PushError::Body {
-                detail: format!("text format parsing error: {detail}"),
-            });
+            return Err(text_error(line_of(metric), &detail));
         }
-        if let Some(label) = column
-            .set
-            .iter()
-            .find(|label| !is_legacy_name(label.name()))
-        {
-            let metric = collected(&column.set, frame.schema().common());
-            let detail = format!(
-                "{metric} has a label with an invalid name: {}",
-                label.name()
-            );
-            return Err(PushError::Inconsistent { detail });
+        let mut names = column.set.iter().map(|label| label.name());
+        let Some(name) = names.find(|name| !is_legacy_name(name)) else {
+            continue;
+        };
+        if is_text {
+            let detail = format!("invalid label name {}", quoted(name));
+            return Err(text_error(line_of(name), &detail));
         }
+        let metric = collected(&column.set, frame.schema().common());
+        let detail = format!("{metric} has a label with an invalid name: {name}");
+        return Err(PushError::Inconsistent { detail });
     }
     Ok(())
 }
