@@ -52,6 +52,12 @@ impl Allowance for Room {
         self.taken += bytes;
         Ok(())
     }
+
+    fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.taken);
+        self.taken -= bytes;
+        self.left.fetch_add(bytes, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Room {

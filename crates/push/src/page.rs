@@ -12,8 +12,8 @@ use crate::{
     store::Store,
 };
 use narthex_client::{Registry, write_number};
-use narthex_expfmt::{Escaping, Format, Message, Negotiated};
-use narthex_model::{Histogram, LabelSet, MetricType, histogram::Span};
+use narthex_expfmt::{Escaping, Format, Negotiated};
+use narthex_model::{Histogram, LabelSet, MetricType, histogram::Span, protobuf::Message};
 use std::{collections::HashMap, sync::Arc};
 
 /// The gateway's own gauges of each group.

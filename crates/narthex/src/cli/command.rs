@@ -45,7 +45,11 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             called_as: &["pushgateway", "prometheus-pushgateway"],
             about: "Keeps what short-lived processes push until it is scraped; takes the Pushgateway's flags.",
             flags: &[PushOptions::FLAGS],
-            read: |values| Ok(Invocation::Pushgateway(Box::new(PushOptions::read(values)?))),
+            read: |values| {
+                Ok(Invocation::Pushgateway(Box::new(PushOptions::read(
+                    values,
+                )?)))
+            },
         },
         Command {
             name: "check config",

@@ -3,7 +3,8 @@
 //! The real one is Debian's, or the program that `NARTHEX_PUSHGATEWAY` names.
 
 use crate::support::{self, PATIENCE, Running, narthex};
-use narthex_expfmt::{Format, KeepLabels, Message, ParseOptions, Parser};
+use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
+use narthex_model::protobuf::Message;
 use narthex_model::{ColumnId, LabelSet, Schema};
 use narthex_testkit::{
     TempDir, go_program, http,
@@ -359,6 +360,7 @@ fn the_go_library_pushes() {
 
 /// Client libraries push messages: the Go library by default, with its own process metrics.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn messages_are_taken_as_the_real_one_takes_them() {
     let (ours, real) = (ours(&[]), real(&[]));
     let accept = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
