@@ -28,17 +28,21 @@ pub fn fuzz_path(data: &[u8]) {
     }
 }
 
-/// Decodes the bytes as a body, after another one; memory of bodies before changes nothing.
+/// Decodes the bytes as a body, then what is before their last line: memory of the body before changes nothing.
 ///
 /// # Panics
 /// Panics when a promise is broken: that is what fuzzing looks for.
 pub fn fuzz_body(data: &[u8]) {
     let grouping = Grouping::new(vec![("job".to_owned(), "j".to_owned())]);
+    let lines = data.strip_suffix(b"\n").unwrap_or(data);
+    let shorter = &data[..memchr::memrchr(b'\n', lines).map_or(0, |at| at + 1)];
     for format in [Format::Text, Format::Protobuf] {
         let mut memory = None;
-        let first = decode::decode(&mut memory, format, data, &grouping, false);
-        let second = decode::decode(&mut memory, format, data, &grouping, false);
-        assert_eq!(format!("{first:?}"), format!("{second:?}"));
+        for body in [data, data, shorter] {
+            let after = decode::decode(&mut memory, format, body, &grouping, false);
+            let alone = decode::decode(&mut None, format, body, &grouping, false);
+            assert_eq!(format!("{after:?}"), format!("{alone:?}"));
+        }
     }
 }
 
