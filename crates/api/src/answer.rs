@@ -1,30 +1,30 @@
-//! Envelopes around data, warnings and errors.
+//! Response envelopes: data, warnings and errors.
 //!
-//! **Invariant:** long data is written while it is sent, a piece at a time: an answer costs what it was made from and
-//! one piece of text. What it was made from stays leased, and its permit taken, until the last piece has left.
+//! **Invariant:** long data is written piece by piece while it is sent, so a response costs its source and one piece of
+//! text. The source stays leased, and its permit taken, until the last piece has been sent.
 
 use crate::{error::ApiError, json};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use narthex_net::{axum::response::Response, body_of, respond_json};
 
-/// Pieces are about this long; shorter answers are sent whole.
+/// Approximate length of a piece; shorter responses are sent whole.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Writes some more of the data and tells whether there is more.
+/// Writes some more of the data and returns whether there is more.
 pub(crate) type Write = Box<dyn FnMut(&mut Vec<u8>) -> bool + Send>;
 
-/// An answer's data with what the asker should know about it.
+/// A response's data with its warnings.
 pub(crate) struct Answer {
     /// JSON.
     pub(crate) data: Data,
     pub(crate) warnings: Vec<String>,
     pub(crate) infos: Vec<String>,
-    /// What is held until the data has been sent.
+    /// Leases and permits held until the data has been sent.
     pub(crate) holds: Holds,
 }
 
-/// Leases and permits of an answer, given back when it has been sent or its reader has gone.
+/// Leases and permits of a response, released when it has been sent or the client has gone.
 #[derive(Default)]
 pub(crate) struct Holds(Vec<Box<dyn Send>>);
 
@@ -34,8 +34,8 @@ impl Holds {
     }
 }
 
-/// What a long answer is made from, with what pays for it. Freeing a million series takes a while: it is done where that
-/// keeps no connection waiting.
+/// The source of a long response and its leases. Freeing a million series takes a while, so it happens on a blocking
+/// thread and delays no connection.
 struct Source(Option<(Write, Holds)>);
 
 impl Source {
@@ -68,7 +68,7 @@ impl Drop for Source {
 pub(crate) enum Data {
     Whole(Vec<u8>),
     Pieces(Write),
-    /// There is no answer.
+    /// An absent result.
     Nothing,
 }
 
@@ -77,12 +77,12 @@ impl Answer {
         Self::new(Data::Whole(data))
     }
 
-    /// Returns an answer that `write` makes.
+    /// Returns a response whose data `write` produces.
     pub(crate) fn made(write: impl FnMut(&mut Vec<u8>) -> bool + Send + 'static) -> Self {
         Self::new(Data::Pieces(Box::new(write)))
     }
 
-    /// Returns an answer that is a list.
+    /// Returns a response whose data is a list.
     pub(crate) fn list<T: Send + 'static>(
         items: Vec<T>,
         write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
@@ -91,7 +91,7 @@ impl Answer {
         Self::made(move |out| list.write(out))
     }
 
-    /// Returns an answer that is an object, of which `write` writes keys with their values.
+    /// Returns a response whose data is an object; `write` writes its keys and values.
     pub(crate) fn object<T>(
         mut items: impl Iterator<Item = T> + Send + 'static,
         mut write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
@@ -122,7 +122,7 @@ impl Answer {
     }
 }
 
-/// A list on its way into text, item by item.
+/// A list that is written item by item.
 pub(crate) struct List<T, W> {
     items: std::vec::IntoIter<T>,
     write: W,
@@ -138,7 +138,7 @@ impl<T, W: FnMut(&mut Vec<u8>, T)> List<T, W> {
         }
     }
 
-    /// Writes the next item; tells whether there is more.
+    /// Writes the next item; returns whether there is more.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> bool {
         let next = self.items.next();
         if !std::mem::replace(&mut self.begun, true) {
@@ -159,7 +159,7 @@ impl<T, W: FnMut(&mut Vec<u8>, T)> List<T, W> {
     }
 }
 
-/// Wraps a call's outcome the way every endpoint of the API does.
+/// Wraps a call's outcome in the envelope of the API.
 pub(crate) fn respond(outcome: Result<Answer, ApiError>, headers: &HeaderMap) -> Response {
     match outcome {
         Ok(answer) => respond_answer(answer, headers),
@@ -210,7 +210,7 @@ fn respond_answer(answer: Answer, headers: &HeaderMap) -> Response {
     response
 }
 
-/// Returns the pieces of a long answer: what has been written, what `write` writes, `end`.
+/// Returns the pieces of a long response: `first`, the output of `write`, `end`.
 pub(crate) fn pieces(
     first: Vec<u8>,
     write: Write,
@@ -238,7 +238,7 @@ pub(crate) fn pieces(
     }
 }
 
-/// Writes a piece; tells whether there is more.
+/// Writes a piece; returns whether there is more.
 fn fill(piece: &mut Vec<u8>, write: &mut Write) -> bool {
     while piece.len() < PIECE_BYTES {
         if !write(piece) {

@@ -1,7 +1,7 @@
-//! What the API answers from.
+//! Settings and state of the API.
 //!
-//! **Invariant:** a query holds one of `max_concurrency` permits until its answer has been sent; waiting for one counts
-//! towards its timeout. Calls about labels, metadata and status have permits of their own.
+//! **Invariant:** a query holds one of `max_concurrency` permits until its response has been sent; waiting for one
+//! counts towards its timeout. Calls about labels, metadata and status have permits of their own.
 
 use crate::{
     metrics,
@@ -22,36 +22,36 @@ use tokio::{runtime::Handle, sync::Semaphore, task::JoinHandle};
 pub struct ApiConfig {
     /// Longest time a query may take (`--query.timeout`).
     pub timeout: Duration,
-    /// Queries that run at once (`--query.max-concurrency`).
+    /// Most queries at once (`--query.max-concurrency`).
     pub max_concurrency: usize,
-    /// Calls about labels, series, metadata and status that run at once (`--query.max-metadata-concurrency`).
+    /// Most calls about labels, series, metadata and status at once (`--query.max-metadata-concurrency`).
     pub max_metadata_concurrency: usize,
-    /// Parameters that a request may have (`--query.max-parameters`).
+    /// Most parameters of a request (`--query.max-parameters`).
     pub max_parameters: usize,
-    /// Memory of one query, in bytes.
+    /// Most memory of one query, in bytes.
     pub query_memory_bytes: u64,
-    /// What `/api/v1/status/buildinfo` says.
+    /// Response of `/api/v1/status/buildinfo`.
     pub build: BuildInfo,
 }
 
-/// What was built, when and by whom.
+/// Version and origin of the build.
 #[derive(Clone, Debug, Default)]
 pub struct BuildInfo {
-    /// The version of Prometheus whose API this is: clients choose features by it.
+    /// Version of Prometheus whose API this is; clients choose features by it.
     pub prometheus_version: String,
     /// Narthex's own version.
     pub version: String,
-    /// The commit, or empty.
+    /// Commit, or empty.
     pub revision: String,
-    /// The branch, or empty.
+    /// Branch, or empty.
     pub branch: String,
-    /// When it was built, or empty.
+    /// Time of the build, or empty.
     pub build_date: String,
-    /// The compiler.
+    /// Compiler version.
     pub compiler: String,
 }
 
-/// What a call has to wait for.
+/// The pool of permits that a call waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Gate {
     /// Evaluating a query.
@@ -60,9 +60,9 @@ pub(crate) enum Gate {
     Metadata,
 }
 
-/// Who works on calls when there are many.
+/// Threads for calls when many run at once.
 struct Crowd {
-    /// So many at once are none.
+    /// Up to this many run at the usual priority.
     few: usize,
     threads: Handle,
 }
@@ -74,21 +74,21 @@ pub struct Api {
     pub(crate) config: ApiConfig,
     queries: narthex_net::Gate,
     metadata: narthex_net::Gate,
-    /// One heap profile is made at a time.
+    /// Allows one heap profile at a time.
     pub(crate) profiles: Arc<Semaphore>,
-    /// What the parameters of all requests take.
+    /// Memory of the parameters of all requests.
     pub(crate) parameters: Budget,
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     pub(crate) status: Arc<dyn ServerStatus>,
     budget: Budget,
-    /// What listings lease from.
+    /// Memory of listings.
     listings: Budget,
-    /// Whose threads evaluate and list where those of the runtime that serves have enough to do.
+    /// Runtime for calls when the serving one has enough to do.
     crowd: Option<Crowd>,
 }
 
 impl Api {
-    /// Returns the state of an API over `store`; all queries together lease from `budget`.
+    /// Returns the state of an API over `store`; all queries lease from `budget`.
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
@@ -118,34 +118,33 @@ impl Api {
         }
     }
 
-    /// Takes memory for an answer about the process itself.
+    /// Leases memory for a response about the process itself.
     pub(crate) fn lease_for_status(&self, bytes: u64) -> Result<Lease, OverBudget> {
         self.listings.lease(bytes)
     }
 
-    /// Lets calls about labels, series, metadata and status lease from `listings`, not from what queries have.
+    /// Lets calls about labels, series, metadata and status lease from `listings` instead of the queries' budget.
     #[must_use]
     pub fn with_listings(mut self, listings: Budget) -> Self {
         self.listings = listings;
         self
     }
 
-    /// Tells the API about the process it runs in.
+    /// Sets the source of information about the process.
     #[must_use]
     pub fn with_status(mut self, status: Arc<dyn ServerStatus>) -> Self {
         self.status = status;
         self
     }
 
-    /// Lets calls beyond `few` at once be worked on by the blocking threads of another runtime, which may be of a lower
-    /// priority.
+    /// Runs calls beyond `few` at once on the blocking threads of another runtime, which may have a lower priority.
     #[must_use]
     pub fn with_crowd(mut self, few: usize, threads: Handle) -> Self {
         self.crowd = Some(Crowd { few, threads });
         self
     }
 
-    /// Runs `work`, whose call has passed its gate, on a thread where blocking is allowed.
+    /// Runs `work`, which already has its permit, on a blocking thread.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -157,7 +156,7 @@ impl Api {
         }
     }
 
-    /// Returns what a call of this kind waits for.
+    /// Returns the permits of this kind of call.
     pub(crate) fn gate(&self, gate: Gate) -> &narthex_net::Gate {
         match gate {
             Gate::Query => &self.queries,
@@ -165,7 +164,7 @@ impl Api {
         }
     }
 
-    /// Returns a context for one call and the guard that cancels it when the caller goes away.
+    /// Returns a context for one call and the guard that cancels it when the client disconnects.
     pub(crate) fn context(&self, gate: Gate, timeout: Duration) -> (Context, CancelOnDrop) {
         let stop = Stop::at(Instant::now() + timeout.min(self.config.timeout));
         let most_bytes = self.config.query_memory_bytes;

@@ -1,6 +1,6 @@
-//! `/debug/pprof/*` and `/debug/flamegraph`: where the process spends its time and its memory.
+//! `/debug/pprof/*` and `/debug/flamegraph`: profiles of the process' CPU time and memory.
 //!
-//! **Invariant:** time is not measured until somebody asks, and the measuring ends when the asker goes away.
+//! **Invariant:** CPU time is sampled only during a request for it, and sampling ends when the client disconnects.
 
 use crate::{Api, params::Params};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -22,12 +22,12 @@ use std::{
     time::Duration,
 };
 
-/// Seconds that a profile takes where nobody says.
+/// Duration of a profile by default, in seconds.
 const DEFAULT_SECONDS: u64 = 30;
-/// Seconds that a profile takes at most.
+/// Longest duration of a profile, in seconds.
 const MAX_SECONDS: u64 = 600;
 
-/// Sends a CPU profile as `go tool pprof` reads it.
+/// Returns a CPU profile for `go tool pprof`.
 pub(crate) async fn profile(State(api): State<Arc<Api>>, request: Request) -> Response {
     match taken(&api, request, |profile| packed(profile.to_pprof())).await {
         Ok(profile) => attached("profile", profile),
@@ -35,17 +35,17 @@ pub(crate) async fn profile(State(api): State<Arc<Api>>, request: Request) -> Re
     }
 }
 
-/// Sends a profile of the memory in use as `go tool pprof` reads it.
+/// Returns a profile of the memory in use for `go tool pprof`.
 pub(crate) async fn heap(State(api): State<Arc<Api>>, request: Request) -> Response {
     memory(&api, request, "heap", HeapView::InUse).await
 }
 
-/// Sends a profile of all memory that was ever allocated as `go tool pprof` reads it.
+/// Returns a profile of all allocations since the start for `go tool pprof`.
 pub(crate) async fn allocs(State(api): State<Arc<Api>>, request: Request) -> Response {
     memory(&api, request, "allocs", HeapView::Allocated).await
 }
 
-/// Draws a CPU profile, or with `heap` or `allocs` one of memory.
+/// Returns a flame graph of CPU time, or with `heap` or `allocs` of memory.
 pub(crate) async fn flamegraph(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
@@ -87,8 +87,8 @@ async fn memory(api: &Arc<Api>, request: Request, name: &str, view: HeapView) ->
     }
 }
 
-/// Takes a heap profile and puts it into a form, off the threads that serve; one at a time, since each takes memory in
-/// proportion to what there is.
+/// Takes a heap profile and converts it, off the serving threads; one at a time, since each needs memory in proportion
+/// to the heap.
 async fn heap_of<T: Send + 'static>(
     api: &Arc<Api>,
     form: impl FnOnce(Heap) -> T + Send + 'static,
@@ -111,18 +111,18 @@ async fn heap_of<T: Send + 'static>(
     outcome.map_err(|reason| refused(StatusCode::INTERNAL_SERVER_ERROR, &reason))
 }
 
-/// Says that making a profile needs more memory than there is.
+/// Returns the error for a profile that needs more memory than is left.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn no_memory(over: OverBudget) -> Response {
     refused(StatusCode::SERVICE_UNAVAILABLE, &over.to_string())
 }
 
-/// Compresses a profile: readers know profiles by that, not by a header.
+/// Compresses a profile: readers detect gzip by content, not by a header.
 fn packed(profile: Vec<u8>) -> Vec<u8> {
     narthex_net::gzip(&profile).unwrap_or(profile)
 }
 
-/// Answers with a profile.
+/// Returns a response with a profile.
 fn attached(name: &str, profile: Vec<u8>) -> Response {
     let mut response = Response::new(Body::from(profile));
     let headers = response.headers_mut();
@@ -137,7 +137,7 @@ fn attached(name: &str, profile: Vec<u8>) -> Response {
     response
 }
 
-/// Sends the command line, its arguments separated by NUL.
+/// Returns the command line, its arguments separated by NUL.
 pub(crate) async fn cmdline() -> Response {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let mut response = Response::new(Body::from(
@@ -150,7 +150,7 @@ pub(crate) async fn cmdline() -> Response {
     response
 }
 
-/// Takes a CPU profile and puts it into a form, off the threads that serve.
+/// Takes a CPU profile and converts it, off the serving threads.
 async fn taken<T: Send + 'static>(
     api: &Api,
     request: Request,
@@ -161,7 +161,7 @@ async fn taken<T: Send + 'static>(
         .map_err(|error| refused(StatusCode::BAD_REQUEST, &error.message))?;
     let seconds = match params.get("seconds").parse() {
         Ok(seconds @ 1..) => MAX_SECONDS.min(seconds),
-        // As Go: what makes no sense means the default.
+        // As in Go, an invalid value means the default.
         _ => DEFAULT_SECONDS,
     };
     let needed = api.lease_for_status(narthex_profile::needed_bytes());
@@ -204,7 +204,7 @@ fn refused(status: StatusCode, text: &str) -> Response {
     response
 }
 
-/// Ends the measuring when its request is dropped.
+/// Ends sampling when its request is dropped.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {

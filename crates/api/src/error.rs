@@ -1,12 +1,12 @@
 //! Errors as the API reports them.
 //!
-//! **Invariant:** every `errorType` goes with the status code Prometheus sends for it.
+//! **Invariant:** every `errorType` has the status code that Prometheus sends for it.
 
 use http::StatusCode;
 use narthex_model::storage::{OverBudget, StopReason, StorageError};
 use narthex_promql::{ErrorKind, QueryError};
 
-/// A call that has no answer.
+/// A failed call.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     pub(crate) kind: Kind,
@@ -22,9 +22,9 @@ pub(crate) enum Kind {
     Canceled,
     Internal,
     Unavailable,
-    /// Too much is going on at once: the same call may succeed later.
+    /// Too many calls at once: the same call may succeed later.
     Busy,
-    /// More than a request may have.
+    /// A request that exceeds a limit.
     TooLarge,
 }
 
@@ -61,7 +61,7 @@ impl ApiError {
         }
     }
 
-    /// An error about one parameter, in Prometheus' words.
+    /// Returns an error about one parameter, in Prometheus' words.
     pub(crate) fn parameter(name: &str, message: impl std::fmt::Display) -> Self {
         Self::bad_data(format!("invalid parameter \"{name}\": {message}"))
     }

@@ -34,7 +34,7 @@ pub(crate) async fn exemplars(
     }
 }
 
-/// Returns the exemplars of the series a query selects; nothing for a query that selects none.
+/// Returns the exemplars of the series a query selects; `None` for a query that selects no series.
 async fn exemplars_of(api: &Arc<Api>, request: Request) -> Result<Option<Answer>, ApiError> {
     let params = Params::of(api, request).await?;
     let range = params.range()?;

@@ -1,8 +1,8 @@
-//! `/federate`: the newest samples of chosen series, as another server scrapes them.
+//! `/federate`: the newest samples of selected series, in exposition formats.
 //!
-//! **Invariant:** samples carry their own times, metrics come in order of their names and then labels, staleness
-//! markers are left out. Native histograms are shown where the asker takes protobuf; custom buckets also as text, as
-//! the classic histogram they stand for.
+//! **Invariant:** samples carry their own timestamps, metrics are ordered by name and then labels, staleness markers
+//! are left out. Native histograms are shown to clients that accept protobuf; those with custom buckets also in text,
+//! as classic histograms.
 
 use crate::{
     answer::{Answer, Data, pieces},
@@ -34,7 +34,7 @@ use narthex_net::{
 use narthex_promql::fmt::float_g;
 use std::sync::Arc;
 
-/// What the asker takes.
+/// Format and escaping that the client accepts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Style {
     protobuf: bool,
@@ -71,7 +71,7 @@ pub(crate) async fn federate(
             *response.status_mut() = match error.kind.status() {
                 StatusCode::BAD_REQUEST => StatusCode::BAD_REQUEST,
                 StatusCode::PAYLOAD_TOO_LARGE => StatusCode::PAYLOAD_TOO_LARGE,
-                // What a scrape may try again.
+                // A scraper may retry this one.
                 StatusCode::SERVICE_UNAVAILABLE => StatusCode::SERVICE_UNAVAILABLE,
                 StatusCode::UNPROCESSABLE_ENTITY => StatusCode::UNPROCESSABLE_ENTITY,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
@@ -100,7 +100,7 @@ async fn federate_of(api: &Arc<Api>, request: Request, style: Style) -> Result<A
         let (samples, mut lease) = newest(&*view, &selectors, range, ctx)?;
         let mut external = api.status.external_labels();
         if !external.iter().any(|(name, _)| name == "instance") {
-            // An empty instance keeps the asker from adding its own.
+            // An empty instance keeps the scraper from adding its own.
             external.push(("instance".to_owned(), String::new()));
         }
         external.sort();
@@ -133,7 +133,7 @@ struct Newest {
     histogram: Option<Arc<Histogram>>,
 }
 
-/// Finds the newest samples of all series that any selector chooses, in the order in which they are shown.
+/// Returns the newest samples of all series that any selector matches, in output order.
 fn newest(
     view: &dyn View,
     selectors: &[Selector],
@@ -182,7 +182,7 @@ fn newest(
 }
 
 impl Style {
-    /// Chooses as Prometheus does: the asker's order, and underscores unless it names another escaping.
+    /// Negotiates as Prometheus does: in the client's order, and with underscores unless it names another escaping.
     fn of(headers: &HeaderMap) -> Self {
         let accept = headers
             .get_all(header::ACCEPT)
@@ -238,10 +238,10 @@ impl Style {
     }
 }
 
-/// Series that are looked at together.
+/// Series that are read together.
 const SERIES: usize = 4096;
 
-/// What a family's metrics have in common.
+/// Metric type of a family.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
     Untyped,
@@ -259,23 +259,23 @@ impl Kind {
     }
 }
 
-/// The page on its way into bytes, a metric at a time.
+/// A page that is written metric by metric.
 struct Page {
     style: Style,
     external: Vec<(String, String)>,
     family: Option<(String, Kind)>,
-    /// Of the families that are to come as messages: their metrics, and the bytes of those.
+    /// Number of metrics and their bytes, for each family message still to be written.
     sizes: std::vec::IntoIter<(usize, u64)>,
-    /// Metrics of the family's message that are to come.
+    /// Metrics of the current family message still to be written.
     left: usize,
     samples: std::vec::IntoIter<Newest>,
 }
 
-/// The field of a family that holds a metric, and how it is encoded.
+/// Field number and wire type of a metric in a family.
 const METRIC_TAG: u8 = 4 << 3 | 2;
 
 impl Page {
-    /// Writes a metric; tells whether there is more.
+    /// Writes a metric; returns whether there is more.
     fn write(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(sample) = self.samples.next() else {
             return false;
@@ -288,7 +288,7 @@ impl Page {
         true
     }
 
-    /// Measures the families of `samples`: a message comes behind its length, and a family may be too long to be held.
+    /// Measures the families of `samples`: a message is preceded by its length, and a family may be too long to buffer.
     fn sizes(&self, samples: &[Newest], ctx: &Context) -> Result<Vec<(usize, u64)>, StopReason> {
         let mut pace = ctx.stop.pace();
         let mut sizes: Vec<(usize, u64)> = Vec::new();
@@ -425,7 +425,7 @@ impl Page {
         out.push(b'}');
     }
 
-    /// Visits a series' labels, the name excepted, and those of the server that it lacks.
+    /// Visits a series' labels without its name, and the external labels it lacks.
     fn each_label(&self, labels: &LabelSet, mut visit: impl FnMut(&str, &str)) {
         for label in labels.iter().filter(|label| label.name() != METRIC_NAME) {
             visit(&self.style.escaping.name(label.name()), label.value());
@@ -438,7 +438,7 @@ impl Page {
     }
 }
 
-/// Writes a name, in quotes where it is no legacy name.
+/// Writes a name, in quotes if it is not a legacy name.
 fn write_name(out: &mut Vec<u8>, name: &str) {
     if is_legacy_metric_name(name) {
         out.extend_from_slice(name.as_bytes());
@@ -460,7 +460,7 @@ fn escape(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Lists the bounds of custom buckets with the observations up to each.
+/// Returns the bounds of custom buckets with cumulative counts.
 fn cumulated(histogram: &Histogram) -> Vec<(f64, f64)> {
     let mut buckets = histogram.positive().peekable();
     let mut total = 0.0;

@@ -1,15 +1,15 @@
-//! Fuzz targets: plain functions over bytes from outside.
+//! Fuzz targets: plain functions over untrusted bytes.
 
 use crate::{params::Params, time};
 use narthex_model::storage::{Budget, Context};
 
-/// Reads the bytes as a form, and its values as times, durations, limits and selectors.
+/// Parses bytes as a form, and its values as times, durations, limits and selectors.
 pub fn fuzz_params(data: &[u8]) {
     let Ok(params) = Params::of_text(&String::from_utf8_lossy(data), 1000) else {
         return;
     };
     for name in ["start", "end", "time"] {
-        // What is refused is refused with a text; nothing else is asked of it.
+        // Only panics matter; errors are fine.
         let _ = params.time_or(name, 0);
     }
     let _ = (params.duration("step"), params.limit(), params.range());

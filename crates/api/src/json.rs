@@ -1,7 +1,7 @@
-//! JSON as the API writes it.
+//! The API's JSON.
 //!
-//! **Invariant:** numbers in samples are strings in Go's `'f'` form (`'e'` below 1e-6 and from 1e21 on), times are
-//! seconds with at most three decimals, label sets are objects in label order.
+//! **Invariant:** sample values are strings in Go's `'f'` form (`'e'` below 1e-6 and from 1e21 on), times are seconds
+//! with at most three decimals, label sets are objects in label order.
 
 use narthex_model::{Histogram, LabelSet};
 
@@ -108,7 +108,7 @@ pub(crate) fn histogram_sample(out: &mut Vec<u8>, time_ms: i64, histogram: &Hist
     if !buckets.is_empty() {
         out.extend_from_slice(b",\"buckets\":");
         list(out, &buckets, |out, bucket| {
-            // Which bounds are inside: 0 the upper, 1 the lower, 2 none, 3 both.
+            // Inclusive bounds: 0 upper, 1 lower, 2 none, 3 both.
             let rule = match (bucket.lower_inclusive, bucket.upper_inclusive) {
                 (false, true) => b'0',
                 (true, false) => b'1',
@@ -147,9 +147,9 @@ fn fraction(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// Go's `'e'` form, whose exponent has a sign and at least two digits: `1e-07`, `1.5e+21`.
+/// Formats like Go's `'e'`, whose exponent has a sign and at least two digits: `1e-07`, `1.5e+21`.
 fn exponent_form(value: f64) -> String {
-    // Of several shortest digits Rust may pick others than Go: they read back as the same number.
+    // Rust may choose other shortest digits than Go; they read back as the same number.
     let text = format!("{value:e}");
     let Some((mantissa, exponent)) = text.split_once('e') else {
         return text;

@@ -1,11 +1,10 @@
 //! The Prometheus HTTP API v1: queries, labels, series, metadata and status.
 //!
-//! It is: parameters, envelopes, error types and JSON exactly as Prometheus has them, over any store and the query
-//! engine; federation; profiles of the process. It is not: targets, rules or writing, which the crates that own them
-//! mount themselves.
+//! It has parameters, envelopes, error types and JSON exactly like Prometheus, over any store and the query engine;
+//! federation; profiles of the process. It does not have targets, rules or writing, which their own crates mount.
 //!
 //! **Limits**: queries run on blocking threads, at most `ApiConfig::max_concurrency` at once; form bodies are held
-//! whole, long answers are written while they are sent.
+//! whole, long responses are written while they are sent.
 
 #![forbid(unsafe_code)]
 
@@ -44,7 +43,7 @@ use narthex_net::{
 };
 use std::sync::Arc;
 
-/// Returns the handlers of the API.
+/// Returns the routes of the API.
 pub fn routes(api: Arc<Api>) -> Router {
     let admin = || -> MethodRouter<Arc<Api>> { post(status::admin).put(status::admin) };
     Router::new()

@@ -74,7 +74,7 @@ pub(crate) async fn series(
     respond(outcome.await, &headers)
 }
 
-/// Answers a listing: reads the common parameters, asks the store on a blocking thread, writes the items.
+/// Runs a listing: reads the common parameters, asks the store on a blocking thread, writes the items.
 async fn listed<T: Send + 'static>(
     api: &Arc<Api>,
     request: Request,
@@ -92,7 +92,7 @@ async fn listed<T: Send + 'static>(
     let range = params.range()?;
     run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let named = |reason: String| {
-            // Only `/series` names the parameter.
+            // Only `/series` names the parameter in this error.
             if match_required {
                 format!("invalid parameter \"match[]\": {reason}")
             } else {
@@ -123,8 +123,8 @@ async fn listed<T: Send + 'static>(
     .await
 }
 
-/// Parses the selectors of all `match[]`, whose regular expressions share their memory; `named` puts what is wrong with one
-/// into words.
+/// Parses the selectors of all `match[]`, whose regular expressions share a memory limit; `named` turns the error of
+/// one into its message.
 pub(crate) fn selectors(
     api: &Api,
     params: &Params,
@@ -160,7 +160,7 @@ pub(crate) async fn metadata(
 
 async fn metadata_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
     let params = Params::of(api, request).await?;
-    // Unlike elsewhere, 0 asks for nothing here.
+    // Unlike elsewhere, 0 means no items here.
     let limit = params.metadata_limit("limit")?.unwrap_or(usize::MAX);
     let limit_per_metric = params
         .metadata_limit("limit_per_metric")?
@@ -171,13 +171,13 @@ async fn metadata_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiErro
         let metric = params.get("metric");
         let metric = Some(&*metric).filter(|metric| !metric.is_empty());
         let families = view.metadata(metric, ctx)?;
-        // Each is listed here and once more by its name.
+        // Each family is held here and once more by name.
         let lease = ctx
             .budget
             .lease((families.len() * 3 * size_of::<Family>()) as u64)?;
         let mut by_name = BTreeMap::<_, Vec<_>>::new();
         for family in families {
-            // A page said nothing about it.
+            // A scrape without any metadata for it.
             if family.metric_type == MetricType::Unknown
                 && family.help.is_empty()
                 && family.unit.is_empty()
@@ -211,7 +211,7 @@ fn family(out: &mut Vec<u8>, family: &Family) {
     out.push(b'}');
 }
 
-/// Undoes the `U__` form in which names beyond the legacy ones travel in paths.
+/// Decodes the `U__` escaping that non-legacy names have in paths.
 fn unescape_name(name: &str) -> String {
     let Some(escaped) = name.strip_prefix("U__") else {
         return name.to_owned();
@@ -237,7 +237,7 @@ fn unescape_name(name: &str) -> String {
                 plain.push(c);
                 rest = tail;
             }
-            // Not an escape after all: the name is meant as it stands.
+            // Not an escape after all: the name is meant literally.
             None => return name.to_owned(),
         }
     }

@@ -1,4 +1,4 @@
-//! What the API reports about itself.
+//! The API's own metrics.
 
 use narthex_client::{Gauge, HistogramVec, Registry};
 

@@ -1,7 +1,7 @@
 //! Parameters from the query string and from form bodies.
 //!
-//! **Invariant:** names may repeat; the body's values come before the query string's, as Go's `ParseForm` has it. A form is
-//! leased as it arrives and held as it came: a value is decoded when somebody asks for it.
+//! **Invariant:** names may repeat; the body's values come before the query string's, as in Go's `ParseForm`. A form is
+//! leased as it arrives and kept undecoded: a value is decoded when it is read.
 
 use crate::{
     config::Api,
@@ -17,22 +17,21 @@ use narthex_net::{
 };
 use std::{borrow::Cow, future::poll_fn, ops::Range, pin::pin, time::Duration};
 
-/// Longest form body, as Go's.
+/// Longest form body, as in Go.
 const BODY_LIMIT_BYTES: usize = 10 << 20;
-/// Longest text of a number, a time or a duration, in bytes as sent. They are read, and shown in errors, on the threads that
-/// serve.
+/// Longest number, time or duration, in bytes as sent. They are parsed, and shown in errors, on the serving threads.
 const SCALAR_BYTES: usize = 1 << 10;
 
 /// All parameters of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Params {
-    /// The body and the query string, as they came.
+    /// The body and the query string, undecoded.
     texts: [Vec<u8>; 2],
     pairs: Vec<Pair>,
     _lease: Option<Lease>,
 }
 
-/// Where one parameter stands.
+/// Position of a parameter.
 #[derive(Debug)]
 struct Pair {
     text: usize,
@@ -68,7 +67,7 @@ impl Params {
         Ok(params)
     }
 
-    /// Reads the parameters of a form.
+    /// Parses the parameters of a form.
     pub(crate) fn of_text(text: &str, most: usize) -> Result<Self, ApiError> {
         Self::new([text.as_bytes().to_vec(), Vec::new()], most)
     }
@@ -104,14 +103,14 @@ impl Params {
         })
     }
 
-    /// Returns the first value of a parameter; the empty text where it is missing.
+    /// Returns the first value of a parameter; empty if it is missing.
     pub(crate) fn get(&self, name: &str) -> Cow<'_, str> {
         let values = self.pairs.iter();
         let mut values = values.filter_map(|pair| self.value_of(pair, name));
         values.next().unwrap_or_default()
     }
 
-    /// Returns the first value of a parameter that is short by nature; the empty text where it is missing.
+    /// Returns the first value of a parameter that is short by nature; empty if it is missing.
     pub(crate) fn scalar(&self, name: &str) -> Result<Cow<'_, str>, ApiError> {
         let named = |pair: &&Pair| {
             let text = self.texts.get(pair.text);
@@ -126,7 +125,7 @@ impl Params {
         Ok(self.get(name))
     }
 
-    /// Returns all values of a parameter; those with broken escapes are left out, as Go leaves them out.
+    /// Returns all values of a parameter; like Go, skips those with invalid escapes.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Cow<'a, str>> {
         let values = self.pairs.iter();
         values.filter_map(move |pair| self.value_of(pair, name))
@@ -143,7 +142,7 @@ impl Params {
         run_long(value.len(), || decode_form(value))
     }
 
-    /// Reads a time, `default_ms` where the parameter is missing.
+    /// Parses a time; `default_ms` if the parameter is missing.
     pub(crate) fn time_or(&self, name: &str, default_ms: i64) -> Result<i64, ApiError> {
         match &*self.scalar(name)? {
             "" => Ok(default_ms),
@@ -156,18 +155,18 @@ impl Params {
         }
     }
 
-    /// Reads a time that has to be there.
+    /// Parses a required time.
     pub(crate) fn time(&self, name: &str) -> Result<i64, ApiError> {
         time(&self.scalar(name)?).map_err(|unread| ApiError::parameter(name, unread))
     }
 
-    /// Reads a duration that has to be there, in milliseconds.
+    /// Parses a required duration, in milliseconds.
     pub(crate) fn duration(&self, name: &str) -> Result<i64, ApiError> {
         let text = self.scalar(name)?;
         parse_duration(&text).map_err(|unread| ApiError::parameter(name, unread))
     }
 
-    /// Reads `timeout`, `default` where it is missing.
+    /// Parses `timeout`; `default` if it is missing.
     pub(crate) fn timeout(&self, default: Duration) -> Result<Duration, ApiError> {
         if self.scalar("timeout")?.is_empty() {
             return Ok(default);
@@ -177,13 +176,13 @@ impl Params {
         ))
     }
 
-    /// Reads `limit`; 0 and missing mean none.
+    /// Parses `limit`; `None` if it is 0 or missing.
     pub(crate) fn limit(&self) -> Result<Option<usize>, ApiError> {
         self.count("limit")
             .map(|limit| limit.filter(|limit| *limit > 0))
     }
 
-    /// Reads a number that is not negative; `None` where it is missing.
+    /// Parses a non-negative number; `None` if it is missing.
     pub(crate) fn count(&self, name: &str) -> Result<Option<usize>, ApiError> {
         let text = self.scalar(name)?;
         if text.is_empty() {
@@ -201,7 +200,7 @@ impl Params {
         }
     }
 
-    /// Reads `limit` or its kin of `/metadata`, which have words of their own; negative means none.
+    /// Parses `limit` or a similar parameter of `/metadata`, whose errors differ; `None` if it is negative.
     pub(crate) fn metadata_limit(&self, name: &str) -> Result<Option<usize>, ApiError> {
         let text = self.scalar(name)?;
         if text.is_empty() {
@@ -213,8 +212,7 @@ impl Params {
         Ok(usize::try_from(number).ok())
     }
 
-    /// Reads `start` and `end` of a listing, all of time where they are missing; empty when they are the wrong way
-    /// round.
+    /// Parses `start` and `end` of a listing, all of time by default; an empty range if `end` is before `start`.
     pub(crate) fn range(&self) -> Result<TimeRange, ApiError> {
         Ok(TimeRange::new(
             self.time_or("start", MIN_TIME_MS)?,
@@ -227,7 +225,7 @@ fn time(text: &str) -> Result<i64, String> {
     parse_time(text).ok_or_else(|| format!("cannot parse {text:?} to a valid timestamp"))
 }
 
-/// Reads a form's body, leasing what arrives.
+/// Reads a form's body, leasing memory as it arrives.
 async fn form(request: Request, lease: &mut Lease) -> Result<Vec<u8>, ApiError> {
     let broken = |text: String| ApiError::bad_data(format!("error parsing form values: {text}"));
     let mut body = pin!(request.into_body());
@@ -243,7 +241,7 @@ async fn form(request: Request, lease: &mut Lease) -> Result<Vec<u8>, ApiError> 
                 message: "error parsing form values: http: request body too large".to_owned(),
             });
         }
-        // A vector grows by doubling.
+        // Twice the length, because a vector grows by doubling.
         lease.grow(2 * data.len() as u64).map_err(busy)?;
         whole.extend_from_slice(&data);
     }
@@ -259,7 +257,7 @@ fn busy(over: narthex_model::storage::OverBudget) -> ApiError {
 
 /// Reports whether `text` decodes to `name`.
 fn is_escaped(text: &[u8], name: &str) -> bool {
-    // An escape is three bytes for one.
+    // An escape takes three bytes for one.
     text.len() >= name.len()
         && text.len() <= 3 * name.len()
         && decode_form(text).is_some_and(|text| text == name)
@@ -279,7 +277,7 @@ mod tests {
         assert_eq!(params.get(""), "e");
     }
 
-    /// Ten megabytes of `a&` were five million pairs of texts, half a gigabyte before anything was permitted.
+    /// Ten megabytes of `a&` made five million pairs of texts, half a gigabyte before any permit was taken.
     #[test]
     fn a_form_of_millions_of_parameters_is_refused_by_number() {
         let refused = Params::of_text(&"a&".repeat(5 << 20), 1000).unwrap_err();

@@ -1,8 +1,8 @@
-//! What the API is told about the process it runs in.
+//! Information about the process that the API runs in.
 
 use narthex_model::storage::Share;
 
-/// What the API says about the process it runs in.
+/// Source of information about the process.
 pub trait ServerStatus: Send + Sync {
     /// Returns the configuration as YAML, secrets hidden.
     fn config_yaml(&self) -> String;
@@ -10,81 +10,81 @@ pub trait ServerStatus: Send + Sync {
     /// Lists all flags by name, with their values as text.
     fn flags(&self) -> Vec<(String, String)>;
 
-    /// Tells how the process runs.
+    /// Returns how the process runs.
     fn runtime(&self) -> RuntimeInfo;
 
-    /// Tells how far the log is replayed.
+    /// Returns the progress of the WAL replay.
     fn wal_replay(&self) -> WalReplay;
 
-    /// Returns what the allocator says of the heap, for [`narthex_profile::heap`].
+    /// Returns the allocator's heap dump, for [`narthex_profile::heap`].
     ///
     /// # Errors
-    /// A sentence that says why there is nothing.
+    /// Returns a sentence that says why there is none.
     fn heap_dump(&self) -> Result<String, String> {
         Err("this server has no heap profiles".to_owned())
     }
 
-    /// Tells how memory is used.
+    /// Returns how memory is used.
     fn memory(&self) -> MemoryStatus {
         MemoryStatus::default()
     }
 
-    /// Lists the labels that every series gets on its way to other servers.
+    /// Lists the labels that every series gets when it leaves for other servers.
     fn external_labels(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 }
 
-/// How the process runs.
+/// State of the process.
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeInfo {
-    /// When it started.
+    /// Start time, in milliseconds since the epoch.
     pub start_time_ms: i64,
-    /// Its working directory.
+    /// Working directory.
     pub cwd: String,
-    /// The host's name.
+    /// Host name.
     pub hostname: String,
     /// Whether the last reload of the configuration succeeded.
     pub reload_config_success: bool,
-    /// When the configuration was last loaded.
+    /// Time of the last load of the configuration, in milliseconds since the epoch.
     pub last_config_time_ms: i64,
-    /// Damaged places found in the log.
+    /// Damaged places found in the WAL.
     pub corruption_count: u64,
-    /// Threads of the process: what comes closest to goroutines.
+    /// Threads of the process, the closest thing to goroutines.
     pub threads: usize,
-    /// Processors it may use.
+    /// Processors that the process may use.
     pub cpus: usize,
-    /// Bytes of memory it may use.
+    /// Memory that the process may use, in bytes.
     pub memory_limit_bytes: u64,
-    /// How long samples are kept, as text: `15d`, `15d or 10GiB`.
+    /// Retention as text: `15d`, `15d or 10GiB`.
     pub storage_retention: String,
 }
 
-/// How far the log is replayed: numbers of files.
+/// Progress of the WAL replay, in file numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WalReplay {
-    /// The first.
+    /// First file.
     pub min: u64,
-    /// The last.
+    /// Last file.
     pub max: u64,
-    /// The one being read, or the last.
+    /// File being read, or the last one.
     pub current: u64,
 }
 
-/// How the process uses its memory.
+/// Memory use of the process.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStatus {
-    /// Bytes it may use.
+    /// Limit in bytes.
     pub limit_bytes: u64,
     /// Bytes in use.
     pub used_bytes: u64,
-    /// How short memory is, in words.
+    /// Name of the pressure level.
     pub pressure: &'static str,
-    /// Who uses it.
+    /// Use by share.
     pub shares: Vec<Share>,
 }
 
-/// Knows nothing: for tests and tools.
+/// A status without information, for tests and tools.
 #[derive(Debug, Default)]
 pub(crate) struct NoStatus;
 

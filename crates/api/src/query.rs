@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most points a range query may ask of each series.
+/// Most points per series of a range query.
 const MAX_POINTS: i64 = 11_000;
 
 pub(crate) async fn instant(
@@ -110,7 +110,7 @@ async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> 
     .await
 }
 
-/// What instant and range queries have in common.
+/// Options that instant and range queries share.
 struct Options {
     engine: Engine,
     params: Params,
@@ -153,7 +153,7 @@ impl Options {
         self.params.get("query")
     }
 
-    /// Returns the answer to a query whose evaluation began at `begun`.
+    /// Returns the response to a query whose evaluation began at `begun`.
     fn answer(&self, result: QueryResult, begun: Instant) -> Answer {
         let QueryResult {
             mut value,
@@ -175,7 +175,7 @@ impl Options {
             }
             let evaluated = begun.elapsed().as_secs_f64();
             let queued = begun.duration_since(self.arrived).as_secs_f64();
-            // Sorting and preparing are part of evaluating.
+            // Sorting and preparing are included in evaluation.
             let stats = json!({
                 "timings": {
                     "evalTotalTime": evaluated,
@@ -203,8 +203,8 @@ impl Options {
     }
 }
 
-/// Runs work on a blocking thread under a permit of `gate`, which the answer keeps until it has been sent; the work is
-/// cancelled when the request goes away.
+/// Runs `work` on a blocking thread with a permit of `gate`, which the response keeps until it has been sent; cancels
+/// it when the client disconnects.
 pub(crate) async fn run(
     api: &Arc<Api>,
     gate: Gate,
@@ -247,7 +247,7 @@ impl Drop for Counted {
     }
 }
 
-/// Returns a value as the data of an answer, `end` behind it.
+/// Returns a response with `value` as data, followed by `end`.
 fn written(value: Value, end: Vec<u8>) -> Answer {
     let mut head = br#"{"resultType":""#.to_vec();
     head.extend_from_slice(value.type_name().as_bytes());
@@ -279,7 +279,7 @@ fn written(value: Value, end: Vec<u8>) -> Answer {
     }
 }
 
-/// Returns what `write` writes between two texts, written while it is sent.
+/// Returns a response with the output of `write` between two texts, written while it is sent.
 fn framed(
     head: Vec<u8>,
     end: Vec<u8>,
@@ -324,17 +324,17 @@ fn vector_sample(out: &mut Vec<u8>, sample: &VectorSample) {
     out.push(b'}');
 }
 
-/// A matrix on its way into text, some points at a time: one series may have millions.
+/// A matrix that is written some points at a time: one series may have millions.
 struct Matrix {
     series: std::vec::IntoIter<MatrixSeries>,
     current: Option<MatrixSeries>,
-    /// Points of the current series that have been written, floats before histograms.
+    /// Points of the current series written so far, floats before histograms.
     floats: usize,
     histograms: usize,
     begun: bool,
 }
 
-/// Floats that are written in one step.
+/// Floats written per step.
 const FLOATS: usize = 512;
 
 impl Matrix {
@@ -348,7 +348,7 @@ impl Matrix {
         }
     }
 
-    /// Writes some points; tells whether there is more.
+    /// Writes some points; returns whether there is more.
     fn write(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(series) = &self.current else {
             return self.begin(out);
@@ -392,7 +392,7 @@ impl Matrix {
         true
     }
 
-    /// Begins with the next series, or ends.
+    /// Begins the next series; returns `false` after the last.
     fn begin(&mut self, out: &mut Vec<u8>) -> bool {
         self.current = self.series.next();
         (self.floats, self.histograms) = (0, 0);
@@ -414,7 +414,7 @@ mod tests {
     use super::*;
     use narthex_model::{Histogram, LabelSet};
 
-    /// A series of millions of points was one piece of text.
+    /// A series of millions of points used to be written as one piece of text.
     #[test]
     fn a_matrix_is_written_some_points_at_a_time() {
         let floats = |count: i64| (0..count).map(|at| (at * 1000, 0.5)).collect();

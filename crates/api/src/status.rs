@@ -1,7 +1,7 @@
 //! `/status/*` and the admin calls.
 //!
-//! **Invariant:** what only the process knows comes from a [`ServerStatus`]; field names are Prometheus', those about
-//! the Go runtime included, so that its clients find what they look for.
+//! **Invariant:** information about the process comes from a [`ServerStatus`]; field names are Prometheus', those about
+//! the Go runtime included, because clients expect them.
 
 use crate::{
     answer::{Answer, respond},
@@ -87,7 +87,7 @@ pub(crate) async fn memory(State(api): State<Arc<Api>>, headers: HeaderMap) -> R
             "name": share.name,
             "usedBytes": share.used_bytes,
             "peakBytes": share.peak_bytes,
-            // Numbers beyond 2^53 are not exact in a page's script.
+            // JavaScript cannot represent numbers beyond 2^53 exactly.
             "limitBytes": (share.limit_bytes < u64::MAX).then_some(share.limit_bytes),
             "refusedTotal": share.refused_total,
         })
@@ -105,7 +105,7 @@ pub(crate) async fn wal_replay(State(api): State<Arc<Api>>, headers: HeaderMap) 
     replay(&*api.status, &headers)
 }
 
-/// Returns what can be answered before storage is open: how far the log is replayed.
+/// Returns the routes available before storage is open: the progress of the WAL replay.
 pub fn early_routes(status: Arc<dyn ServerStatus>) -> Router {
     let wal_replay = move |headers: HeaderMap| {
         let answer = replay(&*status, &headers);
@@ -170,7 +170,7 @@ async fn tsdb_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
     .await
 }
 
-/// Answers the calls that delete and copy, which the storage does not offer.
+/// Rejects the admin calls for deletion and snapshots, which the storage does not offer.
 pub(crate) async fn admin(headers: HeaderMap) -> Response {
     let error = ApiError {
         kind: Kind::Unavailable,

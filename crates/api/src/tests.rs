@@ -1,4 +1,4 @@
-//! What calls from outside may cost, through the routes as they are served.
+//! Costs of untrusted calls, through the routes as they are served.
 
 use super::*;
 use http::{Method, Request, StatusCode, header};
@@ -21,7 +21,7 @@ struct Served {
     budget: Budget,
 }
 
-/// Serves 200 series of 500 points, one query and one other call at a time.
+/// Serves 200 series of 500 points, with one query and one other call at a time.
 fn served(budget_bytes: u64) -> Served {
     let store = MemStore::new();
     for n in 0..200 {
@@ -67,7 +67,7 @@ impl Served {
         self.router.clone().call(request).await.unwrap()
     }
 
-    /// Waits until nothing is leased: what was long is freed beside what is served.
+    /// Waits until nothing is leased: long results are freed in the background.
     async fn settled(&self) {
         let end = Instant::now() + Duration::from_secs(60);
         while self.budget.used_bytes() > 0 {
@@ -93,7 +93,7 @@ fn run(work: impl Future<Output = ()>) {
 
 const LONG: &str = "/api/v1/query_range?query=x&start=0&end=1000&step=2";
 
-/// An answer gave back its permit and its memory before anybody had read it: readers of one byte a second held as many
+/// A response used to release its permit and memory before it was read: clients that read a byte a second held as many
 /// results as they had connections.
 #[test]
 fn a_slow_reader_holds_its_lease_and_its_permit() {
@@ -111,7 +111,7 @@ fn a_slow_reader_holds_its_lease_and_its_permit() {
                 .await
                 .contains("query timed out in query queue")
         );
-        // Other calls have a gate of their own.
+        // Other calls have permits of their own.
         let labels = served.get("/api/v1/labels").await;
         assert_eq!(labels.status(), StatusCode::OK);
         let whole = text(unread).await;
@@ -135,7 +135,7 @@ fn listings_and_federation_hold_what_they_list() {
             assert!(text(answer).await.contains("199"), "{path}");
             served.settled().await;
         }
-        // The labels of 200 series at least.
+        // The labels alone of 200 series exceed this budget.
         let over = self::served(20_000);
         let refused = over.get("/federate?match[]=x").await;
         assert_eq!(refused.status(), StatusCode::UNPROCESSABLE_ENTITY);
@@ -167,7 +167,7 @@ fn a_label_that_doubles_forty_times_is_an_error_of_the_query() {
     });
 }
 
-/// Hundreds of patterns of ten megabytes each were compiled on the threads that serve, before any permit.
+/// Hundreds of patterns of ten megabytes each were compiled on the serving threads, before any permit.
 #[test]
 fn a_form_of_greedy_patterns_is_refused() {
     run(async {

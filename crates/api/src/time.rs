@@ -5,11 +5,11 @@
 
 use narthex_model::{date::parse_rfc3339, duration};
 
-/// Earliest and latest time, in milliseconds, that a range without bounds means; far beyond any sample.
+/// Earliest and latest time, in milliseconds, of a range without bounds; far beyond any sample.
 pub(crate) const MIN_TIME_MS: i64 = i64::MIN / 1000;
 pub(crate) const MAX_TIME_MS: i64 = i64::MAX / 1000;
 
-/// Reads a time and returns milliseconds since the epoch.
+/// Parses a time into milliseconds since the epoch.
 pub(crate) fn parse_time(text: &str) -> Option<i64> {
     if let Some(seconds) = parse_seconds(text) {
         return to_ms(seconds);
@@ -17,11 +17,11 @@ pub(crate) fn parse_time(text: &str) -> Option<i64> {
     parse_rfc3339(text)
 }
 
-/// Reads a duration and returns milliseconds; why not, in Prometheus' words, if it is none.
+/// Parses a duration into milliseconds; fails in Prometheus' words.
 pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
     let unread = || format!("cannot parse {text:?} to a valid duration");
     match parse_seconds(text) {
-        // Prometheus counts nanoseconds.
+        // Prometheus holds nanoseconds in an int64.
         Some(seconds) => to_ms(seconds)
             .filter(|ms| ms.abs() <= i64::MAX / 1_000_000)
             .ok_or_else(|| format!("{}. It overflows int64", unread())),

@@ -1,4 +1,4 @@
-//! `/format_query` and `/parse_query`: a query's text in order, and its tree as JSON.
+//! `/format_query` and `/parse_query`: a formatted query, and its tree as JSON.
 //!
 //! **Invariant:** the tree has the fields and words of Prometheus' tree view, whose page reads it.
 
@@ -53,7 +53,7 @@ async fn inspected(
     let params = Params::of(api, request).await?;
     run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let query = params.get("query");
-        // Written where there is room for its depth.
+        // Runs inside `inspect`, which has enough stack for the tree's depth.
         let data = api.engine.inspect(&query, ctx, |expr| {
             let mut parts = 0;
             expr.walk(&mut |node| parts += 1 + matchers(node));
@@ -70,7 +70,7 @@ async fn inspected(
     .await
 }
 
-/// What a part of a tree takes as JSON, before and after it is written.
+/// Most bytes of JSON for a node of the tree, as a value and as text.
 const PART_BYTES: u64 = 4 << 10;
 
 fn matchers(expr: &Expr) -> u64 {
