@@ -1,17 +1,17 @@
-//! Sizes as flags write them: a unit may be left out.
+//! Sizes in flags; the unit is optional.
 
 /// A number of bytes: `15MB`, `1GiB`, `512KB`; units are powers of 1024 as in Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// Returns the number as memory counts it.
+    /// Returns the size as `usize`.
     #[must_use]
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
-    /// Reads a size.
+    /// Parses a size.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.len()

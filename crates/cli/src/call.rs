@@ -1,4 +1,4 @@
-//! From arguments to what a program does or prints.
+//! Turns arguments into what a program does or prints.
 
 use crate::{
     Command, Program, Surroundings, UsageError, Values, complete, expand::expand, help, man,
@@ -6,20 +6,20 @@ use crate::{
 };
 use std::{ffi::OsString, path::Path};
 
-/// What a call comes to.
+/// Outcome of a command line.
 #[derive(Debug)]
 pub enum Call<A> {
-    /// Something to do.
+    /// A command to run.
     Run(A),
     /// Text to print.
     Print(String),
 }
 
 impl<A> Program<A> {
-    /// Finds out what a call asks for; `arguments` begin with the program's own name.
+    /// Parses a command line; `arguments` begin with the program's own name.
     ///
     /// # Errors
-    /// Fails when the arguments make no sense.
+    /// Fails on invalid arguments.
     pub fn call(
         &self,
         arguments: &[OsString],
@@ -33,7 +33,7 @@ impl<A> Program<A> {
         if let Some(command) = commands.find(|command| command.called_as.contains(&called_as)) {
             return self.run(command, arguments, around);
         }
-        // Words to complete are not to be read, whatever they begin with.
+        // Words to complete are not parsed, whatever they begin with.
         if let ["completion", "words"] = *texts(arguments, 2) {
             return Ok(Call::Print(complete::candidates(self, &arguments[2..])));
         }
@@ -47,7 +47,7 @@ impl<A> Program<A> {
         }
     }
 
-    /// Returns the text that is asked for, if one is.
+    /// Returns the text that the arguments ask for, if any.
     fn printed(&self, arguments: &[OsString]) -> Result<Option<String>, UsageError> {
         let first = texts(arguments, 1).first().copied().unwrap_or("help");
         let rest = arguments.get(1..).unwrap_or_default();

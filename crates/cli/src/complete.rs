@@ -1,11 +1,11 @@
-//! Completion in shells: a script asks the program itself what can follow.
+//! Shell completion: the shell's script asks the program itself for candidates.
 //!
-//! A candidate is a line `WORD<tab>DESCRIPTION`; `:files` and `:directories` leave it to the shell to name paths.
+//! A candidate is a line `WORD<tab>DESCRIPTION`; `:files` and `:directories` make the shell complete paths.
 
 use crate::{Class, Command, Flag, Kind, Program, parse, program::BUILT_IN};
 use std::ffi::{OsStr, OsString};
 
-/// Returns the script of a shell.
+/// Returns the completion script for a shell.
 pub(crate) fn script(program: &str, shell: &str) -> Option<String> {
     let script = match shell {
         "bash" => include_str!("completion/script.bash"),
@@ -16,7 +16,7 @@ pub(crate) fn script(program: &str, shell: &str) -> Option<String> {
     Some(script.replace("PROGRAM", program))
 }
 
-/// Lists what the last of the words, which may be empty, can become.
+/// Lists completions of the last word, which may be empty.
 pub(crate) fn candidates<A>(program: &Program<A>, words: &[OsString]) -> String {
     let (current, before) = words
         .split_last()
@@ -50,7 +50,7 @@ pub(crate) fn candidates<A>(program: &Program<A>, words: &[OsString]) -> String 
 
 type Candidates = Vec<(String, &'static str)>;
 
-/// Lists the next word of the commands that begin with these.
+/// Lists the next words of commands that begin with `before`.
 fn names<A>(program: &Program<A>, before: &[OsString], found: &mut Candidates) {
     for command in program.commands {
         let mut words = command.name.split(' ');
@@ -101,7 +101,7 @@ fn of_command<A>(
     }
 }
 
-/// Offers a flag, unless it is of no use.
+/// Adds a flag if it can be given and has an effect.
 fn offer(flag: &'static Flag, before: &[OsString], found: &mut Candidates) {
     let is_given = before.iter().any(|word| {
         let name = parse::split(word).0.to_string_lossy();
@@ -113,7 +113,7 @@ fn offer(flag: &'static Flag, before: &[OsString], found: &mut Candidates) {
     if flag.kind != Kind::Switch {
         return found.push((format!("--{}=", flag.name), flag.help));
     }
-    // The one that changes something.
+    // Offer the form that changes the default.
     let no = if flag.default == "true" { "no-" } else { "" };
     found.push((format!("--{no}{}", flag.name), flag.help));
 }

@@ -1,65 +1,65 @@
-//! Command lines that make no sense, in kingpin's words.
+//! Errors in command lines, in kingpin's words.
 
 use std::{fmt, io, path::PathBuf};
 
-/// A command line that makes no sense.
+/// An invalid command line.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum UsageError {
-    /// A flag nobody knows.
+    /// An unknown flag.
     Unknown {
         /// As given.
         flag: String,
-        /// One that is spelt much the same.
+        /// A flag with a similar name.
         similar: Option<&'static str>,
     },
     /// A flag that lacks its value.
     NoValue {
-        /// Its name.
+        /// Name of the flag.
         flag: &'static str,
     },
     /// A value of the wrong kind.
     Value {
         /// The flag, with its dashes.
         flag: String,
-        /// What is wrong, the value included.
+        /// The reason, the value included.
         reason: String,
     },
-    /// A flag that may be given once.
+    /// A flag that was repeated but may be given only once.
     Repeated {
-        /// Its name.
+        /// Name of the flag.
         flag: &'static str,
     },
     /// A flag this program does not support.
     Refused {
-        /// Its name.
+        /// Name of the flag.
         flag: &'static str,
-        /// Why.
+        /// Reason for rejecting it.
         reason: &'static str,
     },
-    /// An argument that has to be there.
+    /// A missing required argument.
     Missing {
-        /// What it is.
+        /// Name of the argument.
         what: &'static str,
     },
-    /// An argument where none is taken.
+    /// An unexpected argument.
     Unexpected {
         /// The argument.
         argument: String,
     },
-    /// No command of that name.
+    /// An unknown command.
     Command {
         /// As given.
         name: String,
     },
     /// A file of arguments that cannot be read.
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// Files of arguments that name one another, or are too large.
+    /// Files of arguments that include each other endlessly or are too large.
     Files,
 }
 

@@ -1,4 +1,4 @@
-//! `@FILE` arguments: the file's lines take the argument's place.
+//! `@FILE` arguments, which are replaced by the file's lines.
 
 use crate::UsageError;
 use std::{
@@ -8,12 +8,12 @@ use std::{
     path::Path,
 };
 
-/// Most files of arguments; those that name themselves end here.
+/// Most files of arguments; stops files that include themselves.
 const MAX_FILES: usize = 16;
-/// Most bytes of all files of arguments.
+/// Most bytes of all argument files together.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// What a command line reaches beside its arguments.
+/// Environment and files, as seen by a command line.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
     /// Returns an environment variable.
@@ -23,7 +23,7 @@ pub struct Surroundings<'a> {
 }
 
 impl Surroundings<'static> {
-    /// Returns those of this process.
+    /// Returns the surroundings of this process.
     #[must_use]
     pub fn process() -> Self {
         Self {
@@ -33,13 +33,13 @@ impl Surroundings<'static> {
     }
 }
 
-/// Puts files' lines in the place of `@FILE`, nested ones included, up to a `--`.
+/// Replaces `@FILE` with the file's lines, nested ones included, up to a `--`.
 pub(crate) fn expand(
     arguments: &[OsString],
     read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
 ) -> Result<Vec<OsString>, UsageError> {
     let mut expanded = Vec::new();
-    // The next argument is the last one.
+    // A stack: the next argument is at the end.
     let mut waiting: Vec<OsString> = arguments.iter().rev().cloned().collect();
     let (mut files, mut total_bytes) = (0, 0);
     while let Some(argument) = waiting.pop() {

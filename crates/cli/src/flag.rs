@@ -1,37 +1,37 @@
-//! The declaration of flags.
+//! Declarations of flags.
 
 use crate::Value;
 
-/// A flag, or an argument without a name of its own on the command line.
+/// A flag, or a positional argument.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Flag {
-    /// Its name without dashes.
+    /// Name without dashes.
     pub name: &'static str,
-    /// What its value is.
+    /// Kind of value.
     pub kind: Kind,
-    /// What help calls its value; empty for the kind's name.
+    /// Name of the value in help; empty for the kind's name.
     pub value_name: &'static str,
-    /// Its default as one would write it, empty for none.
+    /// Default as written on a command line; empty for none.
     pub default: &'static str,
-    /// What it does, one sentence or more.
+    /// Meaning, in one or more sentences.
     pub help: &'static str,
-    /// The environment variable that counts where the flag is not given, empty for none.
+    /// Environment variable used when the flag is not given; empty for none.
     pub env: &'static str,
     /// Values that completion offers.
     pub offers: &'static [&'static str],
-    /// Whether it may be left out; only a positional argument must not.
+    /// Whether it may be left out; only positional arguments can be required.
     pub is_optional: bool,
-    /// Whether it is given by its place instead of its name.
+    /// Whether it is a positional argument.
     pub is_positional: bool,
     /// Whether it may be given several times.
     pub is_repeatable: bool,
     /// Whether only `--help-long` and the reference show it.
     pub is_hidden: bool,
-    /// What becomes of it.
+    /// How far it is supported.
     pub class: Class,
 }
 
-/// What a flag's value is.
+/// Kind of a flag's value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -39,9 +39,9 @@ pub enum Kind {
     Switch,
     /// A text.
     Text,
-    /// The path of a file.
+    /// A path of a file.
     File,
-    /// The path of a directory.
+    /// A path of a directory.
     Directory,
     /// A duration such as `15s`.
     Duration,
@@ -65,14 +65,14 @@ impl Kind {
     }
 }
 
-/// What becomes of a flag that is given.
+/// How far a flag is supported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Class {
-    /// It does what it says.
+    /// Fully supported.
     Honoured,
-    /// It is accepted and does nothing, for this reason.
+    /// Accepted without effect, for this reason.
     NoEffect(&'static str),
-    /// It is refused, for this reason.
+    /// Rejected, for this reason.
     Refused(&'static str),
 }
 
@@ -100,7 +100,7 @@ impl Flag {
         }
     }
 
-    /// Declares a flag whose value is a text that its reader judges; `FILE` and `DIR` are paths.
+    /// Declares a flag whose value is a text that the caller checks; `FILE` and `DIR` are paths.
     #[must_use]
     pub const fn new(
         name: &'static str,
@@ -119,13 +119,13 @@ impl Flag {
         flag
     }
 
-    /// Declares a flag that is on or off, and off by default.
+    /// Declares a switch, which is off by default.
     #[must_use]
     pub const fn switch(name: &'static str, help: &'static str) -> Self {
         Self::typed::<bool>(name, help)
     }
 
-    /// Declares a flag as [`Flag::new`] does that may be given several times.
+    /// Declares a flag like [`Flag::new`] that may be repeated.
     #[must_use]
     pub const fn list(name: &'static str, value_name: &'static str, help: &'static str) -> Self {
         let mut flag = Self::new(name, value_name, "", help);
@@ -133,70 +133,70 @@ impl Flag {
         flag
     }
 
-    /// Gives the default as one would write it. For an `Option` it is only shown: what is not given stays `None`.
+    /// Sets the default as written on a command line. For an `Option` it is only shown: a missing flag stays `None`.
     #[must_use]
     pub const fn default(mut self, default: &'static str) -> Self {
         self.default = default;
         self
     }
 
-    /// Names the value in help.
+    /// Sets the value's name in help.
     #[must_use]
     pub const fn value(mut self, value_name: &'static str) -> Self {
         self.value_name = value_name;
         self
     }
 
-    /// Lists values for completion; others are not refused here.
+    /// Sets the values that completion offers; others are not rejected here.
     #[must_use]
     pub const fn offers(mut self, offers: &'static [&'static str]) -> Self {
         self.offers = offers;
         self
     }
 
-    /// Takes the value of an environment variable where the flag is not given.
+    /// Sets the environment variable used when the flag is not given.
     #[must_use]
     pub const fn env(mut self, env: &'static str) -> Self {
         self.env = env;
         self
     }
 
-    /// Says that the path is a directory's.
+    /// Makes the path a directory's.
     #[must_use]
     pub const fn directory(mut self) -> Self {
         self.kind = Kind::Directory;
         self
     }
 
-    /// Makes it an argument given by its place.
+    /// Makes it a positional argument.
     #[must_use]
     pub const fn positional(mut self) -> Self {
         self.is_positional = true;
         self
     }
 
-    /// Keeps it out of `--help`.
+    /// Hides it from `--help`.
     #[must_use]
     pub const fn hidden(mut self) -> Self {
         self.is_hidden = true;
         self
     }
 
-    /// Accepts it without effect.
+    /// Makes it accepted without effect.
     #[must_use]
     pub const fn no_effect(mut self, reason: &'static str) -> Self {
         self.class = Class::NoEffect(reason);
         self
     }
 
-    /// Refuses it.
+    /// Makes it rejected.
     #[must_use]
     pub const fn refused(mut self, reason: &'static str) -> Self {
         self.class = Class::Refused(reason);
         self
     }
 
-    /// Returns what help calls its value.
+    /// Returns the value's name in help.
     pub(crate) fn shown_value(&self) -> String {
         match self.value_name {
             "" => self.kind.name().to_uppercase(),
@@ -204,7 +204,7 @@ impl Flag {
         }
     }
 
-    /// Returns how it is written, such as `--query.timeout=2m`.
+    /// Returns the flag as written, such as `--query.timeout=2m`.
     #[must_use]
     pub fn usage(&self) -> String {
         let again = if self.is_repeatable { " ..." } else { "" };
@@ -216,7 +216,7 @@ impl Flag {
         }
     }
 
-    /// Returns its help with what the other columns do not say.
+    /// Returns the help with what the reference's other columns do not show.
     pub(crate) fn meaning(&self) -> String {
         match self.class {
             Class::NoEffect(reason) => format!("Accepted without effect: {reason}."),
@@ -244,7 +244,7 @@ impl Flag {
 ///     refused { "this version does not have it" => "agent": bool; }
 /// }
 /// ```
-/// What follows a name are methods of [`Flag`]. `..values` keeps the [`Values`](crate::Values) as given in a field.
+/// Names are followed by methods of [`Flag`]. `..values` keeps the [`Values`](crate::Values) as given in a field.
 /// The struct gets `FLAGS` and `from_values`.
 #[macro_export]
 macro_rules! flags {
@@ -270,7 +270,7 @@ macro_rules! flags {
         }
 
         impl $options {
-            /// The declaration of the flags.
+            /// Declarations of the flags.
             $vis const FLAGS: &'static [$crate::Flag] = &[
                 $($crate::Flag::typed::<$type>($name, concat!($($help),+)) $(.$modifier($($argument),*))*,)*
                 $($($($crate::Flag::typed::<$idle_type>($idle, "").default("").no_effect($idle_reason),)+)*)?

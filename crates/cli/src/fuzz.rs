@@ -1,4 +1,4 @@
-//! Fuzz targets: plain functions over bytes from outside.
+//! Fuzz targets: plain functions over untrusted bytes.
 
 use crate::{Flag, Surroundings, Values};
 use std::{ffi::OsString, io, path::Path, path::PathBuf, time::Duration};
@@ -11,11 +11,11 @@ const FLAGS: &[Flag] = &[
     Flag::typed::<Vec<PathBuf>>("files", "").positional(),
 ];
 
-/// Reads bytes as a file of arguments, which may name itself as `@f`. The paths of a command
-/// line that is taken are in the file.
+/// Parses bytes as a file of arguments, which may include itself as `@f`. The paths of an accepted command line must be
+/// in the file.
 ///
 /// # Panics
-/// Panics when a promise is broken: that is what fuzzing looks for.
+/// Panics when this does not hold, which is what fuzzing looks for.
 pub fn fuzz_args(data: &[u8]) {
     let read = |path: &Path| match path.to_str() {
         Some("f") => Ok(data.to_vec()),
@@ -37,7 +37,7 @@ pub fn fuzz_args(data: &[u8]) {
         assert!(data.windows(path.len().max(1)).any(|part| part == path));
     }
     for (name, _) in values.in_effect() {
-        // Either a value or an error, never a panic.
+        // Must return a value or an error, not panic.
         let _ = (values.get::<bool>(&name), values.get::<Duration>(&name));
         let _ = values.get::<Vec<String>>(&name);
     }

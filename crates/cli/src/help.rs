@@ -1,8 +1,8 @@
-//! Help and reference.
+//! Help texts and the reference.
 
 use crate::{Class, Command, Flag, Program, program::BUILT_IN};
 
-/// Returns what a program prints without arguments.
+/// Returns the text that a program prints without arguments.
 pub(crate) fn overview<A>(program: &Program<A>) -> String {
     let name = program.name;
     let mut text = format!("{}\n\nUsage: {name} <command> [flags]\n\n", program.about);
@@ -37,7 +37,7 @@ pub(crate) fn long<A>(program: &Program<A>) -> String {
     overview(program) + &helps.collect::<String>()
 }
 
-/// Returns the help of a command, with what is hidden if it is to be `complete`.
+/// Returns the help of a command, hidden flags included if `complete`.
 pub(crate) fn command<A>(program: &Program<A>, command: &Command<A>, complete: bool) -> String {
     let usage = usage(program, command);
     let mut text = format!("usage: {usage}\n\n{}\n", command.about);
@@ -61,10 +61,10 @@ pub(crate) fn command<A>(program: &Program<A>, command: &Command<A>, complete: b
     text
 }
 
-/// A title, and which flags are below it.
+/// A title, and a filter for the flags below it.
 pub(crate) type Section = (&'static str, fn(&Flag) -> bool);
 
-/// The parts of a command's help, and which flags they show.
+/// Sections of a command's help, with the flags they show.
 pub(crate) const SECTIONS: [Section; 4] = [
     ("Arguments", |flag| flag.is_positional),
     ("Flags", |flag| {
@@ -76,7 +76,7 @@ pub(crate) const SECTIONS: [Section; 4] = [
     ("Refused", |flag| matches!(flag.class, Class::Refused(_))),
 ];
 
-/// Returns how a command is called.
+/// Returns the synopsis of a command.
 pub(crate) fn usage<A>(program: &Program<A>, command: &Command<A>) -> String {
     let mut usage = format!("{} {} [<flags>]", program.name, command.name);
     for argument in command.all().filter(|flag| flag.is_positional) {

@@ -1,18 +1,18 @@
 //! Command lines in kingpin's manner, from one declaration of each flag.
 //!
-//! [`flags!`] declares a command's flags as the fields of a struct: name, type, default, help. From the same rows come
-//! parsing into that struct, `--help`, the reference in Markdown, man pages and completion in bash, zsh and fish.
-//! A [`Program`] is a table of [`Command`]s.
+//! [`flags!`] declares a command's flags as the fields of a struct: name, type, default, help. The same rows give the
+//! parser into that struct, `--help`, the reference in Markdown, man pages and completion in bash, zsh and fish. A
+//! [`Program`] is a table of [`Command`]s.
 //!
 //! ```text
 //! ARGUMENT := '--' NAME '=' VALUE | '--' NAME VALUE | '--' SWITCH | '--no-' SWITCH | '@' FILE | '--' | OTHER
 //! ```
-//! One dash does for two. A value that begins with a dash needs `=`. What follows `--` is no flag. A file holds one
-//! argument a line, blank lines and lines that begin with `#` apart.
+//! A single dash is read like two. A value that begins with a dash needs `=`. Nothing after `--` is a flag. A file
+//! holds one argument per line; blank lines and lines that begin with `#` are skipped.
 //!
-//! What it is not: a general parser. There are no short flags, and commands have one or two words.
+//! It is not a general parser: there are no short flags, and commands have one or two words.
 //!
-//! **Invariant:** environment and files are reached through [`Surroundings`] alone.
+//! **Invariant:** environment and files are accessed only through [`Surroundings`].
 
 mod bytes;
 mod call;

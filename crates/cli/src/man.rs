@@ -54,7 +54,7 @@ fn entry(page: &mut String, term: &str, text: &str) {
 }
 
 fn line(page: &mut String, text: &str) {
-    // A dot or a quote in front would be a request.
+    // A leading dot or quote would be a roff request.
     if text.starts_with(['.', '\'']) {
         page.push_str("\\&");
     }

@@ -1,4 +1,4 @@
-//! Arguments against tables of flags.
+//! Parses arguments by tables of flags.
 
 use crate::{Class, Flag, Kind, Surroundings, UsageError, Value, expand::expand};
 use std::{
@@ -11,15 +11,15 @@ use std::{
 pub struct Values {
     flags: Vec<&'static Flag>,
     given: Vec<(&'static Flag, OsString)>,
-    /// Flags given that have no effect, with the reason.
+    /// Given flags that have no effect, with the reason.
     pub without_effect: Vec<(&'static str, &'static str)>,
 }
 
 impl Values {
-    /// Reads the arguments behind a command's name.
+    /// Parses the arguments after a command's name.
     ///
     /// # Errors
-    /// Fails on the first argument that makes no sense; values are read later.
+    /// Fails on the first invalid argument; values are parsed later.
     pub fn parse(
         tables: &[&'static [Flag]],
         arguments: &[OsString],
@@ -64,7 +64,7 @@ impl Values {
         values.complete(around)
     }
 
-    /// Adds what the environment gives and finds out what is missing.
+    /// Adds values from the environment and checks that required arguments are given.
     fn complete(mut self, around: Surroundings<'_>) -> Result<Self, UsageError> {
         for flag in self.flags.clone() {
             let is_given = self.given.iter().any(|(given, _)| given.name == flag.name);
@@ -89,7 +89,7 @@ impl Values {
                 self.without_effect.push((flag.name, reason));
                 return Ok(());
             }
-            // Turning something off that is not there is no reason to refuse.
+            // Turning off an unsupported feature is harmless.
             Class::Refused(_) if flag.kind == Kind::Switch && value == "false" => return Ok(()),
             Class::Refused(reason) => {
                 let flag = flag.name;
@@ -109,7 +109,7 @@ impl Values {
     /// Fails on a value that is not of the type.
     ///
     /// # Panics
-    /// When the tables have no such flag.
+    /// Panics when the tables have no such flag.
     pub fn get<T: Value>(&self, name: &str) -> Result<T, UsageError> {
         let flag = self.flags().find(|flag| flag.name == name);
         let flag = flag.expect("a flag of the tables");
@@ -134,13 +134,13 @@ impl Values {
         self.all(name).next().is_some()
     }
 
-    /// Lists what is given, in its order.
+    /// Lists the given flags and values, in their order.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, &OsStr)> {
         let given = self.given.iter();
         given.map(|(flag, value)| (flag.name, value.as_os_str()))
     }
 
-    /// Lists the flags that mean something with the values in effect.
+    /// Lists the supported flags with the values in effect.
     #[must_use]
     pub fn in_effect(&self) -> Vec<(String, String)> {
         let shown = self
@@ -167,12 +167,12 @@ impl Values {
     }
 }
 
-/// Returns whether an argument is written like a flag; one dash alone is not.
+/// Returns whether an argument is written like a flag; a single dash alone is not.
 pub(crate) fn is_flag(argument: &OsStr) -> bool {
     argument.len() > 1 && argument.as_bytes().starts_with(b"-")
 }
 
-/// Returns the name of an argument that is written like a flag, and its value behind `=`.
+/// Returns the name of an argument written like a flag, and its value after `=`.
 pub(crate) fn split(argument: &OsStr) -> (&OsStr, Option<&OsStr>) {
     let bytes = argument.as_bytes();
     let long = bytes.strip_prefix(b"--").or(bytes.strip_prefix(b"-"));
@@ -209,7 +209,7 @@ fn unknown(values: &Values, name: &str) -> UsageError {
     }
 }
 
-/// Levenshtein's distance.
+/// Returns the Levenshtein distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(100).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -3,46 +3,46 @@
 use crate::{Flag, UsageError, Values};
 use std::ffi::OsString;
 
-/// A program whose commands come to an `A`.
+/// A program whose commands read their values into an `A`.
 #[derive(Debug)]
 pub struct Program<A: 'static> {
-    /// Its name.
+    /// Name of the program.
     pub name: &'static str,
-    /// Its release.
+    /// Version of the program.
     pub version: &'static str,
-    /// What it is, one sentence.
+    /// Description, one sentence.
     pub about: &'static str,
-    /// Its commands, in the order of help.
+    /// Commands, in the order of help.
     pub commands: &'static [Command<A>],
-    /// What it prints when it is asked for.
+    /// Texts that it prints on request.
     pub topics: &'static [Topic],
-    /// The name by which only the commands of two words are called.
+    /// Name under which the binary offers only the commands of two words.
     pub tool: &'static str,
 }
 
 /// A command of a program.
 #[derive(Debug)]
 pub struct Command<A> {
-    /// Its name, one word or two.
+    /// Name, one or two words.
     pub name: &'static str,
-    /// Programs that are this command when the binary is called by their name.
+    /// Names under which the binary is this command.
     pub called_as: &'static [&'static str],
-    /// What it does, one sentence.
+    /// Description, one sentence.
     pub about: &'static str,
-    /// Its flags.
+    /// Flags, in groups.
     pub flags: &'static [&'static [Flag]],
-    /// Makes of the values what is to be done.
+    /// Reads the values into an `A`.
     pub read: fn(Values) -> Result<A, UsageError>,
 }
 
-/// A text that a program prints.
+/// A text that a program prints on request.
 #[derive(Debug)]
 pub struct Topic {
-    /// The argument that asks for it, dashes included.
+    /// Argument that asks for it, dashes included.
     pub name: &'static str,
-    /// What it is, one sentence; empty to keep it out of help.
+    /// Description, one sentence; empty to keep it out of help.
     pub about: &'static str,
-    /// Makes the text.
+    /// Returns the text.
     pub text: fn() -> String,
 }
 
@@ -57,7 +57,7 @@ pub(crate) const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 impl<A> Program<A> {
-    /// Finds the command that one or two words name, and how many they are.
+    /// Returns the command that the first one or two words name, and the number of words.
     pub(crate) fn command(
         &self,
         arguments: &[OsString],
@@ -65,7 +65,7 @@ impl<A> Program<A> {
     ) -> Result<(&'static Command<A>, usize), UsageError> {
         for words in [2, 1] {
             let name = texts(arguments, words).join(" ");
-            // Called by the tool's name, the program is nothing else.
+            // Under the tool's name, only commands of two words exist.
             let mut commands = self.commands.iter();
             let found = commands.find(|command| {
                 command.name == name
@@ -99,7 +99,7 @@ impl<A> Command<A> {
     }
 }
 
-/// Returns the arguments in front that are texts, at most `most`.
+/// Returns the leading arguments that are UTF-8, at most `most`.
 pub(crate) fn texts(arguments: &[OsString], most: usize) -> Vec<&str> {
     let texts = arguments.iter().take(most);
     texts.map_while(|argument| argument.to_str()).collect()

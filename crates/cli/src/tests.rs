@@ -1,4 +1,4 @@
-//! What a declaration gives.
+//! Checks everything that a declaration yields.
 
 use crate::{Call, Command, GoDuration, List, Program, Surroundings, UsageError, Value, flags};
 use std::{

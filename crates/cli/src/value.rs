@@ -1,25 +1,25 @@
-//! Types that flags have.
+//! Types of flag values.
 
 use crate::{Bytes, Kind};
 use narthex_model::duration;
 use std::{ffi::OsStr, path::PathBuf, time::Duration};
 
-/// A type that a flag's value can be of.
+/// A type of flag values.
 pub trait Value: Sized {
-    /// What is written.
+    /// Kind of the flag.
     const KIND: Kind;
     /// Whether the flag may be given several times.
     const IS_REPEATABLE: bool = false;
     /// Whether the value may be missing.
     const IS_OPTIONAL: bool = false;
 
-    /// Reads one value.
+    /// Parses one value.
     ///
     /// # Errors
-    /// Fails with what is wrong, the value included.
+    /// Fails with the reason, the value included.
     fn parse(text: &OsStr) -> Result<Self, String>;
 
-    /// Reads all values that are given; there is one, unless the type is repeatable or optional.
+    /// Parses all given values; there is one, unless the type is repeatable or optional.
     ///
     /// # Errors
     /// Fails as [`Value::parse`].
@@ -95,7 +95,7 @@ impl Value for Duration {
     }
 }
 
-/// A duration as Go writes it: `5s`, `1m0.5s`, `250ms`.
+/// A duration in Go's format: `5s`, `1m0.5s`, `250ms`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct GoDuration(pub Duration);
 
@@ -155,7 +155,7 @@ impl Value for List {
     }
 }
 
-/// An empty value counts as none.
+/// An empty value counts as absent.
 impl<T: Value> Value for Option<T> {
     const KIND: Kind = T::KIND;
     const IS_OPTIONAL: bool = true;
