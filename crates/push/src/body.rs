@@ -1,6 +1,6 @@
-//! Bodies of pushes: how long they may be, how they are compressed, and what they are.
+//! Bodies of pushes: their length, compression and format.
 //!
-//! **Invariant:** bytes are kept only once they were granted, those that a body decompresses to among them.
+//! **Invariant:** every buffered byte is granted first, decompressed ones included.
 
 use crate::error::PushError;
 use bytes::Bytes;
@@ -19,14 +19,14 @@ use std::{
     time::Duration,
 };
 
-/// How a zstd frame begins.
+/// Magic number of a zstd frame.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// How long a gzip member's head is at least.
+/// Shortest header of a gzip member, in bytes.
 const GZIP_HEAD_BYTES: usize = 10;
-/// What is read at once of a snappy stream: one of its chunks.
+/// Bytes read at once from a snappy stream: one of its chunks.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Bytes that all bodies together may still take, and what one of them has taken.
+/// Bytes left for all bodies together, and those that one body has taken.
 #[derive(Debug)]
 pub(crate) struct Room {
     left: Arc<AtomicUsize>,
@@ -66,10 +66,10 @@ impl Drop for Room {
     }
 }
 
-/// Reads a body as it is on the wire.
+/// Reads a body without decompressing it.
 ///
 /// # Errors
-/// When it is too long, comes too slowly, or is more than there is room for.
+/// Fails on a body that is too long or too slow, or that exceeds the room left.
 pub(crate) async fn read(
     body: Body,
     limit_bytes: usize,
@@ -96,10 +96,10 @@ fn refused(error: &NetError) -> PushError {
     }
 }
 
-/// Returns what a body decompresses to. An encoding that is not known is ignored, as the Pushgateway does.
+/// Decompresses a body. Like the Pushgateway, ignores an unknown encoding.
 ///
 /// # Errors
-/// When it is damaged, or longer than `limit_bytes`.
+/// Fails on a damaged body, or one longer than `limit_bytes`.
 pub(crate) fn decompress(
     headers: &HeaderMap,
     body: Bytes,
@@ -125,7 +125,7 @@ pub(crate) fn decompress(
     Ok(Bytes::from(out))
 }
 
-/// Decompresses snappy's framed form.
+/// Decompresses snappy's framing format.
 fn unsnap(body: &[u8], limit_bytes: usize, room: &mut Room) -> Result<Bytes, PushError> {
     let mut decoder = snap::read::FrameDecoder::new(body);
     let mut out = Vec::new();
@@ -153,7 +153,7 @@ fn damaged(detail: &str) -> PushError {
     }
 }
 
-/// Returns what a body is: messages when its type says so entirely, else text.
+/// Returns a body's format: protobuf if its content type fully says so, else text.
 pub(crate) fn format_of(headers: &HeaderMap) -> Format {
     let content_type = headers.get(header::CONTENT_TYPE);
     let content_type = content_type

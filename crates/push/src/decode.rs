@@ -1,9 +1,9 @@
-//! Bodies become families: a group's memory of its last body, and what is done when another one comes.
+//! Decodes bodies into families: what a group remembers of its last body, and how the next one uses it.
 //!
-//! A body with the series of the one before is read along it, and only its values are parsed. Any other is taken apart
-//! anew, by a parser without memory.
+//! A body with the same series as the one before is read along it, and only its values are parsed. Any other body is
+//! parsed from scratch, without memory.
 //!
-//! **Invariant:** what a body means never depends on the bodies before it.
+//! **Invariant:** the meaning of a body never depends on the bodies before it.
 
 use crate::{
     error::PushError,
@@ -23,7 +23,7 @@ use std::{
     sync::Arc,
 };
 
-/// A cell that no column fills.
+/// A cell without a column.
 const NO_COLUMN: u32 = u32::MAX;
 
 /// One family of a body.
@@ -34,7 +34,7 @@ pub(crate) struct Incoming {
     pub(crate) natives: Vec<Arc<Histogram>>,
 }
 
-/// What one group's bodies of one kind look like.
+/// Parser and layout of one group's bodies of one kind.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     format: Format,
@@ -42,12 +42,12 @@ pub(crate) struct Decoder {
     layout: Layout,
 }
 
-/// How the columns of the last body fill families.
+/// How the columns of the last body map to families.
 #[derive(Debug)]
 struct Layout {
     schema: Schema,
     present: BitSet,
-    /// Bytes `#`: comment lines that came or went.
+    /// Number of `#` bytes, which shows that comment lines were added or removed.
     hashes: usize,
     natives: usize,
     families: Vec<Plan>,
@@ -73,12 +73,12 @@ fn hashes(format: Format, body: &[u8]) -> usize {
     }
 }
 
-/// Decodes a body, by the memory of the one before if it is like that one; what is remembered is this body.
+/// Decodes a body, using `memory` if it is like the body before; afterwards `memory` is of this body.
 ///
-/// Families come in order of their names.
+/// Families are ordered by name.
 ///
 /// # Errors
-/// Says what is wrong with the body, and where.
+/// Returns what is wrong with the body, and where.
 pub(crate) fn decode(
     memory: &mut Option<Decoder>,
     format: Format,
@@ -91,7 +91,7 @@ pub(crate) fn decode(
     {
         return Ok(families);
     }
-    // Whatever the old one has half learned goes.
+    // Drops an old memory that the failed attempt has half updated.
     *memory = None;
     let (decoder, families) = Decoder::learn(format, body, grouping, utf8)?;
     *memory = Some(decoder);
@@ -99,7 +99,7 @@ pub(crate) fn decode(
 }
 
 impl Decoder {
-    /// Reads a body that has the lines of the one before; none where it has not.
+    /// Decodes a body with the same lines as the one before; `None` if they differ.
     fn expected(
         &mut self,
         format: Format,
@@ -129,7 +129,7 @@ impl Decoder {
         })
     }
 
-    /// Takes a body apart.
+    /// Decodes a body from scratch.
     fn learn(
         format: Format,
         body: &[u8],
@@ -200,7 +200,7 @@ impl Plan {
     }
 }
 
-/// The labels of the path win over those of the body.
+/// Makes the path's labels override those of the body.
 struct Overwrite<'a> {
     names: Vec<&'a str>,
     seen: HashSet<u128>,
@@ -251,7 +251,7 @@ impl Resolver for Overwrite<'_> {
     }
 }
 
-/// Names a metric as the Pushgateway does, without its value.
+/// Formats a metric as the Pushgateway does, without its value.
 pub(crate) fn collected(local: &LabelSet, common: &LabelSet) -> String {
     let all = common.union(local);
     let mut pairs: Vec<(&str, &str)> = all
@@ -274,7 +274,7 @@ pub(crate) fn collected(local: &LabelSet, common: &LabelSet) -> String {
     )
 }
 
-/// Refuses names that are no legacy names, where those alone are taken.
+/// Rejects names that are not legacy names, if only those are allowed.
 fn check_names(format: Format, body: &[u8], frame: &Frame) -> Result<(), PushError> {
     let is_text = format != Format::Protobuf;
     let line_of = |name: &str| {
@@ -322,7 +322,7 @@ fn syntax(format: Format, body: &[u8], error: &ParseError) -> PushError {
     text_error(error.line, &detail)
 }
 
-/// A family being put together.
+/// A family under construction.
 struct Builder {
     shape: Shape,
     /// Metrics by the hash of their labels.
@@ -332,7 +332,7 @@ struct Builder {
     last: (LabelHash, usize),
 }
 
-/// Puts the columns of a body together to families, in order of their names.
+/// Groups the columns of a body into families, ordered by name.
 fn plans(format: Format, frame: &Frame) -> Vec<Plan> {
     let schema = frame.schema();
     let declared: HashMap<&str, (MetricType, &Arc<str>)> = schema
@@ -351,7 +351,7 @@ fn plans(format: Format, frame: &Frame) -> Vec<Plan> {
             Format::Text => family_of(metric, &declared),
             _ => &*schema.family(id).name,
         };
-        // The gateway's own, whatever is pushed.
+        // The gateway writes these itself, whatever is pushed.
         if matches!(family, "push_time_seconds" | "push_failure_time_seconds") {
             continue;
         }
@@ -365,7 +365,7 @@ fn plans(format: Format, frame: &Frame) -> Vec<Plan> {
     builders.into_iter().map(Builder::finish).collect()
 }
 
-/// Returns the family of a sample in the text format: that of its own name, or one it is a part of.
+/// Returns the family of a sample in the text format: the one with its own name, or one it is a part of.
 fn family_of<'a>(metric: &'a str, declared: &HashMap<&str, (MetricType, &Arc<str>)>) -> &'a str {
     if declared.contains_key(metric) {
         return metric;
@@ -431,7 +431,7 @@ impl Builder {
             (Some("_count"), _) => Part::Count,
             (Some("_bucket"), Some(bound)) if bounded == "le" => Part::Point(bound),
             (Some(""), Some(bound)) if bounded == "quantile" => Part::Point(bound),
-            // Go's parser takes such a line and drops what it says.
+            // Go's parser accepts such a line and ignores its value.
             _ => return,
         };
         let at = match self.last {
@@ -458,7 +458,7 @@ impl Builder {
         self.parts.push(parts);
     }
 
-    /// Orders the parts of every metric as they are written, and adds those that are always there.
+    /// Orders the parts of every metric for output, and adds the mandatory ones.
     fn finish(mut self) -> Plan {
         let mut columns = Vec::new();
         let is_summary = self.shape.metric_type == MetricType::Summary;
@@ -480,7 +480,7 @@ impl Builder {
     }
 }
 
-/// Sorts the parts of a summary or histogram and fills in sum, count and the last bucket.
+/// Sorts the parts of a summary or histogram and adds missing sum, count and last bucket.
 fn complete(parts: &mut Vec<(Part, u32)>, is_summary: bool) {
     let column = |parts: &[(Part, u32)], wanted: Part| {
         let found = parts.iter().find(|(part, _)| *part == wanted);

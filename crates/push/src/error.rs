@@ -1,40 +1,40 @@
-//! Why a request is refused.
+//! Errors of requests.
 
 use http::StatusCode;
 use std::fmt;
 
-/// Why a request is refused, in the Pushgateway's words where it has them.
+/// Reason for refusing a request, in the Pushgateway's words where it has them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum PushError {
-    /// The path names no group.
+    /// The path does not name a group.
     Path {
         /// What is wrong with it.
         detail: String,
     },
-    /// The body is not what it claims to be.
+    /// The body is malformed.
     Body {
-        /// What is wrong with it, and where.
+        /// What is wrong, and where.
         detail: String,
     },
-    /// The metrics contradict themselves, those of other groups, or carry timestamps.
+    /// The metrics contradict each other or those of other groups, or carry timestamps.
     Inconsistent {
-        /// What contradicts what.
+        /// Description of the contradiction.
         detail: String,
     },
-    /// The body is longer than is taken.
+    /// The body exceeds the limit.
     TooLarge {
-        /// The limit.
+        /// The limit in bytes.
         limit_bytes: usize,
     },
     /// The body did not arrive in time.
     Slow {
-        /// How long was waited.
+        /// Time waited, in seconds.
         waited_seconds: u64,
     },
     /// Too many requests are being worked on, or too many bytes are being read.
     Busy {
-        /// What there is too much of.
+        /// Which limit is exceeded.
         detail: String,
     },
     /// The journal could not be written; nothing was stored.
@@ -45,7 +45,7 @@ pub enum PushError {
 }
 
 impl PushError {
-    /// Returns the status of the answer.
+    /// Returns the status of the response.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {

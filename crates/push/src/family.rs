@@ -1,7 +1,7 @@
-//! What a group stores of a metric family: its shape, its numbers, and its lines of the page.
+//! A group's metric family: its shape, its numbers, and its lines of the page.
 //!
-//! **Invariant:** `cells` has one number for each part of the shape, and the lines are those of these numbers. A shape
-//! never changes: pushes of the same series share it, and only numbers move.
+//! **Invariant:** `cells` has one number for each part of the shape, and the lines show these numbers. A shape never
+//! changes: pushes of the same series share it and only change numbers.
 
 use crate::grouping::Grouping;
 use narthex_client::write_number;
@@ -20,19 +20,19 @@ pub(crate) struct Shape {
     pub(crate) metric_type: MetricType,
     pub(crate) help: Arc<str>,
     pub(crate) metrics: Vec<Metric>,
-    /// What each cell is.
+    /// Meaning of each cell.
     pub(crate) parts: Vec<Part>,
 }
 
-/// One metric: a label set, and the cells behind those of the metric before.
+/// One metric: a label set and a range of cells, which follows the previous metric's.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Metric {
-    /// Its labels without the name, the group's, `le` and `quantile`.
+    /// Labels without the name, the group's labels, `le` and `quantile`.
     pub(crate) labels: LabelSet,
     pub(crate) parts_end: usize,
 }
 
-/// What a cell is of its metric.
+/// Role of a cell in its metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Part {
     Value,
@@ -55,7 +55,7 @@ impl Shape {
         })
     }
 
-    /// Returns what tells a metric from all others, the group's labels included.
+    /// Returns a hash that identifies a metric among all groups', the group's labels included.
     pub(crate) fn identity(&self, metric: &Metric, common: LabelHash) -> u128 {
         (LabelHash::of(METRIC_NAME, &self.name) + metric.labels.hash() + common).bits()
     }
@@ -65,7 +65,7 @@ impl Shape {
     }
 }
 
-/// One state of a family in a group.
+/// One state of a group's family.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) shape: Arc<Shape>,
@@ -73,7 +73,7 @@ pub(crate) struct Content {
     /// Native histograms, which cells refer to.
     pub(crate) natives: Vec<Arc<Histogram>>,
     lines: Vec<u8>,
-    /// For each cell where its number ends in the lines, and how long it is.
+    /// For each cell, the end and the length of its number in the lines.
     numbers: Vec<(u32, u8)>,
 }
 
@@ -99,7 +99,7 @@ impl Content {
         content
     }
 
-    /// Returns its lines with names written in another way.
+    /// Returns the lines with names escaped as given.
     pub(crate) fn lines_as(&self, grouping: &Grouping, escaping: Escaping) -> Vec<u8> {
         self.render(grouping, escaping).lines
     }
@@ -120,7 +120,7 @@ impl Content {
         writer
     }
 
-    /// Returns the family with other numbers; `shape` is an equal one.
+    /// Returns the family with other numbers; `shape` must equal its own.
     pub(crate) fn with(
         &self,
         shape: Arc<Shape>,
@@ -160,7 +160,7 @@ impl Content {
             && self.natives == natives
     }
 
-    /// Returns the lines of its samples.
+    /// Returns the lines of the family's samples.
     pub(crate) fn lines(&self) -> &[u8] {
         &self.lines
     }
@@ -174,7 +174,7 @@ impl Content {
     }
 }
 
-/// Writes lines, and remembers where their numbers are.
+/// Writes lines, and records where their numbers are.
 struct LineWriter<'a> {
     shape: &'a Shape,
     escaping: Escaping,
@@ -196,7 +196,7 @@ impl LineWriter<'_> {
                 Part::Point(bound) => self.line("_bucket", labels, Some(("le", *bound)), value),
                 Part::Sum => self.line("_sum", labels, None, value),
                 Part::Count => self.line("_count", labels, None, value),
-                // The text format has no more of it than this.
+                // The text format cannot express more of a native histogram.
                 Part::Native if !is_classic => {
                     if let Some(native) = content.native(at) {
                         let open = Some(("le", f64::INFINITY));
@@ -221,7 +221,7 @@ impl LineWriter<'_> {
             out.push(b'{');
             write_quoted(out, &format!("{name}{suffix}"));
             out.push(b',');
-            // There always are labels, the job at least.
+            // Never empty: `job` is always there.
             out.extend_from_slice(&labels[1..]);
         }
         if let Some((label, bound)) = bound {
@@ -245,14 +245,14 @@ fn write_value(out: &mut Vec<u8>, value: f64) {
     write_number(out, if value == 0.0 { 0.0 } else { value });
 }
 
-/// Where a number ends, and how long it is.
+/// Returns the end and the length of a number.
 fn mark(start: usize, end: usize) -> (u32, u8) {
-    // A family's lines are shorter than the body they come from and its labels, both limited.
+    // A family's lines are shorter than its body and labels together, and both are limited.
     let end_at = u32::try_from(end).expect("a family's lines are below 4 GiB");
     (end_at, (end - start) as u8)
 }
 
-/// Writes `{…}` with all labels of a metric, the group's among them, sorted by name.
+/// Writes `{…}` with all labels of a metric, the group's included, sorted by name.
 pub(crate) fn write_labels(
     out: &mut Vec<u8>,
     local: &LabelSet,
@@ -275,7 +275,7 @@ pub(crate) fn write_labels(
     out.push(b'}');
 }
 
-/// Calls `take` with all labels of a metric, the group's among them, sorted by name; there always is an `instance`.
+/// Calls `take` with all labels of a metric, the group's included, sorted by name; `instance` is always among them.
 pub(crate) fn each_label(local: &LabelSet, grouping: &Grouping, mut take: impl FnMut(&str, &str)) {
     let has_instance = grouping.get("instance").is_some() || local.get("instance").is_some();
     let own = local.iter().map(|label| (label.name(), label.value()));
@@ -315,7 +315,7 @@ pub(crate) fn write_head(out: &mut Vec<u8>, shape: &Shape, escaping: Escaping) {
     out.push(b'\n');
 }
 
-/// Returns the word of the text format for a type.
+/// Returns the text format's word for a type.
 pub(crate) fn type_word(metric_type: MetricType) -> &'static str {
     match metric_type {
         MetricType::Counter => "counter",

@@ -1,4 +1,4 @@
-//! Fuzz targets: plain functions over bytes from outside.
+//! Fuzz targets: plain functions over untrusted bytes.
 
 use crate::{
     decode, gob,
@@ -8,10 +8,10 @@ use crate::{
 };
 use narthex_expfmt::Format;
 
-/// Reads the bytes as a request's path. What a group's labels say names the same group again.
+/// Parses bytes as a request's path. A path made from the group's labels must name the same group.
 ///
 /// # Panics
-/// Panics when a promise is broken: that is what fuzzing looks for.
+/// Panics when this does not hold, which is what fuzzing looks for.
 pub fn fuzz_path(data: &[u8]) {
     let Some(path) = percent_decoded(&String::from_utf8_lossy(data)) else {
         return;
@@ -28,10 +28,10 @@ pub fn fuzz_path(data: &[u8]) {
     }
 }
 
-/// Decodes the bytes as a body, then what is before their last line: memory of the body before changes nothing.
+/// Decodes bytes as a body, then all but its last line: memory of the first body must not change the result.
 ///
 /// # Panics
-/// Panics when a promise is broken: that is what fuzzing looks for.
+/// Panics when this does not hold, which is what fuzzing looks for.
 pub fn fuzz_body(data: &[u8]) {
     let grouping = Grouping::new(vec![("job".to_owned(), "j".to_owned())]);
     let lines = data.strip_suffix(b"\n").unwrap_or(data);
@@ -46,10 +46,10 @@ pub fn fuzz_body(data: &[u8]) {
     }
 }
 
-/// Reads the bytes as a journal; what is read of it is written and read again.
+/// Parses bytes as a journal, and as a single record.
 ///
 /// # Panics
-/// Panics when a promise is broken: that is what fuzzing looks for.
+/// Panics when this does not hold, which is what fuzzing looks for.
 pub fn fuzz_journal(data: &[u8]) {
     if let Ok(replay) = journal::read(&mut &*data) {
         assert!(replay.records * 8 <= data.len());
@@ -58,7 +58,7 @@ pub fn fuzz_journal(data: &[u8]) {
     let _ = record::apply(data, &mut groups);
 }
 
-/// Reads the bytes as a Pushgateway's persistence file.
+/// Parses bytes as a Pushgateway's persistence file.
 pub fn fuzz_gob(data: &[u8]) {
     let _ = gob::read(data);
 }

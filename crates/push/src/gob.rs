@@ -1,13 +1,13 @@
-//! A Pushgateway's persistence file: a stream of Go's gob with one value, a map of groups.
+//! A Pushgateway's persistence file: a Go gob stream with one value, a map of groups.
 //!
 //! ```text
 //! stream := message*      message := length uint, type int, (type definition if type < 0, else value)
 //! value  := map[string]struct{Labels map[string]string; Metrics map[string]struct{Timestamp GobEncoder; Family GobEncoder}}
 //! ```
-//! Only what such a file has is read: structs, maps, strings, and values that encode themselves. A family is a protobuf
-//! message `io.prometheus.client.MetricFamily`.
+//! Only the parts of gob that such a file uses are read: structs, maps, strings, and values that encode themselves. A
+//! family is a protobuf message `io.prometheus.client.MetricFamily`.
 //!
-//! **Invariant:** nothing is allocated because a length says so, only for what is there.
+//! **Invariant:** no allocation trusts a length in the file; memory grows with the bytes that are there.
 
 use crate::{
     decode,
@@ -21,14 +21,14 @@ use std::{collections::HashMap, fs, io, path::Path};
 
 /// Deepest nesting of values.
 const DEPTH: usize = 16;
-/// Identifiers of types that need no definition.
+/// Identifiers of predefined types.
 const STRING: i64 = 6;
 const BYTES: i64 = 5;
 
-/// Reads a persistence file; none when there is no such file.
+/// Reads a persistence file; `None` if there is no such file.
 ///
 /// # Errors
-/// Fails when it cannot be read or is not one.
+/// Fails when it cannot be read or is malformed.
 pub(crate) fn read_file(path: &Path) -> io::Result<Option<Groups>> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -45,10 +45,10 @@ pub(crate) fn read_file(path: &Path) -> io::Result<Option<Groups>> {
     Ok(Some(groups))
 }
 
-/// Reads a persistence file's bytes.
+/// Parses a persistence file.
 ///
 /// # Errors
-/// Says what is wrong with them.
+/// Returns what is wrong with the bytes.
 pub(crate) fn read(bytes: &[u8]) -> Result<Groups, String> {
     let mut types = HashMap::new();
     let mut stream = Reader(bytes);
@@ -61,7 +61,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Groups, String> {
             types.insert(-id, definition);
             continue;
         }
-        // What is no struct stands behind a zero.
+        // A value that is not a struct is preceded by a zero.
         if message.unsigned()? != 0 {
             return Err("a value in an unknown form".to_owned());
         }
@@ -71,7 +71,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Groups, String> {
     Err("there is no value in it".to_owned())
 }
 
-/// What a type is made of.
+/// Structure of a type.
 #[derive(Debug)]
 enum Type {
     Map {
@@ -79,7 +79,7 @@ enum Type {
         element: i64,
     },
     Struct(Vec<(String, i64)>),
-    /// Its values encode themselves.
+    /// A type whose values encode themselves.
     Opaque,
     List,
 }
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         if first < 0x80 {
             return Ok(usize::from(first));
         }
-        // The count of the bytes that follow, negated.
+        // The byte count of the number, negated.
         let len = usize::from(first.wrapping_neg());
         if len > 8 {
             return Err("a number is too long".to_owned());
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         String::from_utf8(bytes.to_vec()).map_err(|error| error.to_string())
     }
 
-    /// Calls `field` with the number of each field that is there, from 1.
+    /// Calls `field` with the number of each field present, from 1.
     fn fields(
         &mut self,
         mut field: impl FnMut(&mut Self, usize) -> Result<(), String>,
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a `wireType`.
+    /// Parses a `wireType`.
     fn definition(&mut self) -> Result<Type, String> {
         let mut found = None;
         self.fields(|reader, kind| {
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         found.ok_or_else(|| "a type without a kind".to_owned())
     }
 
-    /// Reads a `CommonType`: a name and an identifier, which are not needed.
+    /// Skips a `CommonType`: a name and an identifier.
     fn common(&mut self) -> Result<(), String> {
         self.fields(|reader, number| match number {
             1 => reader.bytes().map(|_| ()),
@@ -184,7 +184,7 @@ impl<'a> Reader<'a> {
         Ok(Type::Opaque)
     }
 
-    /// Reads the type of an array or a slice: families have such fields, but encode themselves.
+    /// Parses the type of an array or a slice: families have such fields, but encode themselves.
     fn list_type(&mut self) -> Result<Type, String> {
         self.fields(|reader, number| match number {
             1 => reader.common(),
@@ -288,7 +288,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Takes a field out of a struct; one that is empty is left out by the encoder.
+    /// Removes a field from a struct; the encoder omits empty ones.
     fn field(&mut self, wanted: &str) -> Result<Option<Self>, String> {
         match self {
             Self::Struct(fields) => {
@@ -366,7 +366,7 @@ fn restore(
     Ok(())
 }
 
-/// Returns the time that one of the gateway's own gauges tells; the time of its push is more exact.
+/// Returns the time in one of the gateway's own gauges; the time of its push is used if equal, as it is more precise.
 fn stamp_ns(body: &[u8], pushed_ns: i64) -> Result<i64, String> {
     let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());
     let round = parser.parse(Format::Protobuf, body, 0, &mut KeepLabels);
@@ -392,7 +392,7 @@ fn delimited(message: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Reads a `time.Time` as it encodes itself: version, seconds since year 1, nanoseconds, offset.
+/// Parses a `time.Time` in Go's binary encoding: version, seconds since year 1, nanoseconds, offset.
 fn time_ns(bytes: &[u8]) -> Result<i64, String> {
     const UNIX_SECONDS: i64 = 62_135_596_800;
     let (Some(seconds), Some(nanos)) = (

@@ -1,6 +1,6 @@
-//! One group: its memory of bodies, and the state that scrapes read.
+//! One group: what it remembers of bodies, and the state that scrapes read.
 //!
-//! **Invariant:** a state is whole: what a push stores becomes visible in one step. Whoever reads states waits for no push.
+//! **Invariant:** states are replaced whole: a push becomes visible in one step. Readers never wait for a push.
 
 use crate::{
     decode::{Decoder, Incoming},
@@ -12,52 +12,52 @@ use narthex_expfmt::{Escaping, Format};
 use narthex_model::{LabelSet, sync::Whole as _};
 use std::sync::{Arc, Mutex};
 
-/// Kinds of bodies a group remembers: senders that push different families in turn have one each.
+/// Kinds of bodies a group remembers, for senders that push different families in turn.
 const MEMORIES: usize = 4;
-/// Bytes at the beginning of a body that tell its kind.
+/// Bytes at the start of a body that determine its kind.
 const KIND_BYTES: usize = 64;
 
-/// A group and the lock of its pushes.
+/// A group, and the locks of its pushes.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) id: GroupId,
     pub(crate) grouping: Grouping,
     pub(crate) common: LabelSet,
-    /// The labels of the group alone, as the page shows them.
+    /// The group's labels alone, as the page shows them.
     pub(crate) labels: Vec<u8>,
     pub(crate) pushing: Mutex<Pushing>,
     state: Mutex<Arc<State>>,
-    /// One push of a group is worked on at a time; others wait here, without a thread.
+    /// Held by the one push of the group being worked on; others wait here without blocking a thread.
     pub(crate) turn: tokio::sync::Mutex<()>,
 }
 
-/// What a push needs for itself.
+/// State that only pushes use.
 #[derive(Debug, Default)]
 pub(crate) struct Pushing {
-    /// Whether the group has left the store.
+    /// Whether the group has been removed from the store.
     pub(crate) is_gone: bool,
     memories: Vec<(u64, Option<Decoder>)>,
-    /// The journal this group has been written to whole.
+    /// Number of the newest journal file that holds the whole group.
     pub(crate) journal: u64,
 }
 
-/// What a group holds.
+/// Contents of a group.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
-    /// Whether anything was ever pushed, with success or without.
+    /// Whether anything was ever pushed, successfully or not.
     pub(crate) exists: bool,
-    /// In order of their names.
+    /// Ordered by name.
     pub(crate) families: Vec<Stored>,
-    /// Times in nanoseconds since the Unix epoch, 0 for never.
+    /// Times of the last stored and the last refused push, in nanoseconds since the Unix epoch; 0 for never.
     pub(crate) pushed_ns: i64,
     pub(crate) failed_ns: i64,
-    /// When it expires, if it does.
+    /// Lifetime after the last push; `None` for ever.
     pub(crate) ttl_ms: Option<u64>,
-    /// Bytes of the last body.
+    /// Length of the last body, in bytes.
     pub(crate) body_bytes: usize,
 }
 
-/// A family and when it was pushed.
+/// A family and the time of its push.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) content: Arc<Content>,
@@ -65,7 +65,7 @@ pub(crate) struct Stored {
 }
 
 impl State {
-    /// Returns the place of a family, or where it would be.
+    /// Returns the index of a family, or where to insert it.
     pub(crate) fn find(&self, name: &str) -> Result<usize, usize> {
         let families = &self.families;
         families.binary_search_by(|stored| (*stored.content.shape.name).cmp(name))
@@ -86,7 +86,7 @@ impl State {
 }
 
 impl Pushing {
-    /// Returns the memory of bodies that begin as this one does.
+    /// Returns the memory for bodies of this one's kind.
     pub(crate) fn memory(&mut self, format: Format, body: &[u8]) -> &mut Option<Decoder> {
         use std::hash::{DefaultHasher, Hash as _, Hasher as _};
         let mut hasher = DefaultHasher::new();
@@ -137,30 +137,30 @@ impl Group {
         }
     }
 
-    /// Returns what it holds.
+    /// Returns the contents.
     pub(crate) fn state(&self) -> Arc<State> {
         Arc::clone(&self.state.lock().whole())
     }
 
-    /// Makes a state visible.
+    /// Makes new contents visible.
     pub(crate) fn set_state(&self, state: State) {
         *self.state.lock().whole() = Arc::new(state);
     }
 }
 
-/// What becomes of a family that a push brings.
+/// How a push changes a family.
 #[derive(Debug)]
 pub(crate) enum Update {
-    /// Its numbers are what they were.
+    /// Neither series nor numbers change.
     Same(Arc<Content>),
-    /// Its series are what they were.
+    /// Only numbers change.
     Numbers(Arc<Content>),
-    /// It is not what it was.
+    /// The family is new or its series change.
     Whole(Arc<Content>),
 }
 
 impl Update {
-    /// Compares what came with what is stored.
+    /// Compares a pushed family with the stored one.
     pub(crate) fn new(incoming: Incoming, state: &State, grouping: &Grouping) -> Self {
         let Incoming {
             shape,
@@ -179,7 +179,7 @@ impl Update {
                     Self::Numbers(Arc::new(content.with(shape, cells, natives, grouping)))
                 }
             }
-            // From here on the shape is the one that the next push brings too.
+            // Equal but not the same shape: storing this one lets the next push match by pointer.
             Some(content) if content.shape == shape => {
                 Self::Numbers(Arc::new(content.with(shape, cells, natives, grouping)))
             }

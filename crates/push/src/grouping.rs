@@ -4,28 +4,28 @@
 //! PATH := ("job" | "job@base64") "/" VALUE ( "/" NAME ["@base64"] "/" VALUE )*
 //! ```
 //!
-//! **Invariant:** the labels are sorted by name, each name once, `job` among them and not empty; two paths that name the
-//! same labels are the same group whatever their order.
+//! **Invariant:** labels are sorted by name, each name occurs once, `job` is among them and not empty; two paths with
+//! the same labels name the same group, whatever their order.
 
 use narthex_model::{
     LabelSet,
     labels::{is_legacy_name, write_quoted},
 };
 
-/// What marks a value that is written in base64.
+/// Suffix of names whose value is in base64.
 const BASE64: &str = "@base64";
 
-/// The labels that name a group.
+/// Labels that name a group.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Grouping(Vec<(String, String)>);
 
 impl Grouping {
-    /// Reads the path behind `/metrics/`, percent-decoded; none where it is no path of a group.
+    /// Parses the percent-decoded path after `/metrics/`; `None` if it is not a group's path.
     ///
     /// With `utf8` a name in the form `U__…` is unescaped and may be any text.
     ///
     /// # Errors
-    /// In the Pushgateway's words.
+    /// Returns the Pushgateway's message.
     pub fn from_path(path: &str, utf8: bool) -> Option<Result<Self, String>> {
         let (first, rest) = path.split_once('/')?;
         let is_base64 = match first {
@@ -58,12 +58,12 @@ impl Grouping {
             return Err("job name is required".to_owned());
         }
         pairs.push(("job".to_owned(), job));
-        // Every series has an `instance`, and the group without one has an empty one already.
+        // Every series gets an `instance`, empty if the group has none, so an empty one adds nothing.
         pairs.retain(|(name, value)| name != "instance" || !value.is_empty());
         Ok(Self::new(pairs))
     }
 
-    /// Makes a grouping of labels in any order; of equal names the last wins.
+    /// Returns a grouping of labels in any order; of equal names the last wins.
     #[must_use]
     pub fn new(mut pairs: Vec<(String, String)>) -> Self {
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
@@ -88,7 +88,7 @@ impl Grouping {
         at.ok().map(|at| self.0[at].1.as_str())
     }
 
-    /// Returns the labels that every series of the group carries; those without a value are none.
+    /// Returns the labels that every series of the group carries, without empty ones.
     pub(crate) fn common(&self) -> LabelSet {
         LabelSet::new(
             self.0
@@ -133,7 +133,7 @@ fn split(labels: &str, utf8: bool) -> Result<Vec<(String, String)>, String> {
     Ok(pairs)
 }
 
-/// Decodes a value; an error comes with what was decoded before it.
+/// Decodes a value; an error comes with the part decoded before it.
 fn decode(is_base64: bool, text: &str) -> Result<String, (String, String)> {
     if !is_base64 {
         return Ok(text.to_owned());
@@ -149,7 +149,7 @@ fn decode(is_base64: bool, text: &str) -> Result<String, (String, String)> {
     }
 }
 
-/// Decodes the URL-safe alphabet without padding as Go does; with the place of the first fault.
+/// Decodes URL-safe base64 without padding like Go; returns the position of the first error as well.
 fn from_base64(text: &str) -> (Vec<u8>, Option<usize>) {
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
     let (mut bits, mut held, mut start) = (0u32, 0u32, 0);
@@ -182,7 +182,7 @@ fn from_base64(text: &str) -> (Vec<u8>, Option<usize>) {
     (out, None)
 }
 
-/// Undoes the escaping `values` of a name; what is not in its form stays as it is.
+/// Decodes the `values` escaping of a name; other names are returned unchanged.
 fn unescape(name: &str) -> String {
     unescaped(name).unwrap_or_else(|| name.to_owned())
 }
@@ -209,7 +209,7 @@ fn unescaped(name: &str) -> Option<String> {
     Some(out)
 }
 
-/// Quotes a text as Go's `%q` does.
+/// Quotes a text like Go's `%q`.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::new();
     // Writing into a string cannot fail.

@@ -1,8 +1,8 @@
 //! The Pushgateway's HTTP interface.
 //!
-//! Paths are decoded before they are taken apart, as Go's servers do: `%2F` separates like a slash.
+//! Paths are percent-decoded before they are split, as in Go's servers: `%2F` separates like a slash.
 //!
-//! **Invariant:** a request that is not worked on holds no thread. Answers have the Pushgateway's statuses and texts.
+//! **Invariant:** a waiting request does not block a thread. Responses have the Pushgateway's statuses and texts.
 
 use crate::{
     body::{self, Room},
@@ -33,27 +33,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How a gateway is served.
+/// Settings of a gateway's HTTP interface.
 pub struct GatewayConfig {
     /// Longest body of a push, compressed or not.
     pub body_limit_bytes: usize,
-    /// Bytes of all bodies that are being read or decompressed.
+    /// Most bytes of all bodies being read or decompressed.
     pub reading_limit_bytes: usize,
-    /// How long a body may take to arrive.
+    /// Longest time for a body to arrive.
     pub body_timeout: Duration,
-    /// Pushes worked on at once.
+    /// Most pushes worked on at once.
     pub concurrency: usize,
-    /// How long a push waits for its turn before it is refused.
+    /// Longest time a push waits for its turn before it is refused.
     pub wait: Duration,
-    /// What stands before all paths, empty or with a slash in front.
+    /// Prefix of all paths, empty or with a leading slash.
     pub route_prefix: String,
-    /// The path of the page of metrics.
+    /// Path of the metrics page.
     pub telemetry_path: String,
-    /// Called to end the process, where requests may.
+    /// Called by requests to end the process; `None` to forbid them.
     pub quit: Option<Arc<dyn Fn() + Send + Sync>>,
-    /// Whether requests may delete everything.
+    /// Whether requests may delete all groups.
     pub enable_admin_api: bool,
-    /// What the API tells about the process.
+    /// Information about the process for the API.
     pub status: Status,
 }
 
@@ -67,9 +67,9 @@ struct Shared {
     page_bytes: AtomicUsize,
 }
 
-/// The header that says how long a group lives.
+/// Header that sets a group's lifetime.
 const TTL: HeaderName = HeaderName::from_static("narthex-push-ttl");
-/// When a refused sender should come back.
+/// `Retry-After` of refused pushes.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
@@ -98,7 +98,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         return redirect(&clean, request.uri().query());
     }
     let method = request.method().clone();
-    // It has no prefix, whatever the others have.
+    // This path never has the prefix.
     if path == "/-/quit" && method == Method::GET {
         return bare(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -130,7 +130,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     response
 }
 
-/// Answers what is neither a push nor a scrape; with the name it is counted under.
+/// Handles requests that are neither a push nor a scrape; also returns the name for metrics.
 fn other(
     shared: &Shared,
     path: &str,
@@ -245,7 +245,7 @@ fn scrape(shared: &Shared, headers: &HeaderMap) -> Response {
     response
 }
 
-/// Answers a push or a deletion.
+/// Handles a push or a deletion.
 async fn change(
     shared: &Arc<Shared>,
     grouping: Result<Grouping, String>,
@@ -338,7 +338,7 @@ async fn push(
     })
 }
 
-/// Returns how long the sender wants its group to live.
+/// Returns the lifetime that the sender asks for.
 fn ttl_ms(headers: &HeaderMap, query: Option<&str>) -> Result<Option<u64>, PushError> {
     let of_header = headers.get(TTL).and_then(|value| value.to_str().ok());
     let of_query = || query?.split('&').find_map(|pair| pair.strip_prefix("ttl="));
@@ -359,7 +359,7 @@ fn count(handler: &str, method: &Method, status: StatusCode) {
         .inc();
 }
 
-/// Returns a method as metrics name it.
+/// Returns a method's name in metrics.
 fn word(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "get",
@@ -395,7 +395,7 @@ fn bare(status: StatusCode, text: &'static str) -> Response {
     response
 }
 
-/// Returns an error the way Go's servers send them.
+/// Returns an error in the form of Go's servers.
 fn plain(status: StatusCode, text: &str) -> Response {
     let mut response = Response::new(Body::from(format!("{text}\n")));
     *response.status_mut() = status;
@@ -466,7 +466,7 @@ pub(crate) fn percent_decoded(path: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// Returns a path without empty elements, `.` and `..`, as Go's servers redirect to it.
+/// Returns a path without empty elements, `.` and `..`, to which Go's servers redirect.
 pub(crate) fn cleaned(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     for element in path.split('/') {

@@ -1,20 +1,20 @@
-//! What the text format 0.0.4 demands beyond what a scraper does, as the Go parser behind the Pushgateway demands it.
+//! Checks of the text format 0.0.4 beyond a scraper's, like those of the Pushgateway's Go parser.
 //!
-//! **Invariant:** what is refused here is refused whatever was pushed before.
+//! **Invariant:** the result does not depend on earlier pushes.
 
 use crate::grouping::quoted;
 use std::collections::HashMap;
 
-/// What the comment lines and samples before said about a family.
+/// What earlier comment lines and samples said about a family.
 #[derive(Default)]
 struct Known<'a> {
     helped: bool,
-    /// The word of its TYPE line; `untyped` once a sample came without one.
+    /// Word of its TYPE line; `untyped` once a sample came without one.
     word: Option<&'a str>,
 }
 
-/// Fails on a HELP or TYPE line that comes twice or too late, on labels that only a scraper takes, and on a last line
-/// without an end; with the line's number.
+/// Fails, with the line's number, on a repeated or late HELP or TYPE line, on label syntax that only a scraper accepts,
+/// and on a last line without a newline.
 pub(crate) fn check(body: &str) -> Result<(), (usize, String)> {
     let mut families: HashMap<&str, Known<'_>> = HashMap::new();
     let mut last = "";
@@ -69,7 +69,7 @@ pub(crate) fn check(body: &str) -> Result<(), (usize, String)> {
     Ok(())
 }
 
-/// Returns what follows a backslash in a label's value and means nothing there.
+/// Returns the character of an invalid escape in a label value.
 fn unknown_escape(line: &str) -> Option<char> {
     let mut rest = line;
     while let Some((_, behind)) = rest.split_once('\\') {
@@ -82,7 +82,7 @@ fn unknown_escape(line: &str) -> Option<char> {
     None
 }
 
-/// Takes note of a sample: its family is untyped from here on unless it has a type.
+/// Records a sample: its family becomes untyped unless it has a type.
 fn sampled<'a>(families: &mut HashMap<&'a str, Known<'a>>, name: &'a str) {
     let is_part = |families: &HashMap<&str, Known<'_>>, suffixes: &[&str], word: &str| {
         suffixes.iter().any(|suffix| {
@@ -106,7 +106,7 @@ fn sampled<'a>(families: &mut HashMap<&'a str, Known<'a>>, name: &'a str) {
         .get_or_insert("untyped");
 }
 
-/// Returns what a line whose labels are written like JSON should say.
+/// Returns a hint for a line whose labels look like JSON.
 pub(crate) fn hint(line: &str) -> Option<String> {
     let (name, rest) = line.split_once('{')?;
     let rest = rest.trim_start();

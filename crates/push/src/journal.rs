@@ -1,10 +1,10 @@
 //! The journal: every change of a group, appended before it is acknowledged. See docs/format/push-journal.md.
 //!
-//! From time to time it is written anew, group by group, while pushes go on: a group's records go to both files once it
-//! has been written to the new one.
+//! From time to time it is rewritten, group by group, while pushes go on: once a group has been written to the new
+//! file, its records go to both.
 //!
-//! **Invariant:** what `append` took was handed to the kernel whole. A failed fsync poisons the journal until a restart; a
-//! failed write takes nothing.
+//! **Invariant:** when `append` succeeds, the kernel has the whole record. A failed fsync poisons the journal until a
+//! restart; a failed write leaves nothing of the record.
 
 use crate::record::{self, Groups};
 use narthex_model::sync::Whole as _;
@@ -22,12 +22,12 @@ const MAGIC: [u8; 8] = *b"NRTHXPSH";
 const VERSION: u32 = 1;
 const HEADER_BYTES: u64 = 16;
 const FRAME_BYTES: usize = 8;
-/// No record is longer: bodies are limited to less.
+/// Longest record, in bytes; the limit on bodies is lower.
 const RECORD_BYTES: usize = 1 << 30;
-/// A journal is written anew when it is this much longer than twice what it was then.
+/// The journal is rewritten when it exceeds twice its size after the last rewrite by this many bytes.
 const GROWTH_BYTES: u64 = 8 << 20;
 
-/// How a file ends after a crash.
+/// Fault at the end of a file after a crash.
 const TORN: &str = "the file ends in the middle of a record";
 
 /// An open journal.
@@ -35,16 +35,16 @@ const TORN: &str = "the file ends in the middle of a record";
 pub(crate) struct Journal {
     path: PathBuf,
     files: Mutex<Files>,
-    /// The number of the newest file.
+    /// Number of the newest file.
     number: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Files {
     current: Log,
-    /// The file that is to take the place of the current one.
+    /// The file being written to replace the current one.
     next: Option<Log>,
-    /// Bytes of the current file when it was new.
+    /// Size of the current file when it was new.
     base_bytes: u64,
     is_dirty: bool,
     poison: Option<String>,
@@ -56,32 +56,32 @@ struct Log {
     bytes: u64,
 }
 
-/// What reading a journal found.
+/// Result of reading a journal.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     pub(crate) groups: Groups,
     pub(crate) records: usize,
-    /// Damage: where, and what is wrong there.
+    /// Offset and description of each damaged place.
     pub(crate) faults: Vec<(u64, String)>,
-    /// Where the good part ends.
+    /// End of the intact part.
     good_bytes: u64,
 }
 
 impl Journal {
-    /// Opens the journal at `path`, making it when there is none; returns what it holds.
+    /// Opens the journal at `path`, creating it if missing; returns its contents.
     ///
     /// # Errors
-    /// Fails when the file cannot be read or written, or is no journal of a version that is known.
+    /// Fails when the file cannot be read or written, or is not a journal of a known version.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Replay)> {
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        // What a compaction left that did not end.
+        // Left over from an unfinished rewrite.
         let _ = fs::remove_file(next_path(path));
         let (replay, log) = match File::open(path) {
             Ok(file) => {
                 let replay = read(&mut BufReader::new(file)).map_err(named)?;
                 if replay.is_damaged() {
-                    // What could not be read is cut off below; somebody may want to look at it.
+                    // Keep a copy for inspection: the unreadable part is cut off below.
                     fs::copy(path, damaged_path(path)).map_err(named)?;
                 }
                 let file = OpenOptions::new().append(true).open(path).map_err(named)?;
@@ -109,10 +109,10 @@ impl Journal {
         Ok((journal, replay))
     }
 
-    /// Appends a record of a group that has been written to file number `number`.
+    /// Appends a record of a group that is wholly in file number `number`.
     ///
     /// # Errors
-    /// Says why it could not be written; the journal is as before then.
+    /// Returns why it could not be written; the journal is unchanged then.
     pub(crate) fn append(&self, record: &[u8], number: u64) -> Result<(), String> {
         let framed = frame(record);
         let mut files = self.files.lock().whole();
@@ -147,10 +147,10 @@ impl Journal {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Hands what was appended to the disk.
+    /// Syncs the journal to disk.
     ///
     /// # Errors
-    /// When that fails; from then on every append does.
+    /// Fails when the sync fails; from then on every append fails too.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let file = {
             let mut files = self.files.lock().whole();
@@ -165,21 +165,21 @@ impl Journal {
         })
     }
 
-    /// Reports whether it is time to write the journal anew.
+    /// Reports whether the journal is due for a rewrite.
     pub(crate) fn is_long(&self) -> bool {
         let files = self.files.lock().whole();
         files.poison.is_none() && files.current.bytes > files.base_bytes * 2 + GROWTH_BYTES
     }
 
-    /// Returns the bytes of the file.
+    /// Returns the size of the file in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.lock().whole().current.bytes
     }
 
-    /// Begins to write the journal anew.
+    /// Begins a rewrite.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// Fails when the new file cannot be created.
     pub(crate) fn begin(&self) -> io::Result<()> {
         let next = Log::create(&next_path(&self.path))?;
         let mut files = self.files.lock().whole();
@@ -194,10 +194,10 @@ impl Journal {
         self.append_next(&mut self.files.lock().whole(), &framed);
     }
 
-    /// Puts the new file into the place of the old one.
+    /// Replaces the old file by the new one.
     ///
     /// # Errors
-    /// When it cannot be; the old one stays.
+    /// Fails when it cannot be replaced; the old one stays.
     pub(crate) fn finish(&self) -> io::Result<()> {
         let file = {
             let files = self.files.lock().whole();
@@ -222,7 +222,7 @@ impl Journal {
 }
 
 impl Replay {
-    /// Reports whether there is more damage than the end that a crash leaves.
+    /// Reports whether there is damage other than the torn end a crash leaves.
     fn is_damaged(&self) -> bool {
         self.faults.iter().any(|(_, what)| what != TORN)
     }
@@ -242,7 +242,7 @@ impl Log {
         })
     }
 
-    /// Appends bytes; an error says whether a part of them is there.
+    /// Appends bytes; an error comes with whether a part of them was written.
     fn append(&mut self, bytes: &[u8]) -> Result<(), (io::Error, bool)> {
         match self.file.write_all(bytes) {
             Ok(()) => {
@@ -257,7 +257,7 @@ impl Log {
     }
 }
 
-/// Returns where a damaged journal is kept.
+/// Returns the path under which a damaged journal is kept.
 pub(crate) fn damaged_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".damaged");
@@ -298,11 +298,10 @@ fn crc32c(parts: &[&[u8]]) -> u32 {
 
 /// Reads a journal to its end.
 ///
-/// A record with another checksum is left out if another one follows it; else the file ends there, as it does after a
-/// crash.
+/// A record with a wrong checksum is skipped if another one follows; otherwise the file ends there, as after a crash.
 ///
 /// # Errors
-/// Fails when it cannot be read, or begins with another header.
+/// Fails when the journal cannot be read, or has another header.
 pub(crate) fn read(from: &mut impl Read) -> io::Result<Replay> {
     let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidData, text));
     let mut head = [0; HEADER_BYTES as usize];
@@ -355,7 +354,7 @@ pub(crate) fn read(from: &mut impl Read) -> io::Result<Replay> {
     Ok(replay)
 }
 
-/// Reads until the buffer is full or the end comes; returns how much there was.
+/// Reads until the buffer is full or the input ends; returns the number of bytes.
 fn read_full(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < buffer.len() {

@@ -1,4 +1,4 @@
-//! `/api/v1/metrics` and `/api/v1/status`: JSON as the Pushgateway writes it.
+//! `/api/v1/metrics` and `/api/v1/status`, in the Pushgateway's JSON.
 
 use crate::{
     family::{Content, Part, each_label},
@@ -11,14 +11,14 @@ use narthex_client::write_number;
 use narthex_model::{Histogram, LabelSet, MetricType, date};
 use std::ops::Range;
 
-/// What `/api/v1/status` tells.
+/// Contents of `/api/v1/status`.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    /// Flags and their values, in order of their names.
+    /// Flags and their values, ordered by name.
     pub flags: Vec<(String, String)>,
-    /// When the process started, as RFC 3339 writes it.
+    /// Start time of the process, as RFC 3339.
     pub started: String,
-    /// What was built.
+    /// Names and values about the build.
     pub build: Vec<(&'static str, String)>,
 }
 
@@ -72,7 +72,7 @@ fn put_group(out: &mut Vec<u8>, group: &Group, state: &State) {
     out.extend_from_slice(is_stored.as_bytes());
     for (name, help) in STAMPS {
         let of_failure = name == STAMPS[0].0;
-        // The one that never was is as old as the other.
+        // A time of zero is replaced by the other one.
         let own_ns = if of_failure {
             state.failed_ns
         } else {
@@ -92,7 +92,8 @@ fn put_group(out: &mut Vec<u8>, group: &Group, state: &State) {
     }
     for stored in &state.families {
         let shape = &stored.content.shape;
-        // The Pushgateway writes such a family over these members, which names the group no more.
+        // The Pushgateway lets such a family overwrite these members, which hides the group's labels; it is left out
+        // instead.
         if matches!(&*shape.name, "labels" | "last_push_successful") {
             continue;
         }
@@ -187,7 +188,7 @@ fn put_values(out: &mut Vec<u8>, content: &Content, range: Range<usize>) {
     out.push(b'}');
 }
 
-/// Writes a native histogram with its buckets as the query API does: rule of the bounds, bounds, count.
+/// Writes a native histogram; buckets are as in the query API: boundary rule, bounds, count.
 fn put_native(out: &mut Vec<u8>, native: &Histogram) {
     out.extend_from_slice(br#","count":"#);
     put_number(out, native.count);
@@ -229,7 +230,7 @@ fn put_pairs<'a>(out: &mut Vec<u8>, pairs: impl Iterator<Item = (&'a str, &'a st
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
-    // Texts are always JSON, and a vector takes everything.
+    // Text is always valid JSON, and writing to a vector cannot fail.
     let _ = serde_json::to_writer(out, text);
 }
 
@@ -239,7 +240,7 @@ fn put_number(out: &mut Vec<u8>, number: f64) {
     out.push(b'"');
 }
 
-/// Writes a time as RFC 3339 does, with nanoseconds.
+/// Formats a time as RFC 3339 with nanoseconds.
 pub(crate) fn time(ns: i64) -> String {
     let whole = date::rfc3339(ns.div_euclid(1_000_000_000) * 1000);
     let whole = whole.trim_end_matches(".000Z");

@@ -1,11 +1,11 @@
-//! The push gateway: what processes that cannot be scraped push is kept, by group, until it is scraped.
+//! The push gateway: keeps metrics, by group, from processes that cannot be scraped, until it is scraped itself.
 //!
-//! It is: grouping keys from paths, bodies that become families along the group's last one, a store whose check of
-//! consistency costs what a push carries, its journal, and the Pushgateway's HTTP interface. It is not: a time series
-//! database, a counter of many processes, or a server.
+//! It has grouping keys from paths, bodies decoded along the group's last one, a store whose consistency check costs
+//! what a push carries, its journal, and the Pushgateway's HTTP interface. It is not a time series database, an
+//! aggregator over processes, or a server.
 //!
-//! **Limits**: bodies, their time, the bytes of all that are being read and the requests worked on at once are bounded
-//! ([`GatewayConfig`]); what is over is refused, and nothing waits without an end.
+//! **Limits**: body size and time, the bytes of all bodies being read and the requests worked on at once are bounded
+//! ([`GatewayConfig`]); excess is refused, and every wait has a limit.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

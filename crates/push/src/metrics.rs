@@ -1,4 +1,4 @@
-//! What the gateway reports about itself; the Pushgateway's names where it has them.
+//! The gateway's own metrics, with the Pushgateway's names where it has them.
 
 use narthex_client::{Counter, CounterVec, Gauge, Registry, SummaryVec};
 

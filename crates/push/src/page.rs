@@ -1,7 +1,7 @@
-//! What a scrape gets: the gateway's own metrics and all groups'.
+//! The scraped page: the gateway's own metrics and those of all groups.
 //!
-//! **Invariant:** a scrape copies the lines that pushes have left; it takes no lock that a push holds while it works. A
-//! family that other groups have with another type is left out, and nothing else.
+//! **Invariant:** a scrape copies lines that pushes have rendered; it takes no lock that a push holds while it works.
+//! Only a family whose type differs from that in other groups is left out.
 
 use crate::{
     decode,
@@ -16,7 +16,7 @@ use narthex_expfmt::{Escaping, Format, Negotiated};
 use narthex_model::{Histogram, LabelSet, MetricType, histogram::Span, protobuf::Message};
 use std::{collections::HashMap, sync::Arc};
 
-/// The gateway's own gauges of each group.
+/// The gateway's own gauges for each group.
 pub(crate) const STAMPS: [(&str, &str); 2] = [
     (
         "push_failure_time_seconds",
@@ -38,10 +38,10 @@ pub(crate) fn stamp(state: &State, name: &str) -> f64 {
     ns as f64 / 1e9
 }
 
-/// A group as it was when the scrape began.
+/// A group and its state when the scrape began.
 type Seen = (Arc<Group>, Arc<State>);
 
-/// Everything that is on one page, by family.
+/// The contents of one page, by family.
 struct Page<'a> {
     families: Vec<Entry<'a>>,
 }
@@ -53,7 +53,7 @@ struct Entry<'a> {
     pushed: Vec<(&'a Group, &'a Stored)>,
 }
 
-/// Returns what an `Accept` header is answered with: OpenMetrics is not offered.
+/// Returns the format for an `Accept` header; OpenMetrics is not offered.
 pub(crate) fn negotiate(accept: &str) -> Negotiated {
     let clauses = accept
         .split(',')
@@ -61,7 +61,7 @@ pub(crate) fn negotiate(accept: &str) -> Negotiated {
     Negotiated::from_accept(&clauses.collect::<Vec<_>>().join(","))
 }
 
-/// Renders the page; `own` are the gateway's own metrics.
+/// Renders the page; `own` holds the gateway's own metrics.
 pub(crate) fn render(store: &Store, own: &Registry, style: Negotiated, room: usize) -> Vec<u8> {
     let mut text = Vec::new();
     own.encode_text(&mut text);
@@ -152,7 +152,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Splits the registry's page where families begin: each has a HELP line.
+/// Splits the registry's page into families, each of which begins with a HELP line.
 fn blocks(own: &str) -> impl Iterator<Item = &str> {
     let starts = own.match_indices("# HELP ").map(|(at, _)| at);
     let mut starts: Vec<usize> = starts
@@ -260,7 +260,7 @@ fn page_message(
     family.delimited(out);
 }
 
-/// Reads the gateway's own page as if it had been pushed to a group without labels.
+/// Parses the gateway's own page as if it had been pushed to a group without labels.
 fn own_contents(own: &str) -> HashMap<String, Content> {
     let nobody = Grouping::new(Vec::new());
     let decoded = decode::decode(&mut None, Format::Text, own.as_bytes(), &nobody, true);
@@ -335,7 +335,7 @@ fn put_metric(message: &mut Message, content: &Content, range: std::ops::Range<u
     message.message(if is_summary { 4 } else { 7 }, &inner);
 }
 
-/// Adds the fields of a native histogram; its count and sum too unless classic ones stand beside it.
+/// Adds the fields of a native histogram; count and sum only if there are no classic ones.
 fn put_native(message: &mut Message, native: &Histogram, is_alone: bool) {
     if !native.integer_counts {
         message.double(4, native.count);
@@ -373,7 +373,7 @@ fn put_native(message: &mut Message, native: &Histogram, is_alone: bool) {
             }
         }
     }
-    // Without a span a native histogram that observed nothing could not be told from a classic one.
+    // An empty span distinguishes a native histogram without observations from a classic one.
     if native.positive_spans.is_empty() && native.negative_spans.is_empty() {
         message.message(12, &Message::default());
     }

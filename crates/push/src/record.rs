@@ -1,7 +1,7 @@
-//! Records of the journal: what happened to a group, as bytes. See docs/format/push-journal.md.
+//! Journal records: changes of a group, as bytes. See docs/format/push-journal.md.
 //!
-//! **Invariant:** a record names its group by its labels and its families by their names, so that it means the same in
-//! whatever file it is. Reading allocates no more than a small multiple of what is read.
+//! **Invariant:** a record names its group by labels and its families by name, so that it means the same in any file.
+//! Reading allocates no more than a small multiple of the bytes read.
 
 use crate::{
     family::{Content, Metric, Part, Shape, native_cell},
@@ -27,7 +27,7 @@ const SAME: u8 = 0;
 const NUMBERS: u8 = 1;
 const WHOLE: u8 = 2;
 
-/// What a push did.
+/// Encodes a push.
 pub(crate) fn push(
     grouping: &Grouping,
     pushed_ns: i64,
@@ -65,7 +65,7 @@ pub(crate) fn push(
     out
 }
 
-/// All of a group.
+/// Encodes a whole group.
 pub(crate) fn state(grouping: &Grouping, state: &State) -> Vec<u8> {
     let mut out = vec![STATE];
     put_grouping(&mut out, grouping);
@@ -82,7 +82,7 @@ pub(crate) fn state(grouping: &Grouping, state: &State) -> Vec<u8> {
     out
 }
 
-/// A push that was refused.
+/// Encodes a refused push.
 pub(crate) fn failure(grouping: &Grouping, failed_ns: i64) -> Vec<u8> {
     let mut out = vec![FAILURE];
     put_grouping(&mut out, grouping);
@@ -90,7 +90,7 @@ pub(crate) fn failure(grouping: &Grouping, failed_ns: i64) -> Vec<u8> {
     out
 }
 
-/// The end of a group.
+/// Encodes the end of a group.
 pub(crate) fn deletion(grouping: &Grouping) -> Vec<u8> {
     let mut out = vec![DELETION];
     put_grouping(&mut out, grouping);
@@ -215,7 +215,7 @@ fn type_number(metric_type: MetricType) -> u8 {
     at.expect("every type is listed") as u8
 }
 
-/// A group as the journal has it.
+/// A group restored from the journal.
 #[derive(Debug, Default)]
 pub(crate) struct Restored {
     pub(crate) families: BTreeMap<String, (Numbers, Arc<Shape>, i64)>,
@@ -234,10 +234,10 @@ pub(crate) struct Numbers {
 /// Groups by their labels.
 pub(crate) type Groups = HashMap<Grouping, Restored>;
 
-/// Applies a record's bytes.
+/// Applies a record.
 ///
 /// # Errors
-/// Says what is wrong; a record that does not fit what was before it takes the family it is about away.
+/// Returns what is wrong; a record that does not fit earlier ones also removes the family it is about.
 pub(crate) fn apply(bytes: &[u8], groups: &mut Groups) -> Result<(), &'static str> {
     let mut reader = Reader(bytes);
     let kind = reader.byte()?;
@@ -282,7 +282,7 @@ pub(crate) fn apply(bytes: &[u8], groups: &mut Groups) -> Result<(), &'static st
     }
 }
 
-/// The rest of a record.
+/// The unread part of a record.
 struct Reader<'a>(&'a [u8]);
 
 const SHORT: &str = "a record ends too early";
@@ -325,7 +325,7 @@ impl<'a> Reader<'a> {
         Err("a number is too long")
     }
 
-    /// Reads how many things of at least one byte follow.
+    /// Reads a count of items that take at least `least_bytes` each.
     fn len(&mut self, least_bytes: usize) -> Result<usize, &'static str> {
         let len = self.number()?;
         if len > self.0.len() / least_bytes.max(1) {

@@ -1,6 +1,6 @@
-//! What all groups together must agree on: a family has one type, a series is in one group.
+//! Consistency among groups: a family has one type, a series is in one group.
 //!
-//! **Invariant:** a change costs what it changes, never what is stored. One that is refused leaves nothing behind.
+//! **Invariant:** a change costs what it changes, not what is stored. A rejected change has no effect.
 
 use crate::{decode::collected, family::Shape};
 use narthex_model::{LabelSet, METRIC_NAME, MetricType, sync::Whole as _};
@@ -12,7 +12,7 @@ use std::{
 /// Shards of the map of series, so that pushes to many groups do not wait for each other.
 const SHARDS: usize = 16;
 
-/// A number that no two groups of a process have.
+/// Unique number of a group in this process.
 pub(crate) type GroupId = u64;
 
 /// The names and series of all groups.
@@ -22,14 +22,14 @@ pub(crate) struct Registry {
     series: [Mutex<HashMap<u128, GroupId>>; SHARDS],
 }
 
-/// A family's type, and how many groups have it.
+/// A family's type, and the number of groups that have it.
 #[derive(Debug)]
 struct Held {
     metric_type: MetricType,
     groups: usize,
 }
 
-/// The families that come to a group and leave it.
+/// Families added to and removed from a group.
 #[derive(Debug, Default)]
 pub(crate) struct Change<'a> {
     pub(crate) removed: Vec<&'a Shape>,
@@ -37,7 +37,7 @@ pub(crate) struct Change<'a> {
 }
 
 impl Registry {
-    /// Returns a registry where the gateway's own families have their types already.
+    /// Returns a registry that knows the types of the gateway's own families.
     pub(crate) fn new(own: impl IntoIterator<Item = (String, MetricType)>) -> Self {
         let held = own.into_iter().map(|(name, metric_type)| {
             let groups = 1;
@@ -58,14 +58,14 @@ impl Registry {
     /// Applies a group's change.
     ///
     /// # Errors
-    /// Says what contradicts what; nothing has changed then.
+    /// Returns a description of the contradiction; nothing has changed then.
     pub(crate) fn apply(
         &self,
         group: GroupId,
         common: &LabelSet,
         change: &Change<'_>,
     ) -> Result<(), String> {
-        // One change of names at a time: names that collide are not in the same shard of anything.
+        // One lock for all names, since colliding names may differ and would be in different shards.
         let mut families = self.families.lock().whole();
         for shape in &change.removed {
             release(&mut families, shape);
@@ -143,7 +143,7 @@ impl Registry {
     }
 
     fn shard(&self, identity: u128) -> &Mutex<HashMap<u128, GroupId>> {
-        // The maps hash the rest.
+        // The shard uses the upper half of the hash, the maps the rest.
         &self.series[(identity >> 64) as usize % SHARDS]
     }
 }
@@ -183,7 +183,7 @@ fn hold(
     Ok(())
 }
 
-/// Fails when a series of the family could be one of another family with a suffix.
+/// Fails if a series of the family could also be another family's series with a suffix.
 fn collision(families: &HashMap<Arc<str>, Held>, shape: &Shape) -> Result<(), String> {
     let name = &*shape.name;
     for suffix in ["_count", "_sum", "_bucket"] {
@@ -221,7 +221,7 @@ fn collision(families: &HashMap<Arc<str>, Held>, shape: &Shape) -> Result<(), St
     Ok(())
 }
 
-/// Returns the word of the messages' enumeration for a type.
+/// Returns a type's name in the protobuf enumeration.
 pub(crate) fn type_name(metric_type: MetricType) -> &'static str {
     match metric_type {
         MetricType::Counter => "COUNTER",
@@ -233,7 +233,7 @@ pub(crate) fn type_name(metric_type: MetricType) -> &'static str {
     }
 }
 
-/// Names the metric that another group has too.
+/// Returns an error that names the metric another group has too.
 fn twice(added: &[&Shape], at: usize, common: &LabelSet) -> String {
     let each = added
         .iter()

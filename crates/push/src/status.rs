@@ -1,6 +1,7 @@
-//! The page: groups with their ages, sizes and failures, a button that deletes each, flags and build.
+//! The web page: groups with ages, sizes and failures, a button to delete each, flags and build.
 //!
-//! **Invariant:** whatever was pushed is text on the page. It loads its one script from the gateway and nothing else.
+//! **Invariant:** pushed data appears only as escaped text. The page loads its one script from the gateway and nothing
+//! else.
 
 use crate::{
     grouping::{Grouping, quoted},
@@ -87,7 +88,7 @@ fn seconds(ms: i64) -> String {
     format!("{} s", ms / 1000)
 }
 
-/// Shows the labels of a group, `job` first.
+/// Formats the labels of a group, `job` first.
 fn shown(grouping: &Grouping) -> String {
     let (job, others): (Vec<_>, Vec<_>) = grouping
         .labels()
@@ -100,7 +101,7 @@ fn shown(grouping: &Grouping) -> String {
     pairs.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the path of a group relative to the page, its values in base64: any text can be written so.
+/// Returns the path of a group relative to the page, its values in base64, which can represent any text.
 fn path_of(grouping: &Grouping) -> String {
     let mut path = format!(
         "metrics/job@base64/{}",

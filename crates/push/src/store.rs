@@ -1,4 +1,4 @@
-//! All groups: pushing, deleting, expiring, and what is kept of them in the journal.
+//! All groups: pushes, deletions, expiry, and their journal.
 //!
 //! **Invariant:** a push costs what it carries. It is appended to the journal before it becomes visible, and becomes
 //! visible before it is acknowledged.
@@ -33,16 +33,16 @@ const SHARDS: usize = 16;
 /// The wall clock, in nanoseconds since the Unix epoch.
 pub type NowNs = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// How pushes are taken.
+/// Settings of a store.
 #[derive(Clone, Debug, Default)]
 pub struct StoreConfig {
-    /// Whether pushes are not compared with what other groups hold.
+    /// Whether pushes skip the comparison with other groups.
     pub is_unchecked: bool,
-    /// Whether names may be any text.
+    /// Whether names may be any UTF-8.
     pub utf8_names: bool,
     /// The gateway's own families.
     pub own: Vec<(String, MetricType)>,
-    /// How long groups live after their last push, by job; that of the empty name is every other job's.
+    /// Lifetime of groups after their last push, by job, in milliseconds; the empty name holds the default.
     pub ttl_ms: HashMap<String, u64>,
 }
 
@@ -54,7 +54,7 @@ pub struct Store {
     registry: Registry,
     journal: Option<Journal>,
     next_id: AtomicU64,
-    /// Groups that can expire.
+    /// Number of groups that can expire.
     mortal: AtomicUsize,
     now_ns: NowNs,
 }
@@ -62,18 +62,18 @@ pub struct Store {
 /// One push.
 #[derive(Clone, Copy, Debug)]
 pub struct Push<'a> {
-    /// Whether the group's other families go.
+    /// Whether the group's other families are removed.
     pub replace: bool,
-    /// What the body is.
+    /// Format of the body.
     pub format: Format,
     /// The body, decompressed.
     pub body: &'a [u8],
-    /// How long the group lives without another push, if the sender says so; 0 is for ever.
+    /// Lifetime of the group without another push, if the sender sets it; 0 means for ever.
     pub ttl_ms: Option<u64>,
 }
 
 impl Store {
-    /// Returns a store that forgets everything when it ends.
+    /// Returns a store without a journal, whose groups are lost at its end.
     #[must_use]
     pub fn in_memory(config: StoreConfig, now_ns: NowNs) -> Self {
         Self {
@@ -88,8 +88,8 @@ impl Store {
         }
     }
 
-    /// Opens a store with a journal beside `persistence_file`; such a file of a Pushgateway is imported when there is no
-    /// journal yet.
+    /// Opens a store with a journal beside `persistence_file`; if there is no journal yet, that file of a Pushgateway
+    /// is imported.
     ///
     /// # Errors
     /// Fails when either file cannot be used.
@@ -125,7 +125,7 @@ impl Store {
             store.restore(grouping, restored);
         }
         if is_new {
-            // An import is read once: from here on the journal is what counts.
+            // Only the first start imports; from here on the journal counts.
             store.rewrite()?;
         }
         Ok(store)
@@ -163,7 +163,7 @@ impl Store {
         self.show(&group, state);
     }
 
-    /// Returns the group of these labels, which may hold nothing yet.
+    /// Returns the group of these labels, creating an empty one if needed.
     pub(crate) fn group(&self, grouping: &Grouping) -> Arc<Group> {
         let shard = self.shard(grouping);
         if let Some(group) = shard.read().whole().get(grouping) {
@@ -184,11 +184,11 @@ impl Store {
     /// Stores a push.
     ///
     /// # Errors
-    /// Says why it is refused; nothing but the time of the failure has changed then.
+    /// Returns why it is refused; then at most the failure time has changed.
     pub fn push(&self, grouping: &Grouping, push: Push<'_>) -> Result<(), PushError> {
         loop {
             let group = self.group(grouping);
-            // A decoder that panicked has no memory left.
+            // After a panic in a decoder its memory is unreliable.
             let mut pushing = match group.pushing.lock() {
                 Ok(pushing) => pushing,
                 Err(poisoned) => {
@@ -248,7 +248,7 @@ impl Store {
                     removed: before.added,
                     added: before.removed,
                 };
-                // What was there before fits.
+                // Cannot fail: these families were consistent before.
                 let _ = self.registry.apply(group.id, &group.common, &back);
             }
             return Err(error);
@@ -268,7 +268,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns how long a group lives after a push.
+    /// Returns the lifetime of a group after a push.
     fn ttl_ms(&self, group: &Group, asked_ms: Option<u64>) -> Option<u64> {
         let ttls = &self.config.ttl_ms;
         let of_job = group.grouping.get("job").and_then(|job| ttls.get(job));
@@ -286,7 +286,7 @@ impl Store {
         group.set_state(state);
     }
 
-    /// Appends a record; one that stands for the whole group counts for the newest file.
+    /// Appends a record; one that holds the whole group also marks the group as written to the newest file.
     fn append(
         &self,
         pushing: &mut Pushing,
@@ -307,7 +307,7 @@ impl Store {
             })
     }
 
-    /// Takes note of a push that contradicts something.
+    /// Records the time of an inconsistent push.
     fn fail(&self, group: &Group, pushing: &mut Pushing) {
         let mut state = State::clone(&group.state());
         let failed_ns = (self.now_ns)();
@@ -320,7 +320,7 @@ impl Store {
         self.show(group, state);
     }
 
-    /// Takes a group out of the store.
+    /// Removes a group from the store.
     fn remove(&self, group: &Arc<Group>, pushing: &mut Pushing) {
         pushing.is_gone = true;
         let mut shard = self.shard(&group.grouping).write().whole();
@@ -335,10 +335,10 @@ impl Store {
         }
     }
 
-    /// Deletes a group; one that is not there stays so.
+    /// Deletes a group, if it exists.
     ///
     /// # Errors
-    /// When the journal cannot be written; the group stays then.
+    /// Fails when the journal cannot be written; the group stays then.
     pub fn delete(&self, grouping: &Grouping) -> Result<(), PushError> {
         let found = self.shard(grouping).read().whole().get(grouping).cloned();
         found.map_or(Ok(()), |group| self.delete_group(&group, |_| true))
@@ -361,7 +361,7 @@ impl Store {
                 removed: removed.collect(),
                 added: Vec::new(),
             };
-            // Nothing comes that could contradict anything.
+            // Cannot fail: a removal contradicts nothing.
             let _ = self.registry.apply(group.id, &group.common, &change);
         }
         self.remove(group, &mut pushing);
@@ -371,14 +371,14 @@ impl Store {
     /// Deletes all groups.
     ///
     /// # Errors
-    /// When the journal cannot be written; some groups stay then.
+    /// Fails when the journal cannot be written; some groups stay then.
     pub fn wipe(&self) -> Result<(), PushError> {
         self.groups()
             .iter()
             .try_for_each(|group| self.delete_group(group, |_| true))
     }
 
-    /// Deletes the groups whose time is over.
+    /// Deletes expired groups.
     pub fn expire(&self) {
         if self.mortal.load(Ordering::Relaxed) == 0 {
             return;
@@ -401,7 +401,7 @@ impl Store {
         }
     }
 
-    /// Returns all groups that hold something, in order of their labels.
+    /// Returns all non-empty groups, ordered by labels.
     pub(crate) fn groups(&self) -> Vec<Arc<Group>> {
         let mut all: Vec<Arc<Group>> = Vec::new();
         for shard in &self.shards {
@@ -412,7 +412,7 @@ impl Store {
         all
     }
 
-    /// Hands the journal to the disk, and writes it anew when it has become long.
+    /// Syncs the journal, and rewrites it once it has become long.
     pub fn maintain(&self) {
         let Some(journal) = &self.journal else { return };
         if let Err(error) = journal.sync() {
@@ -453,7 +453,7 @@ impl Store {
     }
 }
 
-/// Returns the shapes that a push takes away.
+/// Returns the shapes that a push removes.
 fn leaving<'a>(state: &'a State, updates: &[Update], replace: bool) -> Vec<&'a Shape> {
     let mut updates = updates.iter().peekable();
     let mut leaving = Vec::new();
@@ -477,7 +477,7 @@ fn leaving<'a>(state: &'a State, updates: &[Update], replace: bool) -> Vec<&'a S
     leaving
 }
 
-/// Returns the shapes that a push brings.
+/// Returns the shapes that a push adds.
 fn coming(updates: &[Update]) -> Vec<&Shape> {
     let whole = updates.iter().filter_map(|update| match update {
         Update::Whole(content) => Some(&*content.shape),
@@ -486,7 +486,7 @@ fn coming(updates: &[Update]) -> Vec<&Shape> {
     whole.collect()
 }
 
-/// Returns what a group holds after a push.
+/// Returns a group's families after a push.
 fn merged(state: &State, updates: &[Update], replace: bool, pushed_ns: i64) -> Vec<Stored> {
     let mut families: Vec<Stored> = updates
         .iter()

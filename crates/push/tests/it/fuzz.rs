@@ -1,4 +1,4 @@
-//! Mutated paths, bodies, journals and persistence files: no panic, and what the fuzz functions promise.
+//! Mutated paths, bodies, journals and persistence files: no panic, and the properties the fuzz functions check.
 
 use narthex_push::fuzz;
 use narthex_testkit::{mutate::Mutator, workspace_root};
@@ -34,7 +34,7 @@ fn mutated_bodies() {
 #[test]
 fn mutated_journals() {
     let small = example("formats/v1/push_small.journal");
-    // A record's body alone reaches what checksums keep mutated files from.
+    // A bare record reaches code that checksums keep mutated files from.
     let body = &small[24..];
     Mutator::new(0xb003).run(&[&small, body], 8_000, fuzz::fuzz_journal);
 }

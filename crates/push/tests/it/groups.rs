@@ -1,4 +1,4 @@
-//! Random pushes and deletions against a simple model of groups, lives, and pushes that come at the same time.
+//! Random pushes and deletions against a simple model of groups, lifetimes, and concurrent pushes.
 
 use crate::rig::{Rig, config};
 use narthex_push::StoreConfig;
@@ -66,7 +66,7 @@ fn random_pushes_leave_what_a_simple_model_has() {
                     families.insert(name, series.collect());
                 }
             }
-            // A family without samples says nothing.
+            // A family without samples adds nothing.
             let text = body(&families, rng.below(2) == 0);
             families.retain(|_, series| !series.is_empty());
             let replace = rng.below(2) == 0;
@@ -149,7 +149,7 @@ fn pushes_at_the_same_time_are_stored_whole() {
             let rig = &rig;
             scope.spawn(move || {
                 for round in 0..scaled(40) {
-                    // Two of three share a group.
+                    // Three pushers share each group.
                     let series: String = (0..50)
                         .map(|k| format!("m{k} {}\n", pusher * 1000 + round))
                         .collect();
@@ -190,7 +190,7 @@ fn a_refused_push_leaves_everything_as_it_was() {
         assert_eq!(rig.ask("PUT", "/metrics/job/a", body).status, 400, "{body}");
         assert_eq!(rig.samples(), before, "{body}");
     }
-    // What a refused push brought is nobody's: another may have it with another type.
+    // Families of a refused push are not registered: another group may use them with another type.
     rig.put("/metrics/job/d", "# TYPE fresh counter\nfresh 1\n");
     rig.put("/metrics/job/c", "# TYPE m gauge\nmm 1\n");
 }

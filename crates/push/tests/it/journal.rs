@@ -1,4 +1,4 @@
-//! Journals on disk: those that were written once, torn and damaged ones, and persistence files of the real gateway.
+//! Journals on disk: committed, torn and damaged ones, and persistence files of the real gateway.
 
 use crate::rig::{Rig, config};
 use narthex_push::StoreConfig;
@@ -33,7 +33,7 @@ fn a_journal_of_version_1_is_read() {
     let rig = opened(&dir, "push_small.journal");
     assert_eq!(shown(&rig.samples()), small());
     assert!(!dir.join("p.journal.damaged").exists());
-    // A push of known series, and another start.
+    // A push of known series, and a restart.
     rig.put("/metrics/job/plain", "m{x=\"1\"} 100\n");
     drop(rig);
     let rig = Rig::start(config(), StoreConfig::default(), Some(&dir.join("p")));
@@ -50,14 +50,14 @@ fn a_torn_end_costs_the_record_that_is_torn() {
     let rig = opened(&dir, "push_torn.journal");
     let samples = rig.samples();
     assert!(samples.len() < small().lines().count() && !samples.is_empty());
-    // What is appended stands behind the records that were whole.
+    // New records follow the intact ones.
     rig.put("/metrics/job/later", "later 1\n");
     drop(rig);
     assert!(!dir.join("p.journal.damaged").exists());
     let rig = Rig::start(config(), StoreConfig::default(), Some(&dir.join("p")));
     assert_eq!(rig.samples().len(), samples.len() + 1);
     drop(rig);
-    // Wherever it is cut behind the header, the start succeeds.
+    // Cut anywhere after the header, it still opens.
     for len in 16..whole.len() {
         fs::write(dir.join("p.journal"), &whole[..len]).unwrap();
         drop(Rig::start(
@@ -123,7 +123,7 @@ fn a_persistence_file_is_imported_once() {
     assert_eq!(rig.ask("PUT", "/api/v1/admin/wipe", "").status, 202);
     rig.put("/metrics/job/later", "later 1\n");
     drop(rig);
-    // It is still there, and nobody looks at it.
+    // The imported file remains, but is not read again.
     assert!(dir.join("p").exists());
     assert_eq!(start(dir.path()).samples().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! What a gateway takes at most, and what it says when that is not enough.
+//! A gateway's limits, and its responses to requests beyond them.
 
 use crate::rig::{Rig, config};
 use narthex_net::axum::body::Bytes;
@@ -87,7 +87,7 @@ fn bodies_beyond_the_memory_of_all_are_refused_with_503() {
     let answer = rig.ask("PUT", "/metrics/job/a", &body);
     assert_eq!(answer.status, 503, "{}", answer.text());
     assert_eq!(answer.header("Retry-After"), Some("1"));
-    // What a refused one took is there again.
+    // Bytes granted to a refused body are returned.
     for _ in 0..5 {
         rig.put(
             "/metrics/job/a",

@@ -1,4 +1,4 @@
-//! The gateway from outside: its store and its interface over a real connection.
+//! The gateway from outside: its store, and its interface over a real connection.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! A gateway whose tasks end with it, and what a scrape of it shows.
+//! A gateway that stops with its rig, and helpers to push and scrape.
 
 use narthex_client::Registry;
 use narthex_net::{Server, ServerConfig, Stopper};
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// What the clock of a rig says at first.
+/// Initial time of a rig's clock.
 pub(crate) const START_NS: i64 = 1_700_000_000_000_000_000;
 
 pub(crate) struct Rig {
@@ -25,7 +25,7 @@ pub(crate) struct Rig {
     _stopper: Stopper,
 }
 
-/// Returns the limits of an ordinary gateway.
+/// Returns ordinary limits.
 pub(crate) fn config() -> GatewayConfig {
     GatewayConfig {
         body_limit_bytes: 1 << 20,
@@ -74,7 +74,7 @@ impl Rig {
         }
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub(crate) fn pass(&self, by: Duration) {
         let by_ns = i64::try_from(by.as_nanos()).unwrap();
         self.clock_ns.fetch_add(by_ns, Ordering::Relaxed);
