@@ -1,20 +1,20 @@
-//! What the container grants: CPU quota and memory limit.
+//! Limits that the container grants: CPU quota and memory.
 //!
-//! **Invariant:** an unreadable or absent limit means none; a limit is never taken for more than the machine has.
+//! **Invariant:** an unreadable or absent limit means no limit; no limit exceeds what the machine has.
 
 use std::{fs, path::Path};
 
-/// What this process may use.
+/// CPU and memory that this process may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Resources {
-    /// CPUs, a fraction under a quota.
+    /// Number of CPUs, a fraction under a quota.
     pub(crate) cpus: f64,
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub(crate) memory_bytes: u64,
 }
 
 impl Resources {
-    /// Reads the limits of the control group this process is in, and of the machine.
+    /// Reads the limits of this process' control group and of the machine.
     pub(crate) fn detect() -> Self {
         let machine_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let group = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -30,7 +30,7 @@ impl Resources {
         }
     }
 
-    /// Returns the number of threads that can work at once, at least one.
+    /// Returns how many threads can run at once, at least one.
     pub(crate) fn threads(self) -> usize {
         #[expect(
             clippy::cast_possible_truncation,
@@ -42,7 +42,7 @@ impl Resources {
     }
 }
 
-/// Finds the tightest CPU quota from the process' group up to the root, version 2 first.
+/// Returns the tightest CPU quota from the process' group up to the root, version 2 first.
 fn quota(root: &Path, group: &str) -> Option<f64> {
     let of_v2 = tightest(root, group_path(group, "")?, "cpu.max", |text| {
         let (quota, period) = text.trim().split_once(' ')?;
@@ -64,12 +64,12 @@ fn quota(root: &Path, group: &str) -> Option<f64> {
     })
 }
 
-/// Finds the tightest memory limit from the process' group up to the root, version 2 first.
+/// Returns the tightest memory limit from the process' group up to the root, version 2 first.
 fn memory(root: &Path, group: &str) -> Option<u64> {
     let size = |text: &str| text.trim().parse::<f64>().ok();
     let of_v2 = tightest(root, group_path(group, "")?, "memory.max", size);
     let bytes = of_v2.or_else(|| {
-        // A group of version 1 has its parents' limits too.
+        // In version 1 a group's parents limit it too.
         let root = root.join("memory");
         let group = group_path(group, "memory")?;
         tightest(&root, group, "memory.limit_in_bytes", size)

@@ -1,15 +1,15 @@
-//! How many files and connections this process may have open.
+//! The limit of open files and connections.
 //!
-//! **Invariant:** the limit only rises, and never beyond what the system grants without asking.
+//! **Invariant:** the limit only rises, and never beyond the hard limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors where there is no limit: more than anybody needs.
+/// Descriptors assumed without a limit: more than are ever needed.
 const UNLIMITED: u64 = 1 << 20;
 
-/// Raises the limit of open files to the most this process may have; returns it.
+/// Raises the limit of open files to the hard limit and returns it.
 ///
-/// The low limit of before is for programs that call select(2), which fails beyond 1,024. This one does not.
+/// The low default is for programs that call select(2), which fails beyond 1,024. This one does not call it.
 pub(crate) fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = Rlimit {
@@ -34,7 +34,7 @@ pub(crate) fn raise_limit() -> u64 {
     }
 }
 
-/// Returns how many files of blocks may stay open: a quarter, since connections need most.
+/// Returns how many block files may stay open: a quarter, since connections need most.
 pub(crate) fn for_blocks(limit: u64) -> usize {
     usize::try_from(limit / 4).map_or(4096, |quarter| quarter.clamp(8, 4096))
 }

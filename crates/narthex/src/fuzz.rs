@@ -1,22 +1,24 @@
-//! Fuzz targets: plain functions over bytes from outside.
+//! Fuzz targets: plain functions over untrusted bytes.
 
 use crate::config::{self, Config};
 use std::path::Path;
 
-/// Reads bytes as YAML, see [`config::fuzz_tree`].
+/// Parses bytes as YAML, see [`config::fuzz_tree`].
 pub fn fuzz_yaml(data: &[u8]) {
     config::fuzz_tree(&String::from_utf8_lossy(data));
 }
 
-/// Reads bytes as a configuration. What is shown of one that is taken is taken too, and shows the same from then on.
+/// Parses bytes as a configuration. The printed form of an accepted one must be accepted, and must print the same from
+/// then on.
 ///
-/// What is shown may read differently once: like Prometheus it leaves out what is off, even where on is the default.
+/// The first printing may change the meaning: like Prometheus it omits switches that are off, even if they default to
+/// on.
 ///
 /// # Panics
-/// Panics when a promise is broken: that is what fuzzing looks for.
+/// Panics when this does not hold, which is what fuzzing looks for.
 pub fn fuzz_config(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    // Such files would be looked for on this machine; an escaped dollar sign is shown as one that begins a variable.
+    // Skipped: such files would be looked up on this machine, and `$$` is printed as `$`, which begins a variable.
     if text.contains("scrape_config_files") || text.contains("$$") {
         return;
     }
@@ -43,7 +45,7 @@ mod tests {
         b"storage: {tsdb: {out_of_order_time_window: 1h, retention: {time: 1d, size: 1GB}}}\nscrape_configs: [{job_name: a, body_size_limit: 1MB, basic_auth: {username: u, password: p}}]\n",
     ];
 
-    /// Files of the reference corpus, where it is there, beside our own.
+    /// Files of the reference corpus, if present, and our own.
     fn with_corpus(run: impl FnOnce(&[&[u8]])) {
         let files: Vec<Vec<u8>> = corpora::dir("prometheus-config")
             .into_iter()

@@ -1,31 +1,31 @@
-//! Whether the server does what it is there for: what `/-/ready` says beside being started.
+//! Readiness of a started server, as `/-/ready` reports it.
 //!
-//! **Invariant:** a server that can store nothing is not ready, and says why.
+//! **Invariant:** a server that cannot store anything is not ready, and says why.
 
 use narthex_model::sync::Whole as _;
 use narthex_tsdb::Db;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// What may be wrong with a running server.
+/// Possible faults of a running server.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     db: OnceLock<Db>,
-    /// Why storage is not maintained.
+    /// Reason why storage maintenance fails.
     maintenance: Mutex<Option<String>>,
 }
 
 impl Health {
-    /// Watches a database; one process opens one.
+    /// Starts watching a database; a process opens only one.
     pub(crate) fn watch(&self, db: &Db) {
         let _ = self.db.set(db.clone());
     }
 
-    /// Notes that storage is maintained, or why it is not.
+    /// Records why storage maintenance fails; `None` once it succeeds.
     pub(crate) fn set_maintenance(&self, trouble: Option<String>) {
         *self.maintenance() = trouble;
     }
 
-    /// Returns why the server is not ready though it has started, if so.
+    /// Returns why a started server is not ready, if so.
     pub(crate) fn trouble(&self) -> Option<String> {
         let poisoned = self.db.get().and_then(Db::poisoned);
         let poisoned = poisoned.map(|cause| {
@@ -35,7 +35,7 @@ impl Health {
     }
 
     fn maintenance(&self) -> MutexGuard<'_, Option<String>> {
-        // A text that is replaced as a whole.
+        // Safe after a panic, since the text is only replaced as a whole.
         self.maintenance.lock().whole()
     }
 }
@@ -67,7 +67,7 @@ mod tests {
         (status, String::from_utf8(body.to_vec()).unwrap())
     }
 
-    /// A server whose log took nothing any more said that it was ready.
+    /// A server whose WAL rejected all writes reported that it was ready.
     #[tokio::test]
     async fn a_server_that_can_store_nothing_is_not_ready_and_says_why() {
         let disk = FaultyIo::new();

@@ -1,6 +1,6 @@
-//! What the allocator does beside allocating: giving memory back, and, in builds that take them, profiles of the heap.
+//! The allocator's other jobs: returning memory, and heap profiles in builds that support them.
 //!
-//! **Invariant:** a build or a start without heap profiles gives a sentence that says how to have them.
+//! **Invariant:** without heap profiles, a request for one gets a sentence that says how to enable them.
 
 mod jemalloc;
 
@@ -9,7 +9,7 @@ pub(crate) use jemalloc::purge;
 #[cfg(feature = "heap-profiles")]
 pub(crate) use jemalloc::dump;
 
-/// Says that there are none: an allocator that can take them costs every allocation a little.
+/// Says that this build has no heap profiles: supporting them makes every allocation a little slower.
 #[cfg(not(feature = "heap-profiles"))]
 pub(crate) fn dump() -> Result<String, String> {
     Err("this build has no heap profiles: it was made without the feature heap-profiles".to_owned())

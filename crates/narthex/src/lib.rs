@@ -1,9 +1,9 @@
-//! The narthex program without its entry point, so that what reads files from outside can be fuzzed.
+//! The narthex program without its entry point, so that its parsers of untrusted files can be fuzzed.
 //!
-//! What it is not: a library. [`run`] is all that its binary calls.
+//! It is not a library: its binary calls only [`run`].
 //!
-//! **Invariant:** environment and signals are read in this crate and nowhere else. Exit codes are decided in this file:
-//! 0 for a clean end, 1 for a failure, 2 for bad arguments; a check's are promtool's.
+//! **Invariant:** only this crate reads environment variables and handles signals. This file decides the exit codes: 0
+//! for a clean end, 1 for a failure, 2 for bad arguments; checks use promtool's.
 
 mod cgroup;
 mod cli;
@@ -29,7 +29,7 @@ static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Cou
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
-/// Runs the program with its arguments, its own name first, and returns how it ended.
+/// Runs the program with its arguments, its own name first, and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     match cli::dispatch(&arguments) {
@@ -75,7 +75,7 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-/// Ends with what a check came to.
+/// Returns the exit code of a finished check.
 fn ended(outcome: std::io::Result<u8>) -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
@@ -83,9 +83,9 @@ fn ended(outcome: std::io::Result<u8>) -> ExitCode {
     }
 }
 
-/// Says in one line why the program ends.
+/// Prints in one line why the program ends.
 fn fail(message: &str, code: u8) -> ExitCode {
-    // Standard error may be closed; there is nobody left to tell then.
+    // Standard error may be closed; then there is nowhere left to report it.
     let _ = writeln!(std::io::stderr(), "narthex: error: {message}");
     ExitCode::from(code)
 }

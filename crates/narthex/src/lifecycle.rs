@@ -13,13 +13,13 @@ use tokio::{
 /// Time a clean end may take before it is forced.
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Exit code of an end that was forced.
+/// Exit code of a forced end.
 const FORCED: i32 = 1;
 
 /// Stops everything on SIGTERM or SIGINT, and exits at once on the next one.
 ///
 /// # Errors
-/// Fails when the signals cannot be listened to.
+/// Fails when the signals cannot be handled.
 pub(crate) fn listen(stopper: Stopper) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -42,10 +42,10 @@ pub(crate) fn listen(stopper: Stopper) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns what is notified at every SIGHUP; without anybody who listens the signal does nothing.
+/// Returns a handle that is notified at every SIGHUP; if nothing waits for it the signal has no effect.
 ///
 /// # Errors
-/// Fails when the signal cannot be listened to.
+/// Fails when the signal cannot be handled.
 pub(crate) fn hang_ups() -> std::io::Result<Arc<Notify>> {
     let mut hang_up = signal(SignalKind::hangup())?;
     let asked = Arc::new(Notify::new());

@@ -18,7 +18,7 @@ use tracing_subscriber::{
 /// Starts logging for the whole process.
 ///
 /// # Errors
-/// Fails when the level or the format is unknown: with the flag, and why.
+/// Fails on an unknown level or format; returns the flag and the reason.
 pub(crate) fn start(level: &str, format: &str) -> Result<(), (&'static str, String)> {
     let level = match level {
         "debug" => LevelFilter::DEBUG,
@@ -33,7 +33,7 @@ pub(crate) fn start(level: &str, format: &str) -> Result<(), (&'static str, Stri
     let builder = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
-        // A line that cannot be written, as on a full disk, would be told with `eprintln!`, which panics then.
+        // Otherwise a line that cannot be written, as on a full disk, is reported with `eprintln!`, which then panics.
         .log_internal_errors(false);
     let outcome = match format {
         "logfmt" => builder.event_format(Logfmt).try_init(),

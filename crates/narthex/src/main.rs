@@ -1,14 +1,15 @@
-//! The narthex binary: arguments are read here and nowhere else.
+//! The narthex binary: the only place that reads the arguments.
 //!
-//! **Invariant:** it holds what a process has once: its entry point and its allocator.
+//! **Invariant:** it holds only what a process has once: its entry point and its allocator.
 
 use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What jemalloc reads when the process starts: a thread gives back what is not used for some seconds, also where nobody
-/// allocates any more; a sample every 512 KiB, as Go takes them. `_RJEM_MALLOC_CONF` in the environment goes before it.
+/// jemalloc's settings at process start: a background thread returns memory unused for some seconds, even if nothing is
+/// allocated any more; allocations are sampled every 512 KiB, as in Go. `_RJEM_MALLOC_CONF` in the environment
+/// overrides it.
 // SAFETY: jemalloc looks for a pointer to a C string under this name, which this is.
 #[cfg(feature = "heap-profiles")]
 #[unsafe(export_name = "_rjem_malloc_conf")]

@@ -1,10 +1,10 @@
-//! The memory ledger: one limit, those who share it, and what is refused when it runs short.
+//! The memory ledger: one limit, the shares of it, and what is refused when memory runs short.
 //!
-//! Whoever grows with what comes from outside leases from a share of one budget. What nobody accounts for is found out
-//! by comparing the budget with what the process really has, several times a second.
+//! Everything that grows with input from outside leases from a share of one budget. Memory that no share accounts for
+//! is found by comparing the budget with the process' resident size, up to ten times a second.
 //!
-//! **Invariant:** who may fill memory how far is written here and nowhere else: queries give way to scrapes, new series
-//! to those that are known. A level of pressure that was entered is left again when there is room.
+//! **Invariant:** only this file decides how far each share may fill memory: queries give way to scrapes, new series to
+//! known ones. A pressure level that was entered is left once there is room again.
 
 use crate::heap;
 use http::{HeaderValue, StatusCode, header};
@@ -32,17 +32,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the ledger is compared with what the process has, where memory may become short before the next look.
+/// Shortest interval between comparisons of the ledger with the resident size, used when memory may run short soon.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// What a process gains within that time at most.
+/// Most bytes a process gains within [`LOOK_INTERVAL`].
 const LOOK_BYTES: u64 = 256 << 20;
-/// As many intervals may pass between two looks at most.
+/// Longest pause between two looks, in multiples of [`LOOK_INTERVAL`].
 const MOST_INTERVALS: u64 = 10;
-/// How often the allocator is asked to give back what it keeps for later, where the process has not grown since.
+/// How often the allocator is asked to return unused pages while the process does not grow.
 const PURGE_INTERVAL: Duration = Duration::from_secs(1);
-/// Time after a line of the log about pressure in which it may become less without another.
+/// Time after a log line about pressure before a fall in pressure is logged.
 const CALM_INTERVAL: Duration = Duration::from_secs(10);
-/// What those who are refused for want of memory are told to wait.
+/// `Retry-After` of requests refused for lack of memory.
 const RETRY_AFTER_SECONDS: &str = "5";
 
 static REFUSED_REQUESTS: CounterVec<1> = CounterVec::new(
@@ -58,37 +58,37 @@ static PRESSURE: Gauge = Gauge::new(
 /// All shares of the process' memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
-    /// Everything.
+    /// The whole process.
     pub(crate) process: Budget,
-    /// Queries and what they answer.
+    /// Queries and their responses.
     pub(crate) queries: Budget,
-    /// Calls about labels, series and metadata and what they answer.
+    /// Requests for labels, series and metadata, and their responses.
     pub(crate) listings: Budget,
-    /// Requests of remote write, from their bodies to the sink.
+    /// Remote write requests, from their bodies to the sink.
     pub(crate) remote_write: Budget,
     /// Pages of targets, and parsing them.
     pub(crate) scrapes: Budget,
-    /// What scraping knows of the series of its targets.
+    /// State that scraping keeps about the series of its targets.
     pub(crate) targets: Budget,
-    /// What receiving knows of the series of its senders.
+    /// State that receiving keeps about the series of its senders.
     pub(crate) senders: Budget,
-    /// Rounds that wait for storage.
+    /// Scrapes that wait for storage to open.
     pub(crate) early_rounds: Budget,
 }
 
 impl Memory {
-    /// Divides `limit_bytes`.
+    /// Divides `limit_bytes` into shares.
     ///
-    /// A share's reach is how full the process may become by its leases. Series stop short of where new ones are
-    /// refused, so that a flood of them leaves the rest of the memory to everybody else; queries stop before that,
-    /// because what a query takes must not cost anybody's series; bodies on their way to storage may go further.
+    /// A share's reach is how full the process may become through its leases. Series stop before the level at which new
+    /// series are refused, so that a flood of them leaves memory to everything else. Queries stop earlier still,
+    /// because a query must not cost anybody's series. Bodies on their way to storage may go further.
     pub(crate) fn new(limit_bytes: u64) -> Self {
         let process = Budget::new("the process", limit_bytes);
         let share = |name: &str, limit: u8, reach: u8| {
             process.share(name, process.percent(limit), process.percent(reach))
         };
         Self {
-            // A small query is answered until queries are refused altogether.
+            // The reserve answers small queries until queries are refused altogether.
             queries: process.share_with_reserve(
                 "queries",
                 process.percent(50),
@@ -110,7 +110,7 @@ impl Memory {
         }
     }
 
-    /// Returns what scraping may take.
+    /// Returns the shares that scraping leases from.
     pub(crate) fn scraping(&self) -> ScrapeMemory {
         ScrapeMemory {
             pages: self.scrapes.clone(),
@@ -118,7 +118,7 @@ impl Memory {
         }
     }
 
-    /// Returns what receiving may take.
+    /// Returns the shares that receiving leases from.
     pub(crate) fn receiving(&self) -> ReceiverMemory {
         ReceiverMemory {
             requests: self.remote_write.clone(),
@@ -126,7 +126,8 @@ impl Memory {
         }
     }
 
-    /// Returns the bytes that come back by themselves: no reason to refuse what stays, as leases do that.
+    /// Returns the bytes of leases that are freed soon by themselves. They do not raise the pressure, because further
+    /// leases are refused anyway.
     fn passing_bytes(&self) -> u64 {
         let passing = [
             &self.queries,
@@ -137,19 +138,19 @@ impl Memory {
         passing.map(Budget::used_bytes).iter().sum()
     }
 
-    /// Answers with 503 what reads samples or series, while memory is that short.
+    /// Answers reads of samples or series with 503 while memory is too short for queries.
     pub(crate) fn guard_reads(&self, router: Router) -> Router {
         let process = self.process.clone();
         refuse_from(router, Pressure::RefuseQueries, "read", process, reads)
     }
 
-    /// Answers with 503 what writes samples, while memory is that short; whoever wrote tries again later.
+    /// Answers writes of samples with 503 while memory is too short for them; senders retry.
     pub(crate) fn guard_writes(&self, router: Router) -> Router {
         let process = self.process.clone();
         refuse_from(router, Pressure::RefuseWrites, "write", process, |_| true)
     }
 
-    /// Adds the ledger's metrics.
+    /// Registers the ledger's metrics.
     ///
     /// # Errors
     /// Fails when a name is taken.
@@ -204,10 +205,10 @@ fn number(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// Reads the value of `--memory.limit`: a size, or a percentage of `detected_bytes`; empty for all of that.
+/// Parses the value of `--memory.limit`: a size, or a percentage of `detected_bytes`; empty means all of it.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// Returns a sentence that says what is wrong.
 pub(crate) fn limit(text: &str, detected_bytes: u64) -> Result<u64, String> {
     if text.is_empty() {
         return Ok(detected_bytes);
@@ -241,20 +242,20 @@ pub(crate) fn limit(text: &str, detected_bytes: u64) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// Below this the server would refuse everything from the start.
+/// Smallest limit: below it the server would refuse everything from the start.
 const LEAST_BYTES: u64 = 64 << 20;
 
-/// The thread that compares the ledger with what the process really has.
+/// The thread that compares the ledger with the process' resident size.
 pub(crate) struct Watch {
     thread: JoinHandle<()>,
     stop: mpsc::Sender<()>,
 }
 
 impl Watch {
-    /// Starts to look.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// Fails when the system gives no thread.
+    /// Fails when the thread cannot be started.
     pub(crate) fn start(memory: &Memory) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let mut ledger = Ledger::new(memory);
@@ -270,9 +271,9 @@ impl Watch {
         Ok(Self { thread, stop })
     }
 
-    /// Ends it.
+    /// Stops the thread and waits for it.
     pub(crate) fn join(self) {
-        // A thread that has ended already has nobody listening.
+        // Fails only when the thread has ended already.
         let _ = self.stop.send(());
         if self.thread.join().is_err() {
             tracing::error!("Watching memory ended with a panic.");
@@ -280,18 +281,18 @@ impl Watch {
     }
 }
 
-/// Where the process' true size comes from.
+/// Source of the process' actual size.
 trait Process {
     /// Returns the resident bytes, if they can be read.
     fn resident_bytes(&self) -> Option<u64>;
 
-    /// Gives back what the allocator keeps without need.
+    /// Returns the allocator's unused pages to the system.
     fn purge(&self);
 
-    /// Returns the bytes of all labels, including those that nobody holds.
+    /// Returns the bytes of all labels, unused ones included.
     fn label_bytes(&self) -> u64;
 
-    /// Drops the labels that nobody holds.
+    /// Drops labels that are no longer in use.
     fn drop_labels(&self);
 }
 
@@ -330,20 +331,20 @@ impl Process for System {
     }
 }
 
-/// The books: what is accounted for, and what the process has beside it.
+/// Compares accounted with resident memory, and remembers the last purge and log line.
 struct Ledger {
     memory: Memory,
     process: Budget,
-    /// What is resident though no share knows of it, but for the labels.
+    /// Resident memory that no share accounts for, labels excluded.
     rest: Account,
-    /// Names and values of labels, where no share knows of them.
+    /// Label names and values that no share accounts for.
     labels: Account,
     levels: PressureLevels,
-    /// When the allocator gave back what it kept, and what was resident then.
+    /// Time of the last purge, and the resident bytes after it.
     purged: Option<(Instant, u64)>,
-    /// What the labels took after those that nobody holds were last dropped for want of memory.
+    /// Bytes of labels after unused ones were last dropped.
     swept_bytes: u64,
-    /// What the log said last, and when.
+    /// Time and pressure of the last log line.
     told: Option<(Instant, Pressure)>,
 }
 
@@ -363,7 +364,7 @@ impl Ledger {
         }
     }
 
-    /// Returns how long to wait before the next look: the less, the less it takes to make memory short.
+    /// Returns the pause before the next look: the less room is left, the shorter.
     fn pause(&self) -> Duration {
         let first = self.process.percent(self.levels.enter_percent[0]);
         let room = first.saturating_sub(self.process.used_bytes());
@@ -371,7 +372,7 @@ impl Ledger {
         LOOK_INTERVAL * u32::try_from(intervals).unwrap_or(1)
     }
 
-    /// Compares the books with the process and sets the pressure.
+    /// Updates the accounts from the process' size and sets the pressure.
     fn look(&mut self, system: &dyn Process, now: Instant) {
         let Some(mut resident) = system.resident_bytes() else {
             return;
@@ -385,7 +386,7 @@ impl Ledger {
             self.drop_labels(system, grown);
         }
         if resident >= first && self.purged.is_none_or(due) {
-            // What the allocator keeps to be used again is no reason to refuse anything.
+            // Pages the allocator keeps for reuse are no reason to refuse anything.
             system.purge();
             resident = system.resident_bytes().unwrap_or(resident);
             self.purged = Some((now, resident));
@@ -393,7 +394,8 @@ impl Ledger {
         let ours = self.rest.bytes() + self.labels.bytes();
         let known = self.process.used_bytes().saturating_sub(ours);
         let unknown = resident.saturating_sub(known);
-        // Who makes a label has a lease for it until it is dropped: what is leased is not counted again.
+        // A query that makes a label leases its memory until the label is dropped, so leased bytes are not counted
+        // again.
         let of_labels = system.label_bytes().min(unknown);
         self.labels.set(of_labels);
         self.rest.set(unknown - of_labels);
@@ -412,7 +414,7 @@ impl Ledger {
         }
     }
 
-    /// Drops the labels that nobody holds, where `grown` bytes have come since that was done last.
+    /// Drops unused labels if labels have grown by more than `grown` bytes since the last time.
     fn drop_labels(&mut self, system: &dyn Process, grown: u64) {
         if system.label_bytes() > self.swept_bytes + grown {
             system.drop_labels();
@@ -443,17 +445,17 @@ impl Ledger {
     }
 }
 
-/// Tells which jobs have series that the storage refused, once in a while.
+/// Logs, once in a while, which jobs have series that the storage refused.
 #[derive(Default)]
 pub(crate) struct Refusals {
     looks: u32,
 }
 
-/// Rounds of maintenance between two such lines.
+/// Rounds of maintenance between two log lines.
 const LOOKS_PER_LINE: u32 = 10;
 
 impl Refusals {
-    /// To be called with every round of maintenance.
+    /// Counts a round of maintenance and logs when one is due; call it in every round.
     pub(crate) fn tell(&mut self, db: &Db) {
         self.looks += 1;
         if self.looks < LOOKS_PER_LINE {
@@ -470,7 +472,7 @@ impl Refusals {
     }
 }
 
-/// Answers requests with 503 while the pressure is at `from` or beyond; those for other paths than `concerns` pass.
+/// Answers requests with 503 while the pressure is at `from` or above; requests to paths outside `concerns` pass.
 fn refuse_from(
     router: Router,
     from: Pressure,
@@ -490,7 +492,7 @@ fn refuse_from(
     }))
 }
 
-/// Reports whether a path of the API reads samples or series, which takes memory by what is asked.
+/// Reports whether an API path reads samples or series, whose memory depends on the request.
 fn reads(path: &str) -> bool {
     path == "/federate"
         || path
@@ -498,7 +500,7 @@ fn reads(path: &str) -> bool {
             .is_some_and(|call| !call.starts_with("status/") || call == "status/tsdb")
 }
 
-/// Says what Prometheus' clients understand as an error that passes.
+/// Returns a response that Prometheus' clients treat as a temporary error.
 fn unavailable() -> Response {
     let text = r#"{"status":"error","errorType":"unavailable","error":"memory is short: try again later"}"#;
     let mut response = (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
@@ -519,12 +521,12 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A process of this size, with so much of it kept by the allocator.
+    /// A process with `resident_mb` in use, and `idle_mb` and `dead_labels_mb` on top.
     #[derive(Default)]
     struct Fake {
         resident_mb: Cell<u64>,
         idle_mb: Cell<u64>,
-        /// Of what is resident, by labels: held, and not.
+        /// Part of the resident size taken by labels in use.
         labels_mb: Cell<u64>,
         dead_labels_mb: Cell<u64>,
     }
@@ -561,7 +563,7 @@ mod tests {
         }
     }
 
-    /// What no share knows of counts as well, or the ledger would lend what is not there.
+    /// Memory outside the shares must count too, or the ledger would lend memory that is not there.
     #[test]
     fn what_is_not_accounted_for_leaves_less_to_lease() {
         let memory = Memory::new(1000 << 20);
@@ -571,7 +573,7 @@ mod tests {
         process.resident_mb.set(650);
         ledger.look(&process, Instant::now());
         assert_eq!(memory.process.used_bytes(), 650 << 20);
-        // A page that is being read comes back by itself.
+        // The lease of a page being read is freed soon by itself.
         assert_eq!(memory.process.pressure(), Pressure::None);
         process.resident_mb.set(750);
         ledger.look(&process, Instant::now());
@@ -595,7 +597,7 @@ mod tests {
         share.unwrap().used_bytes >> 20
     }
 
-    /// Labels are shown, but a query that makes them has leased them already.
+    /// Labels have a share of their own, but bytes a query has leased for them are not counted again.
     #[test]
     fn labels_are_a_share_of_what_nobody_else_counts() {
         let memory = Memory::new(1000 << 20);
@@ -627,7 +629,7 @@ mod tests {
         ledger.look(&process, Instant::now());
         assert_eq!(memory.process.pressure(), Pressure::None);
         assert_eq!(used_mb(&memory, "labels"), 0);
-        // Looking through all labels costs time: not again before much has come.
+        // Walking all labels costs time, so it waits until they have grown.
         process.resident_mb.set(700);
         process.dead_labels_mb.set(5);
         ledger.look(&process, Instant::now());
@@ -647,7 +649,7 @@ mod tests {
         let start = Instant::now();
         ledger.look(&process, start);
         assert_eq!(memory.process.pressure(), Pressure::None);
-        // Giving back costs time: not at every look, unless it decides something.
+        // Purging costs time, so it runs only once the interval is over or the process has grown.
         process.resident_mb.set(700);
         ledger.look(&process, start + PURGE_INTERVAL);
         process.idle_mb.set(5);

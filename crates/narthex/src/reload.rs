@@ -1,7 +1,7 @@
-//! Loads the configuration again, and applies what changed.
+//! Reloads the configuration and applies what changed.
 //!
-//! **Invariant:** a configuration that cannot be used changes nothing. One that can changes only what it says
-//! differently: targets that stay keep their connections, schemas and times.
+//! **Invariant:** an unusable configuration changes nothing. A usable one applies only its differences: unchanged
+//! targets keep their connections, schemas and scrape times.
 
 use crate::{
     config::{Config, Job},
@@ -32,10 +32,10 @@ static SUCCEEDED_AT: Gauge = Gauge::new(
     "Timestamp of the last successful configuration reload.",
 );
 
-/// Time before a pool that panicked is tried again.
+/// Delay before a scrape pool that panicked is restarted.
 const POOL_RETRY: Duration = Duration::from_secs(5);
 
-/// Registers what is counted about reloading.
+/// Registers the metrics about reloading.
 ///
 /// # Errors
 /// Fails when a name is taken.
@@ -43,14 +43,14 @@ pub(crate) fn register_metrics(registry: &Registry) -> Result<(), narthex_client
     registry.register_all(&[&SUCCESSFUL, &SUCCEEDED_AT])
 }
 
-/// Returns what the clients of scraping and discovery have in common.
+/// Returns the client settings that scraping and discovery share.
 pub(crate) fn client_config() -> ClientConfig {
     let mut config = ClientConfig::default();
     config.environment = ProxyEnvironment::read(environment);
     config
 }
 
-/// Returns where a pod's environment says that the API of its cluster is.
+/// Returns the address of the cluster's API from a pod's environment.
 pub(crate) fn kubernetes_service() -> Option<(String, String)> {
     environment("KUBERNETES_SERVICE_HOST").zip(environment("KUBERNETES_SERVICE_PORT"))
 }
@@ -60,20 +60,20 @@ pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The configuration file, and what is run after it.
+/// The configuration file, and the components that run according to it.
 pub(crate) struct Reloader {
     path: PathBuf,
     applied: Arc<Applied>,
     status: Arc<ProcessStatus>,
     storage_flags: StorageFlags,
-    /// Once it is open.
+    /// The storage, once it is open.
     storage: OnceLock<Db>,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
-    /// Held while one reload runs; what the files last came to is inside.
+    /// Held during a reload; contains the fingerprint of the files at the last one.
     turn: Mutex<u64>,
 }
 
-/// What a reloader works with.
+/// Components a reloader works with.
 pub(crate) struct Parts {
     pub(crate) manager: Arc<Manager>,
     pub(crate) status: Arc<ProcessStatus>,
@@ -82,7 +82,7 @@ pub(crate) struct Parts {
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
 }
 
-/// What runs after the configuration.
+/// The components a configuration applies to, and the one in effect.
 struct Applied {
     manager: Arc<Manager>,
     discovery: narthex_discovery::Manager,
@@ -95,7 +95,7 @@ impl Applied {
         config.jobs.iter().map(|job| job.scrape.clone()).collect()
     }
 
-    /// Hands a publication of targets to the scrape pools; reports whether all jobs took theirs.
+    /// Hands a publication of targets to the scrape pools; returns `false` if a pool panicked.
     fn scrape(&self, sets: &TargetSets) -> bool {
         let jobs = self.jobs();
         let names: BTreeSet<String> = jobs.iter().map(|job| job.job_name.clone()).collect();
@@ -118,10 +118,10 @@ impl Applied {
 }
 
 impl Reloader {
-    /// Starts scraping what `config` says, which was read from `path`.
+    /// Starts scraping according to `config`, which was read from `path`.
     ///
     /// # Errors
-    /// Fails when a file of failed scrapes cannot be opened.
+    /// Fails when a log of failed scrapes cannot be opened.
     pub(crate) fn start(
         path: &Path,
         config: Config,
@@ -167,7 +167,7 @@ impl Reloader {
         Ok(reloader)
     }
 
-    /// Reads the file again and applies what it says. Reads files: not to be called on a thread of the runtime.
+    /// Reads the file again and applies it. Blocks on file reads, so it must not run on a thread of the runtime.
     ///
     /// # Errors
     /// Fails, changing nothing, when the file cannot be used.
@@ -183,7 +183,7 @@ impl Reloader {
                 self.take(config);
             })
         });
-        // What a panic left half-applied is applied whole by the next reload.
+        // The next reload completes what a panic left half-applied.
         match read.unwrap_or_else(|panicked| Err(panicked.to_string())) {
             Ok(()) => {
                 tracing::info!("Completed loading of configuration file");
@@ -204,12 +204,12 @@ impl Reloader {
     fn read(&self) -> Result<Config, String> {
         let config = Config::load(&self.path, &environment).map_err(|error| error.to_string())?;
         check_clients(&config.jobs)?;
-        // The last thing that can fail: files that were moved away are left at this moment.
+        // The last step that can fail, since from here on files that were moved away are no longer written to.
         open_failure_logs(&self.applied.manager, &config)?;
         Ok(config)
     }
 
-    /// Makes `config` the one in effect.
+    /// Puts `config` into effect.
     fn take(&self, config: Config) {
         for warning in &config.warnings {
             tracing::warn!(warning, "Configuration");
@@ -226,7 +226,7 @@ impl Reloader {
             .iter()
             .map(|job| (job.scrape.job_name.clone(), job.discovery.clone()))
             .collect();
-        // Before the jobs: their pools keep the times they begin with.
+        // Before the jobs, because their pools keep the offsets they start with.
         self.applied
             .manager
             .set_offset_seed(&crate::status::hostname(), &config.external_labels);
@@ -239,17 +239,17 @@ impl Reloader {
         SUCCEEDED_AT.set(now_ms as f64 / 1000.0);
     }
 
-    /// Hands over the storage, once it is open; it is brought up to the configuration in effect.
+    /// Sets the storage once it is open, and applies the configuration in effect to it.
     pub(crate) fn set_storage(&self, db: &Db) {
-        // No reload may slip in between: its bounds would be followed by older ones.
+        // Keeps out a concurrent reload, whose limits would be overwritten by older ones.
         let _turn = self.turn.lock().whole();
-        // One process opens one.
+        // Cannot be set already: a process opens only one.
         let _ = self.storage.set(db.clone());
         let config = self.applied.config.lock();
         self.tune(&config.whole());
     }
 
-    /// Gives storage the bounds that a configuration says.
+    /// Applies a configuration's limits to the storage.
     fn tune(&self, config: &Config) {
         let tuning = self.storage_flags.tuning(Some(config));
         self.status.set_retention(storage::shown(&tuning));
@@ -258,7 +258,7 @@ impl Reloader {
         }
     }
 
-    /// Reloads whenever the files change, looking every `interval`, until stopped.
+    /// Checks the files every `interval` and reloads when they have changed, until stopped.
     pub(crate) async fn watch(self: Arc<Self>, interval: Duration, stop: StopToken) {
         loop {
             tokio::select! {
@@ -268,7 +268,7 @@ impl Reloader {
             let reloader = Arc::clone(&self);
             let looked = tokio::task::spawn_blocking(move || {
                 if reloader.changed() {
-                    // What is wrong has been logged.
+                    // `reload` has logged the error.
                     let _ = reloader.reload();
                 }
             });
@@ -278,9 +278,9 @@ impl Reloader {
         }
     }
 
-    /// Reports, once, whether the files are others than those last looked at.
+    /// Reports whether the files differ from the last look, once per change.
     fn changed(&self) -> bool {
-        // A file that cannot be used counts as it stands: it is not tried again until it changes.
+        // An unusable file counts with its contents: it is not tried again until it changes.
         let files = Config::load(&self.path, &environment)
             .map_or_else(|_| vec![self.path.clone()], |config| config.files);
         let now = fingerprint(&files);
@@ -289,10 +289,10 @@ impl Reloader {
     }
 }
 
-/// Reports whether every job's HTTP settings make a client.
+/// Checks that every job's HTTP settings make a client.
 ///
 /// # Errors
-/// Names the job, and what is wrong with its settings.
+/// Returns the job's name and what is wrong with its settings.
 pub(crate) fn check_clients(jobs: &[Job]) -> Result<(), String> {
     let clients = client_config();
     for job in jobs {
@@ -309,25 +309,25 @@ fn open_failure_logs(manager: &Manager, config: &Config) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// Returns what the paths and contents of files come to.
+/// Returns a hash of the paths and contents of files.
 fn fingerprint(files: &[PathBuf]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for file in files {
         file.hash(&mut hasher);
-        // A file that is gone differs from one that is there.
+        // A missing file differs from an empty one.
         std::fs::read(file).ok().hash(&mut hasher);
     }
     hasher.finish()
 }
 
-/// Hands publications on until discovery ends, the newest one first where it may not have been taken.
+/// Hands publications to the scrape pools until discovery ends; repeats the current one after a pool panicked.
 async fn follow(applied: Arc<Applied>, mut targets: Targets, up_to_date: bool) {
     let mut all = up_to_date;
     loop {
         let sets = if all {
             targets.next().await
         } else {
-            // A pool that panicked is gone: it begins anew, though nothing else may have changed.
+            // A pool that panicked is gone: it is restarted even if no target changes.
             tokio::time::timeout(POOL_RETRY, targets.next())
                 .await
                 .unwrap_or_else(|_elapsed| Some(targets.current()))
@@ -347,7 +347,7 @@ pub(crate) async fn on_signal(reloader: Arc<Reloader>, asked: Arc<Notify>, stop:
             () = asked.notified() => {}
         }
         let reloader = Arc::clone(&reloader);
-        // What is wrong has been logged.
+        // `reload` has logged the error.
         let _ = tokio::task::spawn_blocking(move || reloader.reload()).await;
     }
 }

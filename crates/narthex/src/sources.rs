@@ -45,8 +45,8 @@ impl LocalSource for OwnMetrics {
 
 /// This process' metrics as `/metrics` shows them.
 ///
-/// **Invariant:** text is what the registry writes itself. Other formats come from its frame, by a writer that is kept:
-/// only numbers move from one page to the next.
+/// **Invariant:** the registry writes the text format itself. Other formats are written from its frame by a writer that
+/// is kept, so that only numbers change between pages.
 pub(crate) struct OwnPage {
     registry: &'static Registry,
     rendered: Mutex<Rendered>,
@@ -65,12 +65,12 @@ impl OwnPage {
         }
     }
 
-    /// Renders the page as an `Accept` header asks for; returns it with its content type, `None` for text.
+    /// Renders the page in the format an `Accept` header asks for; returns it with its content type, `None` for text.
     pub(crate) fn render(&self, accept: &str) -> (Option<String>, Vec<u8>) {
         let style = Negotiated::from_accept(accept);
         let mut page = Vec::new();
         if style.format != Format::Text {
-            // After a panic parser and writers may disagree about the columns.
+            // After a panic, parser and writers may disagree about the columns.
             let renew = |_: &Rendered| Rendered::new(self.registry);
             let mut rendered = self.rendered.lock_or_renew(renew);
             if rendered.write(style, &mut page).is_ok() {

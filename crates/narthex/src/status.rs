@@ -1,6 +1,6 @@
-//! What `/api/v1/status/*` says about this process.
+//! State of this process for `/api/v1/status/*`.
 //!
-//! **Invariant:** flags and configuration are what is in effect, secrets hidden; the rest is read when it is asked for.
+//! **Invariant:** flags and configuration are those in effect, with secrets hidden; the rest is read on request.
 
 use crate::cgroup::Resources;
 use narthex_api::{MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
@@ -28,13 +28,13 @@ pub(crate) struct ProcessStatus {
     memory: Budget,
 }
 
-/// The configuration that is in effect.
+/// The configuration in effect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loaded {
     pub(crate) yaml: String,
     pub(crate) external_labels: LabelSet,
     pub(crate) at_ms: i64,
-    /// Whether the last attempt to load one succeeded.
+    /// Whether the last attempt to load a configuration succeeded.
     pub(crate) succeeded: bool,
 }
 
@@ -60,30 +60,30 @@ impl ProcessStatus {
         }
     }
 
-    /// Notes the configuration.
+    /// Sets the configuration in effect.
     pub(crate) fn set_config(&self, loaded: Loaded) {
         *self.config.lock().whole() = loaded;
     }
 
-    /// Notes that a configuration could not be loaded; the one before stays in effect.
+    /// Records that a configuration could not be loaded; the previous one stays in effect.
     pub(crate) fn set_reload_failed(&self) {
         let mut config = self.config.lock().whole();
         config.succeeded = false;
     }
 
-    /// Notes the storage that is about to be opened.
+    /// Sets the storage that is being opened, to show its progress.
     pub(crate) fn set_opening(&self, opening: &Opening) {
-        // One process opens one.
+        // Cannot be set already: a process opens only one.
         let _ = self.replay.set(opening.progress());
     }
 
-    /// Notes the storage, once it is open.
+    /// Sets the storage, once it is open.
     pub(crate) fn set_storage(&self, db: &Db) {
-        // One process opens one.
+        // Cannot be set already: a process opens only one.
         let _ = self.db.set(db.clone());
     }
 
-    /// Notes how long and how much is kept.
+    /// Sets the text that describes retention.
     pub(crate) fn set_retention(&self, retention: String) {
         *self.retention.lock().whole() = retention;
     }

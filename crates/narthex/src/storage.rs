@@ -1,14 +1,14 @@
-//! How long and how much is kept: what flags and configuration come to together.
+//! Retention and other storage limits, merged from flags and configuration.
 //!
-//! **Invariant:** what the file says of retention stands instead of what flags say, as a whole; the default only where
-//! nobody says anything.
+//! **Invariant:** retention in the file replaces that of the flags as a whole; the default applies only if neither sets
+//! it.
 
 use crate::{cli::ServerOptions, config::Config};
 use narthex_model::duration;
 use narthex_tsdb::Tuning;
 use std::time::Duration;
 
-/// What flags say about storage, for every configuration that comes.
+/// Storage settings from flags, which apply to every configuration.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StorageFlags {
     retention: Option<Duration>,
@@ -25,14 +25,14 @@ impl StorageFlags {
         }
     }
 
-    /// Returns how far ahead of the clock samples may be.
+    /// Returns how far ahead of the clock samples may be; `None` for no limit.
     pub(crate) fn future_limit_ms(&self) -> Option<i64> {
         Some(self.future_limit)
             .filter(|limit| !limit.is_zero())
             .map(ms)
     }
 
-    /// Returns the bounds that hold with a configuration.
+    /// Returns the limits in effect with a configuration.
     pub(crate) fn tuning(&self, config: Option<&Config>) -> Tuning {
         let mut tuning = Tuning::default();
         let of_file = config.and_then(|config| config.retention);
@@ -54,7 +54,7 @@ impl StorageFlags {
     }
 }
 
-/// Says how long and how much is kept.
+/// Formats the retention.
 pub(crate) fn shown(tuning: &Tuning) -> String {
     let time = tuning.retention_ms.map(duration::format);
     let bytes = tuning.retention_bytes.map(|bytes| format!("{bytes}B"));

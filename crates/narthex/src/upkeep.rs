@@ -1,7 +1,7 @@
-//! Maintaining storage again and again, whatever goes wrong with it.
+//! Maintains storage periodically, whatever goes wrong.
 //!
-//! **Invariant:** neither an error nor a panic ends it. What goes on panicking is tried ever more rarely, and the server
-//! is not ready until it succeeds.
+//! **Invariant:** neither an error nor a panic ends it. If it keeps panicking, attempts become rarer, and the server is
+//! not ready until one succeeds.
 
 use crate::health::Health;
 use narthex_net::{Panicked, catch_panic};
@@ -12,19 +12,19 @@ use std::{sync::Arc, time::Duration};
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait after panics.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// So many panics in a row are no accident.
+/// Panics in a row after which the server is not ready.
 const PANICS: u32 = 3;
-/// A smaller change of the doubt is not worth a line.
+/// Smallest change of the clock's doubt, in milliseconds, that is logged.
 const DOUBT_MS: i64 = 60_000;
 
-/// What is remembered from one time to the next.
+/// State kept between rounds.
 pub(crate) struct Upkeep {
     health: Arc<Health>,
     failing: bool,
     panics: u32,
-    /// Places of damage that have been logged.
+    /// Number of damaged places that have been logged.
     told: usize,
-    /// How far the wall clock was ahead when that was logged.
+    /// How far the wall clock was ahead when that was last logged.
     doubt_ms: i64,
 }
 
@@ -39,7 +39,7 @@ impl Upkeep {
         }
     }
 
-    /// Does what is due and returns how long to wait.
+    /// Runs a round and returns the pause before the next.
     pub(crate) fn maintain(&mut self, db: &Db) -> Duration {
         let maintained = catch_panic("maintenance", || db.maintain(SystemClock.now_ms()));
         let pause = self.judge(maintained);
@@ -47,7 +47,7 @@ impl Upkeep {
         pause
     }
 
-    /// Logs what has been found out since the last time.
+    /// Logs the findings since the last time.
     pub(crate) fn tell(&mut self, db: &Db) {
         let found = db.damage();
         for damage in found.iter().skip(self.told) {

@@ -1,7 +1,8 @@
-//! What the server answers over HTTP: the page, the API, its own metrics, health.
+//! The server's HTTP routes: the page, the API, its own metrics, health.
 //!
-//! **Invariant:** health, the page, our own metrics and the progress of the replay are answered from the moment the
-//! port is bound, `/-/ready` and everything else only once storage is open. `/-/ready` says why when it is no longer so.
+//! **Invariant:** health, the page, our own metrics and the progress of the replay are served from the moment the port
+//! is bound, `/-/ready` and everything else only once storage is open. A server that stops being ready says why on
+//! `/-/ready`.
 
 pub(crate) mod hosts;
 pub(crate) mod origin;
@@ -30,7 +31,7 @@ use tokio::sync::Notify;
 
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The part of the server that is there from the start, and what is mounted once storage is open.
+/// Routes served from the start, and the router mounted once storage is open.
 #[derive(Default)]
 pub(crate) struct Gate {
     ready: AtomicBool,
@@ -40,21 +41,21 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Opens the server: from here on `router` answers.
+    /// Opens the server: `router` serves all further requests.
     pub(crate) fn open(&self, router: Router) {
-        // A second router would mean two storages; the first stays.
+        // A second router would mean a second storage; the first one stays.
         let _ = self.inner.set(router);
         self.ready.store(true, Ordering::Release);
         self.opened.notify_waiters();
     }
 
-    /// Closes readiness again: the server is ending.
+    /// Ends readiness because the server is stopping.
     pub(crate) fn close(&self) {
         self.ready.store(false, Ordering::Release);
     }
 }
 
-/// What the router of a server is made of.
+/// Parts of a running server's router.
 pub(crate) struct Parts {
     pub(crate) api: Router,
     pub(crate) targets: Router,
@@ -66,8 +67,8 @@ pub(crate) struct Parts {
     pub(crate) origins: Origins,
 }
 
-/// Returns the outer router: health at once, everything else through the gate, `early` while that is closed; nothing for
-/// other hosts than `hosts`.
+/// Returns the outer router: health at once, everything else through the gate, and by `early` while that is closed.
+/// Hosts outside `hosts` are refused.
 pub(crate) fn outer(gate: Arc<Gate>, early: Router, hosts: Hosts) -> Router {
     let ready = {
         let gate = Arc::clone(&gate);
@@ -78,7 +79,7 @@ pub(crate) fn outer(gate: Arc<Gate>, early: Router, hosts: Hosts) -> Router {
                 }
                 return respond_text("Narthex Server is Ready.\n", &headers);
             }
-            // What was open is closed again because the server is ending.
+            // An open gate that is not ready means that the server is stopping.
             unavailable(&headers, gate.inner.get().is_some())
         }
     };
@@ -103,7 +104,7 @@ pub(crate) fn outer(gate: Arc<Gate>, early: Router, hosts: Hosts) -> Router {
         }))
 }
 
-/// Returns the answer of a server that runs and cannot do its work.
+/// Returns the response of a server that runs but cannot do its work.
 fn troubled(headers: &HeaderMap, trouble: &str) -> Response {
     let mut response = respond_text(format!("Service Unavailable: {trouble}\n"), headers);
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -158,7 +159,7 @@ fn own_metrics(own: Arc<OwnPage>) -> Router {
     Router::new().route("/metrics", get(metrics))
 }
 
-/// Returns the routes of the page.
+/// Returns the routes of the web page.
 fn pages() -> Router {
     narthex_ui::PAGES
         .iter()
@@ -207,7 +208,7 @@ pub(crate) fn inner(parts: Parts) -> Router {
     narthex_net::instrument(narthex_net::compress(routes, COMPRESS_FROM_BYTES))
 }
 
-/// Returns the answer to a call of the lifecycle that is not to be done.
+/// Returns the response that refuses a lifecycle request, if it is disabled or uses the wrong method.
 fn refuse_lifecycle(enabled: bool, method: &Method, headers: &HeaderMap) -> Option<Response> {
     let (status, text) = if !enabled {
         (StatusCode::FORBIDDEN, "Lifecycle API is not enabled.\n")

@@ -73,7 +73,7 @@ flags! {
 /// Reads the values of `check healthy` or `check ready`, which ask for `path`.
 ///
 /// # Errors
-/// Fails on the first value that makes no sense.
+/// Fails on the first invalid value.
 pub(crate) fn server(path: &'static str, values: Values) -> Result<CheckServer, UsageError> {
     let ServerFlags { http_config, url } = ServerFlags::from_values(values)?;
     Ok(CheckServer {
@@ -86,7 +86,7 @@ pub(crate) fn server(path: &'static str, values: Values) -> Result<CheckServer, 
 /// Reads the values of `check service-discovery`.
 ///
 /// # Errors
-/// Fails on the first value that makes no sense.
+/// Fails on the first invalid value.
 pub(crate) fn discovery(values: Values) -> Result<CheckDiscovery, UsageError> {
     let DiscoveryFlags { timeout, file, job } = DiscoveryFlags::from_values(values)?;
     Ok(CheckDiscovery { file, job, timeout })
@@ -95,7 +95,7 @@ pub(crate) fn discovery(values: Values) -> Result<CheckDiscovery, UsageError> {
 /// Reads the values of `check config`.
 ///
 /// # Errors
-/// Fails on the first value that makes no sense.
+/// Fails on the first invalid value.
 pub(crate) fn config(values: Values) -> Result<CheckConfig, UsageError> {
     let flags = ConfigFlags::from_values(values)?;
     let (mut interval, mut none, mut unknown_lints) = (false, false, Vec::new());
@@ -103,7 +103,7 @@ pub(crate) fn config(values: Values) -> Result<CheckConfig, UsageError> {
         match lint {
             "all" | "too-long-scrape-interval" => interval = true,
             "none" => none = true,
-            // There are no rules to look at.
+            // Rules are not supported, so there are none to lint.
             "" | "duplicate-rules" => {}
             other => unknown_lints.push(other.to_owned()),
         }

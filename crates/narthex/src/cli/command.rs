@@ -13,7 +13,7 @@ use crate::role::{
 use narthex_cli::{Call, Command, Program, Surroundings, Topic, UsageError};
 use std::{ffi::OsString, path::PathBuf};
 
-/// What a call asks for.
+/// What a command line asks for.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     Server(Box<ServerOptions>),
@@ -22,7 +22,7 @@ pub(crate) enum Invocation {
     CheckDiscovery(CheckDiscovery),
     CheckServer(CheckServer),
     CheckWebConfig(Vec<PathBuf>),
-    /// Check the page that comes from standard input.
+    /// Check the page on standard input.
     CheckMetrics,
     /// Text to print.
     Print(String),
@@ -112,10 +112,10 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
     tool: "promtool",
 };
 
-/// Finds out what a call asks for; `arguments` begin with the program's own name.
+/// Parses a command line; `arguments` begin with the program's own name.
 ///
 /// # Errors
-/// Fails when the arguments make no sense.
+/// Fails on invalid arguments.
 pub(crate) fn dispatch(arguments: &[OsString]) -> Result<Invocation, UsageError> {
     Ok(match PROGRAM.call(arguments, Surroundings::process())? {
         Call::Run(invocation) => invocation,

@@ -1,4 +1,4 @@
-//! The command line: what each command takes, and what it comes to.
+//! The command line: each command's flags, and what the program runs for them.
 
 mod check;
 mod command;

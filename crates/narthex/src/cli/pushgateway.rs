@@ -1,4 +1,4 @@
-//! `narthex pushgateway`: the Pushgateway's flags, and what goes beyond them.
+//! `narthex pushgateway`: the Pushgateway's flags, and our additions.
 //!
 //! **Invariant:** every flag of the Pushgateway 1.11 is declared, in one of the three classes.
 
@@ -63,7 +63,7 @@ impl PushOptions {
     /// Reads the values of `pushgateway`.
     ///
     /// # Errors
-    /// Fails on the first value that makes no sense.
+    /// Fails on the first invalid value.
     pub(crate) fn read(values: Values) -> Result<Self, UsageError> {
         let mut options = Self::from_values(values)?;
         options.telemetry_path = format!("/{}", options.telemetry_path.trim_matches('/'));
@@ -72,7 +72,7 @@ impl PushOptions {
     }
 }
 
-/// How long groups live, by job; that of the empty name is every other job's.
+/// Lifetime of groups by job; the empty name holds the default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Ttls(pub(crate) HashMap<String, u64>);
 

@@ -145,10 +145,10 @@ impl ServerOptions {
     /// Reads the values of `server`.
     ///
     /// # Errors
-    /// Fails on the first value that makes no sense.
+    /// Fails on the first invalid value.
     pub(crate) fn read(values: Values) -> Result<Self, UsageError> {
         let mut options = Self::from_values(values)?;
-        // Without a configuration nobody has said who may look: stay on this machine.
+        // Without a configuration nobody has decided who has access, so listen on this machine only.
         if options.config_file.is_none() && !options.values.is_given("web.listen-address") {
             options.listen_addresses = vec!["127.0.0.1:9090".to_owned()];
         }
@@ -157,7 +157,7 @@ impl ServerOptions {
         Ok(options)
     }
 
-    /// Returns how often to look whether the configuration changed; `None` for never.
+    /// Returns how often to check the configuration for changes; `None` for never.
     pub(crate) fn auto_reload(&self) -> Option<Duration> {
         let interval = self.is_auto_reload.then_some(self.auto_reload_interval)?;
         (!interval.is_zero()).then_some(interval)

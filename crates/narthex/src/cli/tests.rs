@@ -1,4 +1,4 @@
-//! Command lines that are taken and refused.
+//! Command lines that are accepted or rejected.
 
 use super::{command::PROGRAM, *};
 use narthex_cli::{Bytes, Class, UsageError};
@@ -106,7 +106,7 @@ fn the_declarations_are_sound() {
                 flag.name
             );
         }
-        // Defaults are of their flags' types.
+        // Checks that defaults are valid for their flags' types.
         let words = command.name.split(' ');
         let places = flags.iter().filter(|flag| flag.is_positional);
         let line: Vec<&str> = std::iter::once("narthex")

@@ -1,6 +1,6 @@
-//! Reads values out of a checked tree.
+//! Reads values from a checked tree.
 //!
-//! **Invariant:** a key that is absent or null reads as its kind's zero value: defaults are in the tree already.
+//! **Invariant:** an absent or null key reads as its kind's zero value: defaults are in the tree already.
 
 use super::{
     keys::Kind,
@@ -10,12 +10,12 @@ use narthex_model::duration;
 use std::time::Duration;
 
 impl Node {
-    /// Returns what stands under `key` unless it is null.
+    /// Returns the value under `key` unless it is null.
     pub(super) fn given(&self, key: &str) -> Option<&Node> {
         self.get(key).filter(|node| !node.is_null())
     }
 
-    /// Returns a scalar's text, empty for anything else.
+    /// Returns a scalar's text; empty for any other node.
     pub(super) fn as_text(&self) -> &str {
         self.scalar().map_or("", |scalar| &scalar.text)
     }
@@ -64,7 +64,7 @@ impl Node {
         parse_period(self.text_of(key)).unwrap_or_default()
     }
 
-    /// Returns a size in bytes; it may be below 0.
+    /// Returns a size in bytes; it may be negative.
     pub(super) fn size_of(&self, key: &str) -> i64 {
         parse_size(self.text_of(key)).unwrap_or_default()
     }
@@ -87,7 +87,7 @@ impl Node {
         }
     }
 
-    /// Returns names and nodes, sorted by name.
+    /// Returns the pairs of a mapping, sorted by name.
     pub(super) fn pairs(&self, key: &str) -> Vec<(&str, &Node)> {
         let mut pairs: Vec<_> = match self.get(key).map(|node| &node.value) {
             Some(Value::Map(pairs)) => pairs
@@ -132,10 +132,10 @@ impl Node {
     }
 }
 
-/// Reads a period.
+/// Parses a period.
 ///
 /// # Errors
-/// Fails, in Prometheus' words, when it is none.
+/// Fails, in Prometheus' words, on an invalid period.
 pub(super) fn parse_period(text: &str) -> Result<Duration, String> {
     if text.is_empty() {
         return Ok(Duration::ZERO);
@@ -144,7 +144,7 @@ pub(super) fn parse_period(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(ms.unsigned_abs()))
 }
 
-/// Writes a period as Prometheus does.
+/// Formats a period as Prometheus does.
 pub(crate) fn show_period(period: Duration) -> String {
     duration::format(i64::try_from(period.as_millis()).unwrap_or(i64::MAX))
 }
@@ -152,10 +152,10 @@ pub(crate) fn show_period(period: Duration) -> String {
 /// Units of sizes: all are powers of 1024.
 const UNITS: [&str; 7] = ["B", "K", "M", "G", "T", "P", "E"];
 
-/// Reads a size: numbers with units, `1GB512MB`. Unlike flags, a number needs its unit.
+/// Parses a size: numbers with units, `1GB512MB`. Unlike in flags, a number needs its unit.
 ///
 /// # Errors
-/// Fails, in Prometheus' words, when it is none.
+/// Fails, in Prometheus' words, on an invalid size.
 pub(super) fn parse_size(text: &str) -> Result<i64, String> {
     let invalid = || format!("units: invalid {text}");
     let (negative, mut rest) = match text.strip_prefix('-') {
@@ -195,7 +195,7 @@ fn power(unit: &str) -> Option<i32> {
     i32::try_from(index).ok().filter(|&power| power > 0)
 }
 
-/// Writes a size as Prometheus does: `1GiB512MiB`.
+/// Formats a size as Prometheus does: `1GiB512MiB`.
 pub(super) fn show_size(bytes: i64) -> String {
     if bytes == 0 {
         return "0B".to_owned();

@@ -1,6 +1,6 @@
-//! Compares a tree with the tables: unknown keys, values of the wrong kind, keys that are refused.
+//! Compares a tree with the tables: unknown keys, values of the wrong kind, unsupported keys.
 //!
-//! **Invariant:** a tree that passed `shape` can be read without looking at its kinds again.
+//! **Invariant:** a tree that passed `shape` can be read without checking kinds again.
 
 use super::{
     ConfigError,
@@ -9,10 +9,10 @@ use super::{
     yaml::{Node, Scalar, Value},
 };
 
-/// Checks that `node` has the section's keys only, each with a value of its kind.
+/// Checks that `node` has only the section's keys, each with a value of its kind.
 ///
 /// # Errors
-/// Fails at the first fault, with its place.
+/// Fails at the first error, with its position.
 pub(super) fn shape(node: &Node, section: &Section) -> Result<(), ConfigError> {
     let pairs = match &node.value {
         Value::Null => return Ok(()),
@@ -28,7 +28,7 @@ pub(super) fn shape(node: &Node, section: &Section) -> Result<(), ConfigError> {
             return Err(ConfigError::at(word.line, word.column, message));
         };
         kind(value, key.kind).map_err(|error| match error {
-            // Texts of a wrong kind say what they are, not where they belong.
+            // Errors about scalars name the value's type but not the key.
             ConfigError::At {
                 line,
                 column,
@@ -134,35 +134,34 @@ fn scalar(
     }
 }
 
-/// What the file asks for without getting it.
+/// Settings of a file that are not supported.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Unmet {
-    /// Keys that are accepted and do nothing, with the reason and the line.
+    /// Accepted keys without effect, with the reason and the line.
     pub(super) without_effect: Vec<(String, &'static str, usize)>,
-    /// The first key that is refused.
+    /// The first rejected key.
     refused: Option<Refused>,
-    /// The first of those whose values nobody has looked at.
+    /// The first rejected key whose value is not checked.
     unchecked: Option<Refused>,
 }
 
-/// A key that is refused: its path, the reason, line and column.
+/// A rejected key: its path, the reason, line and column.
 type Refused = (String, &'static str, usize, usize);
 
 impl Unmet {
-    /// Collects the keys below `node` that do not do what they say.
+    /// Collects the unsupported keys below `node`.
     pub(super) fn of(node: &Node, section: &Section) -> Self {
         let mut unmet = Self::default();
         unmet.collect(node, section, "");
         unmet
     }
 
-    /// Fails when there is a key that is refused.
+    /// Fails if there is a rejected key.
     pub(super) fn refuse(&self) -> Result<(), ConfigError> {
         refuse(self.refused.as_ref())
     }
 
-    /// Fails when there is a key that is refused and whose value is not looked at: what follows from it would not be
-    /// what is wrong.
+    /// Fails if there is a rejected key whose value is not checked: later errors that follow from it would mislead.
     pub(super) fn refuse_unchecked(&self) -> Result<(), ConfigError> {
         refuse(self.unchecked.as_ref())
     }
@@ -180,7 +179,7 @@ impl Unmet {
             } else {
                 format!("{path}.{}", word.text)
             };
-            // A default is what happens anyway.
+            // A default is in effect without the key, too.
             let written = value.line > 0 && !says_nothing(value);
             match key.class {
                 Class::NoEffect(reason) if written => {
@@ -225,7 +224,7 @@ fn refuse(key: Option<&Refused>) -> Result<(), ConfigError> {
     }
 }
 
-/// Reports whether a value is as good as none.
+/// Reports whether a value means the same as an absent key.
 fn says_nothing(node: &Node) -> bool {
     match &node.value {
         Value::Null => true,

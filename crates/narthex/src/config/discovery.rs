@@ -1,4 +1,4 @@
-//! Service discovery out of a tree.
+//! Reads service discovery from a tree.
 
 use super::{
     ConfigError, http,
@@ -10,10 +10,10 @@ use narthex_discovery::{
 };
 use std::path::PathBuf;
 
-/// Reads everything that finds targets for the section `node`.
+/// Reads all discovery mechanisms of the section `node`.
 ///
 /// # Errors
-/// Fails, in Prometheus' words, at the first setting that cannot be used.
+/// Fails, in Prometheus' words, at the first unusable setting.
 pub(super) fn mechanisms(node: &Node) -> Result<Vec<SdConfig>, ConfigError> {
     let mut configs = Vec::new();
     for (key, read) in MECHANISMS {

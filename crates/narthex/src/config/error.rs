@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where.
+//! Errors in a configuration, with their positions.
 
 use std::{
     error::Error,
@@ -6,36 +6,36 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A configuration that cannot be used.
+/// An unusable configuration.
 #[derive(Debug)]
 #[non_exhaustive]
 pub(crate) enum ConfigError {
     /// The file cannot be read.
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,
     },
-    /// Something is wrong at one place of the text.
+    /// An error at one position of the text.
     At {
-        /// Its line, from 1.
+        /// Line, from 1.
         line: usize,
-        /// Its column, from 1.
+        /// Column, from 1.
         column: usize,
         /// What is wrong.
         message: String,
     },
-    /// Something is wrong as a whole.
+    /// An error without a position.
     Invalid {
         /// What is wrong.
         message: String,
     },
-    /// Any of the others, with the file it is about.
+    /// Any of the other errors, with its file.
     InFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error itself.
         source: Box<ConfigError>,
     },
 }
@@ -47,7 +47,7 @@ impl ConfigError {
         }
     }
 
-    /// Returns an error about a place; a line of 0 is one that nobody wrote.
+    /// Returns an error at a position; line 0 means a default.
     pub(crate) fn at(line: usize, column: usize, message: impl Into<String>) -> Self {
         if line == 0 {
             return Self::invalid(message);

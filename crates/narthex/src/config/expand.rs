@@ -1,6 +1,6 @@
-//! Environment variables in external labels: `$NAME`, `${NAME}`, `$$`, as Go's `os.Expand` reads them.
+//! Expands environment variables in external labels: `$NAME`, `${NAME}`, `$$`, like Go's `os.Expand`.
 
-/// Replaces references in `text` by what `lookup` returns for their names.
+/// Replaces references in `text` by the results of `lookup` for their names.
 pub(super) fn expand(text: &str, mut lookup: impl FnMut(&str) -> String) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -12,9 +12,9 @@ pub(super) fn expand(text: &str, mut lookup: impl FnMut(&str) -> String) -> Stri
         }
         let (name, length) = name(after);
         match (name, length) {
-            // Not a reference: the sign stays.
+            // Not a reference: the `$` stays.
             ("", 0) => out.push('$'),
-            // A malformed one: it vanishes.
+            // A malformed reference expands to nothing.
             ("", _) => {}
             ("$", _) => out.push('$'),
             (name, _) => out.push_str(&lookup(name)),
@@ -25,7 +25,7 @@ pub(super) fn expand(text: &str, mut lookup: impl FnMut(&str) -> String) -> Stri
     out
 }
 
-/// Returns the name a reference begins with, and how long the reference is behind its sign.
+/// Returns the name in a reference, and the reference's length after the `$`.
 fn name(text: &str) -> (&str, usize) {
     let special = |c: char| "*#$@!?-0123456789".contains(c);
     if let Some(inner) = text.strip_prefix('{') {

@@ -1,6 +1,6 @@
-//! Puts defaults into a checked tree and resolves paths.
+//! Fills defaults into a checked tree and resolves paths.
 //!
-//! **Invariant:** a default's node has line 0, so that what nobody wrote can be told from what somebody did.
+//! **Invariant:** a default's node has line 0, which distinguishes it from a written one.
 
 use super::{
     keys::{Kind, Section, THERE, THERE_UNLESS_NULL},
@@ -55,7 +55,7 @@ fn inner(node: &mut Node, kind: Kind, directory: &Path) {
     }
 }
 
-/// Joins a path to a directory and tidies it, as Go's `filepath.Join` does; absolute and empty paths stay.
+/// Joins a path to a directory and cleans it, like Go's `filepath.Join`; absolute and empty paths stay.
 fn join(directory: &Path, path: &str) -> String {
     if path.is_empty() || Path::new(path).is_absolute() {
         return path.to_owned();

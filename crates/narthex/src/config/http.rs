@@ -1,4 +1,4 @@
-//! The block of HTTP clients out of a tree.
+//! Reads HTTP client settings from a tree.
 
 use super::{
     ConfigError,
@@ -10,10 +10,10 @@ use narthex_net::{
 };
 use std::path::PathBuf;
 
-/// Reads the keys of an HTTP client that stand in `node`.
+/// Reads the HTTP client keys in `node`.
 ///
 /// # Errors
-/// Fails, in Prometheus' words, when they do not go together.
+/// Fails, in Prometheus' words, when they contradict each other.
 pub(super) fn client(node: &Node) -> Result<HttpClientConfig, ConfigError> {
     let mut config = HttpClientConfig {
         basic_auth: node.given("basic_auth").map(basic_auth),
@@ -38,7 +38,7 @@ pub(super) fn client(node: &Node) -> Result<HttpClientConfig, ConfigError> {
     Ok(config)
 }
 
-/// Turns the older keys of a token into the newer ones, as Prometheus shows them.
+/// Turns the older keys of a token into the newer ones, as Prometheus prints them.
 pub(super) fn settle(node: &mut Node) {
     let given = |key: &str| node.given(key).filter(|value| !value.as_text().is_empty());
     let credentials = given("bearer_token").cloned();

@@ -1,4 +1,4 @@
-//! Jobs: what is inherited from the global section, what is checked, and what the rest of the program gets.
+//! Jobs: what they inherit from the global section, their checks, and their parsed form.
 
 use super::{
     ConfigError, discovery, http,
@@ -12,14 +12,14 @@ use narthex_expfmt::{Escaping, ScrapeProtocol};
 use narthex_model::NameScheme;
 use narthex_scrape::{JobConfig, Limits};
 
-/// One entry of `scrape_configs`, complete.
+/// One entry of `scrape_configs`, with defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Job {
     pub(crate) scrape: JobConfig,
     pub(crate) discovery: Vec<SdConfig>,
 }
 
-/// Keys a job takes from the global section when it does not say anything itself.
+/// Keys that a job inherits from the global section unless it sets them.
 const INHERITED: [&str; 14] = [
     "scrape_interval",
     "body_size_limit",
@@ -37,7 +37,7 @@ const INHERITED: [&str; 14] = [
     "metric_name_validation_scheme",
 ];
 
-/// Formats that can be asked for.
+/// Supported exposition formats.
 const PROTOCOLS: [&str; 6] = [
     "OpenMetricsText0.0.1",
     "OpenMetricsText1.0.0",
@@ -64,10 +64,10 @@ const PROTO_FIRST: [&str; 5] = [
 
 const ESCAPINGS: [&str; 4] = ["allow-utf-8", "underscores", "dots", "values"];
 
-/// Checks a job, completes it in place from the global section and returns what it says.
+/// Checks a job, completes it in place from the global section and returns its parsed form.
 ///
 /// # Errors
-/// Fails, in Prometheus' words, when it cannot be done.
+/// Fails, in Prometheus' words, on an unusable setting.
 pub(super) fn read(node: &mut Node, global: &Node) -> Result<Job, ConfigError> {
     if node.is_null() {
         return Err(node.error("empty or null scrape config section"));
@@ -101,7 +101,7 @@ pub(super) fn read(node: &mut Node, global: &Node) -> Result<Job, ConfigError> {
     Ok(Job { scrape, discovery })
 }
 
-/// Takes what needs no more checks.
+/// Reads the settings that need no further checks.
 fn take(scrape: &mut JobConfig, node: &Node) {
     scrape.scrape_interval = node.period("scrape_interval");
     scrape.scrape_timeout = node.period("scrape_timeout");
@@ -141,7 +141,8 @@ fn take(scrape: &mut JobConfig, node: &Node) {
     };
 }
 
-/// Refuses URLs where addresses belong; rules could still make addresses of them.
+/// Rejects URLs in place of addresses. Only for sections without relabelling, whose rules could still make addresses of
+/// them.
 pub(super) fn check_addresses(node: &Node) -> Result<(), ConfigError> {
     for group in node.items("static_configs") {
         for target in group.items("targets") {
@@ -158,7 +159,7 @@ fn inherit(node: &mut Node, global: &Node) {
     for key in INHERITED {
         let says_something = match node.given(key) {
             None => false,
-            // A limit of 0 and an interval of 0 say nothing; a switch that is off does.
+            // A limit or interval of 0 counts as unset; a switch that is off counts as set.
             Some(value) => match key {
                 "scrape_interval" => !node.period(key).is_zero(),
                 "body_size_limit" => node.size_of(key) != 0,
@@ -179,7 +180,7 @@ fn inherit(node: &mut Node, global: &Node) {
     }
 }
 
-/// Returns a copy without a place: nobody wrote it here.
+/// Returns a copy without a position, as it was not written here.
 fn unwritten(node: &Node) -> Node {
     Node::new(node.value.clone())
 }
@@ -192,7 +193,7 @@ fn periods(node: &mut Node, global: &Node, name: &str) -> Result<(), ConfigError
         )));
     }
     if node.period("scrape_timeout").is_zero() {
-        // A global timeout longer than the job's interval shrinks to it.
+        // A global timeout longer than the job's interval is cut to it.
         let key = if global.period("scrape_timeout") < interval {
             global.text_of("scrape_timeout")
         } else {
@@ -267,7 +268,7 @@ fn texts(list: &[&str]) -> Node {
     ))
 }
 
-/// Reads `metric_name_validation_scheme`.
+/// Parses `metric_name_validation_scheme`.
 pub(super) fn scheme(node: &Node) -> Result<NameScheme, ConfigError> {
     match node.text_of("metric_name_validation_scheme") {
         "" | "utf8" => Ok(NameScheme::Utf8),

@@ -1,10 +1,10 @@
 //! `prometheus.yml`.
 //!
-//! A text becomes a tree with places (`yaml`), is compared with the tables of keys (`keys`, `check`), completed with
-//! defaults (`fill`), checked for sense (`job`, `other`) and printed as it is in effect (`print`).
+//! A text becomes a tree with positions (`yaml`), is compared with the tables of keys (`keys`, `check`), completed with
+//! defaults (`fill`), validated (`job`, `other`) and printed as it is in effect (`print`).
 //!
-//! **Invariant:** a file is taken whole or refused whole, with the position of the first fault. A key Prometheus
-//! knows and this version does not support is refused by name, never silently ignored.
+//! **Invariant:** a file is accepted or rejected as a whole, with the position of the first error. A key that
+//! Prometheus knows and this version does not support is rejected by name, never silently ignored.
 
 mod access;
 mod check;
@@ -37,28 +37,28 @@ use std::{
 };
 use yaml::{Node, Scalar, Value, Word};
 
-/// What a configuration file says.
+/// A parsed configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Config {
-    /// Labels of this server, for what leaves it.
+    /// Labels that identify this server to other systems.
     pub(crate) external_labels: LabelSet,
-    /// What to scrape, files of `scrape_config_files` included.
+    /// Jobs to scrape, those from `scrape_config_files` included.
     pub(crate) jobs: Vec<Job>,
-    /// How far behind its series' newest a sample may be; `None` for no bound.
+    /// How far a sample may be behind its series' newest one; `None` for no limit.
     pub(crate) out_of_order_window: Option<Duration>,
-    /// How long and how much is kept, where the file says so.
+    /// Retention, if the file sets it.
     pub(crate) retention: Option<Retention>,
-    /// How many exemplars are held in memory.
+    /// Most exemplars held in memory.
     pub(crate) max_exemplars: Option<usize>,
-    /// What is in effect, as YAML without secrets.
+    /// The configuration in effect, as YAML without secrets.
     pub(crate) shown: String,
-    /// Keys that are accepted and do nothing, a sentence each.
+    /// A sentence for each key that is accepted but has no effect.
     pub(crate) warnings: Vec<String>,
-    /// Every file that was read.
+    /// All files that were read.
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// How long and how much is kept; what is not said is no bound.
+/// Limits of age and size of stored data; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Retention {
     pub(crate) time: Option<Duration>,
@@ -72,12 +72,12 @@ impl Config {
     /// Reads a file and the files it names.
     ///
     /// # Errors
-    /// Fails when a file cannot be read, is no YAML, or says something that cannot be done.
+    /// Fails when a file cannot be read, is not YAML, or has an unusable setting.
     pub(crate) fn load(path: &Path, environment: Environment<'_>) -> Result<Self, ConfigError> {
         Self::load_with(path, environment, true)
     }
 
-    /// Reads a file, but none of those with more jobs that it names.
+    /// Reads a file without the files of jobs that it names.
     ///
     /// # Errors
     /// As `load`.
@@ -101,7 +101,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads a file's text; paths in it are relative to `directory`.
+    /// Parses a file's text; its paths are relative to `directory`.
     ///
     /// # Errors
     /// As `load`, without the path.
@@ -156,7 +156,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Takes what is left when jobs and sections are checked.
+    /// Reads the remaining settings after jobs and sections have been checked.
     fn take(&mut self, root: &Node) {
         let global = root.get("global");
         let labels = global.map(|global| global.labels("external_labels"));
@@ -183,7 +183,7 @@ impl Config {
         }
     }
 
-    /// Refuses what this version does not do, and remembers what does nothing.
+    /// Rejects unsupported keys and warns about keys without effect.
     fn settle(&mut self, root: &Node, section: &keys::Section) -> Result<(), ConfigError> {
         let unmet = Unmet::of(root, section);
         unmet.refuse()?;
@@ -229,10 +229,10 @@ impl Config {
     }
 }
 
-/// Reads a file of nothing but HTTP client settings.
+/// Reads a file that holds only HTTP client settings.
 ///
 /// # Errors
-/// Fails when the file cannot be read, or says something that cannot be done.
+/// Fails when the file cannot be read or has an unusable setting.
 pub(crate) fn load_http(path: &Path) -> Result<HttpClientConfig, ConfigError> {
     let text = read_file(path)?;
     let directory = path.parent().unwrap_or(Path::new(""));
@@ -246,7 +246,7 @@ pub(crate) fn load_http(path: &Path) -> Result<HttpClientConfig, ConfigError> {
     read().map_err(|error: ConfigError| error.in_file(path))
 }
 
-/// Jobs and where each was first found.
+/// Jobs, and where each was first found.
 #[derive(Default)]
 struct Jobs {
     list: Vec<Job>,
@@ -286,7 +286,7 @@ fn read_file(path: &Path) -> Result<String, ConfigError> {
     })
 }
 
-/// Checks the global section and completes it; returns the names it allows, and warnings.
+/// Checks and completes the global section; returns its name validation scheme and warnings.
 fn complete_global(
     global: &mut Node,
     written: bool,
@@ -349,7 +349,7 @@ fn check_labels(global: &Node, scheme: NameScheme) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Quotes a text, or bytes that are none.
+/// Quotes a text, or bytes that are not UTF-8.
 fn quoted(text: &str, bytes: Option<&[u8]>) -> String {
     match bytes {
         None => format!("{text:?}"),
@@ -357,7 +357,7 @@ fn quoted(text: &str, bytes: Option<&[u8]>) -> String {
     }
 }
 
-/// Replaces environment variables in external labels; returns a warning for each that is empty.
+/// Expands environment variables in external labels; returns a warning for each empty one.
 fn expand_labels(global: &mut Node, environment: Environment<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     let labels = global
@@ -379,7 +379,7 @@ fn expand_labels(global: &mut Node, environment: Environment<'_>) -> Vec<String>
     warnings
 }
 
-/// Reads any text as YAML and every scalar of it as what it could be; for fuzzing: no input may panic.
+/// Parses any text as YAML and every scalar as each type it could be; for fuzzing: no input may panic.
 pub(crate) fn fuzz_tree(text: &str) {
     fn look(node: &Node) {
         let _ = (node.shown(), node.is_null());

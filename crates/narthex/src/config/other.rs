@@ -1,7 +1,7 @@
-//! Checks of sections that are accepted though this version does not do their work, or does it without their help.
+//! Checks of sections that are accepted although this version ignores them or does not need them.
 //!
-//! **Invariant:** what Prometheus refuses about them is refused, so that a file does not turn bad later. Sections that are
-//! refused as a whole (remote ends, tracing) have a row in the table of keys and no checks.
+//! **Invariant:** what Prometheus rejects in them is rejected, so that a file does not become invalid later. Sections
+//! that are rejected as a whole (remote ends, tracing) have a row in the table of keys and no checks.
 
 use super::{
     ConfigError,
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 /// Checks everything but the global section and the jobs.
 ///
 /// # Errors
-/// Fails, in Prometheus' words, at the first setting that cannot be used.
+/// Fails, in Prometheus' words, at the first unusable setting.
 pub(super) fn check(root: &Node, scheme: NameScheme) -> Result<(), ConfigError> {
     if let Some(alerting) = root.given("alerting") {
         check_alerting(alerting, scheme)?;
@@ -34,10 +34,10 @@ pub(super) fn check(root: &Node, scheme: NameScheme) -> Result<(), ConfigError> 
     }
 }
 
-/// Checks the paths that name several files, as they are written.
+/// Checks the patterns of file paths, as they are written.
 ///
 /// # Errors
-/// Fails, in Prometheus' words, at the first that is no such path.
+/// Fails, in Prometheus' words, at the first invalid pattern.
 pub(super) fn check_patterns(root: &Node) -> Result<(), ConfigError> {
     let what = "invalid rule file path";
     patterns(root, "rule_files", what)?;
@@ -45,7 +45,7 @@ pub(super) fn check_patterns(root: &Node) -> Result<(), ConfigError> {
     patterns(root, "scrape_config_files", what)
 }
 
-/// Paths may hold one `*`, and only in their last part.
+/// Allows one `*` in a path, and only in its last part.
 fn patterns(root: &Node, key: &str, message: &str) -> Result<(), ConfigError> {
     for item in root.items(key) {
         let path = item.as_text();
@@ -94,9 +94,9 @@ fn check_alerting(node: &Node, scheme: NameScheme) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Refuses Alertmanagers that there are: without rules nothing would ever be sent to them.
+/// Rejects Alertmanagers: without rules nothing would ever be sent to them.
 ///
-/// The stock file has a section without any target, which is fine.
+/// A section without any target, as in the stock file, is fine.
 pub(super) fn refuse_alertmanagers(root: &Node) -> Result<(), ConfigError> {
     let idle = |manager: &Node| {
         let Value::Map(pairs) = &manager.value else {
@@ -162,7 +162,7 @@ fn check_otlp(node: &Node, scheme: NameScheme) -> Result<(), ConfigError> {
     }
 }
 
-/// Takes the spaces around attributes away.
+/// Trims the spaces around attributes.
 pub(super) fn tidy_otlp(root: &mut Node) {
     let Some(otlp) = root.get_mut("otlp") else {
         return;
@@ -178,7 +178,7 @@ pub(super) fn tidy_otlp(root: &mut Node) {
     }
 }
 
-/// Returns what is wrong with a list of attributes, a line each.
+/// Returns the errors in a list of attributes, a line each.
 fn attributes(list: &[String], adjective: &str) -> Option<String> {
     let mut seen = BTreeSet::new();
     let mut faults = Vec::new();

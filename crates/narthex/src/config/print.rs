@@ -1,6 +1,6 @@
-//! Writes what is in effect as YAML, laid out as Prometheus' own writer does.
+//! Writes the configuration in effect as YAML, in the layout of Prometheus.
 //!
-//! Not an emitter's work: none quotes, folds and orders as Go's writer does, whose text the tests compare with.
+//! No YAML library is used: none quotes, folds and orders as Go's does, and the tests compare with Go's text.
 //!
 //! **Invariant:** a secret is written as `<secret>`, a URL's password as `xxxxx`.
 
@@ -16,7 +16,7 @@ const SECRET: &str = "<secret>";
 /// Column from which a plain text breaks at its next space.
 const WIDTH: usize = 80;
 
-/// The longest text, in bytes, that stands before a colon; longer keys have a question mark and a line.
+/// Longest simple key, in bytes; longer keys get a question mark and their own line.
 const SIMPLE_KEY_BYTES: usize = 128;
 
 /// Returns a filled tree as YAML.
@@ -34,9 +34,9 @@ pub(super) fn print(node: &Node, section: &Section) -> String {
 struct Printer {
     out: String,
     column: usize,
-    /// Whether a text may go on on the next line.
+    /// Whether a text may continue on the next line.
     breaks: bool,
-    /// Whether between brackets, where lines are no blocks.
+    /// Whether inside brackets, where lines do not form blocks.
     flow: bool,
 }
 
@@ -50,7 +50,7 @@ impl Printer {
     }
 
     fn begin_line(&mut self, indent: usize) {
-        // The first key of a list's item stands behind its dash.
+        // The first key of a list item follows its dash.
         if !self.out.is_empty() && !self.out.ends_with("- ") {
             self.put("\n");
             self.put(&" ".repeat(indent));
@@ -73,7 +73,7 @@ impl Printer {
         }
     }
 
-    /// Writes a value behind its key, which stands at `indent`.
+    /// Writes a value after its key, which is indented by `indent`.
     fn value(&mut self, node: &Node, kind: Kind, indent: usize) {
         match kind {
             Kind::Section(section) if is_empty(node, section) => self.put(" {}"),
@@ -122,7 +122,7 @@ impl Printer {
         }
     }
 
-    /// Writes a key that the file chose.
+    /// Writes a key that comes from the file.
     fn key(&mut self, name: &str, indent: usize) {
         if name.len() <= SIMPLE_KEY_BYTES && !name.contains('\n') {
             self.breaks = false;
@@ -198,7 +198,7 @@ impl Printer {
         }
     }
 
-    /// Writes a text, quoted when it would be read as something else.
+    /// Writes a text, quoted if it would be read as something else.
     fn text(&mut self, text: &str, indent: usize) {
         if Scalar::is_ambiguous(text) || is_old_number(text) || is_time(text) {
             let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
@@ -207,7 +207,7 @@ impl Printer {
         let odd = text
             .chars()
             .any(|c| c.is_control() && c != '\n' || c == '\u{feff}');
-        // Blanks before a line's end would be lost in a block.
+        // A block would lose spaces at the end of a line.
         let blank_ends = text.contains(" \n") || text.ends_with(' ');
         if text.contains('\n') && !(self.flow || odd || blank_ends) {
             return self.block(text, indent);
@@ -224,7 +224,7 @@ impl Printer {
         }
     }
 
-    /// Writes words, breaking the line at single spaces behind the width; `quotes` are at both ends.
+    /// Writes words, breaking the line at single spaces beyond the width; `quotes` counts the quotes at both ends.
     fn folded(&mut self, text: &str, indent: usize, quotes: usize) {
         let letters: Vec<char> = text.chars().collect();
         let last = letters.len().saturating_sub(1 + quotes);
@@ -243,7 +243,7 @@ impl Printer {
         }
     }
 
-    /// Writes a text of several lines as it is.
+    /// Writes a text of several lines as a block.
     fn block(&mut self, text: &str, indent: usize) {
         let trimmed = text.trim_end_matches('\n');
         let chomping = match text.len() - trimmed.len() {
@@ -284,7 +284,7 @@ fn escape(c: char) -> String {
     }
 }
 
-/// Reports whether an old reader would take the text for a number in base 60.
+/// Reports whether a YAML 1.1 reader would take the text for a base-60 number.
 fn is_old_number(text: &str) -> bool {
     let digits =
         |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit() || b == b'_');
@@ -304,7 +304,7 @@ fn is_old_number(text: &str) -> bool {
         })
 }
 
-/// Reports whether a text is a date, maybe with a time behind it.
+/// Reports whether a text is a date, with or without a time.
 fn is_time(text: &str) -> bool {
     let digits = |part: Option<&str>, lengths: std::ops::RangeInclusive<usize>| {
         part.is_some_and(|part| {
@@ -358,7 +358,7 @@ fn sorted(node: &Node) -> Vec<(&str, &Node)> {
     pairs
 }
 
-/// Compares names the way Go's writer sorts them: numbers by value, letters behind everything else.
+/// Compares names in the order of Go's writer: numbers by value, letters after everything else.
 fn natural_order(a: &str, b: &str) -> Ordering {
     let (left, right): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let parted = left.iter().zip(&right).position(|(a, b)| a != b);
@@ -383,7 +383,7 @@ fn natural_order(a: &str, b: &str) -> Ordering {
         .take(at)
         .rev()
         .take_while(|c| c.is_ascii_digit());
-    // A zero that differs counts as part of the number it stands in.
+    // A differing zero counts as part of the number around it.
     let zero = a == Some('0') || b == Some('0');
     let leading = zero && earlier.into_iter().any(|&c| c != '0');
     let value = |digits: &str| {
@@ -413,7 +413,7 @@ fn is_empty(node: &Node, section: &Section) -> bool {
     })
 }
 
-/// Reports whether a section says nothing that differs from no section.
+/// Reports whether a section prints the same as an absent one.
 fn is_zero_section(node: &Node, section: &Section) -> bool {
     section
         .keys()
@@ -424,7 +424,7 @@ fn is_zero_section(node: &Node, section: &Section) -> bool {
         })
 }
 
-/// Replaces the password of a URL.
+/// Returns the URL with its password replaced.
 fn redacted(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();

@@ -1,4 +1,4 @@
-//! The reference of all keys, generated from their tables.
+//! Generates the reference of all keys from their tables.
 
 use super::keys::{Class, FILE_ROOT, Key, Kind, Section, THERE, THERE_UNLESS_NULL};
 

@@ -1,4 +1,4 @@
-//! Relabelling rules out of a tree.
+//! Reads relabelling rules from a tree.
 
 use super::{ConfigError, yaml::Node};
 use narthex_model::{
@@ -6,10 +6,10 @@ use narthex_model::{
     relabel::{RelabelConfig, RelabelError, Rule},
 };
 
-/// Reads the rules under `key`; `empty` is what to say about a rule that is none.
+/// Reads the rules under `key`; `empty` is the error for a null rule.
 ///
 /// # Errors
-/// Fails, in Prometheus' words, at the first rule that cannot be used.
+/// Fails, in Prometheus' words, at the first unusable rule.
 pub(super) fn rules(
     node: &Node,
     key: &str,
@@ -32,7 +32,7 @@ fn rule(node: &Node, scheme: NameScheme, empty: &str) -> Result<Rule, ConfigErro
     let config = RelabelConfig {
         source_labels: node.texts("source_labels"),
         separator: node.text_of("separator").to_owned(),
-        // A default's place is nowhere: only what somebody wrote counts as given.
+        // A default has no position; only a written value counts as given.
         regex: node
             .get("regex")
             .filter(|regex| regex.line > 0)

@@ -1,4 +1,4 @@
-//! Configurations that are taken and refused, those of the reference corpus among them.
+//! Configurations that are accepted or rejected, including those of the reference corpus.
 
 use super::*;
 use narthex_testkit::{LineServer, TempDir, corpora, go_program};
@@ -101,7 +101,7 @@ fn faults_are_named_with_their_place() {
     assert!(refused("a: [\n").contains("line"));
 }
 
-/// The file that Prometheus comes with: nothing in it asks for what is not there.
+/// The file that Prometheus ships with uses nothing unsupported.
 #[test]
 fn the_stock_file_loads() {
     let stock = r#"
@@ -171,10 +171,10 @@ fn equal_texts_make_equal_jobs() {
     assert_ne!(parse(text).unwrap().jobs, parse(&other).unwrap().jobs);
 }
 
-/// What the corpus' files come to: those that are refused by name, those whose fault is named in other words.
+/// Expected results of corpus files: those rejected by name, and those whose errors differ in wording.
 const CORPUS: &str = include_str!("corpus.txt");
 
-/// Faults of files with sections that the oracle does not know, in Prometheus' words.
+/// Returns the names and expected errors of corpus files of this kind.
 fn listed(kind: &str) -> Vec<(&'static str, &'static str)> {
     let lines = CORPUS.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -193,7 +193,7 @@ impl Oracle {
         let answer: Json = serde_json::from_str(&self.0.ask(&request.to_string())).unwrap();
         let text = |key: &str| answer[key].as_str().unwrap_or_default().to_owned();
         if answer["ok"] == true {
-            // A field of Go's structure that no file can have.
+            // A field of Go's structure that no file can set.
             let shown = text("result");
             let lines = shown
                 .lines()
@@ -205,11 +205,11 @@ impl Oracle {
     }
 }
 
-/// Returns an error without file and place.
+/// Returns an error without file and position.
 fn bare(error: &ConfigError) -> String {
     match error {
         ConfigError::At { message, .. } | ConfigError::Invalid { message } => {
-            // The key in front is ours.
+            // The key in front is our addition.
             match message.split_once(": ") {
                 Some((key, rest)) if FILE_KEYS.contains(&key) => rest.to_owned(),
                 _ => message.clone(),
@@ -220,10 +220,10 @@ fn bare(error: &ConfigError) -> String {
     }
 }
 
-/// Keys that errors about scalars begin with and that the corpus has errors about.
+/// Keys that errors about scalars begin with and that errors of corpus files are about.
 const FILE_KEYS: &[&str] = &["body_size_limit", "time", "size", "scrape_interval"];
 
-/// Compares one file; says what is wrong with our verdict.
+/// Compares one file with the oracle; returns how our result differs.
 fn judge(oracle: &mut Oracle, path: &Path, name: &str) -> Option<String> {
     let ours = Config::load(path, &|name| std::env::var(name).ok());
     let find = |kind: &str| {
@@ -258,7 +258,7 @@ fn judge(oracle: &mut Oracle, path: &Path, name: &str) -> Option<String> {
     }
 }
 
-/// Found by fuzzing: a label's name of a thousand bytes was shown as what no reader takes for a key.
+/// Found by fuzzing: a label name of a thousand bytes was printed as a simple key, which no reader accepts.
 #[test]
 fn long_names_are_shown_as_prometheus_shows_them() {
     let dir = TempDir::new("long-names");
@@ -278,7 +278,7 @@ fn long_names_are_shown_as_prometheus_shows_them() {
     }
 }
 
-/// Found by fuzzing: lines between brackets, and lines with what no line may have, were shown as a block.
+/// Found by fuzzing: multi-line texts between brackets or with unprintable characters were printed as a block.
 #[test]
 fn texts_of_several_lines_are_shown_as_prometheus_shows_them() {
     let dir = TempDir::new("lines");
@@ -305,7 +305,8 @@ fn texts_of_several_lines_are_shown_as_prometheus_shows_them() {
     }
 }
 
-/// The oracle does not know Kubernetes; such files are compared with what the corpus' own tests expect.
+/// Recognizes files with Kubernetes, which the oracle does not know; they are compared with the corpus' own
+/// expectations.
 fn unknown_mechanism(error: &str) -> bool {
     error.contains("field kubernetes_sd_configs not found")
 }
@@ -333,7 +334,7 @@ fn the_reference_corpus_is_judged_as_prometheus_judges_it() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The list of files that are refused by name may only shrink.
+/// The list of files that are rejected by name may only shrink.
 #[test]
 fn no_more_files_are_refused_than_before() {
     assert!(listed("refused").len() <= 69, "{}", listed("refused").len());

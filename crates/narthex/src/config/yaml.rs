@@ -1,7 +1,7 @@
-//! Reads YAML into a tree whose nodes know where they stand.
+//! Parses YAML into a tree whose nodes know their positions.
 //!
-//! **Invariant:** a scalar keeps its text: what it means is decided by the key it belongs to, as Go's reader does it.
-//! The tree is bounded in depth and size, aliases included.
+//! **Invariant:** a scalar keeps its text; the key it belongs to decides its type, as in Go's YAML library. The tree is
+//! bounded in depth and size, aliases included.
 
 use super::ConfigError;
 use base64::{
@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 64;
 /// Most nodes of a document once its aliases are copied.
 const MAX_NODES: usize = 1_000_000;
 
-/// A value and its place in the text, both from 1; 0 for a default that nobody wrote.
+/// A value with its line and column, both from 1; both 0 for a default.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub(crate) line: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Node {
     pub(crate) value: Value,
 }
 
-/// What stands at a place.
+/// A node's value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -39,24 +39,24 @@ pub(crate) enum Value {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scalar {
     pub(crate) text: String,
-    /// Without quotes or tag: it may mean a number or a truth value.
+    /// Whether it has neither quotes nor a tag, so it may be a number or a boolean.
     pub(crate) plain: bool,
-    /// Bytes that are no text, from `!!binary`.
+    /// Bytes of a `!!binary` scalar that are not UTF-8.
     pub(crate) bytes: Option<Vec<u8>>,
 }
 
-/// A key and its place.
+/// A key and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Word {
     pub(crate) line: usize,
     pub(crate) column: usize,
     pub(crate) text: String,
-    /// Bytes that are no text, from `!!binary`.
+    /// Bytes of a `!!binary` key that are not UTF-8.
     pub(crate) bytes: Option<Vec<u8>>,
 }
 
 impl Node {
-    /// Returns a node nobody wrote.
+    /// Returns a node without a position.
     pub(crate) fn new(value: Value) -> Self {
         Self {
             line: 0,
@@ -65,7 +65,7 @@ impl Node {
         }
     }
 
-    /// Returns a text nobody wrote.
+    /// Returns a text node without a position.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::new(Value::Scalar(Scalar {
             text: text.into(),
@@ -78,7 +78,7 @@ impl Node {
         self.value == Value::Null
     }
 
-    /// Returns what a mapping has under `key`.
+    /// Returns a mapping's value under `key`.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {
             Value::Map(pairs) => pairs.iter().find(|(word, _)| word.text == key),
@@ -95,7 +95,7 @@ impl Node {
         .map(|(_, node)| node)
     }
 
-    /// Sets what a mapping has under `key`; anything else becomes a mapping.
+    /// Sets a mapping's value under `key`; any other node becomes a mapping.
     pub(crate) fn set(&mut self, key: &str, node: Node) {
         if let Some(old) = self.get_mut(key) {
             *old = node;
@@ -113,12 +113,12 @@ impl Node {
         }
     }
 
-    /// Returns an error about this place.
+    /// Returns an error at this node's position.
     pub(crate) fn error(&self, message: impl Into<String>) -> ConfigError {
         ConfigError::at(self.line, self.column, message)
     }
 
-    /// Shows the node as Go's reader names it: its type and, for a scalar, its text.
+    /// Formats the node as Go's YAML library does in errors: its type and, for a scalar, its text.
     pub(crate) fn shown(&self) -> String {
         match &self.value {
             Value::Null => "!!null".to_owned(),
@@ -134,7 +134,7 @@ impl Node {
 }
 
 impl Scalar {
-    /// Returns the tag a plain scalar resolves to.
+    /// Returns the tag that a plain scalar resolves to.
     fn tag(&self) -> &'static str {
         if !self.plain {
             "!!str"
@@ -149,7 +149,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the truth value a plain scalar means.
+    /// Returns the boolean that a plain scalar means.
     pub(crate) fn boolean(&self) -> Option<bool> {
         match self.text.as_str() {
             _ if !self.plain => None,
@@ -162,7 +162,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the whole number a plain scalar means: decimal, or behind `0x`, `0o`, `0b` or `0`.
+    /// Returns the integer that a plain scalar means: decimal, or prefixed with `0x`, `0o`, `0b` or `0`.
     pub(crate) fn integer(&self) -> Option<i128> {
         if !self.plain {
             return None;
@@ -189,7 +189,7 @@ impl Scalar {
         Some(if negative { -number } else { number })
     }
 
-    /// Returns the number a plain scalar means.
+    /// Returns the float that a plain scalar means.
     pub(crate) fn float(&self) -> Option<f64> {
         match self.text.as_str() {
             _ if !self.plain => None,
@@ -204,7 +204,7 @@ impl Scalar {
         }
     }
 
-    /// Reports whether a plain text would be read as something else than a text.
+    /// Reports whether a plain text would be read as something other than a text.
     pub(crate) fn is_ambiguous(text: &str) -> bool {
         let scalar = Self {
             text: text.to_owned(),
@@ -219,10 +219,10 @@ fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
-/// Reads the first document of a text; null when there is none.
+/// Parses the first document of a text; null if there is none.
 ///
 /// # Errors
-/// Fails when the text is no YAML or beyond a bound.
+/// Fails when the text is not YAML or exceeds a limit.
 pub(crate) fn read(text: &str) -> Result<Node, ConfigError> {
     let mut options = Options::default();
     options.set_emit_comments(false);
@@ -340,7 +340,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Collects what `<<` brings in; earlier mappings win.
+/// Collects the pairs merged by `<<`; earlier mappings win.
 fn merge(merged: &mut Vec<(Word, Node)>, node: Node) -> Result<(), ConfigError> {
     let (line, column) = (node.line, node.column);
     match node.value {
@@ -396,9 +396,9 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, &'
     }))
 }
 
-/// Decodes base64; what is no text stays bytes.
+/// Decodes base64; a result that is not UTF-8 stays bytes.
 fn binary(text: &str) -> Result<Value, &'static str> {
-    // Like Go's decoder, this takes any bits behind the last byte.
+    // Like Go's decoder, accepts any bits after the last byte.
     let lenient = PAD.with_decode_allow_trailing_bits(true);
     let digits = text.replace(|c: char| c.is_ascii_whitespace(), "");
     let bytes = GeneralPurpose::new(&STANDARD, lenient)

@@ -1,11 +1,11 @@
-//! jemalloc: giving memory back, and its profile of the heap.
+//! jemalloc: returning memory to the system, and heap profiles.
 //!
-//! **Invariant:** jemalloc is asked by names it documents, with values of the types it documents for them.
+//! **Invariant:** jemalloc is called with names it documents, and values of the types it documents for them.
 
-/// Gives pages that nothing is in back to the system.
+/// Returns unused pages to the system.
 pub(crate) fn purge() {
-    // The number that stands for all arenas, `MALLCTL_ARENAS_ALL`, is 4096.
-    // SAFETY: `arena.<i>.purge` takes and gives nothing.
+    // 4096 is `MALLCTL_ARENAS_ALL`, which means all arenas.
+    // SAFETY: `arena.<i>.purge` reads and writes no value.
     unsafe {
         tikv_jemalloc_sys::mallctl(
             c"arena.4096.purge".as_ptr(),
@@ -22,7 +22,7 @@ pub(crate) use profile::dump;
 
 #[cfg(feature = "heap-profiles")]
 mod profile {
-    //! Dumps of the heap.
+    //! Heap dumps.
 
     use std::{
         ffi::{CStr, CString, c_void},
@@ -33,16 +33,16 @@ mod profile {
 
     const OFF: &str = "heap profiles are off: _RJEM_MALLOC_CONF in the environment says so";
 
-    /// Returns a dump of the heap in jemalloc's format.
+    /// Returns a heap dump in jemalloc's format.
     ///
     /// # Errors
-    /// A sentence that says why there is none.
+    /// Returns a sentence that says why there is none.
     pub(crate) fn dump() -> Result<String, String> {
         if !profiles() {
             return Err(OFF.to_owned());
         }
         let failed = |what: &'static str| move |error: std::io::Error| format!("{what}: {error}");
-        // A file in memory: the dump goes to a path, and no disk has to take it.
+        // jemalloc dumps to a path; a memory file keeps it off the disk.
         let memory = rustix::fs::memfd_create("heap", rustix::fs::MemfdFlags::CLOEXEC)
             .map_err(|error| failed("memfd_create")(error.into()))?;
         let path = CString::new(format!("/proc/self/fd/{}", memory.as_raw_fd()))
@@ -69,12 +69,12 @@ mod profile {
         Ok(dump)
     }
 
-    /// Reports whether jemalloc takes samples.
+    /// Reports whether jemalloc is sampling allocations.
     fn profiles() -> bool {
         flag(c"config.prof") && flag(c"opt.prof") && flag(c"prof.active")
     }
 
-    /// Reads a setting that is true or false; one that is not there is false.
+    /// Reads a boolean setting; a missing one is false.
     fn flag(name: &CStr) -> bool {
         let mut value = false;
         let mut len = size_of::<bool>();

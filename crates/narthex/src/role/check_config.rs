@@ -1,7 +1,7 @@
-//! `narthex check config`: reads configuration files as the server would and says whether it would take them.
+//! `narthex check config`: reads configuration files as the server would and reports whether it would accept them.
 //!
-//! **Invariant:** exit codes are promtool's: 0 when all files are fine, 1 when one is not, 3 when only lint found
-//! something and that is to count.
+//! **Invariant:** exit codes are promtool's: 0 if all files are valid, 1 if one is not, 3 if only lint found something
+//! and `--lint-fatal` is set.
 
 use crate::config::{Config, Job};
 use narthex_discovery::{SdConfig, TargetGroup};
@@ -11,29 +11,30 @@ use std::{
     time::Duration,
 };
 
-/// A file would be refused.
+/// The server would reject a file.
 const FAILED: u8 = 1;
 /// Lint found something.
 const LINTED: u8 = 3;
 
-/// What to check, and how.
+/// Files to check, and options.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CheckConfig {
     pub(crate) files: Vec<PathBuf>,
-    /// Whether to leave alone the files that the configuration names.
+    /// Whether to skip the files that the configuration names.
     pub(crate) syntax_only: bool,
-    /// What was asked to be looked for and nobody knows.
+    /// Names in `--lint` that are unknown.
     pub(crate) unknown_lints: Vec<String>,
-    /// Interval from which series turn stale between two scrapes; `None` when nobody asked.
+    /// Lookback to compare scrape intervals with, beyond which series turn stale between scrapes; `None` without that
+    /// lint.
     pub(crate) lookback_delta: Option<Duration>,
-    /// Whether what lint finds fails the check.
+    /// Whether lint findings fail the check.
     pub(crate) lint_fatal: bool,
 }
 
-/// Checks all files; says what it finds to `out` and `error`, and returns the exit code.
+/// Checks all files, writes the findings to `out` and `error`, and returns the exit code.
 ///
 /// # Errors
-/// Fails when nobody listens.
+/// Fails when the output cannot be written.
 pub(crate) fn run(
     check: &CheckConfig,
     out: &mut dyn Write,
@@ -89,7 +90,7 @@ fn is_too_rare(job: &Job, check: &CheckConfig) -> bool {
             .is_some_and(|delta| job.scrape.scrape_interval >= delta)
 }
 
-/// Reads a file; returns what it says and what to warn of.
+/// Reads a file; returns its configuration and warnings.
 fn read(path: &Path, syntax_only: bool) -> Result<(Config, Vec<String>), String> {
     let environment = &crate::reload::environment;
     let config = match syntax_only {
@@ -115,7 +116,7 @@ fn read(path: &Path, syntax_only: bool) -> Result<(Config, Vec<String>), String>
     Ok((config, warnings))
 }
 
-/// Fails when a file that a job's client needs is not there.
+/// Fails if a file that a job's client needs is missing.
 fn check_files(job: &Job) -> Result<(), String> {
     let http = &job.scrape.http;
     let credentials = http
@@ -137,7 +138,7 @@ fn check_files(job: &Job) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks a job's files with targets; returns a warning for each pattern that names none.
+/// Checks a job's files with targets; returns a warning for each pattern without a match.
 fn check_lists(job: &Job, patterns: &[String]) -> Result<Vec<String>, String> {
     let mut warnings = Vec::new();
     for pattern in patterns {
@@ -157,7 +158,7 @@ fn check_lists(job: &Job, patterns: &[String]) -> Result<Vec<String>, String> {
     Ok(warnings)
 }
 
-/// Fails when labels of a target make none.
+/// Fails if relabelling a target gives invalid labels.
 fn check_groups(job: &Job, groups: &[TargetGroup]) -> Result<(), String> {
     for group in groups {
         for (at, preview) in job.scrape.preview(group).into_iter().enumerate() {

@@ -1,6 +1,6 @@
-//! `narthex check service-discovery`: what a job's discovery finds, and what relabelling makes of it.
+//! `narthex check service-discovery`: prints the targets that a job discovers, before and after relabelling.
 //!
-//! **Invariant:** exit codes are promtool's: 0 when the job could be asked, 1 when not.
+//! **Invariant:** exit codes are promtool's: 0 if the job could be queried, 1 if not.
 
 use crate::{config::Config, config::Job, reload};
 use narthex_discovery::{Manager, Options, SdConfig, TargetGroup, Targets};
@@ -16,19 +16,19 @@ use std::{
     time::Duration,
 };
 
-/// What to ask for.
+/// Job to query, and for how long.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CheckDiscovery {
     pub(crate) file: PathBuf,
     pub(crate) job: String,
-    /// How long to wait for answers.
+    /// Longest time to wait for discovery.
     pub(crate) timeout: Duration,
 }
 
-/// Prints as JSON what is found; returns the exit code.
+/// Prints the targets as JSON; returns the exit code.
 ///
 /// # Errors
-/// Fails when nobody listens, or no thread can be started.
+/// Fails when the output cannot be written, or no thread can be started.
 pub(crate) fn run(
     check: &CheckDiscovery,
     out: &mut dyn Write,
@@ -68,7 +68,7 @@ pub(crate) fn run(
     Ok(0)
 }
 
-/// Asks a job's discovery until the time is over; what is written down is there at once.
+/// Runs a job's discovery until the timeout; static targets do not wait for it.
 async fn discover(job: &Job, timeout: Duration) -> Vec<Arc<TargetGroup>> {
     let (stopper, stop) = Stopper::new();
     let mut options = Options::default();
@@ -79,10 +79,10 @@ async fn discover(job: &Job, timeout: Duration) -> Vec<Arc<TargetGroup>> {
     manager.apply(BTreeMap::from([(name.clone(), job.discovery.clone())]));
     let written = |config: &SdConfig| matches!(config, SdConfig::Static(_));
     if job.discovery.iter().all(written) {
-        // The first publication has them all.
+        // The first publication has all static targets.
         let _ = tokio::time::timeout(timeout, targets.next()).await;
     } else {
-        // Whoever has answered by then is heard.
+        // Collects everything found before the timeout.
         let _ = tokio::time::timeout(timeout, follow(&mut targets)).await;
     }
     stopper.stop();

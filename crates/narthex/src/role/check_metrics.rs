@@ -1,21 +1,21 @@
-//! `narthex check metrics`: reads a page of metrics and says what is wrong or unusual about it.
+//! `narthex check metrics`: reads a page of metrics and reports errors and unusual names.
 //!
-//! **Invariant:** exit codes are promtool's: 0 when all is well, 1 when the page breaks its format, 3 for advice only.
+//! **Invariant:** exit codes are promtool's: 0 for a good page, 1 for a malformed one, 3 for advice only.
 
 use narthex_expfmt::{Format, check, lint};
 use std::io::{self, Read, Write};
 
-/// The page breaks its format.
+/// The page is malformed.
 const BROKEN: u8 = 1;
-/// The page is right, but does not follow the conventions.
+/// The page is valid, but does not follow the conventions.
 const ADVISED: u8 = 3;
-/// A page beyond this is not read.
+/// Longest page that is read, in bytes.
 const LONGEST: u64 = 1 << 30;
 
-/// Checks the page that comes from `input`; says what it finds to `out` and returns the exit code.
+/// Checks the page from `input`, writes the findings to `out` and returns the exit code.
 ///
 /// # Errors
-/// Fails when the page cannot be read or nobody listens.
+/// Fails when the page cannot be read or the output cannot be written.
 pub(crate) fn run(input: impl Read, out: &mut dyn Write) -> io::Result<u8> {
     let mut body = Vec::new();
     input.take(LONGEST).read_to_end(&mut body)?;

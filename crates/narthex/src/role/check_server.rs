@@ -1,6 +1,6 @@
-//! `narthex check healthy`, `check ready` and `check web-config`: a running server, and files that one would take.
+//! `narthex check healthy`, `check ready` and `check web-config`: query a running server, or check files for one.
 //!
-//! **Invariant:** exit codes are promtool's: 0 when all is well, 1 when not.
+//! **Invariant:** exit codes are promtool's: 0 for success, 1 for failure.
 
 use crate::{config, reload};
 use narthex_net::{Client, HttpClientConfig, Request, Url, WebConfig};
@@ -10,26 +10,26 @@ use std::{
     time::Duration,
 };
 
-/// Which server to ask what.
+/// Server to query, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CheckServer {
     pub(crate) url: String,
     /// `/-/healthy` or `/-/ready`.
     pub(crate) path: &'static str,
-    /// How to ask, as a file of HTTP settings says it.
+    /// File of HTTP client settings for the request.
     pub(crate) http_config: Option<PathBuf>,
 }
 
-/// Asks a server whether it is well; says to `error` what it answers, as promtool does, and returns the exit code.
+/// Asks a server for its health, writes the answer to `error` as promtool does, and returns the exit code.
 ///
 /// # Errors
-/// Fails when nobody listens, or no thread can be started.
+/// Fails when the output cannot be written, or no thread can be started.
 pub(crate) fn ask(check: &CheckServer, error: &mut dyn Write) -> io::Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let answer = runtime.block_on(answer_of(check));
-    // A name that is being looked up is not waited for.
+    // Does not wait for a pending name lookup.
     runtime.shutdown_background();
     match answer {
         Ok(text) => writeln!(error, "  SUCCESS:  {text}").map(|()| 0),
@@ -62,10 +62,10 @@ async fn answer_of(check: &CheckServer) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
-/// Checks files for `--web.config.file`; says to `error` what each comes to and returns the exit code.
+/// Checks files for `--web.config.file`, writes each result to `error` and returns the exit code.
 ///
 /// # Errors
-/// Fails when nobody listens.
+/// Fails when the output cannot be written.
 pub(crate) fn web_config(files: &[PathBuf], error: &mut dyn Write) -> io::Result<u8> {
     let mut code = 0;
     for file in files {

@@ -1,4 +1,4 @@
-//! What the binary can run as.
+//! Roles in which the binary can run.
 
 pub(crate) mod check_config;
 pub(crate) mod check_discovery;

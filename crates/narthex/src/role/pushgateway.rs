@@ -1,6 +1,6 @@
 //! `narthex pushgateway`: starts and stops the gateway.
 //!
-//! **Invariant:** what was pushed before is there before the port is; the journal ends after the last request.
+//! **Invariant:** pushed groups are restored before the port is bound; the journal closes after the last request.
 
 use super::server::{ServerError, runtime};
 use crate::{
@@ -19,13 +19,13 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// How often the journal is handed to the disk, and groups are looked at that may be over.
+/// How often the journal is synced and expired groups are removed.
 const UPKEEP: Duration = Duration::from_secs(1);
 
-/// Runs the gateway until it is told to end.
+/// Runs the gateway until it is stopped.
 ///
 /// # Errors
-/// Fails when it cannot start, and when it could not end cleanly.
+/// Fails when it cannot start or cannot end cleanly.
 pub(crate) fn run(options: PushOptions) -> Result<(), ServerError> {
     logging::start(&options.log_level, &options.log_format)
         .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
@@ -116,7 +116,7 @@ fn gateway(options: &PushOptions, stopper: Stopper) -> GatewayConfig {
     }
 }
 
-/// Serves until stopped; returns how many requests had to be cut off.
+/// Serves until stopped; returns how many requests were cut off.
 async fn listen(
     options: &PushOptions,
     routes: narthex_net::Router,
@@ -138,7 +138,7 @@ async fn listen(
     Ok(server.serve(routes, stop).await.cut_requests_total)
 }
 
-/// The thread that keeps the journal and ends groups.
+/// The thread that syncs the journal and removes expired groups.
 struct Upkeep {
     thread: JoinHandle<()>,
     stop: mpsc::Sender<()>,
@@ -165,7 +165,7 @@ impl Upkeep {
     }
 
     fn join(self) {
-        // A thread that has ended already has nobody listening.
+        // Fails only when the thread has ended already.
         let _ = self.stop.send(());
         if self.thread.join().is_err() {
             tracing::error!("Keeping the push journal ended with a panic.");

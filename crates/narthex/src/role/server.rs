@@ -1,6 +1,6 @@
 //! `narthex server`: starts and stops everything, in two mirrored lists.
 //!
-//! **Invariant:** what starts later stops earlier; the store is closed last and only when nothing writes to it.
+//! **Invariant:** stop order is the reverse of start order; the store closes last, when nothing writes to it.
 
 use crate::{
     cgroup::Resources,
@@ -35,17 +35,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often this process and its host are looked at without a configuration.
+/// Scrape interval of this process and its host without a configuration.
 const OWN_INTERVAL: Duration = Duration::from_secs(5);
-/// The version of Prometheus whose API this is.
+/// Version of Prometheus whose API this is.
 const PROMETHEUS_VERSION: &str = "3.14.0";
 
-/// Why the server could not start, or did not end well.
+/// Reasons why the server could not start or did not end cleanly.
 #[derive(Debug)]
 #[non_exhaustive]
 pub(crate) enum ServerError {
     Config(ConfigError),
-    /// A flag whose value cannot be used.
+    /// An unusable value of a flag.
     Flag {
         flag: &'static str,
         reason: String,
@@ -95,10 +95,10 @@ impl Error for ServerError {
     }
 }
 
-/// Runs the server until it is told to end.
+/// Runs the server until it is stopped.
 ///
 /// # Errors
-/// Fails when it cannot start, and when it could not end cleanly.
+/// Fails when it cannot start or cannot end cleanly.
 pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
     logging::start(&options.log_level, &options.log_format)
         .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
@@ -113,8 +113,8 @@ pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
         })?;
     let descriptors = descriptors::raise_limit();
     let serving = runtime("narthex-io", resources.threads())?;
-    // Scrapes run apart from requests: a query delays none, and on one thread they find each other's memory in its
-    // cache and wake no other. One thread is good for millions of samples a second.
+    // Scrapes have their own runtime so that queries do not delay them. On one thread they share its cache and wake no
+    // other thread. One thread handles millions of samples a second.
     let scraping = runtime("narthex-scrape", (resources.threads() / 4).max(1))?;
     let querying = query_runtime()?;
     let outcome = serving.block_on(serve(
@@ -139,17 +139,17 @@ pub(super) fn runtime(name: &str, threads: usize) -> Result<tokio::runtime::Runt
         .map_err(ServerError::Runtime)
 }
 
-/// How much less than the other threads those of queries count: a third.
+/// Nice value of query threads: they get a third of the others' CPU weight.
 const QUERY_NICE: i32 = 5;
 
-/// Returns the runtime on whose blocking threads queries are evaluated and listings made when there are many.
+/// Returns the runtime whose blocking threads evaluate queries and make listings when many run at once.
 ///
-/// As many as may run at once took nearly all of two cores: a thread that had little to do, as the one that scrapes and the
-/// one that minds memory, waited seconds for its turn. What counts less waits instead; one query on its own, which such
-/// a thread made wait some 50 µs before it began, leaves a core to the others and runs beside them.
+/// At full concurrency, queries took nearly all of two cores, and threads with little work, such as scraping and the
+/// memory watch, waited seconds for CPU. At lower priority the queries wait instead. A query on its own runs on the
+/// usual threads: it leaves a core to the others, and a low-priority thread started it some 50 µs late.
 fn query_runtime() -> Result<tokio::runtime::Runtime, ServerError> {
     let lower = || {
-        // Of the calling thread alone; without it queries are no worse off.
+        // Sets only the calling thread's priority. Ignoring an error is safe: queries then run at normal priority.
         let _ = rustix::process::setpriority_process(None, QUERY_NICE);
     };
     tokio::runtime::Builder::new_multi_thread()
@@ -193,8 +193,8 @@ async fn serve(
     let (memory, watch) = watch_memory(&resources, registry)?;
     let status = process_status(&options, config.as_ref(), &resources, &memory);
 
-    // Start: port, the data directory's lock, scraping, storage, maintenance, requests. Scraping comes first because
-    // replaying the log may take seconds; what it brings waits in the sink.
+    // Start order: port, the data directory's lock, scraping, storage, maintenance, requests. Scraping starts first
+    // because replaying the WAL may take seconds; meanwhile samples wait in the sink.
     let (stopper, stop) = Stopper::new();
     lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
     let hang_ups = lifecycle::hang_ups().map_err(ServerError::Runtime)?;
@@ -259,7 +259,7 @@ async fn serve(
     running.end().await
 }
 
-/// Divides the memory, and begins to look whether it is short.
+/// Divides the memory and starts watching it.
 fn watch_memory(
     resources: &Resources,
     registry: &Registry,
@@ -288,7 +288,7 @@ fn of_config_file(reason: String) -> ServerError {
 
 fn origins(options: &ServerOptions) -> Result<web::origin::Origins, ServerError> {
     web::origin::Origins::read(&options.cors_origin).map_err(|error| {
-        // The lines before the last draw the pattern: an error is one line.
+        // The lines before the last draw the pattern, but the error must be one line.
         let text = error.to_string();
         let reason = text.lines().last().unwrap_or_default();
         ServerError::Flag {
@@ -308,8 +308,8 @@ fn tell_ready(web: &Web, resources: &Resources, started: Instant) {
     );
 }
 
-/// Scrapes what a loaded configuration says, and reads it again when a signal or, every `interval`, a change of its files
-/// asks for it.
+/// Scrapes according to a loaded configuration, and reloads it on a signal or, if `interval` is set, when its files
+/// change.
 fn follow(
     (path, config): (&Path, Config),
     parts: reload::Parts,
@@ -326,7 +326,7 @@ fn follow(
     Ok(reloader)
 }
 
-/// What has been started, in that order.
+/// Everything that was started, in start order.
 struct Running {
     gate: Arc<Gate>,
     web: Web,
@@ -338,7 +338,7 @@ struct Running {
 }
 
 impl Running {
-    /// Stops everything in reverse: requests, scraping, maintenance, storage.
+    /// Stops everything in reverse order: requests, scraping, maintenance, storage.
     async fn end(self) -> Result<(), ServerError> {
         let waiting_for = Arc::new(Mutex::new("requests"));
         let now_waiting_for = |what| *waiting_for.lock().whole() = what;
@@ -393,7 +393,7 @@ fn warn_of_flags(options: &ServerOptions) {
 
 /// The listening side of the server.
 struct Web {
-    /// Where to look, for people.
+    /// URL to show to people.
     address: String,
     serving: tokio::task::JoinHandle<narthex_net::ServeReport>,
 }
@@ -439,7 +439,7 @@ impl Web {
         })
     }
 
-    /// Waits until the last request has ended; returns how many had to be cut off.
+    /// Waits until the last request has ended; returns how many were cut off.
     async fn join(self) -> u64 {
         match self.serving.await {
             Ok(report) => report.cut_requests_total,
@@ -451,7 +451,7 @@ impl Web {
     }
 }
 
-/// Returns an address one can open: a wildcard becomes this machine.
+/// Returns an address a browser can open: a wildcard becomes this machine.
 fn shown_address(address: std::net::SocketAddr) -> String {
     if address.ip().is_unspecified() {
         format!("localhost:{}", address.port())
@@ -474,7 +474,7 @@ fn begin_storage(
     Opening::begin(Arc::new(RealIo), settings, Arc::new(SystemClock)).map_err(ServerError::Storage)
 }
 
-/// Replays the log, off the threads that scrape, and gives the database what has waited for it.
+/// Replays the WAL off the scrape threads, then writes the samples that waited for it.
 async fn open_storage(
     opening: Opening,
     sink: &EarlySink,
@@ -520,10 +520,10 @@ impl Maintenance {
     fn start(db: Db, health: Arc<Health>) -> Result<Self, ServerError> {
         let (stop, stopped) = std::sync::mpsc::channel();
         let mut upkeep = Upkeep::new(health);
-        // What the start found is told before anything is served.
+        // Log the findings of the replay before serving anything.
         upkeep.tell(&db);
         let work = move || {
-            // A start has better to do than writing blocks.
+            // Do not compete with the start by writing blocks right away.
             let mut pause = upkeep::INTERVAL;
             let mut refusals = memory::Refusals::default();
             while stopped.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
@@ -539,7 +539,7 @@ impl Maintenance {
     }
 
     fn join(self) {
-        // A thread that has ended already has nobody listening.
+        // Fails only when the thread has ended already.
         let _ = self.stop.send(());
         if self.thread.join().is_err() {
             tracing::error!("Maintaining storage ended with a panic.");
@@ -547,7 +547,7 @@ impl Maintenance {
     }
 }
 
-/// Watches this process and its host, as a server without a configuration does.
+/// Scrapes this process and its host, as a server without a configuration does.
 fn watch_own(
     manager: &Manager,
     registry: &'static Registry,
@@ -597,7 +597,7 @@ fn api(options: &ServerOptions, db: &Db, memory: &Memory, now_ms: NowMs) -> Api 
     .with_listings(memory.listings.clone())
 }
 
-/// Returns the route of remote write, switched on or off.
+/// Returns the route of remote write, enabled or not.
 fn remote(
     options: &ServerOptions,
     db: &Db,
@@ -618,7 +618,7 @@ fn remote(
     };
     let messages = options.remote_write_messages.0.iter().map(message);
     let defaults = ReceiverConfig::default();
-    // Half of the share, so that who waits for memory is not refused meanwhile, and what was read can be decoded.
+    // Half of the share: requests that wait for memory are not refused meanwhile, and the rest is left for decoding.
     let readable = usize::try_from(memory.remote_write.percent(50)).unwrap_or(usize::MAX);
     let config = ReceiverConfig {
         messages: messages.collect::<Result<_, _>>()?,
@@ -632,7 +632,7 @@ fn remote(
     Ok(narthex_remote::routes(receiver, config))
 }
 
-/// Returns what the API tells about this process.
+/// Returns what the API shows about this process.
 fn process_status(
     options: &ServerOptions,
     config: Option<&Config>,

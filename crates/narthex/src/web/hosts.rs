@@ -1,10 +1,10 @@
-//! Which names the server answers to: with `--web.allowed-hosts`, a defence against DNS rebinding.
+//! Host names the server answers to: with `--web.allowed-hosts`, a defence against DNS rebinding.
 //!
-//! A page whose own name its owner lets point at this machine is of the same origin as the server for its reader's
-//! browser: neither CORS nor `Sec-Fetch-Site` shows that it is another site's. What shows it is the name it asks for.
+//! If the owner of a site lets its name point at this machine, browsers treat its pages as having the server's own
+//! origin, so neither CORS nor `Sec-Fetch-Site` reveals them. Only the host name of the request does.
 //!
-//! **Invariant:** addresses and `localhost` always pass, since nobody else can let a name of theirs point there; without
-//! the flag every name does, as in Prometheus, because many run the server behind names it does not know.
+//! **Invariant:** addresses and `localhost` always pass, since no other site's name can be one of those; without the
+//! flag every name passes, as in Prometheus, because many run the server behind names it does not know.
 
 use http::{HeaderMap, StatusCode, Uri, header};
 use narthex_net::{
@@ -13,29 +13,29 @@ use narthex_net::{
 };
 use std::{net::IpAddr, sync::Arc};
 
-/// The names of `--web.allowed-hosts`; by default all.
+/// Names of `--web.allowed-hosts`; all by default.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hosts(Arc<[String]>);
 
 impl Hosts {
-    /// Takes a list of names without ports; the empty list allows all.
+    /// Takes names without ports; an empty list allows all.
     pub(crate) fn new(names: &[String]) -> Self {
         Self(names.iter().map(|name| plain(name)).collect())
     }
 
-    /// Reports whether a request asks for one of them.
+    /// Reports whether a request's host is allowed.
     fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         if self.0.is_empty() {
             return true;
         }
-        // An absolute URL counts more than the header.
+        // The authority of an absolute URL overrides the header.
         let asked = match uri.authority() {
             Some(authority) => Some(authority.as_str()),
             None => headers
                 .get(header::HOST)
                 .and_then(|host| host.to_str().ok()),
         };
-        // Only programs that speak HTTP/1.0 send none.
+        // Only HTTP/1.0 clients send no host.
         let Some(asked) = asked else { return true };
         let name = plain(without_port(asked));
         let address = name.trim_start_matches('[').trim_end_matches(']');
@@ -43,20 +43,20 @@ impl Hosts {
     }
 }
 
-/// Returns a name as names are compared.
+/// Returns a name in the form used for comparison.
 fn plain(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
-        // What ends in a bracket has its colons within.
+        // A bracket at the end means an IPv6 address without a port.
         Some((name, port)) if !port.ends_with(']') => name,
         _ => host,
     }
 }
 
-/// Refuses requests that ask for other names.
+/// Refuses requests for other hosts.
 pub(super) async fn check(hosts: Hosts, request: Request, next: Next) -> Response {
     if hosts.allow(request.uri(), request.headers()) {
         return next.run(request).await;

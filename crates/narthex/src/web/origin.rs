@@ -1,8 +1,7 @@
-//! Which pages may use the server from a browser: CORS, and the refusal of requests that other sites make.
+//! Cross-origin access from browsers: CORS, and refusal of cross-site requests.
 //!
-//! **Invariant:** without `--web.cors.origin` no page of another origin reads anything or changes anything here; with
-//! it, those do that the pattern matches. Programs that are no browsers send neither `Origin` nor `Sec-Fetch-Site` and
-//! are never refused.
+//! **Invariant:** without `--web.cors.origin` no page of another origin can read or change anything here; with it, only
+//! matching origins can. Programs other than browsers send neither `Origin` nor `Sec-Fetch-Site` and are never refused.
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use narthex_net::{
@@ -14,10 +13,10 @@ use narthex_net::{
     respond_text,
 };
 
-/// The pattern of Prometheus' default, for which the answer names no origin.
+/// Prometheus' default pattern, which is answered with `*` instead of the origin.
 const ANY: &str = ".*";
 
-/// The origins that `--web.cors.origin` names; by default none.
+/// Origins that match `--web.cors.origin`; none by default.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origins {
     allowed: Option<regex::Regex>,
@@ -25,10 +24,10 @@ pub(crate) struct Origins {
 }
 
 impl Origins {
-    /// Reads an anchored pattern; the empty one names nobody.
+    /// Compiles an anchored pattern; an empty one matches no origin.
     ///
     /// # Errors
-    /// Why it is no pattern.
+    /// Fails on an invalid pattern.
     pub(crate) fn read(pattern: &str) -> Result<Self, regex::Error> {
         let anchored = (!pattern.is_empty()).then(|| format!("^(?:{pattern})$"));
         Ok(Self {
@@ -43,7 +42,7 @@ impl Origins {
     }
 }
 
-/// Lets pages of the named origins read the API.
+/// Lets pages of allowed origins read the API.
 pub(super) async fn allow(origins: Origins, request: Request, next: Next) -> Response {
     let origin = request.headers().get(header::ORIGIN).cloned();
     let mut response = if request.method() == Method::OPTIONS {
@@ -74,7 +73,7 @@ pub(super) async fn allow(origins: Origins, request: Request, next: Next) -> Res
     response
 }
 
-/// Refuses requests that may change something and that a page of another site makes a browser send.
+/// Refuses requests that may change something and come from another site's page.
 pub(crate) async fn protect(origins: Origins, request: Request, next: Next) -> Response {
     match foreign(&origins, request.method(), request.headers()) {
         None => next.run(request).await,
@@ -87,7 +86,7 @@ pub(crate) async fn protect(origins: Origins, request: Request, next: Next) -> R
     }
 }
 
-/// Returns how a request shows that another site makes it; Go's `CrossOriginProtection` decides so.
+/// Returns the sign that another site made a request, if any, by the rules of Go's `CrossOriginProtection`.
 fn foreign(origins: &Origins, method: &Method, headers: &HeaderMap) -> Option<&'static str> {
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return None;
@@ -96,14 +95,14 @@ fn foreign(origins: &Origins, method: &Method, headers: &HeaderMap) -> Option<&'
     if origin.is_some_and(|origin| origins.allow(origin)) {
         return None;
     }
-    // Browsers send it to `https` and to this machine, and no page can change it.
+    // Browsers send this header to `https` and to this machine, and pages cannot set it.
     match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
         Some(b"same-origin" | b"none") => return None,
         Some(_) => return Some("Sec-Fetch-Site names another site"),
         None => {}
     }
     let host = origin_host(origin?.as_bytes());
-    // A proxy may ask by another name. No page can set the second header without being let in by CORS first.
+    // A proxy may change `Host`. No page can set the second header unless CORS allows it.
     let ours = [header::HOST.as_str(), "x-forwarded-host"];
     let same = ours
         .iter()
@@ -112,7 +111,7 @@ fn foreign(origins: &Origins, method: &Method, headers: &HeaderMap) -> Option<&'
     (!same).then_some("Origin names another host")
 }
 
-/// Returns host and port of an origin; nothing for `null` and what is none.
+/// Returns host and port of an origin; empty for `null` or an invalid one.
 fn origin_host(origin: &[u8]) -> &[u8] {
     [&b"http://"[..], b"https://"]
         .iter()
@@ -137,7 +136,7 @@ mod tests {
         let host = ("host", "m.example:9090");
         let (same, cross) = ("http://m.example:9090", "https://evil.example");
         for (headers, refused) in [
-            // No browser.
+            // Not a browser.
             (vec![host], false),
             (vec![host, ("sec-fetch-site", "same-origin")], false),
             (vec![host, ("sec-fetch-site", "none")], false),
@@ -152,7 +151,7 @@ mod tests {
             (vec![host, ("origin", "")], true),
             (vec![("origin", "null")], true),
             (vec![("host", ""), ("origin", "http://")], true),
-            // What the browser says of sites stands above names, which a proxy may have changed.
+            // `Sec-Fetch-Site` overrides names, which a proxy may have changed.
             (
                 vec![host, ("origin", cross), ("sec-fetch-site", "same-origin")],
                 false,

@@ -106,12 +106,12 @@ static ATTACH: Section = Section {
     ]],
 };
 
-/// A mechanism that Prometheus has and this version does not.
+/// Returns the key of a mechanism that Prometheus has and this version lacks.
 const fn not_built(name: &'static str) -> Key {
     key(name, Kind::Any, "", "").refused(NOT_HERE)
 }
 
-/// All mechanisms, as Prometheus orders them.
+/// All mechanisms, in Prometheus' order.
 #[rustfmt::skip]
 pub(super) static MECHANISMS: &[Key] = &[
     not_built("aws_sd_configs"),

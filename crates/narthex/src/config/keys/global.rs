@@ -1,11 +1,11 @@
-//! Keys of the file itself and of its small sections.
+//! Keys at the top level of the file and of its small sections.
 
 use super::{
     Key, Kind, NOT_HERE, RELABEL, SCRAPE, Section, THERE, THERE_UNLESS_NULL, discovery, http, key,
     remote,
 };
 
-/// The whole file.
+/// A whole file.
 #[rustfmt::skip]
 pub(crate) static FILE_ROOT: Section = Section {
     name: "configuration file",
@@ -25,7 +25,7 @@ pub(crate) static FILE_ROOT: Section = Section {
     ]],
 };
 
-/// A file that `scrape_config_files` names.
+/// A file named by `scrape_config_files`.
 #[rustfmt::skip]
 pub(crate) static SCRAPE_FILE: Section = Section {
     name: "scrape configuration file",

@@ -1,4 +1,4 @@
-//! How requests authenticate, encrypt and travel: keys that scrapes, discovery and remote ends share.
+//! Keys for authentication, TLS and proxies that scrapes, discovery and remote ends share.
 
 use super::{Key, Kind, NOT_HERE, Section, key};
 
@@ -14,7 +14,7 @@ pub(super) static CLIENT: &[Key] = &[
     key("enable_http2", Kind::Bool, "true", "Whether HTTP/2 may be spoken.").always().no_effect("requests are HTTP/1.1, which every server speaks"),
 ];
 
-/// The keys of proxies; they come behind `CLIENT`.
+/// Proxy keys; they follow `CLIENT`.
 #[rustfmt::skip]
 pub(super) static PROXY: &[Key] = &[
     key("proxy_url", Kind::Url, "", "Proxy that requests go through."),
@@ -23,11 +23,11 @@ pub(super) static PROXY: &[Key] = &[
     key("proxy_connect_header", Kind::SecretParams, "", "Headers to send to the proxy with CONNECT."),
 ];
 
-/// The last key; it comes behind `PROXY`.
+/// The last key; it follows `PROXY`.
 #[rustfmt::skip]
 pub(super) static HEADERS: &[Key] = &[key("http_headers", Kind::Named(&HEADER), "", "Headers to send, by name.")];
 
-/// A file of HTTP client settings, as commands take it.
+/// A file of HTTP client settings, as commands accept it.
 #[rustfmt::skip]
 pub(crate) static HTTP_FILE: Section = Section {
     name: "http_config",

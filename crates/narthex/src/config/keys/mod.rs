@@ -1,7 +1,7 @@
-//! Every key of a configuration file, as data: name, kind, default, meaning, what becomes of it.
+//! Every key of a configuration file, as data: name, kind, default, meaning, support.
 //!
 //! **Invariant:** a key is defined once, here. Checking a file, filling in defaults, printing what is in effect and the
-//! reference in docs/config.md all read these tables. Keys stand in the order in which Prometheus prints them, one a
+//! reference in docs/config.md all read these tables. Keys are in the order in which Prometheus prints them, one a
 //! line: rustfmt would give each six.
 
 mod discovery;
@@ -19,16 +19,16 @@ pub(crate) use scrape::SCRAPE;
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// Its default as written; empty for none.
+    /// Default as written in YAML; empty for none.
     pub(crate) default: &'static str,
-    /// What it does, one sentence or more.
+    /// Meaning, in one or more sentences.
     pub(crate) help: &'static str,
     pub(crate) class: Class,
-    /// Whether it is printed even when it says nothing.
+    /// Whether it is printed even when empty.
     pub(crate) always: bool,
 }
 
-/// What a key's value is.
+/// The kind of a key's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Bool,
@@ -38,53 +38,53 @@ pub(crate) enum Kind {
     Number,
     Float,
     Text,
-    /// A text that is never shown.
+    /// A text that is never printed.
     Secret,
-    /// A file, relative to the one it is named in.
+    /// A path, relative to the file that names it.
     Path,
     /// A period such as `15s`.
     Period,
     /// A size such as `15MB`.
     Size,
-    /// A URL; its password is never shown.
+    /// A URL whose password is never printed.
     Url,
     Texts,
     /// Texts that are printed in one line.
     FlowTexts,
     Paths,
     Secrets,
-    /// Names and texts.
+    /// A map from names to texts.
     Labels,
-    /// Names and lists of texts.
+    /// A map from names to lists of texts.
     Params,
-    /// Names and lists of texts that are never shown.
+    /// A map from names to lists of texts that are never printed.
     SecretParams,
     Section(&'static Section),
     Sections(&'static Section),
-    /// Names and sections.
+    /// A map from names to sections.
     Named(&'static Section),
-    /// Anything: it is not looked at.
+    /// Any value; it is not checked.
     Any,
 }
 
-/// What becomes of a key that is given.
+/// How far a key is supported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Class {
-    /// It does what it says.
+    /// Fully supported.
     Honoured,
-    /// It is checked, accepted and does nothing, for this reason.
+    /// Checked and accepted, but without effect, for this reason.
     NoEffect(&'static str),
-    /// It is checked and refused, for this reason.
+    /// Checked and rejected, for this reason.
     Refused(&'static str),
 }
 
 /// A mapping with known keys.
 #[derive(Debug)]
 pub(crate) struct Section {
-    /// Its name in the reference and in errors.
+    /// Name in the reference and in errors.
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    /// Its keys, those it shares with others among them.
+    /// Keys, in parts that sections may share.
     pub(crate) parts: &'static [&'static [Key]],
 }
 
@@ -98,13 +98,13 @@ impl Section {
     }
 }
 
-/// The default of a section that is there with its own defaults even when nobody wrote it, or wrote null.
+/// Default of a section that exists with its own defaults even when absent or null.
 pub(crate) const THERE: &str = "{}";
 
-/// The default of a section that is there when nobody wrote it.
+/// Default of a section that exists when absent, but not when null.
 pub(crate) const THERE_UNLESS_NULL: &str = "{} unless null";
 
-/// Why a key of something this version does not do is refused.
+/// Reason given for rejecting an unsupported key.
 const NOT_HERE: &str = "this version does not have it";
 
 const fn key(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Key {
@@ -135,7 +135,7 @@ impl Key {
     }
 }
 
-/// A rule of relabelling.
+/// A relabelling rule.
 #[rustfmt::skip]
 pub(crate) static RELABEL: Section = Section {
     name: "relabel_config",
