@@ -1,7 +1,7 @@
-//! The HTTP API beside the real Prometheus: the same requests, the same answers.
+//! The HTTP API compared with the real Prometheus: the same requests, the same responses.
 //!
-//! Debian's Prometheus is 2.42, we are what 3.14 is. Where those two differ the difference is listed with its reason,
-//! and a listed difference that is none fails.
+//! Debian's Prometheus is 2.42, our API is that of 3.14. Every difference between the two is listed with its reason; a
+//! listed difference that does not occur fails.
 
 use crate::{
     client,
@@ -18,18 +18,18 @@ use narthex_testkit::{
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// What has to hold of two answers to one request.
+/// Expected relation between two responses to one request.
 enum Expect {
     /// Status, content type and JSON are the same.
     Same,
-    /// Status and content type are the same, and the JSON has the same keys and types, except for those that `why`
-    /// tells of: paths only we have, and paths only they have.
+    /// Status and content type are the same, and the JSON has the same keys and types, except for the paths that only
+    /// one side has, because of `why`.
     Shape {
         ours: &'static [&'static str],
         theirs: &'static [&'static str],
         why: &'static str,
     },
-    /// We answer with this status and have this in the body; they do not, because of `why`.
+    /// Our response has this status and contains this text; theirs does not, because of `why`.
     Differs {
         status: u16,
         text: &'static str,
@@ -42,13 +42,13 @@ use Expect::{Differs, Same, Shape};
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Method {
     Get,
-    /// As a form.
+    /// With a form body.
     Post,
 }
 
 struct Case {
     path: &'static str,
-    /// `{end}`, `{start}`, `{mid}` stand for times.
+    /// `{end}`, `{start}`, `{mid}` are replaced by times.
     params: &'static str,
     expect: Expect,
 }
@@ -78,7 +78,7 @@ const LOWER: &str = "since 3.9 error texts begin in lower case";
 const UNREADABLE: &str = "Go turns what is beyond its clock into some time; we refuse it";
 const GO_REGEX: &str = "the words are the pattern library's";
 
-/// Requests about queries.
+/// Query requests.
 const QUERIES: &[Case] = &[
     case(QUERY, "query=slot&time={end}", Same),
     case(QUERY, "query=requests_total&time={end}", Same),
@@ -316,7 +316,7 @@ const QUERIES: &[Case] = &[
     ),
 ];
 
-/// Requests about what there is.
+/// Requests about labels, series, metadata and status.
 const LISTINGS: &[Case] = &[
     case(LABELS, "", Same),
     case(
@@ -527,10 +527,10 @@ const LISTINGS: &[Case] = &[
     ),
 ];
 
-/// Endpoints that forms can be posted to.
+/// Endpoints that accept form bodies.
 const FORMS: [&str; 4] = [QUERY, RANGE, LABELS, SERIES];
 
-/// An answer as far as it is compared.
+/// The compared parts of a response.
 #[derive(Debug, PartialEq)]
 struct Answer {
     status: u16,
@@ -547,7 +547,8 @@ impl Answer {
         }
     }
 
-    /// Returns the body as JSON, the samples of a vector by label set: the API promises no order of them.
+    /// Returns the body as JSON, with a vector's samples keyed by label set, since the API does not promise their
+    /// order.
     fn json(&self) -> Option<Value> {
         let mut json: Value = serde_json::from_str(&self.text).ok()?;
         if json["data"]["resultType"] == "vector"
@@ -576,7 +577,7 @@ fn ask(base: &str, method: Method, path: &str, params: &str) -> Answer {
     Answer::of(&answer.unwrap_or_else(|error| panic!("{method:?} {path} {params}: {error}")))
 }
 
-/// Returns the paths of everything in a JSON value with its type; elements of lists beyond the first are not looked at.
+/// Collects the path and type of everything in a JSON value; of lists only the first element.
 fn shape(value: &Value, path: &str, found: &mut BTreeSet<(String, &'static str)>) {
     let kind = match value {
         Value::Null => "null",
@@ -599,7 +600,7 @@ fn shape(value: &Value, path: &str, found: &mut BTreeSet<(String, &'static str)>
     found.insert((path.to_owned(), kind));
 }
 
-/// Says what is wrong with a pair of answers, if anything.
+/// Returns what is wrong with a pair of responses, if anything.
 fn complaint(expect: &Expect, ours: &Answer, theirs: &Answer) -> Option<String> {
     match expect {
         Same => (!ours.same(theirs)).then(|| "not the same".to_owned()),
@@ -689,7 +690,7 @@ fn answers_are_those_of_prometheus() {
     assert_cross_origin(&pair);
 }
 
-/// Parameters may come from the form and from the address at once.
+/// Parameters may come from the form and the URL at once.
 fn assert_forms_join_queries(pair: &Pair) {
     let time = pair.at(pair.end());
     let split = |server: &Running| {
@@ -721,7 +722,7 @@ fn assert_forms_join_queries(pair: &Pair) {
     }
 }
 
-/// Pages of other origins are let in as Prometheus lets them in.
+/// Pages of other origins have the same access as in Prometheus.
 fn assert_cross_origin(pair: &Pair) {
     let headers = |server: &Running, method: &str, path: &str, origin: &[(&str, &str)]| {
         let answer = http::request(method, &format!("{}{path}", server.url), origin, b"").unwrap();
@@ -774,8 +775,8 @@ fn only_named_origins_are_let_in() {
     server.stop();
 }
 
-/// A page whose name was made to point at this machine is of the server's own origin for a browser: it could read and
-/// write whatever its reader may.
+/// If a site's name points at this machine, browsers give its pages the server's own origin: they could read and write
+/// everything that the page's reader may.
 #[test]
 fn a_name_that_points_here_is_answered_only_when_it_is_allowed() {
     let dir = TempDir::new("rebinding");
@@ -805,8 +806,8 @@ fn a_name_that_points_here_is_answered_only_when_it_is_allowed() {
     server.stop();
 }
 
-/// The page of any site could make a browser that reaches the server end it, reload it and write to it, and read
-/// what it stores: `Access-Control-Allow-Origin: *` was the default also where only this machine is served.
+/// Any site's page could make a browser that reaches the server stop it, reload it, write to it and read what it
+/// stores: `Access-Control-Allow-Origin: *` was the default even for a server on this machine only.
 #[test]
 fn other_sites_pages_read_nothing_and_change_nothing() {
     let dir = TempDir::new("cross-site");
@@ -846,7 +847,7 @@ fn other_sites_pages_read_nothing_and_change_nothing() {
             );
         }
     }
-    // The page itself, Grafana's server and curl go on as they did.
+    // The server's own page, Grafana's server and curl still work.
     let own = server.url.as_str();
     for headers in [
         &[][..],
@@ -865,9 +866,9 @@ fn other_sites_pages_read_nothing_and_change_nothing() {
     server.stop();
 }
 
-/// Answers the way Grafana asks when a data source of type Prometheus is added and a panel opened.
+/// Sends the requests that Grafana makes when a Prometheus data source is added and a panel opened.
 fn assert_grafana_is_content(server: &Running) {
-    // The whole second that what was just stored is in ends later.
+    // Rounded up, so that the sample just stored is within range.
     let now = crate::target::now_ms() / 1000 + 1;
     let (start, end) = ((now - 300).to_string(), now.to_string());
     let within = [("start", start.as_str()), ("end", end.as_str())];
@@ -922,9 +923,9 @@ fn assert_grafana_is_content(server: &Running) {
     assert_eq!(range["result"].as_array().unwrap().len(), 2, "{range}");
 }
 
-/// Answers are compressed for those who ask, and only for them.
+/// Responses are compressed only for clients that accept it.
 fn assert_gzip(server: &Running, dir: &TempDir) {
-    // The last is written piece by piece, as long as it turns out to be.
+    // The last one is streamed, its length unknown in advance.
     let query = "/api/v1/query?query=%7B__name__%3D~%22.%2B%22%7D";
     for path in ["/metrics", "/api/v1/label/__name__/values", query] {
         let url = format!("{}{path}", server.url);
@@ -944,7 +945,7 @@ fn assert_gzip(server: &Running, dir: &TempDir) {
         for plain in [fetch("identity"), fetch("gzip;q=0")] {
             assert_eq!(plain.header("content-encoding"), None, "{path}");
             let lines = |text: &str| text.lines().count();
-            // The page changes from one to the next; what it is about does not.
+            // The page changes between requests, but only by a few lines.
             assert!(
                 lines(&unpacked.stdout).abs_diff(lines(&plain.text())) < 50,
                 "{path}"
@@ -953,7 +954,7 @@ fn assert_gzip(server: &Running, dir: &TempDir) {
     }
 }
 
-/// Our own page comes in every format, and says the same in each.
+/// Our own page is available in every format, with the same contents.
 fn assert_formats(server: &Running) {
     let url = format!("{}/metrics", server.url);
     let page = |accept: &str| http::request("GET", &url, &[("Accept", accept)], b"").unwrap();

@@ -1,4 +1,4 @@
-//! `narthex check`: verdicts and exit codes, those of the real promtool beside ours.
+//! `narthex check`: results and exit codes, compared with the real promtool's.
 
 use crate::support::{self, PATIENCE, Running};
 use narthex_testkit::{
@@ -17,12 +17,12 @@ fn check(spawn: Spawn, words: &[&str], files: &[&Path]) -> Finished {
     spawn.args(words).args(files).run(PATIENCE)
 }
 
-/// A job with one list of targets.
+/// Returns a job with one file of targets.
 fn listing(file: &str) -> String {
     format!("scrape_configs: [{{job_name: a, file_sd_configs: [{{files: [{file}]}}]}}]\n")
 }
 
-/// Files, what to call the check with, and what both programs are to end with.
+/// Returns for each case its name, files, flags and the exit code of both programs.
 #[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn cases(dir: &TempDir) -> Vec<(&'static str, Vec<PathBuf>, Vec<&'static str>, i32)> {
     let write = |name: &str, text: &str| dir.write(name, text);
@@ -124,7 +124,7 @@ fn configurations_are_judged_as_promtool_judges_them() {
             ours.stdout,
             ours.stderr
         );
-        // Debian's release is older: it knows neither this lint nor jobs in other files.
+        // Debian's release is older and lacks this lint and `scrape_config_files`.
         if flags.iter().any(|flag| flag.starts_with("--lint=")) || name.starts_with("jobs") {
             continue;
         }
@@ -137,7 +137,7 @@ fn configurations_are_judged_as_promtool_judges_them() {
             theirs.stderr
         );
         if name == "no such file" {
-            // promtool takes it for a mistake in its arguments.
+            // promtool reports it as an error in its arguments.
             continue;
         }
         let failures = |text: &str| text.matches("FAILED").count();
@@ -198,7 +198,7 @@ fn servers_are_asked_whether_they_are_well() {
             );
             assert!(ours.stderr.contains(ours_says), "{}", ours.stderr);
         }
-        // Debian's release cannot ask yet.
+        // Debian's release does not have this check.
         let nobody = ask(support::narthex(), "http://127.0.0.1:1");
         assert_eq!(nobody.exit.code, Some(1), "{}", nobody.stderr);
         let elsewhere = ask(support::narthex(), &format!("{}/elsewhere", server.url));
@@ -210,7 +210,7 @@ fn servers_are_asked_whether_they_are_well() {
         );
     }
     server.stop();
-    // A server that wants a password, asked with a file that has it, and without.
+    // A server that requires a password, asked with and without the file that has it.
     let spawn = support::server_in(&dir.join("guarded"))
         .arg(support::config_flag(&config))
         .arg(format!("--web.config.file={}", users.display()));
@@ -259,7 +259,7 @@ scrape_configs:
         assert_eq!(finished.exit.code, Some(0), "{}", finished.stderr);
         let mut found: Vec<Value> = serde_json::from_str(&finished.stdout).unwrap();
         for one in &mut found {
-            // Newer releases discover more labels about how to scrape.
+            // Newer releases add discovered labels with scrape settings.
             for side in ["discoveredLabels", "labels"] {
                 let labels = one[side].as_object_mut().unwrap();
                 labels.retain(|name, _| !name.contains("histograms"));

@@ -1,36 +1,36 @@
-//! Asking the HTTP API, and its answers as plain values.
+//! Requests to the HTTP API, with responses as plain values.
 
 use narthex_testkit::http::{self, Response};
 use serde_json::Value;
 use std::{collections::BTreeMap, io};
 
-/// An instant vector: by label set, time in milliseconds and value.
+/// An instant vector: time in milliseconds and value, by label set.
 pub(crate) type Vector = BTreeMap<String, (i64, f64)>;
 
-/// A matrix: by label set, times in milliseconds with their values' bits (one NaN stands for all).
+/// A matrix: the values' bits by time in milliseconds, by label set; all NaN have the same bits.
 pub(crate) type Matrix = BTreeMap<String, BTreeMap<i64, u64>>;
 
-/// Sends a GET that has to be answered.
+/// Sends a GET; panics without a response.
 pub(crate) fn get(url: &str) -> Response {
     http::get(url).unwrap_or_else(|error| panic!("GET {url}: {error}"))
 }
 
-/// Sends a call of the API.
+/// Sends a request to the API.
 ///
 /// # Errors
-/// When there is no complete answer.
+/// Fails without a complete response.
 pub(crate) fn try_call(base: &str, path: &str, params: &[(&str, &str)]) -> io::Result<Response> {
     http::get(&format!("{base}{path}?{}", http::query(params)))
 }
 
-/// Returns the `data` of an answer that has to be a success.
+/// Returns the `data` of a response; panics unless it is a success.
 pub(crate) fn data(base: &str, path: &str, params: &[(&str, &str)]) -> Value {
     let answer =
         try_call(base, path, params).unwrap_or_else(|error| panic!("{path} {params:?}: {error}"));
     data_of(&answer, &format!("{path} {params:?}"))
 }
 
-/// Returns the `data` of an answer that has to be a success.
+/// Returns the `data` of a response; panics unless it is a success.
 pub(crate) fn data_of(answer: &Response, what: &str) -> Value {
     let text = answer.text();
     assert_eq!(answer.status, 200, "{what}: {text}");
@@ -40,7 +40,7 @@ pub(crate) fn data_of(answer: &Response, what: &str) -> Value {
     json["data"].take()
 }
 
-/// Returns an instant vector, at a time in seconds or at the server's.
+/// Returns an instant vector at a time in seconds, by default the server's.
 pub(crate) fn vector(base: &str, query: &str, time: Option<&str>) -> Vector {
     let mut params = vec![("query", query)];
     params.extend(time.map(|time| ("time", time)));
@@ -51,12 +51,12 @@ pub(crate) fn vector(base: &str, query: &str, time: Option<&str>) -> Vector {
     series.iter().map(sample).collect()
 }
 
-/// Returns what a range selector selects at the server's time.
+/// Returns the result of a range selector at the server's time.
 pub(crate) fn matrix(base: &str, query: &str) -> Matrix {
     matrix_of(&data(base, "/api/v1/query", &[("query", query)]), query)
 }
 
-/// Returns the matrix in an answer's `data`.
+/// Returns the matrix in a response's `data`.
 pub(crate) fn matrix_of(data: &Value, what: &str) -> Matrix {
     assert_eq!(data["resultType"], "matrix", "{what}");
     let mut matrix = Matrix::new();
@@ -77,7 +77,7 @@ pub(crate) fn matrix_of(data: &Value, what: &str) -> Matrix {
     matrix
 }
 
-/// Returns a value's bits; all NaN have the same.
+/// Returns a value's bits, the same for all NaN.
 pub(crate) fn bits(value: f64) -> u64 {
     if value.is_nan() {
         f64::NAN.to_bits()
@@ -104,7 +104,7 @@ pub(crate) fn labels(metric: &Value) -> String {
     format!("{name}{{{}}}", others.join(","))
 }
 
-/// Returns time and value of `[seconds, "value"]`.
+/// Parses time and value from `[seconds, "value"]`.
 fn point(point: &Value) -> (i64, f64) {
     #[expect(
         clippy::cast_possible_truncation,

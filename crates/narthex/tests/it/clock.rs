@@ -1,5 +1,5 @@
-//! The real binary under a wall clock that is set while it runs: by libfaketime, which reads how far it is wrong from a
-//! file and leaves the monotonic clock alone, as `date -s` does.
+//! The real binary under a wall clock that changes while it runs. libfaketime reads the offset from a file and, like
+//! `date -s`, leaves the monotonic clock alone.
 
 use crate::{
     client,
@@ -20,7 +20,7 @@ use std::{
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
-/// Samples of the time before the server started.
+/// Samples from before the server started, six hours apart.
 const HISTORY: i64 = 40;
 
 /// Writes ten days of samples into blocks.
@@ -39,7 +39,7 @@ fn write_history(data: &Path) {
     db.close().expect("closed");
 }
 
-/// Returns the library that lies about the time of day.
+/// Returns the path of libfaketime.
 fn library() -> PathBuf {
     let program = tool("faketime", "faketime");
     let root = program.parent().and_then(Path::parent).unwrap().join("lib");
@@ -50,7 +50,7 @@ fn library() -> PathBuf {
         .expect("the package has its library")
 }
 
-/// A server whose clock can be set, and what it scrapes.
+/// A server whose clock can be set, and its target.
 struct Fixture {
     dir: TempDir,
     data: PathBuf,
@@ -86,14 +86,14 @@ impl Fixture {
         }
     }
 
-    /// Sets the server's clock wrong by so much.
+    /// Sets the offset of the server's clock.
     fn set_clock(&self, wrong_ms: i64) {
         let text = format!("{:+}\n", wrong_ms / 1000);
         let new = self.dir.write("offset.new", text);
         fs::rename(new, self.dir.join("offset")).expect("one directory");
     }
 
-    /// Waits until rounds are stored at the time that a clock wrong by `wrong_ms` shows.
+    /// Waits until scrapes are stored with a clock off by `wrong_ms`.
     fn wait_round(&self, wrong_ms: i64) {
         let from_s = (now_ms() + wrong_ms) / 1000;
         let at = (from_s + 60).to_string();
@@ -104,7 +104,7 @@ impl Fixture {
         });
     }
 
-    /// Waits until storage has looked at what is old, twice, with a clock wrong by `wrong_ms`.
+    /// Waits for two rounds of maintenance with a clock off by `wrong_ms`.
     fn wait_upkeep(&self, wrong_ms: i64) {
         let newest = || self.server.metric("prometheus_tsdb_head_max_time ");
         let from_ms = (now_ms() + wrong_ms) as f64;
@@ -112,7 +112,7 @@ impl Fixture {
         until("another", || newest().filter(|ms| *ms > first));
     }
 
-    /// Fails unless the samples of before the start are all served.
+    /// Fails unless all samples from before the start are served.
     fn check_history(&self, what: &str) {
         let at = (now_ms() / 1000).to_string();
         let query = "count_over_time(history[14d])";
@@ -122,7 +122,7 @@ impl Fixture {
     }
 }
 
-/// Twenty days ahead, every block went within half a minute.
+/// With the clock twenty days ahead, retention deleted every block within half a minute.
 #[test]
 fn a_clock_that_is_set_while_the_server_runs_loses_nothing() {
     let fixture = Fixture::start();
@@ -130,7 +130,7 @@ fn a_clock_that_is_set_while_the_server_runs_loses_nothing() {
     assert!(blocks as i64 >= HISTORY - 1, "{blocks}");
     fixture.check_history("at the start");
     fixture.wait_round(0);
-    // What was stored further ahead stays the newest for a while: the largest step comes last.
+    // Samples stored ahead remain the newest for a while, so the largest step comes last.
     for wrong_ms in [HOUR_MS, 20 * DAY_MS, 3653 * DAY_MS] {
         fixture.set_clock(wrong_ms);
         fixture.wait_round(wrong_ms);
@@ -156,7 +156,7 @@ fn a_clock_that_is_set_while_the_server_runs_loses_nothing() {
         log.contains("The wall clock went on by more than has passed"),
         "{log}"
     );
-    // The next start has the right clock, and all there was.
+    // The next start has the right clock and all samples.
     let server = Running::of(support::server_in(&fixture.data));
     let again = Fixture { server, ..fixture };
     again.check_history("started again");

@@ -1,7 +1,7 @@
-//! A cluster on loopback: an API server and what it lists, all of it served, each target at an address of its own.
+//! A cluster on loopback: an API server and the targets it lists, each served at its own address.
 //!
-//! **Invariant:** page `n` of a target says `n`, and `n` rises by one with every page from 1: a page that nobody
-//! stored, or that was asked for twice, shows in the samples.
+//! **Invariant:** page `n` of a target contains `n`, which rises by one with every page from 1: the samples show a page
+//! that was not stored or was fetched twice.
 
 use crate::fake_kubernetes::Fake;
 use serde_json::{Value, json};
@@ -23,25 +23,25 @@ const NODES: &str = "/api/v1/nodes";
 const SERVICES: &str = "/api/v1/services";
 const ENDPOINTS: &str = "/api/v1/endpoints";
 
-/// How many there are of each.
+/// Number of objects of each kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     /// Nodes; each is scraped by two jobs.
     pub(crate) nodes: usize,
-    /// Pods that ask to be scraped.
+    /// Pods annotated for scraping.
     pub(crate) pods: usize,
-    /// Services that ask to be scraped and to be probed.
+    /// Services annotated for scraping and probing.
     pub(crate) services: usize,
-    /// Pods behind each of them.
+    /// Pods behind each service.
     pub(crate) behind: usize,
-    /// Pods that come and go.
+    /// Pods that are replaced in every round.
     pub(crate) batch: usize,
-    /// Targets that no API lists.
+    /// Targets outside the API.
     pub(crate) others: usize,
 }
 
 impl Size {
-    /// Returns how many targets the jobs of [`configuration`] find, without the pods that come and go.
+    /// Returns the number of targets in [`jobs`], without the pods that are replaced.
     pub(crate) fn targets(self) -> usize {
         2 * self.nodes + self.pods + self.services * (self.behind + 1) + 1
     }
@@ -56,7 +56,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Returns how many connections were made to it.
+    /// Returns the number of connections made to it.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
@@ -77,16 +77,16 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Served>,
     pub(crate) pods: Vec<Served>,
     pub(crate) behind: Vec<Served>,
-    /// Where services are probed.
+    /// Addresses under which services are probed.
     fronts: Vec<Served>,
     pub(crate) batch: Vec<Served>,
     pub(crate) others: Vec<Served>,
-    /// Serves everything; it ends with the cluster.
+    /// Runs all servers; they stop with the cluster.
     _runtime: Runtime,
 }
 
 impl Cluster {
-    /// Starts everything and tells the API server.
+    /// Starts all servers and fills the API server.
     pub(crate) fn start(size: Size) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -104,7 +104,7 @@ impl Cluster {
         };
         let nodes = serve(size.nodes);
         let pods = serve(size.pods);
-        // One more: the API server's own page.
+        // One more for the API server's own page.
         let behind = serve(size.services * size.behind + 1);
         let (fronts, batch, others) = (serve(size.services), serve(size.batch), serve(size.others));
         let api = runtime.block_on(Fake::start());
@@ -189,7 +189,7 @@ impl Cluster {
         let mut subsets = Vec::new();
         for (at, served) in behind.iter().enumerate() {
             let at = self.size.pods + from + at;
-            // Behind a service, and not asking to be scraped by itself.
+            // A pod behind a service, without annotations of its own.
             let mut pod = self.pod("default", at, &name, served, false);
             pod["metadata"]["annotations"] = json!({});
             self.api.put(PODS, pod);
@@ -211,7 +211,7 @@ impl Cluster {
         node_name(pod % self.size.nodes)
     }
 
-    /// Makes a pod. One whose `port` is annotated has a container's port that nobody listens on.
+    /// Returns a pod. If its port is annotated, nothing listens on its container port.
     fn pod(
         &self,
         namespace: &str,
@@ -247,7 +247,7 @@ impl Cluster {
         })
     }
 
-    /// Lets the pods that come and go be others: those of `round` are there, the ones before are not.
+    /// Replaces the pods of the batch by those of `round`.
     pub(crate) fn churn(&self, round: usize) {
         for (at, served) in self.batch.iter().enumerate() {
             if round > 0 {
@@ -283,7 +283,7 @@ async fn serve(address: &str) -> Served {
     }
 }
 
-/// Answers the requests of a connection until it ends.
+/// Answers a connection's requests until it closes.
 async fn answer_all(stream: TcpStream, pages: Arc<[AtomicUsize; 2]>) {
     let (reader, mut writer) = stream.into_split();
     let mut lines = BufReader::new(reader).lines();
@@ -296,7 +296,7 @@ async fn answer_all(stream: TcpStream, pages: Arc<[AtomicUsize; 2]>) {
         if !line.is_empty() {
             continue;
         }
-        // Two paths, each with pages of its own; a probe asks for neither.
+        // Two paths, each with its own pages; a probe requests neither.
         let asked = first.take().unwrap_or_default();
         let body = match asked.split([' ', '?']).nth(1) {
             Some("/metrics") => page(&pages[0]),
@@ -313,7 +313,7 @@ async fn answer_all(stream: TcpStream, pages: Arc<[AtomicUsize; 2]>) {
     }
 }
 
-/// Writes the next page: a service's, of about a hundred samples.
+/// Returns the next page: like a service's, with about a hundred samples.
 fn page(pages: &AtomicUsize) -> String {
     let number = pages.fetch_add(1, Ordering::SeqCst) + 1;
     let mut text = format!(
@@ -358,7 +358,7 @@ fn page(pages: &AtomicUsize) -> String {
     text
 }
 
-/// Returns the jobs that scrape a cluster, in the way that Prometheus' example for Kubernetes has made usual.
+/// Returns scrape jobs for a cluster, modelled on Prometheus' example for Kubernetes.
 pub(crate) fn jobs(api: &str, prober: &str) -> String {
     let sd =
         |role: &str| format!("  kubernetes_sd_configs: [{{role: {role}, api_server: '{api}'}}]\n");

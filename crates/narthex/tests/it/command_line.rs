@@ -1,10 +1,11 @@
-//! What the command line itself gives: files of arguments, paths of any bytes, completion, manual pages, the reference.
+//! Features of the command line itself: files of arguments, paths of any bytes, completion, manual pages, the
+//! reference.
 
 use crate::support::{self, PATIENCE, Running};
 use narthex_testkit::{TempDir, process::Spawn, workspace_root};
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt as _};
 
-/// Bytes that are no text were refused, and before that replaced by others, which name another directory.
+/// Bytes that are not UTF-8 were refused, and before that replaced, which names another directory.
 #[test]
 fn a_path_may_be_any_bytes() {
     let dir = TempDir::new("not-utf-8");
@@ -53,7 +54,7 @@ fn arguments_are_read_from_files() {
     );
 }
 
-/// The words come as bash breaks them, and what is answered replaces the last one.
+/// bash splits the words its own way, and the candidate replaces only the last one.
 #[test]
 fn bash_completes_commands_flags_values_and_paths() {
     const SCRIPT: &str = r#"

@@ -1,7 +1,6 @@
-//! Damaged files: the server starts, says which file is damaged and where, and serves everything else.
+//! Damaged files: the server starts, names the damaged file and position, and serves everything else.
 //!
-//! **Invariant:** whatever is done to a file, what comes back is what was there before: nothing is changed, nothing
-//! is made up.
+//! **Invariant:** whatever the damage, every sample served was stored before, unchanged.
 
 use crate::{
     client::{self, Matrix},
@@ -16,19 +15,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How often the server ran: each run has a log file of its own.
+/// Number of runs of the server, each of which leaves one WAL file.
 const RUNS: usize = 3;
 
-/// A data directory with a block and three log files, and what is in it.
+/// A data directory with a block and three WAL files, and its samples.
 struct Scene {
     dir: TempDir,
     data: PathBuf,
     targets: Vec<Target>,
-    /// Scrapes nothing.
+    /// A configuration without targets.
     idle: PathBuf,
     scraping: PathBuf,
     whole: Matrix,
-    /// When each run was over.
+    /// End of each run.
     ends_ms: Vec<i64>,
 }
 
@@ -67,7 +66,7 @@ impl Scene {
         scene
     }
 
-    /// Waits until every target was scraped `count` times more.
+    /// Waits for `count` more scrapes of every target.
     fn wait_scrapes(&self, count: u64) {
         let before = self.targets.iter().map(Target::count).max().unwrap();
         support::until("more scrapes", || {
@@ -78,7 +77,7 @@ impl Scene {
         });
     }
 
-    /// Starts a server on a copy of the data that `change` was done to.
+    /// Starts a server on a copy of the data modified by `change`.
     fn copy(&self, name: &str, config: &Path, change: impl FnOnce(&Path)) -> Running {
         let copy = self.dir.join(name);
         support::copy_dir(&self.data, &copy).unwrap();
@@ -100,13 +99,13 @@ impl Scene {
             .to_owned()
     }
 
-    /// Returns what of the whole is not in `seen`, after making sure that `seen` is nothing but a part of it.
+    /// Returns the samples missing from `seen`, after checking that `seen` has only whole, true scrapes.
     fn lost(&self, seen: &Matrix, what: &str) -> Lost {
         assert_true(seen, &self.targets);
         self.lost_anywhere(seen, what)
     }
 
-    /// Returns the same where scrapes need not be whole: a page of a block has some series of many.
+    /// Returns the same without checking that scrapes are whole: a damaged block page affects only some series.
     fn lost_anywhere(&self, seen: &Matrix, what: &str) -> Lost {
         let mut lost = Lost::default();
         for (series, samples) in &self.whole {
@@ -133,12 +132,12 @@ impl Scene {
     }
 }
 
-/// What is missing.
+/// Missing samples.
 #[derive(Debug, Default)]
 struct Lost {
     samples: usize,
     runs: BTreeSet<usize>,
-    /// By target, the times at which something is missing.
+    /// Times with missing samples, by target.
     times: BTreeMap<String, BTreeSet<i64>>,
 }
 
@@ -160,15 +159,15 @@ impl Lost {
     }
 }
 
-/// How much may be missing.
+/// Samples that damage may cost.
 #[derive(Debug)]
 enum Loss {
     Nothing,
-    /// Of one target, from one scrape on to the end of what was encoded after it.
+    /// One target's samples of one run, from one scrape to the end of the batch encoded after it.
     OneTarget {
         run: usize,
     },
-    /// Of this run.
+    /// Samples of one run.
     Run {
         run: usize,
     },
@@ -202,7 +201,7 @@ impl Loss {
 }
 
 impl Scene {
-    /// Reports whether nothing was scraped between these times that is not among them.
+    /// Reports whether every scrape of the target between the first and the last of these times is among them.
     fn is_stretch(&self, times: &BTreeSet<i64>) -> bool {
         let (Some(first), Some(last)) = (times.first(), times.last()) else {
             return true;
@@ -219,7 +218,7 @@ impl Scene {
     }
 }
 
-/// Where in a damaged file the log says the damage is.
+/// Returns the offset that the log reports for a damaged file.
 fn reported_offset(log: &str, file: &Path) -> Option<u64> {
     let needle = format!("{} is damaged at byte ", file.display());
     let line = log.lines().find(|line| line.contains(&needle))?;
@@ -227,16 +226,16 @@ fn reported_offset(log: &str, file: &Path) -> Option<u64> {
     line.split(&needle).nth(1)?.split(':').next()?.parse().ok()
 }
 
-/// What is done to a file's bytes.
+/// Changes a file's bytes.
 type Change = Box<dyn Fn(&mut Vec<u8>)>;
 
-/// One way to damage a file, and what may come of it.
+/// One way to damage a file, and its allowed consequences.
 struct Damage {
     what: &'static str,
     file: PathBuf,
     change: Change,
     loss: Loss,
-    /// Where the damage is; `None` for a torn end, which is told apart.
+    /// Expected offset of the damage; `None` for a torn end, which is reported differently.
     at: Option<std::ops::Range<u64>>,
 }
 
@@ -244,7 +243,7 @@ fn flip(at: usize) -> Change {
     Box::new(move |bytes| bytes[at] ^= 0x10)
 }
 
-/// Around a byte, as far as a batch may begin before it.
+/// Returns the offsets at which the batch with this byte may begin.
 fn around(at: usize) -> Option<std::ops::Range<u64>> {
     Some((at as u64).saturating_sub(2000)..at as u64 + 1)
 }
@@ -268,7 +267,7 @@ fn log_damages(scene: &Scene) -> Vec<Damage> {
         at,
     };
     vec![
-        // Rows of the first run's middle are in the block, those of its end are not.
+        // Rows from the middle of the first run are in the block too, those of its end are not.
         damage(
             "flip in the first log",
             0,
@@ -329,7 +328,7 @@ fn log_damages(scene: &Scene) -> Vec<Damage> {
             Loss::Nothing,
             Some(third as u64..third as u64 + 1),
         ),
-        // What the kernel had not yet been given when the power failed: an end like any other, cut off with a line about it.
+        // The kernel did not have these bytes when power failed: the torn end is cut off and logged.
         damage(
             "cut at the end of the last log",
             2,
@@ -362,7 +361,7 @@ fn other_damages(scene: &Scene) -> Vec<Damage> {
         what,
         file: block.clone(),
         change,
-        // The log has the block's rows, too: they are read from there when the block cannot be.
+        // The WAL still has the block's rows, which are read from there instead.
         loss: Loss::Nothing,
         at: Some(at),
     };
@@ -400,7 +399,7 @@ fn other_damages(scene: &Scene) -> Vec<Damage> {
     ]
 }
 
-/// Damages a file in a copy of the scene and checks what becomes of it.
+/// Damages a file in a copy of the scene and checks the consequences.
 fn check(scene: &Scene, number: usize, damage: &Damage) {
     let what = damage.what;
     let name = format!("case-{number}");
@@ -442,7 +441,8 @@ fn check(scene: &Scene, number: usize, damage: &Damage) {
     fs::remove_dir_all(scene.dir.join(name)).unwrap();
 }
 
-/// A damaged page costs what is in it, with a warning that says where, in every kind of answer; the server is well.
+/// A damaged page costs only its samples; every kind of response carries a warning with the position, and the server
+/// stays healthy.
 fn a_damaged_page_is_left_out(scene: &Scene) {
     let block = scene.dir.join("page").join(scene.block());
     let mut server = scene.copy("page", &scene.idle, |_| {
@@ -510,7 +510,7 @@ fn a_damaged_page_is_left_out(scene: &Scene) {
     assert_eq!(log.matches(&named).count(), 1, "logged once: {log}");
 }
 
-/// A section that says which labels there are, damaged: listings are shorter, with a warning.
+/// With a damaged label index, listings are shorter and carry a warning.
 fn a_damaged_index_is_warned_of_in_listings(scene: &Scene) {
     let block = scene.dir.join("index").join(scene.block());
     let server = scene.copy("index", &scene.idle, |_| {
@@ -546,7 +546,7 @@ fn a_damaged_index_is_warned_of_in_listings(scene: &Scene) {
     server.stop();
 }
 
-/// A flip anywhere in a block is told in the answer that it concerns, and costs that block at most.
+/// A flip anywhere in a block is reported in the affected response, and costs at most that block.
 fn a_flip_anywhere_in_a_block_is_told(scene: &Scene, number: usize) {
     let mut rng = support::rng(0xb10c + number as u64);
     let name = format!("block-{number}");
@@ -554,7 +554,7 @@ fn a_flip_anywhere_in_a_block_is_told(scene: &Scene, number: usize) {
     let mut what = String::new();
     let mut server = scene.copy(&name, &scene.idle, |_| {
         let mut bytes = fs::read(&file).unwrap();
-        // Half of them behind the pages, where what finds series is.
+        // Half of the flips are behind the pages, in the sections that find series.
         let back = if number.is_multiple_of(2) {
             bytes.len()
         } else {
@@ -577,7 +577,7 @@ fn a_flip_anywhere_in_a_block_is_told(scene: &Scene, number: usize) {
     );
     assert!(lost.runs.iter().all(|run| *run == 0), "{what}: {lost:?}");
     assert!(lost.samples == 0 || text.contains(&named), "{what}: {text}");
-    // Nothing of the answer hung on it: it is what others need.
+    // The response did not need the damaged part, so request listings that may.
     let elsewhere = lost.samples == 0 && !server.process.stderr().contains(&named);
     if elsewhere {
         for path in ["/api/v1/metadata", "/api/v1/labels"] {
@@ -585,7 +585,7 @@ fn a_flip_anywhere_in_a_block_is_told(scene: &Scene, number: usize) {
             assert_eq!(answer.status, 200, "{what}: {path}: {}", answer.text());
         }
     } else {
-        // Found while reading: the log says so a moment later.
+        // Damage found while reading; the log reports it a moment later.
         let line = format!("{named} is damaged at byte ");
         server.process.wait_for(&line, PATIENCE);
     }
@@ -593,7 +593,7 @@ fn a_flip_anywhere_in_a_block_is_told(scene: &Scene, number: usize) {
     fs::remove_dir_all(scene.dir.join(name)).unwrap();
 }
 
-/// A file of a later release is not guessed at.
+/// A file of a later version is refused, not guessed at.
 fn a_newer_version_is_refused(scene: &Scene) {
     let copy = scene.dir.join("newer");
     support::copy_dir(&scene.data, &copy).unwrap();
@@ -616,7 +616,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, fold)
 }
 
-/// A damaged store goes on: what it stores from then on survives too.
+/// A damaged store keeps working: new samples survive a restart.
 fn a_damaged_store_goes_on(scene: &Scene) {
     let copy = scene.dir.join("goes-on");
     let server = scene.copy("goes-on", &scene.scraping, |_| {
@@ -647,7 +647,7 @@ fn a_damaged_store_goes_on(scene: &Scene) {
     server.stop();
 }
 
-/// A flip anywhere in a log costs at most its run.
+/// A flip anywhere in the WAL costs at most its run.
 fn a_flip_anywhere_costs_its_run_at_most(scene: &Scene, number: usize) {
     let mut rng = support::rng(0xf11b + number as u64);
     let run = rng.index(RUNS);
@@ -668,7 +668,7 @@ fn a_flip_anywhere_costs_its_run_at_most(scene: &Scene, number: usize) {
         "{what}: {lost:?}"
     );
     let log = server.stop();
-    // The last batch with a length beyond the file's end looks like the end of what the kernel was given.
+    // A last batch whose length exceeds the file looks like a torn end.
     let torn = run == RUNS - 1 && lost.times.values().map(BTreeSet::len).sum::<usize>() <= 1;
     assert!(
         reported_offset(&log, &file).is_some() || torn,

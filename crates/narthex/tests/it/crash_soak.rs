@@ -1,11 +1,11 @@
-//! Rounds of ingest, a fault of the system and `kill -9`: every sample that was acknowledged is there after the restart,
-//! with its value, and nothing that was never sent.
+//! Rounds of ingest, a system fault and `kill -9`: after the restart every acknowledged sample is there with its value,
+//! and nothing that was never sent.
 //!
-//! What is written comes by remote write, since a sender knows what was acknowledged. Faults are the system's own: no
-//! descriptors left, a disk that fills and may be freed, files that may not grow (which ends a process in the middle of a
-//! write), signals at any moment.
+//! Samples come by remote write, since a sender knows which are acknowledged. Faults are the system's: no descriptors
+//! left, a disk that fills and may be freed, a limit on file size (which kills the process during a write), signals at
+//! any moment.
 //!
-//! `NARTHEX_TEST_SCALE=20` makes it the thousand rounds of a soak.
+//! `NARTHEX_TEST_SCALE=20` runs the thousand rounds of a soak.
 
 use crate::{
     client::{self, Matrix},
@@ -31,26 +31,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Series that every request has.
+/// Series in every request.
 const SERIES: usize = 12;
-/// After so many rounds everything is compared once more, and the next begin with an empty disk.
+/// Rounds until everything is compared once more and the next ones start with an empty disk.
 const GENERATION: u64 = 25;
-/// How long a life lasts at most: most end before maintenance runs, some after.
+/// Longest life of a server: most end before maintenance runs, some after.
 const SHORT_MS: u64 = 400;
 const LONG_MS: u64 = 1_600;
 
-/// What ends a life, and what goes wrong in it.
+/// Fault during a life, and how it ends.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
-    /// Nothing before the kill.
+    /// No fault before the kill.
     Kill,
-    /// No descriptor is left from some moment on.
+    /// No descriptors are left from some moment on.
     Descriptors,
     /// The disk is full for a while.
     Full,
-    /// Files may grow by so many bytes: the kernel ends the process within a write.
+    /// File size is limited: the kernel kills the process during a write.
     FileSize,
-    /// SIGTERM, and SIGKILL perhaps before it has ended.
+    /// SIGTERM, and perhaps SIGKILL before the process has ended.
     Terminate,
 }
 
@@ -62,11 +62,11 @@ const TROUBLES: [Trouble; 5] = [
     Trouble::Terminate,
 ];
 
-/// What was sent, and what of it was acknowledged.
+/// Samples sent, by whether they were acknowledged.
 #[derive(Default)]
 pub(crate) struct Sent {
     pub(crate) acknowledged: Matrix,
-    /// What may be stored: a refusal or no answer says nothing.
+    /// Samples that may be stored: their requests failed or got no response.
     pub(crate) uncertain: Matrix,
     step: i64,
     requests: u64,
@@ -80,7 +80,7 @@ pub(crate) fn add(to: &mut Matrix, samples: &[(String, i64, f64)]) {
 }
 
 impl Sent {
-    /// Builds the next request: the body, and its samples as they are read back.
+    /// Returns the next request: its body, and its samples as they are read back.
     pub(crate) fn next(
         &mut self,
         first_ms: i64,
@@ -92,7 +92,7 @@ impl Sent {
         let mut samples = Vec::new();
         let mut request = Request::default();
         for at in 0..SERIES {
-            // Some series live for one round.
+            // Some series exist for one round only.
             let name = if at < 3 {
                 format!("{round}-{at}")
             } else {
@@ -100,7 +100,7 @@ impl Sent {
             };
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
             let value = (rng.below(1 << 40) as f64) / 8.0;
-            // One series is late by turns, and so in no row.
+            // One series is late, so its samples are not in the same row as the others.
             let time_ms = if at == 5 {
                 time_ms - 1_000_000
             } else {
@@ -147,7 +147,7 @@ impl Sent {
     }
 }
 
-/// A connection that stays: a server without descriptors takes no other.
+/// A connection that is kept open, since a server without descriptors cannot accept another.
 pub(crate) struct Sender {
     stream: BufReader<TcpStream>,
     address: String,
@@ -193,7 +193,7 @@ fn descriptors(server: &Running) -> u64 {
     fs::read_dir(path).map_or(0, |entries| entries.count() as u64)
 }
 
-/// Lets what is left of a round's disk be used up, or gives it back.
+/// Fills a round's disk, or frees it again.
 pub(crate) fn fill(ballast: &Path, full: bool) {
     if !full {
         let _ = fs::remove_file(ballast);
@@ -208,14 +208,14 @@ pub(crate) fn fill(ballast: &Path, full: bool) {
     }
 }
 
-/// Bytes of the longest file of the log.
+/// Returns the size of the longest WAL file in bytes.
 fn log_bytes(data: &Path) -> u64 {
     let files = support::files_below(data, "/wal/");
     let sizes = files.iter().filter_map(|path| fs::metadata(path).ok());
     sizes.map(|meta| meta.len()).max().unwrap_or_default()
 }
 
-/// One life of a server, from its start to its death.
+/// One life of a server, from start to death.
 struct Life<'a> {
     data: &'a Path,
     ballast: &'a Path,
@@ -261,7 +261,7 @@ impl Life<'_> {
                         Trouble::Kill => {}
                     }
                 }
-                // Half of the full disks get room again in the same life.
+                // In half of the rounds the disk gets room again in the same life.
                 if began
                     && !ended
                     && begin.elapsed() >= (at + life) / 2
@@ -282,7 +282,7 @@ impl Life<'_> {
                 }
             }
         }
-        // What the loop did not use up is the moment of death: the point of this test, not something to wait for.
+        // The rest of the life: a random moment of death is the point of this test, this is not a wait for something.
         thread::sleep(life.saturating_sub(begin.elapsed()));
         server.process.signal(SIGKILL);
         server.process.wait_exit(PATIENCE);
@@ -304,7 +304,7 @@ fn rounds_of_faults_and_kills_lose_nothing_acknowledged() {
         let disk = Tmpfs::mount(dir.path().join(format!("disk-{round}")), "size=24m");
         let data = disk.path().join("data");
         let ballast = disk.path().join("ballast");
-        // Old enough that maintenance writes blocks at once.
+        // Old enough for maintenance to write blocks at once.
         let first_ms = now_ms() - 3 * 3_600_000;
         let mut sent = Sent::default();
         for _ in 0..GENERATION.min(rounds - round) {

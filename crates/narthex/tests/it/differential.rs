@@ -1,18 +1,17 @@
-//! The same samples in both servers, the same queries, the same numbers.
+//! The same samples in both servers, the same queries, the same results.
 //!
-//! **Invariant:** steps and ranges are chosen such that no sample lies exactly on a window's beginning: there 3.x,
-//! whose windows are open on the left, and Debian's 2.42, whose are closed, differ on purpose. Samples lie on every
-//! fifteen seconds.
+//! **Invariant:** steps and ranges are chosen such that no sample is exactly at the start of a window, where 3.x
+//! (windows open on the left) and Debian's 2.42 (closed) differ on purpose. Samples are fifteen seconds apart.
 
 use crate::{
     client::{self, Matrix},
     pair::{Pair, STEP_MS},
 };
 
-/// Slots that both have.
+/// Slots stored in both.
 const SLOTS: u64 = 120;
 
-/// What is asked over a range of time.
+/// Range queries.
 const QUERIES: [&str; 42] = [
     "slot",
     "requests_total",
@@ -58,7 +57,7 @@ const QUERIES: [&str; 42] = [
     "clamp(temperature, 0, 20) % 7 ^ 2 + sgn(temperature) * ln(abs(temperature)) or vector(time())",
 ];
 
-/// How far apart two values may be, of the larger.
+/// Largest relative difference of two values.
 const TOLERANCE: f64 = 1e-12;
 
 fn close(a: f64, b: f64) -> bool {
@@ -66,7 +65,7 @@ fn close(a: f64, b: f64) -> bool {
     same || (a - b).abs() <= TOLERANCE * a.abs().max(b.abs())
 }
 
-/// Says where two matrices differ first, if they do.
+/// Returns the first difference of two matrices, if any.
 fn difference(ours: &Matrix, theirs: &Matrix) -> Option<String> {
     let series = |matrix: &Matrix| matrix.keys().cloned().collect::<Vec<_>>();
     if series(ours) != series(theirs) {
@@ -95,7 +94,7 @@ fn difference(ours: &Matrix, theirs: &Matrix) -> Option<String> {
 #[test]
 fn queries_over_the_same_samples_agree() {
     let pair = Pair::start(SLOTS, &[]);
-    // Seven seconds past a slot: no window of whole minutes begins on a sample.
+    // Seven seconds after a slot: no window of whole minutes starts at a sample.
     let (start, end) = (pair.at(7_000), pair.at(pair.end() + 7_000));
     let mut complaints = Vec::new();
     let mut samples = 0;

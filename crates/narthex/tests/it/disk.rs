@@ -6,11 +6,11 @@ use std::{
     process::Command,
 };
 
-/// A file system in memory. It goes when it is dropped.
+/// A tmpfs, unmounted on drop.
 pub(crate) struct Tmpfs(PathBuf);
 
 impl Tmpfs {
-    /// Creates the directory `at` and mounts a file system there.
+    /// Creates the directory `at` and mounts a tmpfs there.
     pub(crate) fn mount(at: PathBuf, options: &str) -> Self {
         fs::create_dir(&at).unwrap();
         let mut command = Command::new("mount");
@@ -33,21 +33,21 @@ impl Tmpfs {
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        // Lazily: a server that is still being killed may have files open.
+        // Lazily, because a server that is still dying may have files open.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 
-/// An ext4 in a file. It goes when it is dropped.
+/// An ext4 file system in a file, unmounted on drop.
 pub(crate) struct Loop(PathBuf);
 
 impl Loop {
-    /// Makes the file `image` of `bytes` with a file system in it, and mounts that at the directory `at`, which it creates.
+    /// Creates `image` of `bytes` with an ext4 file system, and mounts it at the directory `at`, which it creates.
     pub(crate) fn ext4(image: &Path, at: PathBuf, bytes: u64) -> Self {
         fs::create_dir(&at).unwrap();
         let file = fs::File::create(image).unwrap();
         file.set_len(bytes).unwrap();
-        // No room is kept for root, who runs this: a full disk is full.
+        // No blocks are reserved for root, who runs this: a full disk must be full.
         run(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(image));
         run(Command::new("mount")
             .args(["-o", "loop"])

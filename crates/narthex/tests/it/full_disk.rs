@@ -1,9 +1,9 @@
-//! A disk that fills while a fleet whose series are replaced is scraped and a sender writes, and that gets room again:
-//! nothing acknowledged is lost, memory stays within its limit, and everything goes on without a restart.
+//! A disk that fills and gets room again while targets with series churn are scraped and a sender writes: nothing
+//! acknowledged is lost, memory stays within its limit, and everything resumes without a restart.
 //!
-//! It takes `NARTHEX_SOAK_MINUTES`, twelve at least, because blocks are written every five, and an ext4 of 320 MiB,
-//! because that gives room late and a full one refuses other calls than a file system in memory. So it takes a loop
-//! device as well, which containers of a build rarely have: `make soak ONLY=disk` runs it.
+//! It takes `NARTHEX_SOAK_MINUTES`, at least twelve because blocks are written every five, and an ext4 of 320 MiB,
+//! because ext4 frees space late and, when full, fails other calls than tmpfs. Build containers rarely have the loop
+//! device this needs: run it with `make soak ONLY=disk`.
 
 use crate::{
     client,
@@ -30,15 +30,15 @@ use std::{
 const LEAST_MINUTES: u32 = 12;
 const LIMIT_MB: u64 = 256;
 const TARGETS: usize = 4;
-/// Between requests of the sender.
+/// Pause between requests of the sender.
 const PACE: Duration = Duration::from_millis(50);
-/// Bytes that a full disk gets back from time to time, so that it fills in the middle of different things.
+/// Bytes freed on the full disk from time to time, so that it fills up during different operations.
 const CRUMBS: u64 = 192 << 10;
 
-/// How long each phase takes, and how much there is.
+/// Duration of each phase, and amount of data.
 struct Scale {
     series: usize,
-    /// Pages after which six tenths of the series are others.
+    /// Pages after which six tenths of the series are replaced.
     replaced_every: u64,
     before: Duration,
     full: Duration,
@@ -75,21 +75,21 @@ impl Scale {
     }
 }
 
-/// The server, its sender, and what is known about them.
+/// The server, its sender, and what was observed.
 struct Scene {
     server: Running,
     sender: Option<Sender>,
     sent: Sent,
     rng: SplitMix64,
     first_ms: i64,
-    /// What readiness said in the last second, and whatever it said.
+    /// Distinct responses of `/-/ready`.
     said: Vec<String>,
     refused: u64,
     peak_kb: u64,
 }
 
 impl Scene {
-    /// Sends a request; one that is not answered costs the connection.
+    /// Sends a request; without a response the connection is dropped.
     fn send(&mut self) -> bool {
         let (body, samples) = self.sent.next(self.first_ms, 0, &mut self.rng);
         if self.sender.is_none() {
@@ -110,7 +110,7 @@ impl Scene {
         taken
     }
 
-    /// Sends for a while, and looks at the server every second.
+    /// Sends for a while, and observes the server every second.
     fn run(&mut self, length: Duration, mut each_second: impl FnMut()) {
         let begin = Instant::now();
         let mut looked = 0;
@@ -169,7 +169,7 @@ fn start(data: &Path, config: &Path) -> Running {
 fn a_disk_that_fills_and_empties_costs_nothing_that_was_acknowledged() {
     let minutes = std::env::var("NARTHEX_SOAK_MINUTES");
     let minutes = minutes.map_or(LEAST_MINUTES, |text| text.parse().unwrap());
-    // In less no block is written while the disk is full, and none are merged afterwards.
+    // In less time no block is written while the disk is full, and none are merged afterwards.
     assert!(
         minutes >= LEAST_MINUTES,
         "NARTHEX_SOAK_MINUTES is less than {LEAST_MINUTES}"
@@ -195,7 +195,7 @@ fn a_disk_that_fills_and_empties_costs_nothing_that_was_acknowledged() {
         sender: None,
         sent: Sent::default(),
         rng: support::rng(0x000f_0115),
-        // Old enough that maintenance writes blocks at once.
+        // Old enough for maintenance to write blocks at once.
         first_ms: now_ms() - 5 * 3_600_000,
         said: Vec::new(),
         refused: 0,
@@ -210,7 +210,7 @@ fn a_disk_that_fills_and_empties_costs_nothing_that_was_acknowledged() {
     let mut seconds = 0;
     scene.run(scale.full, || {
         seconds += 1;
-        // Filling begins with an empty file: for a moment there is room.
+        // Filling starts by emptying the file, so for a moment there is room.
         match seconds % 20 {
             0 | 5 => fill(&ballast, true),
             _ => shorten(&ballast, CRUMBS),
@@ -243,7 +243,7 @@ fn a_disk_that_fills_and_empties_costs_nothing_that_was_acknowledged() {
         up.values().any(|(_, value)| *value == TARGETS as f64)
     });
     assert_eq!(scene.metric("narthex_tsdb_poisoned"), 0.0);
-    // It rises with every generation, until those before are flushed and forgotten.
+    // The count grows with every generation until older ones are flushed and forgotten.
     let series = until("series are forgotten", || {
         scene.send();
         let series = scene.metric("prometheus_tsdb_head_series");
@@ -258,7 +258,7 @@ fn a_disk_that_fills_and_empties_costs_nothing_that_was_acknowledged() {
     );
     assert!(scene.peak_kb < LIMIT_MB << 10, "{} KiB", scene.peak_kb);
 
-    // What the next start finds, after the hardest of ends.
+    // Checks what a restart finds after a kill.
     scene.server.process.signal(SIGKILL);
     scene.server.process.wait_exit(support::PATIENCE);
     (scene.server, scene.sender) = (start(&data, &config), None);
@@ -275,7 +275,7 @@ fn a_disk_that_fills_and_empties_costs_nothing_that_was_acknowledged() {
     assert!(!log.contains("panicked"), "{log}");
 }
 
-/// Fails unless blocks are written and merged, the log is cut, and retention removes what it has to.
+/// Fails unless blocks are written and merged, the WAL is truncated, and retention deletes blocks.
 fn goes_on(scene: &mut Scene, flushes: f64, merges: f64) {
     until("blocks are written", || {
         scene.send();
@@ -287,7 +287,7 @@ fn goes_on(scene: &mut Scene, flushes: f64, merges: f64) {
     });
 }
 
-/// Fails unless retention that comes to be due while the disk is full makes room for writes.
+/// Fails unless retention that becomes due while the disk is full makes room for writes.
 fn retention_makes_room(scene: &mut Scene, config: &Path, ballast: &Path) {
     until("a block", || {
         (scene.metric("prometheus_tsdb_blocks_loaded") > 0.0).then_some(())

@@ -1,10 +1,10 @@
-//! Generated queries over one data set, given to our server by remote write and to Prometheus' engine as the same
-//! request: the same answers.
+//! Generated queries over one data set, which our server gets by remote write and Prometheus' engine as the same
+//! request: both must give the same results.
 //!
-//! **Invariant:** data and queries follow from the seed alone. Values may differ by `TOLERANCE` of the larger, since
-//! sums may run in another order; series, times, histograms' layouts and whether there is an answer may not differ.
-//! Two things are known to: of equal values `topk` takes those the store has first, and deviations of nearly equal
-//! values are what rounding left.
+//! **Invariant:** data and queries follow from the seed alone. Values may differ relatively by `TOLERANCE`, since sums
+//! may be added in another order; series, times, histogram layouts and success must be the same. Two differences are
+//! known: among equal values `topk` takes those that come first in the store, and deviations of nearly equal values are
+//! rounding errors.
 
 use crate::{
     client,
@@ -20,25 +20,25 @@ use narthex_testkit::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The first sample.
+/// Time of the first sample.
 const START_MS: i64 = 1_700_000_000_000;
 const STEP_MS: i64 = 15_000;
 const STEPS: i64 = 480;
 const TOLERANCE: f64 = 1e-12;
-/// How far apart deviations of values of this data set may be, whatever their size.
+/// Largest difference of deviations in this data set, whatever their size.
 const ROUNDING: f64 = 1e-12;
 const STALE: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
 /// Seed of data and queries.
 const SEED: u64 = 0x6e61_7274;
 
-/// Makes the data set: counters with resets, gauges with gaps and odd values, series that end and come back, classic
+/// Returns the data set: counters with resets, gauges with gaps and odd values, series that end and come back, classic
 /// and native histograms.
 fn data(rng: &mut SplitMix64) -> Vec<Series> {
     let mut all = Vec::new();
     for (at, job) in ["api", "db"].into_iter().enumerate() {
         for instance in 0..3 {
             let host = format!("host-{instance}:80");
-            // Every target has its moment of the interval, and its clock some jitter.
+            // Every target has its own scrape offset, with some jitter.
             let offset_ms = (at as i64 * 3 + instance) * 2_311;
             let target = |name: &str, more: &[(&str, &str)]| {
                 let mut labels = vec![("__name__", name), ("instance", &*host), ("job", job)];
@@ -109,7 +109,7 @@ fn counter(rng: &mut SplitMix64, offset_ms: i64) -> Vec<(i64, f64)> {
             if rng.one_in(90) {
                 value = rng.below(5) as f64;
             }
-            // A scrape may be lost.
+            // Some scrapes are missing.
             (!rng.one_in(40)).then_some((time_ms + rng.below(9) as i64, value))
         })
         .collect()
@@ -141,7 +141,7 @@ fn flapping(rng: &mut SplitMix64, offset_ms: i64) -> Vec<(i64, f64)> {
     samples
 }
 
-/// Makes an empty series of a name and labels.
+/// Returns an empty series with a name and labels.
 type Maker<'a> = dyn Fn(&str, &[(&str, &str)]) -> Series + 'a;
 
 fn classic(rng: &mut SplitMix64, offset_ms: i64, target: &Maker<'_>) -> Vec<Series> {
@@ -185,7 +185,7 @@ fn native(rng: &mut SplitMix64, offset_ms: i64) -> Vec<Histogram> {
     let mut all = Vec::new();
     for time_ms in times(offset_ms) {
         if rng.one_in(100) {
-            // The process restarts.
+            // A restart of the process.
             h.positive.fill(0.0);
             h.negative.fill(0.0);
             (h.zero_count, h.sum) = (0.0, 0.0);
@@ -228,7 +228,7 @@ fn custom(rng: &mut SplitMix64) -> Vec<Histogram> {
         .collect()
 }
 
-/// Sends the data as a sender would: slices of time, series in order, requests of some hundred series.
+/// Sends the data like a sender: slices of time, series in order, some hundred series per request.
 fn send(server: &Running, all: &[Series]) {
     const SLICE_MS: i64 = STEP_MS * 8;
     for slice in 0..=STEPS * STEP_MS / SLICE_MS {
@@ -267,7 +267,7 @@ fn start(dir: &TempDir, config: &std::path::Path) -> Running {
     Running::of(spawn)
 }
 
-/// One question: an instant, or a range with a step.
+/// One query: at an instant, or over a range with a step.
 struct Question {
     text: String,
     start_ms: i64,
@@ -332,7 +332,7 @@ impl Question {
     }
 }
 
-/// Says how two answers to a question differ, if they do and are not known to.
+/// Returns how two responses to a question differ, except in known ways.
 fn difference(question: &Question, ours: &Value, theirs: &Value) -> Option<String> {
     let floor = if question.text.contains("std") {
         ROUNDING
@@ -435,7 +435,7 @@ fn by_labels(result: &Value) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// Compares two values; texts that are numbers are compared as numbers.
+/// Compares two values; numeric strings are compared as numbers.
 fn differs(ours: &Value, theirs: &Value, floor: f64) -> Option<String> {
     let told = || Some(format!("{ours} instead of {theirs}"));
     let number = |value: &Value| match value {
@@ -484,7 +484,7 @@ fn generated_queries_answer_as_prometheus_does() {
     let mut answered = 0;
     for at in 0..questions {
         if at == questions / 2 {
-            // The rest is asked of what the log brings back.
+            // The second half is asked after a replay of the WAL.
             server.stop();
             server = start(&dir, &config);
         }

@@ -1,7 +1,7 @@
-//! Targets and clients that mean no good: memory stays where it was, and everybody else is served on time.
+//! Hostile targets and clients: memory stays bounded, and everybody else is served on time.
 //!
-//! **Invariant:** whatever is done in the first phase is done again in the second; only a server that keeps something
-//! of it has grown in between.
+//! **Invariant:** the second phase repeats everything done in the first, so growth in between means that the server
+//! keeps something of it.
 
 use crate::{
     client, messages,
@@ -25,10 +25,10 @@ use std::{
 
 /// Milliseconds between two scrapes.
 const INTERVAL_MS: i64 = 500;
-/// Bytes that a page may have.
+/// Longest page, in bytes.
 const BODY_BYTES: usize = 1 << 20;
 
-/// What a target does with a connection once it was asked, the number of the question given.
+/// A target's reaction to a request, which it gets with the request's number.
 pub(crate) type Deed = fn(&mut TcpStream, u64) -> io::Result<()>;
 
 /// A target that answers each connection with a deed and closes it.
@@ -48,7 +48,7 @@ impl Villain {
         let address = listener.local_addr().unwrap().to_string();
         let (asked, stop) = (Arc::new(AtomicU64::new(0)), Arc::clone(stop));
         let count = Arc::clone(&asked);
-        // Ends with the process: it waits for connections.
+        // Ends with the process, since it blocks on accept.
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 if stop.load(Ordering::SeqCst) {
@@ -66,7 +66,7 @@ impl Villain {
                         .map_while(Result::ok)
                         .find(String::is_empty);
                     if asked.is_some() {
-                        // The other side goes away in the middle: that is the point.
+                        // The other side may hang up midway; that is the point.
                         let _ = deed(&mut stream, number);
                     }
                 });
@@ -84,7 +84,7 @@ pub(crate) fn head(stream: &mut TcpStream, more: &str) -> io::Result<()> {
     write!(stream, "HTTP/1.1 200 OK\r\n{more}\r\n")
 }
 
-/// Sends a whole page.
+/// Sends a complete page.
 fn page(stream: &mut TcpStream, content_type: &str, body: &[u8]) -> io::Result<()> {
     let length = body.len();
     head(
@@ -99,7 +99,7 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0";
 const PROTOBUF: &str =
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
-/// So many bytes that compress well, compressed by `program`.
+/// Returns this many well compressible bytes, compressed by `program`.
 pub(crate) fn bomb(program: &str, bytes: usize) -> Vec<u8> {
     let mut child = Command::new(program)
         .args(["-c", "-9"])
@@ -214,7 +214,7 @@ const DEEDS: &[(&str, Deed)] = &[
         page(stream, PROTOBUF, claims[number as usize % claims.len()])
     }),
     ("deep", |stream, _| {
-        // A message in a message in a message.
+        // A message nested 5,000 levels deep.
         let deep = (0..5_000).fold(messages::Message::new(), |inner, _| {
             messages::Message::new().part(4, inner)
         });
@@ -320,11 +320,11 @@ fn configure(dir: &TempDir, villains: &[Villain], good: &[Target]) -> std::path:
     dir.write("p.yml", text)
 }
 
-/// Connections that are held and not used, or hardly.
+/// Opens connections that stay idle, or nearly.
 fn idlers(address: &str) -> Vec<TcpStream> {
     let mut held = Vec::new();
     for at in 0..200 {
-        // Beyond the server's bound they are refused.
+        // The server refuses connections beyond its limit.
         let Ok(mut stream) = TcpStream::connect(address) else {
             continue;
         };
@@ -334,7 +334,7 @@ fn idlers(address: &str) -> Vec<TcpStream> {
             2 => stream.write_all(
                 b"POST /api/v1/write HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nx",
             ),
-            // Asks for everything and reads nothing.
+            // Requests everything and reads nothing.
             _ => stream.write_all(
                 b"GET /federate?match[]=%7B__name__%3D~%22.%2B%22%7D HTTP/1.1\r\nHost: x\r\n\r\n",
             ),
@@ -344,7 +344,7 @@ fn idlers(address: &str) -> Vec<TcpStream> {
     held
 }
 
-/// Sends what no client means well with; whatever the answer, it is no success, and there is one.
+/// Sends requests that only an attacker would; each must get a response that is an error.
 fn abuse(server: &Running) {
     let write = format!("{}/api/v1/write", server.url);
     let send = |body: &[u8]| {
@@ -354,7 +354,7 @@ fn abuse(server: &Running) {
         ];
         http::request("POST", &write, &headers, body)
     };
-    // It claims four gigabytes; then runs that copy themselves for ever.
+    // The first body claims four gigabytes; the second copies itself endlessly.
     let claim = b"\xff\xff\xff\xff\x0f\x00a";
     let mut copies = b"\x80\x80\x80\x10\x00a".to_vec();
     copies.extend(b"\xfe\x01\x00".repeat(100_000));
@@ -365,7 +365,7 @@ fn abuse(server: &Running) {
     let query = format!("{}/api/v1/query", server.url);
     let nested = format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000));
     let sums = format!("{}up{}", "sum(".repeat(50_000), ")".repeat(50_000));
-    // Each is one that is taken; all together take gigabytes.
+    // Each pattern is acceptable; together they would take gigabytes.
     let patterns = (0..300).map(|n| format!("up{{a=~\"\\\\pL{{200}}{n}\"}}"));
     let patterns = patterns.collect::<Vec<_>>().join(" or ");
     let doubled = format!(
@@ -382,7 +382,7 @@ fn abuse(server: &Running) {
     let many = form(&b"a&".repeat(5 << 20)).unwrap();
     assert!([400, 503].contains(&many.status), "{}", many.status);
     let huge = vec![b'a'; 32 << 20];
-    // It may hang up instead of listening to all of it.
+    // The server may hang up instead of reading all of it.
     if let Ok(answer) = http::post(&query, "application/x-www-form-urlencoded", &huge) {
         assert!((400..500).contains(&answer.status), "{}", answer.status);
     }
@@ -399,7 +399,7 @@ pub(crate) fn resident_kb(server: &Running, key: &str) -> u64 {
     number.parse().unwrap()
 }
 
-/// Lets everything happen `rounds` times.
+/// Runs everything `rounds` times.
 fn phase(server: &Running, villains: &[Villain], rounds: u64) {
     let before: Vec<u64> = villains
         .iter()
@@ -446,7 +446,7 @@ fn hostile_targets_and_clients_cost_nobody_else() {
     let twice = resident_kb(&server, "VmRSS:");
     let most = resident_kb(&server, "VmHWM:");
     println!("{rounds} rounds twice: {begin} KiB resident, then {once}, then {twice}; most {most}");
-    // What an allocator keeps for later is not the same every time.
+    // The allocator does not keep the same amount every time.
     assert!(
         twice <= once + once / 4 + 30_000,
         "{twice} KiB after {once}"
@@ -465,7 +465,7 @@ fn hostile_targets_and_clients_cost_nobody_else() {
     }
     println!("{gaps} gaps, {missed} scrapes left out by a busy machine");
     assert!(gaps as f64 <= missed, "{gaps} gaps, {missed} excused");
-    // Those that are refused say why, and store nothing of what they sent.
+    // Refused targets report why and store nothing of their pages.
     let accepted = client::vector(&server.url, "up == 1", None);
     let accepted: Vec<&str> = villains
         .iter()

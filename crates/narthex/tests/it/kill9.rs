@@ -1,7 +1,7 @@
-//! What was acknowledged survives `kill -9` and SIGTERM: same times, same values, and nothing that never was.
+//! Acknowledged samples survive `kill -9` and SIGTERM with the same times and values, and nothing else appears.
 //!
-//! A scrape is acknowledged when its `up` is stored; readers see it from then on. Every value of a page follows from
-//! the page's number, so whatever comes back after a restart can be checked on its own too.
+//! A scrape is acknowledged once its `up` is stored and visible to readers. Every value of a page follows from the
+//! page's number, so the samples after a restart can also be checked on their own.
 
 use crate::{
     client::{self, Matrix},
@@ -19,10 +19,10 @@ use std::{
 
 const TARGETS: usize = 3;
 const INTERVAL: &str = "40ms";
-/// The server is killed at a moment up to this long after it was started.
+/// Longest life of a server, in milliseconds.
 const LIFE_MS: u64 = 1500;
 
-/// Adds what a reader sees to what is known; what was known has to be among it when it sees everything.
+/// Adds the samples that a reader sees to the known ones; fails if a known one has changed.
 fn acknowledge(known: &mut Matrix, seen: Matrix) {
     for (series, samples) in seen {
         let mine = known.entry(series.clone()).or_default();
@@ -51,7 +51,7 @@ fn assert_kept(known: &Matrix, now: &Matrix, round: u64) {
     }
 }
 
-/// Fails unless a series that is not on a page is stale at once; looks at pages after `since`, which one process stored.
+/// Fails unless a series missing from a page is stale at once; checks pages after `since`, all stored by one process.
 fn assert_stale(base: &str, target: &Target, since: u64) {
     let served = with_target("served_total", &target.address);
     let later = |samples: &BTreeMap<i64, u64>| {
@@ -73,7 +73,7 @@ fn assert_stale(base: &str, target: &Target, since: u64) {
     }
 }
 
-/// Lets a server run until it is killed `after` its start, and adds what a reader saw to `known`.
+/// Lets a server run until it is killed `after` its start, and adds the samples that a reader saw to `known`.
 fn live_and_die(
     dir: &Path,
     config: &Path,
@@ -116,7 +116,7 @@ fn live_and_die(
     process.wait_exit(PATIENCE);
 }
 
-/// Returns where a server answers once it is ready, unless it is to end before.
+/// Returns the server's URL once it is ready; `None` if `ended` comes first.
 fn ready_before(
     process: &narthex_testkit::process::Server,
     ended: impl Fn() -> bool,
@@ -138,7 +138,7 @@ fn ready_before(
     None
 }
 
-/// Lets a server run until a reader saw `least` more scrapes, and ends it cleanly.
+/// Lets a server run for a few more scrapes, and ends it cleanly.
 fn live_and_end(dir: &Path, config: &Path, known: &mut Matrix, targets: &[Target], round: u64) {
     let server = Running::start(dir, config);
     let seen = stored(&server.url, "1d");

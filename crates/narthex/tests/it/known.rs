@@ -1,7 +1,7 @@
-//! Pages whose every value follows from the page's number, and what a server may have stored of them.
+//! Pages whose values all follow from the page's number, and checks of the samples stored from them.
 //!
-//! **Invariant:** a sample is true when its page was served at that time; whether something is missing is for those to
-//! say who know what was there.
+//! **Invariant:** a sample is true if its page was served at that time; callers that know what was stored check whether
+//! anything is missing.
 
 use crate::{
     client::{self, Matrix},
@@ -10,11 +10,11 @@ use crate::{
 };
 use std::{collections::BTreeMap, fmt::Write as _};
 
-/// Every so many pages a series appears that stays.
+/// Pages between the appearance of two permanent series.
 const EPOCH: u64 = 16;
-/// So many of them at most.
+/// Most of these series.
 const EPOCHS_MAX: u64 = 8;
-/// Where the times of scrapes may be rounded to: a hundredth of the interval, rounded up.
+/// Scrape times may be rounded by this much: a hundredth of the interval, rounded up.
 const ROUNDING_MS: i64 = 1;
 
 /// Starts targets that serve known pages.
@@ -34,7 +34,7 @@ pub(crate) fn job(targets: &[Target]) -> Job<'_> {
     }
 }
 
-/// Series of page `n` with their values, without the target's labels.
+/// Returns the series of page `n` with their values, without the target's labels.
 fn samples(n: u64) -> Vec<(String, f64)> {
     let x = n as f64;
     let mut all = vec![
@@ -89,7 +89,7 @@ fn page(n: u64) -> String {
     text
 }
 
-/// Returns everything stored of the targets within the last `range`.
+/// Returns all samples of the targets in the last `range`.
 pub(crate) fn stored(base: &str, range: &str) -> Matrix {
     client::matrix(base, &selector(range))
 }
@@ -98,7 +98,7 @@ pub(crate) fn selector(range: &str) -> String {
     format!("{{job=\"known\",__name__=~\".+\"}}[{range}]")
 }
 
-/// Fails unless everything in `all` is what a target served when it says so; returns how many pages were stored.
+/// Fails unless all samples are what a target served at that time; returns the number of pages stored.
 #[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 pub(crate) fn assert_true(all: &Matrix, targets: &[Target]) -> usize {
     let mut pages = 0;
@@ -125,7 +125,7 @@ pub(crate) fn assert_true(all: &Matrix, targets: &[Target]) -> usize {
             );
             let asked_ms = target.asked_ms(n);
             let asked_ms = asked_ms.unwrap_or_else(|| panic!("page {n} was never served"));
-            // Not the page before: a scrape may have given up before the target saw its request.
+            // Not that of the page before: a scrape may have given up before the target saw its request.
             let earliest_ms = target.asked_ms(last).unwrap_or(0);
             assert!(
                 (earliest_ms - ROUNDING_MS..=asked_ms + ROUNDING_MS).contains(time_ms),
@@ -148,7 +148,7 @@ pub(crate) fn assert_true(all: &Matrix, targets: &[Target]) -> usize {
                     .insert(*time_ms, client::bits(value));
             }
         }
-        // Scrapes that took too long: the machine is busy. They have their synthetic series only.
+        // Scrapes that timed out on a busy machine store synthetic series only.
         let failed = own
             .get(name("up").as_str())
             .into_iter()
@@ -180,7 +180,7 @@ pub(crate) fn assert_true(all: &Matrix, targets: &[Target]) -> usize {
     pages
 }
 
-/// Returns a series' labels as the client prints them, with those of the target.
+/// Returns a series' labels as the client prints them, the target's included.
 pub(crate) fn with_target(local: &str, address: &str) -> String {
     let (name, labels) = local.split_once('{').unwrap_or((local, "}"));
     let own = labels.trim_end_matches('}');

@@ -1,7 +1,7 @@
 //! The real binary from outside: started, scraped, queried, killed, damaged, and compared with the real Prometheus.
 //!
-//! **Invariant:** no fixed ports, no sleeps for timing, nothing left behind: a wait polls until its deadline, and a
-//! peer that is not installed fails its tests with the command that installs it.
+//! **Invariant:** no fixed ports, no sleeps for timing, nothing left behind: waits poll until a deadline, and a missing
+//! peer fails its tests with the command that installs it.
 
 #![allow(
     clippy::unwrap_used,

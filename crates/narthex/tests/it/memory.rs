@@ -1,9 +1,9 @@
 //! A server of 512 MiB under attacks that want more: each is refused, and nobody else notices.
 //!
-//! Beside it runs a server that nobody attacks: how punctual that one is says how busy the machine is.
+//! A second server runs without attacks: its punctuality shows how busy the machine is.
 //!
-//! **Invariant:** while attacks go on, targets of good will are scraped every second and `/-/healthy` is asked all the
-//! time; what the attacked server does late is compared with what the other one does late at the same time.
+//! **Invariant:** during attacks, well-behaved targets are scraped every second and `/-/healthy` is requested all the
+//! time; the attacked server's delays are compared with the other one's at the same time.
 
 mod attacks;
 mod group;
@@ -36,11 +36,12 @@ const GOOD_TARGETS: usize = 5;
 /// Scrapes of each good target before the first attack.
 const CALM_SCRAPES: u64 = 8;
 
-/// How long what attacks left may take: what is known of a target that is gone is flushed and forgotten after a while.
+/// Longest time until pressure falls after attacks: the state of targets that are gone is flushed and forgotten after a
+/// while.
 const RELIEF: Duration = Duration::from_secs(180);
 
-/// A limit that a flag sets is held like a control group's, which the kernel judges too: one of the two is attacked, and
-/// both where there is time.
+/// A limit from a flag is kept like that of a control group, which the kernel enforces too. One of the two is tested,
+/// and both at a larger scale.
 #[test]
 fn attacks_on_memory_are_refused() {
     let group = Group::create(LIMIT_MB << 20);
@@ -72,12 +73,12 @@ fn configure(dir: &TempDir, name: &str, jobs: &[(&str, &str)], good: &[Target]) 
     dir.write(name, text)
 }
 
-/// A server that scrapes good targets, and what is asked of it all the time.
+/// A server that scrapes good targets, and its constant health checks.
 struct Watched {
     server: Running,
     good: Vec<Target>,
     pulse: Pulse,
-    /// When in the interval each target is scraped.
+    /// Offset in the interval at which each target is due.
     phases_ms: Vec<i64>,
 }
 
@@ -101,7 +102,7 @@ impl Watched {
         }
     }
 
-    /// Waits until all targets were scraped a few times, and finds out when each is due.
+    /// Waits for a few scrapes of all targets and determines when each is due.
     fn settle(&mut self) {
         until("good targets are scraped", || {
             let done = |target: &Target| target.count() > CALM_SCRAPES;
@@ -110,15 +111,15 @@ impl Watched {
         let phase = |target: &Target| {
             let first_ms = target.asked_ms(1).unwrap();
             let apart = (2..=CALM_SCRAPES).filter_map(|n| target.asked_ms(n));
-            // How much earlier or later in the interval than the first.
+            // Offset from the first scrape, in either direction.
             let apart = apart.map(|at_ms| around(at_ms - first_ms));
             first_ms + apart.min().unwrap_or(0).min(0)
         };
         self.phases_ms = self.good.iter().map(phase).collect();
     }
 
-    /// Returns how late scrapes were since `since_ms`, sorted, in parts of an interval; one that was left out is a whole one
-    /// late.
+    /// Returns the delays of scrapes since `since_ms`, sorted, in fractions of an interval; a missed scrape counts as
+    /// one.
     fn lateness(&self, since_ms: i64) -> Vec<f64> {
         let mut late = Vec::new();
         for (target, phase_ms) in self.good.iter().zip(&self.phases_ms) {
@@ -140,7 +141,7 @@ impl Watched {
     }
 }
 
-/// Returns a distance in time within half an interval of nothing.
+/// Returns a time difference modulo the interval, in the half interval either side of zero.
 fn around(apart_ms: i64) -> i64 {
     (apart_ms + INTERVAL_MS / 2).rem_euclid(INTERVAL_MS) - INTERVAL_MS / 2
 }
@@ -149,7 +150,7 @@ fn p99<T: Copy>(sorted: &[T]) -> T {
     sorted[sorted.len() * 99 / 100]
 }
 
-/// Asks for health all the time, and for the pressure now and then.
+/// Requests health all the time, and the pressure now and then.
 struct Pulse {
     stop: Arc<AtomicBool>,
     asking: thread::JoinHandle<Vec<Duration>>,
@@ -188,14 +189,14 @@ impl Pulse {
         }
     }
 
-    /// Returns how long answers took, sorted, and the levels of pressure that were seen.
+    /// Returns the sorted response times and the levels of pressure seen.
     fn end(self) -> (Vec<Duration>, BTreeSet<u8>) {
         self.stop.store(true, Ordering::SeqCst);
         (self.asking.join().unwrap(), self.levels.join().unwrap())
     }
 }
 
-/// Returns the level of pressure that a server shows, where it answers.
+/// Returns the level of pressure a server reports, if it answers.
 fn pressure(url: &str) -> Option<u8> {
     let page = http::get(&format!("{url}/metrics")).ok()?.text();
     let mut lines = page.lines();
@@ -203,7 +204,7 @@ fn pressure(url: &str) -> Option<u8> {
     level.trim().parse().ok()
 }
 
-/// Runs an attack and looks at its answers.
+/// Runs an attack and checks its statuses.
 fn attack(victim: &Victim, attack: &Attack) {
     let start = Instant::now();
     let statuses = (attack.run)(victim);
@@ -219,13 +220,13 @@ fn attack(victim: &Victim, attack: &Attack) {
     );
 }
 
-/// Returns how much memory a server has had at most, without the pages of its own program: the kernel drops those when
-/// memory is short, and a program with its debug information has many.
+/// Returns the server's peak memory without its program's pages: the kernel drops those when memory is short, and debug
+/// information makes them many.
 fn most_kb(server: &Running) -> u64 {
     resident_kb(server, "VmHWM:") - resident_kb(server, "RssFile:")
 }
 
-/// Attacks a server, one attack after the other and two at once, and compares it with one that is left alone.
+/// Attacks a server with each attack alone and with two at once, and compares it with an unattacked one.
 fn endure(group: Option<Group>) {
     let stop = Arc::new(AtomicBool::new(false));
     let dir = TempDir::new("memory");
@@ -279,7 +280,7 @@ fn endure(group: Option<Group>) {
         });
         say_peak();
     }
-    // What was refused for a while is not refused for ever.
+    // Refusals must end some time after the attacks.
     let end = Instant::now() + RELIEF;
     while pressure(&victim.url).is_none_or(|level| level > 1) {
         let shares = http::get(&format!("{}/api/v1/status/memory", victim.url));
@@ -298,7 +299,7 @@ fn endure(group: Option<Group>) {
     stop.store(true, Ordering::SeqCst);
 }
 
-/// Compares a server that was attacked with one that was not.
+/// Compares an attacked server with an unattacked one.
 fn judge(attacked: Watched, alone: Watched, begin_ms: i64, group: Option<&Group>) {
     let (late, usual) = (attacked.lateness(begin_ms), alone.lateness(begin_ms));
     println!(
@@ -327,8 +328,8 @@ fn judge(attacked: Watched, alone: Watched, begin_ms: i64, group: Option<&Group>
         assert_eq!(group.killed(), 0);
     }
     assert!(peak < LIMIT_MB << 10, "{peak} KiB");
-    // One in a hundred may be later than the machine makes it anyhow, by less than leaves out the round behind it; scrapes that
-    // were left out are among them.
+    // The slowest hundredth, missed scrapes included, may be later than usual on this machine by up to half an
+    // interval, too little to miss the next scrape.
     assert!(p99(&late) <= p99(&usual) + 0.5, "{late:?}");
     let interval = Duration::from_millis(INTERVAL_MS.unsigned_abs());
     let answered = p99(&asked) <= p99(&asked_alone) + interval.mul_f64(0.1);

@@ -1,6 +1,6 @@
-//! A log that nobody can write: on a full device, closed, or a pipe whose reader is gone. The server goes on without it.
+//! A log that cannot be written: on a full device, closed, or a pipe without a reader. The server keeps working.
 //!
-//! The subscriber reported such a line with `eprintln!`, which panics then, and a panic that cannot be printed either
+//! The subscriber used to report such a line with `eprintln!`, which panics then, and a panic that cannot be printed
 //! aborts the process: a full disk with the log on it ended the server with 134.
 
 use crate::{
@@ -16,7 +16,7 @@ use narthex_testkit::{
 use rustix::fs::{Mode, OFlags};
 use std::{fs, path::Path};
 
-/// Returns the port that a process listens on: its log cannot say it.
+/// Returns the port that a process listens on, since its log cannot be read.
 fn listening_port(pid: u32) -> Option<u16> {
     const LISTEN: &str = "0A";
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
@@ -34,7 +34,7 @@ fn listening_port(pid: u32) -> Option<u16> {
     })
 }
 
-/// Starts a server whose output goes where `redirection`, words of the shell, says, and waits until it is ready.
+/// Starts a server with output redirected by `redirection`, in shell syntax, and waits until it is ready.
 fn start(dir: &TempDir, target: &Target, format: &str, redirection: &str) -> Running {
     let job = Job {
         name: "page",
@@ -66,7 +66,7 @@ fn works(mut server: Running, target: &Target) {
     let from = target.count();
     until("two scrapes", || (target.count() >= from + 2).then_some(()));
     server.wait_vector("up", |up| up.values().any(|(_, value)| *value == 1.0));
-    // A row that is hours old: maintenance writes it into a block at its next look.
+    // Hours old, so that maintenance writes it into a block in its next round.
     let time_ms = now_ms() - 4 * 3_600_000;
     let series = (0..20).map(|at| {
         let name = format!("old_{at}");
@@ -78,7 +78,7 @@ fn works(mut server: Running, target: &Target) {
         ..Request::default()
     };
     assert_eq!(old.send(&server.url).unwrap().status, 204);
-    // What is refused is logged.
+    // A refused request writes a log line.
     let malformed = narthex_testkit::http::request(
         "POST",
         &format!("{}/api/v1/write", server.url),
@@ -123,7 +123,7 @@ fn closed_outputs_stop_nothing() {
     });
 }
 
-/// Whoever read the log is gone: a write gives EPIPE, and SIGPIPE to who does not ignore it.
+/// Without a reader a write fails with EPIPE, and SIGPIPE ends a process that does not ignore it.
 #[test]
 fn a_log_that_nobody_reads_any_more_stops_nothing() {
     at_once(&["logfmt", "json"], |format| {
@@ -137,7 +137,7 @@ fn a_log_that_nobody_reads_any_more_stops_nothing() {
     });
 }
 
-/// Runs each case in a thread of its own: they wait more than they work.
+/// Runs each case in its own thread, since they mostly wait.
 fn at_once(cases: &[&str], run: impl Fn(&str) + Sync) {
     std::thread::scope(|scope| {
         for case in cases {
@@ -146,7 +146,7 @@ fn at_once(cases: &[&str], run: impl Fn(&str) + Sync) {
     });
 }
 
-/// Makes a named pipe and opens it for reading.
+/// Creates a named pipe and opens it for reading.
 fn open_pipe(at: &Path) -> fs::File {
     let made = std::process::Command::new("mkfifo").arg(at).status();
     assert!(made.unwrap().success());

@@ -1,7 +1,7 @@
 //! Our server and Debian's Prometheus with the same samples, from the same pages at the same times.
 //!
-//! A page holds one slot of a made-up past, with explicit timestamps; the test turns to the next slot when both
-//! servers have asked for this one. So neither how often nor when they scrape matters.
+//! A page holds one slot of an invented past, with explicit timestamps; the test moves to the next slot once both
+//! servers have fetched this one. So it does not matter how often or when they scrape.
 //!
 //! **Invariant:** both have every slot when [`Pair::start`] returns.
 
@@ -26,7 +26,7 @@ pub(crate) const STEP_MS: i64 = 15_000;
 pub(crate) struct Pair {
     pub(crate) ours: Running,
     pub(crate) theirs: Running,
-    /// The time of slot 0, a multiple of a minute.
+    /// Time of slot 0, a multiple of a minute.
     pub(crate) start_ms: i64,
     pub(crate) slots: u64,
     _targets: [Target; 2],
@@ -37,7 +37,7 @@ impl Pair {
     /// Starts both with `flags` and lets them scrape `slots` slots, at most 200.
     pub(crate) fn start(slots: u64, flags: &[&str]) -> Self {
         let dir = TempDir::new("pair");
-        // Samples of the last hour only are in order for a Prometheus that just stored its own `up`.
+        // Prometheus has just stored its own `up` and accepts only samples of the last hour.
         let start_ms = (now_ms() - 52 * 60_000) / 60_000 * 60_000;
         let slot = Arc::new(AtomicU64::new(0));
         let targets = [(); 2].map(|()| {
@@ -99,12 +99,12 @@ impl Pair {
     }
 }
 
-/// Returns milliseconds as the API's seconds.
+/// Formats milliseconds as the API's seconds.
 pub(crate) fn seconds(time_ms: i64) -> String {
     format!("{}.{:03}", time_ms / 1000, time_ms % 1000)
 }
 
-/// The page of a slot.
+/// Returns the page of a slot.
 #[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn page(slot: u64, start_ms: i64) -> String {
     let time_ms = start_ms + i64::try_from(slot).unwrap() * STEP_MS;

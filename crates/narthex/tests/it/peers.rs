@@ -1,4 +1,4 @@
-//! Side by side with Debian's Prometheus and `node_exporter`: we scrape them, and are scraped.
+//! Interoperation with Debian's Prometheus and `node_exporter`: we scrape them, and Prometheus scrapes us.
 
 use crate::{
     client,
@@ -8,7 +8,7 @@ use narthex_testkit::{TempDir, process::Spawn, tool};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a scrape adds to a page.
+/// Series that a scrape adds to a page.
 const SYNTHETIC: [&str; 5] = [
     "up",
     "scrape_duration_seconds",
@@ -17,7 +17,7 @@ const SYNTHETIC: [&str; 5] = [
     "scrape_series_added",
 ];
 
-/// Debian's Prometheus, which scrapes what it is told to once it runs.
+/// Debian's Prometheus, whose targets are set while it runs.
 struct Peer {
     running: Running,
     dir: TempDir,
@@ -37,7 +37,7 @@ impl Peer {
     }
 
     fn scrape(&self, address: &str) {
-        // Renamed into place: the file is read as soon as it is written.
+        // Renamed into place, because Prometheus reads the file as soon as it is written.
         let next = self
             .dir
             .write("targets.tmp", format!("[{{\"targets\": [{address:?}]}}]"));
@@ -45,19 +45,19 @@ impl Peer {
     }
 }
 
-/// The lines of a page that are samples.
+/// Returns the sample lines of a page.
 fn sample_lines(page: &str) -> impl Iterator<Item = &str> {
     page.lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The metric names on a page.
+/// Returns the metric names on a page.
 fn names(page: &str) -> BTreeSet<String> {
     let name = |line: &str| line.split(['{', ' ']).next().unwrap().to_owned();
     sample_lines(page).map(name).collect()
 }
 
-/// The families of a page with type and help.
+/// Returns the families of a page with type and help.
 fn families(page: &str) -> BTreeMap<String, (String, String)> {
     let mut families = BTreeMap::<String, (String, String)>::new();
     for line in page.lines() {
@@ -82,7 +82,7 @@ fn assert_scraped(ours: &Running, job: &str, url: &str) {
     let up = ours.wait_vector(&format!("up{{job={job:?}}}"), |found| found.len() == 1);
     assert_eq!(up.values().next().unwrap().1, 1.0, "{up:?}");
 
-    // What a page holds changes a little from one to the next.
+    // Pages differ a little from scrape to scrape.
     support::until("a scrape as large as the page", || {
         let page = client::get(url).text();
         let query = format!("scrape_samples_scraped{{job={job:?}}}");
@@ -114,7 +114,7 @@ fn assert_scraped(ours: &Running, job: &str, url: &str) {
 
     let known = ours.data("/api/v1/metadata", &[]);
     for (name, (kind, help)) in families(&page) {
-        // A family of the same name on another page may have another help.
+        // Another page's family of the same name may have another help.
         let entries = known[&name]
             .as_array()
             .unwrap_or_else(|| panic!("no metadata of {name}"));
@@ -170,7 +170,7 @@ fn debians_exporter_and_prometheus_are_scraped_and_queried() {
         &format!("{}/metrics", peer.running.url),
     );
 
-    // Each holds as soon as there were two scrapes of both.
+    // Each holds once both were scraped twice.
     let facts = [
         "count(node_cpu_seconds_total{mode=\"idle\",cpu=\"0\"}) == 1",
         "node_load1 >= 0",
@@ -210,7 +210,7 @@ fn debians_exporter_and_prometheus_are_scraped_and_queried() {
     ours.stop();
 }
 
-/// Debian's Prometheus finds nothing wrong with us as a target.
+/// Debian's Prometheus scrapes us without an error.
 fn scraped_by_prometheus(ours: &mut Running, peer: &Peer) {
     peer.scrape(ours.address());
     peer.running
@@ -228,7 +228,7 @@ fn scraped_by_prometheus(ours: &mut Running, peer: &Peer) {
         });
     let count = sample_lines(&page).count() as f64;
     let scraped = scraped.values().next().unwrap().1;
-    // The first answer of a handler adds its series.
+    // The first response of a handler adds its series.
     assert!(
         (count - scraped).abs() < 100.0 && scraped > 50.0,
         "{scraped} of {count}"
@@ -261,7 +261,7 @@ fn scraped_by_prometheus(ours: &mut Running, peer: &Peer) {
     assert_promtool_is_content(&page, &peer.dir);
 }
 
-/// Fails unless `promtool check metrics` finds nothing to complain about.
+/// Fails unless `promtool check metrics` accepts the page.
 fn assert_promtool_is_content(page: &str, dir: &TempDir) {
     let check = |page: &str| {
         let file = dir.write("page.txt", page);
@@ -274,7 +274,7 @@ fn assert_promtool_is_content(page: &str, dir: &TempDir) {
     };
     let finished = check(page);
     let said = format!("{}{}", finished.stdout, finished.stderr);
-    // Prometheus' own metrics have these names; an older promtool does not like them.
+    // Prometheus' own metrics have these names, but an older promtool advises against them.
     let advice = "metric name should not include type 'histogram'";
     let said: Vec<&str> = said
         .lines()
@@ -286,7 +286,7 @@ fn assert_promtool_is_content(page: &str, dir: &TempDir) {
     assert_ne!(complaint.exit.code, Some(0), "promtool checks nothing");
 }
 
-/// Once a target cannot be reached its series end at once, and only its.
+/// When a target becomes unreachable, its series end at once, and no others.
 fn a_target_that_ends_is_stale(ours: &Running, node: Running) {
     let count = |job: &str| {
         let found = client::vector(
@@ -304,7 +304,7 @@ fn a_target_that_ends_is_stale(ours: &Running, node: Running) {
     assert!(count("prometheus") > 100.0);
     let before = client::vector(&ours.url, "max_over_time(node_load1[5m])", None);
     assert_eq!(before.len(), 1, "what was stored before stays");
-    // The scrape that was under way ends in another way than those that follow.
+    // The scrape in flight fails with another error than later ones.
     support::until("the target says why", || {
         let targets = ours.data("/api/v1/targets", &[]);
         let shown = &targets["activeTargets"][0];

@@ -1,6 +1,6 @@
 //! Prometheus' own `.test` files over the storage engine: once from the head, once from blocks.
 //!
-//! The query engine's own suite runs them over the store in memory. Here a difference is a fault of storage.
+//! The query engine's own suite runs them over an in-memory store, so a difference here is a fault of storage.
 
 use narthex_model::{
     Schema,
@@ -16,10 +16,10 @@ use narthex_testkit::{TempDir, corpora};
 use narthex_tsdb::{Db, DbOptions, ManualClock, RealIo};
 use std::sync::Arc;
 
-/// A database that lives as long as its directory.
+/// A database with its directory.
 struct Stored {
     db: Db,
-    /// Whether samples are moved to blocks before they are read.
+    /// Whether samples are moved to blocks before queries.
     flushed: bool,
     dir: TempDir,
 }

@@ -1,4 +1,4 @@
-//! `proxy_from_environment`: what of a server's requests goes through the proxy that the environment names.
+//! `proxy_from_environment`: which requests go through the proxy named in the environment.
 
 use crate::{
     support::{self, PATIENCE, Running, until},
@@ -15,7 +15,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// A proxy that answers by itself and remembers what it was asked.
+/// A proxy that answers requests itself and records them.
 struct Proxy {
     address: String,
     heads: Arc<Mutex<Vec<String>>>,
@@ -24,7 +24,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// Starts one; `answer` gives the body for a request line, none for what the proxy refuses.
+    /// Starts a proxy; `answer` returns the body for a request line, or `None` to refuse it.
     fn start(answer: impl Fn(&str) -> Option<(&'static str, String)> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -50,7 +50,7 @@ impl Proxy {
                     }
                 };
                 kept.lock().unwrap().push(head);
-                // Whoever left does not need it.
+                // A client that has left does not need the response.
                 let _ = (&stream).write_all(reply.as_bytes());
             }
         });
@@ -62,7 +62,7 @@ impl Proxy {
         }
     }
 
-    /// Returns the head of a request that begins like this, once there was one.
+    /// Waits for a request with this beginning and returns its head.
     fn wait_head(&self, begin: &str) -> String {
         until(begin, || {
             let heads = self.heads.lock().unwrap();
@@ -86,7 +86,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Reads a request and its body; returns the head.
+/// Reads a request with its body; returns the head.
 fn read_request(stream: &TcpStream) -> Option<String> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let mut reader = BufReader::new(stream);
@@ -109,7 +109,7 @@ fn read_request(stream: &TcpStream) -> Option<String> {
     Some(head)
 }
 
-/// Sets the environment's proxies; those of the machine that tests run on are out of the way.
+/// Sets proxy variables, after removing those of the machine.
 fn with_environment(spawn: Spawn, set: &[(&str, &str)]) -> Spawn {
     let names = [
         "HTTP_PROXY",

@@ -1,6 +1,6 @@
-//! The push gateway beside the real one: the same requests to both, and what a scrape of each shows afterwards.
+//! The push gateway compared with the real one: the same requests to both, then the same scrape.
 //!
-//! The real one is Debian's, or the program that `NARTHEX_PUSHGATEWAY` names.
+//! The real one is Debian's, or the program in `NARTHEX_PUSHGATEWAY`.
 
 use crate::support::{self, PATIENCE, Running, narthex};
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
@@ -17,7 +17,7 @@ use std::{
     ffi::OsString,
 };
 
-/// Requests, by the scenario they are part of.
+/// The requests of one scenario.
 struct Scenario {
     name: String,
     requests: Vec<Request>,
@@ -116,10 +116,10 @@ fn real(flags: &[&str]) -> Running {
     Running::exporter(spawn)
 }
 
-/// What both must say alike: status, and the text without what varies from version to version.
+/// Returns the parts of a response that must be equal: status, and the text without details that vary between versions.
 fn answer(response: &http::Response) -> String {
     let mut text = response.text();
-    // Go 1.22 and later redirect such requests with another status.
+    // Go 1.22 and later use another redirect status.
     let status = if response.status == 301 {
         307
     } else {
@@ -129,8 +129,7 @@ fn answer(response: &http::Response) -> String {
         let line = rest.split(':').next().unwrap_or_default();
         text = format!("text format parsing error in line {line}");
     }
-    // Which of two names is the later one depends on the order of a Go map.
-    // Which family is compared with which depends on the same order.
+    // The order of a Go map decides which of two names comes later and which families are compared.
     if text.contains(" is not a ") || text.contains(" has type ") {
         let start = text.find(": ").unwrap_or_default();
         text.replace_range(start.., ": another type");
@@ -144,7 +143,7 @@ fn answer(response: &http::Response) -> String {
     {
         text = format!("{start}: collision");
     }
-    // The metric's form as text is not stable in Go's library.
+    // Go's library does not format metrics stably.
     if let (Some(start), Some(end)) = (text.find(" { "), text.rfind('}').max(text.rfind("> "))) {
         text = format!("{} {{…}}{}", &text[..start], &text[end + 1..]);
     }
@@ -153,7 +152,7 @@ fn answer(response: &http::Response) -> String {
     format!("{status} {headers:?} {}", text.trim_end())
 }
 
-/// Returns the pushed lines of a page, without order and with the times of pushes as `T`.
+/// Returns the pushed lines of a page as a set, with push times replaced by `T`.
 fn pushed(base: &str) -> BTreeSet<String> {
     let page = http::get(&format!("{base}/metrics")).unwrap();
     assert_eq!(page.status, 200, "{}", page.text());
@@ -184,7 +183,7 @@ fn pushed(base: &str) -> BTreeSet<String> {
     lines
 }
 
-/// Returns what `/api/v1/metrics` tells, sorted by the groups' labels, times as `T`.
+/// Returns the groups in `/api/v1/metrics`, sorted by labels, with times replaced by `T`.
 fn listed(base: &str) -> Vec<Value> {
     let answer = http::get(&format!("{base}/api/v1/metrics")).unwrap();
     let mut value: Value = serde_json::from_str(&answer.text()).unwrap();
@@ -208,7 +207,7 @@ fn listed(base: &str) -> Vec<Value> {
                 if name.starts_with("push_") && metric["value"] != "0" {
                     metric["value"] = "T".into();
                 }
-                // Ours always has the last bucket, the real one when it was pushed.
+                // Ours always has the last bucket, the real one only if it was pushed.
                 if let Some(buckets) = metric["buckets"].as_object_mut() {
                     buckets.remove("+Inf");
                 }
@@ -230,7 +229,7 @@ fn wipe(base: &str) {
     });
 }
 
-/// What ours does otherwise, by the request's line and body, each in docs/conformance.md.
+/// Reports intended differences by the request's line and body; docs/conformance.md lists them.
 fn is_intended(request: &Request) -> bool {
     let body = String::from_utf8_lossy(&request.body);
     request.line.contains("%0AQ") || body.contains("{a=\"1\",a=\"2\"}")
@@ -262,7 +261,7 @@ fn requests_are_answered_as_the_real_one_answers_them() {
                 ));
             }
         }
-        // A deletion is only queued when the real one answers.
+        // The real one responds once a deletion is queued, ours once it is done.
         let (mine, theirs) = (pushed(&ours.url), pushed(&real.url));
         if mine != theirs {
             let only = |a: &BTreeSet<String>, b: &BTreeSet<String>| {
@@ -291,7 +290,7 @@ fn requests_are_answered_as_the_real_one_answers_them() {
     ours.stop();
 }
 
-/// Kills the gateway at some moment while pushes go on; what was acknowledged is there after the next start.
+/// Kills the gateway during pushes; acknowledged ones are there after the next start.
 #[test]
 fn nothing_acknowledged_is_lost_by_a_kill() {
     let dir = TempDir::new("push");
@@ -330,7 +329,7 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     ours(&[&flag]).stop();
 }
 
-/// Returns the value that all series of a group have.
+/// Returns the common value of all series of a group.
 fn value_of(base: &str, group: u64) -> Option<u64> {
     let job = format!("job=\"j{group}\"");
     let page = http::get(&format!("{base}/metrics")).unwrap().text();
@@ -342,7 +341,7 @@ fn value_of(base: &str, group: u64) -> Option<u64> {
     values.first().map(|value| value.parse().unwrap())
 }
 
-/// The Go library pushes to both; the same is served afterwards.
+/// The Go library pushes to both; both serve the same afterwards.
 #[test]
 fn the_go_library_pushes() {
     let (ours, real) = (ours(&[]), real(&[]));
@@ -358,7 +357,7 @@ fn the_go_library_pushes() {
     assert!(mine.len() > 100, "{mine:#?}");
 }
 
-/// Client libraries push messages: the Go library by default, with its own process metrics.
+/// Client libraries push protobuf; the Go library does so by default, with its own process metrics.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn messages_are_taken_as_the_real_one_takes_them() {
@@ -405,7 +404,7 @@ fn messages_are_taken_as_the_real_one_takes_them() {
             let answer = request.send(base);
             assert_eq!((answer.status, answer.text().as_str()), (200, ""), "{base}");
         }
-        // A label without a value is none to ours.
+        // Ours drops labels without a value.
         let real: BTreeSet<String> = pushed(&real.url)
             .iter()
             .map(|line| line.replace("empty=\"\",", ""))
@@ -422,7 +421,7 @@ fn messages_are_taken_as_the_real_one_takes_them() {
         let statuses = [&ours.url, &real.url].map(|base| request.send(base).status);
         assert_eq!(statuses, [400, 400], "{}", request.line);
     }
-    // What is served as messages reads as what is served as text.
+    // The protobuf page must hold the same samples as the text page.
     let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());
     let url = format!("{}/metrics", ours.url);
     let page = http::request("GET", &url, &[("Accept", accept)], &[]).unwrap();

@@ -1,4 +1,4 @@
-//! Writes queries about the generated data set that mostly have an answer.
+//! Generates queries about the generated data set that mostly have a result.
 
 use narthex_testkit::rng::SplitMix64;
 
@@ -82,13 +82,13 @@ const RANGES: [&str; 6] = ["1m", "2m30s", "5m", "17m", "1h", "40s"];
 const ARITHMETIC: [&str; 7] = ["+", "-", "*", "/", "%", "^", "atan2"];
 const COMPARISONS: [&str; 7] = ["==", "!=", ">", "<", ">=", "> bool", "!= bool"];
 
-/// Writes queries.
+/// Generates queries.
 pub(crate) struct Generator<'a> {
     pub(crate) rng: &'a mut SplitMix64,
 }
 
 impl Generator<'_> {
-    /// Writes an instant vector of at most so many levels.
+    /// Returns an instant vector expression of at most this many levels.
     pub(crate) fn vector(&mut self, depth: u32) -> String {
         if depth == 0 {
             return self.selector();

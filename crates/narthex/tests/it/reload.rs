@@ -1,4 +1,4 @@
-//! Configurations that change while the server runs: what stays is not disturbed, what is wrong changes nothing.
+//! Configuration changes at run time: unchanged parts are not disturbed, and an invalid file changes nothing.
 
 use crate::{
     client,
@@ -35,7 +35,7 @@ fn page(number: u64) -> String {
     format!("# TYPE page gauge\npage {number}\n")
 }
 
-/// Returns the times of the samples of each series that `query` selects.
+/// Returns the sample times of each series that `query` selects.
 fn times(server: &Running, query: &str) -> BTreeMap<String, Vec<i64>> {
     let matrix = client::matrix(&server.url, query);
     let of_series = matrix.into_iter();
@@ -44,17 +44,17 @@ fn times(server: &Running, query: &str) -> BTreeMap<String, Vec<i64>> {
         .collect()
 }
 
-/// Returns how many scrapes are missing between the first and the last of a series.
+/// Returns the number of missing scrapes between the first and the last of a series.
 fn gaps(times: &[i64]) -> i64 {
     let (Some(first), Some(last)) = (times.first(), times.last()) else {
         panic!("a series without samples");
     };
-    // A busy machine is late by milliseconds: whole intervals count.
+    // A busy machine delays scrapes by milliseconds, so count whole intervals.
     let intervals = (last - first + INTERVAL_MS / 2) / INTERVAL_MS;
     intervals + 1 - i64::try_from(times.len()).unwrap()
 }
 
-/// Scrapes that a busy machine made the server leave out.
+/// Returns the number of scrapes that the server missed because the machine was busy.
 fn missed(server: &Running) -> i64 {
     let missed = server.metric("narthex_scrape_missed_total ");
     #[expect(clippy::cast_possible_truncation, reason = "a small count")]
@@ -222,7 +222,7 @@ fn lists_of_targets_in_files_are_followed() {
             r#"[{{"targets": ["{}"], "labels": {{"__meta_zone": "{zone}"}}}}]"#,
             target.address
         );
-        // Written aside and renamed, as those who write such files do.
+        // Written aside and renamed, as real writers of such files do.
         let aside = dir.write("list.new", text);
         fs::rename(aside, dir.join("list.json")).unwrap();
     };
@@ -282,7 +282,7 @@ fn configurations_are_checked_with_exit_codes() {
     assert!(linted.stderr.contains("too long scrape interval found"));
     let nothing = support::narthex().args(command).run(PATIENCE);
     assert_eq!(nothing.exit.code, Some(2), "{}", nothing.stderr);
-    // Called by the tool's name, the program is no server.
+    // Under promtool's name, the program has no server.
     let server = support::narthex()
         .arg0("promtool")
         .arg("server")
@@ -335,7 +335,7 @@ fn failed_scrapes_are_written_to_files_that_can_be_moved_away() {
         ["job_name", "level", "msg", "source", "target", "time"]
     );
     assert_eq!(line("own.json")["job_name"], "bad \"one\"");
-    // Moved away, the file is written on until the configuration is loaded again.
+    // A file that was moved away is still written to until a reload.
     fs::rename(dir.join("all.json"), dir.join("old.json")).unwrap();
     assert_eq!(reload(&server).status, 200);
     assert_eq!(line("all.json")["job_name"], "closed");
@@ -391,7 +391,7 @@ fn bounds_of_storage_follow_the_file() {
     assert!(!log.contains("take effect at the next start"), "{log}");
 }
 
-/// The two servers of a pair have one configuration but for a label: they ask the same targets at different times.
+/// Two replicas, whose configurations differ only in a label, scrape the same targets at different times.
 #[test]
 fn servers_with_other_external_labels_scrape_at_other_times() {
     let dir = TempDir::new("offsets");
@@ -416,7 +416,7 @@ fn servers_with_other_external_labels_scrape_at_other_times() {
         times.into_iter().map(first).collect()
     };
     let (a, b) = (phases("a"), phases("b"));
-    // A scrape that is late by some milliseconds is still the same time.
+    // Scrapes some milliseconds apart count as simultaneous.
     let apart = a.iter().filter(|(labels, phase)| {
         let distance = (*phase - b[*labels]).rem_euclid(1000);
         (100..900).contains(&distance)
@@ -424,7 +424,7 @@ fn servers_with_other_external_labels_scrape_at_other_times() {
     assert!(apart.count() > 0, "{a:?}\n{b:?}");
 }
 
-/// Rules that choose pods by an annotation and name them.
+/// Rules that select pods by annotation and name them.
 const RULES: &str = r"
   relabel_configs:
   - {source_labels: [__meta_kubernetes_pod_annotation_scrape], regex: 'true', action: keep}
@@ -432,8 +432,7 @@ const RULES: &str = r"
   - {source_labels: [__meta_kubernetes_pod_name], target_label: pod}
 ";
 
-/// A configuration of the kind that Kubernetes gets: discovered pods, rules that choose and name them, a reload for
-/// every change somewhere.
+/// A Kubernetes-style configuration: discovered pods, rules that select and name them, a reload for every change.
 #[test]
 fn many_targets_survive_many_reloads_without_a_gap() {
     let dir = TempDir::new("reload-soak");

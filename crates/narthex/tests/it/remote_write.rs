@@ -1,4 +1,4 @@
-//! What remote write brings, seen through the API: exemplars, metadata, federation; and the endpoints around queries.
+//! Remote write seen through the API: exemplars, metadata, federation; and the endpoints around queries.
 
 use crate::{
     client,
@@ -26,7 +26,7 @@ fn send(server: &Running, request: &Request) {
     assert_eq!(answer.status, 204, "{}", answer.text());
 }
 
-/// Two counters, one that ended, a native and a custom histogram, at `time_ms`.
+/// Returns two counters, one of them ended, a native and a custom histogram, at `time_ms`.
 fn request(time_ms: i64) -> Request {
     let stale = f64::from_bits(0x7ff0_0000_0000_0002);
     let mut counted = Series::new(
@@ -278,7 +278,7 @@ fn profiles_of_the_server_can_be_read() {
         assert!(top.status.success(), "{name}: {error}");
         let text = String::from_utf8_lossy(&top.stdout);
         assert!(text.contains(what), "{text}");
-        // A server that has just begun may not have run at any moment that was looked at, but it has memory.
+        // A CPU profile of a server that has just started may have no samples; a heap profile always has.
         assert!(what.ends_with("cpu") || text.contains("narthex"), "{text}");
     }
     for query in ["seconds=1", "heap"] {

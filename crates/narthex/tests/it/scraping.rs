@@ -1,12 +1,12 @@
 //! The same pages, scraped by our server and by Prometheus' own scrape manager: the same samples, exemplars, metadata
 //! and errors.
 //!
-//! Every target is served twice, once for each side, and a page is chosen by how many were asked for. When the scrapes
-//! happened differs, so times are compared as what they are: a page's own timestamp, or the number of the scrape, which
-//! the samples of `up` tell.
+//! Every target is served twice, once for each side, and the request count selects the page. The two sides scrape at
+//! different times, so times are compared symbolically: as a page's own timestamp, or as the number of the scrape,
+//! taken from the samples of `up`.
 //!
-//! **Invariant:** whatever a scrape writes is compared, but how long it took. Staleness is compared by asking at the
-//! time of each scrape what there is.
+//! **Invariant:** everything a scrape writes is compared, except its duration. Staleness is compared by instant queries
+//! at the time of each scrape.
 
 use crate::{
     client, messages,
@@ -24,22 +24,23 @@ use std::{
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The most pages of a target.
+/// Most pages of a target.
 const PAGES: usize = 12;
-/// Milliseconds between two scrapes, and that one may take.
+/// Interval and timeout of scrapes, in milliseconds.
 const INTERVAL_MS: u32 = 500;
 const PROTOBUF: &str =
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
-/// One job with one target: its settings and the pages it is given, the last one for ever.
+/// One job: its settings and its targets' pages, of which the last one repeats.
 struct Case {
     name: String,
     /// Lines of the job, in flow style or indented by two.
     settings: String,
     pages: Vec<Reply>,
-    /// How many targets have these pages.
+    /// Number of targets that serve these pages.
     targets: usize,
-    /// Whether others wrote the pages: then errors are told in other words, and families without samples are known.
+    /// Whether the pages are from the reference data: their errors differ in wording, and metadata without samples
+    /// exists.
     reference: bool,
 }
 
@@ -71,7 +72,7 @@ fn openmetrics(body: &str) -> Reply {
     reply(OPENMETRICS, format!("{body}# EOF\n"))
 }
 
-/// Series that come, change, go and come back; a scrape that fails between.
+/// Series that appear, change, disappear and return; a failing scrape in between.
 fn plain() -> Vec<Reply> {
     let base = "# HELP a_total Help\\nwith lines.\n# TYPE a_total counter\na_total{x=\"1\"} 1\na_total{x=\"2\"} 2.5e3\n";
     let odd = "nan NaN\npositive +Inf\nnegative -Inf\nzero -0\nsmall 5e-324\nhex 0x1p-3\nquoted{a=\"\\\"\\\\\\n\u{fc}\"} 1\n";
@@ -92,7 +93,7 @@ fn plain() -> Vec<Reply> {
     ]
 }
 
-/// Samples with timestamps of their own, about now, and series that end.
+/// Samples with their own timestamps, around the current time, and series that end.
 fn timed(base_ms: i64) -> Vec<Reply> {
     let page = |at: i64, more: &str| {
         let time_ms = base_ms + at * 10;
@@ -120,7 +121,7 @@ fn conflicting() -> Vec<Reply> {
     vec![page(1), page(2), text("a{job=\"other\"} 5\n")]
 }
 
-/// Everything that `OpenMetrics` has; a page without its end.
+/// All features of `OpenMetrics`; a page without its end.
 fn every_type() -> Vec<Reply> {
     let page = |n: u64| {
         format!(
@@ -181,7 +182,7 @@ fn numbered(lines: usize) -> Reply {
     text(&page)
 }
 
-/// The pages of a directory of the reference data, each once, some to a target.
+/// The pages of a directory of the reference data, each once, several per target.
 fn corpus(name: &str, suffix: &str, content_type: &'static str) -> Vec<Case> {
     let files = corpora::dir(name).map_or_else(Vec::new, |dir| corpora::files(&dir, suffix));
     let pages = files
@@ -276,7 +277,7 @@ fn cases(base_ms: i64) -> Vec<Case> {
     all
 }
 
-/// Limits that some pages are beyond.
+/// Limits that some pages exceed.
 fn limited() -> Vec<Case> {
     let pages = || vec![numbered(5), numbered(6), numbered(4)];
     let long = || {
@@ -363,7 +364,7 @@ fn renamed() -> Vec<Case> {
     ]
 }
 
-/// One side's servers of pages.
+/// Starts the targets of one side.
 fn serve(cases: &[Case]) -> Vec<Target> {
     let mut targets = Vec::new();
     for case in cases {
@@ -402,7 +403,7 @@ storage: {{tsdb: {{out_of_order_time_window: 0s}}}}\nscrape_configs:\n"
     dir.write(name, config)
 }
 
-/// Whom to ask.
+/// One of the two sides.
 enum Side {
     Ours(Running),
     Theirs(LineServer),
@@ -427,7 +428,7 @@ impl Side {
         }
     }
 
-    /// Returns when each target of a case was scraped, by instance; the first `rounds` times.
+    /// Returns the scrape times of a case's targets, by instance; at most one per page.
     fn scrapes(&mut self, case: &Case) -> BTreeMap<String, Vec<i64>> {
         let query = format!("up{{job=\"{}\",case!=\"\"}}[1h]", case.name);
         let found = self.ask(&query, now_ms());
@@ -455,10 +456,10 @@ fn milliseconds(seconds: &Value) -> i64 {
     time_ms
 }
 
-/// What is compared of a case: lines, each said by either side or both.
+/// Compared facts of a case, one line each.
 type Facts = BTreeSet<String>;
 
-/// Collects what a side has of a case.
+/// Collects a side's facts of a case.
 fn facts(side: &mut Side, case: &Case) -> Facts {
     let mut facts = Facts::new();
     let scrapes = side.scrapes(case);
@@ -470,7 +471,7 @@ fn facts(side: &mut Side, case: &Case) -> Facts {
             case.name
         );
         let selector = match case.name.as_str() {
-            // A rule takes the zone.
+            // A rule of this case drops the zone.
             "target-limit" => format!("{{case=\"target-limit\",instance=\"{instance}\"}}"),
             name if case.targets == 1 => format!("{{case=\"{name}\"}}"),
             _ => selector,
@@ -499,7 +500,7 @@ fn facts(side: &mut Side, case: &Case) -> Facts {
             }
         }
         for (round, time_ms) in times.iter().enumerate() {
-            // Of a body with an error in its middle, what stands before it has no marker yet.
+            // In a body with an error in the middle, samples before it have no staleness marker yet.
             if failed.contains(time_ms) {
                 continue;
             }
@@ -515,16 +516,16 @@ fn facts(side: &mut Side, case: &Case) -> Facts {
     facts
 }
 
-/// Reports whether what is known to differ is all there is to a sample.
+/// Reports whether a sample may differ for a known reason.
 fn is_excused(case: &Case, labels: &str, failed: bool) -> bool {
-    // Whether the line with the fault is counted depends on the fault, and on what Prometheus held back to convert it.
+    // Whether the faulty line is counted depends on the error, and on what Prometheus buffers for conversion.
     let approximate = case.reference || case.name == "openmetrics-converted";
-    // A summary called quantile keeps the spelling of its quantiles.
+    // A summary named `quantile` keeps the spelling of its quantiles.
     (approximate && failed && labels.starts_with("scrape_samples_"))
         || labels.starts_with("quantile{")
 }
 
-/// Returns when scrapes failed.
+/// Returns the times of failed scrapes.
 fn failed(side: &mut Side, case: &Case, instance: &str, last_ms: i64) -> BTreeSet<i64> {
     let query = format!(
         "up{{job=\"{}\",case!=\"\",instance=\"{instance}\"}}[1h]",
@@ -538,21 +539,21 @@ fn failed(side: &mut Side, case: &Case, instance: &str, last_ms: i64) -> BTreeSe
         .collect()
 }
 
-/// Shows a value; how long a scrape took is nobody else's.
+/// Formats a value; durations of scrapes are not compared.
 fn value(labels: &str, value: &Value) -> String {
-    // How many lines made a series known for the first time follows how lines are remembered.
+    // The number of series added depends on how lines are cached.
     if labels.starts_with("scrape_duration_seconds{") || labels.starts_with("scrape_series_added{")
     {
         return "some".to_owned();
     }
-    // Prometheus' API and its engine write numbers differently.
+    // Prometheus' API and engine format numbers differently.
     match value.as_str().map(str::parse::<f64>) {
         Some(Ok(number)) => format!("{number:?}"),
         _ => value.to_string(),
     }
 }
 
-/// Says what one has and the other has not.
+/// Returns the facts that only one side has.
 fn differences(case: &str, ours: &Facts, theirs: &Facts) -> Vec<String> {
     let only_ours = ours
         .difference(theirs)
@@ -582,7 +583,7 @@ fn start_ours(dir: &TempDir, config: &Path) -> Running {
     Running::of(support::server_in(&dir.join("data")).arg(support::config_flag(config)))
 }
 
-/// What targets say of themselves, and how their last scrape went.
+/// Collects the metadata of targets, and the results of their last scrapes.
 fn target_facts(
     targets: &Value,
     cases: &[Case],
@@ -606,7 +607,7 @@ fn target_facts(
             target["health"], target["lastError"]
         ));
         for one in metadata(target).as_array().unwrap() {
-            // Whether somebody wrote that nothing is known is not kept.
+            // Explicit metadata that says nothing is not kept.
             if one["type"] == "unknown" && one["help"] == "" && one["unit"] == "" {
                 continue;
             }
@@ -619,7 +620,7 @@ fn target_facts(
     all
 }
 
-/// Exemplars by case, with the times they have or that they were scraped.
+/// Collects exemplars by case, with their own times or the numbers of their scrapes.
 fn exemplar_facts(side: &mut Side, found: &Value, cases: &[Case]) -> BTreeMap<String, Facts> {
     let mut all: BTreeMap<String, Facts> = BTreeMap::new();
     for series in found.as_array().into_iter().flatten() {
@@ -630,7 +631,7 @@ fn exemplar_facts(side: &mut Side, found: &Value, cases: &[Case]) -> BTreeMap<St
             let time_ms = milliseconds(&exemplar["timestamp"]);
             let time = match times.binary_search(&time_ms) {
                 Ok(round) => format!("#{round}"),
-                // Of a scrape after those that are compared.
+                // From a later scrape than those compared.
                 Err(_) if time_ms > times[times.len() - 1] => continue,
                 Err(_) => time_ms.to_string(),
             };
@@ -652,7 +653,7 @@ fn the_same_pages_become_the_same_series() {
         if complaints.is_empty() {
             return;
         }
-        // A page that was not read in time is a page that the other side has.
+        // A scrape that timed out makes one side lack a page.
         assert!(
             slow && attempt < 4,
             "{} differ:\n{}",
@@ -663,7 +664,7 @@ fn the_same_pages_become_the_same_series() {
     }
 }
 
-/// Scrapes everything from both sides; returns what differs, and whether a scrape took too long.
+/// Scrapes everything on both sides; returns the differences, and whether a scrape timed out.
 fn compare() -> (Vec<String>, bool) {
     let cases = cases(now_ms() - 2_000);
     let rounds = cases.iter().map(|case| case.pages.len()).max().unwrap();
@@ -715,7 +716,7 @@ fn compare() -> (Vec<String>, bool) {
             let others = others.get(&case.name).unwrap_or(&none);
             compared += others.len();
             let found = differences(&case.name, mine, others);
-            // Exemplars may come in any order of time, and so may be more.
+            // Exemplars may be in any order of time, so we may have more of them.
             let more = |found: &String| case.reference && found.contains("only ours: exemplar");
             complaints.extend(found.into_iter().filter(|found| !more(found)));
         }

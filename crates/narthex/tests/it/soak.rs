@@ -1,10 +1,10 @@
-//! A Kubernetes-style configuration under reloads: what a reload does not touch shows none.
+//! A Kubernetes-style configuration under reloads: targets that a reload does not touch are not disturbed.
 //!
-//! `NARTHEX_SOAK_MINUTES` makes it the real thing: 500 targets and four of Debian's exporters, scraped every five
-//! seconds for so long, a reload and a change in the cluster every minute. `NARTHEX_BINARY` names the server then.
+//! `NARTHEX_SOAK_MINUTES` makes it the full soak of this length: 500 targets and four of Debian's exporters, scraped
+//! every five seconds, with a reload and a change in the cluster every minute. It uses the server in `NARTHEX_BINARY`.
 //!
-//! **Invariant:** every target of a job that starts with `kubernetes-` or `exporter-` is unchanged from the first
-//! round to the last, except the pods of the namespace `batch`.
+//! **Invariant:** every target of a job that starts with `kubernetes-` or `exporter-` is unchanged from the first round
+//! to the last, except the pods of the namespace `batch`.
 
 use crate::{
     client,
@@ -22,15 +22,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What must not show a reload.
+/// Series that reloads must not disturb.
 const UNCHANGED: &str = r#"job=~"(kubernetes|exporter)-.+",namespace!="batch""#;
 
-/// How much is done.
+/// Size of the test.
 struct Scale {
     size: Size,
     interval_ms: i64,
     rounds: usize,
-    /// How long a round takes; without it, until everything was scraped again.
+    /// Length of a round; by default, until everything was scraped again.
     round: Option<Duration>,
 }
 
@@ -71,15 +71,15 @@ impl Scale {
     }
 }
 
-/// What runs beside the cluster, by the names of their jobs.
+/// Exporters beside the cluster, by job name.
 struct Exporters {
     running: Vec<(&'static str, Running)>,
-    /// Who probes services.
+    /// Index in `running` of the exporter that probes services.
     prober: Option<usize>,
 }
 
 impl Exporters {
-    /// Starts Debian's exporters: all four for a soak, else the one that `make test` installs.
+    /// Starts Debian's exporters: all four for a soak, otherwise the one that `make test` installs.
     fn start(dir: &TempDir, all: bool) -> Self {
         let mut running = vec![("node", Running::node_exporter())];
         if !all {
@@ -126,8 +126,8 @@ impl Exporters {
     }
 }
 
-/// Writes the configuration of a round. What a round changes, in turn: a job that is there or not, parameters, rules
-/// and the interval of a job; in every round a file of targets.
+/// Writes the configuration of a round. Rounds change in turn: whether a job exists, its parameters, its rules and its
+/// interval; every round changes a file of targets.
 fn configure(dir: &TempDir, scale: &Scale, cluster: &Cluster, exporters: &Exporters, round: usize) {
     let interval_ms = scale.interval_ms;
     let mut text = format!(
@@ -178,7 +178,7 @@ fn configure(dir: &TempDir, scale: &Scale, cluster: &Cluster, exporters: &Export
     dir.write("p.yml", text);
 }
 
-/// What the server takes at a moment.
+/// Resources of the server at one moment.
 #[derive(Clone, Copy)]
 struct Cost {
     rss_kb: u64,
@@ -225,25 +225,25 @@ fn cost(server: &Running, data: &Path) -> Cost {
     }
 }
 
-/// What became of the unchanged targets.
+/// Observations about the unchanged targets.
 #[derive(Debug, Default)]
 struct Findings {
     targets: usize,
     samples: usize,
-    /// Scrapes that have no sample.
+    /// Missing scrapes.
     gaps: i64,
-    /// Distances above one and a half intervals.
+    /// Distances between samples above one and a half intervals.
     wide: usize,
     longest_ms: i64,
-    /// Samples at the very time their target is due at.
+    /// Samples with exactly their target's usual offset.
     punctual: usize,
-    /// Targets whose time in the interval became another.
+    /// Targets whose scrape offset changed.
     moved: Vec<String>,
-    /// Targets without samples at the begin or at the end.
+    /// Targets without samples at the start or at the end.
     partial: Vec<String>,
     /// Scrapes that failed.
     down: usize,
-    /// Pages that were served and not stored.
+    /// Pages that were served but not stored.
     lost: u64,
 }
 
@@ -267,7 +267,7 @@ fn look(server: &Running, scale: &Scale, begin_ms: i64) -> Findings {
         let (before, after) = (usual(before, scale), usual(after, scale));
         findings.punctual += before.1 + after.1;
         let apart_ms = (before.0 - after.0).rem_euclid(scale.interval_ms);
-        // Few samples have the very same time on a busy machine; another schedule is further off.
+        // On a busy machine few samples have the exact offset; a changed schedule differs by more than this.
         if apart_ms.min(scale.interval_ms - apart_ms) > scale.interval_ms / 20 {
             findings
                 .moved
@@ -289,7 +289,7 @@ fn look(server: &Running, scale: &Scale, begin_ms: i64) -> Findings {
     findings
 }
 
-/// Returns the time in the interval that most samples have, and how many have it.
+/// Returns the most frequent offset in the interval, and the number of samples with it.
 fn usual(times: &[i64], scale: &Scale) -> (i64, usize) {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
     for time_ms in times {
@@ -313,7 +313,7 @@ fn pass(server: &Running, scale: &Scale, mut every: impl FnMut()) {
     let end = Instant::now() + length;
     while Instant::now() < end {
         every();
-        // What a dashboard asks.
+        // A typical dashboard query.
         let query = "sum by (job) (rate(requests_total[1m]))";
         let rates = client::vector(&server.url, query, None);
         assert!(rates.len() > 3, "{rates:?}");
@@ -349,7 +349,7 @@ fn unchanged_targets_of_a_cluster_show_no_reload() {
     for round in 1..=scale.rounds {
         cluster.churn(round);
         match round % 10 {
-            // A watch ends and goes on; then one whose version is forgotten, and everything is listed again.
+            // A watch ends and resumes; later one ends whose version is forgotten, so everything is listed again.
             3 => cluster.api.hang_up(),
             7 => {
                 cluster.api.forget();
@@ -366,7 +366,7 @@ fn unchanged_targets_of_a_cluster_show_no_reload() {
         }
     }
     server.wait_vector("count(up{namespace=\"batch\"} == 1)", |found| {
-        // The last round's pods, and nobody else's.
+        // Only the last round's pods.
         found
             .get("{}")
             .is_some_and(|(_, count)| *count == scale.size.batch as f64)
@@ -383,7 +383,7 @@ fn unchanged_targets_of_a_cluster_show_no_reload() {
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
-/// Fails unless the unchanged targets show nothing of what was done.
+/// Fails if the unchanged targets were disturbed.
 fn judge(server: &Running, scale: &Scale, begin_ms: i64, expected: usize, reconnected: usize) {
     let findings = look(server, scale, begin_ms);
     let missed = server
@@ -400,7 +400,7 @@ fn judge(server: &Running, scale: &Scale, begin_ms: i64, expected: usize, reconn
         findings.gaps
     );
     assert!(findings.lost <= findings.down as u64, "pages were lost");
-    // A scrape that failed, for want of time, ends its connection.
+    // A scrape that timed out closes its connection.
     assert!(
         reconnected <= findings.down,
         "{reconnected} connections made again"
@@ -411,21 +411,21 @@ fn judge(server: &Running, scale: &Scale, begin_ms: i64, expected: usize, reconn
     }
 }
 
-/// Returns how many connections were made to the targets that stay.
+/// Returns the number of connections made to unchanged targets.
 fn made(cluster: &Cluster) -> usize {
     unchanged(cluster)
         .map(|(served, _)| served.connections())
         .sum()
 }
 
-/// Returns the targets that stay, with how many jobs scrape them.
+/// Returns the unchanged targets, each with the number of jobs that scrape it.
 fn unchanged(cluster: &Cluster) -> impl Iterator<Item = (&cluster::Served, usize)> {
     let nodes = cluster.nodes.iter().map(|node| (node, 2));
     let pods = cluster.pods.iter().chain(&cluster.behind);
     nodes.chain(pods.map(|pod| (pod, 1)))
 }
 
-/// Fails when the second half of a soak takes more than the first did once everything was there.
+/// Fails if the second half of a soak uses more resources than the first half after its start.
 fn assert_is_flat(costs: &[Cost]) {
     let (before, after) = costs.split_at(costs.len() / 2);
     let before = &before[before.len() / 2..];

@@ -1,4 +1,4 @@
-//! Starting and ending: every refusal is one clear line and a non-zero exit, every clean end is a zero.
+//! Start and stop: every refusal to start is one clear line and a non-zero exit code, every clean end is a zero.
 
 use crate::{
     client,
@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Fails unless the program said exactly one line beside its log, and ended with `code`; returns what it said.
+/// Fails unless the program printed exactly one line besides its log and exited with `code`; returns that line.
 fn refusal(finished: &Finished, code: i32) -> String {
     let text = &finished.stderr;
     let said: Vec<&str> = text
@@ -36,7 +36,7 @@ fn refusal(finished: &Finished, code: i32) -> String {
     reason.unwrap_or_else(|| panic!("{line}")).to_owned()
 }
 
-/// Runs a server that has to refuse to start, and returns why.
+/// Runs a server that must refuse to start, and returns the reason.
 fn refused(dir: &Path, arguments: &[&str], code: i32) -> String {
     refusal(&support::server_in(dir).args(arguments).run(PATIENCE), code)
 }
@@ -71,7 +71,7 @@ fn a_bad_configuration_is_named_with_its_place() {
         line,
         format!("open {missing}: No such file or directory (os error 2)")
     );
-    // As root every file can be read, a directory cannot.
+    // Root can read every file, but not a directory.
     let folder = dir.path().display().to_string();
     let line = refused(&data, &["--config.file", &folder], 1);
     assert_eq!(line, format!("open {folder}: Is a directory (os error 21)"));
@@ -123,7 +123,7 @@ fn a_bad_configuration_is_named_with_its_place() {
     assert!(!data.exists(), "the configuration comes before the data");
 }
 
-/// With the limit that shells set, a server of many targets and blocks ran out of descriptors.
+/// With the default limit of shells, a server with many targets and blocks ran out of descriptors.
 #[test]
 fn the_limit_of_open_files_is_raised() {
     let dir = TempDir::new("nofile");
@@ -219,7 +219,7 @@ fn a_data_directory_that_cannot_be_used_is_named() {
         )
     );
     first.stop();
-    // Its owner is gone, and so is the lock.
+    // The lock is released with its owner's end.
     Running::of(support::server_in(&data)).stop();
 
     let file = dir.write("a-file", "");
@@ -246,7 +246,7 @@ fn a_data_directory_that_cannot_be_used_is_named() {
     );
 }
 
-/// A page of `width` series whose values do not compress.
+/// Returns a page of `width` series whose values do not compress.
 fn noise(n: u64, width: u64) -> String {
     let mut rng = narthex_testkit::rng::SplitMix64::new(n);
     let mut text = format!("page {n}\n");
@@ -302,7 +302,7 @@ fn a_disk_that_fills_up_stops_writing_but_not_reading_and_recovers() {
         Some(&format!("{}.{:03}", last / 1000, last % 1000)),
     );
     assert_eq!(all["{}"].1, 3000.0);
-    // Nothing is stored now, whatever is scraped.
+    // Scrapes continue, but are not stored.
     let scraped = target.count();
     support::until("scrapes go on", || {
         (target.count() > scraped + 5).then_some(())
@@ -340,7 +340,7 @@ fn a_disk_that_fills_up_stops_writing_but_not_reading_and_recovers() {
     reason = "a few minutes"
 )]
 fn slow_query(server: &Running, seconds: f64) -> String {
-    // A query may hold fifty million samples: what takes longer is a sum of such.
+    // A query may hold fifty million samples, so a longer one is a sum of several.
     const LONGEST: u64 = 400;
     let term = |minutes: u64, n: u64| format!("count_over_time(vector({n})[{minutes}m:1ms])");
     let mut minutes = 1;
@@ -359,7 +359,7 @@ fn slow_query(server: &Running, seconds: f64) -> String {
     }
 }
 
-/// Waits until the server works on a query.
+/// Waits until the server evaluates a query.
 fn wait_for_query(server: &Running) {
     support::until("a query runs", || {
         (server.metric("prometheus_engine_queries") == Some(1.0)).then_some(())
@@ -379,7 +379,7 @@ fn a_stop_waits_for_the_answer_under_way() {
     server
         .process
         .wait_for("Received a signal: ending.", PATIENCE);
-    // Connections are refused, or answered with "not ready", while the answer is under way.
+    // While the response is in progress, connections are refused or get "not ready".
     let ready = narthex_testkit::http::get(&format!("{}/-/ready", server.url));
     let running = !asking.is_finished();
     assert!(ready.is_err() || ready.is_ok_and(|answer| answer.status == 503));
@@ -461,7 +461,7 @@ fn called_prometheus_it_is_the_server() {
     let link = dir.join("prometheus");
     symlink(env!("CARGO_BIN_EXE_narthex"), &link).unwrap();
     let config = support::config(&dir, "1s", &[]);
-    // As a unit file of Prometheus calls it, with flags that mean nothing here.
+    // Called as by a Prometheus unit file, with flags that have no effect here.
     let spawn = Spawn::new(&link).args([
         "--web.listen-address=127.0.0.1:0",
         "--storage.tsdb.no-lockfile",
@@ -505,7 +505,7 @@ fn the_time_of_a_cold_start_is_told() {
     server.stop();
 }
 
-/// The log's second file is a pipe: the replay waits at it for as long as the test looks.
+/// The second WAL file is a pipe, which blocks the replay for as long as the test needs.
 #[test]
 fn a_server_that_replays_its_log_says_how_far_it_is() {
     let dir = TempDir::new("replaying");

@@ -1,4 +1,4 @@
-//! Starting servers, ours and Debian's, and waiting for what they do.
+//! Starting servers, ours and Debian's, and waiting for conditions.
 
 use crate::client;
 use narthex_testkit::{
@@ -17,13 +17,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long anything may take on a machine that does much else.
+/// Longest wait for anything, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often a wait looks again.
+/// Interval of polling.
 const POLL: Duration = Duration::from_millis(10);
 
-/// Returns the path of our binary, or of the one that `NARTHEX_BINARY` names.
+/// Returns the path of our binary, or of the one in `NARTHEX_BINARY`.
 pub(crate) fn binary() -> OsString {
     let named = std::env::var_os("NARTHEX_BINARY");
     named.unwrap_or_else(|| env!("CARGO_BIN_EXE_narthex").into())
@@ -34,12 +34,12 @@ pub(crate) fn narthex() -> Spawn {
     Spawn::new(binary())
 }
 
-/// Returns our server on a free port, its data in `dir`, not started.
+/// Returns a command for our server on a free port, with its data in `dir`.
 pub(crate) fn server_in(dir: &Path) -> Spawn {
     server_of(narthex(), dir)
 }
 
-/// As [`server_in`], of a program that takes our arguments.
+/// Returns the same for a program that accepts our arguments.
 pub(crate) fn server_of(program: Spawn, dir: &Path) -> Spawn {
     program
         .arg("server")
@@ -47,12 +47,12 @@ pub(crate) fn server_of(program: Spawn, dir: &Path) -> Spawn {
         .arg(path_flag(dir))
 }
 
-/// Returns the flag that puts data into `dir`.
+/// Returns the flag for the data directory `dir`.
 pub(crate) fn path_flag(dir: &Path) -> String {
     format!("--storage.tsdb.path={}", dir.display())
 }
 
-/// A server that answers.
+/// A running server that answers requests.
 pub(crate) struct Running {
     pub(crate) process: Server,
     /// `http://127.0.0.1:port`.
@@ -87,7 +87,7 @@ impl Running {
         Self::ready(spawn.start(), "/")
     }
 
-    /// Starts a program that says where it is listening, and waits until it answers `/metrics`.
+    /// Starts a program that logs its address, and waits until it answers `/metrics`.
     pub(crate) fn exporter(spawn: Spawn) -> Self {
         Self::ready(spawn.start(), "/metrics")
     }
@@ -104,7 +104,7 @@ impl Running {
         self.url.trim_start_matches("http://")
     }
 
-    /// Asks it to end, and fails unless it does so cleanly; returns what it logged.
+    /// Stops the server, fails unless it ends cleanly, and returns its log.
     pub(crate) fn stop(mut self) -> String {
         let exit = self.process.terminate(PATIENCE);
         let log = self.process.stderr();
@@ -116,7 +116,7 @@ impl Running {
         log
     }
 
-    /// Returns the value of one series of its `/metrics`, without labels.
+    /// Returns the value of a series without labels on its `/metrics`.
     pub(crate) fn metric(&self, name: &str) -> Option<f64> {
         let page = client::get(&format!("{}/metrics", self.url));
         let line = page.text();
@@ -124,7 +124,7 @@ impl Running {
         line.trim().parse().ok()
     }
 
-    /// Waits until `accept` takes the answer to an instant query, and returns that answer.
+    /// Waits until `accept` accepts the result of an instant query, and returns that result.
     pub(crate) fn wait_vector(
         &self,
         query: &str,
@@ -136,18 +136,18 @@ impl Running {
         })
     }
 
-    /// Returns `data` of a successful answer of the API.
+    /// Returns the `data` of a successful API response.
     pub(crate) fn data(&self, path: &str, params: &[(&str, &str)]) -> Value {
         client::data(&self.url, path, params)
     }
 }
 
-/// Returns the flag that names the configuration.
+/// Returns the flag for the configuration file.
 pub(crate) fn config_flag(config: &Path) -> String {
     format!("--config.file={}", config.display())
 }
 
-/// Calls `look` until it returns something.
+/// Calls `look` until it returns a value.
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -159,17 +159,17 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Returns a generator of `seed`, or of `NARTHEX_TEST_SEED` where that is set.
+/// Returns a generator seeded with `NARTHEX_TEST_SEED`, or else `seed`.
 pub(crate) fn rng(seed: u64) -> SplitMix64 {
     let seed = std::env::var("NARTHEX_TEST_SEED").map_or(seed, |text| text.parse().unwrap());
     SplitMix64::new(seed)
 }
 
-/// One job of a configuration.
+/// One scrape job of a configuration.
 pub(crate) struct Job<'a> {
     pub(crate) name: &'a str,
     pub(crate) targets: Vec<&'a str>,
-    /// More lines of it.
+    /// Further lines of the job.
     pub(crate) more: &'a str,
 }
 
@@ -192,14 +192,14 @@ pub(crate) fn config(dir: &TempDir, interval: &str, jobs: &[Job<'_>]) -> std::pa
     dir.write(name, text)
 }
 
-/// Returns the files below `dir` whose path has `part` in it, sorted.
+/// Returns the files below `dir` whose path contains `part`, sorted.
 pub(crate) fn files_below(dir: &Path, part: &str) -> Vec<std::path::PathBuf> {
     let mut found = narthex_testkit::corpora::files(dir, "");
     found.retain(|path| path.to_string_lossy().contains(part));
     found
 }
 
-/// Copies a data directory, without the lock of its owner.
+/// Copies a data directory, except its lock.
 pub(crate) fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

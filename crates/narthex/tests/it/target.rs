@@ -1,7 +1,7 @@
-//! A target whose every page is known: a small HTTP server inside the test.
+//! A target with known pages: a small HTTP server inside the test.
 //!
-//! **Invariant:** page `n` is what `page(n)` returns, `n` rises by one with every scrape from 1, and when each was
-//! asked for is remembered.
+//! **Invariant:** page `n` is the result of `page(n)`, `n` rises by one with every scrape from 1, and the time of each
+//! request is recorded.
 
 use narthex_model::sync::Whole as _;
 use std::{
@@ -15,7 +15,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// What a target answers.
+/// A target's response.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -33,10 +33,10 @@ impl From<String> for Reply {
     }
 }
 
-/// A page by its number.
+/// Returns a page by its number.
 pub(crate) type Page = dyn Fn(u64) -> Reply + Send + Sync;
 
-/// A running target. It ends, with all its connections, when it is dropped.
+/// A running target. Dropping it closes it and all its connections.
 pub(crate) struct Target {
     /// `127.0.0.1:port`.
     pub(crate) address: String,
@@ -46,14 +46,14 @@ pub(crate) struct Target {
 
 struct Shared {
     page: Box<Page>,
-    /// When each page was asked for, in milliseconds since the epoch.
+    /// Times of the requests for each page, in milliseconds since the epoch.
     asked_ms: Mutex<Vec<i64>>,
     connections: Mutex<Vec<TcpStream>>,
     stop: AtomicBool,
 }
 
 impl Target {
-    /// Starts a target on a free port that answers with pages of text.
+    /// Starts a target on a free port that serves pages of text.
     pub(crate) fn start(page: impl Fn(u64) -> String + Send + Sync + 'static) -> Self {
         Self::answering(move |number| page(number).into())
     }
@@ -77,18 +77,18 @@ impl Target {
         }
     }
 
-    /// Returns when page `n` was asked for, in milliseconds since the epoch, if it was.
+    /// Returns the time of the request for page `n`, in milliseconds since the epoch, if there was one.
     pub(crate) fn asked_ms(&self, n: u64) -> Option<i64> {
         let index = usize::try_from(n).ok()?.checked_sub(1)?;
         self.shared.asked().get(index).copied()
     }
 
-    /// Returns how many connections were made.
+    /// Returns the number of connections made.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections().len()
     }
 
-    /// Returns how many pages were asked for.
+    /// Returns the number of pages requested.
     pub(crate) fn count(&self) -> u64 {
         self.shared.asked().len() as u64
     }
@@ -97,7 +97,7 @@ impl Target {
 impl Drop for Target {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        // Wakes the thread that accepts; when that fails it has ended already.
+        // Wakes the accepting thread; a failure means that it has ended already.
         drop(TcpStream::connect(&self.address));
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
@@ -129,7 +129,7 @@ impl Shared {
         }
     }
 
-    /// Answers the requests of a connection until it ends.
+    /// Answers a connection's requests until it closes.
     fn answer_all(&self, stream: &TcpStream) {
         let mut lines = BufReader::new(stream).lines();
         loop {
@@ -162,7 +162,7 @@ impl Shared {
     }
 }
 
-/// Returns the milliseconds since the epoch.
+/// Returns the current time in milliseconds since the epoch.
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

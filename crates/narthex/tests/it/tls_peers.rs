@@ -1,4 +1,4 @@
-//! TLS with peers that are not ours: Go's server and client, Debian's Prometheus and `node_exporter`.
+//! TLS with other implementations: Go's server and client, Debian's Prometheus and `node_exporter`.
 
 use crate::{
     client,
@@ -12,10 +12,10 @@ use narthex_testkit::{
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
-/// bcrypt of `dave123`, at its lowest cost.
+/// bcrypt hash of `dave123`, at the lowest cost.
 const DAVE: &str = "$2y$04$abcdefghijklmnopqrstuuT.VdioudKiCP.wBnKnIyRNAu9yUSXv2";
 
-/// Certificates that Go has issued.
+/// Certificates issued by Go.
 struct Certificates(TempDir);
 
 impl Certificates {
@@ -51,7 +51,7 @@ impl Certificates {
     }
 }
 
-/// What our scrapes of Go's servers come to: `Ok` with what the server saw, or a part of the error.
+/// Expected result of scraping a Go server: `Ok` with what the server saw, or a part of the error.
 type Expected<'a> = Result<[(&'a str, &'a str); 3], &'a str>;
 
 #[test]
@@ -142,7 +142,7 @@ fn scrapes_of_gos_servers_do_what_gos_own_would() {
             format!("{trusting}, max_version: TLS12"),
             saw("TLS 1.2", "", ""),
         ),
-        // An authority's own certificate, shown by the server.
+        // A server that presents a CA certificate as its own.
         ("self-signed", own, own_ca, saw("TLS 1.3", "", "")),
     ];
     let mut written =
@@ -194,7 +194,7 @@ fn gos_client_gets_from_us_what_the_web_configuration_allows() {
     let config = dir.write("p.yml", "scrape_configs: []\n");
     let mut go = LineServer::start_with(&go_program("gopeer"), &["get"]);
     let modes: [(&str, [bool; 3]); 5] = [
-        // Who gets in: nobody's certificate, one of the authority, one of another authority.
+        // Whether a client gets in without a certificate, with one of the CA, and with one of another CA.
         ("NoClientCert", [true, true, true]),
         ("RequestClientCert", [true, true, true]),
         ("RequireAnyClientCert", [false, true, true]),
@@ -244,7 +244,7 @@ fn gos_client_gets_from_us_what_the_web_configuration_allows() {
         for (client, welcome) in ["", "client", "stranger"].into_iter().zip(welcome) {
             let answer = get(client, json!({}));
             if welcome {
-                // HTTP/2 is not offered, so Go speaks HTTP/1.1.
+                // HTTP/2 is not offered, so Go uses HTTP/1.1.
                 let expected = json!({"status": 200, "proto": "HTTP/1.1", "version": "TLS 1.3"});
                 assert_eq!(answer, expected, "{mode}, {client:?}");
             } else {
@@ -268,7 +268,7 @@ fn gos_client_gets_from_us_what_the_web_configuration_allows() {
     }
 }
 
-/// Writes the web configuration both exporters get: TLS, and a password.
+/// Writes the web configuration of both exporters: TLS and a password.
 fn guarded(certificates: &Certificates, dir: &TempDir) -> PathBuf {
     dir.write(
         "web.yml",

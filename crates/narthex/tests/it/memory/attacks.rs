@@ -1,6 +1,6 @@
-//! What targets, senders and readers do to a server to make it grow, and what it may answer.
+//! Attempts by targets, senders and readers to make a server grow, and the allowed responses.
 //!
-//! **Invariant:** an attack ends by itself, holds nothing when it has ended, and knows every status it got.
+//! **Invariant:** an attack ends by itself, holds nothing afterwards, and reports every status it got.
 
 use crate::{
     client,
@@ -23,7 +23,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// One attack, and the statuses that it may get.
+/// One attack, and the statuses it may get.
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) run: fn(&Victim) -> Vec<u16>,
@@ -36,7 +36,7 @@ pub(crate) struct Victim {
     pub(crate) villains: Vec<(Villain, Arc<AtomicBool>)>,
 }
 
-/// All attacks; each is also made beside the one that follows it.
+/// All attacks; each also runs together with the next.
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "a gigabyte behind a megabyte of gzip",
@@ -46,7 +46,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "symbols that are named again and again",
         run: long_symbols,
-        // Labels without a name and a value are none, and a series without a sample is nothing.
+        // Empty labels and series without a sample are ignored.
         answers: &[204, 400, 503],
     },
     Attack {
@@ -121,7 +121,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// What targets do to the scraper once they are told to; before, they have one sample.
+/// Attacks of targets on the scraper once provoked; before that, they serve one sample.
 const TARGETS: &[(&str, Deed)] = &[
     ("gigabyte", |stream, _| {
         compressed(stream, "gzip", gigabyte())
@@ -133,7 +133,7 @@ const TARGETS: &[(&str, Deed)] = &[
         }
         Ok(())
     }),
-    // Short enough to be read, and more series than one target may have.
+    // Short enough to be read, but with more series than one target may have.
     ("short-names", |stream, _| {
         head(stream, TEXT)?;
         for piece in 0..60 {
@@ -141,7 +141,7 @@ const TARGETS: &[(&str, Deed)] = &[
         }
         Ok(())
     }),
-    // Every page has other series: the head fills, page by page.
+    // Every page has new series, so the head grows.
     ("churn", |stream, number| {
         head(stream, TEXT)?;
         stream.write_all(fresh_series(number, 0, 10_000).as_bytes())
@@ -168,7 +168,7 @@ const TARGETS: &[(&str, Deed)] = &[
 
 const TEXT: &str = "Content-Type: text/plain; version=0.0.4\r\n";
 
-/// Starts all targets; they do no harm until they are told to.
+/// Starts all targets; they are harmless until provoked.
 pub(crate) fn villains(stop: &Arc<AtomicBool>) -> Vec<(Villain, Arc<AtomicBool>)> {
     gigabyte();
     let start = |(name, deed): &(&'static str, Deed)| {
@@ -191,8 +191,7 @@ impl Victim {
         self.url.trim_start_matches("http://")
     }
 
-    /// Lets a target do what it can do, until it was scraped so three times and, where `words` are given, the scrape failed
-    /// with them.
+    /// Lets a target attack until it was scraped three times and, unless `words` is empty, the scrape failed with them.
     fn provoke(&self, name: &str, words: &str) -> Vec<u16> {
         const ROUNDS: u64 = 3;
         let of_name = |(villain, _): &&(Villain, _)| villain.name == name;
@@ -208,7 +207,7 @@ impl Victim {
         Vec::new()
     }
 
-    /// Returns why the last scrape of a job failed; nothing where that cannot be asked or is not so.
+    /// Returns why the last scrape of a job failed; `None` if it did not or the API does not answer.
     fn last_error(&self, job: &str) -> Option<String> {
         let answer = client::try_call(&self.url, "/api/v1/targets", &[("scrapePool", job)]);
         let answer = answer.ok().filter(|answer| answer.status == 200)?;
@@ -225,13 +224,13 @@ impl Victim {
     }
 }
 
-/// What is behind a megabyte of gzip.
+/// Returns a gigabyte compressed to a megabyte of gzip.
 fn gigabyte() -> &'static [u8] {
     static BOMB: OnceLock<Vec<u8>> = OnceLock::new();
     BOMB.get_or_init(|| bomb("gzip", 1 << 30))
 }
 
-/// Lines of `count` series that no page had before.
+/// Returns lines of `count` series that no earlier page had.
 fn fresh_series(number: u64, from: u64, count: u64) -> String {
     let mut lines = String::new();
     for at in from..from + count {
@@ -259,7 +258,7 @@ fn field(out: &mut Vec<u8>, number: u8, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-/// A request of version 2 with a symbol of a megabyte, and `series` times the same series.
+/// Returns a version 2 request with a symbol of a megabyte, and `count` times the same series.
 fn one_long_symbol(series: &[u8], count: usize) -> Vec<u8> {
     let mut body = Vec::new();
     field(&mut body, 4, b"");
@@ -279,7 +278,7 @@ fn long_symbols(victim: &Victim) -> Vec<u16> {
         let answer = remote_write::send(&victim.url, content_type, &body).unwrap();
         statuses.push(answer.status);
     };
-    // Labels that name it, without a sample; metadata that does; an exemplar that does.
+    // Series that name the symbol: in labels without a sample, in metadata, in an exemplar.
     let sample = [0x12, 0x0b, 0x09, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0x10, 1];
     let no_sample = b"\x0a\x04\x01\x02\x02\x02".to_vec();
     let metadata = [b"\x0a\x02\x01\x02\x2a\x04\x08\x01\x18\x02", &sample[..]].concat();
@@ -287,20 +286,20 @@ fn long_symbols(victim: &Victim) -> Vec<u16> {
     for series in [no_sample, metadata, exemplar] {
         send(version_2, &one_long_symbol(&series, 100_000));
     }
-    // Labels without a name or a value, one for every two bytes.
+    // Empty labels, one for every two bytes.
     let mut request = Vec::new();
     field(&mut request, 1, &b"\x0a\x00".repeat(8 << 20));
     send("application/x-protobuf", &request);
     statuses
 }
 
-/// Returns a number that no attack had before.
+/// Returns a number that is unique among attacks.
 fn next_number() -> u32 {
     static NUMBERS: AtomicU32 = AtomicU32::new(0);
     NUMBERS.fetch_add(1, Ordering::SeqCst)
 }
 
-/// Series that nobody has sent before, a request's worth at a time, with metadata that nobody has sent before.
+/// Sends new series with new metadata, a full request at a time.
 fn flood_of_series(victim: &Victim) -> Vec<u16> {
     let flood = next_number();
     let time_ms = now_ms();
@@ -326,7 +325,7 @@ fn flood_of_series(victim: &Victim) -> Vec<u16> {
     statuses.collect()
 }
 
-/// Samples of one series, a million and more, none of which has its time from another.
+/// Sends more than a million samples of one series, all with different times.
 fn one_series(victim: &Victim) -> Vec<u16> {
     let (now_ms, name) = (now_ms(), format!("long{}", next_number()));
     let statuses = (0..2).map(|part| {
@@ -344,7 +343,7 @@ fn one_series(victim: &Victim) -> Vec<u16> {
     statuses.collect()
 }
 
-/// Clients that ask for everything and read a byte a second.
+/// Opens clients that request everything and read a byte a second.
 fn slow_readers(victim: &Victim) -> Vec<u16> {
     const SECONDS: usize = 3;
     let ask = |at: usize| {
@@ -362,7 +361,7 @@ fn slow_readers(victim: &Victim) -> Vec<u16> {
     let mut read = |most: usize| {
         for (stream, line) in &mut readers {
             let mut bytes = [0; 16];
-            // Those that wait for their turn have no answer yet.
+            // Clients still waiting for their turn have no response yet.
             let read = stream.read(&mut bytes[..most]).unwrap_or(0);
             line.extend_from_slice(&bytes[..read]);
         }
@@ -418,13 +417,13 @@ fn parameters(victim: &Victim) -> Vec<u16> {
     })
 }
 
-/// Connections that begin a request and leave it at that.
+/// Opens connections that begin a request and never finish it.
 pub(crate) fn unfinished(address: &str, count: usize, begin: &[u8]) -> Vec<TcpStream> {
     let start = |_| {
         let mut stream = TcpStream::connect(address).ok()?;
         let patience = Some(Duration::from_millis(200));
         let _ = stream.set_write_timeout(patience);
-        // The server may have stopped to read, or to listen.
+        // The server may have stopped reading or accepting.
         let _ = stream.write_all(begin);
         Some(stream)
     };
@@ -440,7 +439,7 @@ fn endless_heads(victim: &Victim) -> Vec<u16> {
     Vec::new()
 }
 
-/// Beside senders that announce much and stop, one that means well has an answer.
+/// A well-behaved sender gets a response beside senders that announce much and stall.
 fn slow_senders(victim: &Victim) -> Vec<u16> {
     let mut begin =
         b"POST /api/v1/write HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n\

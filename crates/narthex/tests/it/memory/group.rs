@@ -1,6 +1,6 @@
-//! A control group with a limit on memory, of version 1 or 2, where the test may make one.
+//! A control group with a memory limit, of version 1 or 2, if the test may create one.
 //!
-//! **Invariant:** the group is a child of the test's own, and is removed when its last process has ended.
+//! **Invariant:** the group is a child of the test's own, and is removed after its last process has ended.
 
 use crate::support;
 use narthex_testkit::process::Spawn;
@@ -10,10 +10,10 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A control group of its own for one server.
+/// A control group for one server.
 pub(crate) struct Group {
     dir: PathBuf,
-    /// The files of this version: the limit, the number of processes that were killed, the most bytes there were.
+    /// File names of this version: limit, number of killed processes, peak bytes.
     files: [&'static str; 3],
 }
 
@@ -25,10 +25,10 @@ const VERSION_1: [&str; 3] = [
 const VERSION_2: [&str; 3] = ["memory.max", "memory.events", "memory.peak"];
 
 impl Group {
-    /// Makes a group that may hold `limit_bytes`.
+    /// Creates a group limited to `limit_bytes`.
     ///
     /// # Errors
-    /// Fails where the test may not.
+    /// Fails without permission.
     pub(crate) fn create(limit_bytes: u64) -> io::Result<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup")?;
         let path_of = |controller: &str| {
@@ -43,7 +43,7 @@ impl Group {
             Some(path) => Self::within(&root.join("memory").join(path), VERSION_1, limit_bytes),
             None => {
                 let own = root.join(path_of("").unwrap_or_default());
-                // Who has processes hands no controller on, but for the root.
+                // Except for the root, a group with processes cannot enable controllers for its children.
                 fs::write(own.join("cgroup.subtree_control"), "+memory")?;
                 Self::within(&own, VERSION_2, limit_bytes)
             }
@@ -62,21 +62,21 @@ impl Group {
 
     /// Returns our server, to be started within the group.
     pub(crate) fn server(&self) -> Spawn {
-        // The shell joins the group and becomes the server, which so has nothing outside it.
+        // The shell joins the group and execs the server, so all of its memory is in the group.
         Spawn::new("sh")
             .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
             .arg(self.dir.join("cgroup.procs"))
             .arg(support::binary())
     }
 
-    /// Returns how many of its processes were killed for want of memory.
+    /// Returns how many of its processes the kernel killed for lack of memory.
     pub(crate) fn killed(&self) -> u64 {
         let text = fs::read_to_string(self.dir.join(self.files[1])).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
         line.unwrap().trim().parse().unwrap()
     }
 
-    /// Returns the most bytes it ever had, with what the kernel cached for it.
+    /// Returns the group's peak memory in bytes, page cache included.
     pub(crate) fn most_bytes(&self) -> u64 {
         let text = fs::read_to_string(self.dir.join(self.files[2])).unwrap();
         text.trim().parse().unwrap()
@@ -85,7 +85,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // One that is not empty yet stays; it costs nothing.
+        // A group that is not empty yet stays, which is harmless.
         let _ = fs::remove_dir(&self.dir);
     }
 }

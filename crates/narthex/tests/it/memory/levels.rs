@@ -1,4 +1,4 @@
-//! Every level of pressure: what it refuses, and that it is left again.
+//! Every level of pressure: what it refuses, and that it ends.
 
 use super::{attacks::unfinished, pressure};
 use crate::{
@@ -13,10 +13,10 @@ use narthex_testkit::{
 };
 use std::{fmt::Write as _, net::TcpStream};
 
-/// What the server may take beside what it takes while nothing is asked of it.
+/// Memory that the server may use beyond its idle size.
 const LEFT_BYTES: u64 = 64 << 20;
 
-/// Sends one sample of now.
+/// Sends one sample with the current time.
 fn write(server: &Running) -> http::Response {
     let series = Series::new(&[("__name__", "w")], &[(crate::target::now_ms(), 1.0)]);
     let request = Request {
@@ -30,8 +30,7 @@ fn query(server: &Running) -> http::Response {
     client::try_call(&server.url, "/api/v1/query", &[("query", "up")]).unwrap()
 }
 
-/// Takes memory by heads that do not end until the pressure is at `level`, and holds it there until `look` has found
-/// what it looks for.
+/// Opens requests with unfinished heads until the pressure is at `level`, and keeps it there until `look` succeeds.
 fn press<T>(
     server: &Running,
     held: &mut Vec<TcpStream>,
@@ -73,7 +72,7 @@ fn levels_of_pressure_refuse_one_thing_after_the_other_and_are_left_again() {
             .arg(flag);
         Running::of(spawn)
     };
-    // What is resident differs from build to build.
+    // The idle size differs between builds.
     let idle = server("idle", "--memory.limit=100%");
     assert_eq!((write(&idle).status, query(&idle).status), (204, 200));
     let limit_bytes = (resident_kb(&idle, "VmRSS:") << 10) + LEFT_BYTES;
