@@ -9,12 +9,12 @@ use std::fmt;
 pub enum PushError {
     /// The path does not name a group.
     Path {
-        /// What is wrong with it.
+        /// Description of the error.
         detail: String,
     },
     /// The body is malformed.
     Body {
-        /// What is wrong, and where.
+        /// Description of the error, with its position.
         detail: String,
     },
     /// The metrics contradict each other or those of other groups, or carry timestamps.
@@ -39,7 +39,7 @@ pub enum PushError {
     },
     /// The journal could not be written; nothing was stored.
     Journal {
-        /// What failed.
+        /// Description of the failure.
         detail: String,
     },
 }

@@ -5,7 +5,7 @@
 use crate::grouping::quoted;
 use std::collections::HashMap;
 
-/// What earlier comment lines and samples said about a family.
+/// Facts about a family from earlier comment lines and samples.
 #[derive(Default)]
 struct Known<'a> {
     helped: bool,

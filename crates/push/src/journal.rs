@@ -4,7 +4,7 @@
 //! file, its records go to both.
 //!
 //! **Invariant:** when `append` succeeds, the kernel has the whole record. A failed fsync poisons the journal until a
-//! restart; a failed write leaves nothing of the record.
+//! restart; a failed write leaves nothing of the record, or poisons the journal too.
 
 use crate::record::{self, Groups};
 use narthex_model::sync::Whole as _;

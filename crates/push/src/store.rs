@@ -88,7 +88,7 @@ impl Store {
         }
     }
 
-    /// Opens a store with a journal beside `persistence_file`; if there is no journal yet, that file of a Pushgateway
+    /// Opens a store with a journal next to `persistence_file`; if there is no journal yet, that file of a Pushgateway
     /// is imported.
     ///
     /// # Errors

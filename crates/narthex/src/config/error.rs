@@ -23,12 +23,12 @@ pub(crate) enum ConfigError {
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// What is wrong.
+        /// Description of the error.
         message: String,
     },
     /// An error without a position.
     Invalid {
-        /// What is wrong.
+        /// Description of the error.
         message: String,
     },
     /// Any of the other errors, with its file.

@@ -71,7 +71,7 @@ impl Scale {
     }
 }
 
-/// Exporters beside the cluster, by job name.
+/// Exporters outside the cluster, by job name.
 struct Exporters {
     running: Vec<(&'static str, Running)>,
     /// Index in `running` of the exporter that probes services.

@@ -439,7 +439,7 @@ fn endless_heads(victim: &Victim) -> Vec<u16> {
     Vec::new()
 }
 
-/// A well-behaved sender gets a response beside senders that announce much and stall.
+/// A well-behaved sender gets a response while others announce much and stall.
 fn slow_senders(victim: &Victim) -> Vec<u16> {
     let mut begin =
         b"POST /api/v1/write HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n\
