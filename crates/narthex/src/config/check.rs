@@ -28,7 +28,7 @@ pub(super) fn shape(node: &Node, section: &Section) -> Result<(), ConfigError> {
             return Err(ConfigError::at(word.line, word.column, message));
         };
         kind(value, key.kind).map_err(|error| match error {
-            // Errors about scalars name the value's type but not the key.
+            // An error about the value itself names its type but not the key.
             ConfigError::At {
                 line,
                 column,
@@ -179,7 +179,7 @@ impl Unmet {
             } else {
                 format!("{path}.{}", word.text)
             };
-            // A default is in effect without the key, too.
+            // Defaults and empty values ask for nothing.
             let written = value.line > 0 && !says_nothing(value);
             match key.class {
                 Class::NoEffect(reason) if written => {
