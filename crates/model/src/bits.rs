@@ -1,6 +1,6 @@
 //! A dense set of small numbers, for presence bits.
 //!
-//! **Invariant:** bits at or beyond `len` are zero, so words can be compared, counted and written as they are.
+//! **Invariant:** bits at or beyond `len` are zero, so whole words can be compared, counted and written.
 
 /// A growable bit set over `0..len`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -59,7 +59,7 @@ impl BitSet {
         self.words[index / 64] |= 1 << (index % 64);
     }
 
-    /// Clears bit `index`; one beyond the domain is clear already.
+    /// Clears bit `index`; does nothing beyond the domain.
     #[inline]
     pub fn remove(&mut self, index: usize) {
         if let Some(word) = self.words.get_mut(index / 64) {
@@ -67,7 +67,7 @@ impl BitSet {
         }
     }
 
-    /// Reports whether bit `index` is set; one beyond the domain is not.
+    /// Reports whether bit `index` is set; `false` beyond the domain.
     #[must_use]
     #[inline]
     pub fn contains(&self, index: usize) -> bool {

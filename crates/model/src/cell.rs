@@ -1,11 +1,11 @@
-//! Cells: what one series has at one instant, in eight bytes.
+//! Cells: the state of one series at one instant, in eight bytes.
 //!
-//! A cell is an `f64`. Three kinds of signalling NaN say what a float cannot: no sample, the end of a series,
-//! and a native histogram kept in a side table. Arithmetic kernels look at a tile's facts once and then treat
-//! cells as plain numbers.
+//! A cell is an `f64`. Three kinds of signalling NaN encode what a float cannot: no sample, the end of a series, and
+//! a native histogram kept in a side table. Arithmetic kernels check a tile's facts once and then treat cells as
+//! plain numbers.
 //!
-//! **Invariant:** a float that a source reports never has a marker's bits: `canonical` maps the reserved range
-//! to the ordinary NaN on the way in. Every other bit pattern, NaN payloads and −0 included, is kept as it is.
+//! **Invariant:** a float that a source reports never has a marker's bits: `canonical` maps the reserved range to the
+//! ordinary NaN on the way in. Every other bit pattern, NaN payloads and −0 included, is preserved.
 
 /// Bits of the staleness marker that Prometheus defines.
 pub const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
@@ -26,7 +26,7 @@ pub const STALE: f64 = f64::from_bits(STALE_BITS);
 /// The ordinary NaN.
 pub const NAN: f64 = f64::from_bits(NAN_BITS);
 
-/// What a cell holds.
+/// Decoded content of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell {
     /// No sample.
@@ -40,7 +40,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Tells what `cell` holds.
+    /// Decodes `cell`.
     #[must_use]
     #[inline]
     pub fn of(cell: f64) -> Self {
@@ -89,7 +89,7 @@ pub fn histogram(index: u32) -> f64 {
     f64::from_bits(HISTOGRAM_BITS | u64::from(index))
 }
 
-/// Returns `value` unless its bits are reserved for markers, then the ordinary NaN.
+/// Returns `value`, or the ordinary NaN when its bits are reserved for markers.
 ///
 /// The staleness marker passes: sources turn it into a stale event before they store a value.
 #[must_use]

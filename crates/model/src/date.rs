@@ -1,21 +1,22 @@
-//! Times as RFC 3339 has them, in UTC.
+//! RFC 3339 times in UTC.
 //!
-//! **Invariant:** the proleptic Gregorian calendar; what Go's parser refuses is refused, though `jiff` would read it.
+//! **Invariant:** the calendar is proleptic Gregorian; input that Go's parser rejects is rejected, even where `jiff`
+//! accepts it.
 
 use jiff::{SignedDuration, civil::DateTime};
 use std::{ops::Range, str::FromStr};
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// Returns milliseconds since the epoch as `2006-01-02T15:04:05.999Z`, always with three decimals; what is beyond the year
-/// 9999 as its last moment.
+/// Formats milliseconds since the epoch as `2006-01-02T15:04:05.999Z`, always with three decimals; times after the
+/// year 9999 become its last moment.
 #[must_use]
 pub fn rfc3339(time_ms: i64) -> String {
     let time = EPOCH.saturating_add(SignedDuration::from_millis(time_ms));
     time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// Reads `2006-01-02T15:04:05.999Z`, or with an offset such as `+01:00`; fractions of milliseconds are cut off.
+/// Parses `2006-01-02T15:04:05.999Z`, or with an offset such as `+01:00`; fractions of a millisecond are cut off.
 #[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
     let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
@@ -65,7 +66,7 @@ pub fn parse_rfc3339(text: &str) -> Option<i64> {
     Some(seconds * 1000 + fraction_ms)
 }
 
-/// Reads digits and nothing else: `str::parse` would take a sign too.
+/// Parses digits only: `str::parse` would accept a sign too.
 fn number<T: FromStr>(text: &str, range: Range<usize>) -> Option<T> {
     let digits = text.get(range)?;
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());

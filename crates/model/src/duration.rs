@@ -18,7 +18,7 @@ const UNITS: [(&str, i64); 7] = [
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum DurationError {
-    /// Nothing was given.
+    /// The text is empty.
     Empty,
     /// Not of the form `[0-9]+(y|w|d|h|m|s|ms)`, repeated with falling units.
     Malformed {
@@ -47,7 +47,7 @@ impl Error for DurationError {}
 /// Parses a duration and returns milliseconds, 0 or more.
 ///
 /// # Errors
-/// Fails on anything but units in falling order, each at most once; `0` alone needs no unit.
+/// Fails unless the units are in falling order, each at most once; `0` alone needs no unit.
 pub fn parse(text: &str) -> Result<i64, DurationError> {
     let malformed = || DurationError::Malformed {
         text: text.to_owned(),
@@ -78,7 +78,7 @@ pub fn parse(text: &str) -> Result<i64, DurationError> {
         }
         next_unit = index + 1;
         let amount: i64 = number.parse().map_err(|_| out_of_range())?;
-        // The bound is Go's: nanoseconds in an i64.
+        // Go's bound: nanoseconds in an i64.
         let part_ms = amount
             .checked_mul(UNITS[index].1)
             .ok_or_else(out_of_range)?;
@@ -91,7 +91,7 @@ pub fn parse(text: &str) -> Result<i64, DurationError> {
     Ok(total_ms)
 }
 
-/// Writes `ms` milliseconds the way Prometheus prints durations; negative ones get a minus sign.
+/// Formats `ms` milliseconds the way Prometheus prints durations; negative values get a minus sign.
 #[must_use]
 pub fn format(ms: i64) -> String {
     if ms == 0 {

@@ -1,7 +1,7 @@
 //! Frames: one round of one origin.
 //!
-//! **Invariant:** `values` and the presence bits have one entry for each slot of the schema; a column is present
-//! or stale or neither, never both; a present float never has a marker's bits except a histogram's cell.
+//! **Invariant:** `values` and the presence bits have one entry for each slot of the schema; a column is never both
+//! present and stale; a present cell never has a marker's bits, except those of a histogram cell.
 
 use crate::{
     bits::BitSet,
@@ -12,14 +12,15 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A trace that stands for one observation.
+/// A sample observation with its own labels, usually a trace id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exemplar {
     /// The exemplar's own labels, such as `trace_id`.
     pub labels: LabelSet,
     /// The observed value.
     pub value: f64,
-    /// When it was observed, or `None` for the sample's own time; what repeats such a one need not be held.
+    /// Time of the observation, or `None` for the sample's own time; a store may drop a repetition of such an
+    /// exemplar.
     pub time_ms: Option<i64>,
 }
 
@@ -98,7 +99,7 @@ impl Frame {
         self.stale.push(column);
     }
 
-    /// Gives a sample a time of its own; all others keep the frame's.
+    /// Gives one sample its own time; the others keep the frame's.
     pub fn set_time(&mut self, column: ColumnId, time_ms: i64) {
         if self.times_ms.is_empty() {
             self.times_ms.resize(self.values.len(), self.time_ms);
@@ -111,14 +112,14 @@ impl Frame {
         self.exemplars.push((column, exemplar));
     }
 
-    /// States when the counter of `column` started.
+    /// Records when the counter of `column` started.
     pub fn set_start_time(&mut self, column: ColumnId, time_ms: i64) {
         self.start_times_ms.push((column, time_ms));
     }
 
-    /// Gives access to all cells and presence bits at once, for sources that write in place.
+    /// Returns all cells and presence bits at once, for sources that write in place.
     ///
-    /// The caller keeps the invariant: present floats pass through `cell::canonical`, and are not staleness markers.
+    /// The caller keeps the invariant: present floats pass through `cell::canonical` and are not staleness markers.
     pub fn cells_mut(&mut self) -> (&mut [f64], &mut BitSet) {
         (&mut self.values, &mut self.present)
     }
@@ -135,7 +136,7 @@ impl Frame {
         self.time_ms
     }
 
-    /// Returns one cell for each slot; a cell counts only where `present` says so.
+    /// Returns one cell for each slot; a cell is valid only where `present` has its bit set.
     #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.values
@@ -159,7 +160,7 @@ impl Frame {
         &self.histograms
     }
 
-    /// Returns the samples' own times, one for each slot, or an empty slice when all have the frame's.
+    /// Returns the samples' own times, one for each slot, or an empty slice when all use the frame's.
     #[must_use]
     pub fn times_ms(&self) -> &[i64] {
         &self.times_ms
@@ -180,7 +181,7 @@ impl Frame {
         &self.exemplars
     }
 
-    /// Returns the start times that were stated.
+    /// Returns the recorded start times.
     #[must_use]
     pub fn start_times_ms(&self) -> &[(ColumnId, i64)] {
         &self.start_times_ms

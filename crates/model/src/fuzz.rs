@@ -22,12 +22,11 @@ const ACTIONS: [Action; 11] = [
     Action::Uppercase,
 ];
 
-/// Relabels any labels by any rules: six lines a rule (action, source labels, separator, pattern, target, replacement),
-/// an empty line, then labels.
+/// Applies arbitrary relabeling rules to arbitrary labels: six lines a rule (action, source labels, separator,
+/// pattern, target, replacement), an empty line, then labels.
 ///
 /// # Panics
-/// Panics when the same rules give the same labels another result, or an empty value stays: that is what
-/// fuzzing looks for.
+/// Panics when applying the same rules twice differs, or an empty value remains.
 pub fn fuzz_relabel(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (rules, labels) = text.split_once("\n\n").unwrap_or((&text, "a=b"));

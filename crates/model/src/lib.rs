@@ -1,6 +1,6 @@
 //! The vocabulary of Narthex: labels, samples, schemas, frames and the storage traits.
 //!
-//! It is: types and contracts every other crate meets at. It is not: I/O, async, formats or an engine.
+//! It holds the types and contracts that all other crates share. It has no I/O, async, formats or engine.
 //!
 //! *Identity is resolved once, afterwards only numbers move.* A [`Schema`] says which series one origin reports;
 //! a [`Frame`] is one round of numbers for it. A [`storage::Sink`] takes frames; a [`storage::Store`] gives back

@@ -25,7 +25,7 @@ pub enum MatchOp {
 }
 
 impl MatchOp {
-    /// Returns the operator as it is written.
+    /// Returns the operator's symbol.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl MatchOp {
 pub struct Matcher {
     /// The label's name.
     pub name: Box<str>,
-    /// The comparison.
+    /// The operator.
     pub op: MatchOp,
     /// The value or the pattern, as written.
     pub value: Box<str>,
@@ -53,12 +53,12 @@ impl Matcher {
     /// Builds a matcher, compiling the pattern of `=~` and `!~`.
     ///
     /// # Errors
-    /// Fails when the pattern is not a regular expression as Go reads them, or is beyond a bound of [`Pattern`].
+    /// Fails when the pattern is not valid in Go's syntax or exceeds a bound of [`Pattern`].
     pub fn new(op: MatchOp, name: &str, value: &str) -> Result<Self, PatternError> {
         Self::compiled(op, name, value, Pattern::matcher)
     }
 
-    /// As `new`, with the memory of the pattern leased from the budget of `ctx`.
+    /// Like `new`, but leases the pattern's memory from the budget of `ctx`.
     ///
     /// # Errors
     /// As `new`; also over budget and when stopped.
@@ -100,7 +100,7 @@ impl Matcher {
         }
     }
 
-    /// Reports whether a label with this value, empty when the label is missing, satisfies the matcher.
+    /// Reports whether a label value satisfies the matcher; pass the empty string for a missing label.
     #[must_use]
     pub fn matches(&self, value: &str) -> bool {
         match (self.op, &self.pattern) {
@@ -120,7 +120,7 @@ impl Matcher {
         self.matches("")
     }
 
-    /// Returns the only values a positive matcher can accept, when they can be listed.
+    /// Returns the only values a positive matcher can accept, when they can be enumerated.
     ///
     /// `=` lists one; `=~"a|b|c"` lists three. Negative matchers and open patterns give `None`.
     #[must_use]

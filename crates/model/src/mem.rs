@@ -1,7 +1,7 @@
-//! A store in memory: the model every other store is compared with, and the one reference suites run on.
+//! An in-memory store: the model other stores are compared with, and the store reference suites run on.
 //!
-//! **Invariant:** a series has at most one sample at one time; the first one stored stays. Nothing is ever
-//! refused for its age. Not built for speed: a view copies what it selects.
+//! **Invariant:** a series has at most one sample at a given time; the first one stored stays. No sample is refused
+//! for its age. Not built for speed: a view copies what it selects.
 
 use crate::sync::Whole as _;
 use crate::{
@@ -54,7 +54,7 @@ impl MemStore {
         Self::default()
     }
 
-    /// Forgets everything; views keep what they pinned.
+    /// Deletes all series; existing views keep what they pinned.
     pub fn clear(&self) {
         *self.0.write().whole() = State::default();
     }

@@ -1,4 +1,4 @@
-//! What is known about a metric family: type, unit, help.
+//! Metadata of a metric family: type, unit, help.
 
 use std::{fmt, sync::Arc};
 

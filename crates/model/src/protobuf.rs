@@ -1,7 +1,7 @@
-//! Protobuf fields, written.
+//! A protobuf writer.
 //!
-//! **Invariant:** fields are written as they are given, defaults included: a reader that tells unset from zero sees what
-//! was meant.
+//! **Invariant:** every given field is written, default values included, because some readers distinguish unset from
+//! zero.
 
 use crate::varint::{put_varint, zigzag};
 
@@ -42,7 +42,7 @@ impl Message {
         put_bytes(&mut self.0, field, &packed);
     }
 
-    /// Writes the fields of another message behind those of this one.
+    /// Appends the fields of another message to this one's.
     pub fn append(&mut self, other: &Self) {
         self.0.extend_from_slice(&other.0);
     }
@@ -59,7 +59,7 @@ impl Message {
         &self.0
     }
 
-    /// Appends the message behind its length to `out`.
+    /// Appends the message to `out`, prefixed with its length.
     pub fn delimited(&self, out: &mut Vec<u8>) {
         put_varint(out, self.0.len() as u64);
         out.extend_from_slice(&self.0);
@@ -80,7 +80,7 @@ pub fn put_double(out: &mut Vec<u8>, field: u64, value: f64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends a field that is a text, bytes or a message.
+/// Appends a string, bytes or message field.
 #[inline]
 pub fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     put_varint(out, field << 3 | 2);

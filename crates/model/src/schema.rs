@@ -1,12 +1,13 @@
-//! Schemas: what one origin reports together.
+//! Schemas: the series that one origin reports together.
 //!
 //! A schema is a **common** label set (what every series of the origin carries: target labels, pod, node …) and
-//! a list of **columns**, each with a **local** label set that origins of a kind share. Slots are append-only: a
-//! series that appears gets the next slot, one that is gone for good is retired, and a slot is never given to
-//! another series. A changed line order, a changed HELP or a series that flaps is not a schema change.
+//! a list of **columns**, each with a **local** label set that origins of a kind share. Slots are append-only: a new
+//! series gets the next slot, a series that is gone for good is retired, and a slot is never reused for another
+//! series. A different line order, a different HELP or a flapping series is not a schema change.
 //!
-//! **Invariant:** within a lineage, a slot's local set never changes, lengths only grow and retired stays retired;
-//! common and local sets have no label name in common. So a sink that knows an older version needs only the diff.
+//! **Invariant:** within a lineage, a slot's local set never changes, lengths only grow and retired slots stay
+//! retired; common and local sets have no label name in common. So a sink that knows an older version needs only the
+//! diff.
 
 use crate::{
     labels::{LabelHash, LabelSet},
@@ -45,7 +46,7 @@ pub struct FamilyId(pub u32);
 pub struct Column {
     /// The labels the series has beyond the schema's common set, metric name included; interned.
     pub set: LabelSet,
-    /// The family it belongs to.
+    /// The series' family.
     pub family: FamilyId,
 }
 
@@ -76,7 +77,7 @@ impl Page {
     }
 }
 
-/// What changed between two versions of a schema.
+/// Difference between two versions of a schema.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SchemaDiff {
     /// Slots the newer version has beyond the older one.
@@ -127,7 +128,7 @@ impl Schema {
         self.0.len - self.0.retired
     }
 
-    /// Returns a number that is equal for all versions of one schema and for no other, within this process.
+    /// Returns a number shared by all versions of one schema and no other schema in this process.
     #[must_use]
     pub fn lineage(&self) -> u64 {
         self.0.lineage
@@ -234,18 +235,18 @@ impl Schema {
 #[derive(Debug)]
 pub struct SchemaEdit {
     inner: Inner,
-    /// Places of families by name, for as many as were looked through already.
+    /// Indexes of families by name, covering the families scanned so far.
     names: HashMap<Arc<str>, usize>,
 }
 
-/// With fewer families than this a name is looked for in the list.
+/// Below this many families, a name is looked up by a linear scan.
 const FEW_FAMILIES: usize = 64;
 
-/// Room kept for new columns is this part of those there are.
+/// A page reserves spare room for one new column per this many existing ones.
 const SPARE: usize = 8;
 
 impl SchemaEdit {
-    /// Adds a family and returns its place; a family of the same name gets the new metadata and keeps its place.
+    /// Adds a family and returns its id; a family of the same name gets the new metadata and keeps its id.
     pub fn family(&mut self, family: Family) -> FamilyId {
         let at = self
             .place_of(&family.name)
@@ -260,13 +261,13 @@ impl SchemaEdit {
         FamilyId(slot(at))
     }
 
-    /// Returns where the family called `name` is; fast however many there are.
+    /// Returns the index of the family called `name`; fast for any number of families.
     fn place_of(&mut self, name: &str) -> Option<usize> {
         let families = &*self.inner.families;
         if families.len() < FEW_FAMILIES {
             return families.iter().position(|family| *family.name == *name);
         }
-        // Names are distinct and never change their place, so the index only lacks what came since.
+        // Names are distinct and never move, so the index only lacks the families added since.
         for (at, family) in families.iter().enumerate().skip(self.names.len()) {
             self.names.insert(Arc::clone(&family.name), at);
         }
@@ -276,7 +277,7 @@ impl SchemaEdit {
     /// Appends a series and returns its slot.
     ///
     /// # Panics
-    /// Panics when `set` has a label name in common with the schema's common set, or `family` is not of this schema.
+    /// Panics when `set` shares a label name with the schema's common set, or `family` is not in this schema.
     pub fn push(&mut self, set: &LabelSet, family: FamilyId) -> ColumnId {
         assert!(
             (family.0 as usize) < self.inner.families.len(),
@@ -329,7 +330,7 @@ impl SchemaEdit {
     pub fn finish(mut self) -> Schema {
         self.inner.version += 1;
         if let Some(page) = self.inner.pages.last_mut().and_then(Arc::get_mut) {
-            // Pushed one by one, columns have room for up to as many more.
+            // Columns pushed one by one would leave up to twice the room needed.
             let len = page.columns.len();
             page.columns.shrink_to(len + len / SPARE);
         }

@@ -1,20 +1,20 @@
-//! What to do with a lock that somebody held while panicking.
+//! How to handle a lock whose holder panicked.
 //!
-//! The standard library poisons it and asks whoever comes next. The answer depends on what the lock guards, so it has a
-//! name: `PoisonError::into_inner`, which says nothing, is refused by clippy.
+//! The standard library poisons the lock and leaves the decision to the next holder. The answer depends on what the
+//! lock guards, so it has a name; clippy rejects `PoisonError::into_inner`, which gives no reason.
 //!
-//! **Invariant:** [`Whole::whole`] is for locks whose every change takes effect in one step: a value that is replaced, an
-//! entry that comes or goes, a number that is counted. A panic between two such steps leaves something complete. What is
-//! changed in several steps that need each other is thrown away after a panic, or stops what builds on it.
+//! **Invariant:** use [`Whole::whole`] only for locks whose every change takes effect in one step: a value replaced,
+//! an entry added or removed, a counter raised. A panic between two such steps leaves a complete value. State changed
+//! in several dependent steps is discarded after a panic, or stops whatever builds on it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
 /// Results of locking, and of waiting with a lock.
 pub trait Whole {
-    /// What they are without the question of poison.
+    /// The guard, without the poison error.
     type Guard;
 
-    /// Returns the guard, also when a panic has poisoned the lock: it guards a value that panics leave whole.
+    /// Returns the guard even when a panic has poisoned the lock: the guarded value is always complete.
     fn whole(self) -> Self::Guard;
 }
 
@@ -30,18 +30,18 @@ impl<G> Whole for Result<G, PoisonError<G>> {
     }
 }
 
-/// Locks of what can be made anew.
+/// Locks whose value can be rebuilt.
 pub trait Renew {
-    /// What they guard.
+    /// The guarded value.
     type Value;
-    /// What holding one is.
+    /// The guard of a held lock.
     type Guard<'a>
     where
         Self: 'a;
 
-    /// Locks for writing; where a panic has poisoned the lock, what it guards is replaced by what `make` makes of it.
+    /// Locks for writing; replaces the value of a poisoned lock with the result of `make`.
     ///
-    /// The lock is good again then. `make` must not trust anything of what is passed to it that takes several steps.
+    /// This clears the poison. `make` must not trust any part of its argument that is changed in several steps.
     fn lock_or_renew(&self, make: impl FnOnce(&Self::Value) -> Self::Value) -> Self::Guard<'_>;
 }
 

@@ -1,8 +1,8 @@
-//! LEB128 varints and zigzag numbers, as the log, blocks, chunks and protobuf have them.
+//! LEB128 varints and zigzag numbers, as used by the log, blocks, chunks and protobuf.
 //!
-//! **Invariant:** reading never leaves its slice. Everything is inlined where it is called: these are loops' innermost steps.
+//! **Invariant:** reading never leaves its slice. Everything is inlined: callers are innermost loops.
 
-/// The most bytes a varint takes.
+/// Longest encoding of a varint.
 pub const MAX_VARINT_BYTES: usize = 10;
 
 /// Maps small magnitudes of either sign to small unsigned values.
@@ -37,8 +37,8 @@ pub fn put_signed(out: &mut Vec<u8>, value: i64) {
 
 /// Reads the varint that `bytes` begins with; returns its value and length.
 ///
-/// Bits beyond the 64th are cut off, as Go's protobuf does; [`read_exact_varint`] refuses them. `None` means that `bytes` end
-/// first, or with [`MAX_VARINT_BYTES`] or more of them, that the varint does not end.
+/// Bits beyond the 64th are cut off, as Go's protobuf does; [`read_exact_varint`] rejects them. Returns `None` when
+/// `bytes` end early or the first [`MAX_VARINT_BYTES`] bytes do not end the varint.
 #[inline]
 #[must_use]
 pub fn read_varint(bytes: &[u8]) -> Option<(u64, usize)> {
@@ -52,7 +52,7 @@ pub fn read_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// As [`read_varint`], but a value of more than 64 bits is refused too.
+/// Like [`read_varint`], but also rejects a value of more than 64 bits.
 #[inline]
 #[must_use]
 pub fn read_exact_varint(bytes: &[u8]) -> Option<(u64, usize)> {

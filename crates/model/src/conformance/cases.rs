@@ -1,4 +1,4 @@
-//! Named cases, one promise each.
+//! Named cases, each testing one promise.
 
 use super::{BASE_MS, Sampled, Subject, dump};
 use crate::{
@@ -194,7 +194,7 @@ fn absence_and_staleness_are_not_values(subject: &mut dyn Subject) {
     assert_eq!(only(subject, &schema.labels(column(3))), []);
 }
 
-/// Conditions of every kind, alone and together.
+/// Matchers of every kind, alone and together.
 const EXPRESSIONS: [&[(MatchOp, &str, &str)]; 14] = [
     &[],
     &[(MatchOp::Equal, METRIC_NAME, "up")],
@@ -669,7 +669,7 @@ fn exemplars_are_kept(subject: &mut dyn Subject) {
             if row == 1 {
                 let of_b = exemplar("b", -0.0, None);
                 frame.push_exemplar(column(1), of_b.clone());
-                // Without a time of its own it is the same one every round.
+                // Without its own time it is the same exemplar in every round.
                 if round == 0 {
                     expected[1].push((time_ms, of_b));
                 }
@@ -683,7 +683,7 @@ fn exemplars_are_kept(subject: &mut dyn Subject) {
         let found = view
             .exemplars(&query, &Context::unlimited())
             .expect("exemplars");
-        // One that repeats itself without a time may be held once or, where a store began anew, once more.
+        // An exemplar repeated without a time may be kept once or, where a store restarted, once more.
         let once = |mut exemplars: Vec<(i64, Exemplar)>| {
             exemplars.dedup_by(|next, before| next.1 == before.1 && next.1.time_ms.is_none());
             exemplars

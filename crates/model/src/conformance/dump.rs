@@ -1,4 +1,4 @@
-//! Reads everything a selector gives, in every way the contract offers, and checks that the ways agree.
+//! Reads a selector's data in every way the contract offers, and checks that all agree.
 
 use crate::{
     cell::{self, Cell},
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// One sample as the suite compares it: floats by their bits.
+/// A sample in comparable form: floats by their bits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sampled {
     /// A float's bits.
@@ -22,13 +22,13 @@ pub enum Sampled {
     Histogram(Arc<Histogram>),
 }
 
-/// All samples by series and time, with the counter's start time (0 where unknown).
+/// All samples by series and time, with the counter's start time (0 if unknown).
 pub type Dump = BTreeMap<LabelSet, Vec<(i64, Sampled, i64)>>;
 
-/// Reads what `matchers` select within `range`; series without a sample inside are left out.
+/// Reads the data that `matchers` select within `range`; series without a sample in it are left out.
 ///
 /// # Panics
-/// Panics when the store breaks a promise of the reading contract.
+/// Panics when the store violates the reading contract.
 #[must_use]
 pub fn dump(store: &dyn Store, matchers: &[Matcher], range: TimeRange) -> Dump {
     let ctx = Context::unlimited();

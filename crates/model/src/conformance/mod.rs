@@ -1,8 +1,8 @@
-//! The suite every store passes.
+//! The conformance suite for stores.
 //!
 //! A store's test calls [`check`] with a function that makes fresh, empty subjects. Each case writes through the
-//! sink, settles (a subject may flush, merge or restart there), and compares what the store answers with what a
-//! store in memory answers, through [`dump`], which also checks every promise of the reading contract on the way.
+//! sink, settles (a subject may flush, merge or restart there), and compares the store's answers with those of an
+//! in-memory store, using [`dump`], which also checks every promise of the reading contract.
 
 mod cases;
 mod dump;
@@ -14,15 +14,15 @@ use crate::storage::{Sink, Store};
 
 /// A store under test.
 pub trait Subject {
-    /// The reading half.
+    /// Returns the reading half.
     fn store(&self) -> &dyn Store;
 
-    /// The writing half.
+    /// Returns the writing half.
     fn sink(&self) -> &dyn Sink;
 
-    /// Moves data to where it will rest: flushes, merges, closes and opens again, as the subject likes.
+    /// Moves data to its final place: flushes, merges, closes and reopens, as the subject likes.
     ///
-    /// Bindings made before are dropped by the suite before it calls this.
+    /// The suite drops earlier bindings before it calls this.
     fn settle(&mut self);
 }
 
@@ -38,10 +38,10 @@ impl Subject for crate::MemStore {
     fn settle(&mut self) {}
 }
 
-/// The time around which the suite writes, 2026-01-01; a store with retention must take samples two hours older.
+/// The time around which the suite writes, 2026-01-01; a store with retention must accept samples two hours older.
 pub const BASE_MS: i64 = 1_767_225_600_000;
 
-/// Runs every case on a fresh subject each.
+/// Runs every case, each on a fresh subject.
 ///
 /// # Panics
 /// Panics with the case's name and the first difference.
@@ -60,7 +60,7 @@ struct NameOnPanic(&'static str);
 
 impl Drop for NameOnPanic {
     fn drop(&mut self) {
-        // The panic's own message says what differed; this says in which case.
+        // The panic's message describes the difference; this line names the case.
         std::io::Write::write_fmt(
             &mut std::io::stderr(),
             format_args!("conformance case: {}\n", self.0),

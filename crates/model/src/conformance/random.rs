@@ -1,4 +1,4 @@
-//! Random writes, compared with the store in memory after every settling.
+//! Random writes, compared with the in-memory store after every settling.
 
 use super::{BASE_MS, Subject, cases, dump};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     storage::{Binding, SeriesSample, Sink, TimeRange},
 };
 
-/// SplitMix64: small, seeded, the same everywhere.
+/// SplitMix64: small, seeded, portable.
 struct Random(u64);
 
 impl Random {
@@ -82,7 +82,7 @@ fn origin(index: u64, wide: bool, random: &mut Random) -> Origin {
     let width = [1, 5, 40, if wide { 1100 } else { 70 }][index as usize % 4] + random.below(3);
     let names: Vec<String> = (0..width).map(|i| format!("m{}/l={i}", i % 7)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    // Two of the origins carry one common set: every series of the narrower one is shared.
+    // Two of the origins have the same common set: every series of the narrower one is shared.
     let instance = ["a", "b", "b", "d"][index as usize % 4];
     let schema = cases::schema(&[("job", "random"), ("instance", instance)], &names);
     Origin {

@@ -1,4 +1,4 @@
-//! Arithmetic: scaling, adding, subtracting, lower resolutions.
+//! Histogram arithmetic: scaling, adding, subtracting, reducing the resolution.
 //!
 //! **Invariant:** operands may differ in zero threshold, resolution and custom bounds: the result has the wider
 //! threshold, the lower resolution and the common bounds, and counts every observation of both exactly once.
@@ -9,16 +9,16 @@ use super::{
 };
 use std::{error::Error, fmt};
 
-/// What adding or subtracting had to do.
+/// Side effects of adding or subtracting.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Notes {
-    /// One operand said that its counter was reset, the other that it was not.
+    /// One operand's hint says that its counter was reset, the other's that it was not.
     pub reset_conflict: bool,
-    /// Custom bounds differed; only the common ones are left.
+    /// Custom bounds differed; only the common ones remain.
     pub bounds_reconciled: bool,
 }
 
-/// Exponential and custom buckets have nothing in common.
+/// The error for mixing exponential and custom buckets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct IncompatibleBuckets;
 
@@ -30,7 +30,7 @@ impl fmt::Display for IncompatibleBuckets {
 
 impl Error for IncompatibleBuckets {}
 
-/// A running sum of histograms that keeps what rounding loses.
+/// A running sum of histograms that compensates for rounding.
 #[derive(Clone, Debug)]
 pub struct HistogramSum {
     /// The sum so far, uncompensated.
@@ -161,7 +161,7 @@ impl Histogram {
         combine(self, None, other, false)
     }
 
-    /// Subtracts another histogram; the reset hint follows the rules of adding.
+    /// Subtracts another histogram; the reset hint follows the rules of addition.
     ///
     /// # Errors
     /// Fails, changing nothing, when one has exponential and the other custom buckets.
@@ -169,7 +169,7 @@ impl Histogram {
         combine(self, None, other, true)
     }
 
-    /// Returns the histogram at a lower resolution; at its own resolution it is a copy.
+    /// Returns the histogram at a lower resolution, or a copy at its own.
     ///
     /// Custom buckets have no other resolution and are copied.
     #[must_use]
@@ -204,7 +204,8 @@ impl Histogram {
         all.iter().chain(buckets).any(|x| x.is_infinite())
     }
 
-    /// Returns the zero count with a wider zero bucket, and the threshold, widened to the end of a populated bucket.
+    /// Returns the zero count for a wider zero bucket, and its threshold, widened to the end of any populated bucket
+    /// it cuts.
     pub(super) fn zero_count_within(&self, threshold: f64) -> (f64, f64) {
         let (count, threshold, _) = zero_count_within(self, threshold, None);
         (count, threshold)
@@ -218,7 +219,7 @@ fn zero_count_within(h: &Histogram, mut threshold: f64, lost: Option<&Lost>) -> 
     }
     let mut zero_lost = start_lost;
     'again: loop {
-        // The compensation is not reset for another round: Prometheus carries it along.
+        // The compensation is not reset for the next round: Prometheus carries it over as well.
         let mut zero = h.zero_count;
         for negative in [false, true] {
             let (spans, buckets) = h.side(negative);
@@ -253,7 +254,7 @@ fn zero_count_within(h: &Histogram, mut threshold: f64, lost: Option<&Lost>) -> 
     }
 }
 
-/// Adds `other` to `h` (or subtracts it), keeping in `lost`, where given, what rounding loses.
+/// Adds `other` to `h` (or subtracts it), accumulating the rounding error in `lost` if given.
 fn combine(
     h: &mut Histogram,
     mut lost: Option<&mut Lost>,
@@ -332,7 +333,7 @@ fn combine(
     Ok(notes)
 }
 
-/// Widens `h`'s zero bucket until it holds `other`'s, and returns `other`'s count in it.
+/// Widens `h`'s zero bucket until it contains `other`'s, and returns `other`'s count in it.
 fn reconcile_zero(h: &mut Histogram, mut lost: Option<&mut Lost>, other: &Histogram) -> (f64, f64) {
     let (mut zero, mut threshold, mut zero_lost) = (other.zero_count, other.zero_threshold, 0.0);
     while threshold != h.zero_threshold {
@@ -354,7 +355,7 @@ fn reconcile_zero(h: &mut Histogram, mut lost: Option<&mut Lost>, other: &Histog
     (zero, zero_lost)
 }
 
-/// Drops the buckets that the zero bucket has swallowed, and empty ones.
+/// Drops buckets inside the zero bucket, and empty ones.
 fn drop_inside_zero(h: &mut Histogram, lost: Option<&mut Lost>) {
     let mut nothing = Lost::default();
     let l = lost.unwrap_or(&mut nothing);

@@ -1,7 +1,7 @@
-//! The fractions that exponential bucket bounds are made of.
+//! Fractions of the exponential bucket bounds.
 //!
 //! **Invariant:** entry i is 2^(i/256)/2 as Prometheus and its clients define it: some entries are a few units in the
-//! last place below the nearest float, and have to be, since bounds are compared and printed.
+//! last place below the nearest float, and must be, since bounds are compared and printed.
 
 /// Fractions for `histogram_schema` 8; lower resolutions use every 2^k-th.
 pub(super) const FRACTIONS: [f64; 256] = [

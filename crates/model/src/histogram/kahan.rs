@@ -1,6 +1,6 @@
 //! Compensated summation.
 //!
-//! **Invariant:** an infinite sum has no compensation, so that infinities stay what they are.
+//! **Invariant:** an infinite sum has no compensation, so that it stays infinite.
 
 /// Adds `value` to the sum `sum` with compensation `c` (Neumaier's variant of Kahan's method).
 #[must_use]

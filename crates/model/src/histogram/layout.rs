@@ -1,4 +1,4 @@
-//! Buckets as lists of (index, count), and back.
+//! Conversion of buckets to lists of (index, count), and back.
 //!
 //! **Invariant:** lists ascend by index without duplicates; `set_side` writes one span for each run of indices.
 
@@ -11,19 +11,19 @@ pub struct Bucket {
     pub lower: f64,
     /// Upper bound.
     pub upper: f64,
-    /// Whether observations equal to `lower` are inside.
+    /// Whether `lower` belongs to the bucket.
     pub lower_inclusive: bool,
-    /// Whether observations equal to `upper` are inside.
+    /// Whether `upper` belongs to the bucket.
     pub upper_inclusive: bool,
-    /// Observations inside.
+    /// Number of observations.
     pub count: f64,
 }
 
-/// A bucket's index, its count, and what summation lost of the count.
+/// A bucket's index, its count, and the compensation of the count.
 pub(super) type Slot = (i32, f64, f64);
 
 impl Histogram {
-    /// Reports whether the bounds are listed rather than exponential.
+    /// Reports whether the bounds are custom rather than exponential.
     #[must_use]
     pub fn uses_custom_buckets(&self) -> bool {
         self.histogram_schema == CUSTOM_BUCKETS
@@ -39,9 +39,9 @@ impl Histogram {
         indices(&self.negative_spans).zip(self.negative_buckets.iter().copied())
     }
 
-    /// Lists all buckets from the lowest to the highest, the zero bucket if it is populated between them.
+    /// Lists all buckets in ascending order, the zero bucket included if it is populated.
     ///
-    /// Buckets that reach into the zero bucket are cut at its edge.
+    /// Buckets that overlap the zero bucket are cut at its edge.
     #[must_use]
     pub fn buckets(&self) -> Vec<Bucket> {
         let edge = self.zero_threshold;
@@ -150,7 +150,7 @@ impl Histogram {
         }
     }
 
-    /// Returns what the histogram costs in float samples of 16 bytes.
+    /// Returns the histogram's cost in float samples of 16 bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         (168 + 8 * self.parts() + 8) / 16
@@ -182,7 +182,7 @@ pub(super) fn indices(spans: &[Span]) -> impl Iterator<Item = i32> + '_ {
     })
 }
 
-/// Pairs indices with counts and, where there are any, compensations.
+/// Pairs indices with counts and compensations, if any.
 pub(super) fn slots<'a>(
     spans: &'a [Span],
     counts: &'a [f64],
@@ -217,7 +217,7 @@ fn spans_of(indices: impl Iterator<Item = i32>) -> Vec<Span> {
 
 /// Returns the upper bound of exponential bucket `index`.
 pub(super) fn exponential_bound(index: i32, histogram_schema: i32) -> f64 {
-    // The bucket of the largest finite floats ends there: the one behind it holds the infinities.
+    // The bucket of the largest finite floats ends there: the next one holds the infinities.
     if histogram_schema < 0 {
         let exponent = i64::from(index) << histogram_schema.unsigned_abs().min(16);
         return if exponent == 1024 {
@@ -243,12 +243,12 @@ fn scale(fraction: f64, exponent: i64) -> f64 {
     match exponent {
         1024.. => fraction * 2f64.powi(1023) * 2f64.powi((exponent - 1023).min(1023)),
         -1021..1024 => fraction * 2f64.powi(exponent),
-        // One rounding step only, the last: the product before it is still a normal number.
+        // Only the last step rounds: the product before it is still a normal number.
         _ => fraction * 2f64.powi(-960) * 2f64.powi((exponent + 960).max(-1074)),
     }
 }
 
-/// Returns the index of the lower-resolution bucket that holds bucket `index`.
+/// Returns the index of the lower-resolution bucket that contains bucket `index`.
 pub(super) fn reduced_index(index: i32, from_schema: i32, to_schema: i32) -> i32 {
     ((index.wrapping_sub(1)) >> from_schema.abs_diff(to_schema).min(31)).wrapping_add(1)
 }

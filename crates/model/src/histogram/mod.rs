@@ -22,10 +22,10 @@ pub use trim::Keep;
 /// `histogram_schema` of a histogram whose bucket bounds are listed in `custom_values` (NHCB).
 pub const CUSTOM_BUCKETS: i32 = -53;
 
-/// What is known about counter resets between a histogram and the one before it.
+/// Known relation of a histogram to its predecessor's counter.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ResetHint {
-    /// Nothing: compare to find out.
+    /// Unknown: compare the two to find out.
     #[default]
     Unknown,
     /// The counter was reset before this histogram.
@@ -39,7 +39,7 @@ pub enum ResetHint {
 /// A run of consecutive buckets.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Span {
-    /// Gap to the end of the previous span; for the first, the index of its first bucket.
+    /// Gap to the end of the previous span; for the first span, the index of its first bucket.
     pub offset: i32,
     /// Number of buckets in the run.
     pub length: u32,
@@ -53,15 +53,15 @@ pub struct Span {
 pub struct Histogram {
     /// The resolution, or `CUSTOM_BUCKETS`.
     pub histogram_schema: i32,
-    /// What is known about counter resets.
+    /// Known counter resets.
     pub reset_hint: ResetHint,
-    /// Whether it was reported with integer counts.
+    /// Whether the source reported integer counts.
     pub integer_counts: bool,
     /// Width of the zero bucket on each side of zero, inclusive.
     pub zero_threshold: f64,
-    /// Observations in the zero bucket.
+    /// Number of observations in the zero bucket.
     pub zero_count: f64,
-    /// All observations.
+    /// Number of all observations.
     pub count: f64,
     /// Sum of all observations.
     pub sum: f64,

@@ -1,6 +1,6 @@
-//! Comparing a histogram with the one before it.
+//! Comparison of a histogram with its predecessor.
 //!
-//! **Invariant:** a counter that only went up is never called reset, whatever layouts it went through.
+//! **Invariant:** a counter that only rose is never reported as reset, whatever its layouts.
 
 use super::{
     Histogram, ResetHint,
@@ -10,8 +10,8 @@ use super::{
 impl Histogram {
     /// Reports whether the counter was reset between `previous` and this histogram.
     ///
-    /// An explicit hint is believed. Otherwise it was when any count went down, a populated bucket vanished, the
-    /// resolution rose, or the zero bucket shrank or now ends within a populated bucket.
+    /// An explicit hint is trusted. Otherwise the counter was reset when any count fell, a populated bucket vanished,
+    /// the resolution rose, or the zero bucket shrank or now ends within a populated bucket.
     #[must_use]
     pub fn is_reset_after(&self, previous: &Self) -> bool {
         match self.reset_hint {
@@ -89,7 +89,7 @@ impl Histogram {
         })
     }
 
-    /// Compares what lies between the bounds that both have.
+    /// Compares the counts between bounds that both have.
     fn is_reset_between_bounds(&self, previous: &Self) -> bool {
         let common = self
             .custom_values
@@ -111,10 +111,10 @@ impl Histogram {
             .any(|(after, before)| *after < before)
     }
 
-    /// Returns the hint a store gives this histogram, following `previous` in the same series.
+    /// Returns the hint that a store gives this histogram after `previous` in the same series.
     ///
-    /// Stored counters keep no hint at the start of a run; inside a run there was no reset. A run ends where a
-    /// reset was declared or detected, or where resolution or zero threshold changed.
+    /// A stored counter has no hint at the start of a run; inside a run there was no reset. A run ends where a reset
+    /// was declared or detected, or where resolution or zero threshold changed.
     #[must_use]
     pub fn stored_hint(&self, previous: Option<&Self>) -> ResetHint {
         if self.reset_hint == ResetHint::Gauge {
@@ -140,7 +140,7 @@ impl Histogram {
         }
     }
 
-    /// Returns the histogram without buckets; its hint says what comparing the buckets with `previous` showed.
+    /// Returns the histogram without buckets; its hint records the comparison of the buckets with `previous`.
     #[must_use]
     pub fn without_buckets(&self, previous: Option<&Self>) -> Self {
         let reset_hint = match (self.reset_hint, previous) {

@@ -1,4 +1,4 @@
-//! Bounds, arithmetic, resets and layouts of native histograms.
+//! Tests of bounds, arithmetic, resets and layouts of native histograms.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn custom(bounds: &[f64], buckets: &[f64]) -> Histogram {
 
 #[test]
 fn bounds_are_prometheus_bounds() {
-    // One step below the nearest doubles to 1/√2 and √2, as in Prometheus' table.
+    // One step below the doubles nearest to 1/√2 and √2, as in Prometheus' table.
     let h = exponential(1, -1, &[1.0, 1.0, 1.0, 1.0]);
     let uppers: Vec<f64> = h.buckets().iter().map(|b| b.upper).collect();
     assert_eq!(

@@ -1,11 +1,11 @@
-//! Histograms and floats as Prometheus writes them.
+//! Prometheus' text forms of histograms and floats.
 //!
 //! **Invariant:** floats are written like Go's `%g`: shortest digits, an exponent when it is below −4 or at least 6.
 
 use super::{Bucket, Histogram, ResetHint, Span};
 use std::fmt::{self, Display, Formatter, Write as _};
 
-/// Writes like Go's `%g` and `%v`.
+/// Formats like Go's `%g` and `%v`.
 #[must_use]
 pub fn format_g(value: f64) -> String {
     if value.is_nan() {
@@ -27,7 +27,7 @@ pub fn format_g(value: f64) -> String {
 }
 
 impl Display for Bucket {
-    /// Writes `(lower,upper]:count`, with a bracket for a bound that is inside.
+    /// Writes `(lower,upper]:count`, with a square bracket for an inclusive bound.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let open = if self.lower_inclusive { '[' } else { '(' };
         let close = if self.upper_inclusive { ']' } else { ')' };
@@ -42,7 +42,7 @@ impl Display for Bucket {
 }
 
 impl Display for Histogram {
-    /// Writes `{count:…, sum:…, bucket, …}` with the populated buckets, the lowest first.
+    /// Writes `{count:…, sum:…, bucket, …}` with the populated buckets in ascending order.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -72,7 +72,7 @@ impl Display for Histogram {
 }
 
 impl Histogram {
-    /// Writes the notation of Prometheus' test files: `{{schema:1 count:2 sum:3 buckets:[1 1]}}`.
+    /// Formats in the notation of Prometheus' test files: `{{schema:1 count:2 sum:3 buckets:[1 1]}}`.
     #[must_use]
     pub fn test_notation(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
@@ -118,7 +118,7 @@ impl Histogram {
     }
 }
 
-/// Lists the counts with zeros where spans leave gaps; gaps too long to print are cut short.
+/// Lists the counts with zeros in the gaps between spans; very long gaps are shortened.
 fn without_gaps(spans: &[Span], buckets: &[f64]) -> Vec<f64> {
     const LONGEST: usize = 1000;
     let mut counts = buckets.iter();

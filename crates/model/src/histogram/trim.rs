@@ -1,23 +1,23 @@
-//! Keeping only the observations above or below a value.
+//! Trimming a histogram to the observations above or below a value.
 //!
-//! **Invariant:** buckets entirely on the kept side stay exactly as they are; a histogram of which nothing was cut
+//! **Invariant:** buckets entirely on the kept side stay exactly as they are; a histogram from which nothing was cut
 //! keeps its count and sum.
 
 use super::{Bucket, Histogram, layout::Slot};
 
-/// Which observations are kept.
+/// The side to keep.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Keep {
-    /// Those up to the value.
+    /// Observations up to the value.
     Below,
-    /// Those from the value on.
+    /// Observations from the value on.
     Above,
 }
 
 impl Bucket {
-    /// Returns which part of the bucket's width lies at or below `value`, a value strictly inside finite bounds.
+    /// Returns the fraction of the bucket's width at or below `value`, which is strictly inside finite bounds.
     ///
-    /// Linear for custom buckets and the zero bucket, else on a logarithmic scale.
+    /// Interpolates linearly for custom buckets and the zero bucket, else on a logarithmic scale.
     #[must_use]
     pub fn fraction_below(&self, value: f64, linear: bool) -> f64 {
         if linear {
@@ -37,7 +37,7 @@ impl Bucket {
 }
 
 impl Histogram {
-    /// Drops the observations on the other side of `value`, interpolating within the bucket it falls into.
+    /// Drops the observations on the other side of `value`, interpolating within the bucket that contains it.
     pub fn trim(&mut self, value: f64, keep: Keep) {
         let custom = self.uses_custom_buckets();
         let (mut count, mut sum, mut trimmed) = (0.0, 0.0, false);
@@ -79,14 +79,14 @@ impl Histogram {
             (self.count, self.sum) = (count, sum);
             self.integer_counts = false;
         }
-        // Buckets without observations say nothing.
+        // Empty buckets are ignored.
         if trimmed {
             self.compact();
         }
     }
 }
 
-/// Returns how much of a bucket is kept and around which value it lies.
+/// Returns how much of a bucket is kept and the value representing it.
 fn kept(bucket: &Bucket, value: f64, keep: Keep, positive: bool, custom: bool) -> (f64, f64) {
     let (whole, partly) = match keep {
         Keep::Below => (bucket.upper <= value, bucket.lower < value),
@@ -114,7 +114,8 @@ fn kept(bucket: &Bucket, value: f64, keep: Keep, positive: bool, custom: bool) -
     }
 }
 
-/// A bucket without an end has no known distribution; from 0 to a positive upper bound it is taken as even.
+/// Returns the same for an unbounded bucket. Its distribution is unknown, except that from 0 to a positive upper bound
+/// it is assumed uniform.
 fn kept_of_infinite(bucket: &Bucket, value: f64, keep: Keep) -> (f64, f64) {
     let finite = |x: f64| if x.is_infinite() { 0.0 } else { x };
     let Bucket {
@@ -172,7 +173,7 @@ fn kept_of_zero(zero: &Bucket, value: f64, keep: Keep, populated: [bool; 2]) -> 
     }
 }
 
-/// Returns the value that stands for the observations between two bounds.
+/// Returns a value representing the observations between two bounds.
 fn middle(lower: f64, upper: f64, positive: bool, linear: bool) -> f64 {
     match (lower.is_infinite(), upper.is_infinite()) {
         (true, true) => 0.0,

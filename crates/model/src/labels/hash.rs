@@ -1,7 +1,7 @@
-//! 128-bit label hashes that add up.
+//! Additive 128-bit label hashes.
 //!
-//! **Invariant:** the hash of a label set is the wrapping sum of its labels' hashes, whatever the order and
-//! however the set is split. The seed is drawn once per process: hashes are never stored or sent.
+//! **Invariant:** the hash of a label set is the wrapping sum of its labels' hashes, regardless of order and of how
+//! the set is split. The seed is drawn once per process: hashes are never stored or sent.
 
 use std::{
     hash::{BuildHasher, Hasher},
@@ -32,7 +32,7 @@ impl LabelHash {
         Self((u128::from(half(high)) << 64) | u128::from(half(low)))
     }
 
-    /// Returns the low half, good enough to pick a bucket.
+    /// Returns the low half, enough to pick a bucket.
     #[must_use]
     pub fn low(self) -> u64 {
         #[expect(

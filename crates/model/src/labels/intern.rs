@@ -1,8 +1,7 @@
 //! The process-wide tables of names, labels and label sets.
 //!
-//! **Invariant:** a table holds one reference of each entry; an entry nobody else holds is dropped by the sweep
-//! that precedes every growth of its shard, in entries or in bytes, so churn costs the size of the live set, not of
-//! history.
+//! **Invariant:** a table holds one reference to each entry; a sweep before every growth of a shard, in entries or in
+//! bytes, drops the entries that nobody else holds, so memory follows the live set rather than the history.
 
 use super::{Label, LabelHash, LabelHeader, LabelSet};
 use crate::sync::Whole as _;
@@ -18,7 +17,7 @@ use std::{
 use triomphe::ThinArc;
 
 const SHARDS: usize = 16;
-/// Bytes that a shard may gain before it is swept; one that holds more than this may double.
+/// Bytes a shard may gain before it is swept; a shard larger than this may double.
 const SWEPT_BYTES: usize = 1 << 20;
 
 /// An interned label name.
@@ -44,7 +43,7 @@ impl fmt::Debug for Name {
     }
 }
 
-/// What the interner holds.
+/// Entries of the interner.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct InternerStats {
     /// Distinct label names.
@@ -55,7 +54,7 @@ pub struct InternerStats {
     pub sets: usize,
 }
 
-/// Counts what is interned, including what the next sweep will drop.
+/// Counts interned entries, including those the next sweep will drop.
 #[must_use]
 pub fn stats() -> InternerStats {
     let tables = tables();
@@ -70,20 +69,20 @@ fn entries_of<T: Interned>(shards: &[Shard<T>; SHARDS]) -> usize {
     shards.iter().map(|shard| shard.lock().table.len()).sum()
 }
 
-/// Returns the bytes that labels take, including what the next sweep will drop; it takes no lock.
+/// Returns the bytes that labels take, including those the next sweep will drop; takes no lock.
 ///
-/// A name counts with each of its labels. Sets are left out: whoever holds them counts them.
+/// A name counts once per label that uses it. Sets are left out: their holders count them.
 #[must_use]
 pub fn interned_bytes() -> usize {
     tables().labels.iter().map(Shard::bytes).sum()
 }
 
-/// Drops every entry that nobody but the interner holds, and gives back the room of tables that have become small.
+/// Drops every entry held only by the interner, and shrinks tables that have become small.
 ///
-/// Whoever removes many series calls it: a growing table sweeps itself, one that does not grow keeps what is dead.
+/// Call it after removing many series: a growing table sweeps itself, one that does not grow keeps dead entries.
 pub fn sweep() {
     let tables = tables();
-    // Sets hold labels, and labels names.
+    // Sets hold labels, and labels hold names.
     tables.sets.iter().for_each(Shard::sweep);
     tables.labels.iter().for_each(Shard::sweep);
     tables.names.sweep();
@@ -138,15 +137,15 @@ struct Tables {
     sets: [Shard<LabelSet>; SHARDS],
 }
 
-/// What a table holds.
+/// An entry of a table.
 trait Interned {
-    /// Returns what its place in the table depends on.
+    /// Returns the hash that selects the entry's shard and bucket.
     fn place(&self) -> u64;
 
-    /// Reports whether anybody but the table holds it.
+    /// Reports whether anything but the table holds the entry.
     fn is_held(&self) -> bool;
 
-    /// Returns the bytes that dropping it may free, its slot included.
+    /// Returns the bytes that dropping the entry may free, its slot included.
     fn weight(&self) -> usize;
 }
 
@@ -174,7 +173,7 @@ impl Interned for Label {
     }
 
     fn weight(&self) -> usize {
-        // A label that nobody uses may be all that holds its name.
+        // A dead label may be the only holder of its name.
         let text_bytes = self.name().len() + self.value().len();
         ARC_BYTES + size_of::<Self>() + size_of::<LabelHeader>() + text_bytes
     }
@@ -190,26 +189,26 @@ impl Interned for LabelSet {
     }
 
     fn weight(&self) -> usize {
-        // A set that nobody uses may be all that holds its labels.
+        // A dead set may be the only holder of its labels.
         let texts = self.iter();
         let texts = texts.map(|label| label.name().len() + label.value().len());
         size_of::<Self>() + self.heap_bytes() + texts.sum::<usize>()
     }
 }
 
-/// The owners' count and the length of what a thin pointer points to.
+/// Reference count and length in the header behind a thin pointer.
 const ARC_BYTES: usize = 2 * size_of::<usize>();
 
-/// A part of a table, with a lock of its own.
+/// A part of a table with its own lock.
 struct Shard<T> {
     entries: Mutex<Entries<T>>,
-    /// What the entries weigh, changed under the lock alone and read without it.
+    /// Total weight of the entries, changed only under the lock and read without it.
     bytes: AtomicUsize,
 }
 
 struct Entries<T> {
     table: HashTable<T>,
-    /// Beyond this many bytes the shard is swept before it takes in more.
+    /// Once the shard exceeds this many bytes, it is swept before the next insert.
     most_bytes: usize,
 }
 
@@ -228,7 +227,7 @@ impl<T> Default for Shard<T> {
 
 impl<T> Shard<T> {
     fn lock(&self) -> MutexGuard<'_, Entries<T>> {
-        // Nothing in here panics half-way through a change, so a poisoned table is still consistent.
+        // Nothing under this lock panics half-way through a change, so a poisoned table is still consistent.
         self.entries.lock().whole()
     }
 
@@ -238,7 +237,7 @@ impl<T> Shard<T> {
 }
 
 impl<T: Interned> Shard<T> {
-    /// Takes in an entry that is not there; drops first what is dead where the shard would grow.
+    /// Inserts an entry that is not in the table; sweeps first if the shard would grow.
     fn insert(&self, entries: &mut Entries<T>, entry: T) {
         let weight = entry.weight();
         let is_full = entries.table.len() == entries.table.capacity();
@@ -251,7 +250,7 @@ impl<T: Interned> Shard<T> {
         self.bytes.store(self.bytes() + weight, Ordering::Relaxed);
     }
 
-    /// Drops what is dead, and the room of a table that is mostly empty.
+    /// Drops dead entries, and shrinks a mostly empty table.
     fn sweep(&self) {
         let mut entries = self.lock();
         self.drop_dead(&mut entries);

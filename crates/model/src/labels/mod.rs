@@ -1,4 +1,4 @@
-//! Labels and label sets: who a series is.
+//! Labels and label sets: the identity of a series.
 //!
 //! **Invariant:** live labels with equal name and value are one allocation, so equality is a pointer comparison,
 //! and a set's hash is the sum of its labels' hashes, so the hash of a union, a subset or a group is arithmetic
@@ -20,7 +20,7 @@ use intern::Name;
 use std::{cmp::Ordering, fmt};
 use triomphe::ThinArc;
 
-/// The label that carries a series' metric name.
+/// The label that holds a series' metric name.
 pub const METRIC_NAME: &str = "__name__";
 
 /// One interned `name="value"` pair; eight bytes, cheap to clone, equal by pointer.
@@ -61,7 +61,7 @@ impl Label {
         self.0.header.header.hash
     }
 
-    /// Reports whether both labels have the same name, without looking at its text.
+    /// Reports whether both labels have the same name, without comparing text.
     #[must_use]
     pub fn same_name(&self, other: &Self) -> bool {
         self.0.header.header.name.same(&other.0.header.header.name)

@@ -1,11 +1,11 @@
-//! Which names labels and metrics may have.
+//! Validation schemes for label and metric names.
 
 use super::{is_legacy_metric_name, is_legacy_name};
 
-/// Which names are valid: any text, or only the letters of old.
+/// The set of valid names: any text, or only the legacy characters.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum NameScheme {
-    /// Any text that is not empty.
+    /// Any nonempty text.
     #[default]
     Utf8,
     /// `[a-zA-Z_][a-zA-Z0-9_]*`; metric names may have colons too.
@@ -22,7 +22,7 @@ impl NameScheme {
         }
     }
 
-    /// Reports whether a label may be called `name`.
+    /// Reports whether `name` is a valid label name.
     #[must_use]
     pub fn allows_label(self, name: &str) -> bool {
         match self {
@@ -31,7 +31,7 @@ impl NameScheme {
         }
     }
 
-    /// Reports whether a metric may be called `name`.
+    /// Reports whether `name` is a valid metric name.
     #[must_use]
     pub fn allows_metric(self, name: &str) -> bool {
         match self {

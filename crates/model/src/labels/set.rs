@@ -12,13 +12,13 @@ use triomphe::ThinArc;
 pub struct LabelSet(ThinArc<LabelHash, Label>);
 
 impl LabelSet {
-    /// Returns the set without labels.
+    /// Returns the empty set.
     #[must_use]
     pub fn empty() -> Self {
         Self::from_sorted(Vec::new())
     }
 
-    /// Builds a set from names and values in any order; of equal names the last wins, empty values vanish.
+    /// Builds a set from names and values in any order; of equal names the last wins, empty values are dropped.
     pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut builder = LabelSetBuilder::default();
         for (name, value) in pairs {
@@ -27,7 +27,7 @@ impl LabelSet {
         builder.finish()
     }
 
-    /// Builds a set from labels in any order; of equal names the last wins, empty values vanish.
+    /// Builds a set from labels in any order; of equal names the last wins, empty values are dropped.
     pub fn from_labels(labels: impl IntoIterator<Item = Label>) -> Self {
         let mut labels: Vec<Label> = labels.into_iter().collect();
         if !labels.is_sorted_by(|a, b| a.name() < b.name()) {
@@ -106,7 +106,7 @@ impl LabelSet {
         self.0.slice.is_empty()
     }
 
-    /// Returns both sets' labels together; where names are equal, `other`'s label is kept.
+    /// Returns the union of both sets; where names are equal, `other`'s label is kept.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         if other.is_empty() {
@@ -132,7 +132,7 @@ impl LabelSet {
         Self::from_sorted(merged)
     }
 
-    /// Returns the set without the labels called `names`.
+    /// Returns the set without the labels named in `names`.
     #[must_use]
     pub fn without(&self, names: &[&str]) -> Self {
         Self::from_sorted(
@@ -143,7 +143,7 @@ impl LabelSet {
         )
     }
 
-    /// Returns the set without the labels of `other`, unless it lacks one of them.
+    /// Returns the set without the labels of `other`, or `None` if it lacks one of them.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Option<Self> {
         let mut rest = other.iter().peekable();
@@ -156,7 +156,7 @@ impl LabelSet {
         rest.peek().is_none().then(|| Self::from_sorted(kept))
     }
 
-    /// Returns the set with only the labels called `names`.
+    /// Returns only the labels named in `names`.
     #[must_use]
     pub fn only(&self, names: &[&str]) -> Self {
         Self::from_sorted(
@@ -183,10 +183,10 @@ impl LabelSet {
         }
     }
 
-    /// Returns the bytes this set takes in memory, its labels excepted: those are shared by all sets that have them.
+    /// Returns the memory of this set in bytes, without its labels, which other sets share.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        // The count of owners, the hash and the length come before the labels.
+        // The reference count, the hash and the length precede the labels.
         size_of::<usize>()
             + size_of::<LabelHash>()
             + size_of::<usize>()
@@ -247,7 +247,7 @@ impl fmt::Debug for LabelSet {
 }
 
 impl fmt::Display for LabelSet {
-    /// Writes `metric{a="b", c="d"}`, the way series are shown to people.
+    /// Writes `metric{a="b", c="d"}`, the way series are displayed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.metric_name();
         let bare = is_legacy_metric_name(name);
@@ -302,7 +302,7 @@ impl LabelSetBuilder {
         self
     }
 
-    /// Removes label `name`, if it is there.
+    /// Removes label `name`, if present.
     pub fn remove(&mut self, name: &str) -> &mut Self {
         self.labels.retain(|label| label.name() != name);
         self

@@ -1,4 +1,4 @@
-//! Behaviour of labels and sets.
+//! Tests of labels and sets.
 
 use super::*;
 

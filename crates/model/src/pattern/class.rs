@@ -1,7 +1,7 @@
 //! Character classes and escapes.
 //!
-//! **Invariant:** a class under the flag `i` is folded before it is negated, as Go does it; the `regex` crate folds and
-//! negates each pair of brackets in that order too.
+//! **Invariant:** under the flag `i`, a class is folded before it is negated, as in Go; the `regex` crate also folds
+//! and negates each pair of brackets in that order.
 
 use super::{
     PatternError, cost,
@@ -9,32 +9,32 @@ use super::{
 };
 use std::fmt::Write;
 
-/// A class that no character is in.
+/// A class that contains no character.
 pub(super) const NOTHING: &str = r"[^\x{0}-\x{10ffff}]";
 
-/// A class that every character is in.
+/// A class that contains every character.
 const EVERYTHING: &str = r"[\x{0}-\x{10ffff}]";
 
-/// Most characters of a class that are listed one by one.
+/// Largest class whose characters are listed one by one.
 const LISTED: usize = 16;
 
 /// A class in brackets.
 pub(super) struct Class {
     pub(super) text: String,
-    /// Its characters, when they are few and their case counts.
+    /// Its characters, when they are few and case-sensitive.
     pub(super) exact: Option<Vec<String>>,
-    /// What compiling it takes at its height, in bytes.
+    /// Peak memory of compiling it, in bytes.
     pub(super) cost_bytes: u64,
 }
 
-/// What a class is made of, in the order it was read.
+/// The parts of a class, in the order they were read.
 #[derive(Default)]
 struct Body {
     text: String,
     ranges: Vec<Range>,
-    /// Whether there is more than ranges.
+    /// Whether it contains more than ranges.
     nested: bool,
-    /// Whether a class of a Unicode property is among it.
+    /// Whether it contains a Unicode property.
     unicode: bool,
     cost_bytes: u64,
 }
@@ -43,7 +43,7 @@ impl Body {
     fn range(&mut self, low: u32, high: u32) {
         self.ranges.push((low, high));
         self.cost_bytes = self.cost_bytes.saturating_add(cost::range(low, high));
-        // Surrogates cannot be written, and no text holds one.
+        // Surrogates cannot be written, and no text contains one.
         let low = if (0xd800..=0xdfff).contains(&low) {
             0xe000
         } else {
@@ -110,7 +110,7 @@ impl Body {
             cost_bytes = cost_bytes.saturating_mul(2) + cost::ANY;
         }
         if self.unicode {
-            // However many properties are joined, there are only so many characters.
+            // Joining more properties costs no more, as the number of characters is bounded.
             cost_bytes += cost::PROPERTY;
         }
         Class {
@@ -137,7 +137,7 @@ fn listed(ranges: &[Range]) -> Option<Vec<String>> {
     Some(all)
 }
 
-/// Reads the class at the beginning of `start`, which is a `[`; returns it and what follows.
+/// Parses the class at the beginning of `start`, which is a `[`; returns it and the rest.
 pub(super) fn bracketed(start: &str, fold: bool) -> Result<(Class, &str), PatternError> {
     let mut rest = start.get(1..).unwrap_or_default();
     let negated = rest.starts_with('^');
@@ -145,7 +145,7 @@ pub(super) fn bracketed(start: &str, fold: bool) -> Result<(Class, &str), Patter
         rest = rest.get(1..).unwrap_or_default();
     }
     let mut body = Body::default();
-    // A closing bracket is itself where a class begins.
+    // A closing bracket is literal at the beginning of a class.
     let mut first = true;
     loop {
         if !first && let Some(behind) = rest.strip_prefix(']') {
@@ -174,7 +174,7 @@ pub(super) fn bracketed(start: &str, fold: bool) -> Result<(Class, &str), Patter
     }
 }
 
-/// Reads a named class inside brackets into `body`; `None` when none begins here.
+/// Parses a named class inside brackets into `body`; returns `None` if none begins here.
 fn item<'a>(body: &mut Body, text: &'a str) -> Result<Option<&'a str>, PatternError> {
     if text.len() > 2
         && let Some(inner) = text.strip_prefix("[:")
@@ -193,7 +193,7 @@ fn item<'a>(body: &mut Body, text: &'a str) -> Result<Option<&'a str>, PatternEr
     named(body, text)
 }
 
-/// Reads `\d` and its kin or `\p{…}` into `body`; `None` when neither begins here.
+/// Parses `\d` and its kin or `\p{…}` into `body`; returns `None` if neither begins here.
 fn named<'a>(body: &mut Body, text: &'a str) -> Result<Option<&'a str>, PatternError> {
     let Some(letter) = text.strip_prefix('\\').and_then(|text| text.bytes().next()) else {
         return Ok(None);
@@ -209,7 +209,7 @@ fn named<'a>(body: &mut Body, text: &'a str) -> Result<Option<&'a str>, PatternE
     }))
 }
 
-/// Reads the name behind `\p`.
+/// Parses the name after `\p`.
 fn unicode<'a>(
     body: &mut Body,
     start: &'a str,
@@ -233,7 +233,7 @@ fn unicode<'a>(
     Ok(rest)
 }
 
-/// Reads a class that stands outside brackets, at the beginning of `start`, which is a backslash.
+/// Parses a class outside brackets at the beginning of `start`, which is a backslash.
 pub(super) fn escaped(start: &str, fold: bool) -> Result<Option<(Class, &str)>, PatternError> {
     let mut body = Body::default();
     let rest = named(&mut body, start)?;
@@ -252,7 +252,7 @@ fn bad_range(text: &str) -> PatternError {
     PatternError::new("invalid character class range", text)
 }
 
-/// Reads an escaped character at the beginning of `start`, which is a backslash; returns its code and what follows.
+/// Parses an escaped character at the beginning of `start`, which is a backslash; returns its code and the rest.
 pub(super) fn character(start: &str) -> Result<(u32, &str), PatternError> {
     let text = start.get(1..).unwrap_or_default();
     let Some(c) = text.chars().next() else {
@@ -274,7 +274,7 @@ pub(super) fn character(start: &str) -> Result<(u32, &str), PatternError> {
         't' => 9,
         'v' => 11,
         'x' => return hexadecimal(rest).or_else(invalid),
-        // One digit but zero would refer to a group, which there is not.
+        // Another single digit would be a back-reference, which Go does not support.
         '0' => return Ok(octal(text)),
         '1'..='7' if rest.starts_with(|c| matches!(c, '0'..='7')) => return Ok(octal(text)),
         c if c.is_ascii() && !c.is_ascii_alphanumeric() => c as u32,
@@ -283,7 +283,7 @@ pub(super) fn character(start: &str) -> Result<(u32, &str), PatternError> {
     Ok((control, rest))
 }
 
-/// Reads one to three octal digits.
+/// Parses one to three octal digits.
 fn octal(text: &str) -> (u32, &str) {
     let digits = text
         .bytes()
@@ -297,7 +297,7 @@ fn octal(text: &str) -> (u32, &str) {
     (code, text.get(length..).unwrap_or_default())
 }
 
-/// Reads `41` or `{1F600}`; an error is where reading ended.
+/// Parses `41` or `{1F600}`; an error holds the text from where parsing stopped.
 fn hexadecimal(text: &str) -> Result<(u32, &str), &str> {
     let mut chars = text.chars();
     if let Some(inner) = text.strip_prefix('{') {

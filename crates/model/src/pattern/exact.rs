@@ -1,29 +1,29 @@
-//! Sets of texts that a pattern is limited to: `a|b`, `(foo|bar)-[12]`.
+//! Finite sets of texts that a pattern matches: `a|b`, `(foo|bar)-[12]`.
 //!
 //! **Invariant:** a list holds each text once, in the order of the pattern.
 
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
-/// Most texts that a sequence of several lists may multiply to.
+/// Most texts in the product of several lists.
 const PRODUCT_LIMIT: usize = 256;
 
-/// Most bytes of all texts of one list.
+/// Most bytes in the texts of one list.
 const TOTAL_LIMIT_BYTES: usize = 1 << 20;
 
-/// Most bytes that copies in the lists of one pattern may take together: thirty bytes of a pattern can name 256 texts.
+/// Most bytes of copies in all lists of one pattern: thirty bytes of a pattern can name 256 texts.
 const COPIED_LIMIT_BYTES: usize = 1 << 20;
 
-/// What a text takes besides its bytes: its place in the list, the allocator's share, and its place in the hash.
+/// Overhead of a text: its list entry, the allocator's share, and its hash table entry.
 const WORD_BYTES: usize = 56;
 
-/// From this many on a hash finds a text faster than a scan.
+/// From this size on, a hash table finds a text faster than a scan.
 const HASHED_FROM: usize = 16;
 
 /// All texts a pattern matches.
 pub(super) struct Words {
     all: Vec<String>,
-    /// The places of the texts by their hashes.
+    /// The texts' indexes by hash.
     hashed: HashTable<u32>,
     hasher: foldhash::fast::RandomState,
 }
@@ -70,15 +70,15 @@ impl Words {
         self.hashed.find(hash, same).is_some()
     }
 
-    /// Returns what the list takes in memory, about.
+    /// Returns the approximate memory of the list.
     pub(super) fn heap_bytes(&self) -> usize {
         let texts: usize = self.all.iter().map(String::len).sum();
         texts + self.all.len() * WORD_BYTES
     }
 }
 
-/// Returns every text of `left` followed by every text of `right`, when they are not too many; `copied` counts the bytes
-/// by which the lists of one pattern outgrow what is written of them.
+/// Returns every text of `left` followed by every text of `right`, or `None` if there are too many; `copied`
+/// accumulates the bytes by which the lists of one pattern outgrow its source.
 pub(super) fn product(
     mut left: Vec<String>,
     right: &[String],

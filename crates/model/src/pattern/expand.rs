@@ -1,11 +1,12 @@
-//! Replacements: `$1`, `${1}`, `$name`, `${name}` and `$$`, as Go's `Regexp.Expand` reads them.
+//! Replacement templates: `$1`, `${1}`, `$name`, `${name}` and `$$`, with the meaning of Go's `Regexp.Expand`.
 //!
-//! **Invariant:** a group that does not exist or did not take part is empty; a malformed reference is text.
+//! **Invariant:** a group that does not exist or did not match expands to nothing; a malformed reference is literal
+//! text.
 
 use regex::Captures;
 use std::sync::OnceLock;
 
-/// A replacement, taken apart.
+/// A parsed replacement.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Template(Vec<Piece>);
 
@@ -17,7 +18,7 @@ enum Piece {
 }
 
 impl Template {
-    /// Takes a replacement apart; every text is one.
+    /// Parses a replacement; every text is valid.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut pieces = Vec::new();
@@ -48,7 +49,7 @@ impl Template {
         Self(pieces)
     }
 
-    /// Returns the text of a template that refers to no group.
+    /// Returns the text of a template without group references.
     #[must_use]
     pub fn constant(&self) -> Option<&str> {
         match &*self.0 {
@@ -62,7 +63,7 @@ impl Template {
         self.pieces(names, captures).collect()
     }
 
-    /// As `fill`, up to a length in bytes; otherwise the length there would be.
+    /// Like `fill`, up to a length in bytes; beyond it, returns the length the result would have.
     pub(super) fn fill_up_to(
         &self,
         names: &[Option<Box<str>>],
@@ -94,14 +95,14 @@ impl Template {
     }
 }
 
-/// Returns the first group of this name that took part.
+/// Returns the first group of this name that matched.
 fn named(names: &[Option<Box<str>>], captures: &Captures<'_>, name: &str) -> Option<usize> {
     (0..names.len())
         .filter(|&group| names.get(group).and_then(Option::as_deref) == Some(name))
         .find(|&group| captures.get(group).is_some())
 }
 
-/// Splits a reference, whose dollar sign is gone, from what follows it.
+/// Splits a reference, without its dollar sign, from the text after it.
 fn reference(text: &str) -> Option<(&str, &str)> {
     let (braced, text) = match text.strip_prefix('{') {
         Some(inner) => (true, inner),
@@ -118,7 +119,7 @@ fn reference(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Reports whether `c` may stand in a reference's name: a letter or decimal digit of any script, or `_`.
+/// Reports whether `c` may occur in a reference's name: a letter or decimal digit of any script, or `_`.
 fn is_word(c: char) -> bool {
     static BEYOND_ASCII: OnceLock<regex::Regex> = OnceLock::new();
     if c.is_ascii() {
@@ -134,7 +135,7 @@ fn piece(name: &str) -> Piece {
     let number = name.bytes().all(|byte| byte.is_ascii_digit())
         && (name.len() == 1 || !name.starts_with('0'));
     match name.parse() {
-        // Go counts up to 10^8 and takes what is beyond for a name.
+        // Go counts up to 10^8 and treats larger numbers as names.
         Ok(group) if number && name.len() <= 9 => Piece::Number(group),
         _ => Piece::Name(name.into()),
     }

@@ -1,11 +1,11 @@
-//! Regular expressions as Go's `regexp` reads them, for matchers, relabelling and `label_replace`.
+//! Regular expressions with the syntax and meaning of Go's `regexp`, for matchers, relabelling and `label_replace`.
 //!
-//! A pattern is parsed by our own parser for Go's syntax and handed to the `regex` crate in a form in which nothing
-//! depends on that crate's own ideas: classes are spelled out, flags are resolved, groups are numbered.
+//! Our own parser for Go's syntax translates a pattern for the `regex` crate, into a form that avoids that crate's
+//! own interpretations: classes are spelled out, flags are resolved, groups are numbered.
 //!
-//! **Invariant:** what Go accepts is accepted with Go's meaning, what Go refuses is refused in Go's words. The
-//! exceptions are bounds: patterns whose groups nest deeper than 200, whose program exceeds 10 MiB, or which would take
-//! more than 64 MiB to compile are refused. What compiling takes is known, and leased, before it begins.
+//! **Invariant:** Go's patterns are accepted with Go's meaning, and others rejected with Go's message. The exceptions
+//! are bounds: patterns whose groups nest deeper than 200, whose program exceeds 10 MiB, or which would take more
+//! than 64 MiB to compile are rejected. The memory for compiling is computed and leased before compiling begins.
 
 mod class;
 mod cost;
@@ -22,16 +22,16 @@ use crate::storage::{Budget, Context, Lease, OverBudget, StopReason};
 use parse::{Flags, Translation};
 use std::{error::Error, fmt, sync::OnceLock};
 
-/// The largest compiled form of one pattern; a bound, since patterns come from outside.
+/// Largest compiled program of one pattern; patterns come from outside.
 const PROGRAM_LIMIT_BYTES: usize = 10 << 20;
 
 /// The longest translated set of words that surely compiles within the limit, so that compiling it can wait.
 const LAZY_LIMIT_BYTES: usize = 64 << 10;
 
-/// What reading a pattern takes for each of its bytes.
+/// Memory for parsing a pattern, per byte of its text.
 const READ_FACTOR: u64 = 64;
 
-/// Deepest nesting of the translated text: four levels for each of Go's groups, and a few around everything.
+/// Deepest nesting of the translated text: four levels for each of Go's groups, and a few around the whole.
 const NEST_LIMIT: u32 = 4 * parse::MAX_DEPTH as u32 + 16;
 
 /// A compiled pattern.
@@ -40,30 +40,30 @@ pub struct Pattern {
     /// The name of each group, the whole match first.
     names: Vec<Option<Box<str>>>,
     exact: Option<exact::Words>,
-    /// Translated text, compiled when first needed if a set of words does for matching.
+    /// Translated text; compiled on first use if a set of words suffices for matching.
     translated: Box<str>,
     program: OnceLock<regex::Regex>,
     cost_bytes: u64,
-    /// What it takes while it lives, where it was compiled within a budget.
+    /// Lease for the memory of the pattern, if compiled within a budget.
     _lease: Option<Lease>,
 }
 
-/// What a pattern is for.
+/// The use of a pattern.
 #[derive(Clone, Copy, PartialEq)]
 enum Purpose {
-    /// To tell whether texts match: a list of all that do is enough.
+    /// Only matching: a list of all matching texts suffices.
     Matching,
-    /// To take texts apart, too.
+    /// Also extracting groups.
     Expanding,
 }
 
-/// A pattern that does not compile.
+/// An invalid pattern.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct PatternError {
-    /// The part that is wrong.
+    /// The offending part.
     pub pattern: String,
-    /// What is wrong with it.
+    /// Description of the error.
     pub reason: &'static str,
 }
 
@@ -88,13 +88,13 @@ impl fmt::Display for PatternError {
 
 impl Error for PatternError {}
 
-/// Why a pattern from outside was not compiled.
+/// Reason why a pattern from outside was not compiled.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// It is not one.
+    /// The pattern is invalid.
     Invalid(PatternError),
-    /// Compiling it takes more memory than the budget has.
+    /// Compiling takes more memory than the budget has.
     OverBudget(OverBudget),
     /// The work was asked to end.
     Stopped(StopReason),
@@ -139,7 +139,7 @@ impl From<StopReason> for CompileError {
 }
 
 impl Pattern {
-    /// Compiles `source` as it stands: it matches anywhere in a text.
+    /// Compiles `source` without anchors: it matches anywhere in a text.
     ///
     /// # Errors
     /// Fails on an invalid or oversized pattern.
@@ -151,7 +151,7 @@ impl Pattern {
 
     /// Compiles `^(?s:source)$`, the form of relabelling rules and of `label_replace`.
     ///
-    /// The anchors are put around the text, as Prometheus does, so errors quote them.
+    /// As in Prometheus, the anchors are added to the text, so errors quote them.
     ///
     /// # Errors
     /// Fails on an invalid or oversized pattern.
@@ -163,7 +163,7 @@ impl Pattern {
         )
     }
 
-    /// As `anchored`, with the memory it takes leased from the budget of `ctx`.
+    /// Like `anchored`, but leases the memory from the budget of `ctx`.
     ///
     /// # Errors
     /// Fails on an invalid or oversized pattern, over budget, and when stopped.
@@ -179,7 +179,7 @@ impl Pattern {
         Self::build(source, Self::translate_matcher(source)?, Purpose::Matching)
     }
 
-    /// As `matcher`, with the memory it takes leased from the budget of `ctx`.
+    /// Like `matcher`, but leases the memory from the budget of `ctx`.
     ///
     /// # Errors
     /// Fails on an invalid or oversized pattern, over budget, and when stopped.
@@ -190,7 +190,7 @@ impl Pattern {
     fn translate_anchored(source: &str) -> Result<Translation, PatternError> {
         let anchored = format!("^(?s:{source})$");
         let mut translation = parse::translate(&anchored, Flags::default(), true)?;
-        // Not always so: `a)|(b` closes the group that is around it.
+        // Not always the case: `a)|(b` closes the surrounding group.
         translation.exact = translation.exact.filter(|_| translation.anchored);
         Ok(translation)
     }
@@ -222,7 +222,7 @@ impl Pattern {
         };
         let compiling = ctx.budget.lease(compiling)?;
         let mut pattern = Self::build(source, translation, purpose)?;
-        // From here on only what stays is paid for.
+        // From here on, lease only what the pattern keeps.
         drop((reading, compiling));
         pattern._lease = Some(ctx.budget.lease(pattern.heap_bytes())?);
         Ok(pattern)
@@ -256,13 +256,13 @@ impl Pattern {
             let program = pattern
                 .compile()
                 .ok_or_else(|| PatternError::new("expression too large", source))?;
-            // Nobody else holds the pattern yet.
+            // The pattern is not shared yet, so the cell is empty.
             let _ = pattern.program.set(program);
         }
         Ok(pattern)
     }
 
-    /// Returns what the pattern takes while it lives; an upper bound.
+    /// Returns an upper bound on the memory the pattern keeps.
     fn heap_bytes(&self) -> u64 {
         let words = self.exact.as_ref().map_or(0, exact::Words::heap_bytes);
         let names = self.names.len() * 2 * size_of::<Option<Box<str>>>();
@@ -289,23 +289,23 @@ impl Pattern {
         }
     }
 
-    /// Returns the only texts that match, when they can be listed.
+    /// Returns the only texts that match, when they can be enumerated.
     #[must_use]
     pub fn exact(&self) -> Option<&[String]> {
         self.exact.as_ref().map(exact::Words::all)
     }
 
-    /// Matches `text` and returns `template` filled in with what the groups matched; `None` without a match.
+    /// Matches `text` and returns `template` filled in with the groups; `None` without a match.
     #[must_use]
     pub fn expand(&self, text: &str, template: &Template) -> Option<String> {
         let captures = self.program().captures(text)?;
         Some(template.fill(&self.names, &captures))
     }
 
-    /// As `expand`, with the length of the result bounded: a template may name a group a thousand times.
+    /// Like `expand`, with a bound on the result's length: a template may name a group a thousand times.
     ///
     /// # Errors
-    /// Fails with the length there would be when that is more than `most_bytes`.
+    /// Fails with the full length when it exceeds `most_bytes`.
     pub fn expand_up_to(
         &self,
         text: &str,
@@ -360,7 +360,7 @@ impl Pattern {
 }
 
 impl PartialEq for Pattern {
-    /// Compares texts: patterns of the same text in the same place mean the same.
+    /// Compares source texts: two patterns with the same text in the same place have the same meaning.
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source && self.translated == other.translated
     }
@@ -374,7 +374,7 @@ impl fmt::Debug for Pattern {
     }
 }
 
-/// Compiles any text and matches with it; for fuzzing: no input may panic.
+/// Compiles and matches any text; fuzz target: no input may panic.
 pub fn fuzz_pattern(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (source, subject) = text.split_at(text.floor_char_boundary(text.len() / 2));
@@ -399,10 +399,10 @@ pub fn fuzz_pattern(data: &[u8]) {
     }
 }
 
-/// Compiles any text within a small budget and fills in what it matches; for fuzzing: what is leased comes back.
+/// Compiles any text within a small budget and expands its matches; fuzz target: all leased memory must come back.
 ///
 /// # Panics
-/// Panics when a pattern or a refusal keeps memory leased, or a text outgrows its bound.
+/// Panics when a pattern or an error keeps memory leased, or a text exceeds its bound.
 pub fn fuzz_pattern_within(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (source, subject) = text.split_at(text.floor_char_boundary(text.len() / 2));

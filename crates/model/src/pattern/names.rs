@@ -1,8 +1,8 @@
-//! Names of character classes that Go knows, and what they hold.
+//! Names and contents of Go's character classes.
 //!
-//! **Invariant:** the names are those of Go's `unicode` tables (Unicode 15): a class that only the `regex` crate knows
-//! is refused. Case, spaces, hyphens and underscores do not count, as in Go since 1.25. Go loses scripts with an
-//! underscore by that; here they are found.
+//! **Invariant:** the names are those of Go's `unicode` tables (Unicode 15): a class that only the `regex` crate
+//! knows is rejected. Case, spaces, hyphens and underscores are ignored, as in Go since 1.25. That makes Go miss
+//! scripts whose name has an underscore; this code finds them.
 
 /// Code points, both ends included.
 pub(super) type Range = (u32, u32);
@@ -10,7 +10,7 @@ pub(super) type Range = (u32, u32);
 /// The greatest code point.
 pub(super) const MAX: u32 = 0x10_ffff;
 
-/// General categories besides `Cs`, whose members no text can hold.
+/// General categories except `Cs`, whose members occur in no text.
 const CATEGORIES: &[&str] = &[
     "C", "Cc", "Cf", "Cn", "Co", "L", "LC", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn",
     "N", "Nd", "Nl", "No", "P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm",
@@ -229,7 +229,7 @@ const SCRIPTS: &[&str] = &[
     "Zanabazar_Square",
 ];
 
-/// Returns what stands for the class `name` inside brackets; `None` when Go does not know it.
+/// Returns the equivalent of the class `name` inside brackets; `None` when Go does not know it.
 pub(super) fn unicode(name: &str) -> Option<String> {
     let name = canonical(name);
     let known = |list: &[&'static str]| list.iter().copied().find(|known| canonical(known) == name);
@@ -237,7 +237,7 @@ pub(super) fn unicode(name: &str) -> Option<String> {
         "any" => return Some(r"\x{0}-\x{10ffff}".to_owned()),
         "ascii" => return Some(r"\x{0}-\x{7f}".to_owned()),
         "assigned" => return Some(r"\P{gc=Cn}".to_owned()),
-        // Surrogates: no text holds any.
+        // Surrogates occur in no text.
         "cs" | "surrogate" => return Some(String::new()),
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! Reads Go's syntax and writes what the `regex` crate takes for the same.
+//! Parses Go's syntax and translates it for the `regex` crate.
 //!
 //! ```text
 //! regexp   = branch { "|" branch }
@@ -9,18 +9,18 @@
 //! group    = "(" regexp ")" | "(?P<name>" regexp ")" | "(?" flags ":" regexp ")" | "(?" flags ")"
 //! ```
 //!
-//! **Invariant:** an atom's text is one unit: what follows it applies to all of it. Flags never reach the output, each
-//! atom says what it means under them.
+//! **Invariant:** an atom's text is one unit: a following operator applies to all of it. Flags never reach the
+//! output; they are resolved in each atom.
 
 use super::{PatternError, class, cost, exact::product};
 
 /// Deepest nesting of groups.
 pub(super) const MAX_DEPTH: usize = 200;
 
-/// Most repetitions of one thing, nested ones multiplied.
+/// Largest repetition count, nested counts multiplied.
 const MAX_REPEAT: u32 = 1000;
 
-/// What flags mean at one place of a pattern.
+/// Flags in effect at one place of a pattern.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flags {
     /// `i`: letters match either case.
@@ -33,23 +33,23 @@ pub(super) struct Flags {
     pub(super) lazy: bool,
 }
 
-/// A pattern in the other syntax.
+/// A translated pattern.
 pub(super) struct Translation {
     pub(super) text: String,
     /// The name of each group, the whole match first.
     pub(super) names: Vec<Option<Box<str>>>,
-    /// The only texts that match as a whole, when they can be listed.
+    /// The only texts that match as a whole, when they can be enumerated.
     pub(super) exact: Option<Vec<String>>,
     /// Whether every branch begins and ends with an anchor, so that only a whole text matches.
     pub(super) anchored: bool,
-    /// What compiling it takes at its height, in bytes; an upper bound.
+    /// Upper bound on the peak memory of compiling, in bytes.
     pub(super) cost_bytes: u64,
 }
 
 /// One unit of the output.
 struct Atom {
     text: String,
-    /// How often the innermost thing in it is repeated.
+    /// Product of the repetition counts of the innermost part.
     repeats: u32,
     kind: Kind,
     exact: Option<Vec<String>>,
@@ -65,15 +65,15 @@ enum Kind {
     End,
 }
 
-/// A group that is open, or the whole pattern.
+/// An open group, or the whole pattern.
 ///
-/// Only the atom that a repetition may still follow is kept apart; what is before it is joined at once, so that a pattern
-/// costs little more than its text while it is read.
+/// Only the last atom, which a repetition may still follow, is kept separate; earlier ones are joined at once, so
+/// that parsing a pattern costs little more than its text.
 struct Group {
     opening: &'static str,
-    /// The flags to return to behind it.
+    /// Flags to restore after the group.
     flags: Flags,
-    /// The branches that have ended.
+    /// The completed branches.
     ended: Option<Atom>,
     branch: Branch,
     last: Option<Atom>,
@@ -81,17 +81,17 @@ struct Group {
     anchored: bool,
 }
 
-/// The beginning of a branch.
+/// The part of a branch read so far.
 struct Branch {
     text: String,
     repeats: u32,
     cost_bytes: u64,
     exact: Option<Vec<String>>,
-    /// Whether its first atom is an anchor at the beginning; `None` before there is an atom.
+    /// Whether its first atom is a start anchor; `None` while there is no atom.
     begins: Option<bool>,
-    /// Whether its last atom is an anchor at the end.
+    /// Whether its last atom is an end anchor.
     ends: bool,
-    /// Whether there is anything but anchors.
+    /// Whether it contains anything but anchors.
     has_text: bool,
 }
 
@@ -102,13 +102,13 @@ struct Parser<'a> {
     outer: Vec<Group>,
     group: Group,
     names: Vec<Option<Box<str>>>,
-    /// Whether somebody will ask what groups matched: keeping track of it costs.
+    /// Whether the caller needs the groups: capturing costs memory and time.
     captures: bool,
-    /// Bytes by which lists have outgrown the pattern.
+    /// Bytes by which the lists of texts have outgrown the pattern.
     copied: usize,
 }
 
-/// Translates `pattern`, which begins under `flags`; its groups capture if `captures` says so.
+/// Translates `pattern`, starting with `flags`; its groups capture if `captures` is set.
 pub(super) fn translate(
     pattern: &str,
     flags: Flags,
@@ -177,7 +177,7 @@ impl Atom {
 
 /// Reports whether `c` can differ from another character by case alone.
 fn has_case(c: char) -> bool {
-    // Symbols such as circled letters have case and are no letters.
+    // Symbols such as circled letters have case but are not letters.
     !c.is_ascii() || c.is_ascii_alphabetic()
 }
 
@@ -194,9 +194,9 @@ impl Branch {
         }
     }
 
-    /// Joins an atom; `outermost` when the branch begins and ends where the whole pattern does.
+    /// Joins an atom; `outermost` means that the branch begins and ends where the whole pattern does.
     fn join(&mut self, atom: Atom, outermost: bool, copied: &mut usize) {
-        // Anchors at the ends of a whole match say nothing, anywhere else they are no text.
+        // Anchors at the ends of a whole match are redundant; elsewhere they rule out a list of texts.
         let kind = if outermost { atom.kind } else { Kind::Plain };
         self.begins.get_or_insert(kind == Kind::Begin);
         self.exact = match kind {
@@ -228,7 +228,7 @@ impl Group {
         }
     }
 
-    /// Reports whether it begins and ends where the whole pattern does.
+    /// Reports whether the group begins and ends where the whole pattern does.
     fn is_outermost(&self) -> bool {
         self.opening.is_empty()
     }
@@ -240,7 +240,7 @@ impl Group {
         }
     }
 
-    /// Adds the branch to those that have ended.
+    /// Moves the current branch to the completed ones.
     fn end_branch(&mut self, copied: &mut usize) {
         let outermost = self.is_outermost();
         if let Some(last) = self.last.take() {
@@ -271,7 +271,7 @@ impl Group {
         });
     }
 
-    /// Makes one atom of all branches, which have ended.
+    /// Joins all branches, which must be complete, into one atom.
     fn finish(self) -> Atom {
         let mut atom = self.ended.unwrap_or_else(|| Atom::new(self.opening, 0));
         if !self.opening.is_empty() {
@@ -284,7 +284,7 @@ impl Group {
 
 impl<'a> Parser<'a> {
     fn run(&mut self) -> Result<(), PatternError> {
-        // Where the repetition before this place begins: two of them in a row are an error.
+        // Start of the preceding repetition: two in a row are an error.
         let mut repetition: Option<&'a str> = None;
         while let Some(c) = self.rest.chars().next() {
             let before = self.rest;
@@ -383,7 +383,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Repeats the last atom; `before` is the pattern from the operator on, which `rest` is behind.
+    /// Repeats the last atom; `before` is the pattern from the operator on, `rest` the part after it.
     fn repeat(
         &mut self,
         before: &'a str,
@@ -440,7 +440,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads what begins with `(?`.
+    /// Parses a construct that begins with `(?`.
     fn extension(&mut self) -> Result<(), PatternError> {
         let start = self.rest;
         let named = if start.len() > 4 && start.starts_with("(?P<") {
@@ -477,13 +477,13 @@ impl<'a> Parser<'a> {
         self.open("(")
     }
 
-    /// Reads `(?flags)` or opens `(?flags:`.
+    /// Parses `(?flags)` or opens `(?flags:`.
     fn flag_group(&mut self) -> Result<(), PatternError> {
         let start = self.rest;
         self.skip(2);
         let mut flags = self.flags;
         let mut value = true;
-        // Whether a flag came behind the last sign.
+        // Whether a flag followed the last sign.
         let mut seen = false;
         while let Some(c) = self.rest.chars().next() {
             self.skip(c.len_utf8());
@@ -515,7 +515,7 @@ impl<'a> Parser<'a> {
         ))
     }
 
-    /// Reads what begins with a backslash.
+    /// Parses an escape sequence.
     fn escape(&mut self) -> Result<(), PatternError> {
         let start = self.rest;
         match start.as_bytes().get(1) {
@@ -553,7 +553,7 @@ impl<'a> Parser<'a> {
                     self.rest = rest;
                     self.push(match char::from_u32(code) {
                         Some(c) => Atom::literal(c, self.flags.fold),
-                        // A surrogate: no text holds one.
+                        // A surrogate occurs in no text.
                         None => Atom::new(class::NOTHING, cost::ASSERTION),
                     });
                 }
@@ -577,13 +577,13 @@ impl Counts {
         self.least <= MAX_REPEAT && most <= MAX_REPEAT && self.least <= most
     }
 
-    /// Returns how many copies of a thing there will be, as Go counts them.
+    /// Returns how many copies there will be, by Go's count.
     fn copies(self) -> u32 {
         self.most.unwrap_or(self.least.max(1))
     }
 }
 
-/// Reads `{n}`, `{n,}` or `{n,m}` at the beginning of `text`; `None` when it is something else, which is text.
+/// Parses `{n}`, `{n,}` or `{n,m}` at the beginning of `text`; anything else is literal text and gives `None`.
 fn counts(text: &str) -> Option<(Counts, &str)> {
     let (least, rest) = number(text.strip_prefix('{')?)?;
     let (most, rest) = match rest.strip_prefix(',') {
@@ -598,7 +598,7 @@ fn counts(text: &str) -> Option<(Counts, &str)> {
     Some((Counts { least, most }, rest))
 }
 
-/// Reads a number without leading zeros; one too large stays far too large.
+/// Parses a number without leading zeros; an oversized one saturates far above the limit.
 fn number(text: &str) -> Option<(u32, &str)> {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - rest.len()];

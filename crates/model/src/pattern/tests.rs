@@ -1,4 +1,4 @@
-//! What patterns mean and how they are refused, without the reference program: that is in `tests/it`.
+//! Tests of pattern semantics and errors that do not need the reference program; `tests/it` has those that do.
 
 use super::*;
 
@@ -85,7 +85,7 @@ fn listable_patterns_are_listed() {
 
 #[test]
 fn anchors_cannot_be_escaped_unseen() {
-    // The text closes the group around it, so its halves are anchored at one side each, as in Prometheus.
+    // The text closes the surrounding group, so each half is anchored on one side only, as in Prometheus.
     let halves = Pattern::anchored("a)|(b").unwrap();
     assert!(halves.is_match("ax") && halves.is_match("xb") && !halves.is_match("xax"));
     assert!(Pattern::matcher("a)|(b").is_err());
@@ -139,7 +139,8 @@ fn what_is_filled_in_is_bounded_before_it_is_made() {
     );
 }
 
-/// Prometheus' matchers take scripts with an underscore, its relabelling takes names in any case; here both do both.
+/// Prometheus' matchers accept scripts with an underscore, its relabelling accepts names in any case; ours accept
+/// both.
 #[test]
 fn classes_are_found_by_any_spelling_that_some_go_takes() {
     for name in [

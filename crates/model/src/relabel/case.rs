@@ -1,7 +1,7 @@
-//! Letters in the other case, one character for one, as Go's `strings.ToLower` and `ToUpper` do it.
+//! Case conversion character by character, as Go's `strings.ToLower` and `ToUpper` do it.
 //!
-//! **Invariant:** a text keeps its number of characters: where Unicode's full mapping has several, its simple mapping
-//! is used.
+//! **Invariant:** the number of characters stays the same: where Unicode's full mapping yields several, the simple
+//! mapping is used.
 
 /// Returns `text` in lower case.
 pub(super) fn lower(text: &str) -> String {
@@ -17,7 +17,7 @@ pub(super) fn lower(text: &str) -> String {
 pub(super) fn upper(text: &str) -> String {
     text.chars()
         .map(|c| match c {
-            // Greek letters with an iota below: the capital is one character, the full mapping has two.
+            // Greek letters with iota subscript: the capital is one character, but the full mapping yields two.
             '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => {
                 char::from_u32(c as u32 + 8).unwrap_or(c)
             }
@@ -27,7 +27,7 @@ pub(super) fn upper(text: &str) -> String {
         .collect()
 }
 
-/// Returns the one character of `mapped`, or `c` when there are more.
+/// Returns the single character of `mapped`, or `c` if there are several.
 fn single(c: char, mut mapped: impl Iterator<Item = char>) -> char {
     match (mapped.next(), mapped.next()) {
         (Some(only), None) => only,

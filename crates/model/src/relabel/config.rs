@@ -1,24 +1,24 @@
-//! One relabelling rule as a configuration file says it, and what Prometheus refuses about it.
+//! The configuration of a relabelling rule, with Prometheus' checks.
 
 use crate::{Pattern, PatternError, labels::NameScheme};
 use std::{error::Error, fmt, str::FromStr, sync::LazyLock};
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Action {
-    /// Sets a label to a replacement, when the source matches.
+    /// Sets a label to a replacement if the source matches.
     Replace,
-    /// Drops what does not match.
+    /// Drops the target unless the source matches.
     Keep,
-    /// Drops what matches.
+    /// Drops the target if the source matches.
     Drop,
-    /// Drops what does not have the source in the target label.
+    /// Drops the target unless the source equals the target label.
     KeepEqual,
-    /// Drops what has the source in the target label.
+    /// Drops the target if the source equals the target label.
     DropEqual,
     /// Sets a label to the source's hash modulo a number.
     HashMod,
-    /// Copies labels to names made from theirs.
+    /// Copies labels to names derived from theirs.
     LabelMap,
     /// Removes labels whose name matches.
     LabelDrop,
@@ -67,7 +67,7 @@ impl Action {
 impl FromStr for Action {
     type Err = RelabelError;
 
-    /// Reads an action's name in any case.
+    /// Parses an action's name, ignoring case.
     fn from_str(text: &str) -> Result<Self, RelabelError> {
         let lower = text.to_lowercase();
         Self::ALL
@@ -77,22 +77,22 @@ impl FromStr for Action {
     }
 }
 
-/// A rule as written; what is not written has Prometheus' default.
+/// A rule as configured; an unset field has Prometheus' default.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RelabelConfig {
-    /// Labels whose values are put together.
+    /// Labels whose values are joined.
     pub source_labels: Vec<String>,
-    /// What stands between them.
+    /// Separator between the joined values.
     pub separator: String,
-    /// What they are compared with; `None` is the default, `(.*)`, which an explicit `(.*)` is not the same as.
+    /// Pattern for the joined values; `None` is the default, `(.*)`, which is not the same as an explicit `(.*)`.
     pub regex: Option<String>,
-    /// What `hashmod` divides by.
+    /// Modulus of `hashmod`.
     pub modulus: u64,
     /// The label to set.
     pub target_label: String,
-    /// What to set it to.
+    /// Value for the target label.
     pub replacement: String,
-    /// What to do; `None` is an action that is written and empty.
+    /// The action; `None` if the key is present but empty.
     pub action: Option<Action>,
 }
 
@@ -117,16 +117,16 @@ const REPLACEMENT: &str = "$1";
 /// The default pattern.
 pub(super) const REGEX: &str = "(.*)";
 
-/// What a target label under the old names' scheme looks like when it refers to groups.
+/// Valid target label with group references, in the legacy scheme.
 static LEGACY_TARGET: LazyLock<Pattern> = LazyLock::new(|| {
     Pattern::new(r"^(?:(?:[a-zA-Z_]|\$(?:\{\w+\}|\w+))+\w*)+$").expect("a pattern of our own")
 });
 
 impl RelabelConfig {
-    /// Returns the action after checking everything but the pattern.
+    /// Checks everything but the pattern and returns the action.
     ///
     /// # Errors
-    /// Fails, in Prometheus' words, when the fields do not go together.
+    /// Fails with Prometheus' message when the fields do not fit together.
     pub(super) fn check(&self, scheme: NameScheme) -> Result<Action, RelabelError> {
         use Action::*;
         let action = self.action.ok_or(RelabelError::NoAction)?;
@@ -167,14 +167,14 @@ impl RelabelConfig {
         Ok(action)
     }
 
-    /// Returns the pattern's text; the default's when none is written.
+    /// Returns the pattern's text, or the default pattern.
     #[must_use]
     pub fn regex_text(&self) -> &str {
         self.regex.as_deref().unwrap_or(REGEX)
     }
 }
 
-/// Reports whether `template` can become a label's name.
+/// Reports whether `template` can expand to a valid label name.
 fn allows_template(scheme: NameScheme, template: &str) -> bool {
     match scheme {
         NameScheme::Utf8 => scheme.allows_label(template),
@@ -182,29 +182,29 @@ fn allows_template(scheme: NameScheme, template: &str) -> bool {
     }
 }
 
-/// A rule that cannot be used.
+/// An invalid rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum RelabelError {
-    /// An action that is none.
+    /// An unknown action.
     UnknownAction(String),
-    /// The action is written and empty.
+    /// The action is present but empty.
     NoAction,
-    /// `hashmod` without a number to divide by.
+    /// `hashmod` without a modulus.
     NoModulus,
-    /// An action that sets a label, without one.
+    /// An action that sets a label, without a target label.
     NoTarget(Action),
-    /// A target that cannot be a label's name.
+    /// A target label that is not a valid label name.
     Target(String, Action),
-    /// A replacement where there is nothing to replace.
+    /// A replacement for an action that ignores it.
     HasReplacement(Action),
-    /// A replacement that cannot be a label's name.
+    /// A replacement that is not a valid label name.
     Replacement(String, Action),
-    /// Fields that comparing labels has no use for.
+    /// Fields that an action comparing labels does not use.
     OnlyLabels(Action),
-    /// Fields that choosing labels by name has no use for.
+    /// Fields that an action selecting labels by name does not use.
     OnlyRegex(Action),
-    /// The pattern is none.
+    /// The pattern is invalid.
     Pattern(PatternError),
 }
 

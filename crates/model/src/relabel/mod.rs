@@ -1,7 +1,7 @@
-//! Relabelling: rules that change label sets or drop what carries them.
+//! Relabelling: rules that change label sets, or drop the targets or series that carry them.
 //!
-//! **Invariant:** results are those of Prometheus, down to the order in which `labelmap` meets labels. A set that no
-//! rule changes comes back as the same allocation, and labels that only live between two rules are never interned.
+//! **Invariant:** results equal Prometheus', including the order in which `labelmap` visits labels. A set that no
+//! rule changes comes back as the same allocation, and labels that exist only between two rules are never interned.
 
 mod case;
 mod config;
@@ -16,7 +16,7 @@ use md5::{Digest as _, Md5};
 use std::sync::Arc;
 use working::Working;
 
-/// A rule that is checked and ready.
+/// A checked and compiled rule.
 #[derive(Clone, Debug)]
 pub struct Rule(Arc<Ready>);
 
@@ -31,10 +31,10 @@ struct Ready {
 }
 
 impl Rule {
-    /// Checks a rule; `scheme` says which names its labels may have.
+    /// Checks and compiles a rule; `scheme` decides which names its labels may have.
     ///
     /// # Errors
-    /// Fails, in Prometheus' words, when the fields do not go together or the pattern is none.
+    /// Fails with Prometheus' message when the fields do not fit together or the pattern is invalid.
     pub fn new(config: RelabelConfig, scheme: NameScheme) -> Result<Self, RelabelError> {
         let regex = Pattern::anchored(config.regex_text()).map_err(RelabelError::Pattern)?;
         let action = config.check(scheme)?;
@@ -48,13 +48,13 @@ impl Rule {
         })))
     }
 
-    /// Returns the rule as written.
+    /// Returns the rule's configuration.
     #[must_use]
     pub fn config(&self) -> &RelabelConfig {
         &self.0.config
     }
 
-    /// Applies the rule; false when it drops what carries the labels.
+    /// Applies the rule; returns `false` when it drops the target.
     fn apply(&self, labels: &mut Working<'_>) -> bool {
         let rule = &*self.0;
         let source = labels.join(&rule.config.source_labels, &rule.config.separator);
@@ -93,7 +93,7 @@ impl Eq for Rule {}
 
 impl Ready {
     fn replace(&self, source: &str, labels: &mut Working<'_>) {
-        // Rules that only set a label are most of what there is.
+        // Fast path: most rules only set a label.
         let constants = self.target.constant().zip(self.replacement.constant());
         if let Some((target, replacement)) = constants {
             let matches = self.config.regex.is_none() || self.regex.is_match(source);
@@ -111,7 +111,7 @@ impl Ready {
     }
 }
 
-/// Applies `rules` in order; `None` when one of them drops what carries the labels.
+/// Applies `rules` in order; returns `None` when one of them drops the target.
 #[must_use]
 pub fn process(labels: &LabelSet, rules: &[Rule]) -> Option<LabelSet> {
     outcome(labels, rules).ok()
@@ -120,7 +120,7 @@ pub fn process(labels: &LabelSet, rules: &[Rule]) -> Option<LabelSet> {
 /// Applies `rules` in order.
 ///
 /// # Errors
-/// The position of the rule that drops what carries the labels.
+/// Fails with the index of the rule that drops the target.
 pub fn outcome(labels: &LabelSet, rules: &[Rule]) -> Result<LabelSet, usize> {
     let mut working = Working::new(labels);
     match rules.iter().position(|rule| !rule.apply(&mut working)) {
@@ -129,7 +129,7 @@ pub fn outcome(labels: &LabelSet, rules: &[Rule]) -> Result<LabelSet, usize> {
     }
 }
 
-/// Returns the labels after each of `rules`; none from the one on that drops what carries them.
+/// Returns the labels after each of `rules`; `None` from the rule on that drops the target.
 #[must_use]
 pub fn steps(labels: &LabelSet, rules: &[Rule]) -> Vec<Option<LabelSet>> {
     let mut working = Working::new(labels);

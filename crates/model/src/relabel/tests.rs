@@ -1,4 +1,4 @@
-//! Rules on label sets.
+//! Relabelling rules applied to label sets.
 
 use super::*;
 
@@ -219,7 +219,7 @@ fn refusals_are_in_the_words_of_prometheus() {
     );
 }
 
-/// Prometheus' table of targets under the old names.
+/// Prometheus' table of targets under the legacy scheme.
 #[test]
 fn targets_under_the_old_scheme_may_refer_to_groups() {
     for (target, valid) in [

@@ -1,13 +1,13 @@
-//! A label set while rules change it.
+//! A label set under modification by rules.
 //!
-//! **Invariant:** labels are met in the order of Prometheus' builder: those of the original set that were not set
-//! again, by name, then the others in the order they were first set.
+//! **Invariant:** labels are visited in the order of Prometheus' builder: first the labels of the original set that
+//! were not set again, by name, then the others in the order they were first set.
 
 use crate::LabelSet;
 
 pub(super) struct Working<'a> {
     original: &'a LabelSet,
-    /// Whether each label of the original is still its value.
+    /// Whether each label of the original set is unchanged.
     stands: Vec<bool>,
     /// Labels that were set.
     added: Vec<(String, String)>,
@@ -24,7 +24,7 @@ impl<'a> Working<'a> {
         }
     }
 
-    /// Returns a label's value, empty when there is none.
+    /// Returns a label's value, or the empty string.
     pub(super) fn get(&self, name: &str) -> &str {
         let added = self.added.iter().find(|(added, _)| added == name);
         if let Some((_, value)) = added {
@@ -48,7 +48,7 @@ impl<'a> Working<'a> {
             && std::mem::replace(stands, false)
             && label.value() == value
         {
-            // The value stays, the place in the order does not: `labelmap` can tell when two names become one.
+            // The value is the same but the order changes, which `labelmap` exposes when two names become one.
             self.added.push((name.to_owned(), value.to_owned()));
             return;
         }
@@ -71,7 +71,7 @@ impl<'a> Working<'a> {
         standing.chain(self.added.iter().cloned()).collect()
     }
 
-    /// Removes the labels whose name `keep` refuses.
+    /// Removes the labels whose name `keep` rejects.
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         for (stands, label) in self.stands.iter_mut().zip(self.original) {
             if *stands && !keep(label.name()) {
@@ -84,7 +84,7 @@ impl<'a> Working<'a> {
         self.changed |= self.added.len() != before;
     }
 
-    /// Returns the set as it is.
+    /// Returns the resulting set.
     pub(super) fn finish(&self) -> LabelSet {
         if !self.changed {
             return self.original.clone();

@@ -1,10 +1,10 @@
 //! Hierarchical memory budgets: query → pool → process.
 //!
-//! A [`Lease`] is asked for before memory is taken and may be refused; an [`Account`] counts what is there already. A
-//! *share* is a part of a budget that has a name to be shown under; how far it may fill the budget it is a part of says
+//! A [`Lease`] is requested before memory is allocated and may be refused; an [`Account`] counts memory that already
+//! exists. A *share* is a named part of a budget that is reported separately; how far it may fill its parent decides
 //! who is refused first when memory runs short.
 //!
-//! **Invariant:** what is leased from a budget is leased from all its parents too; dropping a lease returns it to
+//! **Invariant:** bytes leased from a budget are leased from all its parents too; dropping a lease returns them to
 //! all of them. A lease that would exceed any level changes nothing.
 
 mod account;
@@ -37,25 +37,25 @@ struct Level {
     parent: Option<Budget>,
     /// How far leases of this level may fill the parent.
     reach_bytes: u64,
-    /// What this level may take whoever fills the parent.
+    /// Bytes this level may take however full the parent is.
     reserve_bytes: u64,
-    /// The levels below that are shown, in the order they were made.
+    /// Child levels that are reported, in the order they were created.
     shares: Mutex<Vec<Weak<Level>>>,
     pressure: Gauge,
 }
 
-/// What a share of a budget uses.
+/// Usage of one share of a budget.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Share {
     /// Its name.
     pub name: Box<str>,
     /// Bytes in use.
     pub used_bytes: u64,
-    /// The most that were in use at once.
+    /// Peak of the bytes in use.
     pub peak_bytes: u64,
-    /// Its own limit; `u64::MAX` for none.
+    /// Its own limit; `u64::MAX` for no limit.
     pub limit_bytes: u64,
-    /// Leases refused, for its own limit or for want of room in the budget it is a part of.
+    /// Leases refused, by its own limit or by its parent's.
     pub refused_total: u64,
 }
 
@@ -66,7 +66,7 @@ pub struct Lease {
     bytes: u64,
 }
 
-/// A lease that would exceed a budget.
+/// The error for a lease that would exceed a budget.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct OverBudget {
@@ -74,9 +74,9 @@ pub struct OverBudget {
     pub budget: Box<str>,
     /// Its limit.
     pub limit_bytes: u64,
-    /// What was in use.
+    /// Bytes in use.
     pub used_bytes: u64,
-    /// What was asked for.
+    /// Bytes requested.
     pub asked_bytes: u64,
 }
 
@@ -110,7 +110,7 @@ impl Budget {
         Self::new("unlimited", u64::MAX)
     }
 
-    /// Returns a budget within this one, for the time of a call or a request.
+    /// Returns a budget within this one, for one call or request.
     #[must_use]
     pub fn child(&self, name: &str, limit_bytes: u64) -> Self {
         Self::level(name, limit_bytes, Some(self.clone()), u64::MAX, 0)
@@ -118,13 +118,13 @@ impl Budget {
 
     /// Returns a budget within this one that [`Budget::shares`] lists while it lives.
     ///
-    /// Its leases are refused when they would fill this budget beyond `reach_bytes`, whoever uses the rest.
+    /// Refuses leases that would fill this budget beyond `reach_bytes`, whoever uses the rest.
     #[must_use]
     pub fn share(&self, name: &str, limit_bytes: u64, reach_bytes: u64) -> Self {
         self.share_with_reserve(name, limit_bytes, reach_bytes, 0)
     }
 
-    /// As [`Budget::share`]; its first `reserve_bytes` may fill this budget to its limit.
+    /// Like [`Budget::share`], but the share's first `reserve_bytes` may fill this budget to its limit.
     #[must_use]
     pub fn share_with_reserve(
         &self,
@@ -164,13 +164,13 @@ impl Budget {
         }))
     }
 
-    /// Returns an empty account of this budget, for what is counted because it cannot be refused.
+    /// Returns an empty account of this budget, for memory that is counted because it cannot be refused.
     #[must_use]
     pub fn account(&self) -> Account {
         Account::new(self.clone())
     }
 
-    /// Lists this budget's shares, in the order they were made.
+    /// Lists this budget's shares in the order they were created.
     #[must_use]
     pub fn shares(&self) -> Vec<Share> {
         let shares = self.0.shares.lock().whole();
@@ -178,7 +178,7 @@ impl Budget {
         alive.map(|share| Self(share).shown()).collect()
     }
 
-    /// Returns what this budget uses.
+    /// Returns this budget's own usage.
     #[must_use]
     pub fn shown(&self) -> Share {
         Share {
@@ -190,16 +190,16 @@ impl Budget {
         }
     }
 
-    /// Returns how short the memory of the whole process is, as of the last [`Budget::observe`].
+    /// Returns the memory pressure of the whole process, as of the last [`Budget::observe`].
     #[must_use]
     pub fn pressure(&self) -> Pressure {
         self.root().0.pressure.get()
     }
 
-    /// Compares what the whole process uses, but for `passing_bytes` of it that come back by themselves within seconds,
-    /// with `levels`; returns the pressure before and after.
+    /// Compares the process's usage, minus `passing_bytes` that are freed within seconds, with `levels`; returns the
+    /// pressure before and after.
     ///
-    /// To be called a few times a second by one thread: a level that is reached holds at least until the next call.
+    /// Call it a few times a second from one thread: a level that is reached holds at least until the next call.
     pub fn observe(&self, levels: &PressureLevels, passing_bytes: u64) -> (Pressure, Pressure) {
         let root = self.root();
         let used_bytes = root.used_bytes().saturating_sub(passing_bytes);
@@ -230,7 +230,7 @@ impl Budget {
         self.0.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the most bytes that were ever in use at once.
+    /// Returns the peak of the bytes in use.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.0.peak_bytes.load(Ordering::Relaxed)
@@ -242,7 +242,7 @@ impl Budget {
         self.0.limit_bytes
     }
 
-    /// Returns so much of the limit; no limit for a budget that has none.
+    /// Returns `percent` of the limit; unlimited for a budget without a limit.
     #[must_use]
     pub fn percent(&self, percent: u8) -> u64 {
         match self.0.limit_bytes {
@@ -265,7 +265,7 @@ impl Budget {
         taken
     }
 
-    /// Takes `bytes` where that fills this level no further than `reach_bytes`.
+    /// Takes `bytes` unless that fills this level beyond `reach_bytes`.
     fn take_below(&self, bytes: u64, reach_bytes: u64) -> Result<(), OverBudget> {
         let level = &*self.0;
         let limit_bytes = level.limit_bytes.min(reach_bytes);
@@ -295,7 +295,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Counts bytes that nobody can refuse any more.
+    /// Counts bytes that already exist, beyond the limit if necessary.
     fn count(&self, bytes: u64) {
         let before = self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.0
@@ -344,14 +344,14 @@ impl Lease {
         Ok(())
     }
 
-    /// Gives `bytes` back, or all there are.
+    /// Gives back `bytes`, or all bytes if there are fewer.
     pub fn shrink(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         self.budget.give_back(bytes);
     }
 
-    /// Makes it `bytes`, taking more or giving back what is too much.
+    /// Changes the lease to `bytes`, taking or giving back the difference.
     ///
     /// # Errors
     /// Fails, keeping what it has, when a level would exceed its limit.
@@ -410,7 +410,7 @@ mod tests {
         );
     }
 
-    /// Whoever reaches less far is refused first, though nobody is at a limit of its own.
+    /// The share with the smaller reach is refused first, though neither is at its own limit.
     #[test]
     fn a_share_fills_its_budget_only_as_far_as_it_reaches() {
         let process = Budget::new("process", 100);

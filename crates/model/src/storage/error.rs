@@ -1,30 +1,30 @@
-//! What can go wrong between a store and its callers.
+//! Errors of a store.
 
 use super::{OverBudget, StopReason};
 use std::{error::Error, fmt, path::PathBuf};
 
-/// A read or write that a store refused or could not do.
+/// An error from a store's read or write.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StorageError {
-    /// The work needs more memory than its budget allows.
+    /// The operation needs more memory than its budget allows.
     OverBudget(OverBudget),
     /// The work was asked to end.
     Stopped(StopReason),
-    /// Bytes on disk are not what was written.
+    /// Bytes on disk differ from what was written.
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Where in the file, in bytes.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the damage.
         detail: String,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What was attempted, as a verb: `open`, `write`, `fsync`.
+        /// Operation attempted, as a verb: `open`, `write`, `fsync`.
         operation: &'static str,
         /// The system's error.
         source: std::io::Error,
@@ -34,16 +34,16 @@ pub enum StorageError {
         /// The failure.
         cause: String,
     },
-    /// The store failed at this one piece of work; it goes on with all other.
+    /// One operation failed; the store keeps working.
     Internal {
-        /// What was attempted, as a verb and its object: `encode a row`.
+        /// Operation attempted, as a verb and its object: `encode a row`.
         operation: &'static str,
         /// Why it failed.
         cause: String,
     },
-    /// The store does not do that.
+    /// The store does not support the operation.
     Unsupported {
-        /// What was asked.
+        /// The operation.
         what: &'static str,
     },
 }

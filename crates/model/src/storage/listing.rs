@@ -1,4 +1,4 @@
-//! Questions about series rather than samples.
+//! Queries about series rather than samples.
 
 use super::{Context, Lease, StorageError, TimeRange};
 use crate::{
@@ -8,19 +8,19 @@ use crate::{
 };
 use std::collections::HashMap;
 
-/// Which series a listing is about.
+/// Selection of series for a listing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesQuery {
-    /// Alternatives: a series counts when all matchers of any one match; an empty list selects every series.
+    /// Alternatives: a series is selected when all matchers of any one match; an empty list selects every series.
     pub any_of: Vec<Vec<Matcher>>,
-    /// Series without a sample inside may be left out; how exactly is the store's choice.
+    /// A store may leave out series without a sample in this range; how exactly is its choice.
     pub range: TimeRange,
     /// At most this many answers; `None` for all.
     pub limit: Option<usize>,
 }
 
 impl SeriesQuery {
-    /// Returns the query for every series.
+    /// Returns the query that selects every series.
     #[must_use]
     pub fn all(range: TimeRange) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl SeriesQuery {
         }
     }
 
-    /// Reports whether a series with these labels counts.
+    /// Reports whether the query selects a series with these labels.
     #[must_use]
     pub fn matches(&self, labels: &LabelSet) -> bool {
         let matches_all = |matchers: &Vec<Matcher>| {
@@ -42,22 +42,22 @@ impl SeriesQuery {
     }
 }
 
-/// A possibly shortened answer.
+/// An answer, possibly truncated.
 #[derive(Debug, Default)]
 pub struct Listing<T> {
     /// The answers.
     pub items: Vec<T>,
-    /// Whether the limit cut some off.
+    /// Whether the limit cut off some answers.
     pub truncated: bool,
-    /// What the caller should be told though the answer stands.
+    /// Warnings that do not invalidate the answer.
     pub warnings: Vec<String>,
-    /// Memory of the answers, given back when the listing is dropped.
+    /// Lease for the memory of the answers.
     pub lease: Option<Lease>,
 }
 
-/// What a listing lists.
+/// An item of a listing.
 pub trait Listed: Ord {
-    /// Returns the bytes one takes besides its own size.
+    /// Returns the heap bytes of an item, beyond its own size.
     fn heap_bytes(&self) -> usize;
 }
 
@@ -73,37 +73,37 @@ impl Listed for LabelSet {
     }
 }
 
-/// Collects the answers of a listing: sorted, each once, at most as many as are asked for.
+/// Collects the answers of a listing: sorted, distinct, at most as many as requested.
 ///
-/// **Invariant:** what is held is leased, and is at most a small multiple of the answer: duplicates and what is beyond
-/// the limit go as soon as there are some times as many.
+/// **Invariant:** the items held are leased, and are at most a small multiple of the answer: once that many have
+/// accumulated, duplicates and items beyond the limit are dropped.
 #[derive(Debug)]
 pub struct Collector<'a, T> {
     ctx: &'a Context,
     limit: Option<usize>,
     items: Vec<T>,
-    /// Items from here on came after the last time order was made.
+    /// Number of items at the front that are sorted.
     sorted: usize,
     truncated: bool,
-    /// What `items` take in bytes.
+    /// Bytes that `items` take.
     bytes: u64,
     lease: Lease,
 }
 
-/// Fewer items than this are not worth ordering.
+/// Below this many items, sorting is not worth the time.
 const ORDERED_FROM: usize = 1 << 10;
 
-/// Items are ordered when there are so many times those that were in order.
+/// Items are sorted once there are this many times the already sorted ones.
 const GROWTH: usize = 4;
 
-/// Bytes that are leased at once at least.
+/// Smallest increment of the lease, in bytes.
 const LEASED_BYTES: u64 = 16 << 10;
 
 impl<'a, T: Listed> Collector<'a, T> {
     /// Returns a collector of at most `limit` items.
     ///
     /// # Errors
-    /// Fails when the budget is exhausted already.
+    /// Fails when the budget is already exhausted.
     pub fn new(limit: Option<usize>, ctx: &'a Context) -> Result<Self, StorageError> {
         Ok(Self {
             ctx,
@@ -116,7 +116,7 @@ impl<'a, T: Listed> Collector<'a, T> {
         })
     }
 
-    /// Takes in an item.
+    /// Adds an item.
     ///
     /// # Errors
     /// Fails over budget and when stopped.
@@ -140,7 +140,7 @@ impl<'a, T: Listed> Collector<'a, T> {
     pub fn finish(mut self) -> Listing<T> {
         self.order();
         self.items.shrink_to_fit();
-        // Collecting took more than what is left; where there is no room for both it goes on paying for that.
+        // The answer takes less than collecting did. Without room for both leases at once, keep the larger one.
         let exact = self.ctx.budget.lease(self.bytes);
         Listing {
             items: self.items,
@@ -152,7 +152,7 @@ impl<'a, T: Listed> Collector<'a, T> {
 
     /// Sorts, removes duplicates and applies the limit.
     fn order(&mut self) {
-        // What is sorted already is one run for a stable sort.
+        // A stable sort treats the sorted prefix as one run.
         self.items.sort();
         self.items.dedup();
         if let Some(limit) = self.limit
@@ -167,20 +167,20 @@ impl<'a, T: Listed> Collector<'a, T> {
     }
 }
 
-/// Where a store's series come from.
+/// Series counts by name, label and pair.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Cardinality {
-    /// Series in all.
+    /// Number of series.
     pub series: u64,
-    /// Distinct `name=value` in all.
+    /// Number of distinct `name=value` pairs.
     pub pairs: u64,
-    /// Series by metric name, largest first.
+    /// Number of series by metric name, largest first.
     pub by_metric: Vec<(String, u64)>,
-    /// Distinct values by label name, largest first.
+    /// Number of distinct values by label name, largest first.
     pub values_by_label: Vec<(String, u64)>,
     /// Bytes of values by label name, largest first.
     pub bytes_by_label: Vec<(String, u64)>,
-    /// Series by `name=value`, largest first.
+    /// Number of series by `name=value`, largest first.
     pub by_pair: Vec<(String, u64)>,
 }
 
@@ -193,7 +193,7 @@ pub struct ExemplarSeries {
     pub exemplars: Vec<(i64, Exemplar)>,
 }
 
-/// Counts series by their labels. A set that many series have in common is added once for all of them.
+/// Counts series by their labels. A set shared by many series is added once for all of them.
 #[derive(Debug)]
 pub struct CardinalityCount {
     series: u64,
@@ -201,14 +201,14 @@ pub struct CardinalityCount {
     lease: Lease,
 }
 
-/// What an entry of the table takes, and what listing the largest takes for each.
+/// Bytes of a table entry, including its share of the listing of the largest.
 const PAIR_BYTES: u64 = 2 * 24 + 48;
 
 impl CardinalityCount {
-    /// Returns a count without series.
+    /// Returns an empty count.
     ///
     /// # Errors
-    /// Fails when the budget is exhausted already.
+    /// Fails when the budget is already exhausted.
     pub fn new(ctx: &Context) -> Result<Self, StorageError> {
         Ok(Self {
             series: 0,
@@ -217,7 +217,7 @@ impl CardinalityCount {
         })
     }
 
-    /// Counts the labels of `set` for so many series.
+    /// Counts the labels of `set` for `series` series.
     ///
     /// # Errors
     /// Fails over budget.
@@ -236,12 +236,12 @@ impl CardinalityCount {
         Ok(())
     }
 
-    /// Counts so many series, whose sets are added apart.
+    /// Counts `series` series whose label sets are added separately.
     pub fn add_series(&mut self, series: u64) {
         self.series += series;
     }
 
-    /// Returns what was counted, keeping the `limit` largest of each list.
+    /// Returns the counts, keeping the `limit` largest of each list.
     #[must_use]
     pub fn finish(&self, limit: usize) -> Cardinality {
         let mut names: HashMap<&str, (u64, u64)> = HashMap::new();
@@ -278,7 +278,7 @@ impl CardinalityCount {
 }
 
 impl Cardinality {
-    /// Counts `series`, each distinct, keeping the `limit` largest of each list.
+    /// Counts `series`, which must be distinct, keeping the `limit` largest of each list.
     ///
     /// # Errors
     /// Fails over budget.
@@ -296,7 +296,7 @@ impl Cardinality {
     }
 }
 
-/// What an entry of a list is called: a name, or `name=value` where both are there.
+/// Name of a list entry: a label name, or `name=value` when both parts are set.
 struct Named<'a>(&'a str, &'a str);
 
 impl Named<'_> {
@@ -343,7 +343,7 @@ mod tests {
         }
     }
 
-    /// Once every series was collected, and a limit was applied to what had been collected.
+    /// Regression: all series were once collected before the limit was applied.
     #[test]
     fn a_limit_bounds_what_is_held_and_not_only_what_is_answered() {
         let ctx = context(1 << 20);

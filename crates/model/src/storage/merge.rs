@@ -1,4 +1,4 @@
-//! Makes every identity occur once: the merge of head, blocks, loose samples and shared series.
+//! Makes every identity occur once: merges head, blocks, loose samples and shared series.
 //!
 //! **Invariant:** the result depends only on the order of the given batches and of the series in them; on equal
 //! times the cell of the earlier batch wins.
@@ -12,8 +12,9 @@ use std::{collections::HashMap, sync::Arc};
 
 /// Returns batches over the same samples in which every identity occurs exactly once.
 ///
-/// Earlier batches win where two have a sample of one series at one time. Batches whose series occur nowhere else
-/// pass through untouched; series that occur in the same several batches stay together in one merged batch.
+/// Where two batches have a sample of one series at the same time, the earlier batch wins. Batches whose series occur
+/// nowhere else pass through untouched; series that occur in the same set of batches stay together in one merged
+/// batch.
 ///
 /// # Errors
 /// Fails when stopped.
@@ -43,7 +44,7 @@ pub fn unify(batches: Vec<Arc<dyn Batch>>, stop: &Stop) -> Result<Vec<Arc<dyn Ba
     Ok(merged.into_iter().map(Merged::into_batch).collect())
 }
 
-/// Hashing and comparing a series, in samples read.
+/// Cost of hashing and comparing a series, in samples read.
 const SERIES_WORK: usize = 8;
 
 #[derive(Clone, Copy)]
@@ -76,7 +77,7 @@ fn occurrences(batches: &[Arc<dyn Batch>], stop: &Stop) -> Result<Vec<Vec<Place>
 
 /// The same series from several batches (or some series of one).
 struct Merged {
-    /// Batches, with the series of each that stand for the merged ones.
+    /// Batches, with the series in each that correspond to the merged ones.
     sources: Vec<(Arc<dyn Batch>, Vec<u32>)>,
 }
 
@@ -88,7 +89,7 @@ impl Merged {
         }
     }
 
-    /// Unwraps what merges nothing: all series of one batch, in order.
+    /// Returns the batch itself when there is nothing to merge: all series of one batch, in order.
     fn into_batch(self) -> Arc<dyn Batch> {
         if let [(batch, series)] = self.sources.as_slice()
             && series.len() == batch.len()

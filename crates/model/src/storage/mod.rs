@@ -1,14 +1,14 @@
 //! The contract between what stores samples and what queries them.
 //!
 //! Reading: [`Store::view`] pins a consistent state; [`View::prepare`] resolves selectors and can estimate their
-//! cost; [`Prepared::batches`] gives, for one selector, batches of series that share a time axis;
-//! [`Batch::read`] decodes cells of a batch into a caller-owned [`Tile`]. There is no iterator per series.
+//! cost; [`Prepared::batches`] returns, for one selector, batches of series that share a time axis; [`Batch::read`]
+//! decodes cells of a batch into a caller-owned [`Tile`]. There is no iterator per series.
 //!
 //! Writing: [`Sink::bind`] resolves a schema once; [`Binding::append`] takes frames; [`Binding::rebind`] a diff.
 //!
-//! All of it is synchronous and may block. Everything that takes memory is leased from a [`Budget`], everything
-//! that takes time polls a [`Stop`]; both are arguments ([`Context`]), never globals. What cannot be read because
-//! it is damaged is left out of the answer and named in the context's [`Warnings`].
+//! All of it is synchronous and may block. Memory is leased from a [`Budget`] and long work polls a [`Stop`]; both
+//! are arguments ([`Context`]), never globals. Damaged data that cannot be read is left out of the answer and
+//! reported in the context's [`Warnings`].
 
 mod budget;
 mod error;
@@ -38,14 +38,14 @@ pub use tile::{Facts, Layout, Tile};
 pub use warnings::Warnings;
 pub use write::{Binding, Outcome, SeriesSample, Sink, SyncToken};
 
-/// What a call may use and when it must end.
+/// Resources and deadline of a call.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// Where memory is leased from.
+    /// The budget that memory is leased from.
     pub budget: Budget,
-    /// Asked at least every millisecond of work.
+    /// Polled at least once per millisecond of work.
     pub stop: Stop,
-    /// Where reading says what it had to leave out.
+    /// Warnings about data that could not be read.
     pub warnings: Warnings,
 }
 
@@ -60,7 +60,7 @@ impl Context {
         }
     }
 
-    /// Returns the same context with warnings of its own, so that they can be told from those of other calls.
+    /// Returns the same context with separate warnings, to keep them apart from those of other calls.
     #[must_use]
     pub fn with_own_warnings(&self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Several batches with the same series, laid over one another.
+//! An overlay of several batches with the same series.
 //!
 //! **Invariant:** the result depends only on the order of the layers; on equal times the cell of the earlier one wins.
 
@@ -9,14 +9,14 @@ use crate::{
 };
 use std::{borrow::Cow, sync::Arc};
 
-/// One of the batches.
+/// One batch of an overlay.
 pub struct Layer {
     batch: Arc<dyn Batch>,
-    /// The batch's series for each of the overlay's; `None`: the same.
+    /// The batch's series for each of the overlay's; `None` if they are the same.
     series: Option<Vec<u32>>,
 }
 
-/// Where a layer's list says so, the layer lacks the series.
+/// Marks a series that the layer lacks.
 const NOT_THERE: u32 = u32::MAX;
 
 impl Layer {
@@ -29,7 +29,7 @@ impl Layer {
         }
     }
 
-    /// Returns a layer whose series `series[i]` is the overlay's `i`, for all of them.
+    /// Returns a layer whose series `series[i]` is the overlay's series `i`, for all of them.
     #[must_use]
     pub fn chosen(batch: Arc<dyn Batch>, series: Vec<u32>) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Layer {
         }
     }
 
-    /// Returns a layer of which series `i` is number `places[i]` of the overlay's `len`; it lacks the others.
+    /// Returns a layer whose series `i` is number `places[i]` of the overlay's `len`; it lacks the others.
     ///
     /// # Panics
     /// Panics when a place is not below `len`.
@@ -51,13 +51,13 @@ impl Layer {
         Self::chosen(batch, series)
     }
 
-    /// Returns the batch and the number in it of a series that the layer has.
+    /// Returns the batch and the index in it of a series that the layer has.
     fn find(&self, series: usize) -> (&dyn Batch, usize) {
         let own = self.series.as_ref().map(|own| own[series] as usize);
         (&*self.batch, own.unwrap_or(series))
     }
 
-    /// Picks the batch's series among `wanted`: where each goes (`None`: to the same place), and which it is.
+    /// Picks the batch's series among `wanted`: the destination of each (`None`: the same place), and its index.
     fn pick(&self, wanted: &[u32]) -> (Option<Vec<u32>>, Vec<u32>) {
         let Some(series) = &self.series else {
             return (None, wanted.to_vec());
@@ -74,21 +74,21 @@ impl Layer {
 
 /// The same series from several batches.
 pub struct Overlay {
-    /// In the order in which ties are decided.
+    /// The layers, in the order in which ties are decided.
     layers: Vec<Layer>,
-    /// The layer that has every series.
+    /// Index of the layer that has every series.
     leader: usize,
 }
 
 /// Cells of one layer on their way into the tile.
 struct Part {
     tile: Tile,
-    /// The tile's series for each of the part's; `None`: the same.
+    /// The tile's series for each of the part's; `None` if they are the same.
     to: Option<Vec<u32>>,
 }
 
 impl Overlay {
-    /// Lays `layers` over one another; the one at `leader` has every series.
+    /// Builds an overlay of `layers`; the one at `leader` has every series.
     ///
     /// # Panics
     /// Panics when there is no such layer.
@@ -188,7 +188,7 @@ impl Batch for Overlay {
     ) -> Result<(), StorageError> {
         let start = out.len();
         out.resize(start + series.len(), None);
-        // Visited newest first, so that most series need one layer; of equal times the earlier layer's counts.
+        // Newest layer first, so that most series need only one; at equal times the earlier layer wins.
         let mut newest_first: Vec<(usize, &Layer)> = self.overlapping(range).enumerate().collect();
         newest_first.sort_by_key(|(_, layer)| std::cmp::Reverse(layer.batch.time_range().max_ms));
         let mut ranks = vec![usize::MAX; series.len()];
@@ -226,7 +226,7 @@ impl Batch for Overlay {
     }
 }
 
-/// Lays parts over one another on the union of their times; the first wins.
+/// Merges parts on the union of their times; at equal times the first part wins.
 fn lay(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
     let mut times_ms: Vec<i64> = parts
         .iter()

@@ -12,17 +12,17 @@ use crate::{
 };
 use std::{borrow::Cow, sync::Arc};
 
-/// Something that holds samples.
+/// A store of samples.
 pub trait Store: Send + Sync {
-    /// Pins the present state of what may overlap `range`: later writes are not seen through the view.
+    /// Pins the current state of everything that may overlap `range`; the view does not see later writes.
     ///
-    /// Cheap: lists and counts, no samples.
+    /// Cheap: reads lists and counts, no samples.
     ///
     /// # Errors
     /// Fails when the state cannot be read.
     fn view(&self, range: TimeRange) -> Result<Arc<dyn View>, StorageError>;
 
-    /// Returns the times of the oldest and the newest sample, or `None` when there is none.
+    /// Returns the times of the oldest and the newest sample, or `None` for an empty store.
     fn time_range(&self) -> Option<TimeRange>;
 }
 
@@ -48,7 +48,7 @@ pub trait View: Send + Sync {
         ctx: &Context,
     ) -> Result<Listing<String>, StorageError>;
 
-    /// Lists the values label `name` has in the series the query selects, sorted, distinct, without the empty one.
+    /// Lists the values of label `name` in the series the query selects, sorted, distinct, without the empty one.
     ///
     /// # Errors
     /// As `prepare`.
@@ -72,7 +72,7 @@ pub trait View: Send + Sync {
     /// As `prepare`.
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError>;
 
-    /// Lists known families, of `metric` alone or of all, sorted by name; several entries where origins disagree.
+    /// Lists the known families, of `metric` alone or of all, sorted by name; several entries where origins disagree.
     ///
     /// # Errors
     /// As `prepare`.
@@ -92,12 +92,12 @@ pub trait View: Send + Sync {
     }
 }
 
-/// How much a selector will cost, known before anything is decoded; an upper bound.
+/// Upper bound on a selector's cost, known before decoding.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Estimate {
-    /// Series.
+    /// Number of series.
     pub series: u64,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
     /// Encoded bytes to read.
     pub bytes: u64,
@@ -108,17 +108,17 @@ pub trait Prepared: Send + Sync {
     /// Returns the cost of all selectors together.
     fn estimate(&self) -> Estimate;
 
-    /// Returns the batches of one selector, by its place in the list given to `prepare`.
+    /// Returns the batches of one selector, given its index in the list passed to `prepare`.
     ///
     /// Over all batches of a selector every identity occurs **exactly once**, and the order of batches and of the
-    /// series in them is the same for the same view: callers may sum in that order and get the same bits again.
+    /// series in them is the same for the same view: summing in that order always gives the same bits.
     ///
     /// # Errors
     /// As `View::prepare`.
     fn batches(&self, selector: usize, ctx: &Context) -> Result<Vec<Arc<dyn Batch>>, StorageError>;
 
-    /// Returns what the caller should be told though the answer stands, as far as it is known before reading; what
-    /// is found while reading goes to the context's warnings.
+    /// Returns warnings known before reading that do not invalidate the answer; warnings found while reading go to
+    /// the context.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
@@ -127,17 +127,17 @@ pub trait Prepared: Send + Sync {
 /// The newest cell of a series at some instant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LastCell {
-    /// When it was sampled.
+    /// Time of the sample.
     pub time_ms: i64,
     /// A float or a staleness marker; a histogram's cell when `histogram` is set.
     pub cell: f64,
-    /// The histogram, if it is one.
+    /// The histogram, if the cell is one.
     pub histogram: Option<Arc<Histogram>>,
-    /// When the counter started, 0 where unknown.
+    /// Start time of the counter, 0 if unknown.
     pub start_time_ms: i64,
 }
 
-/// Series that share one time axis (or one lone series).
+/// Series that share one time axis (or one single series).
 ///
 /// Series are numbered from 0. Methods may be called from several threads at once.
 pub trait Batch: Send + Sync {
@@ -169,17 +169,17 @@ pub trait Batch: Send + Sync {
         group_key_of(&self.labels(series), grouping)
     }
 
-    /// Returns an interval that holds all samples of the batch.
+    /// Returns an interval that contains all samples of the batch.
     fn time_range(&self) -> TimeRange;
 
-    /// Returns an upper bound on the samples of one series within `range`; the rows a tile would have.
+    /// Returns an upper bound on the samples of one series within `range`, which is also the number of a tile's rows.
     fn rows(&self, range: TimeRange) -> usize;
 
     /// Decodes the cells of `series`, in that order, within `range`, into `tile`.
     ///
-    /// The tile gets one row for each instant of the shared axis within `range`, also where no chosen series has a
-    /// sample; the caller has leased the memory (`rows(range) * series.len() * 8` bytes). Start times are filled
-    /// when the selector's hints asked for them. Cells that are damaged are absent, with a warning in `ctx`.
+    /// The tile gets one row for each instant of the shared axis within `range`, even where no chosen series has a
+    /// sample; the caller has leased the memory (`rows(range) * series.len() * 8` bytes). Start times are filled when
+    /// the selector's hints ask for them. Damaged cells become absent, with a warning in `ctx`.
     ///
     /// # Errors
     /// Fails when stopped or when bytes cannot be read; the tile's contents are then unspecified.
@@ -192,9 +192,9 @@ pub trait Batch: Send + Sync {
         ctx: &Context,
     ) -> Result<(), StorageError>;
 
-    /// Finds, for each of `series`, the newest cell within `range`, pushing one entry for each onto `out`.
+    /// Finds the newest cell within `range` for each of `series`, pushing one entry for each onto `out`.
     ///
-    /// A staleness marker is a cell: it is returned, older samples behind it are not.
+    /// A staleness marker counts as a cell: it is returned, and hides older samples.
     ///
     /// # Errors
     /// As `read`.

@@ -1,8 +1,8 @@
-//! What a query asks a store for.
+//! A query's request to a store.
 
 use crate::matcher::Matcher;
 
-/// A closed interval of time: both ends belong to it.
+/// A closed time interval: both ends are included.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct TimeRange {
     /// First millisecond.
@@ -24,25 +24,25 @@ impl TimeRange {
         Self { min_ms, max_ms }
     }
 
-    /// Reports whether no instant is inside.
+    /// Reports whether the interval is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.min_ms > self.max_ms
     }
 
-    /// Reports whether `time_ms` is inside.
+    /// Reports whether the interval includes `time_ms`.
     #[must_use]
     pub fn contains(self, time_ms: i64) -> bool {
         (self.min_ms..=self.max_ms).contains(&time_ms)
     }
 
-    /// Reports whether an instant is inside both.
+    /// Reports whether the two intervals share an instant.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         !self.intersection(other).is_empty()
     }
 
-    /// Returns what is inside both.
+    /// Returns the intersection of both.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl TimeRange {
         }
     }
 
-    /// Returns the smallest interval around both.
+    /// Returns the smallest interval that covers both.
     #[must_use]
     pub fn hull(self, other: Self) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl TimeRange {
     }
 }
 
-/// The labels an aggregation keeps or drops.
+/// Labels that an aggregation keeps or drops.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Grouping {
     /// `false`: `by`, only `names` are kept. `true`: `without`, `names` and the metric name are dropped.
@@ -70,7 +70,7 @@ pub struct Grouping {
     pub names: Vec<Box<str>>,
 }
 
-/// What of the selected series is needed.
+/// Data needed from the selected series.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Want {
     /// Cells.
@@ -78,14 +78,14 @@ pub enum Want {
     Samples,
     /// Only identities.
     Labels,
-    /// Only how many samples there are.
+    /// Only the number of samples.
     Counts,
 }
 
-/// What the caller will do; a store may use it to do less, never to answer differently.
+/// The caller's intent; a store may use it to do less work, never to answer differently.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hints {
-    /// What is needed.
+    /// The data needed.
     pub want: Want,
     /// The function applied first, such as `rate`, or empty.
     pub function: Box<str>,
@@ -106,9 +106,9 @@ pub struct Hints {
 pub struct Selector {
     /// All must match; an empty list selects every series.
     pub matchers: Vec<Matcher>,
-    /// Samples outside are not needed.
+    /// Samples outside this range are not needed.
     pub range: TimeRange,
-    /// What the caller will do.
+    /// Hints about the caller's intent.
     pub hints: Hints,
 }
 

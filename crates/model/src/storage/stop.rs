@@ -1,6 +1,6 @@
-//! Stopping work that is no longer wanted.
+//! Cancellation of work.
 //!
-//! **Invariant:** once a stop has given a reason it gives the same reason for ever.
+//! **Invariant:** a stop that has given a reason always gives the same reason.
 
 use std::{
     error::Error,
@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-/// Asks work to end; clones share the request.
+/// A request to end work; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     state: Arc<AtomicU8>,
@@ -20,20 +20,20 @@ pub struct Stop {
     counted: Option<Arc<Counted>>,
 }
 
-/// How often a stop was asked, and at which question it cancels.
+/// Number of checks so far, and the one that cancels.
 #[derive(Debug)]
 struct Counted {
     checks: AtomicU64,
     cancels_at: u64,
 }
 
-/// Why work must end.
+/// Reason for ending work.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum StopReason {
     /// Nobody waits for the result.
     Canceled,
-    /// It took too long.
+    /// The deadline passed.
     TimedOut,
     /// The process shuts down.
     ShuttingDown,
@@ -67,8 +67,8 @@ impl Stop {
         }
     }
 
-    /// Returns a stop that counts how often it is asked and cancels at check number `check`, from 1 on: with it a
-    /// test sees how promptly work stops without a clock. 0 never cancels.
+    /// Returns a stop that counts its checks and cancels at check number `check`, from 1 on: a test can measure how
+    /// promptly work stops without a clock. 0 never cancels.
     #[must_use]
     pub fn at_check(check: u64) -> Self {
         let counted = Counted {
@@ -81,14 +81,14 @@ impl Stop {
         }
     }
 
-    /// Returns how often a stop made by `at_check` was asked; 0 for all others.
+    /// Returns the number of checks of a stop made by `at_check`; 0 for all others.
     #[must_use]
     pub fn checks(&self) -> u64 {
         let counted = self.counted.as_ref();
         counted.map_or(0, |counted| counted.checks.load(Ordering::Relaxed))
     }
 
-    /// Returns a pace at which a loop asks this stop.
+    /// Returns a pace for polling this stop in a loop.
     #[must_use]
     pub fn pace(&self) -> Pace<'_> {
         Pace {
@@ -104,7 +104,7 @@ impl Stop {
             StopReason::TimedOut => 2,
             StopReason::ShuttingDown => 3,
         };
-        // A failed exchange means that there is a reason already.
+        // The exchange fails when a reason is already set.
         let _ = self
             .state
             .compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl Stop {
     /// Returns an error when the work must end.
     ///
     /// # Errors
-    /// Fails with the reason, from the moment it is known.
+    /// Fails with the reason, as soon as there is one.
     pub fn check(&self) -> Result<(), StopReason> {
         if let Some(counted) = &self.counted {
             let check = counted.checks.fetch_add(1, Ordering::Relaxed) + 1;
@@ -138,10 +138,10 @@ impl Stop {
     }
 }
 
-/// Work between two checks of a [`Pace`]: samples, cells or comparisons, each some nanoseconds to some ten.
+/// Work between two checks of a [`Pace`]: samples, cells or comparisons, at a few to some ten nanoseconds each.
 const WORK_BETWEEN_CHECKS: usize = 1 << 15;
 
-/// Asks a stop once in a while: reading the clock for each item of a tight loop would cost more than the item.
+/// Polls a stop once in a while: reading the clock for each item of a tight loop would cost more than the item.
 #[derive(Debug)]
 pub struct Pace<'a> {
     stop: &'a Stop,
@@ -152,7 +152,7 @@ impl Pace<'_> {
     /// Counts `work` items as done, about a millisecond's worth of them between two checks.
     ///
     /// # Errors
-    /// As [`Stop::check`], when it is time to ask.
+    /// As [`Stop::check`], when a check is due.
     #[inline]
     pub fn spend(&mut self, work: usize) -> Result<(), StopReason> {
         match self.left.checked_sub(work) {

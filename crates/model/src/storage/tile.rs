@@ -5,7 +5,7 @@
 use crate::histogram::Histogram;
 use std::sync::Arc;
 
-/// Which index of a tile runs fastest.
+/// Memory order of a tile's cells.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Layout {
     /// One series after the other: `cells[series * times + time]`.
@@ -15,7 +15,7 @@ pub enum Layout {
     TimeMajor,
 }
 
-/// What is known of all cells of a tile; a `true` may save a kernel a pass, a `false` says nothing is known.
+/// Known facts about all cells of a tile; `true` may save a kernel a pass, `false` means unknown.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Facts {
     /// Every cell is a float: none is absent, stale or a histogram.
@@ -29,7 +29,7 @@ pub struct Facts {
 /// Decoded cells of some series of a batch; owned and reused by the caller.
 #[derive(Clone, Debug, Default)]
 pub struct Tile {
-    /// Which index runs fastest.
+    /// Memory order of the cells.
     pub layout: Layout,
     /// The shared time axis, strictly ascending.
     pub times_ms: Vec<i64>,
@@ -39,9 +39,9 @@ pub struct Tile {
     pub cells: Vec<f64>,
     /// The histograms that histogram cells refer to.
     pub histograms: Vec<Arc<Histogram>>,
-    /// When the counter behind each cell started, in the layout of `cells`, 0 where unknown; empty unless asked for.
+    /// Start time of the counter behind each cell, in the layout of `cells`, 0 if unknown; empty unless requested.
     pub start_times_ms: Vec<i64>,
-    /// What is known of all cells.
+    /// Known facts about all cells.
     pub facts: Facts,
 }
 
@@ -57,7 +57,7 @@ impl Tile {
         self.facts = Facts::default();
     }
 
-    /// Shapes an empty tile: all cells `fill`.
+    /// Resizes an empty tile and sets all cells to `fill`.
     pub fn shape(&mut self, layout: Layout, times_ms: &[i64], series: usize, fill: f64) {
         self.clear(layout);
         self.times_ms.extend_from_slice(times_ms);
@@ -65,7 +65,7 @@ impl Tile {
         self.cells.resize(times_ms.len() * series, fill);
     }
 
-    /// Returns the position of a cell.
+    /// Returns the index of a cell.
     #[must_use]
     #[inline]
     pub fn at(&self, time: usize, series: usize) -> usize {

@@ -1,11 +1,11 @@
-//! What the asker should be told though the answer stands.
+//! Warnings for the client that do not invalidate the answer.
 //!
-//! **Invariant:** each text is kept once, in the order of first appearance, and only so many of them.
+//! **Invariant:** each text is kept once, in the order of first appearance, up to a fixed number.
 
 use crate::sync::Whole as _;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Texts kept; whoever has more damage than that reads the log.
+/// Texts kept; the log has the rest.
 const MOST: usize = 20;
 
 /// Collects warnings while something is read; clones share them.
@@ -15,12 +15,12 @@ pub struct Warnings(Arc<Mutex<Noted>>);
 #[derive(Debug, Default)]
 struct Noted {
     texts: Vec<String>,
-    /// Whether some did not fit.
+    /// Whether some texts did not fit.
     more: bool,
 }
 
 impl Warnings {
-    /// Adds a text unless it is there.
+    /// Adds a text unless it is already there.
     pub fn note(&self, text: impl Into<String>) {
         let text = text.into();
         let mut noted = self.lock();
@@ -34,7 +34,7 @@ impl Warnings {
         }
     }
 
-    /// Returns the texts in the order they came, and forgets them.
+    /// Returns the texts in the order they were added, and clears them.
     #[must_use]
     pub fn take(&self) -> Vec<String> {
         let Noted { mut texts, more } = std::mem::take(&mut *self.lock());
@@ -45,7 +45,7 @@ impl Warnings {
     }
 
     fn lock(&self) -> MutexGuard<'_, Noted> {
-        // A panic elsewhere leaves the list whole: a text is added in one step.
+        // A panic elsewhere leaves the list intact: a text is added in one step.
         self.0.lock().whole()
     }
 }

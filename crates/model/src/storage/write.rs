@@ -4,27 +4,27 @@ use super::StorageError;
 use crate::{frame::Frame, histogram::Histogram, labels::LabelSet, schema::Schema};
 use std::{ops::AddAssign, sync::Arc};
 
-/// Something that takes frames.
+/// A destination for frames.
 pub trait Sink: Send + Sync {
     /// Resolves a schema once; frames then name columns by slot.
     ///
-    /// One origin holds one binding; dropping it says that the origin is gone. Series that other origins report
-    /// too are found here, not at every frame.
+    /// One origin holds one binding; dropping it declares the origin gone. Series that other origins also report are
+    /// resolved here, not at every frame.
     ///
     /// # Errors
     /// Fails over a limit or when the sink no longer accepts writes.
     fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError>;
 
-    /// Stores scattered samples, of any series, in any order, at any time within the sink's bounds.
+    /// Stores individual samples of any series, in any order, at any time within the sink's bounds.
     ///
     /// # Errors
     /// Fails when the sink no longer accepts writes; refused samples are counted, not errors.
     fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError>;
 
-    /// Returns when everything up to `token` survives a loss of power.
+    /// Waits until everything up to `token` survives a power loss.
     ///
     /// # Errors
-    /// Fails when it cannot be made sure; the sink then accepts no more writes.
+    /// Fails when durability cannot be guaranteed; the sink then accepts no more writes.
     fn sync(&self, token: SyncToken) -> Result<(), StorageError>;
 }
 
@@ -32,7 +32,7 @@ pub trait Sink: Send + Sync {
 pub trait Binding: Send {
     /// Follows the schema to a newer version of its lineage, or to another lineage of the same origin.
     ///
-    /// Never disturbs series that both have.
+    /// Never disturbs series that both versions have.
     ///
     /// # Errors
     /// As `Sink::bind`.
@@ -41,8 +41,8 @@ pub trait Binding: Send {
     /// Stores one round; the frame's schema must be the bound version.
     ///
     /// When it returns, the round is acknowledged: it has been handed to the kernel and outlives the process.
-    /// Readers see all of the round or nothing of it. Native histograms, stale events, per-sample times,
-    /// exemplars and start times are part of the round.
+    /// Readers see all of the round or none of it. Native histograms, stale events, per-sample times, exemplars and
+    /// start times are part of the round.
     ///
     /// # Errors
     /// Fails when the sink no longer accepts writes; refused samples are counted, not errors.
@@ -54,13 +54,13 @@ pub trait Binding: Send {
 pub struct SeriesSample {
     /// The series.
     pub labels: LabelSet,
-    /// When.
+    /// Time of the sample.
     pub time_ms: i64,
     /// A float, a staleness marker, or a histogram's cell when `histogram` is set.
     pub cell: f64,
-    /// The histogram, if it is one.
+    /// The histogram, if the sample is one.
     pub histogram: Option<Arc<Histogram>>,
-    /// When the counter started, 0 where unknown.
+    /// Start time of the counter, 0 if unknown.
     pub start_time_ms: i64,
 }
 
@@ -90,18 +90,18 @@ impl SeriesSample {
     }
 }
 
-/// A place in the order of a sink's writes.
+/// A position in the order of a sink's writes.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct SyncToken(pub u64);
 
-/// What became of the samples of a write; counts, not errors.
+/// Counts of the samples of a write by result.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Outcome {
-    /// Stored, stale events included.
+    /// Samples stored, stale events included.
     pub accepted: u64,
     /// Same series and time as a stored sample with another value; the stored one stays.
     pub duplicate: u64,
-    /// Older than the newest of its series where the sink takes none such.
+    /// Older than the newest of its series, where the sink rejects those.
     pub out_of_order: u64,
     /// Before the sink's lower bound in time.
     pub too_old: u64,
@@ -109,7 +109,7 @@ pub struct Outcome {
     pub too_new: u64,
     /// Beyond a series limit.
     pub over_limit: u64,
-    /// Give it to `sync` to wait until these samples survive a loss of power.
+    /// Pass it to `sync` to wait until these samples survive a power loss.
     pub token: SyncToken,
 }
 

@@ -1,4 +1,4 @@
-//! What patterns cost against what they are leased for.
+//! Compares patterns' leases with the memory they use.
 
 use crate::pattern::PATTERNS;
 use narthex_model::{
@@ -23,7 +23,7 @@ fn words(count: usize, end: &str) -> String {
     words.join("|")
 }
 
-/// Patterns of every kind of which much is made of little.
+/// Short patterns of every kind that expand to much.
 #[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn greedy() -> Vec<String> {
     let mut all: Vec<String> = [
@@ -111,7 +111,7 @@ fn greedy() -> Vec<String> {
     all
 }
 
-/// Compiles within a budget that only counts, and compares with the allocator's count.
+/// Compiles within an unlimited budget and compares its count with the allocator's.
 fn compare(source: &str, subject: &str) {
     type Compile = fn(&str, &Context) -> Result<Pattern, CompileError>;
     let ways: [(&str, Compile); 2] = [
@@ -159,7 +159,7 @@ fn leases_cover_what_mutated_patterns_take() {
     });
 }
 
-/// Hundreds of patterns, each within its bound, once took gigabytes together.
+/// Regression: hundreds of patterns, each within its bound, took gigabytes together.
 #[test]
 fn many_patterns_share_one_budget_and_the_first_beyond_it_is_refused() {
     let ctx = context(64 << 20);
@@ -183,13 +183,13 @@ fn many_patterns_share_one_budget_and_the_first_beyond_it_is_refused() {
     assert_eq!(ctx.budget.used_bytes(), 0);
     let small = (0..).take_while(|n| {
         let matcher = Matcher::within(MatchOp::Regex, "a", &format!("a.*{n}"), &ctx);
-        // Its lease is what is looked at.
+        // Forget the matcher: only its lease matters here.
         matcher.map(std::mem::forget).is_ok()
     });
     assert!((200..2000).contains(&small.count()));
 }
 
-/// What a dashboard's variable with thousands of values sends.
+/// The query a dashboard sends for a variable with thousands of values.
 #[test]
 fn large_sets_of_words_are_not_compiled() {
     for count in [2_000, 20_000] {
@@ -222,7 +222,7 @@ fn patterns_are_refused_by_what_they_would_take_and_when_stopped() {
     assert_eq!(stopped, CompileError::Stopped(StopReason::Canceled));
 }
 
-/// Runs `work`; returns its result, the most bytes it held at once, and those it still holds.
+/// Runs `work`; returns its result, the peak of its memory, and the bytes it still holds.
 fn during<T>(work: impl FnOnce() -> T) -> (T, u64, u64) {
     let (result, used) = alloc::measured(work);
     let bytes = |bytes: i64| u64::try_from(bytes).unwrap_or(0);

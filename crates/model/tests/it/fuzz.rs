@@ -1,4 +1,4 @@
-//! Feeds the fuzz targets with mutations of patterns and rules.
+//! Feeds the fuzz targets with mutated patterns and rules.
 
 use crate::pattern::PATTERNS;
 use narthex_model::fuzz::{fuzz_pattern, fuzz_pattern_within, fuzz_relabel};
@@ -13,7 +13,7 @@ fn no_bytes_make_a_pattern_panic() {
 
 #[test]
 fn no_bytes_make_relabelling_panic() {
-    // The action is the sum of the first line's bytes: letters and digits reach them all.
+    // The sum of the first line's bytes selects the action: letters and digits reach them all.
     let seeds: Vec<Vec<u8>> = (b'0'..=b'9')
         .chain(b'a'..=b'b')
         .map(|action| {

@@ -1,26 +1,26 @@
-//! What labels cost that nobody holds any more.
+//! Memory of labels that nobody holds any more.
 
 use narthex_model::{Label, LabelSet, labels};
 use narthex_testkit::alloc;
 
 const VALUE_BYTES: usize = 1 << 20;
-/// What dead values may take: as much in each shard as makes it look, and the value on its way.
+/// Bound for dead values: in each shard, as much as triggers a sweep, plus the value being added.
 const MOST_BYTES: i64 = 2 * 16 * 2 * VALUE_BYTES as i64;
 
-/// Sets that live as long as the list, so many that every shard has room for much more without growing.
+/// Returns live sets, so many that every shard has spare room and need not grow.
 fn live() -> Vec<LabelSet> {
     let set = |at: u32| LabelSet::new([("live", at.to_string().as_str())]).intern();
     (0..20_000).map(set).collect()
 }
 
-/// A value that no other call returns.
+/// Returns a value that no other call returns.
 fn value(kind: &str, number: usize) -> String {
     let start = format!("{kind}{number}_");
     format!("{start}{}", "x".repeat(VALUE_BYTES - start.len()))
 }
 
-/// A shard was swept when its table was full. With room for a thousand entries it kept a gigabyte of values that queries had
-/// made and dropped.
+/// Regression: a shard was swept only when its table was full. With room for a thousand entries it kept a gigabyte of
+/// values that queries had created and dropped.
 #[test]
 fn large_values_that_nobody_holds_do_not_pile_up() {
     let live = live();
@@ -53,7 +53,7 @@ fn bytes_are_counted_until_a_sweep_drops_them() {
     let before = labels::interned_bytes();
     let held: Vec<Label> = (0..COUNT).map(make).collect();
     let with = labels::interned_bytes();
-    // Other tests come and go meanwhile, with less than this.
+    // Other tests run meanwhile and use less than this.
     let slack = COUNT / 2 * VALUE_BYTES;
     assert!(
         with + slack > before + COUNT * VALUE_BYTES,

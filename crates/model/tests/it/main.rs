@@ -1,4 +1,4 @@
-//! Patterns and relabelling against the newest Prometheus, bytes nobody chose, and what labels cost.
+//! Integration tests: patterns and relabelling against the newest Prometheus, fuzzing, and the memory of labels.
 
 #![allow(
     clippy::unwrap_used,

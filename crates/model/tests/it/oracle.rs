@@ -1,11 +1,11 @@
-//! Asks `testkit/oracle`, which answers with Prometheus' own packages.
+//! A client of `testkit/oracle`, which answers with Prometheus' own packages.
 
 use narthex_testkit::{LineServer, go_program};
 use serde_json::{Value, json};
 
 pub(crate) struct Oracle(LineServer);
 
-/// What Prometheus finds, or the text of its error.
+/// Prometheus' result, or the text of its error.
 pub(crate) type Answer = Result<Value, String>;
 
 impl Oracle {
@@ -13,7 +13,7 @@ impl Oracle {
         Self(LineServer::start(&go_program("oracle")))
     }
 
-    /// Asks which of `texts` a pattern matches and what `template` becomes for each.
+    /// Asks which of `texts` a pattern matches and what `template` expands to for each.
     pub(crate) fn pattern(
         &mut self,
         form: &str,
@@ -26,7 +26,7 @@ impl Oracle {
         }}))
     }
 
-    /// Asks what rules in YAML make of labels.
+    /// Asks for the result of applying rules in YAML to labels.
     pub(crate) fn relabel(&mut self, rules: &str, legacy: bool, labels: &Value) -> Answer {
         self.ask(json!({ "relabel": { "rules": rules, "legacy": legacy, "labels": labels } }))
     }

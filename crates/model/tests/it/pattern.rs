@@ -1,14 +1,14 @@
-//! Patterns with verdicts from Go's own parser and matcher, at test time.
+//! Compares patterns with Go's own parser and matcher at test time.
 
 use crate::oracle::{Answer, Oracle};
 use narthex_model::{Pattern, Template};
 use narthex_testkit::{mutate::scaled, rng::SplitMix64};
 use serde_json::{Value, json};
 
-/// Patterns that each try something: what configurations hold, what Go and the `regex` crate read differently, and
-/// what neither takes.
+/// Patterns that each test something: common configurations, differences between Go and the `regex` crate, and
+/// patterns that neither accepts.
 pub(crate) const PATTERNS: &[&str] = &[
-    // What people write.
+    // Common patterns.
     "",
     ".*",
     ".+",
@@ -39,7 +39,7 @@ pub(crate) const PATTERNS: &[&str] = &[
     "[^a-zA-Z0-9]+",
     "\\d{1,3}(\\.\\d{1,3}){3}",
     "v[0-9]+\\.[0-9]+",
-    // Empty things.
+    // Empty parts.
     "()",
     "|",
     "a|",
@@ -463,7 +463,7 @@ pub(crate) const PATTERNS: &[&str] = &[
     ":",
 ];
 
-/// What they are tried on.
+/// Texts to match.
 const TEXTS: &[&str] = &[
     "",
     "a",
@@ -615,7 +615,7 @@ const TEXTS: &[&str] = &[
     "aé",
 ];
 
-/// A template that shows every group there may be.
+/// A template that shows every possible group.
 const TEMPLATE: &str = "[$0|$1|$2|$3|${n}|${m}|${1n}]";
 
 const FORMS: [&str; 3] = ["plain", "anchored", "matcher"];
@@ -632,7 +632,7 @@ fn ours(form: &str, pattern: &str, texts: &[&str], template: &str) -> Answer {
         return Ok(json!({ "matches": matches }));
     }
     let template = Template::parse(template);
-    // Groups cost more than a match does: only where there is one.
+    // Groups cost more than a match: ask only where there is one.
     let expanded: Vec<Option<String>> = texts
         .iter()
         .zip(&matches)
@@ -641,8 +641,8 @@ fn ours(form: &str, pattern: &str, texts: &[&str], template: &str) -> Answer {
     Ok(json!({ "matches": matches, "expanded": expanded }))
 }
 
-/// Reports whether Prometheus contradicts itself: its matchers print a parsed pattern and parse that again, which loses
-/// what a folded class is made of, so that `(?i)\\w` matches circled letters there and nowhere else.
+/// Reports whether Prometheus contradicts itself: its matchers print a parsed pattern and parse that again, which
+/// loses the contents of a folded class, so that `(?i)\\w` matches circled letters there and nowhere else.
 fn contradicts_itself(
     oracle: &mut Oracle,
     form: &str,
@@ -657,7 +657,7 @@ fn contradicts_itself(
         })
 }
 
-/// Says where two answers part.
+/// Describes the first difference between two answers.
 fn difference(pattern: &str, form: &str, texts: &[&str], ours: &Answer, go: &Answer) -> String {
     let (Ok(ours), Ok(go)) = (ours, go) else {
         let verdict = |answer: &Answer| {
@@ -688,7 +688,7 @@ fn patterns_mean_what_they_mean_to_prometheus() {
     let mut differences = Vec::new();
     for pattern in PATTERNS {
         for form in FORMS {
-            // Patterns that match anywhere match nearly everything: fewer texts show as much.
+            // Unanchored patterns match nearly everything: fewer texts suffice.
             let texts = if form == "plain" { &TEXTS[..50] } else { TEXTS };
             let ours = ours(form, pattern, texts, TEMPLATE);
             let go = oracle.pattern(form, pattern, texts, TEMPLATE);
@@ -706,7 +706,7 @@ fn patterns_mean_what_they_mean_to_prometheus() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Pieces that random patterns are put together from.
+/// Fragments of random patterns.
 const PIECES: &[&str] = &[
     "a",
     "b",
@@ -775,7 +775,7 @@ fn random_patterns_mean_what_they_mean_to_prometheus() {
     for _ in 0..count {
         let length = 1 + rng.index(7);
         let mut pattern: String = (0..length).map(|_| *rng.pick(PIECES)).collect();
-        // Close what is open, most of the time: else nearly nothing is valid.
+        // Close open groups most of the time, or nearly nothing would be valid.
         let open = pattern.matches('(').count();
         let closed = pattern.matches(')').count();
         if !rng.one_in(8) {

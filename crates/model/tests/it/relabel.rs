@@ -1,4 +1,4 @@
-//! Rules with verdicts from Prometheus' own package, at test time.
+//! Compares rules with Prometheus' own package at test time.
 
 use crate::oracle::{Answer, Oracle};
 use narthex_model::{
@@ -53,7 +53,7 @@ const TEMPLATES: &[&str] = &[
     "$1", "${1}", "x", "", "${1}_$2", "$n", "${1}x", "a", "b_b", "$$", "$", "ä$1", "-$1", "$0",
 ];
 
-/// One rule as it is written: absent keys are not.
+/// One rule as written, without the absent keys.
 struct Written(Vec<(&'static str, Value)>);
 
 impl Written {
@@ -167,7 +167,7 @@ fn random_rules_do_what_prometheus_does() {
         dropped += u32::from(theirs.as_ref().is_ok_and(|answer| answer["keep"] == false));
         let same = match (&ours, &theirs) {
             (Ok(ours), Ok(theirs)) => ours == theirs,
-            // The order in which several mistakes are found is YAML's business.
+            // The order in which several mistakes are found depends on YAML.
             (Err(ours), Err(theirs)) => written.len() > 1 || theirs.ends_with(ours.as_str()),
             _ => false,
         };

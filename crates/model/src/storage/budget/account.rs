@@ -1,7 +1,7 @@
-//! Memory that is counted, not asked for.
+//! Memory that is counted rather than leased.
 //!
-//! **Invariant:** what an account counts is counted at all levels of its budget, beyond every limit if need be, so that
-//! leases are refused for it; dropping the account gives it back.
+//! **Invariant:** an account's bytes count at all levels of its budget, even beyond a limit, so that leases are
+//! refused because of them; dropping the account gives them back.
 
 use super::Budget;
 use std::{
@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Bytes of something that is there already, counted towards a budget.
+/// Bytes of something that already exists, counted towards a budget.
 pub struct Account {
     budget: Budget,
     bytes: AtomicU64,
@@ -23,7 +23,7 @@ impl Account {
         }
     }
 
-    /// Says how many bytes there are; to be called by one thread at a time, never beside [`Account::add`].
+    /// Sets the number of bytes. Call from one thread at a time, never concurrently with [`Account::add`].
     pub fn set(&self, bytes: u64) {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
         if bytes >= before {
@@ -39,7 +39,7 @@ impl Account {
         self.budget.count(bytes);
     }
 
-    /// Counts fewer bytes, as far as there are any.
+    /// Counts fewer bytes, down to 0.
     pub fn sub(&self, bytes: u64) {
         let less = |now: u64| Some(now.saturating_sub(bytes));
         let before = self

@@ -1,27 +1,27 @@
-//! How short memory is: levels that are entered high and left lower down.
+//! Memory pressure: levels with hysteresis.
 //!
-//! **Invariant:** a level is left only below the point where it is left, which is below the one where it is entered, so
-//! that what is decided by it does not change from one moment to the next.
+//! **Invariant:** the point where a level is left is below the one where it is entered, so decisions do not flip from
+//! one moment to the next.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How short memory is, and what that asks of everybody.
+/// Memory pressure, and the response to it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Pressure {
-    /// There is enough.
+    /// Memory is sufficient.
     #[default]
     None,
-    /// What is in memory until it is written to disk is to be written early.
+    /// Data that waits in memory for a write to disk is flushed early.
     Flush,
-    /// Series that are not known are refused as well.
+    /// Also refuse unknown series.
     RefuseSeries,
-    /// Writes from outside are refused as well.
+    /// Also refuse writes from outside.
     RefuseWrites,
-    /// Queries are refused as well.
+    /// Also refuse queries.
     RefuseQueries,
 }
 
-/// All levels, the lowest first.
+/// All levels, lowest first.
 const ALL: [Pressure; 5] = [
     Pressure::None,
     Pressure::Flush,
@@ -31,7 +31,7 @@ const ALL: [Pressure; 5] = [
 ];
 
 impl Pressure {
-    /// Returns what is shown to people.
+    /// Returns the displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,12 +44,12 @@ impl Pressure {
     }
 }
 
-/// At which use, in percent of the limit, each level above [`Pressure::None`] is entered and left.
+/// Usage, in percent of the limit, at which each level above [`Pressure::None`] is entered and left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PressureLevels {
-    /// The use at which each level is entered, ascending.
+    /// Usage at which each level is entered, ascending.
     pub enter_percent: [u8; 4],
-    /// The use below which each level is left, each below the one where it is entered.
+    /// Usage below which each level is left, each below its entry point.
     pub leave_percent: [u8; 4],
 }
 
@@ -62,7 +62,7 @@ impl Default for PressureLevels {
     }
 }
 
-/// Holds the level of a whole budget.
+/// The current level of a whole budget.
 #[derive(Debug, Default)]
 pub(super) struct Gauge(AtomicU8);
 
@@ -71,7 +71,7 @@ impl Gauge {
         ALL[usize::from(self.0.load(Ordering::Relaxed))]
     }
 
-    /// Moves to the level of this use; returns the levels before and after.
+    /// Moves to the level for this usage; returns the levels before and after.
     pub(super) fn observe(
         &self,
         levels: &PressureLevels,
@@ -84,7 +84,7 @@ impl Gauge {
         };
         let entered = levels.enter_percent.iter().filter(|p| reaches(**p)).count();
         let held = levels.leave_percent.iter().filter(|p| reaches(**p)).count();
-        // Up at once; down one by one as each is left.
+        // Rises at once; falls one level at a time as each is left.
         let at = entered.max(held.min(before as usize));
         self.0
             .store(u8::try_from(at).unwrap_or_default(), Ordering::Relaxed);
