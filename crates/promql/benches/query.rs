@@ -1,7 +1,7 @@
-//! Query times over a synthetic store, so that nothing but the engine is measured.
+//! Query times over a synthetic store, so that only the engine is measured.
 //!
-//! `cargo bench -p narthex-promql --bench query`: 850 targets of 360 counters, sampled every 15 s. Reading a tile is a
-//! copy. Each figure is the best of five, in nanoseconds a series and step.
+//! `cargo bench -p narthex-promql --bench query`: 850 targets of 360 counters, sampled every 15 s. Reading a tile is
+//! a copy. Each figure is the best of five, in nanoseconds per series and step.
 
 #![allow(missing_docs, clippy::print_stdout)]
 
@@ -25,7 +25,7 @@ const ROWS: i64 = 60;
 /// One target's series.
 struct Target {
     labels: Arc<Vec<LabelSet>>,
-    /// The group keys of `by (mode)` and `by ()`, as a store with an index has them at hand.
+    /// The group keys of `by (mode)` and `by ()`, which an indexed store has precomputed.
     modes: Arc<Vec<LabelHash>>,
     cells: Arc<Vec<f64>>,
 }
@@ -166,7 +166,7 @@ impl Store for Synthetic {
     }
 }
 
-/// Counters that grow by a different amount each; with `resets`, every tenth one starts over in the middle.
+/// Counters that each grow at a different rate; with `resets`, every tenth one restarts in the middle.
 fn synthetic(resets: bool) -> Synthetic {
     let target = |target: usize| {
         let labels = |series: usize| {

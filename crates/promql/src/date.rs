@@ -1,19 +1,19 @@
 //! Calendar dates in UTC.
 //!
-//! **Invariant:** the proleptic Gregorian calendar, as in Go's `time` package, for every `i64` of seconds that
-//! stands for an instant of Go's, beyond whose ends time wraps around.
+//! **Invariant:** proleptic Gregorian, as in Go's `time` package, for every `i64` of seconds within Go's range;
+//! beyond its ends time wraps around.
 
 use jiff::{Timestamp, civil::DateTime, tz::Offset};
 
-/// A moment of any year.
+/// A moment in any year.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Date {
     pub(crate) year: i64,
-    /// The same moment of the same year of another era: 400 years later everything repeats, weekdays too.
+    /// The same moment in another era: the calendar, weekdays included, repeats every 400 years.
     of_era: DateTime,
 }
 
-/// Seconds of 400 years.
+/// Seconds in 400 years.
 const ERA_SECONDS: i64 = 146_097 * 86_400;
 
 /// 2^63.
@@ -23,7 +23,8 @@ const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 const ZERO_TO_EPOCH: i64 = 292_277_022_400 / 400 * 146_097 * 86_400 + 719_468 * 86_400;
 
 impl Date {
-    /// Returns the date `x` seconds after the epoch; what is no `i64` counts as the least one, as on Go's main platform.
+    /// Returns the date `x` seconds after the epoch; a value outside `i64` becomes its minimum, as on Go's main
+    /// platform.
     pub(crate) fn of_float(x: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
         Self::of(if (-TWO_63..TWO_63).contains(&x) {
@@ -35,7 +36,7 @@ impl Date {
 
     /// Returns the date `seconds` after the epoch.
     pub(crate) fn of(seconds: i64) -> Self {
-        // Go counts from the start of a year far back, in 64 bits without a sign.
+        // Go counts from the start of a year far back, in unsigned 64 bits.
         let since_zero = seconds.wrapping_add(ZERO_TO_EPOCH);
         let wrapped = i128::from(since_zero.cast_unsigned()) - i128::from(ZERO_TO_EPOCH);
         let (era, second) = (
@@ -78,7 +79,7 @@ impl Date {
         self.of_era.day_of_year().into()
     }
 
-    /// Returns the number of days the month has.
+    /// Returns the number of days in the month.
     pub(crate) fn days_in_month(self) -> i64 {
         self.of_era.days_in_month().into()
     }

@@ -1,7 +1,7 @@
-//! The query engine's front door.
+//! The query engine's entry points.
 //!
 //! **Invariant:** no clock, no global state: the same query over the same view with the same options gives the same
-//! answer, bit for bit.
+//! result, bit for bit.
 
 use crate::{
     ast::{Expr, ValueType},
@@ -16,31 +16,31 @@ use crate::{
 use narthex_model::storage::{Context, Lease, Store, TimeRange, View};
 use std::io;
 
-/// How queries are evaluated.
+/// Options for evaluating queries.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
-    /// How old a sample may be to stand for an instant.
+    /// Maximum age of a sample at an evaluation time, in milliseconds.
     pub lookback_delta_ms: i64,
-    /// The most samples a query may hold at once.
+    /// Most samples a query may hold at once.
     pub max_samples: u64,
-    /// The longest label that a query may make, in bytes.
+    /// Longest label value that a query may create, in bytes.
     pub max_label_bytes: usize,
     /// Memory of all regular expressions of a query or call, in bytes.
     pub pattern_memory_bytes: u64,
-    /// The step of subqueries that name none.
+    /// Step of subqueries that specify none.
     pub default_subquery_step_ms: i64,
-    /// Which parts of the language are on.
+    /// Enabled parts of the language.
     pub parse: ParseOptions,
-    /// Whether metric names are dropped at the end of a query rather than where they lose their meaning.
+    /// Whether metric names are dropped at the end of a query rather than by each operation.
     pub delayed_name_removal: bool,
-    /// Whether the labels `__type__` and `__unit__` are looked at.
+    /// Whether the labels `__type__` and `__unit__` are used.
     pub type_and_unit_labels: bool,
     /// Whether start times of counters are used.
     pub use_start_timestamps: bool,
 }
 
 impl Default for EngineOptions {
-    /// Prometheus' defaults with the whole language on.
+    /// Returns Prometheus' defaults with the whole language enabled.
     fn default() -> Self {
         Self {
             lookback_delta_ms: 300_000,
@@ -62,12 +62,12 @@ pub struct Engine {
     options: EngineOptions,
 }
 
-/// The instants a query is about.
+/// The evaluation times of a query.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Times {
     start_ms: i64,
     end_ms: i64,
-    /// 0 for one instant.
+    /// Step in milliseconds, 0 for a single instant.
     step_ms: i64,
 }
 
@@ -87,7 +87,7 @@ impl Engine {
     /// Evaluates `query` at one instant.
     ///
     /// # Errors
-    /// Fails with the first thing wrong with the query, the data, or the limits of `ctx`.
+    /// Fails on an invalid query, on data that does not allow it, and beyond the limits of `ctx`.
     pub fn instant(
         &self,
         store: &dyn Store,
@@ -106,7 +106,7 @@ impl Engine {
     /// Evaluates `query` at `start_ms` and every `step_ms` from there on up to `end_ms`.
     ///
     /// # Errors
-    /// As `instant`; also when the query's value is not a vector or a scalar, or the step is not positive.
+    /// Like `instant`; also when the query's value is not a vector or a scalar, or the step is not positive.
     pub fn range(
         &self,
         store: &dyn Store,
@@ -133,7 +133,7 @@ impl Engine {
         )
     }
 
-    /// Returns a context in which the regular expressions of one call share their memory: for `parse_selector_within`.
+    /// Returns a context whose regular expressions share one memory limit, for `parse_selector_within`.
     #[must_use]
     pub fn patterns(&self, ctx: &Context) -> Context {
         let share = self.options.pattern_memory_bytes;
@@ -147,10 +147,10 @@ impl Engine {
         parse::parse_within(query, self.options.parse, ctx, &self.patterns(ctx))
     }
 
-    /// Parses a query and gives its tree to `look`, with room for one as deep as the parser allows.
+    /// Parses a query and passes its tree to `look`, on a stack that fits the deepest tree the parser allows.
     ///
     /// # Errors
-    /// Fails with the first thing wrong with the query, and beyond the limits of `ctx`.
+    /// Fails on an invalid query, and beyond the limits of `ctx`.
     pub fn inspect<T: Send>(
         &self,
         query: &str,
@@ -162,10 +162,10 @@ impl Engine {
         stack::with_room(depth, || look(&expr)).map_err(no_thread)
     }
 
-    /// Prints what evaluating `query` would do; `step_ms` 0 is an instant query.
+    /// Prints the plan of `query`; `step_ms` 0 means an instant query.
     ///
     /// # Errors
-    /// Fails with the first thing wrong with the query.
+    /// Fails on an invalid query.
     pub fn explain(
         &self,
         query: &str,

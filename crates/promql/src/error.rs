@@ -1,6 +1,7 @@
-//! What can go wrong with a query.
+//! Query errors.
 //!
-//! **Invariant:** every error has the kind the HTTP API reports it under, and Prometheus' text where it has one.
+//! **Invariant:** every error has the kind under which the HTTP API reports it, and Prometheus' text where it has
+//! one.
 
 use crate::parse::ParseError;
 use narthex_model::{
@@ -9,41 +10,41 @@ use narthex_model::{
 };
 use std::{error::Error, fmt};
 
-/// A query that has no result.
+/// A failed query.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// The text is not a query.
+    /// The text is not a valid query.
     Parse(ParseError),
-    /// The query asks for something that makes no sense, such as a range of zero.
+    /// The query makes no sense, for example a range of zero.
     Invalid(String),
-    /// The data does not allow what the query asks for.
+    /// The data does not allow the operation.
     Execution(String),
-    /// More samples at once than allowed.
+    /// The query holds more samples at once than allowed.
     TooManySamples {
         /// The limit.
         limit: u64,
     },
-    /// A label of a result that is longer than allowed.
+    /// A label of a result is longer than allowed.
     LabelTooLong {
-        /// Its name.
+        /// The label's name.
         name: String,
-        /// The length of its value.
+        /// The length of the label's value.
         bytes: usize,
         /// The limit.
         limit: usize,
     },
-    /// More memory than allowed.
+    /// The query needs more memory than allowed.
     OverBudget(OverBudget),
-    /// It took too long.
+    /// The query timed out.
     TimedOut,
-    /// Nobody waits for the result, or the process shuts down.
+    /// The client is gone, or the process is shutting down.
     Canceled,
     /// The store could not be read.
     Storage(StorageError),
 }
 
-/// How the HTTP API classes an error.
+/// The HTTP API's class of an error.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ErrorKind {
     /// `bad_data`
@@ -73,7 +74,7 @@ impl ErrorKind {
 }
 
 impl QueryError {
-    /// Returns how the API classes it.
+    /// Returns the error's class in the API.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -1,7 +1,7 @@
-//! Entry points for fuzzers and for the seeded mutator in the tests: bytes in, never a panic.
+//! Entry points for fuzzers and for the seeded mutator in the tests; no input may cause a panic.
 //!
-//! **Invariant:** what parses prints as something that parses and prints the same; no query, however odd, can make
-//! the engine panic or hold more than its limits.
+//! **Invariant:** a parsed query prints as a query that parses and prints the same; no query can make the engine
+//! panic or exceed its limits.
 
 use crate::{Engine, EngineOptions, testing};
 use narthex_model::{
@@ -10,16 +10,16 @@ use narthex_model::{
 };
 use std::sync::OnceLock;
 
-/// Reads `data` as a query.
+/// Parses `data` as a query.
 ///
 /// # Panics
-/// When what the query prints as does not parse, or does not settle.
+/// Panics when the printed query does not parse, or changes when printed again.
 pub fn fuzz_parse(data: &[u8]) {
     let query = String::from_utf8_lossy(data);
     let Ok(expr) = crate::parse(&query) else {
         return;
     };
-    // A second round, since Prometheus prints some durations in a form that it reads as another one.
+    // A second round is needed: Prometheus prints some durations in a form that it parses differently.
     let second = print_again(&expr.to_string(), &query);
     let third = second.as_ref().and_then(|text| print_again(text, &query));
     if let (Some(second), Some(third)) = (second, third) {
@@ -31,24 +31,24 @@ pub fn fuzz_parse(data: &[u8]) {
     }
 }
 
-/// Parses what a query was printed as and prints that.
+/// Parses a printed query and prints it again.
 fn print_again(printed: &str, query: &str) -> Option<String> {
     match crate::parse(printed) {
         Ok(again) => Some(again.to_string()),
-        // As in Prometheus, what is shorter than a millisecond prints as nothing, which is no range.
+        // As in Prometheus, a duration below a millisecond prints as zero, which is not a valid range.
         Err(_) if printed.contains("[0s") || printed.contains(":0s") => None,
         Err(e) => panic!("{query:?} prints as {printed:?}: {e}"),
     }
 }
 
-/// As in Prometheus, infinity is printed with a sign, which a power after it turns into an operator.
+/// As in Prometheus, infinity is printed with a sign, which a following power turns into an operator.
 fn without_plus(text: &str) -> String {
     text.replace('+', "")
 }
 
-/// Reads `data` as a script of the test language, which may expand to little.
+/// Parses `data` as a script of the test language, within a small bound on its expansion.
 ///
-/// Without a bound of its own a script may ask for any amount: files that are trusted are run without one.
+/// Trusted files run without this bound, so a script may expand to any size there.
 pub fn fuzz_script(data: &[u8]) {
     let _ = testing::check(&String::from_utf8_lossy(data), 1 << 20, 1 << 8);
 }
@@ -64,7 +64,7 @@ load 30s
   h{job="a"} {{schema:1 sum:3 count:9 buckets:[1 2 3]}}+{{schema:1 sum:1 count:2 buckets:[1 0 1]}}x20
 "#;
 
-/// Evaluates `data` as a query over a few series within limits that are soon reached.
+/// Evaluates `data` as a query over a few series within tight limits.
 ///
 /// # Panics
 /// As [`evaluate`].
@@ -82,7 +82,7 @@ pub fn fuzz_query(data: &[u8]) {
 /// Evaluates `data` as a query over `store`, at an instant and over a range.
 ///
 /// # Panics
-/// When a query and what it prints as have different results, or memory stays leased.
+/// Panics when a query and its printed form have different results, or memory stays leased.
 pub fn evaluate(data: &[u8], store: &dyn Store, time_ms: i64) {
     let query = String::from_utf8_lossy(data);
     let engine = Engine::new(EngineOptions {
@@ -99,7 +99,7 @@ pub fn evaluate(data: &[u8], store: &dyn Store, time_ms: i64) {
     let second = engine.instant(store, &printed, time_ms, &context);
     match (first, second) {
         (Ok(a), Ok(b)) => {
-            // Their places differ.
+            // Positions differ between the two.
             assert_eq!(
                 (a.warnings.len(), a.infos.len()),
                 (b.warnings.len(), b.infos.len())

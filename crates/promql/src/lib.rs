@@ -4,11 +4,11 @@
 //! text -> lex -> parse -> ast -> plan (explain) -> eval -> QueryResult
 //! ```
 //!
-//! It is: the whole query language of Prometheus 3.14, native histograms included, over any
-//! [`narthex_model::storage::Store`]. It is not: a server, a store, or a clock; it does no I/O of its own.
+//! It implements the whole query language of Prometheus 3.14, native histograms included, over any
+//! [`narthex_model::storage::Store`]. It is not a server, a store, or a clock, and does no I/O of its own.
 //!
-//! Limits: queries are at most [`ast::MAX_DEPTH`] levels deep and [`parse::MAX_NODES`] parts large; what a query may
-//! hold is bounded by [`EngineOptions::max_samples`] and by its context's budget.
+//! Limits: queries are at most [`ast::MAX_DEPTH`] levels deep and have at most [`parse::MAX_NODES`] nodes; a query's
+//! memory is bounded by [`EngineOptions::max_samples`] and by its context's budget.
 //!
 //! ```
 //! use narthex_model::{MemStore, storage::Context};

@@ -1,6 +1,6 @@
 //! Go's `math` where Rust's differs, and compensated summation.
 //!
-//! **Invariant:** for every input, the result has the bits (or is a NaN where) Go's function has.
+//! **Invariant:** every result has the same bits as Go's function (or is NaN when Go's is).
 
 /// Returns the smaller value; NaN if either is NaN, and −0 below 0.
 #[must_use]

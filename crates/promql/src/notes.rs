@@ -1,6 +1,7 @@
-//! Warnings and infos that come with a result.
+//! Warnings and infos of a result.
 //!
-//! **Invariant:** texts and positions are Prometheus'; of several notes with one text, the last position counts.
+//! **Invariant:** texts and positions are Prometheus'; of several notes with the same text, the last one's position
+//! is kept.
 
 use crate::{
     fmt::{float_g, float_g2, quote},
@@ -8,14 +9,14 @@ use crate::{
 };
 use std::collections::HashMap;
 
-/// How serious a note is.
+/// Severity of a note.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Level {
     Warning,
     Info,
 }
 
-/// Something the asker should know though the query has a result.
+/// A remark on a query that still has a result.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     level: Level,
@@ -27,13 +28,13 @@ pub(crate) struct Note {
 #[derive(Clone, Debug)]
 enum Detail {
     None,
-    /// How often start times overlapped.
+    /// Number of overlapping start times.
     Overlaps(usize),
-    /// What was bent to make buckets monotonic.
+    /// Corrections that made buckets monotonic.
     Monotonicity(Monotonicity),
 }
 
-/// How far buckets of a classic histogram had to be bent.
+/// Extent of the corrections to a classic histogram's buckets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Monotonicity {
     pub(crate) min_bucket: f64,
@@ -57,12 +58,12 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// Adds a note that is not about an instant.
+    /// Adds a note that concerns no particular step.
     pub(crate) fn add(&mut self, note: Note) {
         self.add_at(note, 0);
     }
 
-    /// Adds a note about the step at `time_ms`.
+    /// Adds a note on the step at `time_ms`.
     pub(crate) fn add_at(&mut self, note: Note, time_ms: i64) {
         let Some(kept) = self
             .by_text
@@ -93,7 +94,7 @@ impl Notes {
         }
     }
 
-    /// Returns the texts of warnings and of infos, with positions in `query`.
+    /// Returns the texts of warnings and infos, with positions in `query`.
     pub(crate) fn texts(&self, query: &str) -> (Vec<String>, Vec<String>) {
         let of = |level| {
             self.kept
@@ -138,7 +139,7 @@ fn rfc3339(time_ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The operation on native histograms a note is about.
+/// The operation on native histograms that a note is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum HistogramOperation {
     Addition,
@@ -178,7 +179,7 @@ impl Note {
         Self::new(Level::Info, text.into(), span)
     }
 
-    /// A warning of the store.
+    /// Returns a warning of the store.
     pub(crate) fn storage(text: String) -> Self {
         Self {
             level: Level::Warning,

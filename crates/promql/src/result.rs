@@ -1,4 +1,4 @@
-//! What a query answers.
+//! Query results.
 //!
 //! **Invariant:** the label sets of a vector or matrix are distinct; a matrix is sorted by labels, its points by time.
 
@@ -6,22 +6,22 @@ use crate::eval::Hold;
 use narthex_model::{Histogram, LabelSet};
 use std::sync::Arc;
 
-/// A query's answer with what there is to say about it.
+/// A query's value with its notes and statistics.
 #[derive(Debug)]
 pub struct QueryResult {
-    /// The answer.
+    /// The value.
     pub value: Value,
-    /// What may make the answer wrong.
+    /// Reasons why the value may be wrong.
     pub warnings: Vec<String>,
-    /// What may make the question wrong.
+    /// Reasons why the query may be wrong.
     pub infos: Vec<String>,
-    /// What it took.
+    /// Statistics of the evaluation.
     pub stats: QueryStats,
-    /// The memory of `value`: to be kept for as long as that is.
+    /// The memory of `value`; keep it as long as the value.
     pub held: Held,
 }
 
-/// Memory that an answer takes, given back when this is dropped.
+/// Memory of a result, given back on drop.
 #[derive(Debug, Default)]
 pub struct Held {
     hold: Hold,
@@ -32,35 +32,35 @@ impl Held {
         Self { hold }
     }
 
-    /// Returns how much it is.
+    /// Returns the number of bytes held.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.hold.bytes()
     }
 }
 
-/// What evaluating a query took.
+/// Statistics of an evaluation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QueryStats {
-    /// The most samples held at once.
+    /// Most samples held at once.
     pub peak_samples: u64,
     /// Samples read from the store.
     pub samples_read: u64,
 }
 
-/// An answer.
+/// A query's value.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// One number.
     Scalar {
-        /// When.
+        /// The evaluation time.
         time_ms: i64,
         /// The number.
         value: f64,
     },
-    /// One text.
+    /// One string.
     String {
-        /// When.
+        /// The evaluation time.
         time_ms: i64,
         /// The text.
         text: String,
@@ -84,12 +84,12 @@ impl Value {
     }
 }
 
-/// One series' sample.
+/// One sample of a series.
 #[derive(Clone, Debug)]
 pub struct VectorSample {
     /// The series.
     pub labels: LabelSet,
-    /// When.
+    /// The sample's time.
     pub time_ms: i64,
     /// The sample.
     pub value: SampleValue,
@@ -104,13 +104,13 @@ pub enum SampleValue {
     Histogram(Arc<Histogram>),
 }
 
-/// One series' samples.
+/// The samples of one series.
 #[derive(Clone, Debug)]
 pub struct MatrixSeries {
     /// The series.
     pub labels: LabelSet,
-    /// Its numbers.
+    /// The float samples, by time.
     pub floats: Vec<(i64, f64)>,
-    /// Its native histograms.
+    /// The native histograms, by time.
     pub histograms: Vec<(i64, Arc<Histogram>)>,
 }

@@ -1,12 +1,12 @@
-//! Which series `limit_ratio` samples.
+//! Sampling for `limit_ratio`.
 //!
-//! **Invariant:** the choice depends on the labels alone and is the one Prometheus makes: the 64-bit xxHash of the
-//! labels, each name and value preceded by its length.
+//! **Invariant:** the choice depends on the labels alone and equals Prometheus': the 64-bit xxHash of the labels,
+//! each name and value preceded by its length.
 
 use narthex_model::LabelSet;
 use xxhash_rust::xxh64::xxh64;
 
-/// Returns a place in `0.0..1.0` for a label set.
+/// Returns the offset of a label set in `0.0..1.0`.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a place needs no more than 53 bits"
@@ -22,7 +22,7 @@ pub(crate) fn offset(labels: &LabelSet) -> f64 {
     xxh64(&bytes, 0) as f64 / u64::MAX as f64
 }
 
-/// Reports whether a ratio samples the series at `offset`; a negative ratio samples those its complement does not.
+/// Reports whether a ratio samples the series at `offset`; a negative ratio samples the complement.
 pub(crate) fn is_within(ratio: f64, offset: f64) -> bool {
     if ratio >= 0.0 {
         offset < ratio
@@ -31,7 +31,7 @@ pub(crate) fn is_within(ratio: f64, offset: f64) -> bool {
     }
 }
 
-/// One byte, or 255 and three bytes, little-endian.
+/// Appends a length as one byte, or as 255 and three bytes, little-endian.
 fn push_length(bytes: &mut Vec<u8>, length: usize) {
     match u8::try_from(length) {
         Ok(short) if short < 255 => bytes.push(short),

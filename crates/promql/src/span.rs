@@ -1,6 +1,6 @@
 //! Positions in a query text.
 //!
-//! **Invariant:** offsets are bytes, `start <= end`, both at most the length of the query they belong to.
+//! **Invariant:** offsets are bytes, `start <= end`, both at most the length of the query.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl Span {
         }
     }
 
-    /// Returns what writes the start as `line:column`, both from 1, columns in bytes, as Prometheus does.
+    /// Returns a `Display` of the start as `line:column`, both from 1, columns in bytes, as in Prometheus.
     #[must_use]
     pub fn start_in(self, query: &str) -> Position<'_> {
         Position {
@@ -40,7 +40,7 @@ impl Span {
     }
 }
 
-/// A start position with the text it points into; `Display` writes `line:column`.
+/// A start position with its text; `Display` writes `line:column`.
 #[derive(Clone, Copy, Debug)]
 pub struct Position<'a> {
     start: usize,

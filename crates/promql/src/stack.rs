@@ -1,17 +1,17 @@
-//! Room for deep recursion.
+//! Stack space for deep recursion.
 //!
-//! **Invariant:** what recurses over a query runs on a stack that holds `MAX_DEPTH` levels of it, whatever thread
-//! the caller is on; ordinary queries stay on the caller's thread.
+//! **Invariant:** recursion over a query runs on a stack that fits `MAX_DEPTH` levels, whatever the caller's thread;
+//! ordinary queries stay on that thread.
 
 use std::{io, panic, thread};
 
-/// Levels that fit any thread's stack.
+/// Number of levels that fit any thread's stack.
 const SHALLOW: usize = 48;
 
-/// Generous for debug builds, whose frames are several times larger; untouched pages cost nothing.
+/// Generous, for debug builds with frames several times larger; untouched pages cost nothing.
 const BYTES_PER_LEVEL: usize = 64 << 10;
 
-/// Runs `work`, which recurses up to `levels` deep.
+/// Runs `work`, which recurses up to `levels` deep, on a large enough stack.
 pub(crate) fn with_room<T: Send>(levels: usize, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     if levels <= SHALLOW {
         return Ok(work());

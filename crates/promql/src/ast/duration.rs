@@ -1,4 +1,4 @@
-//! Expressions over durations, as in `[5m + step()]`.
+//! Duration expressions, as in `[5m + step()]`.
 //!
 //! **Invariant:** values are seconds; an expression has no value before the query's range and step are known.
 
@@ -15,7 +15,7 @@ pub enum DurationNode {
     Expr(Box<DurationExpr>),
 }
 
-/// What a duration expression does.
+/// The operator of a duration expression.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(missing_docs, reason = "each is the operator its name says")]
 pub enum DurationOp {
@@ -42,25 +42,25 @@ pub struct DurationExpr {
     pub lhs: Option<DurationNode>,
     /// Right operand, if any.
     pub rhs: Option<DurationNode>,
-    /// Whether it stands in parentheses.
+    /// Whether it is in parentheses.
     pub wrapped: bool,
-    /// Where it stands, as far as its error messages name it.
+    /// Position, as far as its error messages use it.
     pub span: Span,
 }
 
-/// Why a duration has no value.
+/// Reason why a duration has no valid value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum DurationError {
     /// NaN or an infinity.
     NotFinite(Span),
-    /// Zero or negative where that makes no sense.
+    /// Zero or negative where a positive value is required.
     NotPositive(Span),
     /// More than 292 years.
     OutOfRange(Span),
     /// A division by zero.
     DivisionByZero(Span),
-    /// A remainder of a division by zero.
+    /// A modulo by zero.
     ModuloByZero(Span),
 }
 
@@ -73,23 +73,23 @@ impl fmt::Display for DurationError {
             Self::DivisionByZero(span) => (span, "division by zero"),
             Self::ModuloByZero(span) => (span, "modulo by zero"),
         };
-        // Prometheus writes both ends of the byte range here, not line and column.
+        // Prometheus prints both ends of the byte range here, not line and column.
         write!(f, "{}:{}: {text}", span.start, span.end)
     }
 }
 
 impl std::error::Error for DurationError {}
 
-/// Reports whether `seconds` cannot be counted in nanoseconds.
+/// Reports whether `seconds` overflows an `i64` of nanoseconds.
 pub(crate) fn out_of_range(seconds: f64) -> bool {
     seconds.abs() > MAX_SECONDS
 }
 
-/// What an `i64` of nanoseconds can hold: 2^63 / 1e9.
+/// Largest number of seconds in an `i64` of nanoseconds: 2^63 / 1e9.
 const MAX_SECONDS: f64 = 9_223_372_036.854_775;
 
 impl DurationNode {
-    /// Returns where it stands.
+    /// Returns the position of the duration.
     #[must_use]
     pub fn span(&self) -> Span {
         match self {
@@ -107,10 +107,10 @@ impl DurationNode {
 }
 
 impl DurationExpr {
-    /// Returns its value in nanoseconds, whole milliseconds, for a query with this step and range.
+    /// Returns the value in nanoseconds, a whole number of milliseconds, for a query with this step and range.
     ///
     /// # Errors
-    /// Fails on a value that is no duration, and on one that is not positive unless `negative_ok`.
+    /// Fails on an invalid duration, and on one that is not positive unless `negative_ok` is set.
     pub fn evaluate(
         &self,
         step_ms: i64,

@@ -1,7 +1,7 @@
 //! The syntax tree of a query.
 //!
-//! **Invariant:** every node knows the bytes of the query it came from, printing a tree gives a query that parses
-//! to an equal tree, and a tree is never deeper than `MAX_DEPTH`, so that recursion over it is bounded.
+//! **Invariant:** every node holds its span in the query, a printed tree parses to an equal tree, and a tree is never
+//! deeper than `MAX_DEPTH`, so that recursion over it is bounded.
 
 mod duration;
 mod pretty;
@@ -24,18 +24,18 @@ pub const MAX_DEPTH: u32 = 500;
 pub enum ValueType {
     /// No value: an error has been reported.
     None,
-    /// One float a step.
+    /// One float per step.
     Scalar,
-    /// A set of series with one sample each a step.
+    /// A set of series with one sample each per step.
     Vector,
     /// A set of series with a range of samples each.
     Matrix,
-    /// A text.
+    /// A string.
     String,
 }
 
 impl ValueType {
-    /// Returns the name used in messages to people.
+    /// Returns the name used in messages.
     #[must_use]
     pub fn documented(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ pub enum Expr {
 pub struct AggregateExpr {
     /// The operator.
     pub op: AggregateOp,
-    /// What is aggregated.
+    /// The aggregated expression.
     pub expr: Expr,
     /// The parameter, for operators that take one.
     pub param: Option<Expr>,
@@ -98,7 +98,7 @@ pub struct AggregateExpr {
     pub grouping: Vec<String>,
     /// Whether `grouping` is dropped rather than kept.
     pub without: bool,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
@@ -111,13 +111,13 @@ pub struct BinaryExpr {
     pub lhs: Expr,
     /// Right operand.
     pub rhs: Expr,
-    /// How series find their partner; `None` unless both operands are vectors.
+    /// How series are matched; `None` unless both operands are vectors.
     pub matching: Option<VectorMatching>,
-    /// Whether a comparison gives 0 or 1 instead of filtering.
+    /// Whether a comparison returns 0 or 1 instead of filtering.
     pub return_bool: bool,
 }
 
-/// How many series of each side belong together.
+/// Number of series of each side in a match.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Cardinality {
     /// One left, one right.
@@ -127,24 +127,24 @@ pub enum Cardinality {
     ManyToOne,
     /// One left, many right: `group_right`.
     OneToMany,
-    /// Sets.
+    /// Any number on both sides: set operators.
     ManyToMany,
 }
 
-/// How series of two vectors find their partner.
+/// Matching of series between two vectors.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VectorMatching {
-    /// Who may have several partners.
+    /// Cardinality of a match.
     pub cardinality: Cardinality,
-    /// The labels that partners must share, or need not share.
+    /// The labels of `on` or `ignoring`.
     pub labels: Vec<String>,
-    /// Whether `labels` must be shared (`on`) rather than ignored (`ignoring`).
+    /// Whether `labels` must match (`on`) rather than be ignored (`ignoring`).
     pub on: bool,
-    /// Labels taken over from the "one" side.
+    /// Labels copied from the "one" side.
     pub include: Vec<String>,
-    /// The value of a missing left partner.
+    /// The value for a missing left partner.
     pub fill_left: Option<f64>,
-    /// The value of a missing right partner.
+    /// The value for a missing right partner.
     pub fill_right: Option<f64>,
 }
 
@@ -155,7 +155,7 @@ pub struct Call {
     pub function: &'static Function,
     /// The arguments.
     pub args: Vec<Expr>,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
@@ -166,49 +166,49 @@ pub struct NumberLiteral {
     pub value: f64,
     /// Whether it was written as a duration.
     pub is_duration: bool,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
 /// An expression in parentheses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParenExpr {
-    /// What is inside.
+    /// The inner expression.
     pub expr: Expr,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
-/// A text.
+/// A string.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StringLiteral {
     /// The bytes; not necessarily UTF-8.
     pub value: Vec<u8>,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
 impl StringLiteral {
-    /// Returns the text; bytes that are not UTF-8 become U+FFFD.
+    /// Returns the text, with invalid UTF-8 replaced by U+FFFD.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.value).into_owned()
     }
 }
 
-/// A sign.
+/// A unary sign.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnaryExpr {
-    /// Whether it is a minus.
+    /// Whether the sign is a minus.
     pub negative: bool,
-    /// What it stands before.
+    /// The operand.
     pub expr: Expr,
     /// First byte of the sign.
     pub start: u32,
 }
 
 impl Expr {
-    /// Returns the type of the value it evaluates to.
+    /// Returns the type of the expression's value.
     #[must_use]
     pub fn value_type(&self) -> ValueType {
         match self {
@@ -231,7 +231,7 @@ impl Expr {
         }
     }
 
-    /// Returns where it stands in the query.
+    /// Returns the expression's position in the query.
     #[must_use]
     pub fn span(&self) -> Span {
         match self {
@@ -248,7 +248,7 @@ impl Expr {
         }
     }
 
-    /// Returns the expression inside any parentheses around it.
+    /// Returns the expression without any enclosing parentheses.
     #[must_use]
     pub fn without_parens(&self) -> &Self {
         let mut inner = self;

@@ -1,6 +1,6 @@
 //! Prints trees over several lines, as `format_query` shows them.
 //!
-//! **Invariant:** what fits a line of 100 bytes stands on one; the text parses back to an equal tree.
+//! **Invariant:** an expression that fits 100 bytes stays on one line; the text parses back to an equal tree.
 
 use super::{AggregateExpr, BinaryExpr, Expr};
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use std::fmt::Write;
 const LINE_BYTES: usize = 100;
 
 impl Expr {
-    /// Prints the expression over as many lines as it needs.
+    /// Prints the expression on as many lines as it needs.
     #[must_use]
     pub fn pretty(&self) -> String {
         self.pretty_at(0)
@@ -20,7 +20,7 @@ impl Expr {
         let line = self.to_string();
         let fits = line.len() <= LINE_BYTES;
         match self {
-            // A subquery that fits keeps its place behind whatever stands before it.
+            // A subquery that fits stays on the line of the text before it.
             Self::Subquery(_) if fits => line,
             Self::Unary(e) => {
                 let sign = if e.negative { "-" } else { "+" };
@@ -76,7 +76,7 @@ impl BinaryExpr {
 mod tests {
     use crate::parse;
 
-    /// Texts of Prometheus 3.15's `/api/v1/format_query`.
+    /// Expected texts are from Prometheus 3.15's `/api/v1/format_query`.
     #[test]
     fn long_expressions_are_split() {
         let name = "a_metric_with_a_long_name_that_fills_the_line";

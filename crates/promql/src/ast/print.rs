@@ -1,6 +1,6 @@
 //! Prints trees as canonical queries.
 //!
-//! **Invariant:** the text is the one Prometheus prints for the same tree, and parses back to an equal tree.
+//! **Invariant:** the text equals Prometheus' for the same tree, and parses back to an equal tree.
 
 use super::{
     AggregateExpr, At, BinaryExpr, Cardinality, DurationExpr, DurationNode, DurationOp, Expr,
@@ -44,7 +44,7 @@ impl Display for AggregateExpr {
 }
 
 impl AggregateExpr {
-    /// Returns what stands before the parentheses.
+    /// Returns the text before the parentheses.
     pub(super) fn head(&self) -> String {
         let op = self.op.as_str();
         if self.without {
@@ -64,7 +64,7 @@ impl Display for BinaryExpr {
 }
 
 impl BinaryExpr {
-    /// Returns what stands between the operands.
+    /// Returns the text between the operands.
     pub(super) fn middle(&self) -> String {
         let bool_word = if self.return_bool { " bool" } else { "" };
         let matching = self.matching.as_ref().map(ToString::to_string);

@@ -1,12 +1,12 @@
 //! Selectors and subqueries.
 //!
-//! **Invariant:** `offset_ns` is 0 while `offset_expr` is set: an expression gets its value per query, in the plan.
+//! **Invariant:** `offset_ns` is 0 while `offset_expr` is set: the plan evaluates the expression for each query.
 
 use super::{DurationExpr, Expr};
 use crate::span::Span;
 use narthex_model::{LabelSet, Matcher};
 
-/// The time an `@` modifier pins.
+/// The time of an `@` modifier.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum At {
     /// Milliseconds since the epoch.
@@ -17,10 +17,10 @@ pub enum At {
     End,
 }
 
-/// How a selector treats the edges of its range.
+/// Treatment of the edges of a selector's range.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Extension {
-    /// Only samples inside count.
+    /// Only samples inside the range count.
     #[default]
     None,
     /// The last sample before the range counts as its first.
@@ -36,7 +36,7 @@ pub struct VectorSelector {
     pub name: String,
     /// All matchers; the one for `name` is the last.
     pub matchers: Vec<Matcher>,
-    /// How far back it looks, in nanoseconds.
+    /// The offset into the past, in nanoseconds.
     pub offset_ns: i64,
     /// The offset, when it is an expression.
     pub offset_expr: Option<DurationExpr>,
@@ -46,12 +46,12 @@ pub struct VectorSelector {
     pub extension: Extension,
     /// Whether it is the second argument of `info`, which selects labels, not series.
     pub selects_labels: bool,
-    /// Where it stands, modifiers included.
+    /// Its position, modifiers included.
     pub span: Span,
 }
 
 impl VectorSelector {
-    /// Reports whether a series with these labels is selected.
+    /// Reports whether the matchers select a series with these labels.
     #[must_use]
     pub fn matches(&self, labels: &LabelSet) -> bool {
         self.matchers
@@ -63,7 +63,7 @@ impl VectorSelector {
 /// A range vector selector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MatrixSelector {
-    /// What is selected, with the modifiers.
+    /// The selector with its modifiers.
     pub selector: VectorSelector,
     /// The length of the range in nanoseconds.
     pub range_ns: i64,
@@ -76,7 +76,7 @@ pub struct MatrixSelector {
 /// A subquery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubqueryExpr {
-    /// What is evaluated at each step.
+    /// The expression evaluated at each step.
     pub expr: Expr,
     /// The length of the range in nanoseconds.
     pub range_ns: i64,
@@ -86,7 +86,7 @@ pub struct SubqueryExpr {
     pub step_ns: i64,
     /// The step, when it is an expression.
     pub step_expr: Option<DurationExpr>,
-    /// How far back it looks, in nanoseconds.
+    /// The offset into the past, in nanoseconds.
     pub offset_ns: i64,
     /// The offset, when it is an expression.
     pub offset_expr: Option<DurationExpr>,

@@ -1,11 +1,11 @@
-//! Visiting every node of a tree.
+//! Traversal of a tree.
 //!
-//! **Invariant:** a parent is visited before its children, and children in the order they are evaluated.
+//! **Invariant:** a parent is visited before its children, and children in evaluation order.
 
 use super::Expr;
 
 impl Expr {
-    /// Returns the expressions directly below this one; a range selector's inner selector is part of it.
+    /// Returns the direct children; a range selector's inner selector is part of the node itself.
     #[must_use]
     pub fn children(&self) -> Vec<&Self> {
         match self {
@@ -19,7 +19,7 @@ impl Expr {
         }
     }
 
-    /// Returns the expressions directly below this one, for changing.
+    /// Returns the direct children, mutably.
     pub fn children_mut(&mut self) -> Vec<&mut Self> {
         match self {
             Self::Aggregate(e) => std::iter::once(&mut e.expr).chain(&mut e.param).collect(),
@@ -32,7 +32,7 @@ impl Expr {
         }
     }
 
-    /// Calls `visit` for this node and every one below it.
+    /// Calls `visit` for this node and all its descendants.
     pub fn walk(&self, visit: &mut dyn FnMut(&Self)) {
         visit(self);
         for child in self.children() {
@@ -40,7 +40,7 @@ impl Expr {
         }
     }
 
-    /// Returns the number of nodes on the longest path from here to a leaf.
+    /// Returns the number of nodes on the longest path to a leaf.
     #[must_use]
     pub fn depth(&self) -> u32 {
         1 + self

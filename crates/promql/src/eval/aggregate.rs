@@ -1,7 +1,7 @@
-//! Aggregations that give one series a group.
+//! Aggregations with one result series per group.
 //!
-//! **Invariant:** input is consumed as it streams in; what is kept is one accumulator a group and step. Groups come
-//! out in the order in which they were first seen.
+//! **Invariant:** input is consumed as a stream, keeping one accumulator per group and step. Groups come out in order
+//! of first appearance.
 
 use super::{Block, Eval, GroupKeys, Hold, Memory, Meter, Outcome, Sample, Scalars, Series, Value};
 use crate::{
@@ -21,7 +21,7 @@ use narthex_model::{
 };
 use std::{collections::HashMap, sync::Arc};
 
-/// Numbers groups by their labels.
+/// Index of groups by their labels.
 pub(super) struct GroupIndex {
     names: Vec<Box<str>>,
     without: bool,
@@ -44,7 +44,7 @@ impl GroupIndex {
         }
     }
 
-    /// Returns the group of a series, and whether it is new.
+    /// Returns the index of a series' group, and whether the group is new.
     pub(super) fn group(&mut self, series: &Series) -> (usize, bool) {
         let everything = !self.without && self.names.is_empty();
         let key = if everything {
@@ -57,7 +57,7 @@ impl GroupIndex {
         (group, group == next)
     }
 
-    /// Returns the labels of the group a series belongs to.
+    /// Returns the labels of a series' group.
     pub(super) fn labels(&self, series: &Series) -> LabelSet {
         let mut names: Vec<&str> = self.names.iter().map(|name| &**name).collect();
         if self.without {
@@ -108,13 +108,13 @@ impl Eval<'_> {
                 self.fold_row(a.op, &mut groups, group, &block, row, span)?;
             }
             if a.op == AggregateOp::Quantile {
-                // Quantiles keep all values.
+                // Quantiles keep all values, so the memory stays leased.
                 groups.inputs.join(block.hold);
             }
             Ok(())
         })?;
         if let Some(param) = &a.param {
-            // After the input's: of equal notes the last one's place is told.
+            // After the input's notes: of equal notes the last one's position is kept.
             self.note_quantiles(&params, param.span);
         }
         let mut result = Block::new(steps.count);
@@ -133,7 +133,7 @@ impl Eval<'_> {
     }
 
     fn note_quantiles(&self, params: &[f64], span: Span) {
-        // NaN among them hides the extremes.
+        // A NaN parameter makes both extremes NaN, so that only the NaN is noted.
         let highest = params.iter().copied().fold(f64::MIN, crate::math::max);
         let lowest = params.iter().copied().fold(f64::MAX, crate::math::min);
         if params.iter().any(|q| q.is_nan()) {
@@ -214,7 +214,7 @@ impl Eval<'_> {
         if kept.incompatible {
             return;
         }
-        // A group that began with a float is mixed and has no result: Prometheus does not add up its histograms.
+        // A group that began with a float is mixed and has no result: Prometheus does not add its histograms.
         if kept.seen_floats_first {
             return;
         }
@@ -285,7 +285,7 @@ impl Eval<'_> {
     }
 }
 
-/// Returns the lowest and the highest value that is no NaN; infinities the wrong way round if there is none.
+/// Returns the lowest and the highest value other than NaN; without one, +Inf and −Inf in that order.
 pub(super) fn extremes(values: &[f64]) -> (f64, f64) {
     values
         .iter()
@@ -294,7 +294,7 @@ pub(super) fn extremes(values: &[f64]) -> (f64, f64) {
         })
 }
 
-/// Folds of all groups and steps; `[group * steps + step]`.
+/// Accumulators of all groups and steps; `[group * steps + step]`.
 struct Accumulators {
     op: AggregateOp,
     steps: usize,
@@ -303,13 +303,13 @@ struct Accumulators {
     /// Compensation of a sum, or sum of squares of a variance.
     seconds: Vec<f64>,
     counts: Vec<f64>,
-    /// How many rows without gaps each group has, where they are not among `counts`.
+    /// Number of gapless rows of each group that `counts` does not include.
     whole_rows: Vec<f64>,
     means: Vec<Option<Mean>>,
     lists: Vec<Vec<f64>>,
     histograms: HashMap<(usize, usize), HistogramGroup>,
     meter: Meter,
-    /// Pays for inputs whose values are kept.
+    /// Lease for inputs whose values are kept.
     inputs: Hold,
 }
 
@@ -344,16 +344,16 @@ impl Accumulators {
         }
     }
 
-    /// Adds a group whose labels take so many bytes.
+    /// Adds a group whose labels take `labels_bytes` bytes.
     fn grow(&mut self, labels_bytes: usize) -> Outcome<()> {
         let size = self.counts.len() + self.steps;
-        // Three numbers and a mean, or a list; and one number of the result.
+        // Three numbers and a mean, or a list, plus one number of the result.
         let cell_bytes = size_of::<f64>() * 4 + size_of::<Option<Mean>>();
         self.meter.add(self.steps * cell_bytes + labels_bytes)?;
         self.counts.resize(size, 0.0);
         self.whole_rows.push(0.0);
         match self.op {
-            // −0 is what leaves every first value as it is.
+            // −0 leaves any first value unchanged.
             AggregateOp::Sum => {
                 self.values.resize(size, -0.0);
                 self.seconds.resize(size, 0.0);
@@ -370,17 +370,17 @@ impl Accumulators {
         Ok(())
     }
 
-    /// Takes memory for the first histogram of a group and step.
+    /// Leases memory for the first histogram of a group and step.
     fn lease_histogram(&mut self, group: usize, step: usize, h: &Histogram) -> Outcome<()> {
         if self.histograms.contains_key(&(group, step)) {
             return Ok(());
         }
-        // Adding others may add buckets, and an average keeps a second one.
+        // Adding others may add buckets, and an average keeps a second histogram.
         let entry = size_of::<((usize, usize), HistogramGroup)>();
         self.meter.add(2 * entry + 3 * h.heap_bytes())
     }
 
-    /// Returns how much work finishing a cell is, in samples read.
+    /// Returns the work of finishing a cell, in samples read.
     fn finish_work(&self, group: usize, step: usize) -> usize {
         let list = self.lists.get(group * self.steps + step);
         1 + 8 * list.map_or(0, Vec::len)
@@ -390,7 +390,7 @@ impl Accumulators {
         self.whole_rows[group] > 0.0 || self.counts[group * self.steps + step] > 0.0
     }
 
-    /// Adds a row without gaps.
+    /// Adds a gapless row.
     fn add_floats(&mut self, group: usize, row: &[f64]) {
         let cells = group * self.steps..(group + 1) * self.steps;
         match self.op {
@@ -481,7 +481,7 @@ impl Accumulators {
 /// Adds a row to compensated sums.
 ///
 /// The error of each addition is found without comparing (Knuth's TwoSum): the same bits as `kahan_add`, in a loop
-/// that runs on vectors.
+/// that vectorizes.
 fn add_row(sums: &mut [f64], lost: &mut [f64], row: &[f64]) {
     for ((sum, lost), x) in sums.iter_mut().zip(lost).zip(row) {
         let total = *sum + *x;
@@ -496,7 +496,7 @@ fn add_row(sums: &mut [f64], lost: &mut [f64], row: &[f64]) {
     }
 }
 
-/// Turns an unexpected missing parameter into an error.
+/// Returns the error for an unexpectedly missing parameter.
 pub(super) fn missing_parameter() -> QueryError {
     QueryError::Execution("an aggregation lacks its parameter".to_owned())
 }

@@ -1,6 +1,6 @@
-//! One operator on two samples.
+//! Binary operators on two samples.
 //!
-//! **Invariant:** what the operand types cannot do gives a note and no sample, never an error.
+//! **Invariant:** operands of unsupported types give a note and no sample, never an error.
 
 use super::{Sample, Value};
 use crate::{
@@ -14,7 +14,7 @@ use narthex_model::{
 };
 use std::sync::Arc;
 
-/// Computes an operator on two numbers; comparisons give 0 or 1.
+/// Computes an operator on two numbers; comparisons return 0 or 1.
 pub(crate) fn scalar_operation(op: BinaryOp, l: f64, r: f64) -> f64 {
     match op {
         BinaryOp::Add => l + r,
@@ -28,13 +28,13 @@ pub(crate) fn scalar_operation(op: BinaryOp, l: f64, r: f64) -> f64 {
     }
 }
 
-/// What an operator makes of two samples.
+/// Result of an operator on two samples.
 pub(super) struct Combined {
     pub(super) value: Option<Value>,
-    /// Whether a comparison holds; true for all other operators.
+    /// Whether a comparison holds; `true` for all other operators.
     pub(super) keep: bool,
     pub(super) info: Option<Note>,
-    /// A warning, with which vectors drop the sample but scalars do not.
+    /// A warning that makes vectors, but not scalars, drop the sample.
     pub(super) warning: Option<Note>,
 }
 
@@ -58,7 +58,7 @@ impl Combined {
     }
 }
 
-/// Computes an operator on two samples; `span` is the operation's place.
+/// Computes an operator on two samples; `span` is the operation's position.
 pub(super) fn combine(op: BinaryOp, l: Sample<'_>, r: Sample<'_>, span: Span) -> Combined {
     match (l, r) {
         (Sample::Float(l), Sample::Float(r)) => match op {

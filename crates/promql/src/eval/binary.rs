@@ -37,7 +37,7 @@ impl Eval<'_> {
                 self.stream_with_scalar(b, &b.rhs, &scalars, true, node.span, steps, sink)
             }
             _ => {
-                // A scalar operation that stands where a vector is wanted cannot pass the type checker.
+                // The type checker rejects a scalar operation where a vector is required.
                 Err(crate::error::QueryError::Execution(
                     "expected an instant vector".to_owned(),
                 ))
@@ -92,7 +92,7 @@ impl Eval<'_> {
         span: Span,
     ) -> Outcome<()> {
         let (mut meter, mut pace) = (Meter::new(&self.memory), self.ctx.stop.pace());
-        // As between vectors, only the last note of a step is told.
+        // As between vectors, only the last note of a step is kept.
         let mut last_notes: Vec<Option<Note>> = scalars.iter().map(|_| None).collect();
         for row in 0..block.len() {
             for (step, scalar) in scalars.iter().enumerate() {
@@ -119,7 +119,7 @@ impl Eval<'_> {
                     continue;
                 }
                 let value = match combined.value {
-                    // The vector's sample is what a comparison keeps, on whichever side it stands.
+                    // A comparison keeps the vector's sample, on whichever side it is.
                     Some(_) if b.op.is_comparison() && swapped => owned(sample),
                     value => value,
                 };
@@ -153,7 +153,7 @@ fn owned(sample: Sample<'_>) -> Option<Value> {
     }
 }
 
-/// The kernel for floats only.
+/// Computes the operator if all cells are floats.
 fn dense_with_scalar(b: &Binary, block: &mut super::Block, scalars: &[f64], swapped: bool) {
     let filters = b.op.is_comparison() && !b.return_bool;
     for row in block.cells.chunks_exact_mut(scalars.len().max(1)) {

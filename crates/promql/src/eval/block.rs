@@ -1,7 +1,7 @@
 //! Evaluated instant vectors: series × steps.
 //!
 //! **Invariant:** `cells.len() == series.len() * steps`, one series after the other; a histogram cell's index is
-//! below `histograms.len()`; no cell is a staleness marker; `dense` is true only when every cell is a float.
+//! below `histograms.len()`; no cell is a staleness marker; `dense` is true only if every cell is a float.
 
 use super::memory::{Hold, ROW_BYTES};
 use narthex_model::{
@@ -11,27 +11,27 @@ use narthex_model::{
 };
 use std::{borrow::Cow, sync::Arc};
 
-/// Labels that say what a metric measures, and that its result no longer is.
+/// Labels that describe what a metric measures, which its result no longer does.
 pub(crate) const META_LABELS: [&str; 3] = [METRIC_NAME, "__type__", "__unit__"];
 
-/// Who a row is.
+/// Identity of a row.
 #[derive(Clone)]
 pub(crate) enum Identity {
-    /// A stored series; `bare` leaves out the labels that say what it measures.
+    /// A stored series; `bare` leaves out `META_LABELS`.
     Stored {
         batch: Arc<dyn Batch>,
         index: u32,
         bare: bool,
     },
-    /// Labels of a result.
+    /// Labels of a computed result.
     Owned(LabelSet),
 }
 
-/// A row's labels and what is to become of its name.
+/// A row's labels and the fate of its name.
 #[derive(Clone)]
 pub(crate) struct Series {
     pub(crate) identity: Identity,
-    /// Whether the name is to be dropped from the final result.
+    /// Whether to drop the name from the final result.
     pub(crate) drop_name: bool,
 }
 
@@ -57,7 +57,7 @@ impl Series {
         }
     }
 
-    /// Returns the bytes a row takes for who it is; the labels themselves are shared.
+    /// Returns the memory of a row's identity in bytes; the labels themselves are shared.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.identity {
             Identity::Stored { .. } => ROW_BYTES,
@@ -100,11 +100,11 @@ impl Series {
     }
 }
 
-/// A grouping, of series as they are stored and of those that lost their names.
+/// A grouping, for series as stored and for series without their names.
 #[derive(Debug)]
 pub(crate) struct GroupKeys {
     whole: Grouping,
-    /// Keeps no label that says what a series measures.
+    /// The grouping without `META_LABELS`.
     bare: Grouping,
 }
 
@@ -126,7 +126,7 @@ impl GroupKeys {
     }
 }
 
-/// What a row has at a step.
+/// The sample of a row at a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sample<'a> {
     Absent,
@@ -187,7 +187,7 @@ impl Block {
         }
     }
 
-    /// Adds a row without samples and returns its number.
+    /// Adds an empty row and returns its index.
     pub(crate) fn add_row(&mut self, series: Series) -> usize {
         self.series.push(series);
         self.cells.resize(self.cells.len() + self.steps, ABSENT);
@@ -203,7 +203,7 @@ impl Block {
         self.cells[series * self.steps + step] = cell;
     }
 
-    /// Keeps a histogram and returns the cell that refers to it.
+    /// Stores a histogram and returns the cell that refers to it.
     pub(crate) fn add_histogram(&mut self, histogram: Arc<Histogram>) -> f64 {
         let index = u32::try_from(self.histograms.len())
             .expect("fewer than 2^32 histograms fit into memory");
@@ -215,7 +215,7 @@ impl Block {
         self.row(series).iter().all(|cell| cell::is_absent(*cell))
     }
 
-    /// Drops rows without samples.
+    /// Drops empty rows.
     pub(crate) fn drop_empty_rows(&mut self) {
         let keep: Vec<bool> = (0..self.len()).map(|row| !self.is_row_empty(row)).collect();
         if keep.iter().all(|keep| *keep) {
@@ -259,7 +259,7 @@ impl Block {
         self.hold.join(other.hold);
     }
 
-    /// Returns the bytes it takes; histograms that other blocks share are counted here, too.
+    /// Returns the memory of the block in bytes, including histograms shared with other blocks.
     pub(crate) fn heap_bytes(&self) -> u64 {
         let histograms = self.histograms.iter();
         let histograms: usize = histograms.map(|h| size_of_val(h) + h.heap_bytes()).sum();
@@ -267,7 +267,7 @@ impl Block {
         (size_of_val(&*self.cells) + histograms + series) as u64
     }
 
-    /// Counts samples, histograms by their weight.
+    /// Counts samples, with histograms by their weight.
     pub(crate) fn weight(&self) -> u64 {
         if self.dense {
             return self.cells.len() as u64;
@@ -280,7 +280,7 @@ impl Block {
         self.cells.iter().map(of).sum()
     }
 
-    /// Replaces every float by `f` of it; histograms are dropped.
+    /// Applies `f` to every float; histograms are dropped.
     pub(crate) fn map_floats(&mut self, f: impl Fn(f64) -> f64) {
         if self.dense {
             self.cells.iter_mut().for_each(|x| *x = f(*x));

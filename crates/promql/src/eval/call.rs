@@ -1,6 +1,6 @@
 //! Functions of instant vectors and scalars.
 //!
-//! **Invariant:** functions that look at one sample at a time stream; those that need all series of a step collect.
+//! **Invariant:** functions of one sample at a time stream; those that need all series of a step collect.
 
 use super::{
     Block, Eval, Meter, Outcome, Series, Sink, rows,
@@ -17,7 +17,7 @@ use narthex_model::{
     cell::{self, ABSENT},
 };
 
-/// Making a series' labels, in samples read.
+/// Work of creating a series' labels, in samples read.
 const LABELS_WORK: usize = 128;
 
 impl Eval<'_> {
@@ -48,7 +48,7 @@ impl Eval<'_> {
             }
             (F::Sort | F::SortDesc | F::SortByLabel | F::SortByLabelDesc, Some(vector)) => {
                 let block = self.collect(vector, steps)?;
-                // They are put in order beside where they were.
+                // Sorting copies the block.
                 let _copy = self.memory.take(0, block.heap_bytes())?;
                 if steps.count > 1 {
                     self.notes().add(Note::sort_in_range_query(node.span));
@@ -98,7 +98,7 @@ impl Eval<'_> {
         }
     }
 
-    /// Maps floats; histograms have no place in the result.
+    /// Maps floats; drops histograms.
     fn stream_floats(
         &self,
         vector: &Node,
@@ -121,7 +121,7 @@ impl Eval<'_> {
         })
     }
 
-    /// Maps histograms to floats; floats have no place in the result.
+    /// Maps histograms to floats; drops floats.
     fn stream_histograms(
         &self,
         vector: &Node,
@@ -148,7 +148,7 @@ impl Eval<'_> {
         })
     }
 
-    /// Changes samples and drops names.
+    /// Maps samples and drops names.
     fn stream_mapped(
         &self,
         vector: &Node,
@@ -185,7 +185,7 @@ impl Eval<'_> {
         }
         let delayed = self.rules.delayed_name_removal;
         if let Kind::Select(select) = &arg.kind {
-            // Prometheus takes a pinned time as it is here, but still reads only what the offset leaves of the past.
+            // Prometheus looks back from the pinned time itself here, but reads samples only up to the offset.
             let mut select = select.clone();
             let mut lookback_ms = self.rules.lookback_ms;
             if select.at_ms.is_some() {
@@ -279,7 +279,7 @@ impl Eval<'_> {
         })
     }
 
-    /// Quantiles and fractions of histograms, classic and native.
+    /// Computes quantiles and fractions of histograms, classic and native.
     fn classic(&self, call: &Call, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
         let request = classic::Request::new(call);
         let mut scalars = Vec::new();
@@ -301,12 +301,12 @@ impl Eval<'_> {
     }
 }
 
-/// Returns the labels that a selector pins to one value each.
+/// Returns the labels that a selector fixes to one value each.
 pub(super) fn absent_labels(matchers: &[Matcher]) -> LabelSet {
     let mut labels = LabelSetBuilder::default();
     let mut seen: Vec<&str> = Vec::new();
     for matcher in matchers.iter().filter(|m| &*m.name != METRIC_NAME) {
-        // A second condition on a label makes its value uncertain, even where it is the same condition.
+        // A second matcher on a label makes its value uncertain, even if it is the same matcher.
         if matcher.op == MatchOp::Equal && !seen.contains(&&*matcher.name) {
             labels.set(&matcher.name, &matcher.value);
             seen.push(&matcher.name);
@@ -325,7 +325,7 @@ fn one_row(labels: LabelSet, cells: Vec<f64>) -> Block {
     block
 }
 
-/// Returns the text arguments, in order.
+/// Returns the string arguments, in order.
 fn texts(args: &[Node]) -> Vec<&str> {
     args.iter()
         .filter_map(|node| match &node.kind {

@@ -1,6 +1,6 @@
 //! `count_values`: one series for each value.
 //!
-//! **Invariant:** floats are written without an exponent, histograms as text, as label values.
+//! **Invariant:** in label values, floats are written without an exponent and histograms as text.
 
 use super::{Block, Eval, Outcome, Sample, Series, aggregate::missing_parameter, rows::Rows};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 use narthex_model::METRIC_NAME;
 
-/// Making the labels of one value, in samples read.
+/// Work of creating the labels of one value, in samples read.
 const VALUE_WORK: usize = 128;
 
 impl Eval<'_> {

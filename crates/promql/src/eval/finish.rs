@@ -1,4 +1,4 @@
-//! From evaluated blocks to the answer.
+//! Conversion of evaluated blocks to a result.
 //!
 //! **Invariant:** names marked for removal are gone, label sets are distinct, a matrix is sorted by labels.
 
@@ -17,11 +17,11 @@ use narthex_model::{
 };
 use std::sync::Arc;
 
-/// An answer before its notes are put into words, and what pays for it.
+/// A value before its notes are formatted, with its lease.
 pub(crate) type Answer = (Value, Hold);
 
 impl Eval<'_> {
-    /// Evaluates a plan; `range` asks for a matrix whatever the expression's type.
+    /// Evaluates a plan; `range` requests a matrix whatever the expression's type.
     pub(crate) fn answer(&self, plan: &Plan, range: bool) -> Outcome<Answer> {
         let steps = plan.steps;
         let _steps = self.memory.room_for_steps(steps.count)?;
@@ -87,7 +87,7 @@ impl Eval<'_> {
         }
     }
 
-    /// Returns the samples of a range as they are stored.
+    /// Returns the samples of a range as stored.
     fn raw_window(&self, w: &Window, steps: Steps) -> Outcome<Answer> {
         let lookback_ms = self.rules.lookback_ms;
         let end_ms = w.select.reference_ms(steps.start_ms);
@@ -161,7 +161,7 @@ impl Eval<'_> {
                 floats: Vec::new(),
                 histograms: Vec::new(),
             };
-            // Before the points are there.
+            // Lease before allocating the points.
             meter.add(floats * POINT_BYTES as usize)?;
             series.floats.reserve_exact(floats);
             for (step, time_ms) in steps.times_ms().enumerate() {
@@ -182,13 +182,13 @@ impl Eval<'_> {
     }
 }
 
-/// What a point of a result takes.
+/// Memory of a point of a result, in bytes.
 const POINT_BYTES: u64 = size_of::<(i64, f64)>() as u64;
 
-/// Making a series of a result, in samples read.
+/// Work of creating a series of a result, in samples read.
 const SERIES_WORK: usize = 32;
 
-/// Returns one series of a tile as it is stored.
+/// Returns one series of a tile as stored.
 fn raw_series(tile: &Tile, series: usize, labels: LabelSet) -> MatrixSeries {
     let mut raw = MatrixSeries {
         labels,
@@ -209,7 +209,7 @@ fn raw_series(tile: &Tile, series: usize, labels: LabelSet) -> MatrixSeries {
     raw
 }
 
-/// Returns what a series of a result takes.
+/// Returns the memory of a result series in bytes.
 fn heap_bytes(series: &MatrixSeries) -> usize {
     let points = size_of_val(&*series.floats) + size_of_val(&*series.histograms);
     let histograms = series.histograms.iter().map(|(_, h)| h.heap_bytes());

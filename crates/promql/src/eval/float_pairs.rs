@@ -1,7 +1,7 @@
-//! Arithmetic and comparisons between vectors of floats, series by series.
+//! Arithmetic and comparisons between float vectors, series by series.
 //!
-//! **Invariant:** gives what [`super::pairing::Pairing`] gives, or declines: it takes only what cannot fail, that is
-//! groups with one series on the "one" side at all steps and results whose labels all differ.
+//! **Invariant:** returns the same result as [`super::pairing::Pairing`], or declines: it accepts only operations
+//! that cannot fail, those with one series per group on the "one" side at all steps and with distinct result labels.
 
 use super::{
     Block, Meter, Outcome, Series,
@@ -12,10 +12,10 @@ use crate::ast::{BinaryOp, Cardinality};
 use narthex_model::cell::{self, ABSENT};
 use std::collections::HashSet;
 
-/// Making the labels of a pair, in samples read.
+/// Work of creating the labels of a pair, in samples read.
 const PAIR_WORK: usize = 64;
 
-/// Computes the operation, unless it needs to be looked at step by step.
+/// Computes the operation, or declines if it needs step-by-step evaluation.
 pub(super) fn run(
     operation: &Operation<'_>,
     many: &Block,
@@ -48,7 +48,7 @@ pub(super) fn run(
             continue;
         };
         if operation.keeps_labels() {
-            // Groups are what is left of the labels without the name, so no two results are the same.
+            // Groups are the labels without the name, so all results are distinct.
             let series = operation.kept(&many.series[row]);
             meter.add(series.heap_bytes())?;
             pairs.push((row, partner, series));
@@ -67,7 +67,7 @@ pub(super) fn run(
     Ok(Some(block))
 }
 
-/// Returns the row of each group; nothing if a group has several.
+/// Returns the row of each group, or `None` if a group has several.
 fn unique(rows: &[usize], groups: usize) -> Option<Vec<Option<usize>>> {
     let mut row_of = vec![None; groups];
     for (row, group) in rows.iter().enumerate() {
@@ -119,7 +119,7 @@ fn compute(
     Ok(block)
 }
 
-/// Chooses the loop, not the operator, for every cell.
+/// Appends the results of one row. The operator is chosen once per row, not once per cell.
 fn push_result(op: BinaryOp, lhs: &[f64], rhs: &[f64], out: &mut Vec<f64>) {
     match op {
         BinaryOp::Add => push(lhs, rhs, out, |l, r| cell::canonical(l + r)),

@@ -1,7 +1,7 @@
-//! `info`: labels of info metrics for series of the same job and instance.
+//! `info`: adds labels of info metrics to series with the same job and instance.
 //!
-//! **Invariant:** of several info series with one identity the one sampled last counts; two sampled at the same
-//! time are an error. Info series themselves are passed through.
+//! **Invariant:** of several info series with one identity the most recently sampled one counts; two sampled at the
+//! same time are an error. Info series themselves pass through unchanged.
 
 use super::{
     Block, Eval, Meter, Outcome, ROW_BYTES, Sample, Series, Value,
@@ -23,13 +23,13 @@ use std::{
     sync::Arc,
 };
 
-/// The labels by which a series finds its info series.
+/// Labels that link a series to its info series.
 const IDENTIFYING: [&str; 2] = ["instance", "job"];
 
-/// Looking at a series' labels, in samples read.
+/// Work of reading a series' labels, in samples read.
 const INFO_WORK: usize = 64;
 
-/// What the second argument asks for.
+/// The request in the second argument.
 struct Wish {
     names: Vec<Matcher>,
     labels: BTreeMap<String, Vec<Matcher>>,
@@ -50,7 +50,7 @@ impl Eval<'_> {
         self.enrich(&block, &labels, &is_info, &infos, &wish, steps)
     }
 
-    /// Reads the info series that may belong to any base series: cells are their sample times.
+    /// Reads the info series that may belong to any base series; the cells hold their sample times.
     fn info_series(
         &self,
         wish: &Wish,
@@ -130,13 +130,13 @@ impl Eval<'_> {
         Ok(infos)
     }
 
-    /// Returns the labels of all rows, paid for by `meter`.
+    /// Returns the labels of all rows, leasing their memory with `meter`.
     fn labels_of(&self, block: &Block, meter: &mut Meter) -> Outcome<Vec<LabelSet>> {
         let mut pace = self.ctx.stop.pace();
         let labels = |series: &Series| {
             pace.spend(INFO_WORK)?;
             let labels = series.labels();
-            // Once here, once as what it is looked up by.
+            // Once in the result, once as the lookup key.
             meter.add(ROW_BYTES + 2 * labels.heap_bytes())?;
             Ok(labels)
         };
@@ -200,7 +200,7 @@ fn sampled_ms(infos: &Block, row: usize, step: usize) -> Option<f64> {
     cell::is_float(x).then_some(x)
 }
 
-/// Returns the row sampled last.
+/// Returns the most recently sampled row.
 fn newest(infos: &Block, rows: &[usize], step: usize) -> Option<usize> {
     let times = rows
         .iter()
@@ -210,7 +210,7 @@ fn newest(infos: &Block, rows: &[usize], step: usize) -> Option<usize> {
         .map(|(_, row)| row)
 }
 
-/// Fails where two info series of one identity and name were sampled last at the same time.
+/// Fails when two info series of one identity and name were sampled last at the same time.
 fn refuse_ties(
     by_identity: &HashMap<LabelSet, BTreeMap<&str, Vec<usize>>>,
     infos: &Block,
@@ -265,13 +265,13 @@ impl Wish {
         if names.is_empty() {
             names.push(Matcher::equal(METRIC_NAME, "target_info"));
         } else if !names.iter().any(positive) {
-            // Negative conditions alone would select everything that is no info metric, too.
+            // Negative matchers alone would also select everything other than info metrics.
             names.extend(Matcher::new(MatchOp::Regex, METRIC_NAME, ".+_info"));
         }
         Self { names, labels }
     }
 
-    /// Returns the labels to add, or `None` when the series is to be left out.
+    /// Returns the labels to add, or `None` to leave out the series.
     fn extra(&self, base: &LabelSet, infos: &[&LabelSet]) -> Outcome<Option<LabelSet>> {
         let mut extra = narthex_model::LabelSetBuilder::default();
         for label in infos.iter().flat_map(|info| info.iter()) {
@@ -295,7 +295,7 @@ impl Wish {
     }
 }
 
-/// Returns pinned time and offset of the first selector below a node, those of subqueries around it included.
+/// Returns the pinned time and offset of the first selector below a node, including those of enclosing subqueries.
 fn reference(node: &Node) -> Option<(Option<i64>, i64)> {
     let of_select = |s: &Select| Some((s.at_ms, s.offset_ms));
     let of_subquery = |s: &Subquery| {

@@ -1,6 +1,6 @@
-//! Binary operators between vectors: finding partners.
+//! Matching of series for binary operators between vectors.
 //!
-//! **Invariant:** partners have equal hashes of the labels to match; on the "one" side a match group has at most one
+//! **Invariant:** partners have equal hashes of the matching labels; on the "one" side a match group has at most one
 //! series at a step; results with equal labels at one step are an error.
 
 use super::{
@@ -13,10 +13,10 @@ use crate::{ast::Cardinality, plan::Steps};
 use narthex_model::{LabelHash, METRIC_NAME, storage::Grouping};
 use std::collections::HashMap;
 
-/// What numbering groups takes for each row: its number, an entry of the table, the marks of a step.
+/// Memory for grouping a row: its group number, a table entry, the marks of a step.
 const GROUP_BYTES: usize = 80;
 
-/// Finding a series' match group, in samples read.
+/// Work of finding a series' match group, in samples read.
 const KEY_WORK: usize = 32;
 
 impl Operation<'_> {
@@ -27,7 +27,7 @@ impl Operation<'_> {
         if self.op.is_set() {
             return sets::run(self, lhs, rhs, &groups, steps.count);
         }
-        // The right side is the "one" side from here on.
+        // Swap the sides, so that the right side is always the "one" side.
         if self.matching.cardinality == Cardinality::OneToMany {
             let swapped = Groups {
                 lhs: groups.rhs,

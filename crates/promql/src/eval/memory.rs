@@ -1,7 +1,7 @@
-//! What a query holds at once.
+//! Accounting of a query's samples and memory.
 //!
-//! **Invariant:** dropping a hold gives back all it took; a query never holds more samples than its limit, nor more
-//! bytes than its budget. What a result takes stays held until the result is dropped.
+//! **Invariant:** dropping a hold gives back everything it took; a query never holds more samples than its limit, nor
+//! more bytes than its budget. A result's memory stays held until the result is dropped.
 
 use crate::error::QueryError;
 use narthex_model::storage::{Budget, Lease};
@@ -10,12 +10,12 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// Counts what one query holds.
+/// Counts of the samples and bytes that one query holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     counts: Arc<Counts>,
     budget: Budget,
-    /// The longest label that a query may make.
+    /// Longest label value that a query may create, in bytes.
     max_label_bytes: usize,
 }
 
@@ -27,7 +27,7 @@ struct Counts {
     limit: u64,
 }
 
-/// Samples and bytes a part of a query holds.
+/// Samples and bytes held by a part of a query.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
     parts: Vec<Part>,
@@ -40,7 +40,7 @@ struct Part {
     lease: Lease,
 }
 
-/// Bytes that are taken little by little, in leases of some size.
+/// Bytes taken in small amounts, leased in larger ones.
 #[derive(Debug)]
 pub(crate) struct Meter {
     memory: Memory,
@@ -49,13 +49,13 @@ pub(crate) struct Meter {
     leased: u64,
 }
 
-/// Bytes that a meter leases at once at least.
+/// Smallest increment of a meter's lease, in bytes.
 const LEASED_BYTES: u64 = 4 << 10;
 
-/// What a row takes besides its cells and its labels: who it is, and its entry in the tables that tell rows apart.
+/// Memory of a row besides its cells and labels: its identity and its entry in lookup tables.
 pub(crate) const ROW_BYTES: usize = 96;
 
-/// What a new label takes besides its value: its place in the process-wide table, and its head.
+/// Memory of a new label besides its value: its entry in the process-wide table, and its header.
 const LABEL_BYTES: usize = 64;
 
 impl Memory {
@@ -71,12 +71,12 @@ impl Memory {
         }
     }
 
-    /// Returns the longest label that the query may make.
+    /// Returns the longest label value that the query may create.
     pub(crate) fn max_label_bytes(&self) -> usize {
         self.max_label_bytes
     }
 
-    /// Fails when a label that the query makes is too long.
+    /// Fails when a label that the query creates is too long.
     pub(crate) fn check_label(&self, name: &str, bytes: usize) -> Result<(), QueryError> {
         if bytes <= self.max_label_bytes {
             return Ok(());
@@ -88,11 +88,11 @@ impl Memory {
         })
     }
 
-    /// Takes room for `samples` samples in `bytes` bytes.
+    /// Takes memory for `samples` samples in `bytes` bytes.
     pub(crate) fn take(&self, samples: u64, bytes: u64) -> Result<Hold, QueryError> {
         let lease = self.budget.lease(bytes)?;
         let held = self.counts.held.fetch_add(samples, Ordering::Relaxed) + samples;
-        // From here on dropping the part gives the samples back.
+        // From here on, dropping the part gives the samples back.
         let part = Part {
             counts: Arc::clone(&self.counts),
             samples,
@@ -107,7 +107,7 @@ impl Memory {
         Ok(Hold { parts: vec![part] })
     }
 
-    /// Takes room for what is kept once a step: times, windows, scalars.
+    /// Takes memory for per-step data: times, windows, scalars.
     pub(crate) fn room_for_steps(&self, steps: usize) -> Result<Hold, QueryError> {
         self.take(0, steps as u64 * 64)
     }
@@ -131,7 +131,7 @@ impl Hold {
         self.parts.extend(other.parts);
     }
 
-    /// Returns the bytes it holds.
+    /// Returns the bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.lease.bytes()).sum()
     }
@@ -153,7 +153,7 @@ impl Meter {
         let Some(missing) = self.due.checked_sub(self.leased).filter(|bytes| *bytes > 0) else {
             return Ok(());
         };
-        // A little ahead, so that many small things take few leases.
+        // Lease slightly ahead, so that many small items need few leases.
         let more = missing.max(LEASED_BYTES.min(self.leased));
         match self.hold.parts.first_mut() {
             Some(part) => part.lease.grow(more)?,
@@ -163,12 +163,12 @@ impl Meter {
         Ok(())
     }
 
-    /// Takes a label with a value of `bytes` that may be new.
+    /// Takes memory for a label value of `bytes` bytes, assuming that the label is new.
     pub(crate) fn add_label(&mut self, bytes: usize) -> Result<(), QueryError> {
         self.add(LABEL_BYTES + bytes)
     }
 
-    /// Returns the hold of all that was taken.
+    /// Returns the hold of everything taken.
     pub(crate) fn finish(self) -> Hold {
         self.hold
     }

@@ -1,8 +1,8 @@
 //! Evaluates plans.
 //!
-//! **Invariant:** every operator works on all steps at once and on many series at once; what can be consumed piece
-//! by piece is streamed in blocks, so that an aggregation never holds its input. The order of blocks and rows is
-//! the store's, hence sums repeat bit for bit.
+//! **Invariant:** every operator works on all steps at once and on many series at once; input that can be consumed
+//! piece by piece is streamed in blocks, so that an aggregation never holds all its input. The order of blocks and
+//! rows is the store's, hence sums repeat bit for bit.
 
 mod aggregate;
 mod arithmetic;
@@ -43,10 +43,10 @@ use std::sync::{Mutex, MutexGuard, atomic::AtomicU64};
 
 pub(crate) type Outcome<T> = Result<T, QueryError>;
 
-/// Takes the blocks of a stream.
+/// Consumer of a stream's blocks.
 pub(crate) type Sink<'s> = dyn FnMut(Block) -> Outcome<()> + 's;
 
-/// How a query is evaluated, whatever it asks.
+/// Evaluation rules common to all queries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) lookback_ms: i64,
@@ -55,7 +55,7 @@ pub(crate) struct Rules {
     pub(crate) start_times: bool,
 }
 
-/// What a query may hold besides its budget.
+/// Limits on a query besides its budget.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) max_samples: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Eval<'a> {
     pub(crate) prepared: Box<dyn Prepared>,
     pub(crate) ctx: &'a Context,
     pub(crate) memory: Memory,
-    /// What a cell read from the store is worth in cells: more than one once histograms were seen.
+    /// Weight of a cell read from the store, in cells: more than one once histograms were seen.
     cell_weight: AtomicU64,
     notes: Mutex<Notes>,
 }
@@ -104,7 +104,7 @@ impl<'a> Eval<'a> {
         self.notes.lock().whole()
     }
 
-    /// Evaluates an instant vector and gives it to `sink` block by block.
+    /// Evaluates an instant vector and passes it to `sink` block by block.
     pub(crate) fn stream(&self, node: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
         self.ctx.stop.check()?;
         if steps.count == 0 {
@@ -124,9 +124,9 @@ impl<'a> Eval<'a> {
         }
     }
 
-    /// Reports whether the series of `node` can lose their names one block at a time.
+    /// Reports whether the series of `node` can drop their names one block at a time.
     fn stays_distinct(&self, node: &Node) -> bool {
-        // Types and units go with the names, and may be all that differs.
+        // Types and units are dropped with the names, and may be the only difference.
         self.rules.delayed_name_removal
             || (!self.rules.type_and_unit_labels && plan::distinct_without_names(node))
     }
@@ -141,7 +141,7 @@ impl<'a> Eval<'a> {
         Ok(whole)
     }
 
-    /// Charges a finished block for what it holds and has not been charged for while it was made.
+    /// Charges a finished block for any memory not yet charged for.
     pub(crate) fn charge(&self, mut block: Block) -> Outcome<Block> {
         let missing = block.heap_bytes().saturating_sub(block.hold.bytes());
         let more = self.memory.take(block.weight(), missing)?;

@@ -1,4 +1,4 @@
-//! One operation between two vectors, whatever finds the partners.
+//! An operation between two vectors, independent of how pairs are found.
 
 use super::{Eval, META_LABELS, Series};
 use crate::{
@@ -47,7 +47,7 @@ impl<'a> Operation<'a> {
         labels.without(&names)
     }
 
-    /// Reports whether a pair's result has the labels of its left side, but for what says what that measures.
+    /// Reports whether a pair's result has the labels of its left side, apart from `META_LABELS`.
     pub(super) fn keeps_labels(&self) -> bool {
         let m = self.matching;
         m.cardinality == Cardinality::OneToOne
@@ -56,7 +56,7 @@ impl<'a> Operation<'a> {
             && m.include.is_empty()
     }
 
-    /// Returns the result of a pair whose labels are kept.
+    /// Returns the result series of a pair whose labels are kept.
     pub(super) fn kept(&self, many: &Series) -> Series {
         let mut series = many.clone();
         if self.drops_name_now() {
@@ -70,7 +70,7 @@ impl<'a> Operation<'a> {
         (self.return_bool && !self.eval.rules.delayed_name_removal) || self.op.changes_meaning()
     }
 
-    /// Returns the labels of the result of a pair.
+    /// Returns the result series of a pair.
     pub(super) fn result(&self, many: &LabelSet, one: &LabelSet) -> Series {
         let mut labels = many.clone();
         if self.drops_name_now() {
@@ -108,7 +108,7 @@ pub(super) fn execution(text: &str) -> QueryError {
     QueryError::Execution(text.to_owned())
 }
 
-/// Writes labels like Prometheus' `Labels.String`: the metric name is a label like all others.
+/// Formats labels like Prometheus' `Labels.String`: the metric name is a label like any other.
 pub(super) fn braces(labels: &LabelSet) -> String {
     let mut text = String::from("{");
     for (at, label) in labels.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Functions over ranges of samples.
 //!
 //! **Invariant:** a window is open to the left and closed to the right; its rows are found once for all series that
-//! share a time axis; staleness markers are no samples.
+//! share a time axis; staleness markers are not samples.
 
 use super::{Block, Eval, Outcome, Scalars, Series, Sink, rows, select};
 use crate::{
@@ -30,14 +30,14 @@ struct Input<'a> {
     histograms: &'a [Arc<Histogram>],
     start_times_ms: &'a [i64],
     all_floats: bool,
-    /// Whether the input is a subquery's result.
+    /// Whether the input is the result of a subquery.
     computed: bool,
     stats_only: bool,
 }
 
-/// Where the windows of all steps lie.
+/// The windows of all steps.
 struct Windows {
-    /// Rows of each step's window, with what its extension adds.
+    /// Rows of each step's window, including those of its extension.
     rows: Vec<Range<usize>>,
     /// The end of each step's range.
     ends_ms: Vec<i64>,
@@ -69,7 +69,7 @@ impl Eval<'_> {
         if unique {
             return self.windows_of(over, steps, sink);
         }
-        // Without their names two series may turn out the same.
+        // Without their names, two series may become equal.
         let mut whole = Block::new(steps.count);
         let mut seen = HashSet::new();
         self.windows_of(over, steps, &mut |block| {
@@ -215,7 +215,7 @@ impl Eval<'_> {
         }
     }
 
-    /// Computes one output row for each input series; rows without samples are left out.
+    /// Computes one output row for each input series; empty rows are left out.
     fn apply_over(
         &self,
         call: &OverCall,
@@ -332,7 +332,8 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Hints that a rate of what may be no counter makes little sense; reports whether there was something to judge.
+    /// Adds an info note for a rate of a metric that may not be a counter; reports whether there was anything to
+    /// judge.
     fn note_non_counter(&self, call: &OverCall, series: &Series, row: &[f64]) -> bool {
         if !row.iter().any(|x| cell::is_float(*x)) {
             return false;
@@ -388,7 +389,7 @@ impl Eval<'_> {
     }
 }
 
-/// Collects one series' samples, floats and histograms apart.
+/// Collects the samples of one series, floats and histograms separately.
 fn gather(input: &Input<'_>, cells: &[f64], starts: &[i64], samples: &mut Samples) {
     samples.clear();
     let mut previous: Option<Arc<Histogram>> = None;
@@ -404,7 +405,7 @@ fn gather(input: &Input<'_>, cells: &[f64], starts: &[i64], samples: &mut Sample
                 let mut histogram = Arc::clone(histogram);
                 let hinted = matches!(histogram.reset_hint, ResetHint::Reset | ResetHint::NotReset);
                 if input.computed && hinted {
-                    // A subquery may skip or repeat samples, so what a hint says of its neighbour is void.
+                    // A subquery may skip or repeat samples, so a hint about the preceding sample is void.
                     Arc::make_mut(&mut histogram).reset_hint = ResetHint::Unknown;
                 }
                 if input.stats_only {

@@ -1,7 +1,7 @@
 //! Arithmetic and comparisons between vectors of any samples, step by step.
 //!
-//! **Invariant:** at each step a match group has at most one series on the "one" side, and no two pairs give the
-//! same labels; otherwise the query fails as in Prometheus.
+//! **Invariant:** at each step a match group has at most one series on the "one" side, and no two pairs have the same
+//! labels; otherwise the query fails as in Prometheus.
 
 use super::{
     Block, Meter, Outcome, Sample, Series, Value,
@@ -34,14 +34,14 @@ pub(super) struct Pairing<'a> {
     pace: Pace<'a>,
 }
 
-/// Pairing two samples, in samples read.
+/// Work of pairing two samples, in samples read.
 const PAIR_WORK: usize = 16;
 
-/// What a pair of rows gives.
+/// Result series of a pair of rows.
 struct Paired {
     series: Series,
     hash: LabelHash,
-    /// Where its samples go, once there is one.
+    /// The row of its samples, once there is one.
     row: Option<usize>,
 }
 
@@ -82,14 +82,14 @@ impl<'a> Pairing<'a> {
 
     fn step(&mut self, step: usize) -> Outcome<()> {
         self.pace.spend(self.many.len() + self.one.len())?;
-        // Prometheus fills by position after the sides have been swapped: `group_right` does not turn these round.
+        // Prometheus fills by position after swapping the sides, so `group_right` does not swap the fill values.
         let matching = self.operation.matching;
         let (fill_many, fill_one) = (matching.fill_left, matching.fill_right);
         if fill_many.is_none() && fill_one.is_none() {
             let is_empty = |block: &Block| {
                 (0..block.len()).all(|row| matches!(block.sample(row, step), Sample::Absent))
             };
-            // Nothing matches, and Prometheus does not look for duplicates either.
+            // Nothing matches, and Prometheus does not check for duplicates either.
             if is_empty(self.many) || is_empty(self.one) {
                 return Ok(());
             }
@@ -120,7 +120,7 @@ impl<'a> Pairing<'a> {
         if fill_many.is_some() {
             for (row, group) in groups.rhs.iter().enumerate() {
                 let present = self.one_of[*group] == Some(row);
-                // A partner that could not be combined with is none.
+                // A partner that could not be combined counts as missing.
                 if present && !self.matched[*group] {
                     self.pair(None, Some(row), *group, step)?;
                 }
@@ -133,7 +133,7 @@ impl<'a> Pairing<'a> {
         self.operation.matching.cardinality == Cardinality::OneToMany
     }
 
-    /// Computes the sample of a pair; a missing partner is filled in.
+    /// Computes the sample of a pair, filling in a missing partner.
     fn pair(
         &mut self,
         many: Option<usize>,
@@ -184,7 +184,7 @@ impl<'a> Pairing<'a> {
         self.rows.put(row, step, value)
     }
 
-    /// Fails where this step has had a pair with the same labels.
+    /// Fails if this step already had a pair with the same labels.
     fn refuse_second(
         &mut self,
         many: Option<usize>,
@@ -213,7 +213,7 @@ impl<'a> Pairing<'a> {
         let make = || {
             let many = many.map(|row| many_side.series[row].labels());
             let one = one.map(|row| one_side.series[row].labels());
-            // A filled side has the labels that matched.
+            // A filled side has the matching labels.
             let stand_in = |other: &Option<LabelSet>| {
                 other
                     .as_ref()

@@ -1,7 +1,7 @@
-//! `topk`, `bottomk`, `limitk`, `limit_ratio`: some series of each group.
+//! `topk`, `bottomk`, `limitk`, `limit_ratio`: a selection of each group's series.
 //!
-//! **Invariant:** picked samples keep their labels. Among equal values the picked ones are those Prometheus' heap
-//! keeps; for one step they come out best first.
+//! **Invariant:** selected samples keep their labels. Among equal values the same ones are selected as by Prometheus'
+//! heap; for a single step they come out best first.
 
 use super::{
     Block, Eval, Outcome, Sample, Series, Value,
@@ -19,10 +19,10 @@ use crate::{
 };
 use std::{cmp::Ordering, sync::Arc};
 
-/// Offering a sample to a heap, in samples read.
+/// Work of offering a sample to a heap, in samples read.
 const HEAP_WORK: usize = 8;
 
-/// Copying one into a row.
+/// Work of copying a sample into a row, in samples read.
 const ROW_WORK: usize = 8;
 
 impl Eval<'_> {
@@ -36,7 +36,7 @@ impl Eval<'_> {
         if !check_counts(&params)? {
             return Ok(Block::new(steps.count));
         }
-        // A group's number and a place in a heap for each row.
+        // A group number and a heap entry for each row.
         let bytes = input.len() * (size_of::<usize>() + size_of::<(f64, usize)>());
         let _heaps = self.memory.take(0, bytes as u64)?;
         let mut pace = self.ctx.stop.pace();
@@ -128,7 +128,7 @@ fn put(rows: &mut Rows, input: &Block, row: usize, step: usize) -> Outcome<()> {
     rows.put(to, step, value)
 }
 
-/// Returns whether any step asks for a series at all.
+/// Reports whether any step selects a series at all.
 fn check_counts(params: &[f64]) -> Outcome<bool> {
     const MAX: f64 = 9_223_372_036_854_774_784.0;
     const MIN: f64 = -9_223_372_036_854_775_808.0;
@@ -161,9 +161,9 @@ fn whole(k: f64) -> usize {
     }
 }
 
-/// A binary heap that keeps the k best, the worst of them on top.
+/// A binary heap that keeps the k best samples, the worst of them on top.
 ///
-/// Its steps are those of Go's `container/heap`: they decide which of equal values stay.
+/// It follows Go's `container/heap` step by step, which decides which of equal values stay.
 struct Heap {
     op: AggregateOp,
     entries: Vec<(f64, usize)>,
@@ -181,7 +181,7 @@ impl Heap {
         self.entries.clear();
     }
 
-    /// Reports whether `a` is worse than `b`; NaN is the worst.
+    /// Reports whether `a` is worse than `b`; NaN is worst.
     fn less(&self, a: f64, b: f64) -> bool {
         a.is_nan()
             || if self.op == AggregateOp::Bottomk {
@@ -245,7 +245,7 @@ impl Heap {
         }
     }
 
-    /// Returns the rows, the best first; those of `limitk` as they came.
+    /// Returns the rows, best first; those of `limitk` in order of arrival.
     fn best_first(&mut self) -> impl Iterator<Item = usize> + '_ {
         let by_value = |a: &(f64, usize), b: &(f64, usize)| match (a.0.is_nan(), b.0.is_nan()) {
             (false, false) => b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal),

@@ -1,4 +1,4 @@
-//! Building blocks row by row, keyed by labels.
+//! Builds blocks row by row, keyed by labels.
 //!
 //! **Invariant:** at most one row has a given label set; two samples for one row and step are an error.
 
@@ -23,13 +23,13 @@ impl Rows {
         }
     }
 
-    /// Returns the row of `series`, created if there is none with its labels.
+    /// Returns the row of `series`, creating it if necessary.
     pub(super) fn row(&mut self, series: &Series) -> Outcome<usize> {
         let hash = series.labels().hash();
         if let Some(row) = self.by_labels.get(&hash) {
             return Ok(*row);
         }
-        // Vectors grow by doubling.
+        // Vectors grow by doubling, hence the factor of 2.
         let bytes = 2 * self.block.steps * size_of::<f64>() + series.heap_bytes();
         self.meter.add(bytes)?;
         let row = self.block.add_row(series.clone());
@@ -61,13 +61,13 @@ impl Rows {
         };
     }
 
-    /// Takes bytes of a label that a row will have.
+    /// Takes memory for a label of a future row.
     pub(super) fn add_label(&mut self, bytes: usize) -> Outcome<()> {
         self.meter.add_label(bytes)
     }
 
     pub(super) fn finish(mut self) -> Block {
-        // Charging a finished block takes the place of this, but for labels made for it.
+        // Charging the finished block replaces this hold, except for newly created labels.
         self.block.hold = self.meter.finish();
         self.block
     }
@@ -95,7 +95,7 @@ pub(crate) fn merge_equal(mut block: Block) -> Outcome<Block> {
                 continue;
             }
             let to = &mut block.row_mut(target)[step];
-            // Prometheus lets a float and a histogram meet here; a series with both at once would be no series.
+            // Prometheus lets a float and a histogram meet here; but a series cannot have both at once.
             if !cell::is_absent(*to) {
                 return Err(same_labels());
             }

@@ -1,4 +1,4 @@
-//! Scalars: one float a step.
+//! Scalars: one float per step.
 //!
 //! **Invariant:** the result has exactly one value for every step.
 
@@ -12,7 +12,7 @@ use crate::{
 use narthex_model::cell::NAN;
 use std::ops::Deref;
 
-/// The values of a scalar, which pay for the memory they take.
+/// The values of a scalar, with the lease for their memory.
 #[derive(Default)]
 pub(crate) struct Scalars {
     values: Vec<f64>,
@@ -32,7 +32,7 @@ impl Eval<'_> {
     pub(super) fn scalar(&self, node: &Node, steps: Steps) -> Outcome<Scalars> {
         self.ctx.stop.check()?;
         let bytes = steps.count as u64 * size_of::<f64>() as u64;
-        // While it is computed there are both operands, which operands of theirs pay for.
+        // Both operands exist while the result is computed; their own operands have separate leases.
         let hold = self.memory.take(0, 2 * bytes)?;
         Ok(Scalars {
             values: self.scalar_values(node, steps)?,
@@ -40,7 +40,7 @@ impl Eval<'_> {
         })
     }
 
-    /// Evaluates a scalar that may be missing.
+    /// Evaluates an optional scalar.
     pub(super) fn scalar_or(
         &self,
         node: Option<&Node>,
@@ -101,7 +101,7 @@ impl Eval<'_> {
         }
     }
 
-    /// Returns the one float of each step; NaN where there are more or none.
+    /// Returns the single float of each step; NaN if there are several or none.
     fn only_float(&self, vector: &Node, steps: Steps) -> Outcome<Vec<f64>> {
         let mut values = vec![NAN; steps.count];
         let mut found = vec![0u32; steps.count];

@@ -1,7 +1,7 @@
-//! The one way samples come out of the store: batches, part by part, as tiles.
+//! Reads all samples from the store: batches, part by part, as tiles.
 //!
-//! **Invariant:** a part's tile and result stay small, whatever a batch has; both are held while they are worked on, and
-//! between two parts it is asked whether the query is still wanted.
+//! **Invariant:** a part's tile and result stay small, whatever the batch's size; both are held while in use, and
+//! between two parts the stop is checked.
 
 use super::{Block, Eval, Hold, Outcome, Series, Sink, block::Identity};
 use narthex_model::{
@@ -10,28 +10,28 @@ use narthex_model::{
 };
 use std::sync::{Arc, atomic::Ordering};
 
-/// How many cells a tile should have: it stays in the second-level cache.
+/// Target size of a tile in cells: it stays in the second-level cache.
 const TILE_CELLS: usize = 64 << 10;
-/// How many series are looked at together at most.
+/// Most series processed together.
 pub(super) const LAST_SERIES: usize = 4096;
 
 /// Some series of a batch, decoded.
 pub(super) struct Part<'a> {
     batch: &'a Arc<dyn Batch>,
     chunk: &'a [u32],
-    /// Their samples, one series after the other.
+    /// The samples, one series after the other.
     pub(super) tile: &'a Tile,
 }
 
 impl Part<'_> {
-    /// Returns who the tile's series are.
+    /// Returns the identities of the tile's series.
     pub(super) fn series(&self) -> Vec<Series> {
         stored(self.batch, self.chunk)
     }
 }
 
 impl Eval<'_> {
-    /// Decodes `batches` within `range` and hands them to `work`, whose results have `steps` steps.
+    /// Decodes `batches` within `range` and passes them to `work`; its results have `steps` steps.
     pub(super) fn scan(
         &self,
         batches: &[Arc<dyn Batch>],
@@ -57,7 +57,7 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Gives a finished block to `sink`, unless it has no series.
+    /// Passes a finished block to `sink`, unless it has no series.
     pub(super) fn emit(&self, block: Block, sink: &mut Sink<'_>) -> Outcome<()> {
         if block.len() == 0 {
             return Ok(());
@@ -81,7 +81,7 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Decodes a part of a batch; the hold is for the tile and the samples that are in it.
+    /// Decodes a part of a batch; the hold covers the tile and its samples.
     fn read(
         &self,
         batch: &Arc<dyn Batch>,
@@ -96,7 +96,7 @@ impl Eval<'_> {
         self.memory.count_read(samples);
         hold.join(self.memory.take(samples, bytes)?);
         if tile.histograms.len() * 2 > tile.cells.len() {
-            // From here on fewer at once: a cell is not 8 bytes but a histogram.
+            // Read fewer at once from here on: a cell may be a histogram rather than 8 bytes.
             let of_cell = 1 + bytes / (tile.cells.len() * size_of::<f64>()) as u64;
             self.cell_weight.fetch_max(of_cell, Ordering::Relaxed);
         }
@@ -104,7 +104,7 @@ impl Eval<'_> {
     }
 }
 
-/// Counts the samples of a tile, histograms by their weight, and the bytes it takes besides its cells.
+/// Counts the samples of a tile, with histograms by their weight, and its memory besides the cells.
 fn held_by(tile: &Tile) -> (u64, u64) {
     let starts = size_of_val(&*tile.start_times_ms) as u64;
     if tile.facts.all_floats {
@@ -120,7 +120,7 @@ fn held_by(tile: &Tile) -> (u64, u64) {
     (samples, bytes)
 }
 
-/// Returns series as a batch has them.
+/// Returns the identities of a batch's series.
 pub(super) fn stored(batch: &Arc<dyn Batch>, chunk: &[u32]) -> Vec<Series> {
     let series = |index: &u32| Series {
         identity: Identity::Stored {

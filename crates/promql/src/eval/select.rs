@@ -1,7 +1,7 @@
 //! Instant selectors: the newest sample within the lookback.
 //!
-//! **Invariant:** the lookback is open to the left; a staleness marker ends a series until its next sample. The
-//! rows to look at are found once for all series of a batch.
+//! **Invariant:** the lookback is open to the left; a staleness marker ends a series until its next sample. The rows
+//! to read are found once for all series of a batch.
 
 use super::{
     Block, Eval, Outcome, Sink,
@@ -19,19 +19,19 @@ use narthex_model::{
 };
 use std::{ops::Range, sync::Arc};
 
-/// What of the found sample is wanted.
+/// The part of the found sample to return.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Wanted {
     Value,
-    /// When it was sampled, in seconds.
+    /// The sample's time, in seconds.
     Time,
-    /// When its counter started, in seconds.
+    /// The counter's start time, in seconds.
     StartTime,
-    /// When a float was sampled, in milliseconds; a histogram itself.
+    /// The time of a float sample, in milliseconds; a histogram itself.
     TimeMs,
 }
 
-/// How to look for a sample.
+/// Parameters of the search for a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) wanted: Wanted,
@@ -57,7 +57,7 @@ impl Eval<'_> {
         self.select_from(select, &batches, steps, look, sink)
     }
 
-    /// Looks into `batches` as `select` says.
+    /// Reads samples from `batches` according to `select`.
     pub(super) fn select_from(
         &self,
         select: &Select,
@@ -77,7 +77,7 @@ impl Eval<'_> {
         // Open to the left: a sample exactly the lookback ago is too old.
         let range = TimeRange::new(first.saturating_sub(lookback_ms).saturating_add(1), *last);
         let _steps = self.memory.room_for_steps(steps.count)?;
-        // Without its buckets, a histogram depends on the one before it.
+        // Without its buckets, a histogram's resets depend on the one before it.
         if steps.count == 1 && !select.stats_only {
             return self.newest_of(batches, range, wanted, sink);
         }
@@ -102,7 +102,7 @@ impl Eval<'_> {
         })
     }
 
-    /// Looks at one instant: a store finds the newest cells faster than it decodes all.
+    /// Reads one instant: a store finds the newest cells faster than it decodes all.
     fn newest_of(
         &self,
         batches: &[Arc<dyn Batch>],
@@ -112,7 +112,7 @@ impl Eval<'_> {
     ) -> Outcome<()> {
         let mut found: Vec<Option<LastCell>> = Vec::new();
         for batch in batches {
-            // How many rows there are does not matter, and a store may have to look for the answer.
+            // The number of rows is irrelevant here, and computing it may cost the store a search.
             self.for_parts(batch, LAST_SERIES, |chunk| {
                 let count = chunk.len() as u64;
                 let bytes = count * size_of::<Option<LastCell>>() as u64;
@@ -155,7 +155,7 @@ pub(super) fn windows(times_ms: &[i64], references: &[i64], width_ms: i64) -> Ve
     references.iter().map(window).collect()
 }
 
-/// Returns what is wanted of a sample.
+/// Returns the wanted part of a sample.
 fn one_cell(last: &LastCell, wanted: Wanted, block: &mut Block) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
     let float = |ms: i64| ms as f64;
@@ -170,7 +170,7 @@ fn one_cell(last: &LastCell, wanted: Wanted, block: &mut Block) -> f64 {
     }
 }
 
-/// Appends one row: for each window the newest sample in it.
+/// Appends one row: the newest sample in each window.
 fn newest(
     tile: &Tile,
     series: usize,
@@ -196,7 +196,7 @@ fn newest(
         let value = match (wanted, Cell::of(cells[row])) {
             (Wanted::Value | Wanted::TimeMs, Cell::Histogram(index)) => {
                 block.dense = false;
-                // Most steps see the same histogram as the one before.
+                // Most steps have the same histogram as the one before.
                 match last_index {
                     Some((seen, cell)) if seen == index => cell,
                     _ => {
@@ -222,7 +222,7 @@ fn newest(
     }
 }
 
-/// Returns a histogram; without its buckets, its hint tells what they say about the one before it.
+/// Returns a histogram; without its buckets, its hint records the comparison with the one before it.
 fn histogram_at(
     tile: &Tile,
     cells: &[f64],

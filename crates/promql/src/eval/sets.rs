@@ -11,7 +11,7 @@ use crate::ast::BinaryOp;
 use narthex_model::cell;
 use std::sync::Arc;
 
-/// Copying a sample, in samples read.
+/// Work of copying a sample, in samples read.
 const CELL_WORK: usize = 4;
 
 /// Computes a set operation.

@@ -1,6 +1,6 @@
-//! Instant selectors with `smoothed`: the value between the samples around an instant.
+//! Instant selectors with `smoothed`: interpolation between the samples around an instant.
 //!
-//! **Invariant:** samples are looked for within the lookback on both sides; after the last sample its value holds.
+//! **Invariant:** samples are searched within the lookback on both sides; after the last sample its value continues.
 
 use super::{Block, Eval, Outcome, Sink, Value, select};
 use crate::{
@@ -134,7 +134,7 @@ fn histogram_at(
     let before = next.checked_sub(1)?;
     let a = &values[before];
     let Some(b) = values.get(next) else {
-        // The hint says how the sample relates to its neighbour, not to this instant.
+        // The hint relates the sample to its predecessor, not to this instant.
         let held = Histogram {
             reset_hint: ResetHint::Unknown,
             ..(**a).clone()

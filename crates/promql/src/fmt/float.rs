@@ -1,14 +1,14 @@
 //! Floats in Go's `f` and `g` formats.
 //!
-//! **Invariant:** the digits are the shortest that read back as the same float, unless a precision is asked for.
+//! **Invariant:** the digits are the shortest that parse as the same float, unless a precision is given.
 
-/// Writes like `strconv.FormatFloat(v, 'f', -1, 64)`: never an exponent.
+/// Formats like `strconv.FormatFloat(v, 'f', -1, 64)`: never an exponent.
 #[must_use]
 pub fn float_f(value: f64) -> String {
     special(value).unwrap_or_else(|| value.to_string())
 }
 
-/// Writes like `%.2g`: two significant digits.
+/// Formats like `%.2g`: two significant digits.
 #[must_use]
 pub fn float_g2(value: f64) -> String {
     if let Some(text) = special(value) {

@@ -1,6 +1,6 @@
-//! Go's ways of writing numbers and strings, which Prometheus' texts are made of.
+//! Go's formats for numbers and strings, used in Prometheus' texts.
 //!
-//! **Invariant:** every function here writes exactly what the named Go verb writes for the same value.
+//! **Invariant:** every function gives exactly the text of the named Go verb.
 
 mod float;
 mod number;
@@ -13,13 +13,13 @@ pub use number::parse_number;
 
 use std::fmt::Write as _;
 
-/// Writes `text` like `%q`.
+/// Formats `text` like `%q`.
 #[must_use]
 pub fn quote(text: &str) -> String {
     quote_bytes(text.as_bytes())
 }
 
-/// Writes bytes like `%q`; what is not UTF-8 becomes `\xNN`.
+/// Formats bytes like `%q`; invalid UTF-8 becomes `\xNN`.
 #[must_use]
 pub fn quote_bytes(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
@@ -40,7 +40,7 @@ pub fn quote_bytes(bytes: &[u8]) -> String {
     out
 }
 
-/// Writes a character like `%q` writes a rune; the end of the text is rune −1, which prints as U+FFFD.
+/// Formats a character as `%q` does a rune; the end of the text is rune −1, which prints as U+FFFD.
 #[must_use]
 pub fn quote_char(c: Option<char>) -> String {
     let mut out = String::from("'");
@@ -52,7 +52,7 @@ pub fn quote_char(c: Option<char>) -> String {
     out
 }
 
-/// Writes a character like `%#U`: `U+0071 'q'`.
+/// Formats a character like `%#U`: `U+0071 'q'`.
 #[must_use]
 pub fn unicode_point(c: char) -> String {
     let code = format!("U+{:04X}", u32::from(c));
@@ -89,6 +89,6 @@ fn is_print(c: char) -> bool {
     if c.is_alphanumeric() {
         return true;
     }
-    // std keeps a table of unprintable characters for Debug, but also escapes combining marks there.
+    // std's table of unprintable characters serves Debug, which also escapes combining marks.
     !c.is_whitespace() && !c.is_control() && c.escape_debug().len() == 1
 }

@@ -1,14 +1,14 @@
-//! Numbers read as Go reads them.
+//! Number parsing with Go's rules.
 //!
 //! **Invariant:** a leading `0` means octal when all digits are octal, `0x`, `0o` and `0b` are prefixes, and
-//! underscores may stand between digits, as `strconv.ParseInt(s, 0, 64)` with `ParseFloat` behind it has it.
+//! underscores may separate digits, as in `strconv.ParseInt(s, 0, 64)` followed by `ParseFloat`.
 
 use narthex_model::cell;
 
 /// Parses an unsigned number of the query language.
 ///
 /// # Errors
-/// Returns Go's text for what is no number or is too large.
+/// Fails with Go's text when the number is invalid or too large.
 pub fn parse_number(text: &str) -> Result<f64, String> {
     let fail = |what: &str| {
         Err(format!(
@@ -41,7 +41,7 @@ pub fn parse_number(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses what `strconv.ParseInt(text, 0, 64)` takes.
+/// Parses like `strconv.ParseInt(text, 0, 64)`.
 fn parse_integer(text: &str) -> Option<i64> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -59,7 +59,7 @@ fn parse_integer(text: &str) -> Option<i64> {
     } else {
         (10, lower.as_str())
     };
-    // With a prefix one underscore may directly follow it.
+    // An underscore may directly follow a prefix.
     let digits = if base == 10 {
         digits
     } else {

@@ -1,4 +1,4 @@
-//! Numbers and strings as Go writes them.
+//! Tests of Go's number and string formats.
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Quantiles and fractions of classic histograms.
 //!
-//! **Invariant:** bounds ascend and counts never decrease by the time they are interpolated; the highest bound must
-//! be +Inf, or there is no answer.
+//! **Invariant:** before interpolation, bounds ascend and counts never decrease; the highest bound must be +Inf, or
+//! there is no result.
 
 use crate::notes::Monotonicity;
 use narthex_model::cell::NAN;
@@ -13,12 +13,12 @@ pub(crate) struct Bucket {
     pub(crate) count: f64,
 }
 
-/// Differences this small relative to the counts are rounding, not observations.
+/// Differences this small relative to the counts are rounding errors, not observations.
 const TOLERANCE: f64 = 1e-12;
 
 /// Parses the value of `le`.
 pub(super) fn parse_bound(text: &str) -> Option<f64> {
-    // Rust also takes "infinity" in any case, as Go does, but Go takes no sign before NaN.
+    // Rust also accepts "infinity" in any case, as Go does, but Go accepts no sign before NaN.
     if text.is_empty() || text.trim() != text {
         None
     } else {
@@ -26,7 +26,7 @@ pub(super) fn parse_bound(text: &str) -> Option<f64> {
     }
 }
 
-/// Returns the `q`-quantile, and how far counts had to be bent to never decrease.
+/// Returns the `q`-quantile, and the corrections needed to make the counts monotonic.
 pub(super) fn quantile(q: f64, buckets: &mut Vec<Bucket>) -> (f64, Option<Monotonicity>) {
     if q.is_nan() {
         return (NAN, None);
@@ -79,7 +79,7 @@ pub(super) fn fraction(lower: f64, upper: f64, buckets: &mut Vec<Bucket>) -> f64
     if lower >= upper {
         return 0.0;
     }
-    // With a positive first bound nothing negative was observed.
+    // With a positive first bound, no observation was negative.
     let first = if buckets[0].upper <= 0.0 {
         f64::NEG_INFINITY
     } else {

@@ -1,7 +1,7 @@
 //! `histogram_quantile`, `histogram_quantiles` and `histogram_fraction`.
 //!
-//! **Invariant:** classic buckets belong together when all labels but `le` are equal; where a native histogram has
-//! those same labels too, neither gives a result.
+//! **Invariant:** classic buckets belong together if all labels but `le` are equal; if a native histogram has those
+//! labels too, neither gives a result.
 
 use super::{
     FunctionId,
@@ -21,11 +21,11 @@ use narthex_model::{
 };
 use std::collections::{HashMap, hash_map::Entry};
 
-/// The arguments of a call by their role.
+/// The arguments of a call by role.
 pub(crate) struct Request<'a> {
     pub(crate) vector: &'a Node,
     pub(crate) scalars: Vec<&'a Node>,
-    /// The label that names the quantile.
+    /// The label for the quantile.
     pub(crate) label: Option<&'a str>,
 }
 
@@ -57,10 +57,10 @@ impl<'a> Request<'a> {
     }
 }
 
-/// One set of classic buckets, or the place of a native histogram.
+/// A set of classic buckets, and the row of a native histogram.
 struct Group {
     series: Series,
-    /// The metric's name as far as notes give it.
+    /// The metric's name for use in notes.
     name: String,
     /// Rows of classic buckets with their upper bounds.
     rows: Vec<(usize, f64)>,
@@ -68,30 +68,30 @@ struct Group {
     native: Option<usize>,
 }
 
-/// One of the three functions, called.
+/// A call of one of the three functions.
 pub(crate) struct Classic<'a> {
     pub(crate) function: FunctionId,
     pub(crate) label: Option<&'a str>,
-    /// The scalar arguments at all steps, and where they stand.
+    /// The scalar arguments at all steps, with their positions.
     pub(crate) scalars: &'a [(Scalars, Span)],
-    /// Where the vector stands.
+    /// Position of the vector.
     pub(crate) span: Span,
-    /// Whether names are dropped at the end of the query only.
+    /// Whether names are dropped only at the end of the query.
     pub(crate) delayed: bool,
     pub(crate) memory: &'a Memory,
     pub(crate) stop: &'a Stop,
 }
 
-/// What sorting a row into its group takes.
+/// Memory of assigning a row to its group.
 const GROUP_BYTES: usize = 256;
 
-/// Computing a quantile of a bucket, in samples read.
+/// Work of computing a bucket's quantile, in samples read.
 const BUCKET_WORK: usize = 8;
 
-/// Rows whose `le` is no number, with its text.
+/// Rows with an invalid `le`, and its text.
 type BadBounds = Vec<(usize, String)>;
 
-/// Takes notes and the times they are about.
+/// Consumer of notes and their times.
 type TimedNotes<'n> = dyn FnMut(Note, i64) + 'n;
 
 impl Classic<'_> {
@@ -138,7 +138,7 @@ impl Classic<'_> {
                         }
                     };
                     if !cell::is_absent(result.row(row)[step]) {
-                        // The same quantile asked for twice.
+                        // The same quantile was requested twice.
                         return Err(crate::eval::same_labels());
                     }
                     result.set(row, step, Value::Float(*value));
@@ -149,7 +149,7 @@ impl Classic<'_> {
         crate::eval::merge_equal(result)
     }
 
-    /// Without delay, names are gone by the time notes are made.
+    /// Returns the name for notes, empty if names have already been dropped.
     fn told<'n>(&self, name: &'n str) -> &'n str {
         if self.delayed { name } else { "" }
     }
@@ -165,7 +165,7 @@ impl Classic<'_> {
         }
     }
 
-    /// Returns the series of a group's result; `q` is the quantile if it is to be named.
+    /// Returns the series of a group's result; `q` is the quantile for the label, if any.
     fn series(&self, group: &Group, q: f64) -> Series {
         let mut series = group.series.clone();
         if let (FunctionId::HistogramQuantiles, Some(label)) = (self.function, self.label) {
@@ -175,7 +175,7 @@ impl Classic<'_> {
         series
     }
 
-    /// Appends a group's results at a step, each with the quantile that tells it from the others.
+    /// Appends a group's results at a step, each with its quantile.
     fn values(
         &self,
         group: &Group,
@@ -231,7 +231,7 @@ impl Classic<'_> {
     }
 }
 
-/// Sorts rows into groups; rows whose `le` is no number come back with its text.
+/// Assigns rows to groups; also returns rows with an invalid `le`, and its text.
 fn groups(
     input: &Block,
     delayed: bool,
@@ -293,7 +293,7 @@ fn groups(
     Ok((groups, bad_labels))
 }
 
-/// Writes a float the way OpenMetrics writes it in labels: always recognisable as a float.
+/// Formats a float as an OpenMetrics label value: always recognisable as a float.
 fn open_metrics_float(x: f64) -> String {
     let text = crate::fmt::float_g(x);
     if text.contains(['e', '.', 'N', 'I']) {

@@ -5,7 +5,7 @@
 use super::FunctionId;
 use crate::date::Date;
 
-/// Returns the function of seconds since the epoch that `id` names.
+/// Returns the function of seconds since the epoch for `id`.
 pub(crate) fn part(id: FunctionId) -> Option<fn(f64) -> f64> {
     use FunctionId as F;
     Some(match id {

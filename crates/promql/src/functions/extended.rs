@@ -1,7 +1,7 @@
 //! `rate`, `increase` and `delta` with `anchored` and `smoothed`.
 //!
-//! **Invariant:** the result covers exactly the range: its edges are the samples next to them (anchored) or
-//! interpolated (smoothed), and nothing is extrapolated.
+//! **Invariant:** the result covers exactly the range: its edges are the adjacent samples (anchored) or interpolated
+//! (smoothed), and nothing is extrapolated.
 
 use super::{
     rate_histograms,
@@ -19,7 +19,7 @@ use narthex_model::{
 };
 use std::sync::Arc;
 
-/// Computes the extended function for a window that reaches beyond the range.
+/// Computes the extended function for a window that extends beyond the range.
 pub(super) fn rate(
     call: &OverCall,
     window: &Window<'_>,
@@ -33,7 +33,7 @@ pub(super) fn rate(
     }
 }
 
-/// The samples next to the edges of the range.
+/// The samples next to the range's edges.
 struct Edges {
     start_ms: i64,
     end_ms: i64,
@@ -129,7 +129,7 @@ fn float_edges(edges: &Edges, times_ms: &[i64], values: &[f64], counter: bool) -
     (left, right)
 }
 
-/// Returns the value at `t` on the line between two samples; a counter that was reset starts from zero.
+/// Interpolates linearly between two samples at `t`; a counter that was reset starts from zero.
 pub(crate) fn interpolate(a: (i64, f64), b: (i64, f64), t: i64, counter: bool) -> f64 {
     let from = if counter && b.1 < a.1 { 0.0 } else { a.1 };
     #[expect(clippy::cast_precision_loss, reason = "differences stay below 2^53 ms")]
@@ -249,7 +249,8 @@ fn histograms(
     Some(Value::Histogram(Arc::new(result)))
 }
 
-/// Returns what resets strictly between the edges took away; the outer `None` means that it cannot be added up.
+/// Returns the sum lost to resets strictly between the edges; the outer `None` means that the histograms do not add
+/// up.
 #[expect(
     clippy::too_many_arguments,
     reason = "everything known about the window"
@@ -270,7 +271,7 @@ fn lost_in_resets(
 ) -> Option<Option<Histogram>> {
     let mut from = edges.first + 1;
     let mut before = left;
-    // A reset within the interpolated stretch is part of the interpolated value.
+    // A reset within the interpolated stretch is already part of the interpolated value.
     if edges.interpolates_start(times_ms) && values[from].is_reset_after(&values[edges.first]) {
         before = &values[from];
         from += 1;
@@ -291,7 +292,7 @@ fn lost_in_resets(
     Some(lost)
 }
 
-/// Returns the histogram at `t` on the line between two; a counter that was reset starts from zero.
+/// Interpolates between two histograms at `t`; a counter that was reset starts from zero.
 pub(crate) fn interpolate_histograms(
     a: (i64, &Histogram),
     b: (i64, &Histogram),

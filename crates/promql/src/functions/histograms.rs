@@ -6,7 +6,7 @@ use super::FunctionId;
 use crate::math::kahan_add;
 use narthex_model::Histogram;
 
-/// Returns the function of a histogram that `id` names.
+/// Returns the function of a histogram for `id`.
 pub(crate) fn function(id: FunctionId) -> Option<fn(&Histogram) -> f64> {
     use FunctionId as F;
     Some(match id {
@@ -19,7 +19,7 @@ pub(crate) fn function(id: FunctionId) -> Option<fn(&Histogram) -> f64> {
     })
 }
 
-/// Estimates the variance, each bucket standing for its middle.
+/// Estimates the variance, representing each bucket by its middle.
 fn variance(h: &Histogram) -> f64 {
     let mean = h.sum / h.count;
     let (mut sum, mut lost) = (0.0, 0.0);

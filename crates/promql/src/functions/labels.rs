@@ -1,6 +1,6 @@
 //! `label_replace` and `label_join`.
 //!
-//! **Invariant:** samples are not looked at; a new metric name cancels a pending removal of the old one.
+//! **Invariant:** samples are not read; a new metric name cancels a pending removal of the old one.
 
 use super::FunctionId;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 use narthex_model::{CompileError, METRIC_NAME, Pattern, Template, storage::Context};
 
-/// What to do with a series' labels.
+/// A change to a series' labels.
 pub(crate) struct Change {
     target: String,
     how: How,
@@ -28,7 +28,7 @@ enum How {
 }
 
 impl Change {
-    /// Takes the text arguments of a call; the plan has made sure that label names are some.
+    /// Parses the string arguments of a call; the plan has validated the label names.
     pub(crate) fn new(id: FunctionId, texts: &[&str], ctx: &Context) -> Result<Self, QueryError> {
         let fail = |text: String| Err(QueryError::Execution(text));
         let (target, how) = match (id, texts) {
@@ -70,7 +70,7 @@ impl Change {
         })
     }
 
-    /// Changes a series' labels; what they take is taken from `meter` before they are made.
+    /// Changes a series' labels, taking their memory from `meter` before creating them.
     pub(crate) fn apply(
         &self,
         series: &mut Series,

@@ -4,7 +4,7 @@
 
 use super::FunctionId;
 
-/// Returns the function of a float that `id` names.
+/// Returns the function of a float for `id`.
 pub(crate) fn function(id: FunctionId) -> Option<fn(f64) -> f64> {
     use FunctionId as F;
     Some(match id {
@@ -45,7 +45,7 @@ pub(crate) fn function(id: FunctionId) -> Option<fn(f64) -> f64> {
 
 /// Rounds to a multiple of `to`, halves up.
 pub(crate) fn round(x: f64, to: f64) -> f64 {
-    // The inverse loses less: 1/0.1 is exactly 10.
+    // The inverse is more precise: 1/0.1 is exactly 10.
     let inverse = 1.0 / to;
     (x * inverse + 0.5).floor() / inverse
 }

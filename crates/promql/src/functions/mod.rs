@@ -1,4 +1,4 @@
-//! What functions there are and what each one computes.
+//! The table of functions and their implementations.
 //!
 //! **Invariant:** the table is sorted by name and every entry's id has exactly one implementation.
 

@@ -22,7 +22,7 @@ pub(super) fn quantile(
     if h.count == 0.0 || q.is_nan() {
         return NAN;
     }
-    // Observations of NaN are in no bucket, so with them only counting from below finds the rank.
+    // NaN observations are in no bucket, so with them only counting from below finds the rank.
     let forward = h.sum.is_nan() || q < 0.5;
     let mut buckets = h.buckets();
     let mut rank = if forward {
@@ -47,7 +47,7 @@ pub(super) fn quantile(
     } else if bucket.lower < 0.0 && bucket.upper > 0.0 {
         bucket = one_sided(h, bucket);
     }
-    // Rounding may take the sum of buckets above the count.
+    // Rounding may raise the sum of buckets above the count.
     count = count.min(h.count);
     if count < rank {
         if h.sum.is_nan() {
@@ -62,8 +62,8 @@ pub(super) fn quantile(
         count - rank
     };
     if h.sum.is_nan() {
-        // The rest is counted to tell NaN observations from infinities of both signs. As in Prometheus, the last
-        // bucket then takes the place of the one the rank fell into.
+        // Count the rest to distinguish NaN observations from infinities of both signs. As in Prometheus, the last
+        // bucket then replaces the one that contains the rank.
         for b in &buckets[used..] {
             bucket = *b;
             count += b.count;
@@ -75,7 +75,7 @@ pub(super) fn quantile(
     interpolate(bucket, rank / bucket.count, custom)
 }
 
-/// Counts buckets until `rank` observations are reached: the last one, the count, and how many buckets it took.
+/// Counts buckets up to `rank` observations; returns the last bucket, the count, and the number of buckets.
 fn reach(buckets: &[Bucket], rank: f64) -> (Bucket, f64, usize) {
     let nothing = Bucket {
         lower: 0.0,
@@ -99,12 +99,12 @@ fn reach(buckets: &[Bucket], rank: f64) -> (Bucket, f64, usize) {
     (bucket, count, used)
 }
 
-/// Returns the value below which a fraction of a bucket's observations is taken to be.
+/// Returns the value below which a fraction of a bucket's observations is assumed to be.
 fn interpolate(bucket: Bucket, fraction: f64, linear: bool) -> f64 {
     if linear || (bucket.lower <= 0.0 && bucket.upper >= 0.0) {
         return bucket.lower + (bucket.upper - bucket.lower) * fraction;
     }
-    // Within an exponential bucket observations are taken to be spread evenly over the exponents.
+    // Within an exponential bucket, observations are assumed to be spread evenly over the exponents.
     let (lower, upper) = (bucket.lower.abs().log2(), bucket.upper.abs().log2());
     if bucket.lower > 0.0 {
         (lower + (upper - lower) * fraction).exp2()
@@ -113,7 +113,7 @@ fn interpolate(bucket: Bucket, fraction: f64, linear: bool) -> f64 {
     }
 }
 
-/// Cuts the zero bucket at zero where observations have one sign only.
+/// Cuts the zero bucket at zero if all observations have the same sign.
 fn one_sided(h: &Histogram, mut bucket: Bucket) -> Bucket {
     match (h.negative_buckets.is_empty(), h.positive_buckets.is_empty()) {
         (true, false) => bucket.lower = 0.0,

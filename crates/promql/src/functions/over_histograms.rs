@@ -89,7 +89,7 @@ impl HistogramMean {
         }
     }
 
-    /// Adds a histogram and tells whether custom bounds were reconciled.
+    /// Adds a histogram; reports whether custom bounds were reconciled.
     pub(crate) fn add(&mut self, h: &Histogram) -> Result<bool, IncompatibleBuckets> {
         self.count += 1.0;
         if !self.running {

@@ -17,7 +17,7 @@ pub(super) fn sum(values: &[f64]) -> f64 {
     if sum.is_infinite() { sum } else { sum + lost }
 }
 
-/// Returns the mean: the sum divided, or, where the sum would overflow, a running mean from there on.
+/// Returns the mean: the sum divided by the count or, once the sum would overflow, a running mean.
 pub(super) fn average(values: &[f64]) -> f64 {
     let mut mean = Mean::new(values.first().copied().unwrap_or(NAN));
     values.iter().skip(1).for_each(|x| mean.add(*x));
@@ -85,7 +85,7 @@ pub(super) fn variance(values: &[f64]) -> f64 {
     (sum + sum_lost) / count
 }
 
-/// Returns time in seconds and value of the sample that beats all others; NaN is beaten by anything.
+/// Returns the time in seconds and the value of the sample that beats all others; every number beats NaN.
 pub(super) fn extreme(floats: &View<'_, f64>, beats: impl Fn(f64, f64) -> bool) -> (f64, f64) {
     let mut best = (floats.times_ms[0], floats.values[0]);
     for (time_ms, x) in floats.times_ms.iter().zip(floats.values) {
@@ -156,7 +156,7 @@ pub(super) fn time_of_last(window: &Window<'_>) -> Option<Value> {
     last.into_iter()
         .flatten()
         .max()
-        // As in Prometheus, the epoch where samples are older.
+        // As in Prometheus, samples before the epoch count as the epoch.
         .map(|ms| Value::Float(seconds((*ms).max(0))))
 }
 

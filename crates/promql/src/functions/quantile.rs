@@ -5,7 +5,7 @@
 use narthex_model::cell::NAN;
 use std::cmp::Ordering;
 
-/// Returns the `q`-quantile and sorts the values.
+/// Sorts the values and returns the `q`-quantile.
 pub(crate) fn quantile(q: f64, values: &mut [f64]) -> f64 {
     if values.is_empty() || q.is_nan() {
         return NAN;
@@ -31,7 +31,7 @@ pub(crate) fn quantile(q: f64, values: &mut [f64]) -> f64 {
     at(lower) * (1.0 - weight) + at(upper) * weight
 }
 
-/// Orders floats with NaN below everything.
+/// Compares floats, with NaN below everything.
 pub(crate) fn nan_first(a: f64, b: f64) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
         (true, true) => Ordering::Equal,

@@ -139,7 +139,7 @@ fn histograms(
     Some(Value::Histogram(Arc::new(result)))
 }
 
-/// How the samples of a window lie in its range.
+/// Position of a window's samples in its range.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     range_start_ms: i64,
@@ -171,16 +171,16 @@ impl Stretch {
         }
     }
 
-    /// Returns when the counter started if that is inside the range, before the first sample.
+    /// Returns the counter's start time if it is inside the range, before the first sample.
     fn start_inside(&self, start_ms: i64) -> Option<i64> {
         (start_ms != 0 && start_ms > self.range_start_ms && start_ms < self.first_ms)
             .then_some(start_ms)
     }
 
-    /// Returns what the increase between first and last sample is to be multiplied with.
+    /// Returns the factor for the increase between the first and the last sample.
     ///
-    /// An edge closer than 1.1 mean gaps is reached in full, one further away by half a mean gap; with
-    /// `toward_zero`, a counter is never taken back below zero.
+    /// The increase is extrapolated to an edge closer than 1.1 mean gaps, and by half a mean gap to one further away;
+    /// with `toward_zero`, a counter is never extrapolated below zero.
     fn factor(
         &self,
         call: &OverCall,
@@ -329,7 +329,7 @@ fn last_two<'a>(window: &Window<'a>) -> Option<(Timed<'a>, Timed<'a>)> {
 
 /// The dense kernel: windows over series that all have a float in every row.
 ///
-/// What depends on the time axis alone is computed once for all series.
+/// Values that depend only on the time axis are computed once for all series.
 pub(crate) struct Axis {
     windows: Vec<Option<AxisWindow>>,
     kernel: Kernel,
@@ -349,14 +349,14 @@ struct AxisWindow {
     to_start: f64,
     to_end: f64,
     sampled: f64,
-    /// What an increase becomes where the extrapolation does not end at zero.
+    /// Factor for an increase whose extrapolation does not end at zero.
     factor: f64,
-    /// A counter that starts above its increase times this would not have been zero within the window.
+    /// A counter whose first value exceeds its increase times this does not extrapolate to zero within the window.
     zero_limit: f64,
 }
 
 impl Axis {
-    /// Returns a kernel for the call, or `None` when only the general one will do.
+    /// Returns a kernel for the call, or `None` if only the general one applies.
     pub(crate) fn new(
         call: &OverCall,
         times_ms: &[i64],
@@ -395,7 +395,7 @@ impl Axis {
                 to_end,
                 sampled,
                 factor: (sampled + to_start + to_end) / sampled / divide_by,
-                // Rounded up: in doubt the exact comparison decides.
+                // Rounded up: near the limit, the exact comparison decides.
                 zero_limit: to_start / sampled * (1.0 + 1e-9),
             })
         };

@@ -1,7 +1,7 @@
 //! The increase of native histograms over a window.
 //!
-//! **Invariant:** the result is a compacted gauge; resets between samples are made up for, and histograms that do
-//! not fit together give a warning instead of a result.
+//! **Invariant:** the result is a compacted gauge; resets between samples are compensated, and incompatible
+//! histograms give a warning instead of a result.
 
 use super::{
     starts::{is_start_reset, overlaps},
@@ -34,7 +34,7 @@ pub(super) fn increase(
             histograms.times_ms[i],
         ) || values[i].is_reset_after(before)
     };
-    // Reset right behind the first: its layout does not matter then.
+    // After a reset right behind the first histogram, its layout does not matter.
     let mut before = Cow::Borrowed(&**first);
     if counter && resets_at(1, first) {
         before = Cow::Owned(Histogram {

@@ -1,4 +1,4 @@
-//! `deriv` and `predict_linear`: a straight line through a window's floats.
+//! `deriv` and `predict_linear`: linear regression over a window's floats.
 //!
 //! **Invariant:** sums are compensated, and a constant series has slope 0 exactly.
 
@@ -23,7 +23,7 @@ pub(super) fn linear(
         return None;
     }
     let value = if call.function == FunctionId::Deriv {
-        // Near the samples, so that large timestamps cost no precision.
+        // An origin near the samples, so that large timestamps do not cost precision.
         line(floats, floats.times_ms[0]).0
     } else {
         let (slope, intercept) = line(floats, at.time_ms);

@@ -1,7 +1,7 @@
-//! `resets` and `changes`: how often neighbouring samples differ.
+//! `resets` and `changes`: counts of differences between adjacent samples.
 //!
-//! **Invariant:** floats and histograms are one sequence in time; between a float and a histogram there is always
-//! both a reset and a change.
+//! **Invariant:** floats and histograms are one sequence in time; a transition between a float and a histogram is
+//! always both a reset and a change.
 
 use super::{
     starts::is_start_reset,
@@ -103,7 +103,7 @@ fn count_pairs(
     Some(Value::Float(count))
 }
 
-/// Leaves the newest sample at or before the range's start, of whatever kind, and all behind it.
+/// Keeps the newest sample at or before the range's start, of either kind, and all later ones.
 fn anchored<'a>(window: &Window<'a>, start_ms: i64) -> Option<Window<'a>> {
     let (floats, histograms) = (window.floats, window.histograms);
     let f = floats.times_ms.partition_point(|t| *t <= start_ms);

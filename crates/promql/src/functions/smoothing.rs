@@ -1,6 +1,6 @@
 //! `double_exponential_smoothing`.
 //!
-//! **Invariant:** both factors lie strictly between 0 and 1.
+//! **Invariant:** both factors are strictly between 0 and 1.
 
 use super::window::{NoteSink, OverCall, Place, Window};
 use crate::{error::QueryError, eval::Value, notes::Note};

@@ -1,14 +1,14 @@
 //! `sort` and `sort_by_label`.
 //!
-//! **Invariant:** only the first step decides, since results over several steps are ordered by labels; NaN comes
-//! last either way, and labels sort with their numbers in numeric order.
+//! **Invariant:** only the first step counts, since results over several steps are ordered by labels; NaN is last in
+//! either direction, and numbers within labels sort numerically.
 
 use super::FunctionId;
 use crate::eval::{Block, Sample};
 use narthex_model::LabelSet;
 use std::cmp::Ordering;
 
-/// Orders the rows of a block.
+/// Sorts the rows of a block.
 pub(crate) fn sort(id: FunctionId, mut block: Block, names: &[&str]) -> Block {
     let descending = matches!(id, FunctionId::SortDesc | FunctionId::SortByLabelDesc);
     let mut order: Vec<usize> = (0..block.len()).collect();

@@ -1,6 +1,6 @@
 //! The table of functions: names, argument types, result types.
 //!
-//! **Invariant:** sorted by name; `args` of a variadic function ends with the type of what may repeat.
+//! **Invariant:** sorted by name; `args` of a variadic function ends with the type of the repeatable argument.
 
 use crate::ast::ValueType;
 use ValueType::{Matrix, Scalar, String, Vector};
@@ -10,11 +10,11 @@ use ValueType::{Matrix, Scalar, String, Vector};
 pub struct Function {
     /// Its name.
     pub name: &'static str,
-    /// Which implementation it has.
+    /// Its implementation.
     pub id: FunctionId,
     /// The types of its arguments.
     pub args: &'static [ValueType],
-    /// How often the last argument may be given: 0 exactly once, n up to n times, −1 any number of times.
+    /// Number of times the last argument may be given: 0 exactly once, n up to n times, −1 any number of times.
     pub variadic: i8,
     /// The type of its result.
     pub returns: ValueType,
@@ -58,7 +58,7 @@ const fn experimental(function: Function) -> Function {
     }
 }
 
-/// Names an implementation.
+/// Identifier of an implementation.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(missing_docs, reason = "each is the function its name says")]
 pub enum FunctionId {

@@ -1,13 +1,13 @@
-//! The windows that functions over ranges work on, and what else they are told.
+//! The windows that functions over ranges work on, with their context.
 //!
-//! **Invariant:** a window's floats and histograms ascend in time each; together they are not empty.
+//! **Invariant:** floats and histograms of a window each ascend in time; at least one of the two is not empty.
 
 use super::FunctionId;
 use crate::{ast::Extension, eval::Series, notes::Note, span::Span};
 use narthex_model::Histogram;
 use std::{ops::Range, sync::Arc};
 
-/// What a call is, the same for all windows.
+/// Properties of a call, the same for all windows.
 #[derive(Debug)]
 pub(crate) struct OverCall {
     pub(crate) function: FunctionId,
@@ -16,9 +16,9 @@ pub(crate) struct OverCall {
     pub(crate) extension: Extension,
     /// Whether all series have the same metric name.
     pub(crate) one_name: bool,
-    /// Where the range stands.
+    /// Position of the range.
     pub(crate) span: Span,
-    /// Where the first argument stands.
+    /// Position of the first argument.
     pub(crate) first_span: Span,
 }
 
@@ -94,11 +94,11 @@ impl Samples {
 pub(crate) struct View<'a, T> {
     pub(crate) times_ms: &'a [i64],
     pub(crate) values: &'a [T],
-    /// When each sample's counter started, 0 where unknown; empty when none is known.
+    /// Start time of each sample's counter, 0 if unknown; empty when none is known.
     pub(crate) starts_ms: &'a [i64],
 }
 
-// Derived, these would ask the same of `T`.
+// Deriving these would require the same traits of `T`.
 impl<T> Clone for View<'_, T> {
     fn clone(&self) -> Self {
         *self
@@ -116,7 +116,7 @@ impl<'a, T> View<'a, T> {
         self.values.is_empty()
     }
 
-    /// Returns when the counter of sample `at` started, 0 where unknown.
+    /// Returns the start time of the counter of sample `at`, 0 if unknown.
     pub(crate) fn start_ms(&self, at: usize) -> i64 {
         self.starts_ms.get(at).copied().unwrap_or_default()
     }
@@ -140,7 +140,7 @@ impl<T> Default for View<'_, T> {
     }
 }
 
-/// Where the windows of one series come from.
+/// Source of the windows of one series.
 #[derive(Clone, Copy)]
 pub(crate) enum Row<'a> {
     /// A float in every row.
@@ -184,7 +184,7 @@ impl Window<'_> {
         self.floats.len() + self.histograms.len()
     }
 
-    /// Returns how much work a function of the window is, in samples read: sorting them is the most.
+    /// Returns the work of applying a function to the window, in samples read: at most that of sorting them.
     pub(crate) fn work(&self) -> usize {
         let histograms = self.histograms.values.first().map_or(0, |h| h.weight());
         8 * self.floats.len() + 8 * histograms * self.histograms.len() + 4
@@ -195,7 +195,7 @@ impl Window<'_> {
     }
 }
 
-/// Which window it is.
+/// Position of a window.
 pub(crate) struct Place<'a> {
     /// The step's time.
     pub(crate) time_ms: i64,

@@ -1,8 +1,8 @@
-//! Turns a query text into tokens, one at a time.
+//! Splits a query into tokens, one at a time.
 //!
-//! **Invariant:** tokens come in order, do not overlap, and leave out only white space and comments; after the
-//! first error no further token comes. What a word or a sign means depends on the bracket it stands in, so the
-//! lexer keeps track of brackets as Prometheus' does: its error texts are part of the interface.
+//! **Invariant:** tokens come in order, do not overlap, and skip only white space and comments; after the first error
+//! no further token comes. The meaning of a word or sign depends on the enclosing bracket, so the lexer tracks
+//! brackets as Prometheus' does: its error texts are part of the interface.
 
 mod number;
 mod string;
@@ -23,7 +23,7 @@ pub struct Lexer<'a> {
     parens: u32,
     in_braces: bool,
     in_brackets: bool,
-    /// Directly after `[`, before the first number: Prometheus lexes that stretch by rules of its own.
+    /// Directly after `[`, before the first number: Prometheus lexes this stretch by separate rules.
     in_duration: bool,
     seen_colon: bool,
     seen_duration: bool,
@@ -31,7 +31,7 @@ pub struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// Starts at the first byte of `input`.
+    /// Creates a lexer at the first byte of `input`.
     #[must_use]
     pub fn new(input: &'a str) -> Self {
         Self {
@@ -48,13 +48,13 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Returns the text being read.
+    /// Returns the text being lexed.
     #[must_use]
     pub fn input(&self) -> &'a str {
         self.input
     }
 
-    /// Returns why the last token was `Tok::Error`.
+    /// Returns the reason why the last token was `Tok::Error`.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
@@ -76,7 +76,7 @@ impl<'a> Lexer<'a> {
             Ok(tok) => self.token(tok),
             Err(reason) => {
                 self.failure = Some(reason);
-                // An error reaches to the end of the text: nothing behind it was understood.
+                // An error token extends to the end of the text: nothing after it was lexed.
                 Token {
                     tok: Tok::Error,
                     span: self.span_to(self.input.len()),
@@ -93,7 +93,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn span_to(&self, end: usize) -> Span {
-        // Queries are bounded far below 4 GiB by the parser.
+        // The parser bounds queries far below 4 GiB.
         Span::new(
             u32::try_from(self.start).unwrap_or(u32::MAX),
             u32::try_from(end).unwrap_or(u32::MAX),
@@ -187,7 +187,7 @@ impl<'a> Lexer<'a> {
                 Ok(Tok::RightParen)
             }
             None => {
-                // Prometheus notices after it has passed the parenthesis.
+                // Prometheus reports the error after the parenthesis.
                 self.start = self.pos;
                 Err("unexpected right parenthesis ')'".to_owned())
             }
@@ -204,7 +204,7 @@ impl<'a> Lexer<'a> {
         Ok(Tok::LeftBracket)
     }
 
-    /// Between `[` and the first number or duration behind it.
+    /// Lexes the text between `[` and the first number or duration after it.
     fn duration(&mut self) -> Result<Tok, String> {
         self.skip_spaces();
         let Some(c) = self.next_char() else {
@@ -279,7 +279,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// Reads `step`, `range`, `min_of` or `max_of`, whose first letter `first` has been read.
+    /// Lexes `step`, `range`, `min_of` or `max_of`, whose first letter `first` has been read.
     fn duration_keyword(&mut self, first: char) -> Option<Tok> {
         if !matches!(first.to_ascii_lowercase(), 's' | 'r' | 'm') {
             return None;
@@ -302,7 +302,7 @@ impl<'a> Lexer<'a> {
         }
         let word = &self.input[self.start..self.pos];
         match token::keyword(word) {
-            // So that metrics called `fill` keep working.
+            // Keeps metrics called `fill` working.
             Some(Tok::Fill | Tok::FillLeft | Tok::FillRight) if !self.paren_follows() => Tok::Ident,
             Some(tok) => tok,
             None if word.contains(':') => Tok::MetricIdent,
@@ -316,7 +316,7 @@ impl<'a> Lexer<'a> {
             .starts_with('(')
     }
 
-    /// Between `{` and `}`: all words are identifiers.
+    /// Lexes the text between `{` and `}`, where all words are identifiers.
     fn braces(&mut self) -> Result<Tok, String> {
         self.skip_blanks();
         let Some(c) = self.next_char() else {
@@ -370,7 +370,7 @@ impl<'a> Lexer<'a> {
         tok
     }
 
-    /// Skips white space and comments and starts the next token behind them.
+    /// Skips white space and comments and starts the next token after them.
     fn skip_blanks(&mut self) {
         loop {
             self.skip_spaces();

@@ -5,7 +5,7 @@
 //! duration = digits unit { digits unit }         unit = ("s"|"m"|"h"|"d"|"w"|"y") ["s"]
 //! ```
 //!
-//! **Invariant:** a scanned number may still be no value (`0x`, `1e`): parsing it decides, as in Prometheus.
+//! **Invariant:** a scanned number may still be invalid (`0x`, `1e`): the parser decides, as in Prometheus.
 
 use super::{Lexer, Tok, is_alphanumeric};
 use crate::fmt::quote;
@@ -24,12 +24,12 @@ impl Lexer<'_> {
         ))
     }
 
-    /// Reads from the unit behind the first digits on; false leaves the position where the text went wrong.
+    /// Scans from the unit after the first digits; returns `false` at the position of an error.
     fn scan_duration_tail(&mut self) -> bool {
         if !self.accept(b"smhdwy") {
             return false;
         }
-        // The second letter of `ms`; nonsense like `hs` is refused when the duration is parsed.
+        // The second letter of `ms`; an invalid unit such as `hs` is rejected when the duration is parsed.
         self.accept(b"s");
         while self.accept_run(b"0123456789") {
             if !self.accept(b"smhdw") {
@@ -59,7 +59,7 @@ impl Lexer<'_> {
             .byte()
             .filter(|b| digits.contains(b) || b"._eE".contains(b))
         {
-            // In a hexadecimal number `e` is a digit, yet it may come but once: Prometheus' lexer has it so.
+            // In a hexadecimal number `e` is a digit, but may occur only once, as in Prometheus' lexer.
             if (byte == b'.' && seen_dot) || (matches!(byte, b'e' | b'E') && seen_exponent) {
                 self.pos += 1;
                 return false;

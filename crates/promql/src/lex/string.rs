@@ -1,4 +1,4 @@
-//! Quoted strings: scanning them and taking the quotes and escapes off.
+//! Quoted strings: scanning, and removing quotes and escapes.
 //!
 //! ```text
 //! string = '"' { char | escape } '"' | "'" { char | escape } "'" | "`" { char } "`"
@@ -12,7 +12,7 @@ use crate::fmt::unicode_point;
 use std::{error::Error, fmt};
 
 impl Lexer<'_> {
-    /// Reads a string whose opening quote has been read.
+    /// Lexes a string whose opening quote has been read.
     pub(super) fn string(&mut self, quote: char) -> Result<Tok, String> {
         loop {
             match self.next_char() {
@@ -66,7 +66,7 @@ impl Lexer<'_> {
     }
 }
 
-/// A text that is not a quoted string.
+/// The error for a text that is not a quoted string.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct UnquoteError;
 
@@ -78,7 +78,7 @@ impl fmt::Display for UnquoteError {
 
 impl Error for UnquoteError {}
 
-/// Returns the bytes a string literal stands for, quotes removed and escapes resolved.
+/// Returns the bytes of a string literal, with quotes removed and escapes resolved.
 ///
 /// # Errors
 /// Fails when `literal` is not one complete string literal.

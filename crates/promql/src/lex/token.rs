@@ -1,15 +1,15 @@
 //! Tokens of the query language.
 //!
-//! **Invariant:** a token's text is exactly the bytes its span covers; nothing is unescaped here.
+//! **Invariant:** a token's text is exactly the bytes of its span; nothing is unescaped here.
 
 use crate::span::Span;
 
-/// What kind of token it is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Tok {
     /// The end of the query.
     Eof,
-    /// Something that is no token; the lexer keeps the reason.
+    /// A lexical error; the lexer keeps the reason.
     Error,
     /// A word without colons.
     Ident,
@@ -116,7 +116,7 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
-    /// Returns the operator as it is written.
+    /// Returns the operator's symbol.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -141,7 +141,7 @@ impl BinaryOp {
         }
     }
 
-    /// Reports whether it is `==`, `!=`, `<`, `<=`, `>` or `>=`.
+    /// Reports whether the operator is `==`, `!=`, `<`, `<=`, `>` or `>=`.
     #[must_use]
     pub fn is_comparison(self) -> bool {
         matches!(
@@ -150,13 +150,13 @@ impl BinaryOp {
         )
     }
 
-    /// Reports whether it is `and`, `or` or `unless`.
+    /// Reports whether the operator is `and`, `or` or `unless`.
     #[must_use]
     pub fn is_set(self) -> bool {
         matches!(self, Self::And | Self::Or | Self::Unless)
     }
 
-    /// Reports whether the result measures something else than the operands, so that it loses their name.
+    /// Reports whether the result measures something other than the operands, so that it loses their name.
     #[must_use]
     pub fn changes_meaning(self) -> bool {
         matches!(
@@ -165,7 +165,7 @@ impl BinaryOp {
         )
     }
 
-    /// Returns how tightly it binds, 1 the loosest.
+    /// Returns the operator's precedence, 1 being the lowest.
     pub(crate) fn precedence(self) -> u8 {
         match self {
             Self::Or => 1,
@@ -209,7 +209,7 @@ pub enum AggregateOp {
 }
 
 impl AggregateOp {
-    /// Returns the operator as it is written.
+    /// Returns the operator's name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -244,16 +244,16 @@ impl AggregateOp {
         )
     }
 
-    /// Reports whether Prometheus keeps it behind a feature flag.
+    /// Reports whether Prometheus keeps the operator behind a feature flag.
     #[must_use]
     pub fn is_experimental(self) -> bool {
         matches!(self, Self::Limitk | Self::LimitRatio)
     }
 }
 
-/// Looks `word` up among the words with a meaning of their own, in any case.
+/// Looks up a keyword, ignoring case.
 pub(crate) fn keyword(word: &str) -> Option<Tok> {
-    // No keyword is longer; a bound keeps long identifiers from being copied.
+    // No keyword is longer; the bound avoids copying long identifiers.
     if word.len() > 12 {
         return None;
     }
@@ -300,12 +300,12 @@ pub(crate) fn keyword(word: &str) -> Option<Tok> {
     })
 }
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Token {
     /// Its kind.
     pub tok: Tok,
-    /// Its place.
+    /// Its position.
     pub span: Span,
 }
 

@@ -1,7 +1,7 @@
-//! Checks types and the rules the grammar cannot express.
+//! Type checks and other rules the grammar cannot express.
 //!
-//! **Invariant:** a tree that passes evaluates without type errors; `matching` is set exactly where both operands
-//! of an operator are vectors, and set operators match many to many.
+//! **Invariant:** a checked tree evaluates without type errors; `matching` is set exactly when both operands of an
+//! operator are vectors, and set operators match many to many.
 
 use super::ParseError;
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 };
 use narthex_model::METRIC_NAME;
 
-/// Adds everything wrong with `expr` to `errors`.
+/// Appends every error in `expr` to `errors`.
 pub(super) fn check(expr: &mut Expr, errors: &mut Vec<ParseError>, query: &str) {
     Checker { errors, query }.expr(expr);
 }
@@ -159,7 +159,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks what set operators do not allow.
+    /// Rejects modifiers that set operators do not allow.
     fn set_matching(&mut self, op: BinaryOp, matching: &VectorMatching, span: Span) {
         if !op.is_set() {
             return;
@@ -177,7 +177,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the bytes between the operands, without the white space around them.
+    /// Returns the span between the operands, without surrounding white space.
     fn operator_span(&self, e: &BinaryExpr) -> Span {
         let (start, end) = (e.lhs.span().end as usize, e.rhs.span().start as usize);
         let between = self.query.get(start..end).unwrap_or_default();
@@ -240,7 +240,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The second argument of `info` names labels, not a metric.
+    /// Marks the second argument of `info`, which names labels rather than a metric.
     fn info_selector(&mut self, e: &mut Call) {
         let Some(arg) = e.args.get_mut(1) else { return };
         let got = arg.value_type();

@@ -1,4 +1,4 @@
-//! Durations and expressions over them.
+//! Durations and duration expressions.
 //!
 //! ```text
 //! duration = sign duration | duration op duration | literal | "step" "(" ")" | "range" "(" ")"
@@ -6,8 +6,8 @@
 //! offset   = [sign] (literal | call | "(" duration ")") | duration
 //! ```
 //!
-//! **Invariant:** behind `offset`, an operator belongs to the query, not to the duration, unless the duration
-//! begins with a parenthesis; this is how Prometheus' grammar resolves it.
+//! **Invariant:** after `offset`, an operator belongs to the query, not to the duration, unless the duration begins
+//! with a parenthesis; this is how Prometheus' grammar resolves it.
 
 use super::{Abort, Parsed, Parser};
 use crate::{
@@ -28,7 +28,7 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    /// Parses the duration behind `offset`.
+    /// Parses the duration after `offset`.
     pub(super) fn offset_duration(&mut self) -> Parsed<DurationNode> {
         let token = self.peek();
         match token.tok {
@@ -174,7 +174,7 @@ impl Parser<'_> {
         Ok(expr(op, lhs, rhs, word.span.to(close.span)))
     }
 
-    /// Parses a duration in parentheses; the mark keeps them when it is printed.
+    /// Parses a duration in parentheses; the `wrapped` mark keeps them in the printed form.
     fn wrapped(&mut self) -> Parsed<DurationNode> {
         let open = self.expect(Tok::LeftParen)?;
         let inner = self.nested(|p| p.duration(0))?;
@@ -184,7 +184,7 @@ impl Parser<'_> {
                 e.wrapped = true;
                 DurationNode::Expr(e)
             }
-            // A bare number has no place for the mark.
+            // A bare number cannot hold the mark.
             number @ DurationNode::Number(_) => {
                 let span = open.span.to(close.span);
                 let sum = DurationExpr {

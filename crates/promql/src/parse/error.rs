@@ -1,21 +1,21 @@
-//! What is wrong with a query, and where.
+//! Parse errors with their positions.
 //!
 //! **Invariant:** the text is Prometheus': `1:28: parse error: unexpected identifier "baz"`.
 
 use crate::span::Span;
 use std::{error::Error, fmt};
 
-/// The first thing that is wrong with a query.
+/// The first error in a query.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ParseError {
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
-    /// Where.
+    /// Position of the error.
     pub span: Span,
     /// The query.
     pub query: String,
-    /// Lines before the query in the file it stands in.
+    /// Number of lines before the query in its file.
     pub line_offset: usize,
 }
 

@@ -8,7 +8,7 @@
 //! modifiers = ["bool"] [("on"|"ignoring") labels [("group_left"|"group_right") [labels]]] [fill]
 //! ```
 //!
-//! **Invariant:** every function returns the depth of the tree it built beside the tree.
+//! **Invariant:** every function returns the depth of its tree along with the tree.
 
 use super::{Abort, Parsed, Parser};
 use crate::{
@@ -282,7 +282,7 @@ impl Parser<'_> {
             }
             Some(_) => {}
         }
-        // After the error above the tree is never looked at, so any function will do.
+        // The tree is discarded because of the error above, so any function will do.
         let function = function.unwrap_or(&FUNCTIONS[0]);
         Ok((
             Expr::Call(Box::new(Call {
@@ -317,7 +317,7 @@ impl Parser<'_> {
             if self.accept(Tok::RightParen).is_some() {
                 return Ok((args, depth));
             }
-            // Without a comma the next thing has to be one.
+            // A comma must precede the next argument.
             if self.text(Span::new(self.last_end.saturating_sub(1), self.last_end)) != "," {
                 return Err(Abort::Mismatch);
             }
@@ -436,7 +436,7 @@ impl Parser<'_> {
     }
 }
 
-/// Words that may be label names: all of them but `inf` and `nan`.
+/// Reports whether a word may be a label name: all but `inf` and `nan`.
 fn is_word(tok: Tok) -> bool {
     matches!(
         tok,
@@ -466,7 +466,7 @@ fn is_word(tok: Tok) -> bool {
     )
 }
 
-/// Stands in for a missing operand after its error.
+/// Returns a placeholder for a missing operand after its error.
 fn nothing(span: Span) -> Expr {
     Expr::Number(NumberLiteral {
         value: 0.0,
@@ -475,7 +475,7 @@ fn nothing(span: Span) -> Expr {
     })
 }
 
-/// Names the first unit of a duration that is none.
+/// Returns the first unknown unit of a duration.
 fn unknown_unit(text: &str) -> Option<String> {
     let mut units = text
         .split(|c: char| c.is_ascii_digit())

@@ -1,12 +1,12 @@
 //! Parses queries.
 //!
-//! **Invariant:** the first error is the one Prometheus reports for the same text, with the same position; trees
-//! are at most `MAX_DEPTH` deep and `MAX_NODES` large; nothing panics whatever the text is. Within a context, what a
-//! tree takes is leased while it grows, and so are its regular expressions before they are compiled.
+//! **Invariant:** the first error is the one Prometheus reports for the same text, with the same position; trees are
+//! at most `MAX_DEPTH` deep and have at most `MAX_NODES` nodes; no text causes a panic. Within a context, a tree's
+//! memory is leased while it grows, and that of its regular expressions before they are compiled.
 //!
-//! A recursive descent with binding powers. Prometheus' grammar names its contexts ("unexpected … in aggregation")
-//! by the innermost rule that can recover, so a mismatch travels up as [`Abort::Mismatch`] until such a rule
-//! puts its context into words.
+//! A recursive descent parser with binding powers. Prometheus' grammar names its contexts ("unexpected … in
+//! aggregation") after the innermost rule that can recover, so a mismatch travels up as [`Abort::Mismatch`] until
+//! such a rule reports it with its context.
 
 mod check;
 mod duration;
@@ -29,16 +29,16 @@ use narthex_model::{
     storage::{Context, Lease},
 };
 
-/// The most nodes a tree may have.
+/// Most nodes a tree may have.
 pub const MAX_NODES: usize = 100_000;
 
-/// The longest query in bytes.
+/// Longest query, in bytes.
 pub const MAX_QUERY_BYTES: usize = 4 << 20;
 
-/// Which parts of the language are switched on.
+/// Optional parts of the language.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ParseOptions {
-    /// Functions and aggregations Prometheus calls experimental.
+    /// Functions and aggregations that Prometheus calls experimental.
     pub experimental_functions: bool,
     /// `anchored` and `smoothed`.
     pub extended_range_selectors: bool,
@@ -47,7 +47,7 @@ pub struct ParseOptions {
 }
 
 impl Default for ParseOptions {
-    /// Everything is on.
+    /// Enables everything.
     fn default() -> Self {
         Self {
             experimental_functions: true,
@@ -57,10 +57,10 @@ impl Default for ParseOptions {
     }
 }
 
-/// Parses a query with everything switched on.
+/// Parses a query with everything enabled.
 ///
 /// # Errors
-/// Returns the first thing that is wrong, with its position.
+/// Fails with the first error and its position.
 pub fn parse(query: &str) -> Result<Expr, ParseError> {
     parse_with(query, ParseOptions::default())
 }
@@ -68,15 +68,15 @@ pub fn parse(query: &str) -> Result<Expr, ParseError> {
 /// Parses a query.
 ///
 /// # Errors
-/// Returns the first thing that is wrong, with its position.
+/// Fails with the first error and its position.
 pub fn parse_with(query: &str, options: ParseOptions) -> Result<Expr, ParseError> {
     with_room(query, || parse_here(query, options, None))
 }
 
-/// Parses a query within the limits of a context; `patterns` is where its regular expressions lease from.
+/// Parses a query within the limits of a context; its regular expressions lease from `patterns`.
 ///
 /// # Errors
-/// Returns the first thing that is wrong; fails over budget and when stopped.
+/// Fails with the first parse error, over budget and when stopped.
 pub(crate) fn parse_within(
     query: &str,
     options: ParseOptions,
@@ -88,13 +88,13 @@ pub(crate) fn parse_within(
     room.take(parsed)
 }
 
-/// Runs `work` on a stack for what may be opened in `query`.
+/// Runs `work` on a stack for as many levels as `query` can open.
 fn with_room<T: Send>(
     query: &str,
     work: impl FnOnce() -> Result<T, ParseError> + Send,
 ) -> Result<T, ParseError> {
-    // Levels are opened by these bytes; words and comparisons chain to the left, which costs no stack here, but
-    // checking and dropping such chains does, at a fraction of the cost a level.
+    // These bytes open a level. Words and comparisons chain to the left, which takes no stack here; checking and
+    // dropping such chains does, but only a fraction of this per level.
     let opens = |b: &u8| b"([{+-*/%^".contains(b);
     let levels = if query.len() < 32 {
         0
@@ -131,15 +131,15 @@ fn parse_here<'a>(
 /// Parses a series selector such as `up{job="x"}` and returns its matchers.
 ///
 /// # Errors
-/// Returns the first thing that is wrong, with its position.
+/// Fails with the first error and its position.
 pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, ParseError> {
     selector_here(text, None)
 }
 
-/// Parses a series selector with what it takes, its regular expressions included, leased from the budget of `ctx`.
+/// Parses a series selector, leasing its memory, regular expressions included, from the budget of `ctx`.
 ///
 /// # Errors
-/// Returns the first thing that is wrong; fails over budget and when stopped.
+/// Fails with the first parse error, over budget and when stopped.
 pub fn parse_selector_within(
     text: &str,
     ctx: &Context,
@@ -161,25 +161,25 @@ fn selector_here<'a>(
         .map(|selector: VectorSelector| selector.matchers)
 }
 
-/// Parses a series' labels such as `up{job="x"}`.
+/// Parses the labels of a series such as `up{job="x"}`.
 ///
 /// # Errors
-/// Returns the first thing that is wrong, with its position.
+/// Fails with the first error and its position.
 pub fn parse_metric(text: &str) -> Result<LabelSet, ParseError> {
     let mut parser = Parser::new(text, ParseOptions::default())?;
     let parsed = parser.metric();
     parser.finish(parsed)
 }
 
-/// What one part of a tree takes, there and in the plan that is made of it.
+/// Memory of one node, in the tree and in the plan built from it.
 const NODE_BYTES: u64 = 1536;
 
-/// Where a parser leases what it makes.
+/// The memory a parser leases.
 struct Room {
     ctx: Context,
     patterns: Context,
     lease: Lease,
-    /// Why there was none.
+    /// The reason why a lease failed.
     refused: Option<QueryError>,
 }
 
@@ -198,7 +198,7 @@ impl Room {
         Ok(self.lease.grow(bytes)?)
     }
 
-    /// Returns what was parsed with its lease, or why there was no room for it.
+    /// Returns the parsed value with its lease, or the reason why a lease failed.
     fn take<T>(self, parsed: Result<T, ParseError>) -> Result<(T, Lease), QueryError> {
         match self.refused {
             Some(refused) => Err(refused),
@@ -207,11 +207,11 @@ impl Room {
     }
 }
 
-/// Why parsing stopped.
+/// Reason for aborting a rule.
 enum Abort {
-    /// The next token does not fit; nobody has said so yet.
+    /// The next token does not fit; not reported yet.
     Mismatch,
-    /// The reason is among the errors.
+    /// The error has been reported.
     Reported,
 }
 
@@ -223,7 +223,7 @@ struct Parser<'a> {
     ahead: Option<Token>,
     options: ParseOptions,
     room: Option<&'a mut Room>,
-    /// The first error, if there is one: each holds the text.
+    /// The first error, if any: each holds the text.
     errors: Vec<ParseError>,
     nesting: u32,
     nodes: usize,
@@ -267,7 +267,7 @@ impl<'a> Parser<'a> {
 
     fn next(&mut self) -> Token {
         let token = self.peek();
-        // The end and an error stay where they are.
+        // The end and an error are never consumed.
         if !matches!(token.tok, Tok::Eof | Tok::Error) {
             self.ahead = None;
             self.last_end = token.span.end;
@@ -291,13 +291,13 @@ impl<'a> Parser<'a> {
     }
 
     fn error(&mut self, span: Span, message: &str) {
-        // Only the first one is reported. A text of a million matchers may have as many errors.
+        // Only the first error is reported, and a text of a million matchers may have as many errors.
         if self.errors.is_empty() {
             self.errors.push(ParseError::new(message, span, self.query));
         }
     }
 
-    /// Says that the next token was not expected here.
+    /// Reports that the next token was not expected here.
     fn unexpected(&mut self, context: &str, expected: &str) -> Abort {
         let token = self.peek();
         if token.tok != Tok::Error {
@@ -315,7 +315,7 @@ impl<'a> Parser<'a> {
         Abort::Reported
     }
 
-    /// Puts a mismatch below this rule into words.
+    /// Reports a mismatch from below this rule with its context.
     fn within<T>(&mut self, result: Parsed<T>, context: &str, expected: &str) -> Parsed<T> {
         match result {
             Err(Abort::Mismatch) => Err(self.unexpected(context, expected)),
@@ -339,12 +339,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Counts a node and refuses trees that are too deep or too large.
+    /// Counts a node and rejects trees that are too deep or too large.
     fn node(&mut self, depth: u32, span: Span) -> Parsed<()> {
         self.part(depth, span, NODE_BYTES)
     }
 
-    /// Counts a node that takes so many bytes.
+    /// Like `node`, for a node of `bytes` bytes.
     fn part(&mut self, depth: u32, span: Span, bytes: u64) -> Parsed<()> {
         self.nodes += 1;
         let text = if depth > MAX_DEPTH {
@@ -358,7 +358,7 @@ impl<'a> Parser<'a> {
         Err(Abort::Reported)
     }
 
-    /// Takes memory for what stands at `span`.
+    /// Leases memory for the text at `span`.
     fn lease(&mut self, bytes: u64, span: Span) -> Parsed<()> {
         let Some(room) = &mut self.room else {
             return Ok(());
@@ -369,7 +369,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Ends parsing for want of room.
+    /// Aborts parsing because a lease failed.
     fn refuse(&mut self, refused: QueryError, span: Span) -> Abort {
         let text = refused.to_string();
         if let Some(room) = &mut self.room {

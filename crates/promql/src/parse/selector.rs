@@ -1,4 +1,4 @@
-//! Selectors, label matchers and the modifiers behind them.
+//! Selectors, label matchers and the modifiers after them.
 //!
 //! ```text
 //! selector = name [matchers] | matchers
@@ -6,7 +6,7 @@
 //! matcher  = (name|string) ("="|"!="|"=~"|"!~") string | string
 //! ```
 //!
-//! **Invariant:** a name before the braces is the last matcher, one inside stays where it was written.
+//! **Invariant:** a name before the braces is the last matcher; one inside keeps its place.
 
 use super::{Abort, Parsed, Parser};
 use crate::{
@@ -23,11 +23,11 @@ use narthex_model::{
 
 const MATCHING: &str = "label matching";
 
-/// What a matcher takes besides its texts, there and twice in the plan.
+/// Memory of a matcher besides its texts, in the tree and twice in the plan.
 const MATCHER_BYTES: u64 = 384;
 
 impl Parser<'_> {
-    /// Parses a selector from its first token on.
+    /// Parses a selector.
     pub(super) fn vector_selector(&mut self) -> Parsed<VectorSelector> {
         let token = self.peek();
         if token.tok == Tok::LeftBrace {
@@ -44,7 +44,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses what follows a metric name.
+    /// Parses the rest of a selector after its metric name.
     pub(super) fn selector_named(&mut self, word: Token) -> Parsed<Expr> {
         let name = self.text(word.span).to_owned();
         let (mut matchers, mut span) = (Vec::new(), word.span);
@@ -100,7 +100,7 @@ impl Parser<'_> {
         let value = self.expect(Tok::Str);
         let value = self.within(value, MATCHING, "string")?;
         let bytes = value.span.end - value.span.start;
-        // It is copied into the plan, twice.
+        // The plan holds two copies.
         self.lease(4 * u64::from(bytes), value.span)?;
         let (Some(name), Some(text)) = (name, self.text_of(value)) else {
             return Ok(None);
@@ -122,7 +122,7 @@ impl Parser<'_> {
             .ok()
     }
 
-    /// Returns a string token's text; labels are UTF-8, so nothing else can match.
+    /// Returns a string token's text; labels are UTF-8, so no other string can match.
     fn text_of(&mut self, token: Token) -> Option<String> {
         let bytes = self.unquoted(token);
         let text = String::from_utf8(bytes);
@@ -181,7 +181,7 @@ impl Parser<'_> {
         Ok(labels.finish())
     }
 
-    /// Parses `[range]` or `[range:step]` behind `expr`.
+    /// Parses `[range]` or `[range:step]` after `expr`.
     pub(super) fn brackets(&mut self, expr: Expr) -> Parsed<Expr> {
         const DURATIONS: &str = "number, duration, step(), or range()";
         let open = self.expect(Tok::LeftBracket)?;
@@ -234,7 +234,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses `offset …` behind `expr`.
+    /// Parses `offset …` after `expr`.
     pub(super) fn offset(&mut self, expr: &mut Expr) -> Parsed<()> {
         self.expect(Tok::Offset)?;
         let duration = self.offset_duration();
@@ -264,7 +264,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Parses `@ …` behind `expr`.
+    /// Parses `@ …` after `expr`.
     pub(super) fn at(&mut self, expr: &mut Expr) -> Parsed<()> {
         self.expect(Tok::At)?;
         let parsed = self.at_time(expr.span());
@@ -311,7 +311,7 @@ impl Parser<'_> {
         } else {
             number.value
         };
-        // Prometheus compares seconds with the bounds of milliseconds; what is beyond is clamped.
+        // Prometheus compares seconds with the bounds of milliseconds; larger values are clamped.
         if !seconds.is_finite() || seconds.abs() >= 9_223_372_036_854_775_807.0 {
             let shown = if seconds.is_finite() {
                 format!("{seconds:.6}")
@@ -394,7 +394,7 @@ fn split(node: DurationNode) -> (i64, Option<DurationExpr>) {
     }
 }
 
-/// Words that may be a metric's name.
+/// Reports whether a token may be a metric name.
 fn is_metric_name(tok: Tok) -> bool {
     matches!(
         tok,

@@ -1,4 +1,4 @@
-//! Queries that parse, what they print as, and the errors of those that do not.
+//! Tests of parsing, printing and error messages.
 
 use super::*;
 use crate::ast::ValueType;
@@ -164,7 +164,7 @@ fn depth_and_size_are_bounded() {
     ] {
         assert!(error(&query).contains(deep), "{}", &query[..20]);
     }
-    // Just below the limit everything still works on a test thread's stack.
+    // Just below the limit, everything works on a test thread's stack.
     let nested = format!("{}x{}", "(".repeat(400), ")".repeat(400));
     assert_eq!(parse(&nested).unwrap().depth(), 401);
     assert_eq!(printed(&("a + ".repeat(400) + "a")).len(), 1601);

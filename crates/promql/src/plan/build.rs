@@ -1,6 +1,6 @@
-//! From a syntax tree to a plan.
+//! Builds a plan from a syntax tree.
 //!
-//! **Invariant:** every selector's time range holds all samples any of its steps may look at.
+//! **Invariant:** every selector's time range covers all samples that any of its steps may read.
 
 use super::{
     Aggregate, Binary, Call, Kind, Node, Over, Plan, Select, Settings, Source, Steps, Subquery,
@@ -69,7 +69,7 @@ struct Builder {
     selectors: Selectors,
 }
 
-/// What is known about the nodes above.
+/// Facts about the enclosing nodes.
 #[derive(Clone)]
 struct Context {
     steps: Steps,
@@ -185,7 +185,7 @@ impl Builder {
         })
     }
 
-    /// Returns the value of a call that the times of the query alone decide.
+    /// Returns the value of a call that depends only on the query's times.
     fn constant(&self, function: FunctionId) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
         let seconds = |ms: i64| Some(ms as f64 / 1000.0);
@@ -337,7 +337,7 @@ impl Builder {
             select.reference_ms(first).saturating_sub(before_ms),
             select.reference_ms(last).saturating_add(after_ms),
         );
-        // The info function reads its labels by selectors of its own.
+        // The info function reads its labels with separate selectors.
         if !v.selects_labels {
             let function = context.function.unwrap_or_default();
             let uses_start = matches!(
@@ -376,7 +376,8 @@ impl Builder {
         let at_ms = self.at(s.at);
         let reference = |time_ms: i64| at_ms.unwrap_or(time_ms).saturating_sub(offset_ms);
         let oldest = reference(context.steps.start_ms).saturating_sub(range_ms);
-        // Steps are multiples of the step; the range is open to the left. Go's division truncates toward zero.
+        // Steps are aligned to multiples of the step; the range is open to the left. Go's division truncates toward
+        // zero.
         let mut start_ms = step_ms * (oldest / step_ms);
         if start_ms <= oldest {
             start_ms = start_ms.saturating_add(step_ms);
@@ -388,7 +389,7 @@ impl Builder {
             function: None,
             grouping: None,
             wants_stats: context.wants_stats,
-            // Resets between the steps of a subquery show in the buckets only.
+            // Resets between the steps of a subquery are visible only in the buckets.
             needs_buckets: true,
             steady: false,
         };
@@ -427,7 +428,7 @@ impl Builder {
         })
     }
 
-    /// Returns nanoseconds.
+    /// Returns the duration in nanoseconds.
     fn duration(
         &self,
         ns: i64,

@@ -1,6 +1,6 @@
 //! Prints plans for people.
 //!
-//! **Invariant:** one line an operation, children indented below it, in the order they are evaluated.
+//! **Invariant:** one line per operation, children indented below it, in evaluation order.
 
 use super::{Aggregate, Kind, Node, Over, Plan, Select, Source, Steps, Subquery, Window};
 use crate::{ast::Extension, fmt::float_g};

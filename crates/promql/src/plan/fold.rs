@@ -1,11 +1,11 @@
-//! Computes what needs no data.
+//! Folds constants.
 //!
-//! **Invariant:** a folded number has the bits the operators would have computed.
+//! **Invariant:** a folded number has the same bits as the operators would give.
 
 use super::{Kind, Node, Over, Source};
 use crate::{ast::ValueType, eval::scalar_operation};
 
-/// Replaces operations on numbers by their result, bottom up.
+/// Replaces operations on numbers by their results, bottom up.
 pub(super) fn fold(mut node: Node) -> Node {
     fold_children(&mut node);
     let value = match &node.kind {
@@ -66,7 +66,7 @@ fn fold_in_place(node: &mut Node) {
     *node = fold(taken);
 }
 
-/// Reports whether the node is one float a step.
+/// Reports whether the node gives one float per step.
 fn is_scalar(node: &Node) -> bool {
     node.value_type == ValueType::Scalar
 }

@@ -1,6 +1,6 @@
-//! What queries may not ask that their types do not tell.
+//! Checks on queries beyond types.
 //!
-//! **Invariant:** texts are Prometheus', which finds these while it evaluates.
+//! **Invariant:** texts are Prometheus', which detects these errors during evaluation.
 
 use super::Source;
 use crate::{
@@ -31,7 +31,7 @@ pub(super) fn check_extension(source: &Source, function: &str) -> Result<(), Que
     )))
 }
 
-/// Refuses a text argument that cannot be a label name; `say` gets it in quotes.
+/// Rejects a string argument that is not a valid label name; `say` receives it in quotes.
 pub(super) fn check_label(
     arg: Option<&Expr>,
     say: impl Fn(String) -> String,
@@ -44,7 +44,7 @@ pub(super) fn check_label(
     }
 }
 
-/// Refuses label names that cannot be any in the label functions.
+/// Rejects invalid label names in the label functions.
 pub(super) fn check_label_function(call: &crate::ast::Call) -> Result<(), QueryError> {
     let name = call.function.name;
     let sources = if call.function.id == FunctionId::LabelJoin {

@@ -1,7 +1,7 @@
-//! What a query will do, resolved for one time range.
+//! Query plans, resolved for one time range.
 //!
-//! **Invariant:** a plan holds no names to look up and no times to compute: selectors are numbered, offsets, `@`
-//! and durations are milliseconds, and whatever gives the same value at every step sits below a [`Kind::Steady`].
+//! **Invariant:** a plan holds no names to look up and no times to compute: selectors are numbered, offsets, `@` and
+//! durations are milliseconds, and every node with the same value at all steps is below a [`Kind::Steady`].
 
 mod build;
 mod explain;
@@ -23,7 +23,7 @@ use crate::{
 };
 use narthex_model::{Matcher, storage::Selector};
 
-/// The instants a node is evaluated at.
+/// The times at which a node is evaluated.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Steps {
     pub(crate) start_ms: i64,
@@ -32,7 +32,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// One instant.
+    /// Returns a single instant.
     pub(crate) fn one(time_ms: i64) -> Self {
         Self {
             start_ms: time_ms,
@@ -41,7 +41,7 @@ impl Steps {
         }
     }
 
-    /// From `start_ms` to at most `end_ms`, none if that is before.
+    /// Returns the steps from `start_ms` to at most `end_ms`; empty if that is earlier.
     pub(crate) fn range(start_ms: i64, end_ms: i64, step_ms: i64) -> Self {
         let step_ms = step_ms.max(1);
         let count = if end_ms < start_ms {
@@ -90,7 +90,7 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) kind: Kind,
-    /// Where its expression stands, without parentheses around it.
+    /// Its expression's position, without enclosing parentheses.
     pub(crate) span: Span,
     pub(crate) value_type: ValueType,
 }
@@ -112,34 +112,34 @@ pub(crate) enum Kind {
     Aggregate(Box<Aggregate>),
     Binary(Box<Binary>),
     Negate(Box<Node>),
-    /// Evaluated once, the same at every step.
+    /// Evaluated once for all steps.
     Steady(Box<Node>),
 }
 
-/// Which samples an instant selector looks at.
+/// The samples an instant selector reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Select {
-    /// Its place in the plan's list.
+    /// Its index in the plan's list.
     pub(crate) selector: usize,
     pub(crate) at_ms: Option<i64>,
     pub(crate) offset_ms: i64,
     pub(crate) extension: Extension,
     /// Whether all its series have the same metric name.
     pub(crate) one_name: bool,
-    /// Whether only counts and sums of histograms are asked for.
+    /// Whether only counts and sums of histograms are needed.
     pub(crate) stats_only: bool,
     /// The matchers as written, for the labels of `absent`.
     pub(crate) matchers: Vec<Matcher>,
 }
 
 impl Select {
-    /// Returns the time looked at when the query is at `time_ms`.
+    /// Returns the time that the selector reads at when the query is at `time_ms`.
     pub(crate) fn reference_ms(&self, time_ms: i64) -> i64 {
         self.at_ms.unwrap_or(time_ms).saturating_sub(self.offset_ms)
     }
 }
 
-/// Which samples a range selector looks at.
+/// The samples a range selector reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     pub(crate) select: Select,
@@ -147,7 +147,7 @@ pub(crate) struct Window {
     pub(crate) range_seconds: f64,
 }
 
-/// An inner query with steps of its own.
+/// An inner query with its own steps.
 #[derive(Debug)]
 pub(crate) struct Subquery {
     pub(crate) inner: Box<Node>,
@@ -168,11 +168,11 @@ pub(crate) struct Call {
 pub(crate) struct Over {
     pub(crate) function: FunctionId,
     pub(crate) source: Source,
-    /// The arguments that are not the range, in order.
+    /// The arguments other than the range, in order.
     pub(crate) args: Vec<Node>,
-    /// Where the range stands; a subquery has no place of its own, as in Prometheus.
+    /// Position of the range; a subquery has no position, as in Prometheus.
     pub(crate) source_span: Span,
-    /// Where the first argument stands.
+    /// Position of the first argument.
     pub(crate) first_span: Span,
 }
 
@@ -190,7 +190,7 @@ pub(crate) struct Aggregate {
     pub(crate) without: bool,
     /// Sorted, distinct.
     pub(crate) grouping: Vec<Box<str>>,
-    /// Where the whole aggregation stands.
+    /// Position of the whole aggregation.
     pub(crate) span: Span,
 }
 
@@ -203,10 +203,10 @@ pub(crate) struct Binary {
     pub(crate) return_bool: bool,
 }
 
-/// What a plan depends on besides the query.
+/// Inputs of a plan besides the query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// The most steps a query or subquery may have.
+    /// Most steps a query or subquery may have.
     pub(crate) max_steps: u64,
     pub(crate) lookback_ms: i64,
     pub(crate) default_subquery_step_ms: i64,
@@ -214,7 +214,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Fails where there are more steps than a query may hold samples: what is there once a step must be bounded too.
+    /// Fails when there are more steps than a query may hold samples: data kept once per step must be bounded too.
     fn check(self, steps: Steps) -> Result<(), QueryError> {
         if steps.count as u64 > self.max_steps {
             return Err(QueryError::TooManySamples {

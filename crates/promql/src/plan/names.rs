@@ -1,7 +1,7 @@
-//! Whether series stay apart without their names.
+//! Decides whether series stay distinct without their names.
 //!
-//! **Invariant:** `true` means that no two series of the node's vector are equal once what they measure is left out;
-//! in doubt it is `false`.
+//! **Invariant:** `true` means that no two series of the node's vector become equal without their metric name, type
+//! and unit; `false` means unknown.
 
 use super::{Kind, Node, Source};
 use crate::{
@@ -9,12 +9,12 @@ use crate::{
     functions::FunctionId,
 };
 
-/// Reports whether no two series of `node` differ by their metric names alone.
+/// Reports whether no two series of `node` differ only by their metric names.
 pub(crate) fn distinct_without_names(node: &Node) -> bool {
     match &node.kind {
         Kind::Select(select) => select.one_name,
         Kind::Over(over) => {
-            // All others have dropped the names.
+            // All other functions have dropped the names.
             !matches!(
                 over.function,
                 FunctionId::LastOverTime | FunctionId::FirstOverTime
@@ -32,7 +32,7 @@ pub(crate) fn distinct_without_names(node: &Node) -> bool {
         Kind::Steady(inner) => distinct_without_names(inner),
         Kind::Binary(b) => {
             let vector = match (b.lhs.value_type, b.rhs.value_type) {
-                // Pairs of vectors may keep more than one name.
+                // Pairs of vectors may keep several names.
                 (ValueType::Vector, ValueType::Vector) => return false,
                 (ValueType::Vector, _) => &b.lhs,
                 _ => &b.rhs,

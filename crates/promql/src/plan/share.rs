@@ -1,6 +1,6 @@
-//! Reads each set of series once, however often a query names it.
+//! Shares selectors, so that each set of series is read once however often a query names it.
 //!
-//! **Invariant:** a shared selector covers the time ranges of all its uses and keeps only the hints they agree on.
+//! **Invariant:** a shared selector covers the time ranges of all its uses and keeps only the hints common to them.
 
 use narthex_model::{
     Matcher,
@@ -12,7 +12,7 @@ use narthex_model::{
 pub(super) struct Selectors(Vec<Selector>);
 
 impl Selectors {
-    /// Returns the number of the selector with these matchers.
+    /// Adds a selector, or extends the one with these matchers, and returns its index.
     pub(super) fn add(&mut self, matchers: &[Matcher], range: TimeRange, hints: Hints) -> usize {
         if let Some(at) = self.0.iter().position(|s| s.matchers == matchers) {
             let shared = &mut self.0[at];

@@ -1,16 +1,16 @@
-//! Finds what has the same value at every step.
+//! Finds expressions with the same value at every step.
 //!
-//! **Invariant:** the same expressions are found as by Prometheus, oddities included: an aggregation is steady when
-//! its input is, whatever its parameter does.
+//! **Invariant:** finds the same expressions as Prometheus, including its oddities: an aggregation is steady when its
+//! input is, whatever its parameter.
 
 use crate::{ast::Expr, functions::FunctionId};
 
 /// Whether an expression has one value for all steps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Steadiness {
-    /// It has.
+    /// The value is the same at every step.
     pub(super) steady: bool,
-    /// Evaluating it once saves something.
+    /// Evaluating it only once saves work.
     pub(super) wrap: bool,
 }
 
@@ -66,7 +66,7 @@ impl Steadiness {
     }
 }
 
-/// Functions whose value can change with the evaluation time though their arguments do not.
+/// Reports whether a function's value can change with the evaluation time even when its arguments do not.
 pub(crate) fn depends_on_time(function: FunctionId) -> bool {
     matches!(
         function,

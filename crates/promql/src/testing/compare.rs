@@ -1,7 +1,7 @@
-//! Compares answers with expectations.
+//! Compares results with expectations.
 //!
-//! **Invariant:** floats may differ by 1e-6 of their sum, histograms in each number by as much; everything else
-//! must be equal.
+//! **Invariant:** floats, and each number of a histogram, may differ by 1e-6 of their sum; everything else must be
+//! equal.
 
 use super::{
     script::{Eval, Expect, Text},
@@ -38,7 +38,7 @@ fn notes_of(kind: &str, wanted: &[Text], none: bool, got: &[String]) -> Result<(
     }
 }
 
-/// Checks an answer.
+/// Checks a value.
 pub(super) fn value(eval: &Eval, value: &Value) -> Result<(), String> {
     let expect = &eval.expect;
     match value {

@@ -1,6 +1,6 @@
-//! Histograms as test files write them: `{{schema:1 count:3 sum:5 buckets:[1 2] offset:-1}}`.
+//! Histogram literals of test files: `{{schema:1 count:3 sum:5 buckets:[1 2] offset:-1}}`.
 //!
-//! **Invariant:** every key is given at most once; what is not given is zero.
+//! **Invariant:** every key occurs at most once; an omitted key is zero.
 
 use super::number::number;
 use narthex_model::{
@@ -14,7 +14,7 @@ pub(super) struct Literal {
     pub(super) hint_given: bool,
 }
 
-/// Parses a literal and returns what follows it.
+/// Parses a literal and returns it with the rest of the text.
 pub(super) fn parse_literal(text: &str) -> Result<(Literal, &str), String> {
     let inner = text
         .strip_prefix("{{")

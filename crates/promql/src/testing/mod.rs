@@ -1,7 +1,7 @@
 //! Runs the `.test` files of Prometheus' query language, unmodified.
 //!
-//! **Invariant:** a script is judged as Prometheus' own runner judges it: relative tolerance 1e-6, notes compared
-//! with their positions, every instant evaluation repeated at other times with `@` and as a range query.
+//! **Invariant:** a script is judged as by Prometheus' own runner: relative tolerance 1e-6, notes compared with their
+//! positions, every instant evaluation repeated at other times with `@` and as a range query.
 //!
 //! ```text
 //! load <step>                       eval instant at <time> <query>      clear
@@ -24,7 +24,7 @@ pub use series::{SeriesValue, parse_series};
 
 use crate::{EngineOptions, ParseOptions};
 
-/// Returns the options under which Prometheus runs its own files.
+/// Returns the options that Prometheus uses for its own files.
 #[must_use]
 pub fn reference_options() -> EngineOptions {
     EngineOptions {

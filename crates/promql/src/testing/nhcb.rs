@@ -1,7 +1,7 @@
-//! Native histograms with custom buckets from classic ones, for `load_with_nhcb`.
+//! Conversion of classic histograms to native ones with custom buckets, for `load_with_nhcb`.
 //!
-//! **Invariant:** a classic histogram's series are joined by their labels without `le` and their name without its
-//! suffix; bounds ascend, counts do not decrease.
+//! **Invariant:** the series of a classic histogram are joined by their labels without `le` and their name without
+//! its suffix; bounds ascend, counts do not decrease.
 
 use super::series::SeriesValue;
 use narthex_model::{
@@ -17,10 +17,10 @@ struct Classic {
     sum: f64,
 }
 
-/// A series and its native histograms by index of the value they were made of.
+/// A series and its native histograms, by index of the original value.
 type Converted = (LabelSet, BTreeMap<usize, Histogram>);
 
-/// Returns the native histograms that classic series among `series` describe, by index of their value.
+/// Converts the classic histograms among `series` to native ones, by index of their value.
 pub(super) fn convert(series: &[(LabelSet, Vec<SeriesValue>)]) -> Result<Vec<Converted>, String> {
     let mut found: HashMap<LabelSet, BTreeMap<usize, Classic>> = HashMap::new();
     for (labels, values) in series {

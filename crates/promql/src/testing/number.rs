@@ -1,4 +1,4 @@
-//! Numbers as scripts write them.
+//! Number parsing for scripts.
 
 use crate::fmt::parse_number;
 

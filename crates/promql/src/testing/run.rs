@@ -1,6 +1,6 @@
 //! Runs scripts against an engine and a store.
 //!
-//! **Invariant:** a failed evaluation does not end a script: every one is judged.
+//! **Invariant:** a failed evaluation does not end a script: every evaluation is judged.
 
 use super::{
     compare, nhcb,
@@ -15,37 +15,37 @@ use narthex_model::{
 };
 use std::{collections::HashMap, sync::Arc};
 
-/// A store that can be filled and queried.
+/// A store for both writing and querying.
 pub trait TestStore: Store + Sink {}
 
 impl<T: Store + Sink> TestStore for T {}
 
-/// How a script went.
+/// Outcome of a script.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Evaluations that gave what was expected.
+    /// Number of evaluations with the expected result.
     pub passed: usize,
-    /// All evaluations.
+    /// Number of all evaluations.
     pub total: usize,
-    /// Those that did not, in order.
+    /// The failed evaluations, in order.
     pub failures: Vec<Failure>,
 }
 
-/// An evaluation that did not give what was expected.
+/// An evaluation with an unexpected result.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The line it starts at, from 1.
     pub line: usize,
     /// The query.
     pub query: String,
-    /// What was wrong.
+    /// Description of the difference.
     pub reason: String,
 }
 
-/// Runs a script; `clear` and the start get a store from `open`.
+/// Runs a script; the start and each `clear` get a store from `open`.
 ///
 /// # Errors
-/// Fails when the script is none or samples cannot be stored.
+/// Fails when the script is invalid or samples cannot be stored.
 pub fn run(
     script: &str,
     engine: &Engine,
@@ -81,10 +81,10 @@ pub fn run(
     Ok(report)
 }
 
-/// Appends what a script loads to `store`; its evaluations are left out.
+/// Appends a script's samples to `store`, skipping its evaluations.
 ///
 /// # Errors
-/// Fails when the script is none or samples cannot be stored.
+/// Fails when the script is invalid or samples cannot be stored.
 pub fn load(script: &str, store: Box<dyn TestStore>) -> Result<Box<dyn TestStore>, ScriptError> {
     let mut loader = Loader {
         store,
@@ -98,11 +98,11 @@ pub fn load(script: &str, store: Box<dyn TestStore>) -> Result<Box<dyn TestStore
     Ok(loader.store)
 }
 
-/// Parses a script whose values take at most `value_bytes` and whose patterns have at most `pattern_bytes`, and returns
-/// how many evaluations it has.
+/// Parses a script with at most `value_bytes` of values and `pattern_bytes` of patterns, and returns its number of
+/// evaluations.
 ///
 /// # Errors
-/// Fails when it is none.
+/// Fails on an invalid script.
 pub fn check(script: &str, value_bytes: usize, pattern_bytes: usize) -> Result<usize, ScriptError> {
     let mut room = Room {
         value_bytes,
@@ -127,7 +127,7 @@ impl Report {
     }
 }
 
-/// A store being filled.
+/// A store under construction.
 struct Loader {
     store: Box<dyn TestStore>,
     /// The newest sample of each series, if it is a histogram.
@@ -183,7 +183,7 @@ impl Loader {
             .map_err(|e| e.to_string())
     }
 
-    /// Stores give histograms the reset hints that follow from their order.
+    /// Returns a histogram sample with the reset hint that a store would derive from the order of samples.
     fn histogram(
         &mut self,
         labels: &LabelSet,
@@ -241,7 +241,7 @@ impl Runner<'_> {
         )
     }
 
-    /// Judges one evaluation; gives its result unless a failure was expected.
+    /// Judges one evaluation; returns its result unless a failure was expected.
     fn judge_one(
         &self,
         eval: &Eval,

@@ -1,20 +1,20 @@
 //! Parses scripts into commands.
 //!
-//! **Invariant:** commands come in file order with the line they start at; an evaluation whose expectations cannot
-//! be parsed is kept, with the reason, so that it counts as failed.
+//! **Invariant:** commands come in file order with their first line; an evaluation with invalid expectations is kept,
+//! with the reason, so that it counts as failed.
 
 use super::series::{Room, SeriesValue, end_of_metric, parse_series_within, times};
 use narthex_model::{LabelSet, duration};
 use regex::Regex;
 use std::{fmt, sync::LazyLock};
 
-/// A script that is none.
+/// The error for an invalid script.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ScriptError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Command {
     Clear,
     Load(Load),
     Eval(Box<Eval>),
-    /// An evaluation that cannot be understood.
+    /// An invalid evaluation.
     Broken {
         line: usize,
         query: String,
@@ -50,11 +50,11 @@ pub(super) struct Load {
 pub(super) struct LoadedSeries {
     pub(super) labels: LabelSet,
     pub(super) values: Vec<SeriesValue>,
-    /// Start times relative to each sample, where given.
+    /// Start times relative to each sample, if given.
     pub(super) starts_ms: Vec<Option<i64>>,
 }
 
-/// A query with what is expected of it.
+/// A query with its expectations.
 pub(super) struct Eval {
     pub(super) line: usize,
     pub(super) query: String,
@@ -62,7 +62,7 @@ pub(super) struct Eval {
     pub(super) end_ms: i64,
     pub(super) step_ms: i64,
     pub(super) is_range: bool,
-    /// Where the query is evaluated, for an instant.
+    /// Evaluation time of an instant query.
     pub(super) time_ms: i64,
     pub(super) expect: Expect,
 }
@@ -78,7 +78,7 @@ pub(super) struct Expect {
     pub(super) string: Option<String>,
     pub(super) scalar: Option<f64>,
     pub(super) series: Vec<(LabelSet, Vec<SeriesValue>)>,
-    /// Whether the answer cannot be asked for as a range query.
+    /// Whether the query cannot be run as a range query.
     pub(super) instant_only: bool,
 }
 
@@ -93,7 +93,7 @@ impl Text {
     fn pattern(text: &str, room: &mut Room) -> Result<Self, String> {
         let text = text.trim();
         room.pattern(text)?;
-        // What it compiles to is bounded by what there is room for.
+        // The compiled size is bounded by the remaining room.
         let size_limit = room.pattern_bytes.saturating_mul(64).min(10 << 20);
         let compiled = regex::RegexBuilder::new(text)
             .size_limit(size_limit)
@@ -137,7 +137,7 @@ static EXPECT: LazyLock<Regex> = LazyLock::new(|| {
 static EXPECT_RANGE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^expect range vector\s+from\s+(.+)\s+to\s+(.+)\s+step\s+(.+)$"));
 
-/// Parses a script that expands to no more than `room`.
+/// Parses a script that expands to at most `room`.
 pub(super) fn parse(script: &str, room: &mut Room) -> Result<Vec<Command>, ScriptError> {
     let lines: Vec<&str> = script
         .lines()
@@ -228,7 +228,7 @@ fn load(line: usize, command: &str, lines: &[&str], room: &mut Room) -> Result<L
 /// A series and the start times of its samples.
 type StartTimes = (LabelSet, Vec<Option<i64>>);
 
-/// Parses `metric{labels}@st <offsets>`, if that is what the line is.
+/// Parses `metric{labels}@st <offsets>`; returns `None` for any other line.
 fn start_times(line: &str, room: &mut Room) -> Result<Option<StartTimes>, String> {
     let end = end_of_metric(line);
     let Some(items) = line[end..]

@@ -6,7 +6,7 @@
 //!       | histogram | histogram "x" n | histogram ("+"|"-") histogram "x" n
 //! ```
 //!
-//! **Invariant:** `x n` stands for n more values after the first, `_x n` for n missing ones.
+//! **Invariant:** `x n` means n more values after the first, `_x n` n missing ones.
 
 use super::{
     histogram::{Literal, parse_literal},
@@ -15,7 +15,7 @@ use super::{
 use narthex_model::{Histogram, LabelSet, cell};
 use std::sync::Arc;
 
-/// The most values one line may expand to.
+/// Most values one line may expand to.
 const MAX_VALUES: u64 = 100_000;
 
 /// One value of a line.
@@ -29,7 +29,7 @@ pub enum SeriesValue {
     Histogram {
         /// The histogram.
         histogram: Arc<Histogram>,
-        /// Whether its reset hint was written down, so that it is to be compared.
+        /// Whether the line specifies a reset hint, which is then compared.
         hint_given: bool,
     },
 }
@@ -37,12 +37,12 @@ pub enum SeriesValue {
 /// Parses a line into labels and values.
 ///
 /// # Errors
-/// Says what is wrong.
+/// Fails with a description of the error.
 pub fn parse_series(line: &str) -> Result<(LabelSet, Vec<SeriesValue>), String> {
     parse_series_within(line, &mut Room::unlimited())
 }
 
-/// As `parse_series`, with values that take of `room`.
+/// Like `parse_series`, taking the memory of the values from `room`.
 pub(super) fn parse_series_within(
     line: &str,
     room: &mut Room,
@@ -52,12 +52,12 @@ pub(super) fn parse_series_within(
     Ok((labels, parse_values(&line[end..], room)?))
 }
 
-/// What a script may expand to: a few bytes of it stand for 100,000 values, and a pattern for any number of classes.
+/// Bounds on a script's expansion: a few bytes can expand to 100,000 values, and a pattern to any number of classes.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// Memory of values.
+    /// Bytes left for values.
     pub(super) value_bytes: usize,
-    /// Text of patterns.
+    /// Bytes left for patterns.
     pub(super) pattern_bytes: usize,
 }
 
@@ -69,7 +69,7 @@ impl Room {
         }
     }
 
-    /// Makes room for `count` values that own `heap_bytes` each.
+    /// Takes memory for `count` values with `heap_bytes` each.
     pub(super) fn values(&mut self, count: u64, heap_bytes: usize) -> Result<(), String> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let bytes = count.saturating_mul(size_of::<SeriesValue>() + heap_bytes);
@@ -80,7 +80,7 @@ impl Room {
         Ok(())
     }
 
-    /// Makes room for a pattern.
+    /// Takes memory for a pattern.
     pub(super) fn pattern(&mut self, text: &str) -> Result<(), String> {
         self.pattern_bytes = self
             .pattern_bytes
@@ -90,7 +90,7 @@ impl Room {
     }
 }
 
-/// Returns where the labels end.
+/// Returns the end of the labels.
 pub(super) fn end_of_metric(line: &str) -> usize {
     let word = line.len()
         - line

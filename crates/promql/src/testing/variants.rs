@@ -1,13 +1,13 @@
-//! The same question asked differently: all selectors pinned with `@`, at other evaluation times.
+//! Variants of a query: all selectors pinned with `@`, at other evaluation times.
 //!
-//! **Invariant:** every variant has the answer the original has at its own time.
+//! **Invariant:** every variant has the same result as the original at its own time.
 
 use crate::{
     ast::{At, Expr},
     plan::depends_on_time,
 };
 
-/// Returns the pinned query and the times to ask it at, or `None` if its answer depends on when it is asked.
+/// Returns the pinned query and its evaluation times, or `None` if its result depends on the evaluation time.
 pub(super) fn pinned(query: &str, time_ms: i64) -> Result<Option<(String, Vec<i64>)>, String> {
     let mut expr = crate::parse(query).map_err(|e| e.to_string())?;
     let mut depends = false;

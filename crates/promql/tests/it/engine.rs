@@ -1,4 +1,4 @@
-//! The engine's limits, errors and plans.
+//! Tests of the engine's limits, errors and plans.
 
 use narthex_model::{
     MemStore,
@@ -39,7 +39,7 @@ fn error(engine: &Engine, query: &str) -> (ErrorKind, String) {
     (error.kind(), error.to_string())
 }
 
-/// Writes an instant answer as `labels value`, one series a line.
+/// Formats an instant result as `labels value`, one series per line.
 fn text(result: &QueryResult) -> String {
     match &result.value {
         Value::Vector(samples) => {
@@ -63,7 +63,7 @@ fn names_go_at_once_unless_delayed() {
         (ErrorKind::Execution, clash.clone())
     );
     assert_eq!(error(&delayed, query), (ErrorKind::Execution, clash));
-    // Delayed, a name can still be grouped by after it has lost its meaning.
+    // With delayed removal, a name can still be used for grouping after it has lost its meaning.
     let query = "label_replace(rate(requests_total[5m]), 'was', '$1', '__name__', '(.*)')";
     assert_eq!(
         ask(&at_once, query).map(|r| text(&r)).unwrap(),
@@ -211,7 +211,7 @@ fn odd_cases_are_as_in_prometheus() {
         Ok(result) => text(&result),
         Err(error) => format!("error: {error}"),
     };
-    // A pinned time is taken as it is, but an offset still hides what comes after it.
+    // An offset does not move a pinned time, but still hides later samples.
     assert_eq!(
         answer("timestamp(down offset 2m @ 600)"),
         "{job=\"a\"} Float(480.0)\n"
@@ -234,15 +234,15 @@ fn odd_cases_are_as_in_prometheus() {
         answer("ts_of_last_over_time(vector(1)[1m:30s] @ -60)"),
         "{} Float(0.0)\n"
     );
-    // Nothing to match on one side: duplicates on the other do not matter.
+    // Without any match on one side, duplicates on the other do not matter.
     assert_eq!(answer("gone + on () up"), "");
-    // Floats cannot be trimmed, also where all of them are there.
+    // Floats cannot be trimmed, even in a dense block.
     assert_eq!(answer("1 </ up"), "");
     assert_eq!(
         answer("histogram_quantiles(label_replace(up, 'le', '+Inf', '', ''), 'q', 0.5, 0.5)"),
         "error: vector cannot contain metrics with the same labelset"
     );
-    // Of equal notes the outermost one's place is told.
+    // Of equal notes, the outermost one's position is kept.
     let notes = ask(
         &engine,
         "quantile(scalar(gone), up) + quantile(-3, quantile(-3, up))",

@@ -1,4 +1,4 @@
-//! Feeds the fuzz targets: generated queries, then mutations of the reference files' queries.
+//! Runs the fuzz targets on generated queries, then on mutations of the reference files' queries.
 
 use crate::{generate::Generator, promqltest};
 use narthex_model::{MemStore, storage::Store};
@@ -38,7 +38,7 @@ fn store() -> Box<dyn TestStore> {
     testing::load(DATA, Box::new(MemStore::new())).unwrap()
 }
 
-/// The queries of the reference files, or a few if they are not there.
+/// Returns the queries of the reference files, or a few others if the files are missing.
 fn corpus() -> Vec<String> {
     let mut queries = vec![
         "sum by (job) (rate(cpu_total[5m])) / on (job) group_left (le) mem".to_owned(),
@@ -99,7 +99,8 @@ fn mutated_scripts_are_harmless() {
     Mutator::new(13).run(&corpus, scaled(3000), fuzz::fuzz_script);
 }
 
-/// Six bytes of a script stood for 100,000 values, forty for as many histograms of any width, and a line of forty for a
+/// Regression: six bytes of a script expanded to 100,000 values, forty to as many histograms of any width, and a line
+/// of forty to a pattern of ten megabytes, without any bound.
 /// pattern of ten megabytes: no bound held for them.
 #[test]
 fn scripts_expand_to_no_more_than_they_may() {

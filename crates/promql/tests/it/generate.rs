@@ -83,7 +83,7 @@ const OF_VECTOR: [&str; 22] = [
 ];
 const NUMBERS: [&str; 9] = ["0", "1", "0.5", "-3", "1e3", "0x1f", "Inf", "NaN", "1h"];
 
-/// Writes queries of at most `depth` levels.
+/// A generator of queries of at most `depth` levels.
 pub(crate) struct Generator<'a> {
     pub(crate) rng: &'a mut SplitMix64,
 }

@@ -1,4 +1,4 @@
-//! What queries may take: label bytes, patterns, results, samples, and time between two looks at the clock.
+//! Tests of the limits on queries: label bytes, patterns, results, samples, and time between two checks of the stop.
 
 use narthex_model::{
     MemStore,
@@ -42,7 +42,7 @@ fn nested(levels: usize, open: &str, close: &str) -> String {
     format!("{}x{}", open.repeat(levels), close.repeat(levels))
 }
 
-/// Forty times a label joined with itself is a label of a terabyte: the process ended.
+/// Regression: joining a label with itself forty times gave a label of a terabyte and ended the process.
 #[test]
 fn labels_that_double_are_refused_before_they_are_made() {
     let (store, ctx) = (few(), within(64 << 20));
@@ -74,7 +74,7 @@ fn labels_that_double_are_refused_before_they_are_made() {
     );
     let once = nested(19, "label_join(", ", \"a\", \"\", \"a\", \"a\")");
     assert!(instant(&*store, &once, &ctx).is_ok());
-    // Below the limit of one label, several are bounded by what the query may hold.
+    // Below the limit on one label, the query's memory limit bounds several.
     let tight = within(600 << 10);
     let refused = instant(&*store, &once, &tight).unwrap_err();
     assert!(matches!(refused, QueryError::OverBudget(_)), "{refused}");
@@ -92,7 +92,7 @@ fn values_that_become_labels_are_leased() {
     let found = engine()
         .instant(&*store, "count_values(\"v\", x)", end_ms, &ctx)
         .unwrap();
-    // A value in the hundreds of digits, for each series.
+    // A value of hundreds of digits for each series.
     assert!(ctx.budget.peak_bytes() > 2000 * 300);
     drop(found);
     let tight = within(500_000);
@@ -101,7 +101,7 @@ fn values_that_become_labels_are_leased() {
     assert!(matches!(refused, Err(QueryError::OverBudget(_))));
 }
 
-/// A query gave its memory back before anybody had read its result.
+/// Regression: a query gave back its memory before anybody had read its result.
 #[test]
 fn a_result_holds_its_memory() {
     let (store, ctx) = (few(), within(64 << 20));
@@ -140,14 +140,14 @@ fn patterns_of_one_query_share_their_memory() {
         "{refused}"
     );
     assert_eq!(refused.kind().as_str(), "execution");
-    // A dashboard's variable with thousands of values.
+    // The size of a dashboard variable with thousands of values.
     let words: Vec<String> = (0..8000).map(|n| format!("host-{n:04}")).collect();
     let many = format!("x{{a!~\"{}\"}}", words.join("|"));
     assert!(many.len() > 64 << 10);
     assert!(instant(&*store, &many, &within(8 << 20)).is_ok());
 }
 
-/// Each error of a text kept a copy of the text.
+/// Regression: each error of a text kept a copy of the text.
 #[test]
 fn texts_of_many_parts_are_bounded() {
     let (store, ctx) = (few(), within(64 << 20));
@@ -167,7 +167,7 @@ fn texts_of_many_parts_are_bounded() {
     assert!(matches!(refused, QueryError::OverBudget(_)), "{refused}");
 }
 
-/// Absent cells and staleness markers counted as samples.
+/// Regression: absent cells and staleness markers counted as samples.
 #[test]
 fn samples_are_what_is_counted() {
     let engine = Engine::new(EngineOptions {
@@ -210,7 +210,7 @@ fn scalars_of_many_steps_are_leased() {
     assert!(matches!(refused, QueryError::OverBudget(_)), "{refused}");
 }
 
-/// Counts how often evaluating a range asks whether to stop; then stops it at some of those questions.
+/// Counts how often evaluating a range checks the stop; then stops it at some of those checks.
 fn checks(store: &dyn Store, query: &str) -> u64 {
     let ask = |stop: Stop| {
         let ctx = Context {
@@ -236,7 +236,7 @@ fn checks(store: &dyn Store, query: &str) -> u64 {
     all
 }
 
-/// A quantile over a day at every step was tens of seconds deaf.
+/// Regression: a quantile over a day at every step ran for tens of seconds without checking.
 #[test]
 fn every_operator_asks_whether_to_stop_while_it_works() {
     let mut script = String::new();

@@ -1,4 +1,4 @@
-//! Runs Prometheus' own `.test` files and compares how many evaluations pass with the committed table.
+//! Runs Prometheus' own `.test` files and compares the number of passed evaluations with the committed table.
 
 use narthex_model::MemStore;
 use narthex_promql::{
@@ -7,10 +7,10 @@ use narthex_promql::{
 };
 use std::{env, fmt::Write as _, fs, path::PathBuf};
 
-/// The number of evaluations in all files.
+/// Number of evaluations in all files.
 const ALL: usize = 2214;
 
-/// The reference files in order of their names, if they are there.
+/// Returns the reference files sorted by name, or `None` if they are missing.
 pub(crate) fn files() -> Option<Vec<PathBuf>> {
     let named = env::var_os("NARTHEX_PROMQLTEST").map(PathBuf::from);
     let path = named.unwrap_or_else(|| {
