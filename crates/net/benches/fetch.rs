@@ -1,8 +1,8 @@
-//! Client CPU of fetching 850 keep-alive targets of 588 lines, per line, ours beside hyper's.
+//! Client CPU per line for fetching 850 keep-alive targets of 588 lines, ours compared with hyper's.
 //!
-//! The targets are one process (this binary again) with 850 listeners, so that the CPU of this
-//! process is the client's alone, kernel time included. Rounds of all clients alternate, and the
-//! median round counts: the machine's load changes over seconds.
+//! The targets are one process (this binary again) with 850 listeners, so that this process's CPU time, kernel time
+//! included, is the client's alone. Rounds of all clients alternate, and the median round counts: the machine's load
+//! changes over seconds.
 //!
 //! `cargo bench -p narthex-net --bench fetch [-- ROUNDS]`
 
@@ -91,7 +91,7 @@ fn main() {
     }
 }
 
-/// The serving process; ends with its standard input.
+/// The serving process; ends when its standard input closes.
 struct Targets {
     child: Child,
     ports: Vec<u16>,
@@ -147,7 +147,7 @@ fn answer(form: &str) -> Vec<u8> {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nDate: Fri, 20 Nov 2026 18:00:00 GMT\r\n";
     let mut out = head.as_bytes().to_vec();
     match form {
-        // What Go's net/http makes of a handler that writes through a 4 KiB buffer.
+        // The output of Go's net/http for a handler that writes through a 4 KiB buffer.
         "chunked" => {
             out.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
             for piece in page.chunks(4096) {
@@ -350,7 +350,7 @@ impl Worker {
                     collect(response.into_body(), *gzip, wire, body).await;
                 }
             }
-            // The floor: no parsing, no checks, one thread a worker, the answer's length known.
+            // The lower bound: no parsing, no checks, one thread per worker, the response's length known.
             Fetch::Blocking(streams, answer_bytes) => {
                 wire.resize(*answer_bytes, 0);
                 for stream in streams {

@@ -1,4 +1,4 @@
-//! Cost and gain of libdeflate's levels on our answers, and of decompressing them.
+//! Cost and gain of libdeflate's levels on our responses, and cost of decompressing them.
 //!
 //! `cargo bench -p narthex-net --bench gzip`
 
@@ -56,7 +56,7 @@ fn median(mut run: impl FnMut()) -> f64 {
     times[RUNS / 2]
 }
 
-/// 40 series of 240 points, as a dashboard asks for them.
+/// Returns 40 series of 240 points, as requested by a dashboard.
 fn query_range() -> Vec<u8> {
     let mut out =
         String::from("{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[");
@@ -78,7 +78,7 @@ fn query_range() -> Vec<u8> {
     out.into_bytes()
 }
 
-/// 3,000 lines of counters.
+/// Returns 3,000 lines of counters.
 fn exposition() -> Vec<u8> {
     let mut out = String::new();
     let mut state = 7_u64;

@@ -1,6 +1,6 @@
-//! Listen addresses as Go's `net.Listen` takes them: `:9090`, `localhost:9090`, `[::1]:9090`.
+//! Listen addresses in the syntax of Go's `net.Listen`: `:9090`, `localhost:9090`, `[::1]:9090`.
 //!
-//! Invariant: an address without a host means every interface, IPv6 and IPv4 alike.
+//! Invariant: an address without a host means all interfaces, both IPv6 and IPv4.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use crate::error::NetError;
 use crate::url::parse_port;
 
-/// Connections the kernel holds for us while none is accepted.
+/// Connections the kernel queues until they are accepted.
 const BACKLOG: u32 = 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum ListenHost {
     Name(String),
 }
 
-/// Splits a listen address; names are not resolved here.
+/// Splits a listen address; does not resolve names.
 pub(crate) fn parse_listen(address: &str) -> Result<(ListenHost, u16), NetError> {
     split(address).map_err(|reason| NetError::ListenAddress {
         address: address.chars().take(200).collect(),
@@ -29,7 +29,7 @@ pub(crate) fn parse_listen(address: &str) -> Result<(ListenHost, u16), NetError>
     })
 }
 
-/// Binds one address.
+/// Binds a listener to one address.
 pub(crate) async fn listen(address: &str) -> Result<TcpListener, NetError> {
     let (host, port) = parse_listen(address)?;
     let bound = match host {
@@ -82,7 +82,7 @@ fn parse_host(host: &str) -> Result<ListenHost, &'static str> {
     Err("neither a host name nor an IP address")
 }
 
-/// Dual stack where the kernel has IPv6, else IPv4 alone.
+/// Binds dual-stack if the kernel has IPv6, else IPv4 only.
 fn listen_any(port: u16) -> io::Result<TcpListener> {
     match listen_on(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)), true) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
@@ -91,7 +91,7 @@ fn listen_any(port: u16) -> io::Result<TcpListener> {
     }
 }
 
-/// Binds the first address of a name, IPv4 before IPv6 as Go does.
+/// Binds the first address of a name, trying IPv4 before IPv6 as Go does.
 async fn listen_name(name: &str, port: u16) -> io::Result<TcpListener> {
     let mut addresses: Vec<_> = tokio::net::lookup_host((name, port)).await?.collect();
     addresses.sort_by_key(SocketAddr::is_ipv6);
@@ -111,7 +111,7 @@ fn listen_on(address: SocketAddr, dual_stack: bool) -> io::Result<TcpListener> {
         // The kernel's default is a sysctl; ":9090" must not depend on it.
         rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
     }
-    // A restart must not wait for its predecessor's connections to leave TIME_WAIT.
+    // A restart must not wait for the previous process's connections to leave TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

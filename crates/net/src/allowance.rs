@@ -1,10 +1,10 @@
-//! Memory that is asked for before it is allocated.
+//! Memory requested before it is allocated.
 //!
-//! This crate knows no budget: a caller that has one hands in an [`Allowance`], and an answer or a
-//! request's body that the allowance refuses fails instead of growing.
+//! This crate has no budgets: a caller that has one passes an [`Allowance`], and a response or request body that the
+//! allowance refuses fails instead of growing.
 //!
-//! Invariant: what buffers grow by was granted before, byte for byte; nothing is asked for room that
-//! a reused buffer has already.
+//! Invariant: every byte by which a buffer grows was granted before; the spare capacity of a reused buffer needs no
+//! grant.
 
 use std::error::Error;
 
@@ -12,21 +12,20 @@ use crate::error::NetError;
 
 /// Grants memory for one body, piece by piece.
 ///
-/// When the call has returned, the caller knows what its buffer's capacity is, and everything
-/// granted beyond that is free again. While a buffer grows it is copied: for that moment what it had
-/// is granted once more.
+/// After the call, the caller knows its buffer's capacity, and everything granted beyond that is free again. Growing
+/// a buffer copies it: during the copy, its old size is granted a second time.
 pub trait Allowance: Send {
     /// Grants `bytes` more.
     ///
     /// # Errors
-    /// Why not; the text becomes a part of [`NetError::Memory`]'s.
+    /// The reason for refusing; the text becomes part of [`NetError::Memory`]'s.
     fn grow(&mut self, bytes: usize) -> Result<(), Box<dyn Error + Send + Sync>>;
 
-    /// Takes back `bytes` of what was granted.
+    /// Returns `bytes` of an earlier grant.
     fn shrink(&mut self, bytes: usize);
 }
 
-/// Grants everything: the limits of a request alone bound it.
+/// Grants everything: only the limits of a request apply.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unlimited;
 
@@ -38,7 +37,7 @@ impl Allowance for Unlimited {
     fn shrink(&mut self, _bytes: usize) {}
 }
 
-/// Makes room for `more_bytes` behind what `out` holds.
+/// Makes room for `more_bytes` after the contents of `out`.
 pub(crate) fn reserve(
     out: &mut Vec<u8>,
     more_bytes: usize,
@@ -50,7 +49,7 @@ pub(crate) fn reserve(
     }
     if out.is_empty() {
         ask(missing_bytes, allowance)?;
-        // Nothing to carry over, so the old memory can go before the new comes.
+        // Nothing to copy, so free the old memory before allocating.
         *out = Vec::new();
         out.reserve_exact(more_bytes);
         return Ok(());
@@ -62,7 +61,7 @@ pub(crate) fn reserve(
     Ok(())
 }
 
-/// Asks for memory that somebody else allocates.
+/// Requests memory that another component allocates.
 pub(crate) fn ask(wanted_bytes: usize, allowance: &mut dyn Allowance) -> Result<(), NetError> {
     allowance
         .grow(wanted_bytes)
@@ -76,7 +75,7 @@ pub(crate) fn ask(wanted_bytes: usize, allowance: &mut dyn Allowance) -> Result<
 pub(crate) mod tests {
     use super::*;
 
-    /// Grants up to a limit and remembers how much.
+    /// Grants up to a limit and records the amount.
     #[derive(Debug)]
     pub(crate) struct Limit {
         pub(crate) left_bytes: usize,
@@ -116,7 +115,7 @@ pub(crate) mod tests {
         reserve(&mut out, 30, &mut limit).expect("granted");
         assert_eq!((limit.granted_bytes, out.capacity()), (70, 70));
         let error = reserve(&mut out, 61, &mut limit).unwrap_err();
-        // What is there has to be copied.
+        // The contents have to be copied.
         assert_eq!(
             error.to_string(),
             "no memory for 101 more bytes of the body: used up"

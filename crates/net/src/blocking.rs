@@ -1,16 +1,16 @@
 //! Long computations inside async code.
 //!
-//! Invariant: work on more than [`LARGE_BYTES`] never keeps the other tasks of a multi-threaded
-//! runtime's worker waiting.
+//! Invariant: work on more than [`LARGE_BYTES`] never blocks the other tasks on the same worker of a multi-threaded
+//! runtime.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// About a quarter of a millisecond of inflating, one of deflating.
+/// Takes about a quarter of a millisecond to inflate, one to deflate.
 const LARGE_BYTES: usize = 256 << 10;
 
-/// Runs `work` here, having handed the worker's other tasks away when it concerns many bytes.
+/// Runs `work` on this thread; for many bytes, first moves the worker's other tasks to another thread.
 ///
-/// For what takes some nanoseconds a byte and is not worth a thread of its own.
+/// Meant for work of some nanoseconds per byte that does not justify its own thread.
 pub fn run_long<R>(bytes: usize, work: impl FnOnce() -> R) -> R {
     let threads = Handle::try_current().map(|h| h.runtime_flavor());
     match threads {

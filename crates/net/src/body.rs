@@ -1,7 +1,7 @@
 //! Request bodies, read whole and decompressed under one limit.
 //!
-//! Invariant: neither the bytes read from the wire nor those they decompress to exceed the limit,
-//! and no memory worth mentioning is reserved because a header announces it.
+//! Invariant: neither the bytes read from the wire nor the decompressed bytes exceed the limit, and a header alone
+//! makes us reserve only a small amount of memory.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -16,20 +16,19 @@ use crate::encoding::Encoding;
 use crate::error::NetError;
 use crate::inflate::decompress_within;
 
-/// The most that a `Content-Length` makes us reserve before bytes have arrived.
+/// Largest reservation for a `Content-Length` before bytes have arrived.
 const RESERVE_BYTES: u64 = 64 << 10;
 
-/// Returns a request's body, decompressed as its `Content-Encoding` says (gzip, deflate).
+/// Returns a request's body, decompressed according to its `Content-Encoding` (gzip, deflate).
 ///
 /// # Errors
-/// [`NetError::BodyTooLarge`] (413) above `limit_bytes` on the wire or decompressed,
-/// [`NetError::CorruptBody`] (400), [`NetError::UnknownEncoding`] (415), [`NetError::Io`] (400) when
-/// the client went away.
+/// [`NetError::BodyTooLarge`] (413) above `limit_bytes` on the wire or decompressed, [`NetError::CorruptBody`] (400),
+/// [`NetError::UnknownEncoding`] (415), [`NetError::Io`] (400) when the client disconnected.
 pub async fn read_body(request: Request<Body>, limit_bytes: usize) -> Result<Bytes, NetError> {
     read_body_within(request, limit_bytes, &mut Unlimited).await
 }
 
-/// As [`read_body`], asking `allowance` for all memory before the body takes it.
+/// Like [`read_body`], but requests all memory for the body from `allowance` first.
 ///
 /// # Errors
 /// As [`read_body`], and [`NetError::Memory`] (503).
@@ -50,15 +49,15 @@ pub async fn read_body_within(
     Ok(Bytes::from(out))
 }
 
-/// Returns a body as it is on the wire, for handlers with an encoding of their own (snappy).
+/// Returns a body as it is on the wire, for handlers with their own encoding (snappy).
 ///
 /// # Errors
-/// [`NetError::BodyTooLarge`] above `limit_bytes`, [`NetError::Io`] when the client went away.
+/// [`NetError::BodyTooLarge`] above `limit_bytes`, [`NetError::Io`] when the client disconnected.
 pub async fn read_wire_body(body: Body, limit_bytes: usize) -> Result<Bytes, NetError> {
     read_wire_body_within(body, limit_bytes, &mut Unlimited).await
 }
 
-/// As [`read_wire_body`], asking `allowance` for all memory before the body takes it.
+/// Like [`read_wire_body`], but requests all memory for the body from `allowance` first.
 ///
 /// # Errors
 /// As [`read_wire_body`], and [`NetError::Memory`] (503).
@@ -71,7 +70,7 @@ pub async fn read_wire_body_within(
     let mut out: Vec<u8> = Vec::new();
     while let Some(data) = pieces.next().await? {
         if out.is_empty() && pieces.is_end() {
-            // One piece needs no copy; it is the connection's buffer, and as large.
+            // A single piece needs no copy; it occupies the connection's buffer, of the same size.
             ask(data.len(), allowance)?;
             return Ok(data);
         }
@@ -85,7 +84,7 @@ pub async fn read_wire_body_within(
     Ok(Bytes::from(out))
 }
 
-/// A body as it is on the wire, piece by piece, for callers that wait for memory between them.
+/// A body as it is on the wire, piece by piece, for callers that wait for memory between pieces.
 #[derive(Debug)]
 pub struct BodyPieces {
     body: Body,
@@ -94,10 +93,10 @@ pub struct BodyPieces {
 }
 
 impl BodyPieces {
-    /// Begins to read.
+    /// Starts reading a body.
     ///
     /// # Errors
-    /// [`NetError::BodyTooLarge`] for a body that announces more than `limit_bytes`.
+    /// [`NetError::BodyTooLarge`] if the announced length exceeds `limit_bytes`.
     pub fn new(body: Body, limit_bytes: usize) -> Result<Self, NetError> {
         if body.size_hint().lower() > limit_bytes as u64 {
             return Err(NetError::BodyTooLarge { limit_bytes });
@@ -109,10 +108,10 @@ impl BodyPieces {
         })
     }
 
-    /// Waits for the next piece; none is the end.
+    /// Waits for the next piece; returns `None` at the end.
     ///
     /// # Errors
-    /// [`NetError::BodyTooLarge`] above the limit, [`NetError::Io`] when the client went away.
+    /// [`NetError::BodyTooLarge`] above the limit, [`NetError::Io`] when the client disconnected.
     pub async fn next(&mut self) -> Result<Option<Bytes>, NetError> {
         let limit_bytes = self.limit_bytes;
         while let Some(frame) = self.body.frame().await {
@@ -129,13 +128,13 @@ impl BodyPieces {
         Ok(None)
     }
 
-    /// Returns whether it is known already that nothing follows.
+    /// Returns whether the body is already known to have ended.
     #[must_use]
     pub fn is_end(&self) -> bool {
         self.body.is_end_stream()
     }
 
-    /// Returns how much of what is announced is worth reserving before it has arrived.
+    /// Returns how much of the announced length to reserve in advance.
     fn expected_bytes(&self) -> usize {
         let announced_bytes = self.body.size_hint().lower();
         usize::try_from(announced_bytes.min(RESERVE_BYTES)).unwrap_or(0)
@@ -153,7 +152,7 @@ fn encoding_of(headers: &HeaderMap) -> Result<Encoding, NetError> {
     Encoding::parse(first)
 }
 
-/// The server's own limit may be the smaller one.
+/// Converts a read error; the server's own limit may be the smaller one.
 fn read_error(error: axum::Error, limit_bytes: usize) -> NetError {
     let error = error.into_inner();
     if error.is::<LengthLimitError>() {

@@ -1,8 +1,7 @@
-//! The HTTP client: keep-alive, redirects, deadlines and caps, into buffers that callers reuse.
+//! The HTTP client: keep-alive, redirects, deadlines and size limits, into buffers that callers reuse.
 //!
-//! Invariant: no call outlives its request's timeout, no body exceeds its limit on the wire or
-//! decompressed, and credentials never follow a redirect out of the first host's domain or out of an
-//! encrypted connection.
+//! Invariant: no call outlives its request's timeout, no body exceeds its limit on the wire or decompressed, and no
+//! redirect carries credentials out of the first host's domain or out of an encrypted connection.
 
 mod chunked;
 pub(crate) mod config;
@@ -34,7 +33,7 @@ use pool::Pool;
 use proxy::ProxyEnvironment;
 pub use streamed::StreamedResponse;
 
-/// Scratch buffers kept for reuse, and the largest worth keeping.
+/// Number of scratch buffers kept for reuse, and the largest one kept.
 const SCRATCH_KEPT: usize = 64;
 const SCRATCH_KEPT_BYTES: usize = 1 << 20;
 
@@ -42,15 +41,15 @@ const SCRATCH_KEPT_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ClientConfig {
-    /// For a connection to be established, name resolution included, all addresses together. 10 s.
+    /// Time to establish a connection: name resolution and all addresses together. 10 s.
     pub connect_timeout: Duration,
-    /// How long an unused connection is kept. 5 min.
+    /// Longest time an unused connection is kept. 5 min.
     pub idle_timeout: Duration,
-    /// Unused connections kept per `host:port`; 0 turns keep-alive off. 4.
+    /// Maximum number of unused connections per `host:port`; 0 disables keep-alive. 4.
     pub max_idle_per_host: usize,
-    /// The `User-Agent` of requests that don't set one. `Narthex/<version>`.
+    /// The `User-Agent` of requests without one. `Narthex/<version>`.
     pub user_agent: String,
-    /// What `proxy_from_environment` refers to. Nothing.
+    /// The environment for `proxy_from_environment`. Empty.
     pub environment: ProxyEnvironment,
 }
 
@@ -66,28 +65,28 @@ impl Default for ClientConfig {
     }
 }
 
-/// What to ask for, and how much of time and memory the answer may take. Reusable.
+/// A request, with limits on the time and memory of its response. Reusable.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Request {
-    /// Where.
+    /// The URL to request.
     pub url: Url,
-    /// Sent as they are; `Host`, `User-Agent` and `Accept-Encoding` are added unless present.
+    /// Sent unchanged; `Host`, `User-Agent` and `Accept-Encoding` are added unless present.
     pub headers: HeaderMap,
-    /// For everything: connecting, redirects, the whole body. 10 s.
+    /// Time for the whole request: connecting, redirects, the entire body. 10 s.
     pub timeout: Duration,
     /// Longest body, on the wire and decompressed. 256 MiB.
     pub body_limit_bytes: usize,
-    /// Bytes of a body that may be reserved before they arrive: as many as the answer before had, say. 0.
+    /// Bytes of a body to reserve in advance, for example the size of the previous response. 0.
     pub body_expected_bytes: usize,
-    /// Redirects followed; with 0 the redirecting answer itself is returned. 10.
+    /// Maximum number of redirects; with 0 the redirect response itself is returned. 10.
     pub max_redirects: u32,
     /// Whether to accept gzip. Yes.
     pub accept_gzip: bool,
 }
 
 impl Request {
-    /// Returns a request with no headers and the default limits.
+    /// Returns a request without headers and with the default limits.
     #[must_use]
     pub fn new(url: Url) -> Self {
         Self {
@@ -102,7 +101,7 @@ impl Request {
     }
 }
 
-/// An answer without its body, which is in the caller's buffer.
+/// A response without its body, which is in the caller's buffer.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ResponseHead {
@@ -112,23 +111,23 @@ pub struct ResponseHead {
     pub content_type: Option<String>,
     /// `Retry-After`, if sent.
     pub retry_after: Option<String>,
-    /// How the body was compressed on the wire.
+    /// Encoding of the body on the wire.
     pub encoding: Encoding,
-    /// Bytes received for this answer: head, framing and body, compressed.
+    /// Bytes received for this response: head, framing and body, compressed.
     pub wire_bytes: u64,
     /// Length of the decoded body.
     pub body_bytes: u64,
-    /// Redirects followed to get here.
+    /// Number of redirects followed.
     pub redirects: u32,
-    /// Whether the connection had served a request before.
+    /// Whether the connection had served an earlier request.
     pub reused: bool,
 }
 
 impl ResponseHead {
-    /// Returns an error unless the status is 200, as a scrape demands.
+    /// Returns an error unless the status is 200, as scrapes require.
     ///
     /// # Errors
-    /// [`NetError::Status`] in Prometheus' words.
+    /// [`NetError::Status`] with Prometheus' text.
     pub fn require_ok(&self) -> Result<(), NetError> {
         if self.status == 200 {
             Ok(())
@@ -138,13 +137,13 @@ impl ResponseHead {
     }
 }
 
-/// Connections made and used by a client since it was built.
+/// Connection counts of a client since it was built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ClientStats {
     /// Connections established.
     pub connections_opened_total: u64,
-    /// Requests that found an open connection.
+    /// Requests that reused an open connection.
     pub connections_reused_total: u64,
 }
 
@@ -158,7 +157,7 @@ pub struct Client {
 struct Inner {
     config: ClientConfig,
     outfit: Outfit,
-    /// Whether the outfit is the default one, which adds nothing to plain requests.
+    /// Whether the settings are the default ones, which add nothing to plain requests.
     plain: bool,
     pool: Pool,
     scratch: Mutex<Vec<Scratch>>,
@@ -166,7 +165,7 @@ struct Inner {
     reused_total: AtomicU64,
 }
 
-/// Buffers of one request in flight.
+/// Buffers of one request.
 #[derive(Debug, Default)]
 struct Scratch {
     /// The request's head as sent.
@@ -188,7 +187,7 @@ impl Method {
         }
     }
 
-    /// As Go names it in errors.
+    /// Returns the method's name in Go's errors.
     fn title(self) -> &'static str {
         match self {
             Self::Get => "Get",
@@ -198,7 +197,7 @@ impl Method {
 }
 
 impl Client {
-    /// Builds a client with no connections, no credentials and the system's authorities.
+    /// Builds a client without connections and credentials that trusts the system's authorities.
     ///
     /// # Panics
     /// Never: nothing is read before the first connection.
@@ -224,11 +223,10 @@ impl Client {
         }
     }
 
-    /// Builds a client that authenticates, encrypts and travels as `http` says.
+    /// Builds a client with the authentication, TLS, proxy and headers of `http`.
     ///
     /// # Errors
-    /// [`NetError::Config`] for settings that contradict each other, and what reading certificates
-    /// and keys fails with.
+    /// [`NetError::Config`] for contradictory settings, and any error from reading certificates and keys.
     pub fn with_http(config: ClientConfig, mut http: HttpClientConfig) -> Result<Self, NetError> {
         http.validate()?;
         let plain = http == HttpClientConfig::default();
@@ -236,13 +234,13 @@ impl Client {
         Ok(Self::build(config, outfit, plain))
     }
 
-    /// Gets a URL; `body` is replaced by the decoded body, reusing its allocation.
+    /// Gets a URL; replaces `body` with the decoded body, reusing its allocation.
     ///
-    /// Any status is an answer, see [`ResponseHead::require_ok`]; the body of an unsuccessful one is
-    /// cut at 64 KiB. Dropping the future closes the connection.
+    /// Any status counts as a response, see [`ResponseHead::require_ok`]; the body of an unsuccessful one is
+    /// truncated to 64 KiB. Dropping the future closes the connection.
     ///
     /// # Errors
-    /// When there is no complete answer within the request's limits; `body` is then unspecified.
+    /// Fails without a complete response within the request's limits; `body` is then unspecified.
     pub async fn get(
         &self,
         request: &Request,
@@ -251,8 +249,8 @@ impl Client {
         self.get_within(request, body, &mut Unlimited).await
     }
 
-    /// As [`Client::get`], asking `allowance` for all memory before the body takes it, on the wire
-    /// and decompressed, beyond the capacity `body` comes with.
+    /// Like [`Client::get`], but first requests from `allowance` all memory for the body, on the wire and
+    /// decompressed, beyond the capacity of `body`.
     ///
     /// # Errors
     /// As [`Client::get`], and [`NetError::Memory`] when the allowance refuses.
@@ -265,10 +263,10 @@ impl Client {
         self.run(Method::Get, request, &[], body, allowance).await
     }
 
-    /// Posts `content`, whose type and encoding `request.headers` tell; otherwise as [`Client::get`].
+    /// Posts `content`, with its type and encoding in `request.headers`; otherwise like [`Client::get`].
     ///
     /// # Errors
-    /// As [`Client::get`]. A request that may have been received is not repeated.
+    /// As [`Client::get`]. A request that the server may have received is not repeated.
     pub async fn post(
         &self,
         request: &Request,
@@ -279,10 +277,10 @@ impl Client {
             .await
     }
 
-    /// Gets a URL and returns as soon as the answer's head is there.
+    /// Gets a URL and returns as soon as the response head has arrived.
     ///
-    /// Redirects are not followed and no encoding is accepted. `request.timeout` covers the time to
-    /// the head, `request.body_limit_bytes` nothing.
+    /// Redirects are not followed and no encoding is accepted. `request.timeout` covers the time up to the head;
+    /// `request.body_limit_bytes` is ignored.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -300,7 +298,7 @@ impl Client {
         }
     }
 
-    /// Returns how connections were used so far.
+    /// Returns the connection counts so far.
     #[must_use]
     pub fn stats(&self) -> ClientStats {
         ClientStats {
@@ -341,7 +339,7 @@ impl Client {
     }
 }
 
-/// Reads one answer and drops all but its body, for the fuzz target.
+/// Reads one response and returns only its body, for the fuzz target.
 pub(crate) async fn fuzz_read_answer<S: tokio::io::AsyncRead + Unpin>(
     source: &mut S,
     limit_bytes: usize,

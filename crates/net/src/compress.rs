@@ -1,7 +1,7 @@
-//! Compresses answers on their way out, those that are streamed too.
+//! Compression of responses, including streamed ones.
 //!
-//! Invariant: what a handler has produced is not held back while it waits for more: the compressor is
-//! flushed whenever nothing further is ready. A body that breaks off breaks off compressed as well.
+//! Invariant: a handler's output is not delayed while it waits to produce more: the compressor is flushed whenever
+//! nothing further is ready. If a body breaks off, so does its compressed form.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -24,13 +24,13 @@ use zstd::stream::write::Encoder as ZstdEncoder;
 use crate::encoding::{Encoding, choose_encoding};
 use crate::respond::{ZSTD_LEVEL, encoding_name};
 
-/// Compressed bytes are handed on in pieces of about this size.
+/// Approximate size of the pieces of compressed output.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Returns the router with answers compressed as clients accept it (zstd, gzip).
+/// Returns the router with responses compressed as the client accepts (zstd, gzip).
 ///
-/// Left alone: bodies known to be shorter than `from_bytes`, those with an encoding already
-/// (everything made by [`crate::respond`]), event streams, and types that are compressed by nature.
+/// Left unchanged: bodies known to be shorter than `from_bytes`, those already encoded (everything made by
+/// [`crate::respond`]), event streams, and types that are compressed already.
 pub fn compress(router: Router, from_bytes: usize) -> Router {
     router.layer(middleware::from_fn(move |request: Request, next: Next| {
         encode(request, next, from_bytes)
@@ -126,9 +126,9 @@ impl Encoder {
 /// A body between its handler and the connection.
 struct Compressed {
     body: Body,
-    /// None once the body has ended.
+    /// `None` once the body has ended.
     encoder: Option<Encoder>,
-    /// Whether the encoder holds data that has not been flushed.
+    /// Whether the encoder holds unflushed data.
     pending: bool,
 }
 
@@ -147,7 +147,7 @@ impl HttpBody for Compressed {
             };
             match Pin::new(&mut this.body).poll_frame(context) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    // Trailers are not used by any handler.
+                    // No handler uses trailers.
                     let Ok(data) = frame.into_data() else {
                         continue;
                     };

@@ -1,7 +1,7 @@
-//! Content encodings: their names, and which of them a client accepts.
+//! Content encodings: names and negotiation.
 //!
-//! Invariant: gzip and zstd are chosen only when the request's `Accept-Encoding` gives them a weight
-//! above zero and at least that of `identity`; anything malformed counts as not accepted.
+//! Invariant: gzip and zstd are chosen only if the request's `Accept-Encoding` gives them a weight above zero and at
+//! least that of `identity`; anything malformed counts as not accepted.
 
 use std::fmt;
 
@@ -9,26 +9,26 @@ use http::header::{ACCEPT_ENCODING, HeaderMap};
 
 use crate::error::NetError;
 
-/// How a body is compressed.
+/// Compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Encoding {
-    /// Not at all.
+    /// No compression.
     #[default]
     Identity,
     /// RFC 1952, one or several members.
     Gzip,
-    /// RFC 1950 (zlib), or the bare RFC 1951 stream that some senders mean by it.
+    /// RFC 1950 (zlib), or the bare RFC 1951 stream that some senders use.
     Deflate,
     /// RFC 8878, one or several frames, with windows of at most 8 MiB (RFC 9659).
     Zstd,
 }
 
 impl Encoding {
-    /// Returns the encoding a `Content-Encoding` value names; empty means identity.
+    /// Parses a `Content-Encoding` value; empty means identity.
     ///
     /// # Errors
-    /// Names any other or combined encoding.
+    /// Fails on any other or combined encoding, naming it.
     pub fn parse(value: &[u8]) -> Result<Self, NetError> {
         let name = value.trim_ascii();
         if name.is_empty() || name.eq_ignore_ascii_case(b"identity") {
@@ -59,15 +59,15 @@ impl fmt::Display for Encoding {
     }
 }
 
-/// Returns whether the answer to a request with these headers may be gzip.
+/// Returns whether the response to a request with these headers may use gzip.
 #[must_use]
 pub fn accepts_gzip(request_headers: &HeaderMap) -> bool {
     Weights::read(header_values(request_headers)).accept(Encoding::Gzip)
 }
 
-/// Returns what the answer to a request with these headers is best compressed with.
+/// Returns the best encoding for the response to a request with these headers.
 ///
-/// zstd goes before gzip where the client does not care: it is smaller and takes less time.
+/// Prefers zstd to gzip at equal weights: it is smaller and faster.
 #[must_use]
 pub fn choose_encoding(request_headers: &HeaderMap) -> Encoding {
     let weights = Weights::read(header_values(request_headers));
@@ -85,7 +85,7 @@ fn header_values(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     values.map(|v| v.as_bytes())
 }
 
-/// What a client thinks of each encoding, in thousandths (RFC 9110 §12.4.2 allows three decimals).
+/// The client's weight for each encoding, in thousandths (RFC 9110 §12.4.2 allows three decimals).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Weights {
     gzip: u16,
@@ -112,8 +112,8 @@ impl Weights {
                 any = any.max(Some(weight));
             }
         }
-        // "*" speaks for what is not named, but whoever writes it means gzip. An unnamed identity is
-        // acceptable but preferred by nobody.
+        // "*" covers encodings not named, but its senders mean gzip. An unnamed identity is acceptable but not
+        // preferred.
         Self {
             gzip: gzip.or(any).unwrap_or(0),
             zstd: zstd.unwrap_or(0),

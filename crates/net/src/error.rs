@@ -1,7 +1,7 @@
-//! The crate's one error: what failed, in words an operator knows from Go's tools.
+//! The crate's error type, with messages as in Go's tools where they exist.
 //!
-//! Invariant: `Display` is one line, names the address, URL or limit concerned, and never repeats
-//! its `source`'s text twice.
+//! Invariant: `Display` is one line, names the address, URL or limit concerned, and never repeats its `source`'s
+//! text.
 
 use std::error::Error;
 use std::fmt;
@@ -14,52 +14,52 @@ use http::StatusCode;
 
 use crate::encoding::Encoding;
 
-/// Why serving, fetching or decoding failed.
+/// A failure to serve, fetch or decode.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum NetError {
-    /// A listen address that is not `host:port`.
+    /// A malformed listen address: not `host:port`.
     ListenAddress {
         /// The text as configured.
         address: String,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: &'static str,
     },
     /// A listen address that could not be bound.
     Bind {
         /// The text as configured.
         address: String,
-        /// The kernel's or resolver's answer.
+        /// The error of the kernel or resolver.
         source: io::Error,
     },
-    /// A URL that cannot be requested.
+    /// An unsupported or malformed URL.
     Url {
         /// The text as given.
         url: String,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: &'static str,
     },
-    /// A request that failed before its answer's head was complete.
+    /// A request that failed before its response head was complete.
     Request {
         /// `GET` or `POST`.
         method: &'static str,
-        /// The URL asked for; the redirected one after a redirect.
+        /// The requested URL; after a redirect, the new one.
         url: String,
-        /// What happened.
+        /// The cause.
         source: Box<NetError>,
     },
     /// A host name that did not resolve.
     Lookup {
         /// The name.
         host: String,
-        /// The resolver's answer.
+        /// The resolver's error.
         source: io::Error,
     },
-    /// A connection that could not be made.
+    /// A connection that could not be established.
     Connect {
         /// The last address tried.
         address: SocketAddr,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// No connection within the connect timeout.
@@ -76,75 +76,75 @@ pub enum NetError {
     Io {
         /// `read` or `write`.
         operation: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The peer closed before the answer was complete.
+    /// The peer closed before the response was complete.
     Closed {
-        /// Bytes of the answer that had arrived.
+        /// Bytes of the response that had arrived.
         received_bytes: u64,
     },
-    /// An answer that is not HTTP/1.
+    /// A response that is not valid HTTP/1.
     Response {
-        /// What is wrong with it.
+        /// Description of the error.
         reason: &'static str,
     },
-    /// An answer other than the one the caller needs.
+    /// A response status other than the required one.
     Status {
         /// The status code.
         code: u16,
     },
     /// More redirects than allowed.
     Redirects {
-        /// How many were followed.
+        /// Number of redirects allowed.
         limit: u32,
     },
-    /// A redirect that would send a request's body to somebody else than it was meant for.
+    /// A redirect that would send a request's body to another host.
     RedirectedBody {
-        /// Where to: scheme and authority.
+        /// Target of the redirect: scheme and authority.
         to: String,
     },
-    /// A body, or what it decompresses to, above its limit.
+    /// A body, on the wire or decompressed, above its limit.
     BodyTooLarge {
         /// The limit.
         limit_bytes: usize,
     },
-    /// A body that the caller's allowance has no memory for.
+    /// A body for which the caller's allowance refused memory.
     Memory {
-        /// What was asked for last.
+        /// The last number of bytes requested.
         wanted_bytes: usize,
-        /// Why it was refused.
+        /// The reason for the refusal.
         source: Box<dyn Error + Send + Sync>,
     },
     /// A compressed body that does not decompress.
     CorruptBody {
-        /// How it claims to be compressed.
+        /// The declared encoding.
         encoding: Encoding,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: &'static str,
     },
-    /// A content encoding this crate does not decode.
+    /// An unsupported content encoding.
     UnknownEncoding {
         /// The header's value.
         encoding: String,
     },
-    /// Settings that cannot be used, in Prometheus' words.
+    /// Invalid settings, with Prometheus' text.
     Config {
-        /// What is wrong with them.
+        /// Description of the error.
         message: String,
     },
-    /// A file with a certificate, a key or credentials that could not be read.
+    /// A file with a certificate, key or credentials that could not be read.
     ReadFile {
-        /// What it holds.
+        /// The file's contents.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A handshake that failed, or certificates and keys that cannot be used for one.
+    /// A failed handshake, or unusable certificates and keys.
     Tls {
-        /// What is wrong, in Go's words where there are such.
+        /// Description of the error, with Go's text if it has one.
         message: String,
     },
     /// A proxy that refused to connect.
@@ -152,20 +152,20 @@ pub enum NetError {
         /// Its status code.
         code: u16,
     },
-    /// An OAuth 2 token that could not be had.
+    /// A failure to obtain an OAuth 2 token.
     Token {
-        /// What happened.
+        /// The cause.
         source: Box<NetError>,
     },
-    /// An answer of a token's URL that holds no token.
+    /// A response of the token URL without a token.
     TokenAnswer {
-        /// What is wrong with it; no part of a token.
+        /// Description of the error, without any part of a token.
         reason: String,
     },
 }
 
 impl NetError {
-    /// Returns the status with which a server answers a request that failed so.
+    /// Returns the response status for a request that failed with this error.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
@@ -181,7 +181,7 @@ impl NetError {
         }
     }
 
-    /// Returns the failure itself, without the request around it.
+    /// Returns the underlying failure, without the request around it.
     #[must_use]
     pub fn failure(&self) -> &Self {
         match self {
@@ -290,7 +290,7 @@ impl Error for NetError {
     }
 }
 
-/// Returns a status as Go prints it: `404 Not Found`.
+/// Formats a status as Go does: `404 Not Found`.
 pub(crate) fn status_text(code: u16) -> String {
     let status = StatusCode::from_u16(code).ok();
     match status.and_then(|status| status.canonical_reason()) {
@@ -299,10 +299,10 @@ pub(crate) fn status_text(code: u16) -> String {
     }
 }
 
-/// Says what happened as Go does: the C library's text in lower case, without "(os error N)".
+/// Formats an I/O error as Go does: the C library's text in lower case, without "(os error N)".
 fn io_text(error: &io::Error) -> String {
     let text = error.to_string();
-    // The resolver reports every failure as one uncategorised error whose text carries the reason.
+    // The resolver reports every failure as one uncategorised error; only its text has the reason.
     if error.kind() == io::ErrorKind::NotFound || text.contains("not known") {
         return "no such host".to_owned();
     }

@@ -1,7 +1,7 @@
-//! Secrets and certificates that may lie in files, read again when the file changes.
+//! Secrets and certificates, inline or in files that are reread when they change.
 //!
-//! Invariant: what is handed out is the file's content of this moment, up to one `stat` ago. A file
-//! that was written less than two seconds before it was read is not trusted to keep its timestamp.
+//! Invariant: the returned contents are current as of the last `stat`. A file written less than two seconds before it
+//! was read is not trusted to change its timestamp on the next write.
 
 use crate::sync::Whole as _;
 use std::fs::Metadata;
@@ -13,19 +13,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::NetError;
 
-/// Longest file read: certificates of every authority there is take a quarter of it.
+/// Largest file read: the certificates of all public authorities take a quarter of it.
 const MAX_BYTES: u64 = 1 << 20;
-/// How coarse a file system's clock may be.
+/// Coarsest timestamp resolution of a file system.
 const COARSE_SECONDS: i64 = 2;
 
-/// A text that stands in the configuration or in a file. `Debug` does not show it.
+/// A text in the configuration or in a file. `Debug` does not show it.
 pub(crate) enum Text {
     Inline(Arc<str>),
     File(FreshFile),
 }
 
 impl Text {
-    /// Returns none when neither is configured.
+    /// Returns `None` if neither is configured.
     pub(crate) fn of(inline: &str, file: Option<&Path>, what: &'static str) -> Option<Self> {
         if !inline.is_empty() {
             return Some(Self::Inline(inline.into()));
@@ -41,7 +41,7 @@ impl Text {
         }
     }
 
-    /// Returns `inline`, or `file` and its path, as Go names a secret's origin.
+    /// Returns `inline`, or `file` and its path, as Go describes a secret's origin.
     pub(crate) fn description(&self) -> String {
         match self {
             Self::Inline(_) => "inline".to_owned(),
@@ -56,10 +56,10 @@ impl std::fmt::Debug for Text {
     }
 }
 
-/// A file whose content is kept as long as it looks untouched.
+/// A file cached while it looks unchanged.
 pub(crate) struct FreshFile {
     path: PathBuf,
-    /// What it holds, for errors.
+    /// Description of the contents, for errors.
     what: &'static str,
     kept: Mutex<Option<Kept>>,
 }
@@ -76,7 +76,7 @@ struct Kept {
     text: Arc<str>,
 }
 
-/// What changes when a file is written, replaced, or its link points elsewhere.
+/// File metadata that changes when the file is written or replaced, or its link is redirected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -95,7 +95,7 @@ impl FreshFile {
         }
     }
 
-    /// Returns the content; the same allocation as before while it is unchanged.
+    /// Returns the contents; the same allocation as before while unchanged.
     pub(crate) fn get(&self) -> Result<Arc<str>, NetError> {
         self.read().map_err(|source| NetError::ReadFile {
             what: self.what,
@@ -143,7 +143,7 @@ impl Stamp {
         }
     }
 
-    /// A later write could otherwise leave the same timestamp.
+    /// Reports whether any later write will get a different timestamp.
     fn is_settled(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_seconds = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));

@@ -1,6 +1,6 @@
 //! Fuzz targets for everything that reads bytes from outside.
 //!
-//! Invariant: none panics, hangs, or lets memory grow past the limit it is given, on any input.
+//! Invariant: no target panics, hangs, or lets memory grow beyond its limit on any input.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -32,7 +32,7 @@ use crate::web::auth::credentials;
 
 const LIMIT_BYTES: usize = 32 << 10;
 
-/// `Accept-Encoding` values: adding what cannot match never changes the choice.
+/// Fuzzes `Accept-Encoding` values: adding an unknown encoding never changes the choice.
 pub fn fuzz_accept_encoding(data: &[u8]) {
     let weights = Weights::read(std::iter::once(data));
     let padded = [b"br;q=1,,", data].concat();
@@ -40,7 +40,7 @@ pub fn fuzz_accept_encoding(data: &[u8]) {
     assert_eq!(weights, Weights::read(data.split(|b| *b == b',')));
 }
 
-/// URLs: an accepted one is unchanged by parsing it again and cannot break a request line.
+/// Fuzzes URLs: an accepted URL is unchanged by parsing it again and cannot break a request line.
 pub fn fuzz_url(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let base = Url::parse("http://base.example:8080/a/b?c=d").expect("a plain URL");
@@ -51,7 +51,7 @@ pub fn fuzz_url(data: &[u8]) {
     }
 }
 
-/// Listen addresses.
+/// Fuzzes listen addresses.
 pub fn fuzz_listen_address(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Err(error) = parse_listen(&text) {
@@ -59,7 +59,7 @@ pub fn fuzz_listen_address(data: &[u8]) {
     }
 }
 
-/// Decompression: capped whatever the input; and what we compress comes back.
+/// Fuzzes decompression: it is bounded for any input, and our own compressed output decompresses to the original.
 pub fn fuzz_decompress(data: &[u8]) {
     let mut out = Vec::new();
     let all = [
@@ -83,7 +83,7 @@ pub fn fuzz_decompress(data: &[u8]) {
     }
 }
 
-/// Certificates: whatever is read lies inside the input.
+/// Fuzzes certificates: every parsed field is a part of the input.
 pub fn fuzz_certificate(data: &[u8]) {
     if let Some(certificate) = Certificate::parse(data) {
         assert!(certificate.signed.len() < data.len());
@@ -91,8 +91,8 @@ pub fn fuzz_certificate(data: &[u8]) {
     }
 }
 
-/// Chains: the first certificate is the only authority, the second the one judged, the others come
-/// with it. Each is preceded by its length in two bytes.
+/// Fuzzes chains: the first certificate is the only authority, the second is verified, the others are intermediates.
+/// Each is preceded by its length in two bytes.
 pub fn fuzz_chain(data: &[u8]) {
     let mut ders = Vec::new();
     let mut rest = data;
@@ -112,10 +112,10 @@ pub fn fuzz_chain(data: &[u8]) {
     }
 }
 
-/// Says why a chain is not believed; for tests that compare verdicts.
+/// Verifies a chain; for tests that compare verdicts.
 ///
 /// # Errors
-/// The reason.
+/// Fails with the reason for rejecting the chain.
 pub fn judge_chain(
     roots: &[&[u8]],
     chain: &[&[u8]],
@@ -138,8 +138,8 @@ pub fn judge_chain(
     judge(&roots, leaf, sent, host, now).map_err(|error| text_of(&error))
 }
 
-/// Requests, one after the other on a connection: each is answered or the connection ends, no body
-/// passes the limit, and nobody gets in who doesn't say who he is.
+/// Fuzzes consecutive requests on a connection: each is answered or the connection ends, no body exceeds the limit,
+/// and no request passes without authentication.
 pub fn fuzz_request(data: &[u8]) {
     let answer = |request: Request<Body>| async {
         let known = credentials(request.headers());
@@ -155,7 +155,7 @@ pub fn fuzz_request(data: &[u8]) {
     let answers = fuzz_serve(data, Router::new().fallback(answer));
     assert!(answers.is_empty() || answers.starts_with(b"HTTP/1."));
     let text = String::from_utf8_lossy(&answers);
-    // Panics of handlers are caught, so a target has to look for them.
+    // Handlers' panics are caught, so the target looks for their responses.
     assert!(!text.contains("internal error"), "{text}");
     let named = data
         .windows(5)
@@ -163,7 +163,7 @@ pub fn fuzz_request(data: &[u8]) {
     assert!(named || !text.contains("Some("), "{text}");
 }
 
-/// `Authorization` headers: what is read is what was sent.
+/// Fuzzes `Authorization` headers: the parsed credentials equal the sent ones.
 pub fn fuzz_authorization(data: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(data) else {
         return;
@@ -179,12 +179,12 @@ pub fn fuzz_authorization(data: &[u8]) {
     }
 }
 
-/// Web configurations.
+/// Fuzzes web configurations.
 pub fn fuzz_web_config(data: &[u8]) {
     crate::web::fuzz_parse(&String::from_utf8_lossy(data));
 }
 
-/// `NO_PROXY` lists: this machine is never reached through a proxy.
+/// Fuzzes `NO_PROXY` lists: the local machine is never reached through a proxy.
 pub fn fuzz_no_proxy(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (list, host) = text.split_once('\n').unwrap_or((&text, "a.example"));
@@ -193,7 +193,7 @@ pub fn fuzz_no_proxy(data: &[u8]) {
     let _decided = parsed.matches(host, 443);
 }
 
-/// Answers, whole and byte by byte: both ways give the same.
+/// Fuzzes responses, at once and byte by byte: both give the same result.
 pub fn fuzz_answer(data: &[u8]) {
     let whole = read_answer(data, usize::MAX);
     let pieces = read_answer(data, 7);
@@ -222,7 +222,7 @@ fn read_answer(data: &[u8], piece_bytes: usize) -> Result<Vec<u8>, String> {
     Ok(body)
 }
 
-/// Path patterns: whatever matches nothing but itself does match itself.
+/// Fuzzes path patterns: a pattern without wildcards matches itself.
 pub fn fuzz_glob(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (pattern, name) = text.split_once('\n').unwrap_or((&text, "a.json"));
@@ -232,7 +232,7 @@ pub fn fuzz_glob(data: &[u8]) {
     }
 }
 
-/// Bytes that are always there, a few at a time, and then end.
+/// A reader that is always ready, returns a few bytes at a time, and then ends.
 struct Pieces<'a> {
     data: &'a [u8],
     piece_bytes: usize,

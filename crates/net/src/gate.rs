@@ -1,6 +1,7 @@
-//! Gates: how many requests of a kind are worked on at once, how long others wait for their turn, and what shows it.
+//! Gates: limits on concurrent requests of a kind, with a bounded wait and metrics.
 //!
-//! Invariant: whoever waits or has passed is counted until it gives up or drops its pass, also when its request goes away.
+//! Invariant: a request that waits or has passed is counted until it gives up or drops its pass, even if its client
+//! disconnects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub(crate) static REFUSED: CounterVec<1> = CounterVec::new(
     &["gate"],
 );
 
-/// Lets so many requests through at once.
+/// A limit on concurrent requests.
 #[derive(Debug)]
 pub struct Gate {
     name: &'static str,
@@ -37,25 +38,25 @@ pub struct Gate {
     permits: Arc<Semaphore>,
 }
 
-/// A request's leave to be worked on, given back when it is dropped.
+/// Permission to work on a request, given back on drop.
 #[derive(Debug)]
 pub struct Pass {
     _permit: OwnedSemaphorePermit,
     _counted: Counted,
 }
 
-/// A request waited for its turn in vain.
+/// The error for a request that waited too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused;
 
 impl Gate {
-    /// Returns a gate for `most` requests, at least one; `name` is its metrics' label.
+    /// Returns a gate for `most` concurrent requests, at least one; `name` is its metrics' label.
     #[must_use]
     pub fn new(name: &'static str, most: usize) -> Self {
         let most = most.clamp(1, Semaphore::MAX_PERMITS);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         MOST.with(&[name]).set(most as f64);
-        // Shown as 0 from the start.
+        // Shows the counter as 0 from the start.
         REFUSED.with(&[name]).inc_by(0);
         for gauge in [&IN_FLIGHT, &WAITING] {
             gauge.with(&[name]).add(0.0);
@@ -67,16 +68,16 @@ impl Gate {
         }
     }
 
-    /// Returns how many requests are worked on.
+    /// Returns the number of requests being worked on.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.most.saturating_sub(self.permits.available_permits())
     }
 
-    /// Waits for its turn, at most for `longest`.
+    /// Waits for a turn, at most for `longest`.
     ///
     /// # Errors
-    /// When others have not ended by then.
+    /// Fails if no turn came in that time.
     pub async fn pass(&self, longest: Duration) -> Result<Pass, Refused> {
         let waiting = Counted::new(&WAITING, self.name);
         let turn = Arc::clone(&self.permits).acquire_owned();
@@ -92,7 +93,7 @@ impl Gate {
     }
 }
 
-/// One request in a gauge.
+/// One request counted in a gauge.
 #[derive(Debug)]
 struct Counted(&'static GaugeVec<1>, &'static str);
 
@@ -116,7 +117,7 @@ mod tests {
     use std::future::{Future, poll_fn};
     use std::task::Poll;
 
-    /// Returns the gate's figures at `/metrics`: at most, in flight, waiting, refused.
+    /// Returns the gate's metrics: limit, in flight, waiting, refused.
     fn shown(registry: &Registry, gate: &str) -> Vec<String> {
         let mut text = Vec::new();
         registry.encode_text(&mut text);
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(shown(&registry, "test"), ["1", "1", "1", "0"]);
         assert_eq!(gate.pass(Duration::ZERO).await.err(), Some(Refused));
         assert_eq!(shown(&registry, "test"), ["1", "1", "1", "1"]);
-        // Its request went away.
+        // The request's client disconnects.
         drop(second);
         assert_eq!(shown(&registry, "test"), ["1", "1", "0", "1"]);
         drop(first);

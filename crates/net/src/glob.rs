@@ -1,14 +1,15 @@
-//! Path patterns of configurations (target files, rule files, directories of the textfile collector), as Go's `filepath.Glob` has them: `*`, `?`, `[a-z]`, `[^a-z]`, `\` before a letter.
+//! Path patterns in configurations (target files, rule files, directories of the textfile collector), with the syntax
+//! of Go's `filepath.Glob`: `*`, `?`, `[a-z]`, `[^a-z]`, `\` before a letter.
 //!
-//! Invariant: a pattern without these is the path itself, if it exists; matches of one directory
-//! come in byte order.
+//! Invariant: a pattern without these is the path itself, if it exists; matches within one directory are in byte
+//! order.
 
 use std::path::Path;
 
-/// Returns the paths that match, written the way the pattern is.
+/// Returns the matching paths, relative or absolute like the pattern.
 ///
 /// # Errors
-/// For a malformed pattern. Directories that cannot be read match nothing.
+/// Fails on a malformed pattern. Unreadable directories match nothing.
 pub fn glob(pattern: &str) -> Result<Vec<String>, &'static str> {
     matches("", pattern)?;
     if !has_meta(pattern) {
@@ -48,14 +49,14 @@ fn has_meta(pattern: &str) -> bool {
     pattern.contains(['*', '?', '[', '\\'])
 }
 
-/// Returns whether a whole text matches; `*` and `?` stop at slashes.
+/// Returns whether the whole text matches; `*` and `?` do not match slashes.
 ///
 /// # Errors
-/// For a malformed pattern, whatever the text.
+/// Fails on a malformed pattern, whatever the text.
 pub fn matches(text: &str, pattern: &str) -> Result<bool, &'static str> {
     let tokens = parse(pattern)?;
     let letters: Vec<char> = text.chars().collect();
-    // The last star, and what it has swallowed so far: the classic matcher without recursion.
+    // The last star and the text it matches so far: the classic matcher without recursion.
     let (mut at, mut token) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     loop {

@@ -1,8 +1,8 @@
-//! Decompression of whole bodies with libdeflate and zstd, under a cap.
+//! Decompression of whole bodies with libdeflate and zstd, under a limit.
 //!
-//! Invariant: the output never grows past the caller's limit and never past what the input could
-//! really expand to, whatever size the input declares; the input's own size field is a hint only.
-//! Memory is asked of an [`Allowance`] before it is allocated.
+//! Invariant: the output never exceeds the caller's limit or the largest possible expansion of the input, whatever
+//! size the input declares; the input's size field is only a hint. Memory is requested from an [`Allowance`] before
+//! it is allocated.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -17,29 +17,29 @@ use crate::allowance::{Allowance, Unlimited, reserve};
 use crate::encoding::Encoding;
 use crate::error::NetError;
 
-/// What a first guess may allocate per input byte. Exposition text compresses 10 to 20 fold.
+/// Largest initial allocation per input byte. Exposition text compresses 10 to 20 fold.
 const FIRST_RATIO: usize = 32;
-/// The least output space of a first attempt.
+/// Smallest output space of a first attempt.
 const FIRST_BYTES: usize = 16 << 10;
-/// Windows up to 8 MiB, which RFC 9659 allows; a frame that wants more is refused.
+/// Windows up to 8 MiB, which RFC 9659 allows; frames with larger ones are rejected.
 const ZSTD_WINDOW_LOG: u32 = 23;
-/// The most that output may grow at once, whatever a frame declares.
+/// Largest growth of the output at once, whatever a frame declares.
 const ZSTD_STEP_BYTES: usize = 1 << 20;
-/// The most that output longer than guessed grows at once.
+/// Largest growth at once of output that is longer than guessed.
 const STEP_BYTES: usize = 16 << 20;
-/// One read of such output, which has to be zeroed before.
+/// Read size for such output, which has to be zeroed first.
 const READ_BYTES: usize = 64 << 10;
-/// Above this much memory a buffer is not kept when its content turned out bad.
+/// A larger buffer is not kept after an error.
 const KEEP_ON_ERROR_BYTES: usize = 1 << 20;
 
-/// Replaces `out`'s content by what `input` decompresses to, reusing its allocation.
+/// Replaces the contents of `out` with the decompressed `input`, reusing its allocation.
 ///
-/// `identity` copies. All gzip members are read; a tail that is not a member is an error, as in Go.
-/// The time is at most about twice that of decompressing `limit_bytes`. On error `out` is empty.
+/// `identity` copies. All gzip members are read; a tail that is not a member is an error, as in Go. Takes at most
+/// about twice the time of decompressing `limit_bytes`. On error `out` is empty.
 ///
 /// # Errors
-/// [`NetError::BodyTooLarge`] when the output would exceed `limit_bytes`, [`NetError::CorruptBody`]
-/// when the input is damaged, cut short or something else.
+/// [`NetError::BodyTooLarge`] when the output would exceed `limit_bytes`, [`NetError::CorruptBody`] when the input is
+/// damaged, truncated or in another format.
 pub fn decompress(
     encoding: Encoding,
     input: &[u8],
@@ -49,10 +49,10 @@ pub fn decompress(
     decompress_within(encoding, input, limit_bytes, &mut Unlimited, out)
 }
 
-/// As [`decompress`], asking `allowance` for what `out` grows by.
+/// Like [`decompress`], but requests the growth of `out` from `allowance`.
 ///
-/// A body that expands further than was to be expected of it grows in steps, each of which may be
-/// refused, so that a small bomb ends where the memory does and not where `limit_bytes` is.
+/// A body that expands more than expected grows in steps, each of which may be refused, so that a small bomb is
+/// stopped by the available memory rather than by `limit_bytes`.
 ///
 /// # Errors
 /// As [`decompress`], and [`NetError::Memory`].
@@ -82,7 +82,7 @@ pub fn decompress_within(
     result
 }
 
-/// Appends every frame's content.
+/// Appends the contents of all frames.
 fn unzstd(
     input: &[u8],
     limit_bytes: usize,
@@ -169,10 +169,10 @@ fn inflate(
     Ok(())
 }
 
-/// Appends one stream's output; returns how much input it took.
+/// Appends one stream's output; returns the number of input bytes consumed.
 ///
-/// libdeflate is more than twice as fast as what decodes in pieces, but cannot resume: it has one
-/// attempt, with the room to be expected.
+/// libdeflate is more than twice as fast as an incremental decoder, but cannot resume: it gets one attempt, with the
+/// expected size.
 fn inflate_stream(
     format: Format,
     input: &[u8],
@@ -183,7 +183,7 @@ fn inflate_stream(
     let room_bytes = limit_bytes - out.len();
     let want_bytes = first_guess(format, input, room_bytes);
     reserve(out, want_bytes, allowance)?;
-    // A buffer kept from a larger body may hold more than the limit allows.
+    // A buffer reused from a larger body may have more room than the limit allows.
     let avail_bytes = (out.capacity() - out.len()).min(room_bytes);
     match with_decompressor(|d| d.attempt(format, input, avail_bytes, out)) {
         Attempt::Done { used_bytes } => Ok(used_bytes),
@@ -193,7 +193,7 @@ fn inflate_stream(
     }
 }
 
-/// As [`inflate_stream`], for output of any length: room grows by half, in bounded steps.
+/// Like [`inflate_stream`], for output of any length: the room grows by half, in bounded steps.
 fn inflate_in_steps(
     format: Format,
     input: &[u8],
@@ -211,7 +211,7 @@ fn inflate_in_steps(
         let room_bytes = (out.capacity() - at).min(limit_bytes - at);
         out.resize(at + room_bytes.min(READ_BYTES), 0);
         let read = match out.get_mut(at..).unwrap_or_default() {
-            // Whether there is more can only be seen by asking for it.
+            // Only another read shows whether there is more.
             [] => decoder.read(&mut [0]),
             room => decoder.read(room),
         };
@@ -227,7 +227,7 @@ fn inflate_in_steps(
     }
 }
 
-/// One stream, decoded in pieces.
+/// One stream, decoded incrementally.
 enum Pieces<'a> {
     Gzip(Box<GzDecoder<&'a [u8]>>),
     Zlib(ZlibDecoder<&'a [u8]>),
@@ -266,7 +266,7 @@ fn first_guess(format: Format, input: &[u8], room_bytes: usize) -> usize {
         (Format::Gzip, [.., a, b, c, d]) => u32::from_le_bytes([*a, *b, *c, *d]) as usize,
         _ => bound / 4,
     };
-    // A little more than declared, so that a body that grows by a line keeps its buffer.
+    // Slightly more than declared, so that a body that grows by a line can reuse its buffer.
     hint.saturating_add(hint / 8).min(bound).min(room_bytes)
 }
 
@@ -296,7 +296,7 @@ enum Attempt {
     Bad,
 }
 
-/// libdeflate's tables (11 KB). The safe wrapper lacks the calls that tell where a member ends.
+/// libdeflate's tables (11 KB). The safe wrapper lacks the calls that report the end of a member.
 struct Decompressor(NonNull<sys::libdeflate_decompressor>);
 
 fn with_decompressor<R>(run: impl FnOnce(&mut Decompressor) -> R) -> R {

@@ -1,9 +1,9 @@
-//! HTTP server and client, limits and decompression: the only crate that knows hyper.
+//! HTTP server and client, limits and decompression: the only crate that uses hyper.
 //!
-//! **Is**: bound listeners and a drained [`Server`] for an axum [`Router`] that every other crate
-//! mounts its handlers on; answers compressed when the client wants it ([`respond`]); request
-//! bodies under a cap ([`read_body`]); a [`Client`] for many keep-alive targets; [`decompress`]; and
-//! the [`StopToken`] that all tasks of the process end by, and what catches their panics ([`catch_panic`]).
+//! **Is**: bound listeners and a [`Server`] with graceful drain for an axum [`Router`] that every other crate mounts
+//! its handlers on; responses compressed if the client accepts it ([`respond`]); request bodies under a size limit
+//! ([`read_body`]); a [`Client`] for many keep-alive targets; [`decompress`]; the [`StopToken`] that ends all tasks
+//! of the process, and the supervision of their panics ([`catch_panic`]).
 //!
 //! TLS and credentials on both sides: an [`HttpClientConfig`] for requests, a web configuration for
 //! the server ([`Server::with_web_config`]).

@@ -1,7 +1,7 @@
 //! The server's own metrics, under the names Prometheus gives them.
 //!
-//! Invariant: the `handler` label takes only routes' patterns and one name for everything else, so
-//! no client can create series by asking for paths.
+//! Invariant: the `handler` label has only route patterns and one name for everything else, so that no client can
+//! create series by requesting paths.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -54,13 +54,13 @@ pub(crate) static SLOW_CLIENTS: Counter = Counter::new(
     "Connections closed because the client sent or took data too slowly.",
 );
 
-/// The one listener's name in Prometheus.
+/// Prometheus' name for the single listener.
 pub(crate) const LISTENER: [&str; 1] = ["http"];
 
 /// Adds this crate's metrics to a registry, once per process.
 ///
 /// # Errors
-/// When the registry already has one of their names.
+/// Fails if the registry already has one of their names.
 pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
     registry.register_all(&[
         &REQUESTS,
@@ -77,10 +77,10 @@ pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error
     ])
 }
 
-/// Returns the router with every request counted, timed and sized by its route's pattern.
+/// Returns the router with the count, time and size of requests recorded by route pattern.
 ///
-/// Call it last: it sees the routes that are mounted then. A request's time ends when its answer has
-/// been handed to the connection.
+/// Call it last: it sees only the routes mounted before. A request's time ends when its response has been handed to
+/// the connection.
 pub fn instrument(router: Router) -> Router {
     router.layer(middleware::from_fn(measure))
 }
@@ -88,7 +88,7 @@ pub fn instrument(router: Router) -> Router {
 async fn measure(request: Request, next: Next) -> Response {
     let start = Instant::now();
     let path = request.extensions().get::<MatchedPath>().cloned();
-    // Caught here too, so that the 500 is counted with its route.
+    // Caught here too, so that the 500 is counted under its route.
     let response = or_500(next.run(request)).await;
     let handler = path
         .as_ref()
@@ -106,7 +106,7 @@ async fn measure(request: Request, next: Next) -> Response {
     })
 }
 
-/// Writes axum's `/a/{name}/{*rest}` as Prometheus does: `/a/:name/*rest`.
+/// Converts axum's `/a/{name}/{*rest}` to Prometheus' form `/a/:name/*rest`.
 fn go_pattern(pattern: &str) -> Box<str> {
     if !pattern.contains('{') {
         return pattern.into();
@@ -125,7 +125,7 @@ fn go_pattern(pattern: &str) -> Box<str> {
         .into()
 }
 
-/// An answer's body that reports its size and time when it has been sent or dropped.
+/// A response body that reports its size and time when it has been sent or dropped.
 struct Measured {
     body: Body,
     handler: Box<str>,

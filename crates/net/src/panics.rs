@@ -1,8 +1,8 @@
-//! Panics: caught where a task can go on without what panicked, logged with their place, counted by task.
+//! Panics: caught where a task can continue without the panicked code, logged with their location, counted by task.
 //!
-//! A panic is a bug, and what it left half-done must not be used again: whoever catches one here throws away, or
-//! poisons, everything the panicking code could change. **Invariant:** every panic is counted once, caught or not,
-//! as soon as [`log_panics`] was called.
+//! A panic is a bug, and its half-done work must not be used again: a catcher discards, or poisons, everything the
+//! panicking code could change. **Invariant:** once [`log_panics`] was called, every panic is counted once, caught or
+//! not.
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -22,13 +22,13 @@ use tokio::time::Instant;
 
 use crate::stop::StopToken;
 
-/// What panics are counted as that nobody caught here: the thread or the runtime's task ended.
+/// Task name for panics not caught here: the thread or the runtime's task ended.
 const UNSUPERVISED: &str = "unsupervised";
-/// Between a panic and the next start, at first; doubled with every panic that follows soon.
+/// Initial pause between a panic and the restart; doubled with every panic that follows soon.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Counts panics; `task` is one of the names that callers of this module give, never a value from outside.
+/// Number of panics; `task` is a name given by the callers of this module, never a value from outside.
 pub(crate) static PANICS: CounterVec<1> = CounterVec::new(
     "narthex_panics_total",
     "Panics, by the task that they interrupted or ended; every one is a bug.",
@@ -38,18 +38,18 @@ pub(crate) static PANICS: CounterVec<1> = CounterVec::new(
 thread_local! {
     /// The task whose code runs under a catcher on this thread.
     static TASK: Cell<Option<&'static str>> = const { Cell::new(None) };
-    /// Where the panic that is being caught began.
+    /// Location of the panic being caught.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// A panic that was caught.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Panicked {
-    /// What panicked.
+    /// The task that panicked.
     pub task: &'static str,
-    /// What it said.
+    /// The panic's message.
     pub message: String,
-    /// File, line and column; none before [`log_panics`] was called.
+    /// File, line and column; `None` before [`log_panics`] was called.
     pub place: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Panicked {
 
 impl std::error::Error for Panicked {}
 
-/// Makes every panic of the process a line in the log, with its place, instead of bare text on standard error.
+/// Logs every panic of the process with its location, instead of printing to standard error.
 ///
 /// Later calls do nothing.
 pub fn log_panics() {
@@ -73,21 +73,21 @@ pub fn log_panics() {
     ONCE.call_once(|| std::panic::set_hook(Box::new(on_panic)));
 }
 
-/// Counts a panic that was caught in another way.
+/// Counts a panic caught by other means.
 pub fn count_panic(task: &'static str) {
     PANICS.with(&[task]).inc();
 }
 
-/// Returns how many panics of a task were counted.
+/// Returns the number of counted panics of a task.
 #[must_use]
 pub fn panics_total(task: &'static str) -> u64 {
     PANICS.with(&[task]).get() as u64
 }
 
-/// Runs `work`; a panic in it is counted under `task` and returned.
+/// Runs `work`; counts a panic in it under `task` and returns it.
 ///
 /// # Errors
-/// Fails when `work` panicked. What it could change is half-done then.
+/// Fails if `work` panicked. Anything it could change may be half-done.
 pub fn catch_panic<T>(task: &'static str, work: impl FnOnce() -> T) -> Result<T, Panicked> {
     let outer = TASK.replace(Some(task));
     let caught = catch_unwind(AssertUnwindSafe(work));
@@ -102,7 +102,7 @@ pub fn catch_panic<T>(task: &'static str, work: impl FnOnce() -> T) -> Result<T,
     })
 }
 
-/// Awaits `work`; a panic in it is counted under `task` and returned.
+/// Awaits `work`; counts a panic in it under `task` and returns it.
 ///
 /// # Errors
 /// As [`catch_panic`].
@@ -121,7 +121,7 @@ pub async fn catch_panic_in<T>(
     .await
 }
 
-/// Awaits what `make` makes until it ends by itself, beginning anew after every panic, ever later while they go on.
+/// Awaits the future from `make` until it ends by itself, restarting after every panic with growing pauses.
 pub async fn keep_running<F: Future<Output = ()>>(
     task: &'static str,
     stop: &StopToken,
@@ -130,7 +130,7 @@ pub async fn keep_running<F: Future<Output = ()>>(
     let mut pause = FIRST_PAUSE;
     loop {
         let began = Instant::now();
-        // Making it may panic as well as running it.
+        // `make` may panic as well as its future.
         let ended = catch_panic_in(task, async { make().await }).await;
         if ended.is_ok() {
             return;
@@ -150,10 +150,10 @@ pub async fn keep_running<F: Future<Output = ()>>(
     }
 }
 
-/// What panics of handlers, and of bodies made while they are sent, are counted as.
+/// Task name for panics in handlers, and in bodies produced while they are sent.
 pub(crate) const HTTP: &str = "http";
 
-/// Returns a handler's answer, or what a client gets for one that panics.
+/// Returns a handler's response, or a 500 if it panics.
 pub(crate) async fn or_500(answer: impl Future<Output = Response>) -> Response {
     match catch_panic_in(HTTP, answer).await {
         Ok(response) => response,
@@ -166,7 +166,7 @@ pub(crate) async fn or_500(answer: impl Future<Output = Response>) -> Response {
 
 fn on_panic(info: &PanicHookInfo<'_>) {
     let place = info.location().map(ToString::to_string);
-    // A thread that is ending may have given these up already.
+    // An ending thread may have dropped these already.
     let task = TASK.try_with(Cell::get).ok().flatten();
     let backtrace = Backtrace::capture();
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace);

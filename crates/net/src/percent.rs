@@ -1,18 +1,18 @@
-//! Percent-encoding of URLs and forms, as Go's `net/url` has it.
+//! Percent-encoding of URLs and forms with the rules of Go's `net/url`.
 //!
-//! Invariant: a `%` without two hexadecimal digits behind it is an error; the library alone would keep it.
+//! Invariant: a `%` without two hexadecimal digits after it is an error; the library alone would keep it.
 
 use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 
-/// All but RFC 3986's unreserved characters.
+/// All characters except RFC 3986's unreserved ones.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
-/// What `url.URL` escapes in a path.
+/// Characters that `url.URL` escapes in a path.
 const PATH: &AsciiSet = &COMPONENT
     .remove(b'$')
     .remove(b'&')
@@ -23,16 +23,16 @@ const PATH: &AsciiSet = &COMPONENT
     .remove(b';')
     .remove(b'=')
     .remove(b'@');
-/// What must not get into a request's first line.
+/// Characters that must not appear in a request line.
 const UNPRINTABLE: &AsciiSet = &CONTROLS.add(b' ');
 
-/// Escapes a name or a value of a query, a blank as `%20`.
+/// Escapes a name or a value of a query, with a blank as `%20`.
 #[must_use]
 pub fn escape_component(text: &str) -> String {
     utf8_percent_encode(text, COMPONENT).to_string()
 }
 
-/// Escapes a name or a value of a form, a blank as `+` (`url.QueryEscape`).
+/// Escapes a name or a value of a form, with a blank as `+` (`url.QueryEscape`).
 #[must_use]
 pub fn escape_form(text: &str) -> String {
     escape_component(text).replace("%20", "+")
@@ -44,17 +44,17 @@ pub fn escape_path(text: &str) -> String {
     utf8_percent_encode(text, PATH).to_string()
 }
 
-/// Escapes blanks, controls and what is not ASCII, and nothing else.
+/// Escapes only blanks, controls and non-ASCII characters.
 pub(crate) fn escape_unprintable(text: &str) -> impl Iterator<Item = &str> {
     utf8_percent_encode(text, UNPRINTABLE)
 }
 
-/// Undoes the escapes of a path or of credentials.
+/// Unescapes a path or credentials.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     is_well_formed(text.as_bytes()).then(|| percent_decode(text.as_bytes()).collect())
 }
 
-/// Undoes the escapes of a form's name or value, where `+` is a blank; what is not UTF-8 is replaced.
+/// Unescapes a form's name or value, where `+` is a blank; invalid UTF-8 is replaced.
 #[must_use]
 pub fn decode_form(text: &[u8]) -> Option<Cow<'_, str>> {
     if !text.iter().any(|byte| matches!(byte, b'+' | b'%')) {

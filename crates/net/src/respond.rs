@@ -1,7 +1,7 @@
-//! Answers: whole bodies, compressed when the client accepts it and it pays, and streamed ones.
+//! Responses: whole bodies, compressed when accepted and worthwhile, and streamed ones.
 //!
-//! Invariant: an answer is complete or visibly broken. A whole body carries its length; a streamed
-//! one whose producer vanished ends in an error, never in a clean last chunk.
+//! Invariant: a response is complete or visibly broken. A whole body has a length; a streamed one whose producer
+//! vanished ends in an error, never with a clean last chunk.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -20,17 +20,17 @@ use crate::blocking;
 use crate::encoding::{Encoding, choose_encoding};
 use crate::error::NetError;
 
-/// Shorter bodies are sent as they are: they fit one packet either way.
+/// Shorter bodies are sent uncompressed: they fit one packet either way.
 pub const COMPRESS_FROM_BYTES: usize = 1 << 10;
 /// libdeflate's fastest level that still searches for matches; measured in bench/record/net-fetch.md.
 const LEVEL: i32 = 1;
 /// zstd's fastest ordinary level.
 pub(crate) const ZSTD_LEVEL: i32 = 1;
 
-/// Returns a 200 with this body, compressed when the request accepts it and it makes the body shorter.
+/// Returns a 200 with this body, compressed if the request accepts it and the result is shorter.
 ///
-/// Handlers pass the request's headers; a HEAD answer gets the same headers (the body is dropped by
-/// the router). Compression of large bodies does not hold up other tasks of this worker.
+/// Handlers pass the request's headers; a HEAD response has the same headers (the router drops the body). Compression
+/// of large bodies does not block other tasks of this worker.
 #[must_use]
 pub fn respond(content_type: &'static str, body: Bytes, request_headers: &HeaderMap) -> Response {
     let encoding = if body.len() >= COMPRESS_FROM_BYTES {
@@ -47,7 +47,7 @@ pub fn respond(content_type: &'static str, body: Bytes, request_headers: &Header
     let mut response = Response::new(Body::from(compressed.map_or(body, Bytes::from)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    // Also on the plain form: a cache must not serve either to the other kind of client.
+    // Also on the plain form: a cache must not serve either form to the other kind of client.
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     if let Some(name) = name {
         headers.insert(CONTENT_ENCODING, name);
@@ -55,19 +55,19 @@ pub fn respond(content_type: &'static str, body: Bytes, request_headers: &Header
     response
 }
 
-/// As [`respond`], for a JSON document.
+/// Like [`respond`], for a JSON document.
 #[must_use]
 pub fn respond_json(body: impl Into<Bytes>, request_headers: &HeaderMap) -> Response {
     respond("application/json", body.into(), request_headers)
 }
 
-/// As [`respond`], for plain text.
+/// Like [`respond`], for plain text.
 #[must_use]
 pub fn respond_text(body: impl Into<Bytes>, request_headers: &HeaderMap) -> Response {
     respond("text/plain; charset=utf-8", body.into(), request_headers)
 }
 
-/// Returns a gzip member of `input`, or none when that would not be shorter.
+/// Returns a gzip member of `input`, or `None` if it would not be shorter.
 #[must_use]
 pub fn gzip(input: &[u8]) -> Option<Vec<u8>> {
     thread_local! {
@@ -78,17 +78,17 @@ pub fn gzip(input: &[u8]) -> Option<Vec<u8>> {
             let level = CompressionLvl::new(LEVEL).expect("libdeflate has levels 0 to 12");
             Compressor::new(level)
         });
-        // With one byte less than the input, "does not fit" means "does not pay".
+        // With one byte less than the input, "does not fit" means "is not shorter".
         let mut out = vec![0; input.len().checked_sub(1)?];
         let length = compressor.gzip_compress(input, &mut out).ok()?;
         out.truncate(length);
-        // The caller holds on to the answer until the client has it; the slack is worth returning.
+        // The caller holds the response until the client has it, so the slack is worth returning.
         out.shrink_to_fit();
         Some(out)
     })
 }
 
-/// Returns a zstd frame of `input`, or none when that would not be shorter.
+/// Returns a zstd frame of `input`, or `None` if it would not be shorter.
 #[must_use]
 pub fn zstd(input: &[u8]) -> Option<Vec<u8>> {
     thread_local! {
@@ -116,7 +116,7 @@ pub(crate) fn encoding_name(encoding: Encoding) -> HeaderValue {
     })
 }
 
-/// Returns a body and the sender that fills it, holding at most `capacity` pieces in between.
+/// Returns a body and its sender, with at most `capacity` pieces in between.
 pub fn body_channel(capacity: usize) -> (BodySender, Body) {
     let (sender, receiver) = mpsc::channel(capacity.max(1));
     (
@@ -128,7 +128,7 @@ pub fn body_channel(capacity: usize) -> (BodySender, Body) {
     )
 }
 
-/// Fills a streamed body; dropping it without [`BodySender::finish`] breaks the answer off.
+/// The sender of a streamed body; dropping it without [`BodySender::finish`] breaks the response off.
 #[derive(Debug)]
 pub struct BodySender {
     sender: mpsc::Sender<Piece>,
@@ -140,15 +140,15 @@ enum Piece {
     End,
 }
 
-/// The client is gone; there is nobody to produce for.
+/// The error after the client has disconnected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientGone;
 
 impl BodySender {
-    /// Sends a piece, waiting while the client is slower than we are.
+    /// Sends a piece, waiting for a slow client.
     ///
     /// # Errors
-    /// When the client has gone.
+    /// Fails if the client has disconnected.
     pub async fn send(&self, data: Bytes) -> Result<(), ClientGone> {
         if data.is_empty() {
             return Ok(());
@@ -159,10 +159,10 @@ impl BodySender {
             .map_err(|_gone| ClientGone)
     }
 
-    /// Ends the body properly.
+    /// Ends the body cleanly.
     ///
     /// # Errors
-    /// When the client has gone.
+    /// Fails if the client has disconnected.
     pub async fn finish(self) -> Result<(), ClientGone> {
         self.sender
             .send(Piece::End)
@@ -206,9 +206,9 @@ impl HttpBody for Streamed {
     }
 }
 
-/// Returns a body made piece by piece, each when the one before has left; it ends where `next` gives none.
+/// Returns a body produced piece by piece, each after the previous one has been sent, until `next` returns `None`.
 ///
-/// A slow client holds what is left to make, not what was made.
+/// For a slow client only the current piece is in memory; the rest is not produced yet.
 pub fn body_of(next: impl FnMut() -> Option<Bytes> + Send + 'static) -> Body {
     Body::new(Made { next })
 }
@@ -233,7 +233,7 @@ impl<F: FnMut() -> Option<Bytes>> HttpBody for Made<F> {
 }
 
 impl IntoResponse for NetError {
-    /// A plain-text answer with the error's status and text.
+    /// Returns a plain-text response with the error's status and text.
     fn into_response(self) -> Response {
         let status = self.status();
         let text = if status == StatusCode::INTERNAL_SERVER_ERROR {

@@ -1,6 +1,6 @@
 //! Text that must not be shown: passwords, tokens, private keys.
 //!
-//! Invariant: neither `Debug` nor `Display` of a secret, or of anything that holds one, prints it.
+//! Invariant: neither `Debug` nor `Display` of a secret, or of anything containing one, prints it.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ impl Secret {
         &self.0
     }
 
-    /// Returns whether there is none.
+    /// Returns whether the secret is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

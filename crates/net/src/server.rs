@@ -1,7 +1,7 @@
-//! The HTTP server: binds, accepts within a connection limit, serves, drains.
+//! The HTTP server: binds, accepts up to a connection limit, serves, drains.
 //!
-//! Invariant: after `serve` returns, no connection of it is open and no handler of it runs, except
-//! one that blocks its thread without yielding; whatever was cut short is counted in the report.
+//! Invariant: after `serve` returns, all its connections are closed and no handler is running, except one that blocks
+//! its thread without yielding; the report counts everything cut short.
 
 mod conn;
 mod head;
@@ -30,33 +30,32 @@ use crate::web::Web;
 use conn::Shared;
 pub(crate) use conn::fuzz_serve;
 
-/// How long an accept that failed for want of descriptors or memory waits before the next.
+/// Pause before the next accept after one failed for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long aborted connections get to be dropped; one that blocks its thread is left behind.
+/// Time for aborted connections to be dropped; one that blocks its thread is left behind.
 const ABORT_GRACE: Duration = Duration::from_millis(500);
 
 /// Limits of a [`Server`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// Connections served at once; further ones wait unaccepted (`--web.max-connections`). 512.
+    /// Most connections served at once; further ones wait unaccepted (`--web.max-connections`). 512.
     pub max_connections: usize,
-    /// From a connection's start, or a later request's first byte, to the end of its head. 10 s.
+    /// Time from a connection's start, or a later request's first byte, to the end of its head. 10 s.
     pub header_read_timeout: Duration,
-    /// From the end of a request's head to the end of its body; also how long a connection may idle
-    /// between requests (`--web.read-timeout`). 5 min.
+    /// Time from the end of a request's head to the end of its body; also how long a connection may idle between
+    /// requests (`--web.read-timeout`). 5 min.
     pub read_timeout: Duration,
-    /// How long a client may take no byte of an answer. 1 min.
+    /// Longest time a client may accept no byte of a response. 1 min.
     pub write_stall_timeout: Duration,
-    /// Bytes a second that a client must send of a body, or take of an answer, while we wait for it;
-    /// 0 for any (`--web.min-transfer-rate`). 1 KiB: a modem's rate, and an answer of a megabyte in
-    /// twenty minutes.
+    /// Bytes per second that a client must send of a body, or accept of a response, while we wait for it; 0 for no
+    /// limit (`--web.min-transfer-rate`). 1 KiB: a modem's rate, and a response of a megabyte in twenty minutes.
     pub min_rate_bytes: u64,
-    /// The time over which that rate is an average; for answers at least `write_stall_timeout`. 30 s.
+    /// Averaging time of that rate; for responses at least `write_stall_timeout`. 30 s.
     pub rate_window: Duration,
     /// Longest request body on the wire, in bytes; longer ones get 413. 64 MiB.
     pub body_limit_bytes: usize,
-    /// Time for requests in flight after a stop that carries no deadline. 10 s.
+    /// Time for requests in flight after a stop without a deadline. 10 s.
     pub drain_timeout: Duration,
 }
 
@@ -83,13 +82,13 @@ pub struct Server {
     web: Option<Arc<Web>>,
 }
 
-/// What a finished server did.
+/// Statistics of a finished server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ServeReport {
     /// Connections accepted.
     pub connections_total: u64,
-    /// Requests handed to the router.
+    /// Requests passed to the router.
     pub requests_total: u64,
     /// Connections closed because the client was too slow.
     pub slow_clients_total: u64,
@@ -101,7 +100,7 @@ impl Server {
     /// Binds every address: `host:port`, `ip:port`, `[ipv6]:port`, or `:port` for all interfaces.
     ///
     /// # Errors
-    /// Names the first address that is malformed, in use or not permitted; none stays bound.
+    /// Fails on the first address that is malformed, in use or not permitted, naming it; none stays bound.
     pub async fn bind<A: AsRef<str>>(
         addresses: &[A],
         config: ServerConfig,
@@ -117,12 +116,12 @@ impl Server {
         })
     }
 
-    /// Serves as a web configuration says (`--web.config.file`): TLS, users, headers, a rate limit.
+    /// Applies a web configuration (`--web.config.file`): TLS, users, headers, a rate limit.
     ///
-    /// The file and those it names are read again when they change.
+    /// The file and those it refers to are reread when they change.
     ///
     /// # Errors
-    /// When the file, a certificate or a key cannot be used.
+    /// Fails if the file, a certificate or a key cannot be used.
     pub fn with_web_config(mut self, path: &Path) -> Result<Self, NetError> {
         self.web = Some(Arc::new(Web::open(path)?));
         Ok(self)
@@ -145,7 +144,7 @@ impl Server {
 
     /// Serves until stopped, then lets requests in flight finish within the stop's deadline.
     ///
-    /// Handlers find the client's address in `axum::extract::ConnectInfo<SocketAddr>`.
+    /// Handlers get the client's address from `axum::extract::ConnectInfo<SocketAddr>`.
     pub async fn serve(self, router: Router, stop: StopToken) -> ServeReport {
         let Self {
             listeners,
@@ -162,7 +161,7 @@ impl Server {
 
         let accepting = async {
             loop {
-                // A full house leaves connections in the kernel's queue, as Prometheus does.
+                // At the limit, connections stay in the kernel's queue, as in Prometheus.
                 let permit = Arc::clone(&permits).acquire_owned().await;
                 let permit = permit.expect("the semaphore is never closed");
                 let (stream, peer) = acceptor.next().await;
@@ -176,7 +175,7 @@ impl Server {
                     stop.clone(),
                 );
                 connections.spawn(async move {
-                    // Handlers' panics are caught before: this one is ours or hyper's.
+                    // Handlers' panics are caught further down: this one is ours or hyper's.
                     let _logged = catch_panic_in("connection", drive).await;
                     drop(permit);
                 });
@@ -194,7 +193,7 @@ impl Server {
     }
 }
 
-/// Waits for the connections, each of which has seen the stop; cuts those left at the deadline.
+/// Waits for the connections, which have all seen the stop; cuts those left at the deadline.
 async fn drain(connections: &mut JoinSet<()>, shared: &Shared, stop: &StopToken) {
     let default = Instant::now() + shared.config.drain_timeout;
     let given = stop.deadline().is_some();
@@ -204,7 +203,7 @@ async fn drain(connections: &mut JoinSet<()>, shared: &Shared, stop: &StopToken)
         () = stop.expired() => {}
         () = tokio::time::sleep_until(default), if !given => {}
     }
-    // Idle connections ended at once, so each one left has a request or its answer unfinished.
+    // Idle connections ended at once, so each remaining one has an unfinished request or response.
     while connections.try_join_next().is_some() {}
     shared.cut_requests_total.add(connections.len() as u64);
     connections.abort_all();
@@ -218,7 +217,7 @@ async fn drain(connections: &mut JoinSet<()>, shared: &Shared, stop: &StopToken)
     }
 }
 
-/// Takes connections from all listeners in turn.
+/// Accepts connections from all listeners in turn.
 struct Acceptor<'a> {
     listeners: &'a [TcpListener],
     first: usize,
@@ -234,16 +233,16 @@ impl<'a> Acceptor<'a> {
         }
     }
 
-    /// Returns the next connection, past whatever errors come before it.
+    /// Returns the next connection, skipping errors before it.
     async fn next(&mut self) -> (TcpStream, SocketAddr) {
         loop {
             match self.accept().await {
                 Ok((stream, peer)) => {
-                    // Answers leave at once: they are written whole, so Nagle could only delay.
+                    // Responses are written whole, so Nagle's algorithm would only delay them.
                     let _only_slower = stream.set_nodelay(true);
                     return (stream, peer);
                 }
-                // The client gave up between connecting and being accepted.
+                // The client disconnected before it was accepted.
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     self.warn(&error);
@@ -267,7 +266,7 @@ impl<'a> Acceptor<'a> {
         .await
     }
 
-    /// At most one line in ten seconds: a full descriptor table fails ten times a second.
+    /// Logs at most one line in ten seconds: with a full descriptor table, accepting fails ten times a second.
     fn warn(&mut self, error: &io::Error) {
         let recent = |at: Instant| at.elapsed() < Duration::from_secs(10);
         if !self.warned.is_some_and(recent) {

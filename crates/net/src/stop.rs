@@ -1,7 +1,7 @@
 //! Cancellation that every task of the process can wait for, with an optional deadline.
 //!
-//! Invariant: a stop never goes away. Once a token reads as stopped it stays so, its deadline only
-//! ever moves earlier, and every token below it is stopped no later than by the same call.
+//! Invariant: a stop is permanent. Once a token is stopped it stays so, its deadline can only move earlier, and every
+//! child token is stopped by the same call at the latest.
 
 use crate::sync::Whole as _;
 use std::future::Future;
@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Stops the tokens made with it, and their children.
+/// Stops its tokens and their children.
 ///
-/// Dropping a stopper stops nothing: its tokens then only end with their parent.
+/// Dropping a stopper stops nothing: its tokens then end only with their parent.
 #[derive(Debug, Clone)]
 pub struct Stopper {
     node: Arc<Node>,
 }
 
-/// Tells whether, and until when, work should end. Cheap to clone; `is_stopped` is one load.
+/// Reports whether, and by when, work must end. Cheap to clone; `is_stopped` is one load.
 #[derive(Debug, Clone)]
 pub struct StopToken {
     node: Arc<Node>,
@@ -27,7 +27,7 @@ pub struct StopToken {
 
 #[derive(Debug)]
 struct Node {
-    /// Copy of `state`'s phase, for callers that poll in a loop.
+    /// Copy of `state`'s phase, for polling in a loop.
     stopped: AtomicBool,
     state: watch::Sender<State>,
     children: Mutex<Vec<Weak<Node>>>,
@@ -40,7 +40,7 @@ enum State {
 }
 
 impl Stopper {
-    /// Returns a running pair with no parent.
+    /// Returns a running pair without a parent.
     #[must_use]
     pub fn new() -> (Self, StopToken) {
         let node = Node::running();
@@ -52,19 +52,19 @@ impl Stopper {
         )
     }
 
-    /// Stops with no deadline; whoever drains applies its own.
+    /// Stops without a deadline; each drain applies its own.
     pub fn stop(&self) {
         self.node.stop(None);
     }
 
-    /// Stops, and asks for everything to have ended by `deadline`.
+    /// Stops, with everything to end by `deadline`.
     ///
-    /// Calling it again can only bring the deadline forward: a second signal passes `Instant::now()`.
+    /// Later calls can only make the deadline earlier: a second signal passes `Instant::now()`.
     pub fn stop_by(&self, deadline: Instant) {
         self.node.stop(Some(deadline));
     }
 
-    /// Returns one more token of this stopper.
+    /// Returns another token of this stopper.
     #[must_use]
     pub fn token(&self) -> StopToken {
         StopToken {
@@ -74,7 +74,7 @@ impl Stopper {
 }
 
 impl StopToken {
-    /// Returns a pair that stops with this token, or earlier by its own stopper.
+    /// Returns a pair that stops with this token, or earlier through its own stopper.
     #[must_use]
     pub fn child(&self) -> (Stopper, Self) {
         let node = Node::running();
@@ -87,29 +87,29 @@ impl StopToken {
         )
     }
 
-    /// Returns whether work should end.
+    /// Returns whether work must end.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.node.stopped.load(Ordering::Acquire)
     }
 
-    /// Returns the time by which work must have ended; none while running or if none was given.
+    /// Returns the time by which work must have ended; `None` while running or without a deadline.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.node.state.borrow().deadline()
     }
 
-    /// Completes when stopped; at once if it already is. Cancel safe.
+    /// Completes when stopped, or at once if it already is. Cancel safe.
     pub async fn stopped(&self) {
         if self.is_stopped() {
             return;
         }
         let mut watch = self.node.state.subscribe();
-        // An error means the sender is gone, and `self.node` holds it.
+        // An error means that the sender is gone, but `self.node` holds it.
         let _held = watch.wait_for(|state| *state != State::Running).await;
     }
 
-    /// Completes when stopped and the deadline, if there is one or one is set later, has passed.
+    /// Completes when stopped and the deadline, set now or later, has passed.
     ///
     /// Never completes without a deadline. Cancel safe.
     pub async fn expired(&self) {
@@ -128,7 +128,7 @@ impl StopToken {
         }
     }
 
-    /// Returns the output of `work`, or none when the stop came first and `work` was dropped.
+    /// Returns the output of `work`, or `None` if the stop came first and `work` was dropped.
     pub async fn run<F: Future>(&self, work: F) -> Option<F::Output> {
         tokio::select! {
             biased;
@@ -169,7 +169,7 @@ impl Node {
             changed
         });
         self.stopped.store(true, Ordering::Release);
-        // Taken out of the lock: a child's subtree may be deep, and adopting must not wait for it.
+        // Taken out of the lock: a child's subtree may be deep, and adding a child must not wait for it.
         let children: Vec<_> = {
             let children = self.children.lock().whole();
             children.iter().filter_map(Weak::upgrade).collect()
@@ -188,7 +188,7 @@ impl Node {
             }
             children.push(Arc::downgrade(child));
         }
-        // After the push: a stop before it is seen here, a stop after it walks the list.
+        // After the push: an earlier stop is seen here, a later one walks the list.
         let state = *self.state.borrow();
         if let State::Stopped { deadline } = state {
             child.stop(deadline);

@@ -1,22 +1,22 @@
-//! What to do with a lock that somebody held while panicking.
+//! How to handle a lock whose holder panicked.
 //!
-//! The standard library poisons it and asks whoever comes next. The answer depends on what the lock guards, so it has a
-//! name: `PoisonError::into_inner`, which says nothing, is refused by clippy.
+//! The standard library poisons the lock and leaves the decision to the next holder. The answer depends on what the
+//! lock guards, so it has a name; clippy rejects `PoisonError::into_inner`, which gives no reason.
 //!
-//! **Invariant:** [`Whole::whole`] is for locks whose every change takes effect in one step: a value that is replaced, an
-//! entry that comes or goes, a number that is counted. A panic between two such steps leaves something complete. What is
-//! changed in several steps that need each other is thrown away after a panic, or stops what builds on it.
+//! **Invariant:** use [`Whole::whole`] only for locks whose every change takes effect in one step: a value replaced,
+//! an entry added or removed, a counter raised. A panic between two such steps leaves a complete value. State changed
+//! in several dependent steps is discarded after a panic, or stops whatever builds on it.
 //!
-//! `narthex-model` has the same for the crates that know it; this one knows none of ours.
+//! `narthex-model` has the same trait for its dependents; this crate depends on none of ours.
 
 use std::sync::PoisonError;
 
 /// Results of locking, and of waiting with a lock.
 pub trait Whole {
-    /// What they are without the question of poison.
+    /// The guard, without the poison error.
     type Guard;
 
-    /// Returns the guard, also when a panic has poisoned the lock: it guards a value that panics leave whole.
+    /// Returns the guard even when a panic has poisoned the lock: the guarded value is always complete.
     fn whole(self) -> Self::Guard;
 }
 

@@ -1,7 +1,7 @@
-//! TLS on both sides: settings into rustls' configurations, certificates judged as Go judges them.
+//! TLS on both sides: rustls configurations from settings, with certificates verified as in Go.
 //!
-//! Invariant: one crypto provider, aws-lc-rs, passed explicitly; nothing depends on a process-wide
-//! default. Nobody is trusted without a check unless the configuration says so.
+//! Invariant: one crypto provider, aws-lc-rs, passed explicitly; nothing depends on a process-wide default. No peer
+//! is trusted without verification unless the configuration says so.
 
 pub(crate) mod chain;
 pub(crate) mod client;
@@ -21,20 +21,20 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::client::config::TlsVersion;
 use crate::error::NetError;
 
-/// Returns the one provider of the process.
+/// Returns the process's only provider.
 pub(crate) fn provider() -> &'static Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     PROVIDER.get_or_init(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
 }
 
-/// Reads every certificate of a PEM text; other blocks and broken ones are passed over, as Go does.
+/// Parses every certificate in a PEM text; other and broken blocks are skipped, as in Go.
 pub(crate) fn certificates(pem: &str) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(pem.as_bytes())
         .filter_map(Result::ok)
         .collect()
 }
 
-/// Reads the first private key of a PEM text (PKCS #8, PKCS #1 or SEC 1).
+/// Parses the first private key in a PEM text (PKCS #8, PKCS #1 or SEC 1).
 pub(crate) fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, NetError> {
     // The cause is not shown: it could quote the text.
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_cause| tls_error(NO_KEY))
@@ -42,10 +42,10 @@ pub(crate) fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, NetError>
 
 const NO_KEY: &str = "failed to find any private key in PEM data";
 
-/// Returns the versions between two bounds that rustls speaks.
+/// Returns the versions between two bounds that rustls supports.
 ///
 /// # Errors
-/// When there are none: TLS 1.0 and 1.1 are not spoken.
+/// Fails if there are none: TLS 1.0 and 1.1 are not supported.
 pub(crate) fn versions(
     min: Option<TlsVersion>,
     max: Option<TlsVersion>,
@@ -75,10 +75,10 @@ pub(crate) fn tls_error(message: impl Into<String>) -> NetError {
     }
 }
 
-/// How Go begins what the peer says about a connection.
+/// Go's prefix for errors reported by the peer.
 pub(crate) const REMOTE: &str = "remote error: tls: ";
 
-/// Says what a handshake failed with, in Go's words where there are such.
+/// Converts a handshake error, with Go's text if it has one.
 pub(crate) fn handshake_error(error: io::Error) -> NetError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => NetError::Closed { received_bytes: 0 },
@@ -86,7 +86,7 @@ pub(crate) fn handshake_error(error: io::Error) -> NetError {
     }
 }
 
-/// Says what reading failed with; a peer that wants a certificate says so after the handshake only.
+/// Converts a read error; a peer that requires a certificate reports that only after the handshake.
 pub(crate) fn read_error(error: io::Error) -> NetError {
     let inner = error.get_ref();
     let cause = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -102,7 +102,7 @@ pub(crate) fn text_of(error: &rustls::Error) -> String {
         Error::InvalidCertificate(CertificateError::Other(other)) => {
             format!("failed to verify certificate: x509: {other}")
         }
-        // An authority of the same name with another key is another authority.
+        // An authority with the same name but another key is a different authority.
         Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         ) => {
@@ -130,7 +130,7 @@ pub(crate) fn text_of(error: &rustls::Error) -> String {
     }
 }
 
-/// `BadCertificate` as `bad certificate`.
+/// Splits words: `BadCertificate` becomes `bad certificate`.
 fn spaced(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 4);
     for (at, letter) in name.char_indices() {

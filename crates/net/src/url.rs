@@ -1,7 +1,7 @@
 //! The `http` and `https` URLs that the client requests, parsed once per target.
 //!
-//! Invariant: what a `Url` puts on the wire is printable ASCII without spaces, so no input can add a
-//! header line or a second request.
+//! Invariant: a `Url` on the wire is printable ASCII without spaces, so no input can add a header line or a second
+//! request.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use crate::error::NetError;
 use crate::percent::escape_unprintable;
 
-/// Longest URL taken, in bytes.
+/// Longest URL accepted, in bytes.
 const MAX_BYTES: usize = 64 << 10;
 
 /// An absolute URL, without its fragment.
@@ -21,7 +21,7 @@ pub struct Url {
     host: String,
     port: u16,
     https: bool,
-    /// Where the authority begins and ends in `text`.
+    /// Start and end of the authority in `text`.
     authority: (usize, usize),
 }
 
@@ -29,8 +29,7 @@ impl Url {
     /// Parses an absolute `http` or `https` URL; characters outside ASCII in path and query are escaped.
     ///
     /// # Errors
-    /// Names the text and what is wrong with it: another scheme, credentials, a bad host or port,
-    /// control characters.
+    /// Fails with the text and the reason: another scheme, credentials, a bad host or port, control characters.
     pub fn parse(text: &str) -> Result<Self, NetError> {
         Self::parse_inner(text).map_err(|reason| NetError::Url {
             url: shown(text),
@@ -44,7 +43,7 @@ impl Url {
         &self.host
     }
 
-    /// Returns the port; 80 or 443 when none is written.
+    /// Returns the port; 80 or 443 by default.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -56,13 +55,13 @@ impl Url {
         self.https
     }
 
-    /// Returns scheme and authority, `http://host[:port]`: what a connection can be kept for.
+    /// Returns scheme and authority, `http://host[:port]`: the key of kept connections.
     #[must_use]
     pub fn origin(&self) -> &str {
         self.text.get(..self.authority.1).unwrap_or_default()
     }
 
-    /// Returns `host[:port]` as written, which is what a `Host` header carries.
+    /// Returns `host[:port]` as written, for the `Host` header.
     #[must_use]
     pub fn authority(&self) -> &str {
         self.text
@@ -204,7 +203,7 @@ fn check_host(host: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Takes digits only: `str::parse` would also take a sign.
+/// Parses digits only: `str::parse` would also accept a sign.
 pub(crate) fn parse_port(digits: &str) -> Option<u16> {
     digits
         .bytes()
@@ -243,7 +242,7 @@ fn remove_dots(path: &str) -> String {
     format!("/{}", kept.join("/"))
 }
 
-/// Error texts must stay one readable line, and credentials must not get into them.
+/// Sanitizes a text for errors, which must stay on one readable line without credentials.
 fn shown(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

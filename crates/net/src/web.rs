@@ -1,9 +1,9 @@
 //! The web configuration of Prometheus' exporter-toolkit: TLS, users, headers, a rate limit.
 //!
-//! The file is looked at with every connection and every request, so a change needs no restart. What
-//! is fixed at the start, as in the toolkit: whether there is TLS at all, and the rate limit.
+//! The file is checked at every connection and every request, so a change needs no restart. As in the toolkit, two
+//! things are fixed at the start: whether TLS is used at all, and the rate limit.
 //!
-//! Invariant: a file that has become unusable admits nobody.
+//! Invariant: while the file is invalid, every request is rejected.
 
 pub(crate) mod auth;
 mod config;
@@ -31,14 +31,14 @@ pub(crate) use config::fuzz_parse;
 pub(crate) struct Web {
     path: PathBuf,
     file: FreshFile,
-    /// The configuration and the text it was made of.
+    /// The configuration and its source text.
     parsed: Mutex<Option<(Arc<str>, Arc<Loaded>)>>,
     users: Authenticator,
     bucket: Option<Bucket>,
     tls: bool,
 }
 
-/// What one version of the file says.
+/// Contents of one version of the file.
 #[derive(Debug)]
 struct Loaded {
     config: WebConfig,
@@ -47,7 +47,7 @@ struct Loaded {
 }
 
 impl Web {
-    /// Reads the file, and the certificates and keys that it names.
+    /// Reads the file, and the certificates and keys it refers to.
     pub(crate) fn open(path: &Path) -> Result<Self, NetError> {
         let web = Self {
             path: path.to_owned(),
@@ -72,7 +72,7 @@ impl Web {
         self.tls
     }
 
-    /// Returns what the next connection is encrypted with.
+    /// Returns the TLS configuration of the next connection.
     pub(crate) fn tls(&self) -> Result<Arc<rustls::ServerConfig>, NetError> {
         let loaded = self.load()?;
         let tls = loaded.tls.as_ref().ok_or_else(|| NetError::Config {
@@ -110,7 +110,7 @@ impl Web {
     }
 }
 
-/// Lets a request through, or answers it.
+/// Passes a request on, or rejects it.
 pub(crate) async fn guard(
     State(web): State<Arc<Web>>,
     request: Request<Body>,
@@ -136,7 +136,7 @@ pub(crate) async fn guard(
         response
     };
     for (name, value) in &loaded.headers {
-        // A handler's own header stands, as it would replace the toolkit's.
+        // A handler's own header takes precedence, as in the toolkit.
         let headers = response.headers_mut();
         if !headers.contains_key(name) {
             headers.insert(name, value.clone());

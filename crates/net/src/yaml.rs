@@ -4,10 +4,10 @@
 
 use serde::de::DeserializeOwned;
 
-/// Reads a document; an empty one is nothing.
+/// Parses a document; returns `None` for an empty one.
 ///
 /// # Errors
-/// Says what is wrong, behind where it is.
+/// Fails with a position and a description of the error.
 pub fn read_yaml<T: DeserializeOwned>(text: &str) -> Result<Option<T>, String> {
     let blank = text.lines().all(|line| {
         let line = line.trim();

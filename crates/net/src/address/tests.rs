@@ -1,4 +1,4 @@
-//! Listen addresses as Go reads them.
+//! Tests of listen addresses in Go's syntax.
 
 use super::{ListenHost, parse_listen};
 

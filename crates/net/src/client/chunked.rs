@@ -3,29 +3,28 @@
 //! ```text
 //! body    = *( size [ ";" extension ] CRLF data CRLF ) "0" [ ";" extension ] CRLF *( trailer CRLF ) CRLF
 //! ```
-//! Invariant: `buffer[..done]` is decoded body and nothing else; no chunk that would pass the limit
-//! is begun, and extensions and trailers cannot grow without end.
+//! Invariant: `buffer[..done]` contains only decoded body; no chunk that would exceed the limit is started, and the
+//! size of extensions and trailers is bounded.
 
 use crate::error::NetError;
 
-/// Most bytes of extensions and trailers in one body, all chunks together, beyond a fair share of
-/// them per chunk.
+/// Most bytes of extensions and trailers in one body, all chunks together, beyond a fair share per chunk.
 const MAX_LINE_BYTES: u32 = 8 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// In the size's digits, so many so far.
+    /// In the digits of the size, with the number read so far.
     Size {
         digits: u8,
     },
     /// In the rest of the size line.
     Extension,
-    /// The size line's CR was read.
+    /// After the size line's CR.
     SizeLf,
     Data,
     DataCr,
     DataLf,
-    /// At the start of a trailer line, or of the empty line that ends it all.
+    /// At the start of a trailer line, or of the final empty line.
     TrailerStart,
     Trailer,
     EndLf,
@@ -35,7 +34,7 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Chunked {
     state: State,
-    /// Of the current chunk: the size read so far, then the data bytes left.
+    /// For the current chunk: the size read so far, then the remaining data bytes.
     left: u64,
     line_bytes: u32,
     limit_bytes: u64,
@@ -55,9 +54,9 @@ impl Chunked {
         self.state == State::End
     }
 
-    /// Decodes `buffer[*done..]`, all of which is undecoded input, moving the data down to `*done`.
+    /// Decodes `buffer[*done..]`, which must be undecoded input, moving the data down to `*done`.
     ///
-    /// Returns how many input bytes follow the body's end: zero unless [`Chunked::is_end`].
+    /// Returns the number of input bytes after the body's end: zero unless [`Chunked::is_end`].
     pub(super) fn advance(
         &mut self,
         buffer: &mut [u8],
@@ -126,7 +125,7 @@ impl Chunked {
         Ok(State::Size { digits: digits + 1 })
     }
 
-    /// The size line is complete.
+    /// Starts a chunk after its size line.
     fn begin(&mut self, done: usize) -> Result<State, NetError> {
         if self.left == 0 {
             return Ok(State::TrailerStart);

@@ -1,9 +1,9 @@
-//! The HTTP client block that scrapes, service discovery and remote ends share, as plain data.
+//! The HTTP client configuration of scrapes, service discovery and remote endpoints, as plain data.
 //!
-//! Names, defaults and refusals are those of Prometheus' common configuration. Reading YAML is the
-//! caller's business; [`HttpClientConfig::validate`] says what the combination of keys forbids.
+//! Names, defaults and errors are those of Prometheus' common configuration. The caller parses the YAML;
+//! [`HttpClientConfig::validate`] checks the combination of keys.
 //!
-//! Invariant: `Debug` shows no secret, a proxy's password included.
+//! Invariant: `Debug` shows no secrets, including a proxy's password.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::proxy::ProxyUrl;
 use crate::error::NetError;
 use crate::secret::Secret;
 
-/// How requests authenticate, encrypt and travel (Prometheus' `<http_config>`).
+/// Authentication, TLS and proxy of requests (Prometheus' `<http_config>`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpClientConfig {
     /// `basic_auth`.
@@ -26,13 +26,13 @@ pub struct HttpClientConfig {
     pub bearer_token_file: Option<PathBuf>,
     /// `tls_config`.
     pub tls: TlsConfig,
-    /// `follow_redirects`. Yes.
+    /// `follow_redirects`. True.
     pub follow_redirects: bool,
-    /// `enable_http2`: accepted, requests are HTTP/1.1 either way. Yes.
+    /// `enable_http2`: accepted, but requests always use HTTP/1.1. True.
     pub enable_http2: bool,
-    /// `proxy_url` and its kin.
+    /// `proxy_url` and related keys.
     pub proxy: ProxyConfig,
-    /// `http_headers`: names and what they are set to, in the order they are sent.
+    /// `http_headers`: names and values, in the order they are sent.
     pub headers: Vec<(String, HeaderSources)>,
 }
 
@@ -53,7 +53,7 @@ impl Default for HttpClientConfig {
     }
 }
 
-/// A user and a password, each written out or in a file that is read again when it changes.
+/// A user and a password, each inline or in a file that is reread when it changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BasicAuth {
     /// `username`.
@@ -66,7 +66,7 @@ pub struct BasicAuth {
     pub password_file: Option<PathBuf>,
 }
 
-/// What the `Authorization` header says.
+/// Contents of the `Authorization` header.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Authorization {
     /// `type`; empty means `Bearer`.
@@ -77,7 +77,7 @@ pub struct Authorization {
     pub credentials_file: Option<PathBuf>,
 }
 
-/// How to get a token (`client_credentials`, or an assertion as RFC 7523 has it).
+/// Settings for fetching a token (`client_credentials`, or an assertion as in RFC 7523).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OAuth2 {
     /// `client_id`.
@@ -96,9 +96,9 @@ pub struct OAuth2 {
     pub grant_type: String,
     /// `signature_algorithm`: `RS256`, `RS384`, `RS512`; empty means `RS256`.
     pub signature_algorithm: String,
-    /// `iss`; empty means the client's id.
+    /// `iss`; empty means the client id.
     pub iss: String,
-    /// `audience`; empty means the token's URL.
+    /// `audience`; empty means the token URL.
     pub audience: String,
     /// `claims` added to the assertion.
     pub claims: serde_json::Map<String, serde_json::Value>,
@@ -108,16 +108,16 @@ pub struct OAuth2 {
     pub token_url: String,
     /// `endpoint_params`.
     pub endpoint_params: Vec<(String, String)>,
-    /// `tls_config` of the connection to the token's URL.
+    /// `tls_config` for the token URL.
     pub tls: TlsConfig,
-    /// `proxy_url` and its kin, for the token's URL.
+    /// `proxy_url` and related keys for the token URL.
     pub proxy: ProxyConfig,
 }
 
-/// The grant that sends a signed assertion instead of a client's secret.
+/// The grant type that sends a signed assertion instead of a client secret.
 pub(super) const GRANT_JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
-/// Whom to trust and as whom to appear.
+/// Trusted authorities and the client's own certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsConfig {
     /// `ca`: certificates in PEM.
@@ -142,7 +142,7 @@ pub struct TlsConfig {
     pub max_version: Option<TlsVersion>,
 }
 
-/// A version of TLS; only 1.2 and 1.3 are ever spoken.
+/// A TLS version; only 1.2 and 1.3 are supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TlsVersion {
     /// `TLS10`
@@ -156,10 +156,10 @@ pub enum TlsVersion {
 }
 
 impl TlsVersion {
-    /// Returns the version a configuration names.
+    /// Parses the version's name in a configuration.
     ///
     /// # Errors
-    /// For any text but `TLS10`, `TLS11`, `TLS12`, `TLS13`.
+    /// Fails for any text but `TLS10`, `TLS11`, `TLS12`, `TLS13`.
     pub fn parse(text: &str) -> Result<Self, NetError> {
         match text {
             "TLS10" => Ok(Self::Tls10),
@@ -170,7 +170,7 @@ impl TlsVersion {
         }
     }
 
-    /// Returns the name a configuration uses.
+    /// Returns the version's name in a configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -182,12 +182,12 @@ impl TlsVersion {
     }
 }
 
-/// Which proxy requests go through.
+/// Proxy settings of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProxyConfig {
     /// `proxy_url`.
     pub url: Option<ProxyUrl>,
-    /// `no_proxy`: hosts, domains, addresses and networks that are reached directly.
+    /// `no_proxy`: hosts, domains, addresses and networks to connect to directly.
     pub no_proxy: String,
     /// `proxy_from_environment`.
     pub from_environment: bool,
@@ -195,14 +195,14 @@ pub struct ProxyConfig {
     pub connect_headers: Vec<(String, Vec<Secret>)>,
 }
 
-/// What a header of `http_headers` is set to; one line for each entry.
+/// Values of a header in `http_headers`; one header line for each entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HeaderSources {
     /// `values`.
     pub values: Vec<String>,
-    /// `secrets`. Not sent to a host that a redirect leads to.
+    /// `secrets`. Not sent to another host after a redirect.
     pub secrets: Vec<Secret>,
-    /// `files`. Not sent to a host that a redirect leads to.
+    /// `files`. Not sent to another host after a redirect.
     pub files: Vec<PathBuf>,
 }
 
@@ -229,10 +229,10 @@ const RESERVED: [&str; 18] = [
 ];
 
 impl HttpClientConfig {
-    /// Checks the combination of keys and turns the older `bearer_token` into `authorization`.
+    /// Checks the combination of keys and converts the older `bearer_token` to `authorization`.
     ///
     /// # Errors
-    /// [`NetError::Config`] in Prometheus' words.
+    /// [`NetError::Config`] with Prometheus' text.
     pub fn validate(&mut self) -> Result<(), NetError> {
         self.check_bearer()?;
         if let Some(basic) = &self.basic_auth {
@@ -260,7 +260,7 @@ impl HttpClientConfig {
         Ok(())
     }
 
-    /// Makes relative paths relative to `directory`.
+    /// Resolves relative paths against `directory`.
     pub fn set_directory(&mut self, directory: &Path) {
         join(directory, &mut self.bearer_token_file);
         self.tls.set_directory(directory);
@@ -381,7 +381,7 @@ impl TlsConfig {
     /// Checks the combination of keys.
     ///
     /// # Errors
-    /// [`NetError::Config`] in Prometheus' words.
+    /// [`NetError::Config`] with Prometheus' text.
     pub fn validate(&self) -> Result<(), NetError> {
         at_most_one(
             [!self.ca.is_empty(), self.ca_file.is_some()],
@@ -417,7 +417,7 @@ impl TlsConfig {
         Ok(())
     }
 
-    /// Makes relative paths relative to `directory`.
+    /// Resolves relative paths against `directory`.
     pub fn set_directory(&mut self, directory: &Path) {
         for file in [&mut self.ca_file, &mut self.cert_file, &mut self.key_file] {
             join(directory, file);
@@ -429,7 +429,7 @@ impl ProxyConfig {
     /// Checks the combination of keys.
     ///
     /// # Errors
-    /// [`NetError::Config`] in Prometheus' words.
+    /// [`NetError::Config`] with Prometheus' text.
     pub fn validate(&self) -> Result<(), NetError> {
         if !self.connect_headers.is_empty() && !self.from_environment && self.url.is_none() {
             return Err(invalid(
@@ -484,7 +484,7 @@ fn check_header_value(name: &str, value: &str) -> Result<(), NetError> {
         .map_err(|_invalid| invalid(format!("invalid value of header {name:?}")))
 }
 
-/// Writes a header's name as Go shows it.
+/// Returns a header name in Go's canonical form.
 fn canonical_name(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();

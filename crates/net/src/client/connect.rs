@@ -1,7 +1,7 @@
-//! Making connections: names, addresses, proxies, handshakes.
+//! Establishing connections: names, addresses, proxies, handshakes.
 //!
-//! Invariant: credentials for a proxy go to the proxy only, and nothing is sent to a server before
-//! its certificate has been believed.
+//! Invariant: proxy credentials go only to the proxy, and nothing is sent to a server before its certificate is
+//! verified.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -25,19 +25,19 @@ use crate::secret::Secret;
 use crate::tls::{handshake_error, tls_error};
 use crate::url::Url;
 
-/// For one handshake; Go's figure.
+/// Timeout of one handshake; Go's value.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a connection leads, and by which way.
+/// Destination and route of a connection.
 #[derive(Debug)]
 pub(super) struct Way<'a> {
     pub(super) url: &'a Url,
     pub(super) proxy: Option<&'a ProxyUrl>,
-    /// For `https`.
+    /// TLS settings for `https`.
     pub(super) tls: Option<Arc<TlsClientConfig>>,
-    /// For a proxy that is reached by `https`.
+    /// TLS settings for an `https` proxy.
     pub(super) proxy_tls: Option<Arc<TlsClientConfig>>,
-    /// What the server's certificate must be for, if not the URL's host.
+    /// Name to verify in the server's certificate, if not the URL's host.
     pub(super) server_name: Option<&'a str>,
     pub(super) connect_headers: &'a [(String, Vec<Secret>)],
     pub(super) timeout: Duration,
@@ -84,7 +84,7 @@ impl Way<'_> {
         )))
     }
 
-    /// Asks the proxy for a connection to the server.
+    /// Asks the proxy to connect to the server.
     async fn tunnel<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: &mut S,
@@ -118,7 +118,7 @@ impl Way<'_> {
         if head.status != 200 {
             return Err(NetError::Proxy { code: head.status });
         }
-        // A server speaks second in TLS: bytes behind the head are not its own.
+        // In TLS the client speaks first, so bytes after the head are not the server's.
         if answer.len() > length {
             return Err(NetError::Response {
                 reason: "data behind the proxy's answer",
@@ -142,14 +142,14 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// Connects to the first address of a host that answers.
+/// Connects to the first address of a host that responds.
 async fn dial(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, NetError> {
     let deadline = Instant::now() + timeout;
     let addresses = resolve(host, port, deadline, timeout).await?;
     let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     let mut failed = None;
     for address in addresses {
-        // Later addresses keep their share of the time when an earlier one does not answer.
+        // Later addresses keep their share of the time when an earlier one does not respond.
         let share = deadline.saturating_duration_since(Instant::now()) / left.max(1);
         left -= 1;
         match tokio::time::timeout(share, TcpStream::connect(address)).await {

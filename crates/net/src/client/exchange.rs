@@ -1,11 +1,10 @@
-//! One request and its answer on one connection.
+//! One request and its response on one connection.
 //!
-//! Hand-written because hyper's client costs more than twice the kernel's own reads on bodies of
-//! 100 KB (figures in bench/record/net-fetch.md): here bytes go from the socket straight into the
-//! caller's buffer, in the caller's task.
+//! Hand-written because hyper's client costs more than twice the kernel's own reads on bodies of 100 KB (figures in
+//! bench/record/net-fetch.md): here bytes go from the socket straight into the caller's buffer, in the caller's task.
 //!
-//! Invariant: no byte beyond the answer is read into the body, memory grows only with bytes that
-//! arrived and only as far as the caller's allowance grants, and a connection is called reusable only when its answer ended exactly.
+//! Invariant: no byte after the response is read into the body, memory grows only with received bytes and within the
+//! caller's allowance, and a connection is reusable only if its response ended exactly.
 
 use bytes::BufMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -16,51 +15,51 @@ use crate::allowance::{Allowance, reserve};
 use crate::encoding::Encoding;
 use crate::error::NetError;
 
-/// The first read: a whole head, but little of the body, which would have to be copied.
+/// Size of the first read: a whole head, but little of the body, which would have to be copied.
 const HEAD_READ_BYTES: usize = 1 << 10;
-/// Longest head taken.
+/// Longest accepted head.
 const MAX_HEAD_BYTES: usize = 64 << 10;
-/// Interim (1xx) answers skipped before the real one.
+/// Interim (1xx) responses skipped before the final one.
 const MAX_INTERIM: usize = 8;
-/// Least room for a read of a body.
+/// Least room for reading a body.
 const READ_BYTES: usize = 16 << 10;
-/// The most that a `Content-Length` makes us reserve at once.
+/// Largest reservation for a `Content-Length` at once.
 const RESERVE_BYTES: usize = 256 << 10;
-/// How much of an unsuccessful answer's body is kept: enough for any error text.
+/// Bytes kept of an unsuccessful response's body: enough for any error text.
 const ERROR_BODY_BYTES: usize = 64 << 10;
 
-/// Scratch of an exchange, kept for the next one.
+/// Scratch of an exchange, reused by the next one.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    /// The answer's head as received; empty after a failure exactly when no byte arrived.
+    /// The response head as received; after a failure, it is empty exactly if no byte arrived.
     pub(super) head: Vec<u8>,
-    /// The answer's body, if it is compressed.
+    /// The response body, if it is compressed.
     pub(super) wire: Vec<u8>,
-    /// Whether the answer's head was complete: later failures are the body's, as Go tells them.
+    /// Whether the response head was complete: later failures are reported as the body's, as in Go.
     pub(super) in_body: bool,
 }
 
-/// How much of an answer's body may be held.
+/// Limit on a response body.
 pub(super) struct Room<'a> {
     pub(super) limit_bytes: usize,
-    /// What may be reserved before it has arrived.
+    /// Bytes to reserve in advance.
     pub(super) expected_bytes: usize,
     pub(super) allowance: &'a mut dyn Allowance,
 }
 
-/// An answer's head, its body still encoded, and the connection's state.
+/// A response head, with its body still encoded, and the connection's state.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) head: Head,
-    /// Bytes of the answer as received, head included.
+    /// Bytes of the response as received, head included.
     pub(super) wire_bytes: u64,
     pub(super) reusable: bool,
 }
 
-/// Sends `request` (a head) and `content`; reads the answer's body into `body`, or into
-/// `buffers.wire` when it is compressed.
+/// Sends `request` (a head) and `content`; reads the response body into `body`, or into `buffers.wire` when it is
+/// compressed.
 ///
-/// The body of an unsuccessful answer is cut at 64 KiB instead of failing at the limit.
+/// The body of an unsuccessful response is truncated to 64 KiB instead of failing at the limit.
 pub(super) async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     request: &[u8],
@@ -74,7 +73,7 @@ pub(super) async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     let sent = send(stream, request, content).await;
     match (read_answer(stream, room, buffers, body).await, sent) {
         (Ok(mut answer), sent) => {
-            // A server may answer and hang up without reading a large request to its end.
+            // A server may respond and close without reading all of a large request.
             answer.reusable &= sent.is_ok();
             Ok(answer)
         }
@@ -121,7 +120,7 @@ pub(super) async fn read_answer<S: AsyncRead + Unpin>(
         stream,
         early: &head_buffer[head_length..],
         received_bytes: wire_bytes + head_buffer.len() as u64,
-        // Cutting is no error: the status is what the caller wants to know.
+        // Truncation is not an error: the caller needs only the status.
         cut: !head.is_success(),
         limit_bytes: if head.is_success() {
             limit_bytes
@@ -147,9 +146,9 @@ pub(super) async fn read_answer<S: AsyncRead + Unpin>(
     })
 }
 
-/// Reads the first head that is not an interim one, at the beginning of `buffer`.
+/// Reads the first head that is not interim to the beginning of `buffer`.
 ///
-/// Returns it, its length, and how many bytes of interim answers came before it.
+/// Returns it, its length, and the number of bytes of interim responses before it.
 async fn begin<S: AsyncRead + Unpin>(
     stream: &mut S,
     buffer: &mut Vec<u8>,
@@ -173,16 +172,16 @@ async fn begin<S: AsyncRead + Unpin>(
     }
 }
 
-/// An answer of which only the head has been read on purpose.
+/// A response whose head alone was read, on purpose.
 #[derive(Debug)]
 pub(super) struct Beginning {
     pub(super) head: Head,
-    /// Bytes of the body that came with the head.
+    /// Bytes of the body that arrived with the head.
     pub(super) early: Vec<u8>,
     pub(super) wire_bytes: u64,
 }
 
-/// Sends a request without a body and reads the answer's head.
+/// Sends a request without a body and reads the response head.
 pub(super) async fn exchange_heads<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     request: &[u8],
@@ -199,7 +198,7 @@ pub(super) async fn exchange_heads<S: AsyncRead + AsyncWrite + Unpin>(
     })
 }
 
-/// Appends to `buffer` until it begins with a whole head; returns the head's length.
+/// Appends to `buffer` until it begins with a complete head; returns the head's length.
 pub(super) async fn read_head<S: AsyncRead + Unpin>(
     stream: &mut S,
     buffer: &mut Vec<u8>,
@@ -215,13 +214,13 @@ pub(super) async fn read_head<S: AsyncRead + Unpin>(
                 reason: "head longer than 65536 bytes",
             });
         }
-        // A read fills at most the room there is, and a vector grows from 64 bytes by itself.
+        // A read fills at most the spare capacity, and an empty vector would start at 64 bytes.
         buffer.reserve(HEAD_READ_BYTES);
         read_some(stream, buffer, HEAD_READ_BYTES, searched as u64).await?;
     }
 }
 
-/// Appends what one read returns, at most `most_bytes`.
+/// Appends the bytes of one read, at most `most_bytes`.
 async fn read_some<S: AsyncRead + Unpin>(
     stream: &mut S,
     buffer: &mut Vec<u8>,
@@ -240,7 +239,7 @@ async fn read_some<S: AsyncRead + Unpin>(
 
 struct BodyReader<'a, S> {
     stream: &'a mut S,
-    /// Body bytes that came with the head.
+    /// Body bytes that arrived with the head.
     early: &'a [u8],
     received_bytes: u64,
     limit_bytes: usize,
@@ -250,7 +249,7 @@ struct BodyReader<'a, S> {
     allowance: &'a mut dyn Allowance,
 }
 
-/// Each returns whether the answer ended exactly where the received bytes do.
+/// Each method returns whether the response ended exactly at the end of the received bytes.
 impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
     async fn read_length(&mut self, length: u64) -> Result<bool, NetError> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -288,7 +287,7 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
             if chunks.is_end() {
                 return Ok(after == 0);
             }
-            // Framing comes on top of the data, and is gone once decoded.
+            // Framing adds to the data, and disappears in decoding.
             self.make_room(READ_BYTES / 4, self.limit_bytes.saturating_add(READ_BYTES))?;
             let room = self.body.capacity() - self.body.len();
             self.received_bytes +=
@@ -317,9 +316,9 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
         }
     }
 
-    /// Makes room for a body of unknown length: what came with the head, or as much as is expected.
+    /// Reserves room for a body of unknown length: the bytes that came with the head, or the expected size.
     fn reserve_expected(&mut self) -> Result<(), NetError> {
-        // The last reads want room beyond the body's end.
+        // The last reads need room beyond the body's end.
         let expected = self.expected_bytes.saturating_add(READ_BYTES);
         let room = match self.expected_bytes {
             0 => 0,
@@ -328,7 +327,7 @@ impl<S: AsyncRead + Unpin> BodyReader<'_, S> {
         reserve(self.body, room.max(self.early.len()), self.allowance)
     }
 
-    /// Grows the body by doubling, but not past `most_bytes`, when less than `least` room is left.
+    /// Doubles the body's capacity, up to `most_bytes`, when less than `least` room is left.
     fn make_room(&mut self, least: usize, most_bytes: usize) -> Result<(), NetError> {
         let length = self.body.len();
         if self.body.capacity() - length < least {

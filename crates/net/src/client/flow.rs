@@ -1,8 +1,8 @@
-//! A request's way from the caller's settings to an answer: redirects, kept connections, repeats.
+//! A request from the caller's settings to a response: redirects, kept connections, retries.
 //!
-//! Invariant: once a redirect has left the first host's domain or an encrypted connection, nothing
-//! private is sent any more, wherever later redirects lead. A posted body is sent again to the very
-//! host it was meant for, and to nobody else: its fields may be secrets, as those of OAuth 2 are.
+//! Invariant: once a redirect has left the first host's domain or an encrypted connection, no private headers are
+//! sent any more, wherever later redirects lead. A posted body is sent again only to the original host: its fields
+//! may be secrets, such as those of OAuth 2.
 
 use crate::sync::Whole as _;
 use std::sync::atomic::Ordering::Relaxed;
@@ -42,11 +42,11 @@ impl Hop<'_> {
     }
 }
 
-/// What a chain of redirects may still be told.
+/// Trust in a chain of redirects.
 #[derive(Debug)]
 struct Trust<'a> {
     first: &'a Url,
-    /// Whether private headers may be sent; once lost it does not come back.
+    /// Whether private headers may be sent; once lost, trust is never regained.
     holds: bool,
     /// Whether a connection of the chain was encrypted.
     encrypted: bool,
@@ -61,7 +61,7 @@ impl<'a> Trust<'a> {
         }
     }
 
-    /// Goes to the next hop. Go looks at hosts alone, and shows credentials to who listens on the way.
+    /// Goes to the next hop. Go compares only hosts, and so exposes credentials to eavesdroppers after a downgrade.
     fn follow(&mut self, next: &Url) {
         let readable = self.encrypted && !next.is_https();
         self.holds &= !readable && is_same_domain(next.host(), self.first.host());
@@ -74,7 +74,7 @@ impl<'a> Trust<'a> {
 }
 
 impl Inner {
-    /// Requests, and follows redirects, until there is an answer to return.
+    /// Sends the request and follows redirects until there is a response to return.
     pub(super) async fn follow(
         &self,
         mut method: Method,
@@ -131,7 +131,7 @@ impl Inner {
         }
     }
 
-    /// Requests on a connection of its own and reads the answer's head.
+    /// Sends the request on a separate connection and reads the response head.
     pub(super) async fn open(&self, request: &Request) -> Result<StreamedResponse, NetError> {
         let mut plain = request.clone();
         plain.accept_gzip = false;
@@ -155,7 +155,7 @@ impl Inner {
         opened.await.map_err(|error| hop.failed(error))
     }
 
-    /// One exchange; repeated once when a kept connection turns out to have been closed meanwhile.
+    /// Runs one exchange; retries once when a kept connection turns out to have been closed.
     async fn fetch(
         &self,
         hop: &Hop<'_>,
@@ -166,7 +166,7 @@ impl Inner {
         let origin = hop.url.origin();
         scratch.answer.in_body = false;
         if hop.url.is_https() {
-            // Asked before a kept connection is taken: files that changed close them all.
+            // Checked before taking a kept connection: changed files close them all.
             self.way_of(hop)?;
         }
         let mut kept = self.pool.take(origin);
@@ -198,7 +198,7 @@ impl Inner {
                     }
                     return Ok((answer, reused));
                 }
-                // The server closed it while the request was on its way and never saw it.
+                // The server closed the connection while the request was on its way and never saw it.
                 Err(_closed) if reused && hop.method == Method::Get && buffers.head.is_empty() => {}
                 Err(error) => return Err(error),
             }
@@ -219,7 +219,7 @@ impl Inner {
         Ok(way)
     }
 
-    /// Writes the request's head. Header values cannot hold line ends: `http` and `Url` see to it.
+    /// Writes the request's head. Header values cannot contain line ends: `http` and `Url` ensure that.
     async fn render(&self, hop: &Hop<'_>, out: &mut Vec<u8>) -> Result<(), NetError> {
         let Hop { url, request, .. } = *hop;
         let dress = if self.plain || !hop.trusted {
@@ -284,7 +284,7 @@ impl Inner {
     }
 }
 
-/// Decodes the body and reports.
+/// Decodes the body and returns the response head.
 fn finish(
     answer: Answer,
     reused: bool,
@@ -299,7 +299,7 @@ fn finish(
         let decoded = blocking::run_long(wire.len() * 8, || {
             decompress_within(head.encoding, wire, room.limit_bytes, room.allowance, body)
         });
-        // Of an unsuccessful answer only the status matters, and its body may have been cut.
+        // For an unsuccessful response only the status matters, and its body may be truncated.
         if head.is_success() {
             decoded?;
         }

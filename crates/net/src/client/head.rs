@@ -1,7 +1,7 @@
-//! The head of an HTTP/1 answer: status, and the few headers that a client acts on.
+//! The head of an HTTP/1 response: status, and the few headers that a client needs.
 //!
-//! Invariant: the framing is unambiguous or the answer is refused. Conflicting lengths, a transfer
-//! coding other than chunked, or a length that is not digits never reach the body reader.
+//! Invariant: the framing is unambiguous or the response is rejected. Conflicting lengths, a transfer coding other
+//! than chunked, or a length with other characters than digits never reach the body reader.
 
 use std::mem::MaybeUninit;
 
@@ -10,10 +10,10 @@ use httparse::{Header, ParserConfig, Response, Status};
 use crate::encoding::Encoding;
 use crate::error::NetError;
 
-/// Most header lines taken. Go has no count limit, only a size one; 128 is twice what proxies add.
+/// Most header lines accepted. Go limits only their size; 128 is twice what proxies add.
 const MAX_HEADERS: usize = 128;
 
-/// How an answer's body ends.
+/// Framing of a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     Empty,
@@ -22,12 +22,12 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-/// What of an answer's head matters to us.
+/// The relevant parts of a response head.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) framing: Framing,
-    /// Whether the connection stays usable after the body.
+    /// Whether the connection remains usable after the body.
     pub(super) keep_alive: bool,
     pub(super) encoding: Encoding,
     pub(super) content_type: Option<String>,
@@ -45,7 +45,7 @@ impl Head {
     }
 }
 
-/// Returns where the head in `bytes` ends, if it does; only `bytes[from..]` has not been searched.
+/// Returns the end of the head in `bytes`, if complete; only `bytes[from..]` has not been searched.
 pub(super) fn find_end(bytes: &[u8], from: usize) -> Option<usize> {
     let start = from.saturating_sub(3);
     let unsearched = bytes.get(start..)?;
@@ -91,7 +91,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Head, NetError> {
     fields.into_head(status, response.version == Some(1))
 }
 
-/// Headers as collected, before they are weighed against each other.
+/// The headers as received, before conflicts are resolved.
 #[derive(Debug, Default)]
 struct Fields {
     length: Option<u64>,
@@ -107,7 +107,7 @@ struct Fields {
 impl Fields {
     fn take(&mut self, header: &Header<'_>) -> Result<(), NetError> {
         let (name, value) = (header.name.as_bytes(), header.value);
-        // The length tells nearly all of them apart before any letter is compared.
+        // The length distinguishes nearly all of them before any letter is compared.
         match name.len() {
             14 if name.eq_ignore_ascii_case(b"content-length") => {
                 let length = parse_length(value).ok_or(malformed("bad Content-Length"))?;
@@ -161,7 +161,7 @@ impl Fields {
             (_, false, Some(length)) => Framing::Length(length),
             (_, false, None) => Framing::UntilClose,
         };
-        // Chunked and a length together may be an attempt at smuggling: read it, then hang up.
+        // Chunked and a length together may be a smuggling attempt: read the response, then close.
         let ambiguous = self.chunked && self.length.is_some();
         let persistent = if http_1_1 {
             !self.close
@@ -180,7 +180,7 @@ impl Fields {
     }
 }
 
-/// Digits only, as RFC 9112 demands: no sign, no list.
+/// Parses digits only, as RFC 9112 requires: no sign, no list.
 fn parse_length(value: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(value.trim_ascii()).ok()?;
     digits

@@ -1,7 +1,7 @@
 //! OAuth 2 tokens: fetched when needed, kept until shortly before they expire.
 //!
-//! Invariant: one request for a token at a time; nobody is handed one that has expired, and no part
-//! of a token, secret or assertion gets into an error.
+//! Invariant: at most one token request at a time; an expired token is never returned, and no part of a token, secret
+//! or assertion appears in an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -26,12 +26,12 @@ use crate::url::Url;
 
 /// A token is not used in its last seconds: it has to arrive before it expires.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(10);
-/// How long an assertion may be used.
+/// Lifetime of an assertion.
 const ASSERTION_SECONDS: u64 = 600;
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How the client says who it is: not known yet, in a header, or in the form.
+/// How the client identifies itself: not known yet, in a header, or in the form.
 const UNKNOWN: u8 = 0;
 const IN_HEADER: u8 = 1;
 const IN_FORM: u8 = 2;
@@ -39,7 +39,7 @@ const IN_FORM: u8 = 2;
 #[derive(Debug)]
 pub(super) struct TokenSource {
     config: OAuth2,
-    /// The client's secret, or the key that signs assertions.
+    /// The client secret, or the key that signs assertions.
     secret: Option<Text>,
     url: Url,
     client: Client,
@@ -51,11 +51,11 @@ pub(super) struct TokenSource {
 struct Kept {
     authorization: Secret,
     expires: Option<Instant>,
-    /// What it was fetched with: another secret, another token.
+    /// The secret it was fetched with: a new secret needs a new token.
     secret: SecretText,
 }
 
-/// Compared, never shown.
+/// Only compared, never shown.
 #[derive(PartialEq, Eq)]
 struct SecretText(Arc<str>);
 
@@ -65,7 +65,7 @@ impl std::fmt::Debug for SecretText {
     }
 }
 
-/// What the token's URL answered.
+/// Response of the token URL.
 #[derive(Debug)]
 struct Token {
     authorization: Secret,
@@ -102,7 +102,7 @@ impl TokenSource {
         })
     }
 
-    /// Returns what `Authorization` says, fetching a token when there is none that lasts.
+    /// Returns the value of `Authorization`, fetching a token if there is no valid one.
     pub(super) async fn authorization(&self) -> Result<Secret, NetError> {
         let secret = match &self.secret {
             Some(text) => text.get()?,
@@ -147,7 +147,7 @@ impl TokenSource {
         if style != IN_FORM {
             let (user, password) = (escape_form(&self.config.client_id), escape_form(secret));
             let asked = self.ask(&form, Some(basic(&user, &password))).await;
-            // Servers that know only the other way refuse this one with any status.
+            // Servers that support only the other way reject this one with any status.
             let refused = matches!(asked, Err(NetError::TokenAnswer { .. }));
             if style == IN_HEADER || !refused {
                 self.style.store(IN_HEADER, Relaxed);
@@ -217,7 +217,7 @@ impl TokenSource {
         let content_type = head.content_type.as_deref().unwrap_or_default();
         let fields = read_answer(&body, content_type);
         if !(200..300).contains(&head.status) {
-            // The answer's error code is a fixed word (RFC 6749 §5.2); the rest is not repeated.
+            // The response's error code is a fixed word (RFC 6749 §5.2); the rest is not repeated.
             let code = fields.get("error").and_then(Value::as_str);
             let code = code.filter(|code| {
                 code.len() < 64 && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
@@ -230,7 +230,7 @@ impl TokenSource {
         token(&fields)
     }
 
-    /// Signs who we are for the next ten minutes (RFC 7523).
+    /// Signs the client's identity for the next ten minutes (RFC 7523).
     fn assertion(&self, key: &str) -> Result<String, NetError> {
         let config = &self.config;
         let (name, scheme) = match config.signature_algorithm.as_str() {
@@ -279,7 +279,7 @@ impl TokenSource {
     }
 }
 
-/// Reads JSON, or a form as old servers answer; anything else has no fields.
+/// Parses JSON, or a form as sent by old servers; anything else gives no fields.
 fn read_answer(body: &[u8], content_type: &str) -> Map<String, Value> {
     let kind = content_type.split(';').next().unwrap_or_default().trim();
     if matches!(kind, "application/x-www-form-urlencoded" | "text/plain") {
@@ -317,7 +317,7 @@ fn token(fields: &Map<String, Value>) -> Result<Token, NetError> {
             reason: "access_token is not a header's value".to_owned(),
         });
     }
-    // Some servers write the number as text.
+    // Some servers send the number as a string.
     let seconds = fields.get("expires_in").and_then(|value| match value {
         Value::Number(number) => number.as_f64(),
         Value::String(text) => text.parse().ok(),
@@ -332,7 +332,7 @@ fn token(fields: &Map<String, Value>) -> Result<Token, NetError> {
     })
 }
 
-/// A random identifier in the form of a UUID.
+/// Returns a random identifier in the form of a UUID.
 fn unique_id() -> Result<String, NetError> {
     let mut bytes = [0; 16];
     let filled = provider().secure_random.fill(&mut bytes);

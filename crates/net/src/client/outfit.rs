@@ -1,9 +1,9 @@
-//! What a configured client adds to its requests: credentials, headers, a proxy, TLS.
+//! Additions of a configured client to its requests: credentials, headers, a proxy, TLS.
 //!
-//! A client without any of it has no outfit, and pays nothing for what others have.
+//! A client without any of these has no outfit, and no cost for them.
 //!
-//! Invariant: credentials are those the files hold at the time of the request, and none of them goes
-//! to a host outside the first one's domain.
+//! Invariant: credentials are those in the files at the time of the request, and none of them goes to a host outside
+//! the first one's domain.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ enum Credentials {
         username: Option<Text>,
         password: Option<Text>,
     },
-    /// A scheme and what follows it.
+    /// A scheme and its credentials.
     Plain {
         kind: String,
         credentials: Option<Text>,
@@ -51,14 +51,14 @@ struct HeaderLine {
     private: bool,
 }
 
-/// What is sent with one request.
+/// Credentials and headers of one request.
 #[derive(Debug, Default)]
 pub(super) struct Dress {
     authorization: Option<Secret>,
 }
 
 impl Outfit {
-    /// Reads files once, so that a wrong path fails at the start. `config` has been validated.
+    /// Reads all files once, so that a wrong path fails at the start. `config` must be valid.
     pub(super) fn new(client: &ClientConfig, config: &HttpClientConfig) -> Result<Self, NetError> {
         let credentials = if let Some(basic) = &config.basic_auth {
             let (user, password) = (&basic.username, &basic.password);
@@ -114,7 +114,7 @@ impl Outfit {
         })
     }
 
-    /// Fetches what the next request carries; a token is asked for when there is no valid one.
+    /// Returns the credentials of the next request; fetches a token if there is no valid one.
     pub(super) async fn dress(&self) -> Result<Dress, NetError> {
         let read = |text: &Option<Text>| -> Result<Arc<str>, NetError> {
             text.as_ref().map_or_else(|| Ok("".into()), Text::get)
@@ -160,12 +160,12 @@ impl Outfit {
         Ok(())
     }
 
-    /// Returns the proxy that plain requests to this URL are handed to whole.
+    /// Returns the proxy to which plain requests for this URL are sent.
     pub(super) fn proxy(&self, url: &Url) -> Option<&ProxyUrl> {
         self.proxies.as_ref()?.of(url)
     }
 
-    /// Returns the way to a URL, and whether connections made before must not be used any more.
+    /// Returns the route to a URL, and whether earlier connections must not be reused.
     pub(super) fn way<'a>(
         &'a self,
         url: &'a Url,
@@ -193,7 +193,7 @@ impl Outfit {
     }
 }
 
-/// Headers that Go takes away on the way to another host.
+/// Reports whether Go removes this header when a redirect leads to another host.
 pub(super) fn is_sensitive(name: &str) -> bool {
     [
         "authorization",
@@ -207,12 +207,12 @@ pub(super) fn is_sensitive(name: &str) -> bool {
     .any(|sensitive| name.eq_ignore_ascii_case(sensitive))
 }
 
-/// Returns whether a host is the first request's, or one below it.
+/// Returns whether a host is the first request's host or a subdomain of it.
 pub(super) fn is_same_domain(host: &str, first: &str) -> bool {
     if host == first {
         return true;
     }
-    // Of addresses, and of what only looks like a name, no part is a domain.
+    // Addresses, and names that only look like one, have no parent domain.
     let below = host
         .strip_suffix(first)
         .is_some_and(|rest| rest.ends_with('.'));
@@ -228,7 +228,7 @@ pub(super) fn basic(username: &str, password: &str) -> Secret {
     Secret::new(format!("Basic {token}"))
 }
 
-/// Refuses a line end in what a file holds; the value is not shown.
+/// Rejects a line end in a file's contents, without showing the value.
 fn header_value(value: String, what: &str) -> Result<Secret, NetError> {
     if http::HeaderValue::try_from(value.as_str()).is_err() {
         return Err(invalid(format!("{what}: not a header's value")));

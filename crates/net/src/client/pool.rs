@@ -1,7 +1,7 @@
-//! Idle connections, kept per origin (`http://host:port`) for the next request.
+//! Idle connections, kept per origin (`http://host:port`) for later requests.
 //!
-//! Invariant: a connection handed out was, at that moment, open and silent; the number kept is
-//! bounded per host, and none is kept much longer than the idle timeout.
+//! Invariant: a connection was open and silent when it was taken; the number kept is bounded per host, and none is
+//! kept much longer than the idle timeout.
 
 use crate::sync::Whole as _;
 use std::collections::HashMap;

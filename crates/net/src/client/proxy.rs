@@ -1,6 +1,6 @@
-//! Which proxy a request goes through, as Go's `httpproxy` decides it.
+//! Proxy selection for requests, with the rules of Go's `httpproxy`.
 //!
-//! Invariant: a proxy's credentials are shown nowhere; `Debug` and `Display` print `xxxxx` instead.
+//! Invariant: a proxy's credentials are never shown; `Debug` and `Display` print `xxxxx` instead.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::url::Url;
 pub struct ProxyUrl {
     /// Without credentials.
     url: Url,
-    /// What `Proxy-Authorization` says.
+    /// Value of `Proxy-Authorization`.
     authorization: Option<String>,
     user: Option<String>,
     has_password: bool,
@@ -27,8 +27,8 @@ impl ProxyUrl {
     /// Parses a proxy's URL.
     ///
     /// # Errors
-    /// [`NetError::Config`] for another scheme (`socks5` too) or a malformed URL. The text is not
-    /// repeated when it holds credentials.
+    /// [`NetError::Config`] for another scheme (including `socks5`) or a malformed URL. A text with credentials is
+    /// not repeated.
     pub fn parse(text: &str) -> Result<Self, NetError> {
         let text = text.trim();
         let (scheme, rest) = text
@@ -95,9 +95,9 @@ impl fmt::Debug for ProxyUrl {
     }
 }
 
-/// The proxies that the process' environment names, for `proxy_from_environment`.
+/// The proxies in the process' environment, for `proxy_from_environment`.
 ///
-/// A proxy that cannot be used is an error of who wants to use it: a client with `proxy_from_environment`.
+/// An invalid proxy is an error only for a client with `proxy_from_environment`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProxyEnvironment {
     http: Named,
@@ -105,7 +105,7 @@ pub struct ProxyEnvironment {
     no_proxy: String,
 }
 
-/// What a variable names: nothing, a proxy, or something that is none, with the reason.
+/// A variable's value: nothing, a proxy, or an invalid one with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum Named {
     #[default]
@@ -137,7 +137,7 @@ impl Named {
 }
 
 impl ProxyEnvironment {
-    /// Reads `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` (or their lower case) from `variable`.
+    /// Reads `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` (or their lower case) through `variable`.
     #[must_use]
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let either = |upper: &str| {
@@ -146,7 +146,7 @@ impl ProxyEnvironment {
                 .or_else(|| variable(&upper.to_ascii_lowercase()))
                 .unwrap_or_default()
         };
-        // A CGI's environment gets HTTP_PROXY from a request's header, so it is not believed.
+        // In a CGI's environment, HTTP_PROXY comes from a request header, so it is ignored.
         let cgi = variable("REQUEST_METHOD").is_some_and(|v| !v.is_empty());
         let http = if cgi {
             Named::Nothing
@@ -160,10 +160,10 @@ impl ProxyEnvironment {
         }
     }
 
-    /// Returns the proxy through which a request that asks the environment reaches a URL; none when directly.
+    /// Returns the environment's proxy for a URL, or `None` to connect directly.
     ///
     /// # Errors
-    /// [`NetError::Config`] when a variable names what is no proxy.
+    /// [`NetError::Config`] when a variable holds an invalid proxy.
     pub fn proxy_of(&self, url: &Url) -> Result<Option<ProxyUrl>, NetError> {
         let config = ProxyConfig {
             from_environment: true,
@@ -174,20 +174,20 @@ impl ProxyEnvironment {
     }
 }
 
-/// Decides for each URL.
+/// Selects the proxy for each URL.
 #[derive(Debug)]
 pub(super) struct Proxies {
     http: Option<ProxyUrl>,
     https: Option<ProxyUrl>,
-    /// Hosts reached directly; none when a `proxy_url` stands alone, which then holds for all.
+    /// Hosts to connect to directly; `None` for a `proxy_url` alone, which then applies to all.
     exempt: Option<NoProxy>,
 }
 
 impl Proxies {
-    /// Returns none when every request goes directly.
+    /// Returns `None` when every request goes directly.
     ///
     /// # Errors
-    /// [`NetError::Config`] when the environment is asked and names what is no proxy.
+    /// [`NetError::Config`] when the environment is used and holds an invalid proxy.
     pub(super) fn new(
         config: &ProxyConfig,
         environment: &ProxyEnvironment,
@@ -231,7 +231,7 @@ pub(crate) struct NoProxy {
     rules: Vec<Rule>,
 }
 
-/// One entry; a port is compared as it is written, and an empty one means all.
+/// One entry; a port is compared as text, and an empty one matches all.
 #[derive(Debug)]
 enum Rule {
     Network {
@@ -242,7 +242,7 @@ enum Rule {
         address: IpAddr,
         port: String,
     },
-    /// `.example.com`; with `itself` also `example.com`.
+    /// `.example.com`; with `itself` set, also `example.com`.
     Domain {
         suffix: String,
         itself: bool,
@@ -264,7 +264,7 @@ impl NoProxy {
         parsed
     }
 
-    /// Returns whether a host is reached directly. This machine always is.
+    /// Returns whether to connect to a host directly. This is always so for the local machine.
     pub(crate) fn matches(&self, host: &str, port: u16) -> bool {
         let address = host.parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
         if self.all || host == "localhost" || address.is_some_and(|ip| ip.is_loopback()) {
@@ -322,7 +322,7 @@ fn rule(entry: &str) -> Option<Rule> {
     })
 }
 
-/// Splits `host:port` and `[host]:port`; none for what has no port or is malformed, which Go takes for a name.
+/// Splits `host:port` and `[host]:port`; returns `None` without a port or when malformed, which Go treats as a name.
 fn split_port(entry: &str) -> Option<(&str, &str)> {
     let (front, port) = entry.rsplit_once(':')?;
     let bracket = |c| matches!(c, '[' | ']');

@@ -1,6 +1,6 @@
-//! A connection to a server, plain or encrypted, straight or through a proxy.
+//! A connection to a server, plain or encrypted, direct or through a proxy.
 //!
-//! Invariant: a silent connection has nothing to be read, neither on the socket nor decrypted.
+//! Invariant: a silent connection has no data to read, either on the socket or decrypted.
 
 use std::io::{self, Read};
 use std::pin::Pin;
@@ -10,14 +10,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// What requests are written to. The two are told apart before an exchange, not at every read.
+/// A request's connection. The variants are distinguished once per exchange, not at every read.
 #[derive(Debug)]
 pub(super) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<Transport>>),
 }
 
-/// What carries an encrypted connection.
+/// The transport of an encrypted connection.
 #[derive(Debug)]
 pub(super) enum Transport {
     Tcp(TcpStream),
@@ -26,9 +26,9 @@ pub(super) enum Transport {
 }
 
 impl Stream {
-    /// Between answers a server has nothing to say: input means an end, or garbage.
+    /// Reports whether nothing has arrived. Between responses a server sends nothing: input means an end, or garbage.
     ///
-    /// Without a system call in the usual case, because tokio knows that nothing has arrived.
+    /// Usually needs no system call, because tokio knows that nothing has arrived.
     pub(super) fn is_silent(&mut self) -> bool {
         match self {
             Self::Plain(stream) => tcp_is_silent(stream),
@@ -60,7 +60,7 @@ fn would_block(read: io::Result<usize>) -> bool {
     matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Forwards to whichever variant there is.
+/// Forwards a call to the current variant.
 macro_rules! forward {
     ($self:ident, $inner:ident => $call:expr) => {
         match $self.get_mut() {

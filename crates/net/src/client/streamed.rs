@@ -1,7 +1,6 @@
-//! Answers read as they arrive, for those that end when the server likes.
+//! Responses read as they arrive, for those that end at the server's choice.
 //!
-//! Invariant: what is appended is decoded body in order; a body that breaks off is an error, never
-//! an end.
+//! Invariant: the appended data is decoded body in order; a truncated body is an error, never an end.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -16,12 +15,12 @@ use crate::error::NetError;
 /// Room for one read.
 const READ_BYTES: usize = 16 << 10;
 
-/// An answer whose head has been read. Dropping it closes the connection.
+/// A response whose head has been read. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct StreamedResponse {
     head: ResponseHead,
     stream: Stream,
-    /// Received and not handed out yet, as on the wire.
+    /// Received bytes not returned yet, as on the wire.
     buffer: Vec<u8>,
     rest: Rest,
 }
@@ -69,18 +68,18 @@ impl StreamedResponse {
         })
     }
 
-    /// Returns the answer's head; its sizes are those known when it arrived.
+    /// Returns the response head; its sizes are those known when it arrived.
     #[must_use]
     pub fn head(&self) -> &ResponseHead {
         &self.head
     }
 
-    /// Waits for more of the body and appends it; returns whether there may be more still.
+    /// Waits for more of the body and appends it; returns whether more may follow.
     ///
     /// There is no deadline: callers apply their own. Cancel safe.
     ///
     /// # Errors
-    /// When the connection fails or ends before the body does.
+    /// Fails when the connection fails or ends before the body does.
     pub async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, NetError> {
         loop {
             let before = out.len();
@@ -104,7 +103,7 @@ impl StreamedResponse {
         }
     }
 
-    /// Moves what has arrived of the body; returns whether the body goes on.
+    /// Decodes the received part of the body; returns whether the body continues.
     fn decode(&mut self, out: &mut Vec<u8>) -> Result<bool, NetError> {
         let taken = match &mut self.rest {
             Rest::Nothing => return Ok(false),
@@ -123,7 +122,7 @@ impl StreamedResponse {
             }
         };
         out.extend_from_slice(self.buffer.get(..taken).unwrap_or_default());
-        // All input has been looked at: what is not data was framing.
+        // All input has been processed: what is not data was framing.
         self.buffer.clear();
         let ended = match &self.rest {
             Rest::Bytes(left) => *left == 0,

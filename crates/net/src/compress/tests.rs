@@ -1,4 +1,4 @@
-//! Which types are worth compressing.
+//! Tests of which types are compressed.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Negotiation by RFC 9110 §12.5.3.
+//! Tests of negotiation by RFC 9110 §12.5.3.
 
 use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 
@@ -25,7 +25,7 @@ fn weights_decide() {
         ("br, deflate", false),
         ("gzipped", false),
         ("not gzip", false),
-        // Not weights: more than three decimals, above one, no digit, empty.
+        // Invalid weights: more than three decimals, above one, no digit, empty.
         ("gzip;q=0.1234", false),
         ("gzip;q=1.001", false),
         ("gzip;q=2", false),

@@ -1,4 +1,4 @@
-//! Every variant as a person reads it.
+//! Tests of every variant's text.
 
 use std::error::Error;
 use std::io;

@@ -1,4 +1,4 @@
-//! Files that change under the reader.
+//! Tests of files that change while in use.
 
 use narthex_testkit::TempDir;
 
@@ -12,7 +12,7 @@ fn content_is_trimmed_and_read_again() {
     let one = file.get().expect("readable");
     assert_eq!(&*one, "one");
     assert!(Arc::ptr_eq(&one, &file.get().expect("readable")));
-    // The same length, and perhaps the same timestamp.
+    // Same length, and perhaps the same timestamp.
     dir.write("secret", " two\n");
     assert_eq!(&*file.get().expect("readable"), "two");
     dir.write("secret", "x".repeat(2 << 20));

@@ -1,4 +1,4 @@
-//! Patterns against names, and against a directory.
+//! Tests of patterns on names and on a directory.
 
 use narthex_testkit::TempDir;
 

@@ -1,5 +1,5 @@
-//! Growth, caps and damage; every stream is checked against a second implementation's bytes or our
-//! own compressor.
+//! Tests of growth, limits and damage; every stream is checked against a second implementation's bytes or our own
+//! compressor.
 
 use super::{decompress, decompress_within};
 use crate::allowance::tests::Limit;
@@ -75,7 +75,7 @@ fn size_field_is_only_a_hint() {
         unpack(Encoding::Gzip, &packed, MIB).expect("grown to fit"),
         data
     );
-    // Whatever a damaged size field says, it is damage: never an allocation, never a short result.
+    // A wrong size field always counts as damage: never an allocation, never a short result.
     for declared in [0_u32, 1, 499_999, 500_001, u32::MAX] {
         let mut lying = packed.clone();
         let at = lying.len() - 4;
@@ -108,8 +108,8 @@ fn damage_is_found_at_every_byte() {
             "cut at {at}"
         );
     }
-    // Method and flags, data, checksum and size. Time and system say nothing, nor does byte 16: but
-    // for one bit it pads the last code.
+    // Method and flags, data, checksum and size. Time and system carry no information; nor does byte 16, which,
+    // except for one bit, pads the last code.
     for at in (2..4).chain(10..16).chain(17..HELLO_GZ.len()) {
         let mut bad = HELLO_GZ.to_vec();
         bad[at] ^= 0x40;
@@ -145,13 +145,13 @@ fn buffer_is_reused_and_given_back_after_damage() {
     assert!(out.is_empty() && out.capacity() <= MIB);
 }
 
-/// A megabyte of gzip can hold a gigabyte: what is allocated is asked for first, in steps, and never
-/// more than was granted.
+/// A megabyte of gzip can contain a gigabyte: memory is requested before it is allocated, in steps, and never exceeds
+/// the grants.
 #[test]
 fn a_bomb_ends_where_the_allowance_does() {
     let data = vec![b'a'; 64 * MIB];
     let gzipped = gzip(&data).expect("shorter");
-    // Between gzip's header and its trailer is a raw stream.
+    // A raw stream is between gzip's header and trailer.
     let raw = gzipped.get(10..gzipped.len() - 8).expect("long enough");
     let zstd = zstd(&data).expect("shorter");
     let bombs = [

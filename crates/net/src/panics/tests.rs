@@ -1,4 +1,4 @@
-//! Panics are counted once, under the task they interrupted, and say where they were.
+//! Tests that panics are counted once, under the interrupted task, with their location.
 
 use super::*;
 use crate::stop::Stopper;
@@ -25,7 +25,7 @@ fn a_panic_is_counted_under_its_task_and_says_where_it_was() {
 #[test]
 fn a_panic_that_nobody_catches_is_counted_too() {
     log_panics();
-    // Another test's panic counts as well: at least one more.
+    // Another test's panic counts as well, so expect at least one more.
     let before = panics_total(UNSUPERVISED);
     std::thread::spawn(|| panic!("alone"))
         .join()

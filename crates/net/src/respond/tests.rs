@@ -1,4 +1,4 @@
-//! When an answer is compressed, and what its headers say.
+//! Tests of when a response is compressed, and of its headers.
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};

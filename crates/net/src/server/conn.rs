@@ -1,7 +1,7 @@
-//! One connection: hyper's state machine around the router, with our limits on it.
+//! One connection: hyper's state machine around the router, with our limits.
 //!
-//! Invariant: every path of a request tells the connection's clock when its head, its body and its
-//! answer end, so a deadline can neither outlive its phase nor be missing from it.
+//! Invariant: every path of a request reports the end of its head, body and response to the connection's clock, so
+//! every phase has its deadline and no deadline outlives its phase.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -39,11 +39,11 @@ use crate::panics::{HTTP, catch_panic, or_500};
 use crate::stop::StopToken;
 use crate::web::{Web, guard};
 
-/// What a connection holds of a head, and reads of a body at once: all connections together hold so much of what nobody
-/// leases. More than a head's path and the fields that browsers and proxies send.
+/// Size of a connection's buffer for a head or one read of a body: no lease covers it, so it bounds the unleased
+/// memory of all connections. Larger than any head of a path and the fields that browsers and proxies send.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// What the connections of one server share.
+/// State shared by the connections of one server.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) config: ServerConfig,
@@ -53,7 +53,7 @@ pub(super) struct Shared {
     pub(super) cut_requests_total: Count,
 }
 
-/// A statistic; nothing is ordered by it.
+/// A counter; nothing depends on its memory ordering.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 
@@ -88,9 +88,9 @@ impl Shared {
     }
 }
 
-/// Our own body limit holds for every handler, so axum's (2 MB, extractors only) is lifted.
+/// Disables axum's body limit (2 MB, extractors only), since our own applies to every handler.
 ///
-/// A web configuration's checks come before everything the router does.
+/// A web configuration's checks run before everything in the router.
 pub(super) fn prepare(router: Router, web: Option<&Arc<Web>>) -> Router {
     let router = router.layer(DefaultBodyLimit::disable());
     match web {
@@ -99,7 +99,7 @@ pub(super) fn prepare(router: Router, web: Option<&Arc<Web>>) -> Router {
     }
 }
 
-/// Serves one connection until it ends, the client is too slow, or the stop has been honoured.
+/// Serves one connection until it ends, the client is too slow, or the stop has taken effect.
 pub(super) async fn drive(
     stream: TcpStream,
     peer: SocketAddr,
@@ -121,12 +121,12 @@ pub(super) async fn drive(
             shared.slow_clients_total.add(1);
             metrics::SLOW_CLIENTS.inc();
         }
-        // Refused, or stopped: there is nobody to talk to.
+        // Refused or stopped: there is nobody to respond to.
         Some(Ok(None)) | None => {}
     }
 }
 
-/// Returns the encrypted connection; none when there is to be none.
+/// Returns the encrypted connection, or `None` if the handshake fails.
 async fn shake_hands(mut stream: TcpStream, web: &Web) -> Option<TlsStream<TcpStream>> {
     let mut first = [0; 5];
     let seen = stream.peek(&mut first).await.ok()?;
@@ -153,7 +153,7 @@ async fn shake_hands(mut stream: TcpStream, web: &Web) -> Option<TlsStream<TcpSt
     }
 }
 
-/// Go's test for clients that speak plain HTTP to a port with TLS.
+/// Applies Go's test for clients that speak plain HTTP to a TLS port.
 fn looks_like_http(first: &[u8]) -> bool {
     [&b"GET /"[..], b"HEAD ", b"POST ", b"PUT /", b"OPTIO"].contains(&first)
 }
@@ -172,7 +172,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         Arc::clone(&clock),
         config.header_read_timeout,
         config.write_stall_timeout,
-        // A client that takes nothing has the stall timeout, so one that takes little has no less.
+        // A client that accepts nothing has the stall timeout, so one that accepts little gets at least as long.
         Pace::new(
             config.min_rate_bytes,
             config.rate_window.max(config.write_stall_timeout),
@@ -186,10 +186,10 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     });
     let connection = http1::Builder::new()
         .max_buf_size(BUFFER_BYTES)
-        // Its timer would also end idle connections; `Clock` knows the difference.
+        // hyper's timer would also end idle connections; `Clock` distinguishes them.
         .header_read_timeout(None)
-        // Not `pipeline_flush`: it buffers every answer whole while there is a byte behind its request, however
-        // slowly the client reads, and forgets to send what it says about a malformed head.
+        // Not `pipeline_flush`: it buffers every response whole while there is a byte after its request, however
+        // slowly the client reads, and never sends the response to a malformed head.
         .serve_connection(io, service);
     let mut connection = pin!(connection);
     let mut watchdog = Watchdog::new(Arc::clone(&clock));
@@ -204,7 +204,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
                 return Poll::Ready(());
             }
         }
-        // A broken connection is the client's affair; there is nobody to tell.
+        // A broken connection is the client's doing; nobody needs a report.
         if connection.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
         }
@@ -218,7 +218,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     .await;
 }
 
-/// Shows a connection in the metrics from its start to its end, however it ends.
+/// Counts a connection in the metrics from its start to its end, however it ends.
 struct Open;
 
 impl Open {
@@ -282,7 +282,7 @@ async fn answer(
     }))
 }
 
-/// Returns the answer to a request that no handler sees.
+/// Returns the response to a request that reaches no handler.
 fn refused(request: &Request<Incoming>, limit_bytes: usize) -> Option<Response> {
     if let Some(refusal) = head::refusal(request) {
         return Some(refusal.into_response());
@@ -294,7 +294,7 @@ fn refused(request: &Request<Incoming>, limit_bytes: usize) -> Option<Response> 
     })
 }
 
-/// Lives as long as a request; the idle phase starts when it ends.
+/// Lives as long as a request; the idle phase starts on drop.
 struct InFlight {
     shared: Arc<Shared>,
     clock: Arc<Clock>,
@@ -316,7 +316,7 @@ impl Drop for InFlight {
     }
 }
 
-/// A request's body under the server's limit, which keeps the body's clock and ends it.
+/// A request's body under the server's limit, which reports to the connection's clock.
 struct RequestBody {
     body: Limited<Incoming>,
     clock: Arc<Clock>,
@@ -369,7 +369,7 @@ impl Drop for RequestBody {
     }
 }
 
-/// An answer's body that keeps its request in flight; one whose making panics breaks off.
+/// A response body that keeps its request in flight; it breaks off if producing it panics.
 struct AnswerBody {
     body: Body,
     _guard: InFlight,
@@ -400,7 +400,7 @@ impl HttpBody for AnswerBody {
     }
 }
 
-/// Serves bytes as a connection's and returns what it answers, for the fuzz target.
+/// Serves `data` as a connection's input and returns the output, for the fuzz target.
 pub(crate) fn fuzz_serve(data: &[u8], router: Router) -> Vec<u8> {
     use tokio::io::{AsyncReadExt, duplex, split};
     thread_local! {

@@ -1,17 +1,17 @@
-//! Requests that are refused for their head alone, as Go's server refuses them.
+//! Rejection of requests by their head alone, as in Go's server.
 //!
-//! Invariant: whatever passes has one reading. A proxy in front of us that reads a head in another way than we do lets a
-//! client hide one request within another, or reach a name that the proxy guards.
+//! Invariant: every accepted request has only one interpretation. A proxy that parses a head differently from us
+//! would let a client smuggle a request inside another, or reach a name that the proxy protects.
 
 use http::header::{EXPECT, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, Request, StatusCode, Version};
 
 use crate::percent::is_well_formed;
 
-/// What a head is refused with.
+/// Status and text of a rejection.
 pub(super) type Refusal = (StatusCode, &'static str);
 
-/// Returns why a request is refused, if it is; hyper has checked lengths, names and values of fields.
+/// Returns the reason for rejecting a request, if any; hyper has checked lengths, names and values of fields.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<Refusal> {
     let bad = |text| Some((StatusCode::BAD_REQUEST, text));
     let headers = request.headers();
@@ -48,7 +48,7 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<Refusal> {
     None
 }
 
-/// Reports whether Go lets a host have this byte.
+/// Reports whether Go allows this byte in a host.
 fn is_of_host(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$%&()*+,-.:;=[]'_~".contains(&byte)
 }

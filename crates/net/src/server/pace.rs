@@ -1,10 +1,10 @@
-//! How fast a client must be: so many bytes in every window of time that we spend waiting for it.
+//! Minimum speed of a client: a number of bytes in every window of time that we spend waiting for it.
 //!
-//! A deadline that restarts with every byte lets a byte a second hold a connection, and what its
-//! answer is made from, for ever. An average since the start would let a client that was fast at
-//! first stall for hours. So the window begins again only once its bytes have moved.
+//! With a deadline that restarts at every byte, a byte per second could hold a connection, and the source of its
+//! response, for ever. With an average since the start, a client that was fast at first could stall for hours. So a
+//! window starts again only once its bytes have moved.
 //!
-//! Invariant: only waiting counts. Time in which we have nothing to say, or are not reading, is ours.
+//! Invariant: only time spent waiting counts, not time in which we have nothing to send or do not read.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Demands `rate_bytes` a second, as an average over `window`; 0 demands nothing.
+    /// Requires `rate_bytes` a second, averaged over `window`; 0 requires nothing.
     pub(crate) fn new(rate_bytes: u64, window: Duration) -> Self {
         let quota_bytes = u128::from(rate_bytes) * window.as_millis() / 1000;
         Self {
@@ -34,14 +34,14 @@ impl Pace {
         }
     }
 
-    /// Waits for the client; returns until when it may keep us waiting, if there is a limit.
+    /// Starts or continues waiting for the client; returns the deadline, if there is one.
     pub(crate) fn wait(&mut self, now: Instant) -> Option<Instant> {
         let since = *self.waiting_since.get_or_insert(now);
         let left = self.window.saturating_sub(self.waited);
         (self.quota_bytes > 0).then(|| since + left)
     }
 
-    /// Bytes have moved; waiting is over.
+    /// Records that bytes have moved, which ends the wait.
     pub(crate) fn moved(&mut self, now: Instant, bytes: usize) {
         if let Some(since) = self.waiting_since.take() {
             self.waited += now.saturating_duration_since(since);
@@ -53,7 +53,7 @@ impl Pace {
         }
     }
 
-    /// Whether a wait is going on.
+    /// Reports whether we are waiting.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting_since.is_some()
     }
@@ -72,7 +72,7 @@ mod tests {
         for second in 0..10 {
             let now = start + second * SECOND;
             assert_eq!(pace.wait(now), Some(start + 10 * SECOND), "{second}");
-            // Looked at again while it waits: the deadline stays.
+            // A second check while waiting keeps the deadline.
             assert_eq!(pace.wait(now + SECOND / 2), Some(start + 10 * SECOND));
             pace.moved(now + SECOND, 100);
         }
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(pace.wait(nine), Some(start + 10 * SECOND));
         pace.moved(nine, 1);
         assert!(!pace.is_waiting());
-        // An hour of ours in between is nothing.
+        // An hour in which we do not wait does not count.
         assert_eq!(pace.wait(hour), Some(hour + 10 * SECOND));
     }
 

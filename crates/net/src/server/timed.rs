@@ -1,9 +1,8 @@
-//! A connection's clock: which phase it is in and by when the client must have moved on.
+//! A connection's clock: its phase, and the deadline by which the client must proceed.
 //!
-//! Invariant: at any moment at most one read deadline holds, and beside it one for the pace of a
-//! request's body. It is the head's while a head is awaited or read, the body's while a request body
-//! is, the idle one between requests, and none while a handler works; a write deadline holds exactly
-//! while a write waits for the client.
+//! Invariant: at any moment at most one read deadline applies, plus one for the pace of a request's body. It is the
+//! head's while a head is awaited or read, the body's during a request body, the idle one between requests, and none
+//! while a handler works; a write deadline applies exactly while a write waits for the client.
 
 use std::io;
 use std::pin::Pin;
@@ -20,32 +19,32 @@ use tokio::time::{Instant, Sleep};
 use super::pace::Pace;
 
 const NEVER: u64 = u64::MAX;
-/// How long a connection whose client is still sending stays open after its last answer.
+/// How long a connection stays open after its last response if the client is still sending.
 const LINGER: Duration = Duration::from_millis(500);
-/// Reads of at most 16 KiB in a row; a client that sends faster than we discard is cut.
+/// Most reads in a row, of at most 16 KiB each; a client that sends faster than we discard is cut.
 const DISCARD_READS: usize = 512;
 
 /// Deadlines of one connection, as milliseconds after its start.
 ///
-/// Relaxed ordering suffices: the connection's own task reads and writes them, and a body read in
-/// another task only ever removes a deadline, which may be seen late.
+/// Relaxed ordering suffices: the connection's own task reads and writes them, and a body read in another task only
+/// removes a deadline, which may be seen late.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
     read_ms: AtomicU64,
-    /// By when a request's body must have gone on, within the time that `read_ms` allows for all of it.
+    /// Deadline for the pace of a request's body, within the total time in `read_ms`.
     body_ms: AtomicU64,
     write_ms: AtomicU64,
-    /// Between an answer's end and the next request's first byte.
+    /// Between a response's end and the next request's first byte.
     idle: AtomicBool,
     /// Before the first request's head is complete.
     fresh: AtomicBool,
-    /// Some of a request's body will not be read.
+    /// A request's body will not be read completely.
     linger: AtomicBool,
 }
 
 impl Clock {
-    /// Starts in the first head's phase.
+    /// Starts in the phase of the first head.
     pub(crate) fn new(head_timeout: Duration) -> Self {
         let clock = Self {
             start: Instant::now(),
@@ -60,9 +59,9 @@ impl Clock {
         clock
     }
 
-    /// A request's head is complete; its body, if there is one, has `body_timeout`.
+    /// Ends the phase of a request's head; its body, if any, has `body_timeout`.
     ///
-    /// Returns the phase's mark, for [`Clock::body_done`].
+    /// Returns the phase's mark for [`Clock::body_done`].
     pub(crate) fn head_done(&self, body_timeout: Option<Duration>) -> u64 {
         self.idle.store(false, Relaxed);
         self.fresh.store(false, Relaxed);
@@ -75,24 +74,24 @@ impl Clock {
         }
     }
 
-    /// The body's reader waits for the client until then, or no longer waits.
+    /// Sets or clears the deadline of a body's reader that waits for the client.
     pub(crate) fn body_by(&self, deadline: Option<Instant>) {
         self.body_ms.store(self.millis(deadline), Relaxed);
     }
 
-    /// The body was read or dropped; without effect when a later phase has begun.
+    /// Ends the body's phase after it was read or dropped; does nothing if a later phase has begun.
     pub(crate) fn body_done(&self, mark: u64) {
         self.body_by(None);
         let _later_phase = self.read_ms.compare_exchange(mark, NEVER, Relaxed, Relaxed);
     }
 
-    /// The answer has been handed over entirely.
+    /// Starts the idle phase after the whole response was handed over.
     pub(crate) fn answered(&self, idle_timeout: Duration) {
         self.idle.store(true, Relaxed);
         self.read_by(idle_timeout);
     }
 
-    /// A request's body was left unread: closing must wait for the client to see the answer.
+    /// Records that a request's body was left unread: closing must wait for the client to see the response.
     pub(crate) fn linger(&self) {
         self.linger.store(true, Relaxed);
     }
@@ -137,10 +136,10 @@ impl Clock {
     }
 }
 
-/// Fires when a deadline of the clock has passed.
+/// Completes when a deadline of the clock has passed.
 ///
-/// Polled after the connection in the same task, so it sees each earlier deadline as it is set; a
-/// later one is noticed when the timer fires, which saves re-arming it three times a request.
+/// Polled after the connection in the same task, so it sees each earlier deadline as it is set; a later one is
+/// noticed when the timer fires, which saves re-arming it three times per request.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     clock: Arc<Clock>,
@@ -181,7 +180,7 @@ impl Watchdog {
     }
 }
 
-/// The connection's socket or what decrypts it, keeping the clock.
+/// The connection's socket or TLS stream, with the clock.
 #[derive(Debug)]
 pub(crate) struct TimedIo<S> {
     io: TokioIo<S>,
@@ -210,10 +209,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TimedIo<S> {
         }
     }
 
-    /// Reads and drops what the client still sends, until it closes or the clock says enough.
+    /// Reads and discards the client's input until it closes or the clock's limit.
     ///
-    /// Closing a socket with unread input makes the kernel reset the connection, and the reset may
-    /// overtake the answer that tells the client what was wrong.
+    /// Closing a socket with unread input makes the kernel reset the connection, and the reset may overtake the
+    /// response that explains the error.
     fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut scratch = [0; 16 << 10];
         for _turn in 0..DISCARD_READS {
@@ -226,8 +225,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TimedIo<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Keeps the write deadline: the client must take something within the stall timeout, and as
-    /// much as its pace demands.
+    /// Updates the write deadline: the client must accept something within the stall timeout, and as much as its pace
+    /// requires.
     fn wrote(&mut self, result: &Poll<io::Result<usize>>) {
         match result {
             Poll::Pending if self.pace.is_waiting() => {}

@@ -1,4 +1,4 @@
-//! Ordering and inheritance of stops; time is paused, so nothing waits.
+//! Tests of the order and inheritance of stops; time is paused, so nothing waits.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn stop_reaches_clones_children_and_waiters() {
     }
     assert!(all.iter().all(StopToken::is_stopped));
     assert!(all.iter().all(|t| t.deadline().is_none()));
-    // Waiting after the fact completes at once.
+    // Waiting after a stop completes at once.
     all[0].stopped().await;
 }
 

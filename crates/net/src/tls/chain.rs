@@ -1,15 +1,14 @@
-//! Chains from a certificate to a configured authority, as Go's `crypto/x509` builds and judges them.
+//! Chains from a certificate to a configured authority, built and verified as in Go's `crypto/x509`.
 //!
-//! webpki is not asked: it knows neither path lengths of trust anchors nor key usage, refuses an
-//! authority's certificate that serves and one that is its own authority, which scrape targets have,
-//! and takes no "any" usage. A chain is believed exactly when Go's `Certificate.Verify` believes it;
-//! `testkit/gopeer` makes the chains that the tests compare. Two exceptions are stricter: policy
-//! constraints are refused because policies are not evaluated, and what our provider has no
-//! algorithm for (RSA below 2,048 bits) signs nothing.
+//! webpki does not fit: it ignores path lengths and key usage of trust anchors, rejects a CA certificate used by a
+//! server and a certificate that is its own authority, both of which scrape targets have, and does not support the
+//! "any" usage. A chain is valid exactly when Go's `Certificate.Verify` accepts it; `testkit/gopeer` makes the chains
+//! that the tests compare. Two exceptions are stricter: policy constraints are rejected because policies are not
+//! evaluated, and keys for which our provider has no algorithm (RSA below 2,048 bits) cannot sign.
 //!
-//! Invariant: every certificate of a chain is valid at the time, is understood in all that is
-//! critical, is signed by the next one, which may sign certificates and so many of them, and allows
-//! the usage; every name below a constraint keeps to it. The work is bounded by the signatures.
+//! Invariant: every certificate of a chain is valid at the time, has no unknown critical extension, is signed by the
+//! next one, which may sign certificates at this depth, and allows the usage; every name satisfies the constraints
+//! above it. The number of signature checks bounds the work.
 
 use rustls::pki_types::CertificateDer;
 
@@ -17,26 +16,26 @@ use super::der::{Certificate, KeyUsage};
 use super::names::are_permitted;
 use super::provider;
 
-/// Most candidates looked at for one chain; Go's figure.
+/// Most candidates tried for one chain; Go's value.
 const MAX_CANDIDATES: usize = 100;
 
-/// Why a certificate is not believed.
+/// Reason for not trusting a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Distrust {
     /// No chain leads to an authority.
     Unknown,
-    /// A chain does, but not for this usage.
+    /// A chain exists, but not for this usage.
     Usage,
-    /// A chain does, but not for these names.
+    /// A chain exists, but not for these names.
     Names,
-    /// Something critical in it, or in the one above it, is not understood.
+    /// It, or the one above it, has an unsupported critical extension.
     Critical,
-    /// It, or the one above it, is not valid at this time.
+    /// It, or the one above it, is not valid yet.
     Early,
     Late,
 }
 
-/// Authorities that chains may end at.
+/// Trusted authorities, at which chains end.
 #[derive(Debug)]
 pub(crate) struct Roots {
     all: Vec<Root>,
@@ -49,7 +48,7 @@ struct Root {
 }
 
 impl Roots {
-    /// Keeps the certificates that can be read.
+    /// Keeps the certificates that parse.
     pub(crate) fn new(all: Vec<CertificateDer<'static>>) -> Self {
         let root = |der: CertificateDer<'static>| {
             let subject = Certificate::parse(&der)?.subject.to_vec();
@@ -64,15 +63,15 @@ impl Roots {
         self.all.is_empty()
     }
 
-    /// Lists the authorities' names, the content of their sequences.
+    /// Lists the authorities' names, as the contents of their sequences.
     pub(crate) fn subjects(&self) -> impl Iterator<Item = &[u8]> {
         self.all.iter().map(|root| root.subject.as_slice())
     }
 
-    /// Decides whether a certificate may be used so at this time, in seconds since the epoch.
+    /// Decides whether a certificate is valid for a usage at this time, in seconds since the epoch.
     ///
     /// # Errors
-    /// Why not; of several chains, what the best of them lacks.
+    /// Fails with the reason; if there are several chains, with that of the best one.
     pub(crate) fn verify(
         &self,
         (der, certificate): (&CertificateDer<'_>, &Certificate<'_>),
@@ -92,7 +91,7 @@ impl Roots {
             candidates: 0,
             reason: Distrust::Unknown,
         };
-        // What is itself configured needs nobody to vouch for it, whatever it may sign.
+        // A certificate that is itself configured needs no signature, whatever it may sign.
         let known = if self.all.iter().any(|root| root.der == *der) {
             search.ends(&[certificate])
         } else {
@@ -102,7 +101,7 @@ impl Roots {
     }
 }
 
-/// Checks what a certificate says by itself.
+/// Checks a certificate by itself.
 ///
 /// # Errors
 /// [`Distrust::Critical`], [`Distrust::Early`] and [`Distrust::Late`].
@@ -128,7 +127,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks for a chain that begins with this one.
+    /// Searches for a chain that begins with this one.
     fn extend(&mut self, chain: &[&Certificate<'_>]) -> bool {
         let Some(last) = chain.last() else {
             return false;
@@ -157,7 +156,7 @@ impl Search<'_> {
         false
     }
 
-    /// Returns whether a certificate may stand above a chain.
+    /// Returns whether a certificate may be the next one of a chain.
     fn accepts(
         &mut self,
         chain: &[&Certificate<'_>],
@@ -173,7 +172,7 @@ impl Search<'_> {
         }
         let authority = match parent.basic_constraints {
             Some(constraints) => constraints.is_authority,
-            // Before version 3 there was no way to say so; being configured says it.
+            // Before version 3 there was no such field; being configured suffices.
             None => root && parent.version < 3,
         };
         if !authority || parent.key_usage == KeyUsage::Other || !is_signed_by(last, parent) {
@@ -192,7 +191,7 @@ impl Search<'_> {
             .is_none_or(|most| below as u64 <= most)
     }
 
-    /// Judges a whole chain.
+    /// Checks a complete chain.
     fn ends(&mut self, chain: &[&Certificate<'_>]) -> bool {
         if !chain.iter().all(|one| one.allows(self.usage)) {
             if self.reason == Distrust::Unknown {
@@ -217,7 +216,7 @@ fn with<'a, 'b>(
     longer
 }
 
-/// Authorities that sign each other's keys must not make a chain without end.
+/// Authorities that sign each other's keys must not make an endless chain.
 fn is_same(one: &Certificate<'_>, other: &Certificate<'_>) -> bool {
     one.subject == other.subject
         && one.key_algorithm == other.key_algorithm

@@ -1,6 +1,6 @@
-//! A client's side of TLS: settings and files into a configuration, made again when a file changes.
+//! The client side of TLS: a configuration from settings and files, rebuilt when a file changes.
 //!
-//! Invariant: a connection is made with what the files hold when it is made.
+//! Invariant: a connection uses the contents that the files have when it is made.
 
 use crate::sync::Whole as _;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -15,7 +15,7 @@ use crate::client::config::TlsConfig;
 use crate::error::NetError;
 use crate::fresh::Text;
 
-/// Settings, and the configuration made of them last.
+/// Settings, and the configuration built from them last.
 #[derive(Debug)]
 pub(crate) struct ClientTls {
     config: TlsConfig,
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Made {
     }
 }
 
-/// A configuration, and whether it is another one than last time.
+/// A configuration, and whether it changed since last time.
 pub(crate) struct Current {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) changed: bool,
@@ -64,19 +64,19 @@ impl ClientTls {
             made: Mutex::new(None),
         };
         versions(config.min_version, config.max_version)?;
-        // The system's authorities are read with the first connection: most clients need none.
+        // The system's authorities are read at the first connection: most clients need none.
         if tls.ca.is_some() || tls.cert.is_some() {
             tls.current()?;
         }
         Ok(tls)
     }
 
-    /// Returns the name servers are checked against instead of the URL's host.
+    /// Returns the name to verify instead of the URL's host.
     pub(crate) fn server_name(&self) -> Option<&str> {
         Some(self.config.server_name.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Returns the configuration for a connection to be made or used now.
+    /// Returns the configuration for a connection to be made or reused now.
     pub(crate) fn current(&self) -> Result<Current, NetError> {
         let read = |text: &Option<Text>| text.as_ref().map(Text::get).transpose();
         let (ca, cert, key) = (read(&self.ca)?, read(&self.cert)?, read(&self.key)?);
@@ -154,7 +154,7 @@ impl ClientTls {
     }
 }
 
-/// The system's authorities, read once per process.
+/// Returns the verifier with the system's authorities, which are read once per process.
 fn system_verifier() -> Result<Arc<Verifier>, NetError> {
     static SYSTEM: OnceLock<Option<Arc<Verifier>>> = OnceLock::new();
     let verifier = SYSTEM.get_or_init(|| {

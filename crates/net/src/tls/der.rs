@@ -1,16 +1,16 @@
-//! The fields of an X.509 certificate that our own checks look at.
+//! The fields of an X.509 certificate that our own checks need.
 //!
 //! ```text
 //! Certificate = SEQUENCE { tbs, algorithm, signature BIT STRING }
 //! tbs         = SEQUENCE { [0] version?, serial, algorithm, issuer, validity, subject, key,
 //!                          [1]?, [2]?, [3] extensions? }
 //! ```
-//! Invariant: reading never leaves the input, and never allocates more than a few times its length.
-//! What Go's parser refuses for its contents is refused here: an extension twice, names that are not
-//! ASCII, masks with holes. Signatures are not checked here.
+//! Invariant: parsing never leaves the input, and never allocates more than a few times its length. Contents that
+//! Go's parser rejects are rejected here: a repeated extension, names that are not ASCII, masks with holes.
+//! Signatures are not checked here.
 //!
-//! Not x509-parser: it would bring eleven more crates into the product (a parser framework, two derive macros, a second
-//! calendar) to read these fields, and would still not refuse exactly what Go refuses.
+//! Not x509-parser: it would add eleven more crates (a parser framework, two derive macros, a second calendar) to
+//! read these fields, and would still not reject exactly what Go rejects.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -39,7 +39,7 @@ const EXT_BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 19];
 const EXT_NAME_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 30];
 const EXT_POLICY_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 36];
 const EXT_EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 37];
-/// Distribution points of revocation lists, and policies: Go reads them, and they decide nothing.
+/// CRL distribution points, and policies: Go parses them, without any effect.
 const EXT_WITHOUT_EFFECT: [&[u8]; 2] = [&[0x55, 0x1d, 31], &[0x55, 0x1d, 32]];
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 
@@ -48,38 +48,38 @@ const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 pub(crate) struct Certificate<'a> {
     /// 1, 2 or 3.
     pub(crate) version: u8,
-    /// What the signature covers.
+    /// The signed bytes.
     pub(crate) signed: &'a [u8],
-    /// The content of the signature's `AlgorithmIdentifier`.
+    /// The contents of the signature's `AlgorithmIdentifier`.
     pub(crate) signature_algorithm: &'a [u8],
     pub(crate) signature: &'a [u8],
     pub(crate) issuer: &'a [u8],
     pub(crate) subject: &'a [u8],
-    /// Seconds since the epoch, both inclusive.
+    /// Start of validity in seconds since the epoch; both ends are inclusive.
     pub(crate) not_before: i64,
     pub(crate) not_after: i64,
-    /// The content of the key's `AlgorithmIdentifier`.
+    /// The contents of the key's `AlgorithmIdentifier`.
     pub(crate) key_algorithm: &'a [u8],
     pub(crate) key: &'a [u8],
     pub(crate) common_name: Option<String>,
-    /// Subject alternative names; none without the extension.
+    /// Subject alternative names; `None` without the extension.
     pub(crate) names: Option<Names>,
-    /// The extension they are from.
+    /// The value of their extension.
     pub(crate) names_value: Option<&'a [u8]>,
-    /// Object identifiers; none without the extension.
+    /// Object identifiers; `None` without the extension.
     pub(crate) extended_key_usage: Option<Vec<&'a [u8]>>,
     pub(crate) key_usage: KeyUsage,
-    /// None without the extension.
+    /// `None` without the extension.
     pub(crate) basic_constraints: Option<BasicConstraints>,
     pub(crate) name_constraints: Option<NameConstraints>,
-    /// Whether there is a critical extension that we know nothing of, or one that restricts policies.
+    /// Whether there is an unknown critical extension, or one that restricts policies.
     pub(crate) has_unhandled: bool,
 }
 
-/// What the key may sign.
+/// Permission of the key to sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum KeyUsage {
-    /// Nothing is said, or that it is for nothing.
+    /// Key usage is absent, or empty.
     #[default]
     Open,
     Certificates,
@@ -93,7 +93,7 @@ pub(crate) struct BasicConstraints {
     pub(crate) path_length: Option<u64>,
 }
 
-/// Which names certificates further down may have.
+/// Names permitted and excluded for certificates below this one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct NameConstraints {
     pub(crate) permitted: Subtrees,
@@ -120,7 +120,7 @@ pub(crate) struct Names {
 }
 
 impl<'a> Certificate<'a> {
-    /// Returns none for what is no certificate.
+    /// Parses a certificate; returns `None` for anything else.
     pub(crate) fn parse(der: &'a [u8]) -> Option<Self> {
         let mut outer = Reader(der);
         let mut certificate = Reader(outer.expect(SEQUENCE)?);
@@ -170,7 +170,7 @@ impl<'a> Certificate<'a> {
         for unique_id in [0x81, 0x82] {
             tbs.optional(unique_id);
         }
-        // Earlier versions have no extensions, whatever stands there.
+        // Earlier versions have no extensions, even if the field is present.
         if version == 3
             && let Some(extensions) = tbs.optional(0xa3)
         {
@@ -187,7 +187,7 @@ impl<'a> Certificate<'a> {
         Some(parsed)
     }
 
-    /// Reads an extension; returns its identifier.
+    /// Parses an extension; returns its identifier.
     fn extension(&mut self, extension: &'a [u8]) -> Option<&'a [u8]> {
         let mut extension = Reader(extension);
         let id = extension.expect(OID)?;
@@ -226,7 +226,7 @@ impl<'a> Certificate<'a> {
                 }
                 self.extended_key_usage = Some(found);
             }
-            // Policies are not evaluated, so who demands them is refused, critical or not.
+            // Policies are not evaluated, so a certificate that requires them is rejected, critical or not.
             EXT_POLICY_CONSTRAINTS => self.has_unhandled = true,
             _ => handled = EXT_WITHOUT_EFFECT.contains(&id),
         }
@@ -234,7 +234,7 @@ impl<'a> Certificate<'a> {
         Some(id)
     }
 
-    /// Returns whether the certificate, or those below it, may be used so; no list allows everything.
+    /// Returns whether the certificate, or those below it, allows this usage; without a list it allows all.
     pub(crate) fn allows(&self, usage: &[u8]) -> bool {
         self.extended_key_usage.as_ref().is_none_or(|usages| {
             usages.is_empty() || usages.iter().any(|one| [usage, ANY_USAGE].contains(one))
@@ -258,7 +258,7 @@ fn key_usage(bits: &[u8]) -> Option<KeyUsage> {
     })
 }
 
-/// An integer that is not negative and fits.
+/// Parses a nonnegative integer that fits.
 fn unsigned(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 8 || bytes.first().is_some_and(|first| *first > 0x7f) {
         return None;
@@ -270,7 +270,7 @@ fn unsigned(bytes: &[u8]) -> Option<u64> {
     )
 }
 
-/// Returns constraints, and whether all of them are of kinds that can be checked.
+/// Returns the constraints, and whether all of them are of supported kinds.
 fn name_constraints(value: &[u8]) -> Option<(NameConstraints, bool)> {
     let mut outer = Reader(value);
     let mut lists = Reader(outer.expect(SEQUENCE)?);
@@ -310,7 +310,7 @@ fn subtrees(list: &[u8], all_known: &mut bool) -> Option<Subtrees> {
     Some(found)
 }
 
-/// An address and its mask: ones, then zeros.
+/// Parses an address and its mask: ones, then zeros.
 fn network(value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     if !matches!(value.len(), 8 | 32) {
         return None;
@@ -366,7 +366,7 @@ fn common_name(subject: &[u8]) -> Option<String> {
     None
 }
 
-/// A bit string of whole bytes.
+/// Parses a bit string of whole bytes.
 fn bits(value: &[u8]) -> Option<&[u8]> {
     value.strip_prefix(&[0])
 }
@@ -374,7 +374,7 @@ fn bits(value: &[u8]) -> Option<&[u8]> {
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Takes one element: its tag, all its bytes, its content.
+    /// Takes one element: its tag, all its bytes, its contents.
     fn next(&mut self) -> Option<(u8, &'a [u8], &'a [u8])> {
         let (tag, length, header) = match self.0 {
             [tag, short @ 0..=0x7f, ..] => (*tag, usize::from(*short), 2),
@@ -430,13 +430,13 @@ impl<'a> Reader<'a> {
             .map(|two| -> Option<i8> { number(two)?.try_into().ok() });
         let mut next = || numbers.next()?;
         let time = DateTime::new(year, next()?, next()?, next()?, next()?, next()?, 0).ok()?;
-        // Not by way of a `Timestamp`: those end before the year 9999 does, and its last second is how authorities write
-        // "for ever".
+        // Not via a `Timestamp`: its range ends before the year 9999 does, and authorities write "for ever" as that
+        // year's last second.
         Some(time.duration_since(EPOCH).as_secs())
     }
 }
 
-/// Reads up to four digits.
+/// Parses up to four digits.
 fn number(digits: &[u8]) -> Option<i16> {
     digits.iter().try_fold(0, |sum, digit| {
         let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;

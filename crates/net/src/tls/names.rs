@@ -1,16 +1,15 @@
-//! Names in certificates: which host one is for, and which names an authority may vouch for.
+//! Names in certificates: matching hosts, and name constraints of authorities.
 //!
-//! Both as Go's `crypto/x509` matches them (`VerifyHostname`, `checkChainConstraints`), which is in
-//! places laxer and in places stricter than RFC 5280.
+//! Both follow Go's `crypto/x509` (`VerifyHostname`, `checkChainConstraints`), which is in places laxer and in places
+//! stricter than RFC 5280.
 //!
-//! Invariant: a name that cannot be read is no match for what permits, and fails where anything
-//! restricts.
+//! Invariant: a malformed name never satisfies a permitted constraint, and fails if any constraint applies.
 
 use std::net::IpAddr;
 
 use super::der::{Certificate, NameConstraints, Names, Subtrees};
 
-/// Returns whether a certificate is for this host: an address, or a name.
+/// Returns whether a certificate is valid for this host: an address, or a name.
 pub(super) fn is_for_host(certificate: &Certificate<'_>, host: &str) -> bool {
     let Some(names) = &certificate.names else {
         return false;
@@ -27,7 +26,7 @@ pub(super) fn is_for_host(certificate: &Certificate<'_>, host: &str) -> bool {
         if plain && is_hostname(pattern, true) {
             matches_pattern(pattern, host.strip_suffix('.').unwrap_or(host))
         } else {
-            // Odd names match themselves: not everything is in the public DNS.
+            // Unusual names match themselves: not everything is in the public DNS.
             !matches!(pattern.as_str(), "" | ".") && pattern.eq_ignore_ascii_case(host)
         }
     })
@@ -55,7 +54,7 @@ fn is_hostname(name: &str, pattern: bool) -> bool {
         })
 }
 
-/// Checks every name of a chain, the end entity first, against the constraints of all above it.
+/// Checks every name of a chain, the end entity first, against the constraints of all certificates above it.
 pub(super) fn are_permitted(chain: &[&Certificate<'_>]) -> bool {
     chain.iter().enumerate().all(|(at, certificate)| {
         let above = chain.get(at + 1..).unwrap_or_default();
@@ -129,7 +128,7 @@ fn allows_domain(list: &[String], name: &str) -> bool {
     list.is_empty() || list.iter().any(|tree| is_below(tree, name))
 }
 
-/// A wildcard stands for names that are excluded too: `*.a.example` for `x.a.example`.
+/// Reports whether a name is excluded. A wildcard covers excluded names too: `*.a.example` covers `x.a.example`.
 fn excludes_domain(list: &[String], name: &str) -> bool {
     let parent = |name: &str| name.find('.').map(|at| name[at..].to_ascii_lowercase());
     list.iter().any(|tree| {
@@ -138,7 +137,7 @@ fn excludes_domain(list: &[String], name: &str) -> bool {
     })
 }
 
-/// Returns whether a name is a domain or below it; with a leading dot only below counts.
+/// Returns whether a name is a domain or below it; with a leading dot only names below it match.
 fn is_below(domain: &str, name: &str) -> bool {
     let (domain, name) = (domain.as_bytes(), name.as_bytes());
     let Some(at) = name.len().checked_sub(domain.len()) else {
@@ -150,7 +149,7 @@ fn is_below(domain: &str, name: &str) -> bool {
             && (front.is_empty() || domain.starts_with(b".") || front.ends_with(b".")))
 }
 
-/// Constraints on mailboxes are whole addresses or domains.
+/// Reports whether a list matches a mailbox; constraints on mailboxes are whole addresses or domains.
 fn has_email(list: &[String], (local, domain): (&str, &str), excluded: bool) -> bool {
     list.iter().any(|one| match one.rsplit_once('@') {
         Some((l, d)) => l == local && d.eq_ignore_ascii_case(domain),
@@ -159,7 +158,7 @@ fn has_email(list: &[String], (local, domain): (&str, &str), excluded: bool) -> 
     })
 }
 
-/// Local part and domain; quoted local parts are not read.
+/// Splits into local part and domain; quoted local parts are not supported.
 pub(super) fn mailbox(text: &str) -> Option<(&str, &str)> {
     let (local, domain) = text.rsplit_once('@')?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~.".contains(&byte);
@@ -168,7 +167,7 @@ pub(super) fn mailbox(text: &str) -> Option<(&str, &str)> {
         .then_some((local, domain))
 }
 
-/// The host of a URI; none for an address, or without one.
+/// Returns the host of a URI; `None` for an address, or without one.
 fn uri_host(uri: &str) -> Option<String> {
     let (_scheme, rest) = uri.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -184,7 +183,7 @@ fn uri_host(uri: &str) -> Option<String> {
         .then(|| host.to_ascii_lowercase())
 }
 
-/// Returns whether a name has labels only; a constraint may begin with a dot.
+/// Returns whether a name consists of labels; a constraint may begin with a dot.
 pub(super) fn is_domain(name: &str, constraint: bool) -> bool {
     let name = match name.strip_prefix('.') {
         Some(rest) if constraint => rest,

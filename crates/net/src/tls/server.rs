@@ -1,8 +1,8 @@
-//! A server's side of TLS: settings and files into a configuration, made again when a file changes.
+//! The server side of TLS: a configuration from settings and files, rebuilt when a file changes.
 //!
-//! Invariant: a connection is accepted with what the files hold when it arrives; a client's
-//! certificate that is to be verified is verified on every path, resumption included, because a new
-//! configuration forgets its sessions.
+//! Invariant: a connection uses the contents that the files have when it arrives; a required verification of a
+//! client's certificate happens on every path, including resumption, because a new configuration forgets its
+//! sessions.
 
 use crate::sync::Whole as _;
 use std::path::PathBuf;
@@ -23,18 +23,18 @@ use crate::error::NetError;
 use crate::fresh::Text;
 use crate::secret::Secret;
 
-/// What is asked of clients.
+/// Client authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientAuth {
     None,
-    /// A certificate is welcome, whatever it is.
+    /// Requests a certificate and accepts any.
     Request,
     RequireAny,
     VerifyIfGiven,
     RequireAndVerify,
 }
 
-/// `tls_server_config`, read and checked.
+/// `tls_server_config`, parsed and checked.
 #[derive(Debug)]
 pub(crate) struct ServerTlsConfig {
     pub(crate) cert: String,
@@ -52,7 +52,7 @@ pub(crate) struct ServerTlsConfig {
     pub(crate) prefer_server_order: bool,
 }
 
-/// Settings, and the configuration made of them last.
+/// Settings, and the configuration built from them last.
 #[derive(Debug)]
 pub(crate) struct ServerTls {
     config: ServerTlsConfig,
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Made {
 
 impl ServerTls {
     pub(crate) fn new(config: ServerTlsConfig) -> Result<Self, NetError> {
-        // Where both are given the toolkit takes the file.
+        // If both are given, the toolkit uses the file.
         let text = |inline: &str, file: &Option<PathBuf>, what| {
             let inline = if file.is_some() { "" } else { inline };
             Text::of(inline, file.as_deref(), what)
@@ -90,7 +90,7 @@ impl ServerTls {
         })
     }
 
-    /// Returns the configuration for a connection that arrives now.
+    /// Returns the configuration for a connection arriving now.
     pub(crate) fn current(&self) -> Result<Arc<ServerConfig>, NetError> {
         let client_ca = self.client_ca.as_ref().map(Text::get).transpose()?;
         let texts = [Some(self.cert.get()?), Some(self.key.get()?), client_ca];
@@ -145,17 +145,17 @@ impl ServerTls {
         Ok(config)
     }
 
-    /// Returns the process' provider, narrowed down to what is configured.
+    /// Returns the process' provider, restricted to the configured suites and curves.
     fn provider(&self) -> Result<CryptoProvider, NetError> {
         let mut chosen = provider().as_ref().clone();
         if !self.config.cipher_suites.is_empty() {
             let all = std::mem::take(&mut chosen.cipher_suites);
-            // Go's list does not concern TLS 1.3 either.
+            // Go's list does not apply to TLS 1.3 either.
             let (newer, older): (Vec<_>, Vec<_>) =
                 all.into_iter().partition(|suite| suite.tls13().is_some());
             chosen.cipher_suites = newer;
             for name in &self.config.cipher_suites {
-                // The names of the two libraries agree.
+                // Both libraries use the same names.
                 let found = older.iter().find(|s| format!("{:?}", s.suite()) == *name);
                 match found {
                     Some(suite) => chosen.cipher_suites.push(*suite),
@@ -219,7 +219,7 @@ impl ServerTls {
     }
 }
 
-/// Refuses names that Go does not know.
+/// Rejects names unknown to Go.
 pub(crate) fn check_ciphers<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), String> {
     for name in names {
         if !GO_CIPHERS.contains(&name) {
@@ -238,7 +238,7 @@ pub(crate) fn check_curves<'a>(names: impl Iterator<Item = &'a str>) -> Result<(
     Ok(())
 }
 
-/// The suites that Go calls secure.
+/// The suites that Go considers secure.
 const GO_CIPHERS: [&str; 13] = [
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
@@ -257,9 +257,9 @@ const GO_CIPHERS: [&str; 13] = [
 
 #[derive(Debug)]
 struct ClientVerifier {
-    /// None when any certificate will do.
+    /// `None` if any certificate is accepted.
     roots: Option<Roots>,
-    /// The authorities' names, which are told to clients.
+    /// The authorities' names, sent to clients.
     hints: Vec<DistinguishedName>,
     mandatory: bool,
     allowed_sans: Option<Vec<String>>,
@@ -284,7 +284,7 @@ impl ClientVerifier {
         if all.any(|name| allowed.contains(&name)) {
             Ok(())
         } else {
-            // Go's answer to a refused certificate; which names are allowed is not told.
+            // Go's alert for a rejected certificate, which does not reveal the allowed names.
             Err(CertificateError::ApplicationVerificationFailure.into())
         }
     }

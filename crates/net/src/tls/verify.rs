@@ -1,7 +1,7 @@
-//! Whether a server's certificate is believed, as Go's `crypto/x509` decides it.
+//! Verification of server certificates, as in Go's `crypto/x509`.
 //!
-//! Invariant: time, name, usage and chain are checked on every path; only `insecure_skip_verify`
-//! skips them, and even then the server proves that it has the certificate's key.
+//! Invariant: time, name, usage and chain are checked on every path; only `insecure_skip_verify` skips them, and even
+//! then the server proves that it has the certificate's key.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::{names, provider};
 /// Most names shown in an error.
 const MAX_NAMES_SHOWN: usize = 20;
 
-/// The methods that every verifier has alike: whoever is believed proves that it has its certificate's key.
+/// Methods common to all verifiers: every accepted server proves that it has its certificate's key.
 macro_rules! handshake_signatures {
     () => {
         fn verify_tls12_signature(
@@ -49,14 +49,14 @@ macro_rules! handshake_signatures {
 }
 pub(crate) use handshake_signatures;
 
-/// Judges servers by configured authorities.
+/// Verifies servers against configured authorities.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     roots: Roots,
 }
 
 impl Verifier {
-    /// Returns none when no certificate is usable.
+    /// Returns `None` if no certificate is usable.
     pub(crate) fn new(roots: Vec<CertificateDer<'static>>) -> Option<Self> {
         let roots = Roots::new(roots);
         (!roots.is_empty()).then_some(Self { roots })
@@ -85,7 +85,7 @@ impl ServerCertVerifier for Verifier {
     handshake_signatures!();
 }
 
-/// Decides whether a certificate stands for a server.
+/// Decides whether a certificate is valid for a server.
 pub(crate) fn judge(
     roots: &Roots,
     end_entity: &CertificateDer<'_>,
@@ -103,7 +103,7 @@ pub(crate) fn judge(
         .map_err(error_of)
 }
 
-/// Says in Go's words why a server is not believed.
+/// Returns Go's error for an untrusted server.
 fn error_of(distrust: Distrust) -> Error {
     let text = match distrust {
         Distrust::Unknown => return CertificateError::UnknownIssuer.into(),
@@ -122,7 +122,7 @@ fn error_of(distrust: Distrust) -> Error {
     refusal(text.to_owned())
 }
 
-/// Believes any certificate whose key the server has (`insecure_skip_verify`).
+/// Accepts any certificate whose key the server has (`insecure_skip_verify`).
 #[derive(Debug)]
 pub(crate) struct Anyone;
 
@@ -141,7 +141,7 @@ impl ServerCertVerifier for Anyone {
     handshake_signatures!();
 }
 
-/// Checks a handshake's signature, with the key of an old (version 1) certificate too.
+/// Checks a handshake's signature, including with the key of an old (version 1) certificate.
 pub(crate) fn proves_key(
     message: &[u8],
     der: &CertificateDer<'_>,
@@ -157,7 +157,7 @@ pub(crate) fn proves_key(
             verify_tls12_signature(message, der, signature, algorithms)
         };
     }
-    // webpki reads no such certificate, but a signature needs only its key.
+    // webpki does not parse such a certificate, but a signature needs only its key.
     let candidates = algorithms
         .mapping
         .iter()

@@ -1,4 +1,4 @@
-//! URLs taken, refused, and resolved against each other.
+//! Tests of parsing, rejecting and resolving URLs.
 
 use super::Url;
 
@@ -84,7 +84,7 @@ fn refused_with_a_reason() {
     );
 }
 
-/// The cases of RFC 3986 §5.4 that a `Location` can mean.
+/// The cases of RFC 3986 §5.4 that can occur in a `Location`.
 #[test]
 fn references_resolve() {
     let base = parse("http://a:8/b/c/d;p?q");

@@ -1,7 +1,7 @@
-//! Users by bcrypt hashes, and a token bucket.
+//! Users with bcrypt hashes, and a token bucket.
 //!
-//! Invariant: how long a refusal takes does not tell whether the user exists, and no password is
-//! kept: what was checked before is found by a digest under a key of this process.
+//! Invariant: the time of a rejection does not reveal whether the user exists, and no password is kept: earlier
+//! checks are found by a digest under a key of this process.
 
 use crate::sync::Whole as _;
 use std::collections::{BTreeMap, HashMap};
@@ -19,17 +19,17 @@ use crate::error::NetError;
 use crate::secret::Secret;
 use crate::tls::{provider, tls_error};
 
-/// Answers kept; the toolkit's figure.
+/// Number of results cached; the toolkit's value.
 const CACHE: usize = 100;
-/// What an unknown user's password is compared with; the cost is replaced by that of known users.
+/// Hash compared with an unknown user's password; its cost is replaced by that of known users.
 const NOBODY_SALT_AND_HASH: &str = "QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi";
 
-/// Checks passwords, one at a time, and remembers the answers.
+/// Checks passwords, one at a time, and caches the results.
 #[derive(Debug)]
 pub(super) struct Authenticator {
     key: Key,
     answers: Mutex<HashMap<Vec<u8>, bool>>,
-    /// Held while a password is checked, which takes a whole CPU, even if the client has gone.
+    /// Held while a password is checked, which takes a whole CPU, even after the client disconnected.
     checking: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -53,7 +53,7 @@ impl Authenticator {
         })
     }
 
-    /// Returns whether a request comes from one of the users.
+    /// Returns whether a request is from one of the users.
     pub(super) async fn admits(
         &self,
         users: &BTreeMap<String, Secret>,
@@ -69,7 +69,7 @@ impl Authenticator {
             return answer && known.is_some();
         }
         let turn = Arc::clone(&self.checking).lock_owned().await;
-        // Whoever waited behind the same question finds its answer.
+        // A request that waited behind the same check finds its result.
         if let Some(answer) = self.recall(&digest) {
             return answer && known.is_some();
         }
@@ -103,7 +103,7 @@ impl Authenticator {
     fn remember(&self, digest: Vec<u8>, answer: bool) {
         let mut answers = self.answers.lock().whole();
         if answers.len() >= CACHE {
-            // The map's order is random: a tenth goes, whoever it is.
+            // The map's order is random: drop an arbitrary tenth.
             let gone: Vec<_> = answers.keys().take(CACHE / 10).cloned().collect();
             for digest in gone {
                 answers.remove(&digest);
@@ -113,7 +113,7 @@ impl Authenticator {
     }
 }
 
-/// Reads `Basic` credentials.
+/// Parses `Basic` credentials.
 pub(crate) fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
     let value = headers.get(AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(6)?;
@@ -126,7 +126,7 @@ pub(crate) fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
     Some((user, text.get(colon + 1..)?.to_vec()))
 }
 
-/// A hash that nobody's password has, as dear to check as the dearest of the users'.
+/// Returns a hash without a password, as expensive to check as the most expensive of the users'.
 fn nobody(users: &BTreeMap<String, Secret>) -> String {
     let costs = users.values().filter_map(|hash| cost(hash.expose()).ok());
     format!(
@@ -156,7 +156,7 @@ pub(super) fn cost(hash: &str) -> Result<u32, String> {
     }
 }
 
-/// A token bucket that is full at the start.
+/// A token bucket, initially full.
 #[derive(Debug)]
 pub(super) struct Bucket {
     limit: RateLimit,
@@ -171,7 +171,7 @@ impl Bucket {
         }
     }
 
-    /// Takes a token if there is one.
+    /// Takes a token, if available.
     pub(super) fn take(&self) -> bool {
         let mut state = self.state.lock().whole();
         let now = Instant::now();

@@ -1,7 +1,7 @@
-//! The file's shape and what it may say.
+//! The web configuration file: structure and validation.
 //!
-//! Invariant: every key of the toolkit's documentation is here, and no other is taken. Errors are
-//! the toolkit's, behind line and column where the parser knows them.
+//! Invariant: exactly the keys in the toolkit's documentation are accepted. Errors are the toolkit's, preceded by
+//! line and column if the parser knows them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ struct TlsSection {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct HttpSection {
-    /// Accepted: connections speak HTTP/1.1 either way.
+    /// Accepted, but connections always use HTTP/1.1.
     http2: Option<bool>,
     headers: Option<BTreeMap<String, String>>,
 }
@@ -58,16 +58,16 @@ struct RateSection {
     interval: Option<String>,
 }
 
-/// How many requests are answered.
+/// Limit on the rate of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RateLimit {
-    /// How many at once after a quiet time.
+    /// Number of requests allowed at once after a quiet time.
     pub(super) burst: u32,
-    /// How long until another one may follow.
+    /// Time until another request is allowed.
     pub(super) interval: Duration,
 }
 
-/// Headers that may be set, and what to; any value where none is listed.
+/// Headers that may be set, with their allowed values; an empty list allows any value.
 const HEADERS: [(&str, &[&str]); 5] = [
     ("Strict-Transport-Security", &[]),
     ("X-Content-Type-Options", &["nosniff"]),
@@ -77,10 +77,10 @@ const HEADERS: [(&str, &[&str]); 5] = [
 ];
 
 impl WebConfig {
-    /// Reads a text; relative paths in it are beside `path`, the file it comes from.
+    /// Parses a text; relative paths in it are resolved against the directory of `path`, its file.
     ///
     /// # Errors
-    /// [`NetError::Config`] with the file's name and, for what is no such document, line and column.
+    /// [`NetError::Config`] with the file's name and, for an invalid document, line and column.
     pub fn parse(text: &str, path: &Path) -> Result<Self, NetError> {
         let in_file = |message: String| NetError::Config {
             message: format!("{}: {message}", path.display()),
@@ -102,10 +102,10 @@ impl WebConfig {
         Ok(config)
     }
 
-    /// Reads a file, and the certificates and keys it names, as a server would at its start.
+    /// Reads a file, and the certificates and keys it refers to, as a server would at its start.
     ///
     /// # Errors
-    /// When a server could not start with it.
+    /// Fails if a server could not start with it.
     pub fn check_file(path: &Path) -> Result<(), NetError> {
         super::Web::open(path).map(drop)
     }
@@ -133,7 +133,7 @@ impl WebConfig {
         })
     }
 
-    /// Returns none when the file does not speak of TLS.
+    /// Returns `None` if the file does not configure TLS.
     pub(super) fn server_tls(&self) -> Result<Option<ServerTls>, NetError> {
         let Some(section) = self.tls_server_config.as_ref().filter(|s| s.is_enabled()) else {
             return Ok(None);
@@ -237,7 +237,7 @@ impl TlsSection {
     }
 }
 
-/// Reads a duration as Go writes it: `1h30m`, `1.5s`, `100ms`; a bare number is nanoseconds.
+/// Parses a duration in Go's format: `1h30m`, `1.5s`, `100ms`; a bare number is nanoseconds.
 fn go_duration(text: &str) -> Result<Duration, String> {
     let invalid = || format!("time: invalid duration {text:?}");
     if let Ok(nanoseconds) = text.parse::<u64>() {
@@ -269,7 +269,7 @@ fn go_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(total).map_err(|_too_long| invalid())
 }
 
-/// For the fuzz target: a text is refused in one line or read.
+/// Parses a text or rejects it with a one-line error, for the fuzz target.
 pub(crate) fn fuzz_parse(text: &str) {
     match WebConfig::parse(text, Path::new("/nowhere/web.yml")) {
         Ok(config) => {

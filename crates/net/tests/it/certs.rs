@@ -1,4 +1,4 @@
-//! Certificates made for one test.
+//! Certificates created for a single test.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ impl Identity {
     }
 }
 
-/// Who signs certificates.
+/// A certificate authority.
 pub(crate) struct Authority {
     pub(crate) identity: Identity,
     params: CertificateParams,
@@ -38,7 +38,7 @@ impl Authority {
         Self { identity, params }
     }
 
-    /// A certificate for these names and addresses.
+    /// Issues a certificate for these names and addresses.
     pub(crate) fn issue(&self, names: &[&str]) -> Identity {
         self.issue_as(&params(names, "a leaf"))
     }
@@ -51,7 +51,7 @@ impl Authority {
         identity(&cert, &key)
     }
 
-    /// An authority below this one.
+    /// Returns an intermediate authority below this one.
     pub(crate) fn below(&self, name: &str) -> Self {
         let mut params = params(&[], name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

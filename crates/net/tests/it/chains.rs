@@ -1,4 +1,4 @@
-//! Which certificate chains are believed, compared with Go's own verdict on the same bytes.
+//! Compares verdicts on certificate chains with Go's on the same bytes.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use narthex_net::fuzz::judge_chain;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::PATIENCE;
 
-/// What Go's errors and ours are called.
+/// Returns the kind of Go's and our errors.
 fn kind_of(verdict: Result<(), String>) -> &'static str {
     let Err(reason) = verdict else {
         return "";
@@ -38,8 +38,8 @@ fn ders(list: &Value) -> Vec<Vec<u8>> {
     list.as_array().unwrap().iter().map(der).collect()
 }
 
-/// An authority for mail alone, one below its path length and one that may sign no certificates
-/// vouched for servers, where the server's certificate was an authority's.
+/// Regression: an authority for mail only, one beyond its path length and one that may not sign certificates were
+/// accepted for servers if the server's certificate was a CA certificate.
 #[test]
 fn chains_are_judged_as_go_judges_them() {
     let made = Spawn::new(go_program("gopeer"))
@@ -56,7 +56,7 @@ fn chains_are_judged_as_go_judges_them() {
             chain.iter().map(Vec::as_slice).collect(),
         );
         let host = case["host"].as_str().unwrap();
-        // As a URL's host reaches the handshake.
+        // In the form in which a URL's host reaches the handshake.
         let host = host.trim_end_matches('.');
         let client = case["client"].as_bool().unwrap();
         let now = case["now"].as_u64().unwrap();

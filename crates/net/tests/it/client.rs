@@ -1,4 +1,4 @@
-//! The client against our server and against scripted, misbehaving ones.
+//! Tests the client against our server and against scripted, misbehaving ones.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn url(address: SocketAddr) -> Url {
     Url::parse(&format!("http://{address}/metrics")).unwrap()
 }
 
-/// Fetches from a peer that answers every request with these bytes and then closes.
+/// Fetches from a peer that sends these bytes for every request and then closes.
 async fn fetch(answer: impl AsRef<[u8]>) -> Result<(ResponseHead, Vec<u8>), NetError> {
     fetch_within(answer, 256 << 20).await
 }
@@ -94,7 +94,7 @@ async fn large_bodies_survive_every_framing() {
     assert_eq!(fetch(with_length("", &big)).await.unwrap().1, big);
     let mut chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     for (i, piece) in big.chunks(4099).enumerate() {
-        // Every piece twice as two chunks of differing size, to move the boundaries about.
+        // Every piece twice, as two chunks of different sizes, to move the boundaries.
         let (a, b) = piece.split_at(piece.len() * (i % 7) / 7);
         for part in [a, b].into_iter().filter(|p| !p.is_empty()) {
             chunked.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
@@ -280,7 +280,7 @@ async fn idle_connections_are_bounded_in_time_and_number() {
             )
         };
         let (first, second) = patient(both).await;
-        // Of the two connections of a round one is kept.
+        // One of the two connections of a round is kept.
         let reused = u32::from(first.unwrap().reused) + u32::from(second.unwrap().reused);
         assert_eq!(reused, u32::from(round > 0));
     }
@@ -294,7 +294,7 @@ async fn idle_connections_are_bounded_in_time_and_number() {
 
 #[tokio::test]
 async fn connection_closed_while_idle_is_replaced_unseen() {
-    // Each connection serves one request and closes without having said so.
+    // Each connection serves one request and closes without announcing it.
     let address = scripted(vec![with_length("", b"one")]).await;
     let client = client();
     let request = Request::new(url(address));
@@ -328,7 +328,7 @@ async fn gzip_is_decoded_into_the_reused_buffer() {
     }
     assert_eq!(client.stats().connections_opened_total, 1);
 
-    // Several members, as some servers flush them.
+    // Several members, as flushed by some servers.
     let two = [gz.clone(), gz.clone()].concat();
     let (_head, body) = fetch(with_length("Content-Encoding: gzip\r\n", &two))
         .await
@@ -411,7 +411,7 @@ async fn bodies_above_the_limit_are_refused_in_flat_memory() {
     let grown = peak_bytes().saturating_sub(before);
     assert!(grown < 64 << 20, "a 512 MiB bomb cost {grown} bytes");
 
-    // A length that is only claimed reserves nothing.
+    // An announced length alone reserves nothing.
     let before = peak_bytes();
     let lie = "HTTP/1.1 200 OK\r\nContent-Length: 200000000\r\n\r\nx";
     let mut body = Vec::new();
@@ -428,7 +428,7 @@ async fn bodies_above_the_limit_are_refused_in_flat_memory() {
     assert!(peak_bytes().saturating_sub(before) < 64 << 20);
 }
 
-/// Grants up to a limit and remembers how much.
+/// Grants up to a limit and records the amount.
 struct Grants {
     left_bytes: usize,
     granted_bytes: usize,
@@ -456,8 +456,8 @@ impl Allowance for Grants {
     }
 }
 
-/// A target that answers with a megabyte of gzip in which there is a gigabyte, or with a plain body
-/// without end, costs what its caller allows and not what the limit of bodies is.
+/// A target that sends a megabyte of gzip containing a gigabyte, or an endless plain body, takes only as much memory
+/// as the caller allows, not as much as the body limit.
 #[tokio::test]
 async fn bodies_take_no_memory_that_was_not_granted() {
     let bomb = with_length("Content-Encoding: gzip\r\n", &zeros_gzip(1 << 30));
@@ -491,7 +491,7 @@ async fn bodies_take_no_memory_that_was_not_granted() {
             matches!(error.failure(), NetError::Memory { .. }),
             "{error}"
         );
-        // The tests beside this one take some too.
+        // Concurrent tests take some memory too.
         let grown = peak_bytes().saturating_sub(before);
         assert!(grown < 128 << 20, "{grown} of {allowed_bytes}");
         assert!(body.capacity() <= allowed_bytes, "{}", body.capacity());
@@ -504,7 +504,7 @@ async fn bodies_take_no_memory_that_was_not_granted() {
         assert_eq!(got.unwrap().status, 200);
         assert!(body == plain);
         assert!(grants.granted_bytes >= body.capacity());
-        // A buffer that is large enough asks for nothing.
+        // A large enough buffer requests nothing.
         let mut none = Grants::of(0);
         let got = patient(client.get_within(&request, &mut body, &mut none)).await;
         assert!(got.is_ok() && body == plain, "{got:?}");
@@ -524,7 +524,7 @@ async fn statuses_read_as_in_prometheus() {
         error.to_string(),
         "server returned HTTP status 500 Internal Server Error"
     );
-    // The status counts, not the size of the page that explains it.
+    // The status counts, not the size of its explanation.
     let page = format!(
         "HTTP/1.1 404 Not Found\r\nContent-Length: 300000\r\n\r\n{}",
         "z".repeat(300_000)
@@ -563,7 +563,7 @@ async fn connection_errors_read_as_go_writes_them() {
 async fn deadline_covers_the_whole_exchange() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // One byte of a body every 20 ms: alive, and far too slow.
+    // One byte of a body every 20 ms: alive, but far too slow.
     tokio::spawn(async move {
         while let Ok((mut stream, _peer)) = listener.accept().await {
             tokio::spawn(async move {
@@ -591,7 +591,7 @@ async fn deadline_covers_the_whole_exchange() {
     assert!(matches!(error.failure(), NetError::Deadline { .. }));
 }
 
-/// Redirects as its path tells, and shows what reached it.
+/// Returns a router that redirects according to the path, and echoes the request.
 fn redirector(elsewhere: Arc<std::sync::Mutex<String>>) -> Router {
     let show = |headers: HeaderMap| async move {
         let has = |name: &str| {
@@ -705,7 +705,7 @@ async fn ipv6_targets_are_reached() {
     patient(serving).await.unwrap();
 }
 
-/// A peer that hangs up on the second request of its first connection, without a word.
+/// Starts a peer that silently closes on the second request of its first connection.
 async fn hangs_up_once() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -735,7 +735,7 @@ async fn request_lost_with_a_kept_connection_is_repeated_if_harmless() {
 
     let (client, request) = (self::client(), Request::new(url(hangs_up_once().await)));
     patient(client.get(&request, &mut body)).await.unwrap();
-    // Whether a POST was carried out is unknown.
+    // It is unknown whether the POST was carried out.
     let error = patient(client.post(&request, b"", &mut body))
         .await
         .unwrap_err();
@@ -765,7 +765,7 @@ async fn unasked_for_answers_are_not_taken() {
             .write_all(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
             .await
             .unwrap();
-        // Until the runtime has looked at its sockets again.
+        // Until the runtime has polled its sockets again.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -779,7 +779,7 @@ async fn an_answer_before_the_request_was_read_is_understood() {
         let _some = stream.read(&mut [0; 1000]).await.unwrap();
         let answer = b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: 3\r\n\r\nbig";
         stream.write_all(answer).await.unwrap();
-        // Closing with input unread resets the connection under the client's writes.
+        // Closing with unread input resets the connection during the client's writes.
     };
     let (large, mut body) = (vec![0; 32 << 20], Vec::new());
     let client = client();
@@ -805,7 +805,7 @@ async fn a_server_that_answers_before_reading_all_is_understood() {
     assert_eq!(head.status, 413);
 }
 
-/// The example of the crate's documentation, which is not compiled itself.
+/// The example in the crate's documentation, which is not compiled itself.
 #[tokio::test]
 async fn documented_example_works() {
     let (stopper, stop) = narthex_net::Stopper::new();

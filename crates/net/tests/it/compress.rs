@@ -1,4 +1,4 @@
-//! Answers compressed on their way out.
+//! Tests of compressed responses.
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, HeaderValue};
@@ -80,7 +80,7 @@ async fn long_texts_are_compressed_as_the_client_likes() {
     }
 }
 
-/// A handler that waits must not keep back what it has said.
+/// A waiting handler must not hold back its earlier output.
 #[tokio::test]
 async fn streams_are_flushed_while_they_wait() {
     for accept in ["gzip", "zstd"] {
@@ -106,7 +106,7 @@ async fn streams_are_flushed_while_they_wait() {
         tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes())
             .await
             .unwrap();
-        // The head and a chunk arrive although the handler is still waiting.
+        // The head and a chunk arrive while the handler is still waiting.
         let mut seen = Vec::new();
         let head = loop {
             let read = tokio::io::AsyncReadExt::read_buf(&mut stream, &mut seen);

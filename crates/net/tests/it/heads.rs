@@ -1,4 +1,4 @@
-//! Heads that two readers may read differently, and what is behind a request.
+//! Tests of ambiguous heads, and of input after a request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Running, patient, read_to_close};
 
-/// Sends bytes and returns the statuses of what comes back until the server closes.
+/// Sends bytes and returns the statuses of all responses until the server closes.
 async fn statuses(server: &Running, request: &[u8]) -> Vec<String> {
     let mut stream = server.connect().await;
     stream.write_all(request).await.unwrap();
@@ -34,11 +34,11 @@ fn echo() -> Router {
         .route("/{name}", get(async || "hello\n"))
 }
 
-/// Most statuses are those of Go's server (Prometheus'); it answers 505 to HTTP/3.0 and 501 to unknown codings, and takes
-/// more fields and longer heads.
+/// Most statuses are those of Go's server (Prometheus'); it answers 505 to HTTP/3.0 and 501 to unknown codings, and
+/// accepts more fields and longer heads.
 ///
-/// Nothing was answered to most of these: the connection was closed without a word. Two hosts, no host, and codings that
-/// nobody undid were taken.
+/// Regression: most of these got no response before the connection closed. Two hosts, no host, and codings that
+/// nobody decoded were accepted.
 #[tokio::test]
 async fn heads_with_two_readings_are_refused_in_words() {
     let server = Running::start(echo(), ServerConfig::default()).await;
@@ -84,7 +84,7 @@ async fn heads_with_two_readings_are_refused_in_words() {
             "{shown:?}"
         );
     }
-    // Their neighbours pass.
+    // Similar valid requests are accepted.
     for request in [
         plain("Host: a\r\nConnection: close"),
         plain("Host:\r\nConnection: close"),
@@ -102,8 +102,8 @@ async fn heads_with_two_readings_are_refused_in_words() {
     }
 }
 
-/// A byte behind the request made the server write the whole answer to memory, at once and outside of every budget,
-/// before it sent any of it; 160 kB of requests in a row made 290 MB of answers.
+/// Regression: a byte after the request made the server write the whole response to memory, at once and outside every
+/// budget, before sending any of it; 160 kB of requests in a row made 290 MB of responses.
 #[tokio::test]
 async fn what_is_behind_a_request_does_not_make_its_answer_whole() {
     const PIECES: usize = 4096;
@@ -126,7 +126,7 @@ async fn what_is_behind_a_request_does_not_make_its_answer_whole() {
     stream.write_all(request).await.unwrap();
     let mut first = [0];
     patient(stream.read_exact(&mut first)).await.unwrap();
-    // Sockets take some megabytes of 256.
+    // Sockets hold some megabytes of the 256.
     let made = made.load(Ordering::Relaxed);
     assert!(
         made < PIECES / 4,

@@ -1,4 +1,4 @@
-//! Clients as configurations describe them: credentials, headers, redirects, proxies, tokens.
+//! Tests of configured clients: credentials, headers, redirects, proxies, tokens.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,7 +19,7 @@ use narthex_testkit::TempDir;
 use crate::certs::{params, self_signed};
 use crate::support::{Running, patient};
 
-/// Answers with the request's headers, a line each.
+/// Responds with the request's headers, one per line.
 async fn echo(headers: http::HeaderMap) -> String {
     let line = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
         format!("{name}: {}\n", value.to_str().unwrap())
@@ -145,7 +145,7 @@ async fn headers_are_added_in_order() {
     );
 }
 
-/// What each hop of a redirect chain may see.
+/// The headers that each hop of a redirect chain may receive.
 #[tokio::test]
 async fn private_headers_do_not_leave_the_first_domain() {
     let end = echo_server().await;
@@ -192,7 +192,7 @@ async fn private_headers_do_not_leave_the_first_domain() {
     ] {
         assert!(kept.contains(line), "{line} in {kept}");
     }
-    // Back on the first host the chain is no better: who was in between wrote the URL.
+    // Trust does not return with the first host: the other one chose the URL.
     let stripped = fetch(&client, first.url("/leave")).await.unwrap();
     assert!(stripped.contains("x-mixed: public\n"), "{stripped}");
     assert!(
@@ -201,7 +201,7 @@ async fn private_headers_do_not_leave_the_first_domain() {
     );
 }
 
-/// A server whose one answer is a redirect.
+/// Starts a server that always redirects.
 async fn redirecting(to: Url, web: Option<&Path>) -> Running {
     let answer = move || async move { Redirect::temporary(to.as_str()) };
     let router = Router::new().route("/", get(answer));
@@ -211,8 +211,8 @@ async fn redirecting(to: Url, web: Option<&Path>) -> Running {
     }
 }
 
-/// Whoever listens between us and the server can make a redirect of an answer that is not encrypted;
-/// Go sends credentials after one that leads from `https` to `http` on the same host.
+/// An eavesdropper can turn an unencrypted response into a redirect; Go sends credentials after one that leads from
+/// `https` to `http` on the same host.
 #[tokio::test]
 async fn credentials_do_not_survive_the_end_of_encryption() {
     let dir = TempDir::new("http-config");
@@ -233,7 +233,7 @@ async fn credentials_do_not_survive_the_end_of_encryption() {
     let told = fetch(&client, downgrading.https_url("/")).await.unwrap();
     assert!(!told.contains("authorization"), "{told}");
 
-    // Up to `https` on the same host they go along; down again they do not.
+    // Credentials are kept on an upgrade to `https` on the same host, but not on a downgrade.
     let encrypted = Running::start_web(Router::new().route("/", get(echo)), &web).await;
     let upgrading = redirecting(encrypted.https_url("/"), None).await;
     let told = fetch(&client, upgrading.url("/")).await.unwrap();
@@ -310,7 +310,7 @@ async fn plain_requests_are_handed_to_a_proxy_whole() {
     assert_eq!(fetch(&environment, target).await.unwrap(), "ok");
 }
 
-/// A peer that gives the same answer to every request and keeps their heads.
+/// Starts a peer that sends the same response to every request and records the heads.
 async fn recording(answer: Vec<u8>) -> (SocketAddr, Arc<tokio::sync::Mutex<Vec<String>>>) {
     use tokio::io::AsyncWriteExt;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -327,11 +327,11 @@ async fn recording(answer: Vec<u8>) -> (SocketAddr, Arc<tokio::sync::Mutex<Vec<S
     (address, heads)
 }
 
-/// A token's URL: counts, and knows one secret at a time.
+/// A token URL that counts requests and accepts one secret at a time.
 #[derive(Default)]
 struct Issuer {
     issued: AtomicU32,
-    /// Whether credentials are taken from the form only.
+    /// Whether credentials are accepted only in the form.
     form_only: bool,
     expires_in: u32,
     forms: tokio::sync::Mutex<Vec<String>>,
@@ -412,7 +412,7 @@ async fn tokens_are_fetched_once_and_kept() {
     }
 }
 
-/// A token's URL that redirects with 307 had the form, and the secret in it, sent to wherever it liked.
+/// Regression: a 307 from a token URL had the form, including the secret, sent to any host.
 #[tokio::test]
 async fn secrets_are_not_posted_after_a_redirect_to_another_host() {
     let server = echo_server().await;
@@ -444,7 +444,7 @@ async fn secrets_are_not_posted_after_a_redirect_to_another_host() {
 #[tokio::test]
 async fn tokens_about_to_expire_are_replaced() {
     let server = echo_server().await;
-    // Less than what a token needs to arrive: each request gets its own.
+    // Less than the expiry margin: each request fetches its own token.
     let (issuer, tokens) = issuer(false, 9).await;
     let client = oauth2(&tokens, |_| {});
     for nth in 1..=3 {

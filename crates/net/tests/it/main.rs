@@ -1,4 +1,4 @@
-//! Server and client over real loopback sockets.
+//! Tests of server and client over real loopback sockets.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,10 +1,10 @@
-//! Which proxy the environment names for a URL, compared with Go's own answer.
+//! Compares the environment's proxy for a URL with Go's answer.
 
 use narthex_net::{ProxyEnvironment, Url};
 use narthex_testkit::{LineServer, go_program, rng::SplitMix64, scaled};
 use serde_json::{Value, json};
 
-/// What entries of `NO_PROXY` are made of.
+/// Names for the entries of `NO_PROXY`.
 const NAMES: [&str; 18] = [
     "a.example",
     ".a.example",

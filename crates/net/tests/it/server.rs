@@ -1,4 +1,4 @@
-//! The server's limits, its drain and its answers, driven by hand-written clients.
+//! Tests of the server's limits, drain and responses, with hand-written clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn config(change: impl FnOnce(&mut ServerConfig)) -> ServerConfig {
     config
 }
 
-/// `/hello`; `/wait`, which says it has begun and answers when let; `/echo`, which reads its body.
+/// Serves `/hello`; `/wait`, which signals its start and responds when released; `/echo`, which reads its body.
 fn router(begun: &Arc<Notify>, go: &Arc<Notify>) -> Router {
     let (begun, go) = (Arc::clone(begun), Arc::clone(go));
     let wait = move |headers: HeaderMap| async move {
@@ -72,7 +72,7 @@ async fn stop_lets_a_request_in_flight_finish() {
     patient(begun.notified()).await;
 
     server.stopper.stop();
-    // Idle connections end at once, while the handler still works.
+    // Idle connections end at once, while the handler is still working.
     assert_eq!(read_to_close(&mut idle).await, "");
     assert_eq!(read_to_close(&mut fresh).await, "");
     assert_eq!(read_to_close(&mut begun_head).await, "");
@@ -168,7 +168,7 @@ async fn slow_head_is_cut_but_an_idle_connection_is_kept() {
     let mut silent = server.connect().await;
     assert_eq!(read_to_close(&mut silent).await, "");
 
-    // Idle for longer than a head may take, then served; then slow in its next head, and cut.
+    // Idle for longer than a head may take, then served; then too slow in its next head, and cut.
     idle.write_all(HELLO.as_bytes()).await.unwrap();
     read_until(&mut idle, "hello\n").await;
     idle.write_all(b"GET /hel").await.unwrap();
@@ -213,7 +213,7 @@ async fn handler_may_take_longer_than_the_read_timeout() {
         .await
         .unwrap();
     patient(begun.notified()).await;
-    // Not a wait for an event: the claim is that 600 ms pass without one.
+    // Not a wait for an event: the test requires that 600 ms pass without one.
     let cut = tokio::time::timeout(Duration::from_millis(600), busy.read_u8()).await;
     assert!(cut.is_err(), "the connection ended: {cut:?}");
     go.notify_one();
@@ -233,7 +233,7 @@ async fn client_that_does_not_read_its_answer_is_cut() {
     let mut head = [0; 15];
     patient(stream.read_exact(&mut head)).await.unwrap();
     assert_eq!(&head, b"HTTP/1.1 200 OK");
-    // Reads nothing for longer than the stall timeout, so it gets only what is buffered.
+    // Reads nothing for longer than the stall timeout, so it gets only the buffered bytes.
     tokio::time::sleep(Duration::from_millis(900)).await;
     let rest = read_to_close(&mut stream).await;
     assert!(rest.len() < 64 << 20, "all {} bytes arrived", rest.len());
@@ -241,7 +241,7 @@ async fn client_that_does_not_read_its_answer_is_cut() {
     assert_eq!(server.ended().await.slow_clients_total, 1);
 }
 
-/// A byte at a time, each well within every timeout, held a connection and its body for five minutes.
+/// Regression: a byte at a time, each well within every timeout, held a connection and its body for five minutes.
 #[tokio::test]
 async fn a_body_that_trickles_is_cut_and_one_that_flows_is_not() {
     let short = config(|c| {
@@ -253,7 +253,7 @@ async fn a_body_that_trickles_is_cut_and_one_that_flows_is_not() {
     let mut slow = server.connect().await;
     slow.write_all(head.as_bytes()).await.unwrap();
     let trickle = async {
-        // Ends because the connection does; 100,000 bytes would take half an hour.
+        // Ends with the connection; 100,000 bytes would take half an hour.
         while slow.write_all(b"x").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -270,7 +270,7 @@ async fn a_body_that_trickles_is_cut_and_one_that_flows_is_not() {
     assert_eq!(server.ended().await.slow_clients_total, 1);
 }
 
-/// A client that takes a little of its answer now and then restarted the stall timeout for ever.
+/// Regression: a client that accepted a little of its response now and then restarted the stall timeout for ever.
 #[tokio::test]
 async fn a_client_that_sips_its_answer_is_cut() {
     let short = config(|c| {
@@ -285,7 +285,7 @@ async fn a_client_that_sips_its_answer_is_cut() {
         .write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n")
         .await
         .unwrap();
-    // A megabyte every 50 ms is never a stall, and not what is asked for.
+    // A megabyte every 50 ms is never a stall, but below the required rate.
     let mut taken = 0;
     let mut piece = vec![0; 1 << 20];
     let sip = async {
@@ -344,7 +344,7 @@ async fn body_above_the_servers_limit_gets_413() {
         "{answer}"
     );
 
-    // Nor does a client see a reset that sends on for a moment before it reads.
+    // A client that keeps sending for a moment before it reads sees no reset either.
     for _piece in 0..3 {
         declared.write_all(&[b'y'; 1000]).await.unwrap();
     }
@@ -372,7 +372,7 @@ async fn body_above_the_handlers_limit_gets_413() {
         .await
         .unwrap();
     assert_eq!((head.status, &answer[..]), (200, &b"1048576 bytes\n"[..]));
-    // Declared, the body is not waited for.
+    // With a declared length, the server does not wait for the body.
     let mut stream = server.connect().await;
     let declared = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n";
     stream.write_all(declared.as_bytes()).await.unwrap();
@@ -469,7 +469,7 @@ async fn answers_are_compressed_on_request_and_head_agrees() {
     ] {
         assert!(head.contains(header), "{head}");
     }
-    // The next answer on the connection begins right after: HEAD sent no body.
+    // The next response on the connection follows directly: HEAD sent no body.
     stream
         .write_all(ask("GET", "gzip;q=0, identity").as_bytes())
         .await
@@ -496,7 +496,7 @@ async fn answers_are_compressed_on_request_and_head_agrees() {
     assert!(head.wire_bytes < 400, "{}", head.wire_bytes);
 }
 
-/// Streams three pieces, then ends as told.
+/// Streams three pieces, then ends cleanly or not.
 async fn stream_pieces(finish: bool) -> Response {
     let (sender, body) = body_channel(2);
     tokio::spawn(async move {
@@ -718,10 +718,10 @@ async fn a_handler_that_panics_answers_500_and_nobody_else_notices() {
         let answer = read_until(&mut stream, "internal error\n").await;
         assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
     }
-    // The same connection goes on.
+    // The same connection continues.
     stream.write_all(HELLO.as_bytes()).await.unwrap();
     read_until(&mut stream, "hello\n").await;
-    // An answer that breaks off never looks complete.
+    // A response that breaks off never looks complete.
     let request = "GET /half HTTP/1.1\r\nHost: x\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     let answer = read_to_close(&mut stream).await;

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// Longer than anything under test may take on a loaded machine.
+/// Longer than anything under test takes on a loaded machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server on an ephemeral loopback port.
@@ -24,7 +24,7 @@ impl Running {
         Self::serve(server, router)
     }
 
-    /// A server behind a web configuration.
+    /// Starts a server with a web configuration.
     pub(crate) async fn start_web(router: Router, file: &std::path::Path) -> Self {
         let server = Server::bind(&["127.0.0.1:0"], ServerConfig::default()).await;
         let server = server.unwrap().with_web_config(file).unwrap();
@@ -54,7 +54,7 @@ impl Running {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Waits for the end of a server that was told to stop.
+    /// Waits for the end of a stopped server.
     pub(crate) async fn ended(self) -> ServeReport {
         patient(self.serving).await.unwrap()
     }
@@ -88,7 +88,7 @@ pub(crate) async fn read_until(stream: &mut TcpStream, ending: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A peer that answers the n-th request of each connection with the n-th of `answers`, then closes.
+/// Starts a peer that sends the n-th of `answers` for the n-th request of each connection, then closes.
 pub(crate) async fn scripted(answers: Vec<Vec<u8>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -113,7 +113,7 @@ pub(crate) async fn scripted(answers: Vec<Vec<u8>>) -> SocketAddr {
     address
 }
 
-/// The process' peak resident memory, in bytes.
+/// Returns the process' peak resident memory in bytes.
 pub(crate) fn peak_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
@@ -125,8 +125,8 @@ pub(crate) fn peak_bytes() -> usize {
         << 10
 }
 
-/// A gzip member of `length` zeros, built without holding them: a stored header and a repeated
-/// block would be larger, so libdeflate compresses pieces that are joined as members.
+/// Returns a gzip member of `length` zeros, built without holding them: a stored header and a repeated block would be
+/// larger, so libdeflate compresses pieces that are joined as members.
 pub(crate) fn zeros_gzip(length: usize) -> Vec<u8> {
     let piece = narthex_net::gzip(&vec![0; 1 << 20]).unwrap();
     piece.repeat(length >> 20)

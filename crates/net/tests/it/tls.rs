@@ -1,4 +1,4 @@
-//! TLS between our client and our server: who is believed, who is not, and in which words.
+//! Tests of TLS between our client and our server: which peers are trusted, and the error texts.
 
 use narthex_net::axum::routing::get;
 use narthex_net::{
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::certs::{Authority, Identity, for_clients, params, self_signed};
 use crate::support::{Running, patient, read_to_close, read_until};
 
-/// A server with this certificate, and further lines in `tls_server_config`.
+/// Starts a server with this certificate, and further lines in `tls_server_config`.
 async fn server_with(dir: &TempDir, identity: &Identity, more: &str) -> Running {
     identity.write(dir, "server");
     let text =
@@ -84,8 +84,8 @@ async fn intermediates_that_the_server_sends_are_used() {
     assert_eq!(fetch(&trusted, &server).await.unwrap(), "hello");
 }
 
-/// `openssl req -x509` makes authorities, other tools do not; Go believes both when they are
-/// configured, and rustls alone neither.
+/// `openssl req -x509` creates CA certificates, other tools do not; Go trusts both when they are configured, and
+/// rustls alone neither.
 #[tokio::test]
 async fn self_signed_certificates_are_their_own_authority() {
     for is_ca in [
@@ -104,7 +104,7 @@ async fn self_signed_certificates_are_their_own_authority() {
             Ok("hello"),
             "{is_ca:?}"
         );
-        // Being trusted does not make it another server's certificate.
+        // A trusted certificate is still not valid for another server.
         let elsewhere = client(TlsConfig {
             server_name: "db.example".to_owned(),
             ..trusting(&identity.cert)
@@ -113,7 +113,7 @@ async fn self_signed_certificates_are_their_own_authority() {
             fetch(&elsewhere, &server).await,
             Err("tls: failed to verify certificate: x509: certificate is valid for web.example, not db.example".into())
         );
-        // One that looks the same with another key is a stranger.
+        // A lookalike with another key is not trusted.
         let twin = self_signed(&params);
         let fooled = fetch(&client(trusting(&twin.cert)), &server).await;
         assert_eq!(
@@ -221,7 +221,7 @@ async fn files_that_change_are_read_again() {
     });
     assert_eq!(fetch(&client, &server).await.as_deref(), Ok("hello"));
     second.write(&dir, "server");
-    // A connection made before goes on; another authority closes it.
+    // An existing connection continues; a changed authority closes it.
     dir.write("ca.crt", &second.cert);
     assert_eq!(fetch(&client, &server).await.as_deref(), Ok("hello"));
     assert_eq!(client.stats().connections_opened_total, 2);
@@ -352,7 +352,7 @@ async fn plain_http_to_an_encrypted_port_gets_gos_answer() {
         read_to_close(&mut stream).await,
         "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
     );
-    // And the other way round.
+    // And vice versa.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -394,7 +394,7 @@ async fn a_handshake_that_never_comes_is_cut() {
     assert_eq!(patient(serving).await.unwrap().slow_clients_total, 1);
 }
 
-/// A proxy that takes one `CONNECT`, shows its head, and passes bytes on.
+/// Starts a proxy that accepts one `CONNECT`, reports its head, and forwards bytes.
 async fn connecting_proxy() -> (std::net::SocketAddr, tokio::sync::oneshot::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -483,7 +483,7 @@ async fn large_bodies_and_stalls_are_handled_under_encryption() {
     let server = Running::start_web(router, &file).await;
     let trusted = client(trusting(&identity.cert));
     assert_eq!(fetch(&trusted, &server).await.as_deref(), Ok(body.as_str()));
-    // A client that goes away in the middle of a handshake harms nobody.
+    // A client that disconnects during a handshake does no harm.
     let mut half = server.connect().await;
     half.write_all(&[0x16, 3, 1]).await.unwrap();
     drop(half);

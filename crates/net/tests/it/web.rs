@@ -1,4 +1,4 @@
-//! The web configuration, case by case as the exporter-toolkit behaves.
+//! Tests the web configuration against the behaviour of the exporter-toolkit.
 
 use narthex_net::axum::routing::get;
 use narthex_net::{
@@ -25,7 +25,7 @@ async fn serve(dir: &TempDir, text: &str) -> Running {
     Running::start_web(hello(), &file).await
 }
 
-/// Asks over a plain socket, to see headers as they are.
+/// Sends a request over a plain socket, to see the raw headers.
 async fn ask(server: &Running, path: &str, headers: &str) -> String {
     let mut stream = server.connect().await;
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
@@ -72,12 +72,12 @@ async fn users_are_told_from_strangers() {
     );
     assert!(answer.contains("www-authenticate: Basic\r\n"), "{answer}");
     assert!(answer.ends_with("Unauthorized\n"), "{answer}");
-    // Twice each: the second answer is remembered.
+    // Twice each: the second result is cached.
     for _ in 0..2 {
         assert_eq!(status_as(&server, "dave", "dave123").await, 200);
         assert_eq!(status_as(&server, "dave", "bad").await, 401);
         assert_eq!(status_as(&server, "nobody", "dave123").await, 401);
-        // The password that the placeholder for unknown users stands for.
+        // The password of the placeholder hash for unknown users.
         assert_eq!(status_as(&server, "nobody", "fakepassword").await, 401);
     }
     for malformed in ["Basic", "Basic !", "Basic ZGF2ZQ==", "Bearer x"] {
@@ -116,7 +116,7 @@ async fn headers_are_added() {
         answer.contains("content-security-policy: default-src 'self'\r\n"),
         "{answer}"
     );
-    // A handler sets its own after the toolkit.
+    // A handler sets its own header after the toolkit.
     let answer = ask(&server, "/framed", "").await;
     assert!(
         answer.contains("x-frame-options: sameorigin\r\n"),

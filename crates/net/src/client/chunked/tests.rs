@@ -1,4 +1,4 @@
-//! The decoder on input that arrives in pieces of every size.
+//! Tests of the decoder on input that arrives in pieces of every size.
 
 use super::Chunked;
 

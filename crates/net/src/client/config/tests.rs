@@ -1,4 +1,4 @@
-//! Versions, names, directories. Combinations are tested where clients are built.
+//! Tests of versions, names, directories. Combinations are tested with the clients in `tests/it`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Answers of token servers. The rest is tested over sockets.
+//! Tests of token server responses. The rest is tested over sockets.
 
 use super::*;
 

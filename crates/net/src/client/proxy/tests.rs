@@ -1,4 +1,4 @@
-//! Which hosts are reached directly, and what a proxy's URL may be.
+//! Tests of `NO_PROXY` and of proxy URLs.
 
 use super::*;
 

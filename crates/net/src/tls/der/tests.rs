@@ -1,4 +1,4 @@
-//! Fields of certificates that another implementation wrote.
+//! Tests on the fields of certificates written by another implementation.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 
@@ -32,7 +32,7 @@ fn fields_are_found() {
     assert_eq!(certificate.version, 3);
     assert_eq!(certificate.common_name.as_deref(), Some("cn"));
     assert_eq!(certificate.subject, certificate.issuer);
-    // 2000-02-29 and 2060-01-01, the one written with two digits, the other with four.
+    // 2000-02-29 and 2060-01-01, one with a two-digit year, the other with four digits.
     assert_eq!(certificate.not_before, 951_782_400);
     assert_eq!(certificate.not_after, 2_840_140_800);
     let constraints = certificate.basic_constraints.expect("an authority's");
@@ -76,7 +76,7 @@ fn times_follow_the_calendar() {
         (0x17, "691231235959Z", Some(-1)),
         (0x17, "000301000000Z", Some(951_868_800)),
         (0x18, "21000301000000Z", Some(4_107_542_400)),
-        // "For ever" of RFC 5280.
+        // RFC 5280's "for ever".
         (0x18, "99991231235959Z", Some(253_402_300_799)),
         (0x17, "700230000000Z", None),
         (0x17, "700101000060Z", None),

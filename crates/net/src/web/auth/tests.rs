@@ -1,4 +1,4 @@
-//! Hashes, costs and the bucket. Time is tokio's, paused.
+//! Tests of hashes, costs and the bucket. Time is tokio's, paused.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn costs_are_read() {
         assert!(cost(&hash).is_err(), "{hash}");
     }
     assert!(cost(&DAVE.replacen("04", "99", 1)).is_err());
-    // Nobody's hash is one that can be checked, at the users' cost.
+    // The hash for unknown users is valid and has the users' cost.
     let users = BTreeMap::from([("dave".to_owned(), Secret::from(DAVE))]);
     let placeholder = nobody(&users);
     assert_eq!(cost(&placeholder), Ok(4));

@@ -1,4 +1,4 @@
-//! Durations. Files are tested where servers are started.
+//! Tests of durations. Files are tested with the servers in `tests/it`.
 
 use super::*;
 
