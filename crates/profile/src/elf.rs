@@ -1,7 +1,7 @@
-//! ELF files, as far as profiles need them: segments, unwind tables, symbols.
+//! The parts of ELF files that profiles need: segments, unwind tables, symbols.
 //!
-//! **Invariant:** a malformed file yields fewer symbols, never a panic. Only the parts that are kept are read: a program with
-//! its debug information has a hundred megabytes.
+//! **Invariant:** a malformed file yields fewer symbols, never a panic. Only the needed parts are read: a program
+//! with debug information has a hundred megabytes.
 
 use object::{
     LittleEndian as LE,
@@ -13,16 +13,16 @@ use object::{
 };
 use std::ffi::CStr;
 
-/// What is known of a file.
+/// The parsed parts of a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Elf {
     segments: Vec<Segment>,
     pub(crate) eh_frame: Option<Section>,
     pub(crate) eh_frame_hdr: Option<Section>,
     pub(crate) text: Option<(u64, u64)>,
-    /// By address.
+    /// Sorted by address.
     functions: Vec<Function>,
-    /// The functions' names, each with a zero behind it.
+    /// The functions' names, each followed by a zero byte.
     names: Vec<u8>,
     pub(crate) build_id: String,
 }
@@ -49,7 +49,7 @@ struct Segment {
 }
 
 impl Elf {
-    /// Reads a file of 64 bits, least significant byte first; `None` for anything else.
+    /// Parses a 64-bit little-endian file; returns `None` for anything else.
     pub(crate) fn parse<'data>(data: impl ReadRef<'data>) -> Option<Self> {
         let header = FileHeader64::<LE>::parse(data).ok()?;
         let mut elf = Self::default();
@@ -115,7 +115,8 @@ impl Elf {
         Ok(())
     }
 
-    /// Returns what is added to the file's addresses where the byte at `offset` is mapped to `start`.
+    /// Returns the difference between addresses in memory and in the file, if the byte at `offset` is mapped to
+    /// `start`.
     pub(crate) fn bias(&self, start: u64, offset: u64) -> u64 {
         let holds = |segment: &&Segment| {
             let from = segment.offset & !0xfff;
@@ -133,11 +134,11 @@ impl Elf {
         }
     }
 
-    /// Returns the name of the function that covers an address of the file.
+    /// Returns the name of the function that covers an address in the file.
     pub(crate) fn symbol(&self, address: u64) -> Option<&str> {
         let after = self.functions.partition_point(|one| one.address <= address);
         let function = self.functions.get(after.checked_sub(1)?)?;
-        // Hand-written code has no length.
+        // Hand-written assembly functions have no length.
         let covers = function.len == 0 || address - function.address < function.len;
         self.name(function).filter(|_| covers)
     }

@@ -1,8 +1,8 @@
-//! Fuzz targets: plain functions over bytes from outside.
+//! Fuzz targets for input from outside.
 
 use crate::elf::Elf;
 
-/// Reads the bytes as an ELF file and looks for symbols in it.
+/// Parses the bytes as an ELF file and looks up symbols in it.
 pub fn fuzz_elf(data: &[u8]) {
     if let Some(elf) = Elf::parse(data) {
         for address in [0, 1, 0x1000, u64::MAX] {
@@ -11,7 +11,7 @@ pub fn fuzz_elf(data: &[u8]) {
     }
 }
 
-/// Reads the bytes as a dump of the heap.
+/// Parses the bytes as a heap dump.
 pub fn fuzz_heap(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok((rate, stacks)) = crate::heap::parse(&text) {

@@ -1,14 +1,15 @@
-//! Heap profiles: jemalloc's dump, read and made to count what was not sampled too.
+//! Heap profiles: parses jemalloc's dump and scales it up from samples to totals.
 //!
-//! jemalloc takes an allocation with the probability `1 - exp(-size / rate)`; its dump counts what it took. A stack's
-//! figures are divided by that probability for its mean size, as jemalloc's own reader does.
+//! jemalloc samples an allocation with the probability `1 - exp(-size / rate)`; its dump counts the samples. A
+//! stack's counts are divided by that probability for its mean size, as in jemalloc's own tool.
 //!
-//! **Invariant:** a dump that is none is refused with its line; it never makes more stacks than it has lines.
+//! **Invariant:** a malformed dump is rejected with its line; parsing never creates more stacks than the dump has
+//! lines.
 
 use crate::{ProfileError, maps::Modules, pprof, svg};
 use std::{collections::HashMap, time::SystemTime};
 
-/// Allocations: their number and bytes, ever and still there.
+/// Number and bytes of allocations, in total and still live.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Counts {
     objects: u64,
@@ -17,7 +18,7 @@ pub(crate) struct Counts {
     live_bytes: u64,
 }
 
-/// What the process has allocated, by the code that did.
+/// A heap profile of the process, by allocating code.
 #[derive(Debug)]
 pub struct Heap {
     /// Distinct stacks, each from the innermost frame to the outermost.
@@ -27,17 +28,17 @@ pub struct Heap {
     taken: SystemTime,
 }
 
-/// What a reader of a heap profile looks at first.
+/// The default sample type of a heap profile.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HeapView {
-    /// What is still there.
+    /// Live allocations.
     InUse,
-    /// What was ever allocated.
+    /// All allocations ever made.
     Allocated,
 }
 
 impl HeapView {
-    /// Returns the name of its sample type.
+    /// Returns the name of the sample type.
     fn sample_type(self) -> &'static str {
         match self {
             Self::InUse => "inuse_space",
@@ -46,10 +47,10 @@ impl HeapView {
     }
 }
 
-/// Reads a dump of this process' allocator, jemalloc, in its format `heap_v2`.
+/// Parses a dump of this process's allocator, jemalloc, in its format `heap_v2`.
 ///
 /// # Errors
-/// Fails when the text is no such dump, or what is mapped into the process cannot be read.
+/// Fails when the dump is malformed, or the process's mappings cannot be read.
 pub fn heap(dump: &str) -> Result<Heap, ProfileError> {
     let (period_bytes, stacks) = parse(dump)?;
     let modules = Modules::of_this_process().map_err(|source| ProfileError::Io {
@@ -59,7 +60,7 @@ pub fn heap(dump: &str) -> Result<Heap, ProfileError> {
     let stacks = stacks.into_iter().map(|(stack, counts)| {
         let own = |address: &&u64| is_allocator(&modules.name(**address));
         let skipped = stack.iter().take_while(own).count();
-        // Where nothing else is left, the allocator itself asked.
+        // If nothing else is left, the allocator itself allocated.
         let from = if skipped == stack.len() { 0 } else { skipped };
         (stack.get(from..).unwrap_or_default().to_vec(), counts)
     });
@@ -73,7 +74,7 @@ pub fn heap(dump: &str) -> Result<Heap, ProfileError> {
 }
 
 impl Heap {
-    /// Returns the profile as a message `perftools.profiles.Profile`, not compressed.
+    /// Returns the profile as an uncompressed `perftools.profiles.Profile` message.
     #[must_use]
     pub fn to_pprof(&self, view: HeapView) -> Vec<u8> {
         let stacks = self.stacks.iter().map(|(stack, counts)| {
@@ -101,7 +102,7 @@ impl Heap {
         pprof::encode(&head, stacks, &self.modules)
     }
 
-    /// Draws the profile as a flame graph: wide is what holds memory, callers below what they call.
+    /// Draws the profile as a flame graph: width is memory, with callers below their callees.
     #[must_use]
     pub fn to_svg(&self, view: HeapView) -> String {
         let mut stacks: HashMap<Vec<String>, u64> = HashMap::new();
@@ -124,7 +125,7 @@ impl Heap {
     }
 }
 
-/// Reports whether a function belongs to the allocator, which every stack begins with.
+/// Reports whether a function belongs to the allocator, with which every stack begins.
 fn is_allocator(name: &str) -> bool {
     let parts = [
         "_rjem_",
@@ -136,7 +137,7 @@ fn is_allocator(name: &str) -> bool {
     parts.iter().any(|part| name.contains(part))
 }
 
-/// The rate of sampling, and the stacks.
+/// The sampling rate, and the stacks.
 type Parsed = (u64, Vec<(Vec<u64>, Counts)>);
 
 pub(crate) fn parse(dump: &str) -> Result<Parsed, ProfileError> {
@@ -163,23 +164,23 @@ pub(crate) fn parse(dump: &str) -> Result<Parsed, ProfileError> {
             stack = Some(addresses.ok_or_else(|| refused(at, "an address that is no number"))?);
         } else if let Some(counts) = line.strip_prefix("t*:") {
             let counts = counts_of(counts).ok_or_else(|| refused(at, "malformed counts"))?;
-            // Counts before the first stack are those of all.
+            // Counts before the first stack are totals.
             if let Some(stack) = stack.take() {
                 stacks.push((stack, counts.scaled(rate)));
             }
         }
-        // What is left are the shares of single threads.
+        // The remaining lines are the shares of single threads.
     }
     Ok((rate, stacks))
 }
 
-/// Reads a return address as the address of the call before it.
+/// Parses a return address, giving the address of the call before it.
 fn address(text: &str) -> Option<u64> {
     let number = u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()?;
     Some(number.saturating_sub(1))
 }
 
-/// Reads `live objects: live bytes [objects: bytes]`.
+/// Parses `live objects: live bytes [objects: bytes]`.
 fn counts_of(text: &str) -> Option<Counts> {
     let (live, ever) = text.split_once('[')?;
     let ever = ever.trim_end().strip_suffix(']')?;
@@ -241,7 +242,7 @@ mod tests {
             panic!("{stacks:?}")
         };
         assert_eq!(stack[..], [0x55d0_c000_1000, 0xf]);
-        // Of allocations as large as the rate, 1 - 1/e are taken.
+        // Of allocations as large as the rate, a fraction of 1 - 1/e is sampled.
         assert_eq!((large.live_objects, large.live_bytes), (5, 2_488_234));
         assert_eq!((small.live_objects, small.objects), (0, 8193));
     }

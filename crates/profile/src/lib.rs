@@ -1,11 +1,11 @@
-//! Profiles of this process, as `go tool pprof` reads them and as a picture.
+//! Profiles of this process, for `go tool pprof` and as flame graphs.
 //!
-//! It is: a sampler of processor time on the kernel's profiling timer, an unwinder over copied stacks, a reader of
-//! jemalloc's heap dumps, names from symbol tables. It is not: an allocator, line numbers, or anything that costs while
-//! no profile is being taken.
+//! It contains a CPU sampler on the kernel's profiling timer, an unwinder over copied stacks, a parser of jemalloc's
+//! heap dumps, and symbol lookup. It has no allocator and no line numbers, and costs nothing while no profile is
+//! being taken.
 //!
 //! **Limits**: Linux on x86-64 and aarch64; one profile at a time; stacks up to 64 KiB and 256 frames; a stripped
-//! binary has addresses instead of names.
+//! binary yields addresses instead of names.
 //!
 //! ```no_run
 //! let profile = narthex_profile::cpu(std::time::Duration::from_secs(1), &|| false)?;
@@ -33,16 +33,16 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Returns about how many bytes a profile takes while it is made, most of them for the names of functions.
+/// Returns the approximate memory needed for a profile in bytes, most of it for function names.
 #[must_use]
 pub fn needed_bytes() -> u64 {
     maps::modules_bytes()
 }
 
-/// What the process did while it was looked at.
+/// A CPU profile of the process.
 #[derive(Debug)]
 pub struct Profile {
-    /// Distinct stacks, each from the innermost frame to the outermost, with how often it was seen.
+    /// Distinct stacks, each from the innermost frame to the outermost, with their number of samples.
     stacks: HashMap<Vec<u64>, u64>,
     modules: maps::Modules,
     began: SystemTime,
@@ -51,22 +51,22 @@ pub struct Profile {
     lost: u64,
 }
 
-/// Why there is no profile.
+/// Reason for a failed profile.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ProfileError {
     /// Another profile is being taken.
     Busy,
-    /// A dump of the heap is none.
+    /// A malformed heap dump.
     Dump {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: &'static str,
     },
-    /// The system refused.
+    /// A system call failed.
     Io {
-        /// What was attempted.
+        /// The operation attempted.
         operation: &'static str,
         /// The system's error.
         source: std::io::Error,
@@ -92,12 +92,12 @@ impl std::error::Error for ProfileError {
     }
 }
 
-/// Looks at the process a hundred times per second of processor time it uses, for `duration` or until `stop` says so.
+/// Samples the process a hundred times per second of its CPU time, for `duration` or until `stop` returns true.
 ///
-/// Blocks meanwhile.
+/// Blocks until then.
 ///
 /// # Errors
-/// Fails when another profile is being taken, or the system refuses the timer.
+/// Fails when another profile is being taken, or the timer cannot be set.
 pub fn cpu(duration: Duration, stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
     sampler::run(duration, stop)
 }
@@ -109,13 +109,13 @@ impl Profile {
         self.stacks.values().sum()
     }
 
-    /// Returns the number of samples that came faster than they could be taken.
+    /// Returns the number of samples lost because they came too fast.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Returns the profile as a message `perftools.profiles.Profile`, not compressed.
+    /// Returns the profile as an uncompressed `perftools.profiles.Profile` message.
     #[must_use]
     pub fn to_pprof(&self) -> Vec<u8> {
         let period_ns = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
@@ -133,7 +133,7 @@ impl Profile {
         pprof::encode(&head, stacks, &self.modules)
     }
 
-    /// Draws the profile as a flame graph: wide is where the time went, callers below what they call.
+    /// Draws the profile as a flame graph: width is time, with callers below their callees.
     #[must_use]
     pub fn to_svg(&self) -> String {
         let title = format!(
@@ -145,7 +145,7 @@ impl Profile {
         svg::draw(&title, "samples", self.by_name())
     }
 
-    /// Lists distinct stacks by name, outermost first, with how often each was seen.
+    /// Lists distinct stacks by name, outermost first, with their number of samples.
     #[must_use]
     pub fn by_name(&self) -> Vec<(Vec<String>, u64)> {
         let mut stacks: HashMap<Vec<String>, u64> = HashMap::new();

@@ -1,6 +1,6 @@
-//! What is mapped into this process: programs and libraries, with their symbols.
+//! The programs and libraries mapped into this process, with their symbols.
 //!
-//! **Invariant:** an address belongs to at most one module; a name is that of the symbol that covers it.
+//! **Invariant:** an address belongs to at most one module; its name is that of the symbol that covers it.
 
 use crate::elf::Elf;
 use object::read::ReadCache;
@@ -22,7 +22,7 @@ pub(crate) struct Mapping {
 /// A program or library.
 pub(crate) struct Module {
     pub(crate) mapping: Mapping,
-    /// What is added to addresses of the file.
+    /// Difference between addresses in memory and in the file.
     pub(crate) bias: u64,
     pub(crate) elf: Arc<Elf>,
 }
@@ -33,10 +33,10 @@ pub(crate) struct Modules {
     pub(crate) all: Vec<Module>,
 }
 
-/// Symbols and unwind tables are about this part of a program on disk.
+/// Estimated memory of symbols and unwind tables: one part in four of a program's size on disk.
 const PART_IN_MEMORY: u64 = 4;
 
-/// Returns about how many bytes [`Modules`] of this process take.
+/// Returns the approximate size of this process's [`Modules`] in bytes.
 pub(crate) fn modules_bytes() -> u64 {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let paths = parse_maps(&maps).into_iter().map(|mapping| mapping.path);
@@ -46,7 +46,7 @@ pub(crate) fn modules_bytes() -> u64 {
 }
 
 impl Modules {
-    /// Reads what is mapped into this process; files that cannot be read stay without names.
+    /// Reads this process's mappings; unreadable files have no names.
     pub(crate) fn of_this_process() -> io::Result<Self> {
         let mut files: BTreeMap<String, Arc<Elf>> = BTreeMap::new();
         let mut all = Vec::new();
@@ -72,7 +72,7 @@ impl Modules {
         Ok(Self { all })
     }
 
-    /// Returns the place of the module that has `address`.
+    /// Returns the index of the module that contains `address`.
     pub(crate) fn find(&self, address: u64) -> Option<usize> {
         let after = self
             .all
@@ -96,7 +96,7 @@ impl Modules {
             .collect()
     }
 
-    /// Returns the name of the function at `address`, else the file it is in, else the address.
+    /// Returns the name of the function at `address`, or else its file, or else the address.
     pub(crate) fn name(&self, address: u64) -> String {
         if let Some(symbol) = self.symbol(address) {
             return demangled(symbol);
@@ -112,12 +112,12 @@ impl Modules {
     }
 }
 
-/// Returns a symbol as a person would write it, without the hash behind it.
+/// Returns a symbol in readable form, without its hash.
 pub(crate) fn demangled(name: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(name))
 }
 
-/// Reads the mappings of code that have a file.
+/// Parses the mappings of code that have a file.
 fn parse_maps(text: &str) -> Vec<Mapping> {
     let mapping = |line: &str| {
         let mut fields = line.split_ascii_whitespace();

@@ -1,6 +1,6 @@
 //! The format of `go tool pprof`.
 //!
-//! **Invariant:** as Go's own profiles: the same types of samples, innermost frame first, string 0 is empty.
+//! **Invariant:** matches Go's own profiles: the same sample types, innermost frame first, string 0 is empty.
 
 use crate::maps::Modules;
 use narthex_model::protobuf::Message;
@@ -9,11 +9,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// What a profile says of itself: names come with their units.
+/// Header of a profile; names are paired with units.
 pub(crate) struct Head<const N: usize> {
-    /// What is counted for each stack.
+    /// Types of the values of each stack.
     pub(crate) sample_types: [(&'static str, &'static str); N],
-    /// The type that is shown first; the last one where none is named.
+    /// The type shown by default; the last one if not set.
     pub(crate) default_type: Option<&'static str>,
     pub(crate) period_type: (&'static str, &'static str),
     pub(crate) period: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Head<const N: usize> {
     pub(crate) took: Duration,
 }
 
-/// Writes a profile of stacks, innermost frame first, each with a value of every type.
+/// Encodes a profile of stacks, innermost frame first, each with a value of every type.
 pub(crate) fn encode<'a, const N: usize>(
     head: &Head<N>,
     stacks: impl Iterator<Item = (&'a [u64], [u64; N])>,
@@ -83,7 +83,7 @@ pub(crate) fn encode<'a, const N: usize>(
 #[derive(Default)]
 struct Encoder {
     out: Message,
-    /// Locations and functions, met while samples are written.
+    /// Locations and functions, collected while samples are written.
     tail: Message,
     strings: Vec<String>,
     numbers: HashMap<String, u64>,

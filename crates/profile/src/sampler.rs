@@ -1,6 +1,6 @@
-//! Taking samples: a signal copies registers and stack, a thread makes stacks of them.
+//! Sampling: a signal handler copies registers and stack, a thread unwinds them.
 //!
-//! **Invariant:** the handler does nothing but atomic operations and one system call on memory that is never freed: no
+//! **Invariant:** the handler performs only atomic operations and one system call, on memory that is never freed: no
 //! lock, no allocation, no unwinding. It stays installed for good, because a late signal would end the process.
 
 use crate::{Profile, ProfileError, maps::Modules, unwind::Unwinder};
@@ -17,11 +17,11 @@ use std::{
 
 /// Processor time between two samples.
 const PERIOD: Duration = Duration::from_millis(10);
-/// How often what was sampled is looked after.
+/// Interval at which samples are collected.
 const DRAIN: Duration = Duration::from_millis(5);
-/// Samples that may wait.
+/// Most samples waiting to be collected.
 const SLOTS: usize = 64;
-/// Bytes of stack that are copied.
+/// Bytes of stack copied per sample.
 pub(crate) const STACK_BYTES: usize = 64 << 10;
 const PAGE_BYTES: usize = 4096;
 const PIECES: usize = STACK_BYTES / PAGE_BYTES + 1;
@@ -41,7 +41,7 @@ pub(crate) struct Registers {
     pub(crate) lr: u64,
 }
 
-/// A sample on its way from the handler to the thread that asked.
+/// A sample on its way from the handler to the profiling thread.
 struct Slot {
     state: AtomicU32,
     sample: UnsafeCell<Sample>,
@@ -49,12 +49,12 @@ struct Slot {
 
 pub(crate) struct Sample {
     pub(crate) registers: Registers,
-    /// Bytes of `stack` that were copied, from the stack pointer on.
+    /// Number of bytes of `stack` copied, from the stack pointer on.
     pub(crate) len: usize,
     pub(crate) stack: [u8; STACK_BYTES],
 }
 
-// SAFETY: `sample` is touched only by whoever moved `state` to TAKEN, or found it FULL while draining.
+// SAFETY: `sample` is accessed only by whoever moved `state` to TAKEN, or found it FULL while draining.
 unsafe impl Sync for Slot {}
 
 struct Ring {
@@ -93,7 +93,7 @@ pub(crate) fn run(duration: Duration, stop: &dyn Fn() -> bool) -> Result<Profile
     drop(armed);
     ACTIVE.store(false, Ordering::SeqCst);
     let took = start.elapsed();
-    // A handler that saw the timer's last signal may still be copying.
+    // A handler that got the timer's last signal may still be copying.
     ring.settle(&mut unwinder, &mut stacks);
     Ok(Profile {
         stacks,
@@ -131,14 +131,14 @@ impl Ring {
             if slot.state.load(Ordering::Acquire) != FULL {
                 continue;
             }
-            // SAFETY: a FULL slot is nobody's but this thread's, of which there is one, until it is FREE again.
+            // SAFETY: a FULL slot belongs to this thread, the only one that drains, until it is FREE again.
             let sample = unsafe { &*slot.sample.get() };
             *stacks.entry(unwinder.stack(sample)).or_default() += 1;
             slot.state.store(FREE, Ordering::Release);
         }
     }
 
-    /// Drains until no handler is at work, which takes it microseconds.
+    /// Drains until no handler is running, which takes microseconds.
     fn settle(&self, unwinder: &mut Unwinder, stacks: &mut HashMap<Vec<u64>, u64>) {
         for _ in 0..200 {
             self.drain(unwinder, stacks);
@@ -161,7 +161,7 @@ impl Ring {
                 slot.state
                     .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
             if free.is_ok() {
-                // SAFETY: the slot is this handler's until its state changes.
+                // SAFETY: the slot belongs to this handler until its state changes.
                 let sample = unsafe { &mut *slot.sample.get() };
                 sample.registers = registers;
                 sample.len = copy_stack(registers.sp, &mut sample.stack);
@@ -173,9 +173,9 @@ impl Ring {
     }
 }
 
-/// Copies the stack from `sp` on, as far as it is mapped, and returns how many bytes there were.
+/// Copies the mapped stack from `sp` on and returns the number of bytes.
 ///
-/// The kernel does the copying: where memory ends it stops instead of faulting.
+/// The kernel copies: at the end of mapped memory it stops instead of faulting.
 fn copy_stack(sp: u64, into: &mut [u8; STACK_BYTES]) -> usize {
     let mut pieces = [libc::iovec {
         iov_base: std::ptr::null_mut(),
@@ -197,7 +197,7 @@ fn copy_stack(sp: u64, into: &mut [u8; STACK_BYTES]) -> usize {
         iov_base: into.as_mut_ptr().cast(),
         iov_len: into.len(),
     };
-    // SAFETY: `local` is `into`, which is writable and as long as it says; the kernel checks the rest.
+    // SAFETY: `local` describes `into`, which is writable and of that length; the kernel checks the rest.
     let copied =
         unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, pieces.as_ptr(), used, 0) };
     usize::try_from(copied).unwrap_or(0)
@@ -208,11 +208,11 @@ fn install() -> Result<(), ProfileError> {
     static ONCE: Once = Once::new();
     static FAILED: AtomicU32 = AtomicU32::new(0);
     ONCE.call_once(|| {
-        // SAFETY: an all-zero sigaction is a valid one, and every field that matters is set.
+        // SAFETY: an all-zero sigaction is valid, and every relevant field is set.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = on_signal as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-        // SAFETY: the handler is async-signal-safe, as it says.
+        // SAFETY: the handler is async-signal-safe, as its documentation explains.
         if unsafe { libc::sigaction(libc::SIGPROF, &action, std::ptr::null_mut()) } != 0 {
             let code = io::Error::last_os_error()
                 .raw_os_error()
@@ -229,15 +229,15 @@ fn install() -> Result<(), ProfileError> {
     }
 }
 
-/// Called on whatever thread used the processor when the timer ran out.
+/// Handles the signal, on whatever thread was running when the timer expired.
 extern "C" fn on_signal(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     if !ACTIVE.load(Ordering::Relaxed) || context.is_null() {
         return;
     }
     let Some(ring) = RING.get() else { return };
-    // SAFETY: errno's place is this thread's own; it is put back for the code that was interrupted.
+    // SAFETY: errno's location is this thread's own; its value is restored for the interrupted code.
     let saved = unsafe { *libc::__errno_location() };
-    // SAFETY: the kernel hands a handler installed with SA_SIGINFO a ucontext.
+    // SAFETY: the kernel passes a ucontext to a handler installed with SA_SIGINFO.
     let registers = registers_of(unsafe { &*context.cast::<libc::ucontext_t>() });
     ring.take(registers);
     // SAFETY: as above.
@@ -284,7 +284,7 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // What started with valid values can be stopped.
+        // A timer that was set with valid values can be stopped.
         let _ = set_timer(Duration::ZERO);
     }
 }

@@ -1,6 +1,6 @@
-//! Flame graphs without a script: a picture with a text on every box.
+//! Flame graphs without scripts: an image with a tooltip on every box.
 //!
-//! **Invariant:** a box is as wide as its share of the samples and stands on its caller; names are escaped.
+//! **Invariant:** a box's width is its share of the samples, and it is on top of its caller; names are escaped.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -8,18 +8,18 @@ const WIDTH: f64 = 1200.0;
 const ROW: f64 = 17.0;
 const MARGIN: f64 = 10.0;
 const HEAD: f64 = 40.0;
-/// Narrower boxes are left out.
+/// Width below which boxes are omitted.
 const MIN_WIDTH: f64 = 0.3;
 const CHARACTER: f64 = 6.6;
 
-/// A function and what it called.
+/// A function and its callees.
 #[derive(Default)]
 struct Node {
     count: u64,
     calls: BTreeMap<String, Node>,
 }
 
-/// Draws stacks, outermost function first, with how many `unit` each has.
+/// Draws stacks, outermost function first, with their values in `unit`.
 pub(crate) fn draw(title: &str, unit: &str, stacks: Vec<(Vec<String>, u64)>) -> String {
     let mut root = Node::default();
     let mut depth = 0;
@@ -55,13 +55,13 @@ pub(crate) fn draw(title: &str, unit: &str, stacks: Vec<(Vec<String>, u64)>) -> 
     out
 }
 
-/// A picture under construction.
+/// An image under construction.
 struct Picture<'a> {
     out: String,
     unit: &'a str,
     /// Width of one sample.
     scale: f64,
-    /// All samples.
+    /// Total of all samples.
     all: f64,
 }
 
@@ -106,7 +106,7 @@ impl Node {
     }
 }
 
-/// Returns a warm colour that is the same for the same name everywhere.
+/// Returns a warm colour that depends only on the name.
 fn colour(name: &str) -> String {
     let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)

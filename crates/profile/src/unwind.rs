@@ -1,19 +1,19 @@
-//! From registers and a piece of stack to the functions that called each other.
+//! Unwinding: call stacks from registers and a copied part of the stack.
 //!
-//! **Invariant:** only the copied bytes are read; where they end or make no sense the stack ends, and what was found
-//! before stands.
+//! **Invariant:** only the copied bytes are read; if they end or are invalid, the stack ends and keeps the frames
+//! found so far.
 
 use crate::{maps::Modules, sampler::Sample};
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, MayAllocateDuringUnwind, Unwinder as _, UnwinderNative,
 };
 
-/// Frames of a stack at most.
+/// Most frames in a stack.
 const MAX_FRAMES: usize = 256;
 
 type Bytes = Vec<u8>;
 
-/// Makes stacks of samples.
+/// Unwinds samples.
 pub(crate) struct Unwinder {
     unwinder: UnwinderNative<Bytes, MayAllocateDuringUnwind>,
     cache: CacheNative<MayAllocateDuringUnwind>,
@@ -53,7 +53,7 @@ impl Unwinder {
         }
     }
 
-    /// Returns the addresses of a sample's frames, innermost first; of callers that of the call.
+    /// Returns the addresses of a sample's frames, innermost first; for callers, that of the call.
     pub(crate) fn stack(&mut self, sample: &Sample) -> Vec<u64> {
         let registers = sample.registers;
         let stack = &sample.stack[..sample.len.min(sample.stack.len())];

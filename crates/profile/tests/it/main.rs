@@ -1,4 +1,4 @@
-//! Profiles of a process that is known to do something: this one.
+//! Tests profiles of a process with a known workload: this one.
 
 #![allow(
     clippy::unwrap_used,
@@ -40,7 +40,7 @@ fn its_caller(calls: &AtomicU64, stop: &AtomicBool) -> u64 {
     sum
 }
 
-/// Profiles a thread until it has done much, however long that takes here.
+/// Profiles a thread until it has done enough work, on any machine.
 fn busy_profile() -> Profile {
     const ENOUGH: u64 = 1500;
     let (calls, stop) = (
@@ -56,7 +56,7 @@ fn busy_profile() -> Profile {
     profile
 }
 
-/// All in one test: the timer and the handler are the process's.
+/// A single test, because the timer and the handler belong to the process.
 #[test]
 fn a_busy_function_is_found_with_its_callers() {
     let profile = busy_profile();
@@ -72,7 +72,7 @@ fn a_busy_function_is_found_with_its_callers() {
         .filter(|(stack, _)| calls(stack))
         .map(|(_, count)| count)
         .sum();
-    // Other tests of this process run meanwhile.
+    // Other tests run in this process meanwhile.
     assert!(hot * 10 > all, "{hot} of {all} samples: {stacks:?}");
     let rooted = stacks.iter().any(|(stack, _)| {
         calls(stack)
@@ -99,7 +99,7 @@ fn a_busy_function_is_found_with_its_callers() {
     one_at_a_time();
 }
 
-/// Returns what `go tool pprof -top` makes of a profile.
+/// Returns the output of `go tool pprof -top` for a profile.
 fn top(profile: &[u8], flags: &[&str]) -> String {
     let dir = TempDir::new("profile");
     let path = dir.write("profile.pb", profile);
@@ -116,7 +116,7 @@ fn top(profile: &[u8], flags: &[&str]) -> String {
 
 #[test]
 fn a_dump_of_the_heap_has_names_and_sizes() {
-    // A return address is behind the call: the function's beginning stands for the one before it.
+    // A return address is after the call: use the function's beginning plus one.
     let address = a_hot_function as *const () as u64 + 1;
     let dump = format!(
         "heap_v2/1\n  t*: 2: 3145728 [4: 7340032]\n@ {address:#x} 0x2\n  t*: 2: 3145728 [4: 7340032]\n"
@@ -160,7 +160,7 @@ fn one_at_a_time() {
     let of_thread = Arc::clone(&stop);
     let running = thread::spawn(move || {
         cpu(Duration::from_secs(60), &|| {
-            // Nobody listens after the first time.
+            // The receiver is gone after the first time.
             let _ = begun.send(());
             of_thread.load(Ordering::Relaxed)
         })
@@ -175,7 +175,7 @@ fn one_at_a_time() {
 
 #[test]
 fn mutated_files_are_no_programs() {
-    // The smallest file with a segment, and a section header that points nowhere.
+    // The smallest file with a segment, and with an invalid offset of the section headers.
     let mut file = vec![0; 64 + 56 + 64];
     file[..6].copy_from_slice(b"\x7fELF\x02\x01");
     file[32] = 64;
