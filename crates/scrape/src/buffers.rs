@@ -1,6 +1,7 @@
 //! Body buffers shared by all loops of a manager.
 //!
-//! A body lives for the milliseconds of its scrape; a buffer per target would hold a body per target for ever.
+//! A body lives for the milliseconds of its scrape; a buffer per target would keep one body's memory per target
+//! forever.
 //! **Invariant:** at most `KEPT` idle buffers, none larger than `KEPT_BYTES`, are kept.
 
 use narthex_model::sync::Whole as _;
@@ -22,7 +23,7 @@ struct Idle {
 }
 
 impl Buffers {
-    /// Returns no buffers; all that are idle hold up to `most_bytes` together.
+    /// Returns an empty pool whose idle buffers together hold up to `most_bytes`.
     pub(crate) fn new(most_bytes: usize) -> Self {
         Self {
             idle: Mutex::default(),

@@ -1,6 +1,6 @@
-//! What a job scrapes and how, as `scrape_configs` says it.
+//! How a job scrapes: one entry of `scrape_configs`.
 //!
-//! **Invariant:** values here are checked: intervals are positive and a timeout is not longer than its interval.
+//! **Invariant:** values here are checked: intervals are positive and no timeout is longer than its interval.
 
 use narthex_discovery::{LabelMap, TargetGroup};
 use narthex_expfmt::{Escaping, ScrapeProtocol};
@@ -17,23 +17,23 @@ pub struct JobConfig {
     pub scrape_interval: Duration,
     /// Time a scrape may take; at most the interval.
     pub scrape_timeout: Duration,
-    /// Path of the page.
+    /// Path to scrape.
     pub metrics_path: String,
     /// `http` or `https`.
     pub scheme: String,
-    /// Query parameters, in order of their names.
+    /// Query parameters, sorted by name.
     pub params: Vec<(String, Vec<String>)>,
-    /// Whether labels of the body win over the target's; if not they become `exported_<name>`.
+    /// Whether the body's labels win over the target's; otherwise they become `exported_<name>`.
     pub honor_labels: bool,
-    /// Whether samples keep timestamps of their own.
+    /// Whether samples keep their own timestamps.
     pub honor_timestamps: bool,
-    /// Whether series with timestamps of their own get staleness markers.
+    /// Whether series with their own timestamps get staleness markers.
     pub track_timestamps_staleness: bool,
-    /// Whether to ask for gzip.
+    /// Whether to request gzip.
     pub enable_compression: bool,
-    /// Formats to ask for, best first; `None` is Prometheus' choice.
+    /// Formats to request, best first; `None` uses Prometheus' default.
     pub scrape_protocols: Option<Vec<ScrapeProtocol>>,
-    /// The format of bodies that do not tell theirs; `None` looks at the body.
+    /// Format of responses without a usable content type; `None` guesses from the body.
     pub fallback_scrape_protocol: Option<ScrapeProtocol>,
     /// Whether native histograms are read.
     pub scrape_native_histograms: bool,
@@ -41,27 +41,27 @@ pub struct JobConfig {
     pub always_scrape_classic_histograms: bool,
     /// Whether classic histograms become native ones with custom buckets.
     pub convert_classic_histograms_to_nhcb: bool,
-    /// Whether start times are stored; series `_created` are then not.
+    /// Whether to store start times; `_created` series are then dropped.
     pub start_timestamps: bool,
     /// Whether to store `scrape_timeout_seconds`, `scrape_sample_limit` and `scrape_body_size_bytes` too.
     pub extra_scrape_metrics: bool,
-    /// Which names metrics and labels may have.
+    /// Names that metrics and labels may have.
     pub metric_name_validation_scheme: NameScheme,
-    /// How targets are to write other names; `None` follows from the validation scheme.
+    /// How targets should escape other names; `None` derives it from the validation scheme.
     pub metric_name_escaping_scheme: Option<Escaping>,
-    /// What turns discovered labels into targets.
+    /// Rules that turn discovered labels into targets.
     pub relabel_configs: Rules,
-    /// What is done to each series before it is stored.
+    /// Rules applied to each series before it is stored.
     pub metric_relabel_configs: Rules,
-    /// How targets are spoken to.
+    /// HTTP settings of requests to targets.
     pub http: HttpClientConfig,
-    /// What one body may hold, and how many targets there may be.
+    /// Limits on one body and on the number of targets.
     pub limits: Limits,
-    /// Targets that are written down.
+    /// Targets listed in the configuration.
     pub static_configs: Vec<StaticGroup>,
-    /// Where failed scrapes are written, if anywhere; see [`crate::Manager::open_failure_logs`].
+    /// File that failed scrapes are logged to, if any; see [`crate::Manager::open_failure_logs`].
     pub failure_log: Option<PathBuf>,
-    /// All of this as a configuration file would say it, without secrets: for people.
+    /// The whole job as a configuration file would write it, without secrets; for display.
     pub shown: Arc<str>,
 }
 
@@ -109,7 +109,7 @@ impl JobConfig {
         self.static_configs.iter().enumerate().map(group).collect()
     }
 
-    /// Returns the escaping asked for.
+    /// Returns the escaping to request.
     pub(crate) fn escaping(&self) -> Escaping {
         let default = match self.metric_name_validation_scheme {
             NameScheme::Utf8 => Escaping::AllowUtf8,
@@ -152,16 +152,16 @@ impl From<Vec<Rule>> for Rules {
 /// Targets that share labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StaticGroup {
-    /// `host:port` each.
+    /// Addresses, each `host:port`.
     pub targets: Vec<String>,
-    /// Labels of all of them.
+    /// Labels of all these targets.
     pub labels: Vec<(String, String)>,
 }
 
-/// What one body may hold; a body beyond fails the whole scrape. 0 is no limit.
+/// Limits on one body; exceeding one fails the whole scrape. 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// Decompressed size; a body of this size is too large.
+    /// Decompressed size, exclusive: a body of exactly this size is too large.
     pub body_size_bytes: usize,
     /// Samples after relabelling.
     pub samples: usize,
@@ -171,18 +171,18 @@ pub struct Limits {
     pub label_name_bytes: usize,
     /// Bytes of a label's value.
     pub label_value_bytes: usize,
-    /// Targets of the job; with more, every scrape fails.
+    /// Targets of the job; if there are more, every scrape fails.
     pub targets: usize,
-    /// Dropped targets that are remembered.
+    /// Dropped targets to remember.
     pub keep_dropped_targets: usize,
-    /// Buckets of a native histogram; resolution is reduced to stay within.
+    /// Buckets of a native histogram; its resolution is reduced to stay within this.
     pub native_histogram_buckets: usize,
-    /// Smallest growth factor from one bucket of a native histogram to the next; resolution is reduced to reach it.
+    /// Smallest growth factor between adjacent buckets of a native histogram; its resolution is reduced to reach it.
     pub native_histogram_min_bucket_factor: f64,
 }
 
 impl Limits {
-    /// Returns the highest resolution whose buckets grow by the configured factor at least.
+    /// Returns the highest resolution whose buckets grow by at least the configured factor.
     #[must_use]
     pub fn max_histogram_schema(&self) -> i32 {
         let factor = self.native_histogram_min_bucket_factor;

@@ -1,4 +1,4 @@
-//! What can be wrong with a target.
+//! Errors of jobs and their targets.
 
 use narthex_net::{NetError, Panicked};
 use std::{error::Error, fmt, io, path::PathBuf};
@@ -7,31 +7,31 @@ use std::{error::Error, fmt, io, path::PathBuf};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ScrapeError {
-    /// Its HTTP settings make no client.
+    /// Its HTTP settings are invalid.
     Client {
         /// The job.
         job: String,
-        /// What is wrong with them.
+        /// The client's error.
         source: NetError,
     },
-    /// A file of failed scrapes cannot be opened.
+    /// The log file of failed scrapes cannot be opened.
     FailureLog {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Comparing its targets with what is discovered panicked: it has none until it is applied again.
+    /// Updating its targets panicked: it has none until it is applied again.
     Panicked {
         /// The job.
         job: String,
-        /// Where, and what was said.
+        /// Location and message of the panic.
         source: Panicked,
     },
 }
 
 impl ScrapeError {
-    /// Reports whether applying the job once more makes sense.
+    /// Reports whether applying the job again may succeed.
     #[must_use]
     pub fn is_panic(&self) -> bool {
         matches!(self, Self::Panicked { .. })

@@ -1,6 +1,6 @@
-//! Files of failed scrapes: a JSON object a line, as Prometheus writes them.
+//! Log files of failed scrapes: one JSON object per line, in Prometheus' format.
 //!
-//! **Invariant:** a line is written at once and whole; a file that cannot be written costs its lines, never a scrape.
+//! **Invariant:** each line is written whole in one write; a failed write loses its line, never a scrape.
 
 use crate::ScrapeError;
 use narthex_model::date::rfc3339;
@@ -17,12 +17,12 @@ use std::{
     },
 };
 
-/// One file, which may be opened again under its name.
+/// One log file, which can be reopened by name.
 #[derive(Debug)]
 pub(crate) struct FailureLog {
     path: PathBuf,
     file: Mutex<File>,
-    /// Whether the last line could not be written: the log tells of changes, not of every line.
+    /// Whether the last write failed: only changes are logged, not every line.
     fails: AtomicBool,
 }
 
@@ -52,15 +52,14 @@ impl FailureLog {
     }
 }
 
-/// The files that are open.
+/// The open log files.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLogs(Mutex<BTreeMap<PathBuf, Arc<FailureLog>>>);
 
 impl FailureLogs {
-    /// Opens these files, those that are open already under their names again, and forgets all others.
+    /// Opens these files, reopening by name those already open, and drops all others.
     ///
-    /// # Errors
-    /// Fails, changing nothing, when a file cannot be opened.
+    /// # Errors Fails, changing nothing, if a file cannot be opened.
     pub(crate) fn open(&self, paths: &BTreeSet<PathBuf>) -> Result<(), ScrapeError> {
         let opened: Vec<(PathBuf, File)> = paths
             .iter()
@@ -84,7 +83,7 @@ impl FailureLogs {
         Ok(())
     }
 
-    /// Returns the log at `path`, if it is open.
+    /// Returns the log at `path` if it is open.
     pub(crate) fn get(&self, path: &Path) -> Option<Arc<FailureLog>> {
         let logs = self.0.lock().whole();
         logs.get(path).cloned()

@@ -1,13 +1,13 @@
 //! Scraping: targets, their schedules, and the loops that turn bodies into frames for a sink.
 //!
-//! It is: [`JobConfig`], what a job scrapes and how; one [`Manager`], whose [`Manager::apply`] turns discovered groups
-//! into targets by relabelling and runs a loop for each, leaving alone what did not change; staleness markers; the
-//! synthetic series (`up` and its kin, in the same strip as the target's own); and the API's routes about targets.
+//! It is: [`JobConfig`], which says what a job scrapes and how; one [`Manager`], whose [`Manager::apply`] relabels
+//! discovered groups into targets and runs a loop for each, leaving unchanged ones alone; staleness markers; the
+//! synthetic series (`up` and the like, in the same strip as the target's own); and the API's routes about targets.
 //! Sources inside the process ([`LocalSource`]) are targets too: same schedule, same synthetic series, no HTTP. It is
 //! not: discovery.
 //!
-//! **Limits**: a body is read and parsed whole; the buffer it is read into is shared by all loops of a manager. Pages and
-//! the series of targets take memory of [`ScrapeMemory`] alone.
+//! **Limits**: a body is read and parsed whole, into a buffer shared by all loops of a manager. Pages and the series of
+//! targets take memory only from [`ScrapeMemory`].
 
 #![forbid(unsafe_code)]
 

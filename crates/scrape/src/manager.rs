@@ -1,6 +1,6 @@
 //! Runs a loop for every target of every job.
 //!
-//! **Invariant:** a loop ends only when its target is gone or the manager's stop token is stopped; what it had
+//! **Invariant:** a loop ends only when its target is gone or the manager's stop token fires; every round it
 //! acknowledged is stored.
 
 use crate::{
@@ -29,17 +29,17 @@ use std::{
 };
 use tokio::{sync::watch, task::JoinSet};
 
-/// What a manager works with.
+/// Dependencies of a manager.
 pub struct ManagerConfig {
-    /// Where rounds go.
+    /// Destination of rounds.
     pub sink: Arc<dyn Sink>,
     /// The wall clock, in milliseconds since the epoch.
     pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
-    /// What jobs' HTTP settings come on top of.
+    /// Base client settings that jobs' HTTP settings override.
     pub client: ClientConfig,
-    /// What pages and the series of targets may take.
+    /// Memory for pages and the targets' series.
     pub memory: ScrapeMemory,
-    /// Where loops run: of the kind with several threads, because a wide target blocks the one it is on.
+    /// Runtime of the loops: multi-threaded, because a wide target blocks its thread.
     pub runtime: tokio::runtime::Handle,
 }
 
@@ -60,7 +60,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().whole()
 }
 
-/// Logs the end of a loop that nothing in it caught.
+/// Logs a panic that escaped a loop.
 fn tell_panic(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
         tracing::error!(%error, "A scrape loop ended with a panic.");
@@ -94,21 +94,20 @@ impl Manager {
         }
     }
 
-    /// Spreads this server's scrapes from those of others that have the same targets: of the other server of a pair.
+    /// Spreads this server's scrapes from those of others with the same targets, such as its replica.
     ///
-    /// Pools that are there keep their times, also for targets that come later.
+    /// Existing pools keep their offsets, also for targets added later.
     pub fn set_offset_seed(&self, host: &str, external_labels: &LabelSet) {
         let identity = format!("{host}{external_labels}");
         let seed = rapidhash::v3::rapidhash_v3(identity.as_bytes());
         self.offset_seed.store(seed, Ordering::Relaxed);
     }
 
-    /// Opens the files that jobs write their failed scrapes to, those that are open already under their names again.
+    /// Opens the files that jobs log failed scrapes to, reopening by name those already open.
     ///
-    /// To be called before these jobs are applied, and with every configuration: that is how such files are rotated.
+    /// Call it before these jobs are applied, and on every reload: that is how such files are rotated.
     ///
-    /// # Errors
-    /// Fails, changing nothing, when a file cannot be opened.
+    /// # Errors Fails, changing nothing, if a file cannot be opened.
     pub fn open_failure_logs<'a>(
         &self,
         jobs: impl IntoIterator<Item = &'a JobConfig>,
@@ -117,14 +116,13 @@ impl Manager {
         self.shared.failure_logs.open(&paths.collect())
     }
 
-    /// Makes the pool called `job.job_name` scrape what these groups say, the way `job` says.
+    /// Makes the pool `job.job_name` scrape the targets of `groups` with the settings of `job`.
     ///
-    /// Targets that did not change keep their connections, schemas and times; those whose job changed go on the new
-    /// way from their next scrape; those that are gone end after about two intervals.
+    /// Unchanged targets keep their connections, schemas and offsets; those whose job changed use the new settings from
+    /// their next scrape; those that are gone end after about two intervals.
     ///
-    /// # Errors
-    /// Fails, changing nothing, when the job's HTTP settings make no client; fails, leaving no pool, when it panics. A
-    /// target that cannot be made is logged and counted.
+    /// # Errors Fails, changing nothing, if the job's HTTP settings are invalid; fails, leaving no pool, if it panics.
+    /// Invalid targets are logged and counted.
     pub fn apply(&self, job: JobConfig, groups: &[TargetGroup]) -> Result<(), ScrapeError> {
         let client_id = self.clients.fetch_add(1, Ordering::Relaxed);
         let name = job.job_name.clone();
@@ -133,7 +131,7 @@ impl Manager {
             self.change(&mut pools, job, groups, client_id)
         });
         let starts = changed.unwrap_or_else(|panicked| {
-            // Targets may be listed there whose loops were never started.
+            // It may list targets whose loops were never started.
             if let Some(mut pool) = pools.remove(&name) {
                 let _ = catch_panic("targets", || pool.end(&self.shared));
             }
@@ -144,7 +142,7 @@ impl Manager {
         })?;
         drop(pools);
         let mut loops = lock(&self.loops);
-        // Loops that have ended are forgotten here.
+        // Reap loops that have ended.
         while let Some(ended) = loops.try_join_next() {
             tell_panic(ended);
         }
@@ -154,7 +152,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Changes the pool of a job, or makes it; returns the loops to start.
+    /// Updates or creates the pool of a job; returns the loops to start.
     fn change(
         &self,
         pools: &mut BTreeMap<String, Pool>,
@@ -174,16 +172,15 @@ impl Manager {
         Ok(starts)
     }
 
-    /// Gives a pool's targets anew, with the job it has; nothing happens when there is no such pool.
+    /// Updates a pool's targets, keeping its job; does nothing if the pool does not exist.
     ///
-    /// # Errors
-    /// As `apply`.
+    /// # Errors As `apply`.
     pub fn apply_groups(&self, pool: &str, groups: &[TargetGroup]) -> Result<(), ScrapeError> {
         let job = lock(&self.pools).get(pool).map(|pool| pool.job().clone());
         job.map_or(Ok(()), |job| self.apply(job, groups))
     }
 
-    /// Ends all pools that are not called one of these names.
+    /// Ends all pools whose names are not in `names`.
     pub fn retain(&self, names: &BTreeSet<String>) {
         lock(&self.pools).retain(|name, pool| {
             let stays = names.contains(name);
@@ -240,7 +237,7 @@ impl Manager {
         lock(&self.pools).get(pool).map(|pool| pool.job().clone())
     }
 
-    /// Returns what is known of all pools, sources inside the process included, in order of their names.
+    /// Returns the status of all pools, including sources inside the process, sorted by name.
     pub(crate) fn pools(&self) -> Vec<PoolStatus> {
         let pools = lock(&self.pools);
         let mut all: BTreeMap<String, PoolStatus> = pools

@@ -1,7 +1,7 @@
-//! What scraping takes: pages while they are read and parsed, series as long as their target has them.
+//! Memory of scraping: pages while they are read and parsed, series for as long as their target has them.
 //!
-//! **Invariant:** memory is asked for before a page or a series takes it. One target gets no more than a part of what all
-//! have, so that a hostile one leaves the others theirs.
+//! **Invariant:** memory is leased before a page or a series uses it. One target gets at most a fraction of the whole,
+//! so that a hostile one cannot starve the others.
 
 use crate::metrics;
 use narthex_model::storage::{Account, Budget, Lease, OverBudget, Pressure};
@@ -14,32 +14,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a series takes while it is new: its labels, its place in the schema, what the walk remembers of it.
+/// Cost of a new series: its labels, its place in the schema, and the parser's state for it.
 const NEW_SERIES_BYTES: u64 = 400;
-/// Series that memory is asked for at once.
+/// Series that memory is leased for at once.
 const SERIES_AT_ONCE: usize = 64;
-/// What a column takes beside its labels, which others have as well.
+/// Cost of a column beside its labels, which are shared.
 const COLUMN_BYTES: usize = 24;
-/// What a line that was not there before takes while its page is parsed.
+/// Cost of a new line while its page is parsed.
 const NEW_LINE_BYTES: u64 = 48;
-/// What a page takes before it is counted: pages of most targets are read whatever others do.
+/// Bytes of a page that are not counted: most targets' pages are read whatever others use.
 const FREE_BYTES: u64 = 256 << 10;
-/// Lines that are new in a page and take their memory uncounted.
+/// New lines of a page that are not counted.
 const FREE_LINES: usize = 4096;
-/// A message of the protobuf format is hardly shorter than this.
+/// Smallest plausible size of a protobuf message.
 const LEAST_MESSAGE: usize = 16;
 
 /// The memory that scraping may use.
 #[derive(Clone, Debug)]
 pub struct ScrapeMemory {
-    /// For pages, from their first byte until they are stored.
+    /// Memory of pages, from their first byte until they are stored.
     pub pages: Budget,
-    /// For the series of all targets.
+    /// Memory of the series of all targets.
     pub series: Budget,
 }
 
 impl Default for ScrapeMemory {
-    /// No bounds, for tests and tools.
+    /// Returns unlimited budgets, for tests and tools.
     fn default() -> Self {
         Self {
             pages: Budget::unlimited(),
@@ -49,7 +49,7 @@ impl Default for ScrapeMemory {
 }
 
 impl ScrapeMemory {
-    /// Returns the memory of one page, which takes up to half of what all pages may beside what `buffer` has.
+    /// Returns the memory of one page: up to half of all pages' memory, beyond what `buffer` already holds.
     pub(crate) fn page(&self, buffer: &Vec<u8>) -> Result<Page, OverBudget> {
         let budget = self.pages.child("the page", self.pages.percent(50));
         Ok(Page {
@@ -60,28 +60,27 @@ impl ScrapeMemory {
         })
     }
 
-    /// Returns the most that buffers without a page may hold.
+    /// Returns the limit on idle buffers.
     pub(crate) fn idle_bytes(&self) -> usize {
         usize::try_from(self.pages.percent(20)).unwrap_or(usize::MAX)
     }
 }
 
-/// What one page holds.
+/// Memory of one page.
 #[derive(Debug)]
 pub(crate) struct Page {
     lease: Lease,
-    /// What is not leased: little, or there already.
+    /// Bytes not leased: few, or allocated already.
     free_bytes: u64,
     taken_bytes: u64,
-    /// What is leased for lines.
+    /// Bytes leased for lines.
     lines_bytes: u64,
 }
 
 impl Page {
-    /// Makes it what a buffer takes.
+    /// Resizes to the buffer's capacity.
     ///
-    /// # Errors
-    /// Fails when there is not so much.
+    /// # Errors Fails if the memory is not available.
     pub(crate) fn fit(&mut self, buffer: &Vec<u8>) -> Result<(), OverBudget> {
         self.resize(buffer.capacity() as u64)
     }
@@ -92,10 +91,9 @@ impl Page {
         Ok(())
     }
 
-    /// Takes what `lines` lines need while they are parsed; `known` series are remembered from the pages before.
+    /// Leases what `lines` lines need while they are parsed; `known` series are remembered from earlier pages.
     ///
-    /// # Errors
-    /// Fails when there is not so much.
+    /// # Errors Fails if the memory is not available.
     pub(crate) fn room_for_lines(&mut self, lines: usize, known: usize) -> Result<(), OverBudget> {
         let new = lines.saturating_sub(known.saturating_add(FREE_LINES));
         let bytes = new as u64 * NEW_LINE_BYTES;
@@ -106,10 +104,9 @@ impl Page {
         Ok(())
     }
 
-    /// Takes what a page in messages needs, whose series are not counted one by one.
+    /// Leases what a page of protobuf messages needs, whose series are not counted one by one.
     ///
-    /// # Errors
-    /// Fails when there is not so much.
+    /// # Errors Fails if the memory is not available.
     pub(crate) fn room_for_messages(
         &mut self,
         body: &[u8],
@@ -125,12 +122,12 @@ impl Allowance for Page {
     }
 
     fn shrink(&mut self, bytes: usize) {
-        // Giving back is never refused.
+        // Shrinking never fails.
         let _ = self.resize(self.taken_bytes.saturating_sub(bytes as u64));
     }
 }
 
-/// Decides which series of a target that are new come in.
+/// Decides which new series of a target are accepted.
 #[derive(Debug)]
 pub(crate) struct Admission {
     /// The target's part.
@@ -141,7 +138,7 @@ pub(crate) struct Admission {
     /// Series that are paid for.
     paid: usize,
     open: bool,
-    /// Whether the last page had series that were refused.
+    /// Whether the last page had refused series.
     refused: bool,
 }
 
@@ -159,7 +156,7 @@ impl Admission {
         }
     }
 
-    /// Begins a page; reports whether series that were refused may come in now.
+    /// Begins a page; reports whether series refused earlier may be accepted this time.
     pub(crate) fn begin(&mut self) -> bool {
         self.open = self.series.pressure() < Pressure::RefuseSeries;
         let again = self.refused && self.open;
@@ -167,10 +164,9 @@ impl Admission {
         again
     }
 
-    /// Decides about one more series.
+    /// Decides whether to accept one more series.
     ///
-    /// # Errors
-    /// Fails when the target has more than one target may have: its whole page is refused then.
+    /// # Errors Fails if the target exceeds its own limit: its whole page is then refused.
     pub(crate) fn admit(&mut self) -> Result<bool, String> {
         if self.open && self.paid == 0 {
             self.open = self.pay()?;
@@ -183,7 +179,7 @@ impl Admission {
         Ok(true)
     }
 
-    /// Pays for some series; reports whether there was memory for them.
+    /// Leases memory for the next series; reports whether there was enough.
     fn pay(&mut self) -> Result<bool, String> {
         let bytes = SERIES_AT_ONCE as u64 * NEW_SERIES_BYTES;
         let paid = match &mut self.lease {
@@ -202,7 +198,7 @@ impl Admission {
         }
     }
 
-    /// Ends a page: from here on the target's schema and parser count as they are.
+    /// Ends a page: the target's schema and parser are then counted as they are.
     pub(crate) fn end(&mut self, columns: usize, parser_bytes: usize) {
         self.lease = None;
         self.paid = 0;
@@ -211,10 +207,10 @@ impl Admission {
     }
 }
 
-/// Time between lines of the log about the series of one job.
+/// Minimum time between log lines about one job's series.
 const TELL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Counts series that were refused, and says so in the log, once in a while for each job.
+/// Counts refused series and logs them, rate-limited per job.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(Mutex<HashMap<String, Told>>);
 
@@ -225,7 +221,7 @@ struct Told {
 }
 
 impl Refusals {
-    /// Takes note of the series that one page of a job had too many.
+    /// Counts the series refused from one page of a job.
     pub(crate) fn note(&self, job: &str, series: usize) {
         metrics::REFUSED_SERIES.with(&[job]).inc_by(series as u64);
         let mut told = self.0.lock().whole();
@@ -266,7 +262,7 @@ mod tests {
         let mut hostile = Admission::new(&memory);
         assert!(!hostile.begin());
         let admitted = (0..).find(|_| hostile.admit().is_err()).unwrap();
-        // A quarter of all there is.
+        // A quarter of the whole.
         assert_eq!(admitted, (1 << 20) / (64 * 400) * 64);
         let mut other = Admission::new(&memory);
         assert_eq!(other.admit(), Ok(true));
@@ -283,7 +279,7 @@ mod tests {
         let others = process.account();
         let mut admission = Admission::new(&memory);
         others.set(process.percent(80));
-        // Before anybody has looked, the lease finds out.
+        // Before pressure is measured, the lease finds out.
         assert!(!admission.begin());
         assert_eq!(admission.admit(), Ok(false));
         process.observe(&PressureLevels::default(), 0);

@@ -1,4 +1,4 @@
-//! What scraping reports about itself, with Prometheus' names.
+//! Metrics of scraping, with Prometheus' names.
 
 use narthex_client::{Counter, CounterVec, Gauge, GaugeVec, HistogramVec, Registry, SummaryVec};
 
@@ -115,8 +115,7 @@ pub(crate) static OUT_OF_BOUNDS: Counter = Counter::new(
 
 /// Registers the metrics of scraping.
 ///
-/// # Errors
-/// Fails when a name is taken.
+/// # Errors Fails if a name is taken.
 pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
     registry.register_all(&[
         &TARGETS,

@@ -1,7 +1,7 @@
-//! Where a loop's rounds come from: a page over HTTP, or a source inside the process.
+//! Sources of a loop's rounds: a page over HTTP, or a source inside the process.
 //!
-//! **Invariant:** a round has the synthetic series whatever became of the scrape; after a failed one every series of
-//! the target ends.
+//! **Invariant:** every round has the synthetic series, even when the scrape failed; a failed round ends every series
+//! of the target.
 
 use crate::{
     local::LocalSource,
@@ -21,35 +21,35 @@ use narthex_model::{
 use narthex_net::{NetError, Request};
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
-/// Where a loop's rounds come from.
+/// Source of a loop's rounds.
 pub(crate) enum Origin {
     Http(Box<HttpOrigin>),
     Local(Box<LocalOrigin>),
 }
 
-/// A schema that a sink follows.
+/// A schema bound to a sink.
 pub(crate) type Bound = Option<(Schema, Box<dyn Binding>)>;
 
-/// How a scrape ended, before it is stored.
+/// Result of a scrape, before it is stored.
 pub(crate) struct Scraped {
     pub(crate) report: Report,
     pub(crate) error: Option<String>,
-    /// Lines of new series that memory was too short for.
+    /// Lines of new series refused for lack of memory.
     pub(crate) refused: usize,
 }
 
-/// What a fetch gave beside the body.
+/// Result of a fetch, beside the body.
 pub(crate) struct Fetched {
     pub(crate) content_type: String,
-    /// What pays for the body; a source inside the process has none.
+    /// Memory lease of the body; `None` for a source inside the process.
     pub(crate) paid: Option<Page>,
 }
 
-/// Why there is no body.
+/// Reason that there is no body.
 pub(crate) enum NoBody {
     /// The fetch failed.
     Net(NetError),
-    /// The scrape was not to be.
+    /// The pool forces scrapes to fail.
     Forced(Arc<str>),
     /// There is no memory for the page.
     Memory(OverBudget),
@@ -61,12 +61,12 @@ pub(crate) struct HttpOrigin {
     parser: Parser,
     resolver: TargetResolver,
     bound: Bound,
-    /// Parsers whose labels no longer hold, with their bindings: their series end with the next round.
+    /// Replaced parsers with their bindings: the next round ends their series.
     retired: Vec<(Parser, Bound)>,
     restarts: Restarts,
-    /// The synthetic series, where they do not have the page's labels; otherwise they are the parser's first columns.
+    /// The synthetic series if they do not share the page's labels; otherwise they are the parser's first columns.
     report: Option<OwnReport>,
-    /// The last `Content-Type` and the format it means: none where it does not tell.
+    /// The last `Content-Type` and its format, `None` if it names none.
     last_type: Option<(String, Option<Format>)>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct LocalOrigin {
     bound: Bound,
     /// The source owns its schema.
     report: OwnReport,
-    /// A panic has left the source half-changed.
+    /// Whether a panic left the source half-changed.
     is_broken: bool,
 }
 
@@ -87,7 +87,7 @@ struct OwnReport {
 }
 
 impl Origin {
-    /// Throws away what a panic may have left half-done.
+    /// Discards what a panic may have left half-done.
     pub(crate) fn restart(&mut self, memory: &ScrapeMemory) {
         match self {
             Self::Http(http) => **http = HttpOrigin::new(Arc::clone(&http.plan), memory),
@@ -98,10 +98,9 @@ impl Origin {
         }
     }
 
-    /// Stores a round that failed for a reason of our own.
+    /// Stores a failed round whose cause is this process, not the target.
     ///
-    /// # Errors
-    /// Fails when the sink does.
+    /// # Errors Fails when the sink does.
     pub(crate) fn failed_round(
         &mut self,
         time_ms: i64,
@@ -122,10 +121,9 @@ impl Origin {
     }
 }
 
-/// Stores the end of every series that a target's last good round knew, the synthetic ones excepted.
+/// Stores staleness markers for every series of a target's last good round, except the synthetic ones.
 ///
-/// # Errors
-/// Fails when the sink does.
+/// # Errors Fails when the sink does.
 pub(crate) fn end_all(
     active: &ActiveTarget,
     time_ms: i64,
@@ -158,7 +156,7 @@ impl HttpOrigin {
         }
     }
 
-    /// Follows another plan for the same target; series that keep their labels keep their columns.
+    /// Adopts another plan for the same target; series that keep their labels keep their columns.
     pub(crate) fn follow(&mut self, plan: Arc<Plan>) {
         let same_labels = plan.resolves_like(&self.plan);
         let same_shape = plan.labels_are_common() == self.plan.labels_are_common()
@@ -178,8 +176,8 @@ impl HttpOrigin {
         }
     }
 
-    /// Begins another schema, whose series all have `page` beside the target's labels; those of the one before end
-    /// with the next round, unless they go on under the new one.
+    /// Begins another schema, whose series all have `page` beside the target's labels; the next round ends series of
+    /// the old schema unless the new one continues them.
     fn start_anew(&mut self, page: LabelSet) {
         if !page.is_empty() && self.report.is_none() {
             self.report = Some(OwnReport::new(&self.plan.labels, self.plan.extra_metrics));
@@ -187,7 +185,7 @@ impl HttpOrigin {
         let parser = parser(&self.plan, &page, self.report.is_none());
         let old = std::mem::replace(&mut self.parser, parser);
         let bound = self.bound.take();
-        // One that never had a round has nothing to end.
+        // A schema that never had a round has nothing to end.
         if bound.is_some() {
             self.retired.push((old, bound));
         }
@@ -209,7 +207,7 @@ impl HttpOrigin {
             ..Report::default()
         };
         let mut refused = 0;
-        // The body lives as long as the caller, but its buffer pays for itself then.
+        // The body lives as long as the caller, but its buffer then accounts for itself.
         let mut _paid = None;
         let error = match fetched {
             Err(NoBody::Forced(reason)) => Some(reason.to_string()),
@@ -225,7 +223,7 @@ impl HttpOrigin {
                 self.resolver.paid = paid;
                 let error = self.parse(time_ms, &content_type, body);
                 _paid = self.resolver.paid.take();
-                // Of a body that failed, what came before the fault is counted.
+                // For a body that failed, count what precedes the error.
                 let stats = self.parser.stats();
                 if !body.is_empty() {
                     report.samples = stats.samples();
@@ -249,14 +247,14 @@ impl HttpOrigin {
             report.set(self.parser.frame_mut(), self.plan.extra_metrics);
         }
         let appended = append(sink, &mut self.bound, self.parser.frame_mut());
-        // What is new takes memory in the sink as well: until it is there, it is leased.
+        // New series also use memory in the sink: their lease covers it until the round is appended.
         let (columns, parser_bytes) = (self.parser.schema().len(), self.parser.heap_bytes());
         self.resolver.admission.end(columns, parser_bytes);
         let mut outcome = appended?;
         outcome += self.append_more(sink)?;
         for (mut old, mut bound) in std::mem::take(&mut self.retired) {
             let frame = old.no_body(time_ms);
-            // What goes on under the new labels has its sample at this time already: that one stays.
+            // Series that continue under the new labels already have a sample at this time, which wins.
             append(sink, &mut bound, frame)?;
         }
         if let Some(own) = &mut self.report {
@@ -270,7 +268,7 @@ impl HttpOrigin {
         Ok((outcome, scraped))
     }
 
-    /// Counts the series that the round before did not have.
+    /// Counts the series that the previous round did not have.
     fn appeared(&self) -> usize {
         let appeared = self.parser.stats().appeared;
         let Some((old, _)) = self.retired.last() else {
@@ -281,7 +279,7 @@ impl HttpOrigin {
         appeared.saturating_sub(stayed.count())
     }
 
-    /// Parses a body; returns why it was refused.
+    /// Parses a body; returns the error if it is rejected.
     fn parse(&mut self, time_ms: i64, content_type: &str, body: &[u8]) -> Option<String> {
         if body.is_empty() {
             return None;
@@ -315,7 +313,7 @@ impl HttpOrigin {
         Some(error.to_string())
     }
 
-    /// Parses a body against the schema, or a new one where the page is another than before.
+    /// Parses a body against the schema, or against a new one if the page's labels changed.
     fn parse_as(&mut self, format: Format, time_ms: i64, body: &[u8]) -> Result<(), ParseError> {
         self.restarts.count_round();
         if self.resolver.admission.begin() {
@@ -360,10 +358,10 @@ impl HttpOrigin {
         round.map(|_| ())
     }
 
-    /// Returns the body's format: as its type says, as configured, or as it looks.
+    /// Returns the body's format: by its content type, else as configured, else by its content.
     fn format(&mut self, content_type: &str, body: &[u8]) -> Format {
         let guess = || self.plan.fallback.unwrap_or_else(|| Format::sniff(body));
-        // A target's type hardly ever changes: the log tells of changes, not of every round.
+        // A target's type hardly ever changes: only changes are logged, not every round.
         if let Some((last, known)) = &self.last_type
             && last == content_type
         {
@@ -385,7 +383,7 @@ impl HttpOrigin {
         format
     }
 
-    /// Stores samples of series that the round's frame has already, at times of their own.
+    /// Appends further samples, with their own times, of series that the round's frame already has.
     fn append_more(&mut self, sink: &dyn Sink) -> Result<Outcome, StorageError> {
         if self.parser.more().is_empty() {
             return Ok(Outcome::default());
@@ -400,7 +398,7 @@ impl HttpOrigin {
         sink.append_samples(&samples)
     }
 
-    /// Stores the end of everything, the synthetic series included.
+    /// Ends all series, including the synthetic ones.
     pub(crate) fn end(&mut self, time_ms: i64, sink: &dyn Sink) -> Result<(), StorageError> {
         if self.bound.is_none() {
             return Ok(());
@@ -413,14 +411,14 @@ impl HttpOrigin {
         append(sink, &mut self.bound, frame).map(|_| ())
     }
 
-    /// Reports whether the next page is probably taken apart line by line, as a new target's is, or one whose last page had
-    /// other series than the one before.
+    /// Reports whether the next page probably needs the slow parser, because the target is new or its last page changed
+    /// its series.
     pub(crate) fn is_learning(&self) -> bool {
         let stats = self.parser.stats();
         self.parser.is_new() || stats.expected * 2 < stats.lines
     }
 
-    /// Shows what the target reports.
+    /// Publishes the target's schema to its status.
     pub(crate) fn describe(&self, active: &ActiveTarget) {
         let synthetic = match self.report {
             Some(_) => 0,
@@ -430,7 +428,7 @@ impl HttpOrigin {
     }
 }
 
-/// Returns a parser for the plan's target; `page` are labels that all lines have.
+/// Returns a parser for the plan's target; `page` are labels that all lines share.
 fn parser(plan: &Plan, page: &LabelSet, with_report: bool) -> Parser {
     let mut reserved = if with_report {
         report::columns(plan.extra_metrics)
@@ -475,7 +473,7 @@ impl LocalOrigin {
         }
     }
 
-    /// Collects a round and stores it; with a reason for failing nothing is collected.
+    /// Collects and stores a round; given a forced error, collects nothing.
     pub(crate) fn round(
         &mut self,
         time_ms: i64,
@@ -564,14 +562,14 @@ impl OwnReport {
     }
 }
 
-/// Marks the end of the synthetic series.
+/// Ends the synthetic series.
 fn end_report(frame: &mut Frame, extra: bool) {
     for column in 0..u32::try_from(report::count(extra)).unwrap_or(0) {
         frame.mark_stale(ColumnId(column));
     }
 }
 
-/// Appends a frame, binding its schema first when it is not the bound version.
+/// Appends a frame, first binding its schema if that version is not bound yet.
 fn append(sink: &dyn Sink, bound: &mut Bound, frame: &Frame) -> Result<Outcome, StorageError> {
     let (schema, binding) = match bound {
         Some(bound) => bound,

@@ -1,25 +1,24 @@
-//! Which labels of a page belong to its target as a whole, and when a page is another one than before.
+//! Labels that a whole page shares, and when a page counts as a different one.
 //!
-//! Programs that write pod, node or version into every line would have each series pay for them. What all lines of a
-//! page share joins the target's own labels in the schema's common set, so that the local sets are those of every
-//! other target of the kind.
+//! Programs that write pod, node or version into every line would otherwise pay for them in each series. Labels that
+//! all lines share join the target's own in the schema's common set, so that the local sets are the same as those of
+//! similar targets.
 //!
-//! **Invariant:** series get the labels they would get without this; only where a label is kept changes.
+//! **Invariant:** this changes where a label is kept, never which labels a series gets.
 
 use crate::plan::Plan;
 use narthex_expfmt::{Format, common_labels};
 use narthex_model::LabelSet;
 
-/// A page with fewer lines or names gains too little, and may just not have shown yet what its labels are.
+/// Pages with fewer lines or names gain too little, and may not have shown their labels yet.
 const LEAST_LINES: usize = 32;
 const LEAST_NAMES: usize = 8;
-/// Schemas begun anew in a row, after which pages that change their labels share one.
+/// Consecutive new schemas, after which pages with changing labels share one.
 const MOST_RESTARTS: u8 = 4;
 /// Rounds that earn another restart.
 const ROUNDS_PER_RESTART: u8 = 10;
 
-/// How often a target's schema may begin anew: an address behind which several programs answer in turn would do so
-/// in every round.
+/// Limits how often a target's schema may restart: with several programs behind one address, it would in every round.
 #[derive(Debug)]
 pub(crate) struct Restarts {
     left: u8,
@@ -45,7 +44,7 @@ impl Restarts {
         }
     }
 
-    /// Reports whether a restart is left.
+    /// Reports whether any restart is left.
     pub(crate) fn are_left(&self) -> bool {
         self.left > 0
     }
@@ -58,7 +57,7 @@ impl Restarts {
     }
 }
 
-/// Returns the labels of a page that its schema can have in common.
+/// Returns the labels of a page that can be common to its schema.
 pub(crate) fn labels_of(plan: &Plan, format: Format, body: &[u8]) -> LabelSet {
     if !plan.labels_are_common() {
         return LabelSet::empty();

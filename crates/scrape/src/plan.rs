@@ -1,7 +1,6 @@
-//! Everything a loop needs to know to scrape its target.
+//! Everything a loop needs to scrape its target.
 //!
-//! **Invariant:** a plan is made once for a target and its job's configuration; equal plans mean that a loop goes on
-//! as it is.
+//! **Invariant:** a plan is made once per target and job configuration; a loop given an equal plan continues unchanged.
 
 use crate::{JobConfig, Limits, Rules, Target, failure_log::FailureLog, target::Histograms};
 use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
@@ -10,14 +9,14 @@ use narthex_model::{LabelSet, Pattern, labels::NameScheme, relabel::Action};
 use narthex_net::{Client, Request, Url};
 use std::{sync::Arc, time::Duration};
 
-/// Bodies beyond this are refused even without a configured limit.
+/// Bodies larger than this are rejected even without a configured limit.
 const BODY_BYTES: usize = 1 << 30;
 
-/// How one target is scraped.
+/// How to scrape one target.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) client: Client,
-    /// Tells clients apart.
+    /// Distinguishes clients.
     client_id: u64,
     pub(crate) url: Url,
     pub(crate) interval: Duration,
@@ -25,7 +24,7 @@ pub(crate) struct Plan {
     accept: String,
     compression: bool,
     pub(crate) options: ParseOptions,
-    /// The format of bodies that do not tell theirs.
+    /// Format of responses without a usable content type.
     pub(crate) fallback: Option<Format>,
     pub(crate) honor_labels: bool,
     pub(crate) metric_relabel: Rules,
@@ -33,7 +32,7 @@ pub(crate) struct Plan {
     pub(crate) names: NameScheme,
     pub(crate) extra_metrics: bool,
     pub(crate) labels: LabelSet,
-    /// Where failed scrapes are written.
+    /// Log of failed scrapes.
     pub(crate) failure_log: Option<Arc<FailureLog>>,
 }
 
@@ -55,7 +54,7 @@ impl PartialEq for Plan {
 }
 
 impl Plan {
-    /// Makes the plan of a target; `None` for one inside the process.
+    /// Builds the plan of a target; `None` for one inside the process.
     pub(crate) fn new(
         job: &JobConfig,
         target: &Target,
@@ -69,7 +68,7 @@ impl Plan {
         } = target.histograms;
         let protocols = match &job.scrape_protocols {
             Some(protocols) => protocols.as_slice(),
-            // As Prometheus: asked of the job's configuration, not of the target's label.
+            // As in Prometheus, the job's configuration decides, not the target's label.
             None if job.scrape_native_histograms => &ScrapeProtocol::PROTO_FIRST,
             None => &ScrapeProtocol::DEFAULT,
         };
@@ -103,7 +102,7 @@ impl Plan {
         })
     }
 
-    /// Reports whether both plans give a series the same labels, or refuse it alike.
+    /// Reports whether both plans resolve every series to the same labels or the same error.
     pub(crate) fn resolves_like(&self, other: &Self) -> bool {
         let limits = |plan: &Self| {
             let limits = plan.limits;
@@ -119,14 +118,14 @@ impl Plan {
             && limits(self) == limits(other)
     }
 
-    /// Returns the request that fetches a body.
+    /// Returns the request for the page.
     pub(crate) fn request(&self) -> Request {
         let mut request = Request::new(self.url.clone());
         request.timeout = self.timeout;
         request.accept_gzip = self.compression;
         request.body_limit_bytes = match self.limits.body_size_bytes {
             0 => BODY_BYTES,
-            // A body of just this size is too large already.
+            // A body of exactly the limit is already too large.
             limit => limit - 1,
         };
         let mut headers = HeaderMap::new();
@@ -147,12 +146,12 @@ impl Plan {
 
     /// Reports whether every series of the target has all of the target's labels.
     ///
-    /// If so, they are said once for all series.
+    /// If so, the schema stores them once.
     pub(crate) fn labels_are_common(&self) -> bool {
         !self.honor_labels && !self.rules_may_touch(&self.labels)
     }
 
-    /// Reports whether a rule could change or remove one of `labels`.
+    /// Reports whether a rule could change or remove any of `labels`.
     pub(crate) fn rules_may_touch(&self, labels: &LabelSet) -> bool {
         let mut rules = self.metric_relabel.iter();
         rules.any(|rule| may_touch(rule, labels))

@@ -1,6 +1,6 @@
-//! One job's targets: what is discovered becomes loops, and what did not change goes on undisturbed.
+//! One job's targets: turns discovered targets into loops and leaves unchanged ones undisturbed.
 //!
-//! **Invariant:** there is one loop for each distinct target, told apart by its labels after relabelling and its URL.
+//! **Invariant:** each distinct target has one loop; its labels after relabelling and its URL identify it.
 
 use crate::{
     JobConfig, ScrapeError, Target, metrics,
@@ -19,7 +19,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// A target's loop, as the pool sees it.
+/// The pool's handle on a target's loop.
 #[derive(Debug)]
 struct Running {
     active: Arc<ActiveTarget>,
@@ -43,23 +43,22 @@ pub(crate) struct Pool {
     unscraped: Arc<Unscraped>,
 }
 
-/// A loop that is to be started.
+/// A loop to start.
 pub(crate) struct Start {
     pub(crate) scraping: ScrapeLoop,
     pub(crate) control: watch::Receiver<Control>,
 }
 
-/// What was found out about the groups of a job.
+/// A job's groups, sorted into targets, dropped and failed.
 struct Sorted {
     kept: Vec<Target>,
     unscraped: Unscraped,
 }
 
 impl Pool {
-    /// Returns a pool without targets; `offset_seed` tells its times from those of other servers.
+    /// Returns a pool without targets; `offset_seed` makes its scrape times differ from other servers'.
     ///
-    /// # Errors
-    /// Fails when the job's HTTP settings make no client.
+    /// # Errors Fails if the job's HTTP settings are invalid.
     pub(crate) fn new(
         job: JobConfig,
         clients: &ClientConfig,
@@ -78,10 +77,9 @@ impl Pool {
         })
     }
 
-    /// Takes another configuration; `client_id` is for the client if it needs another one.
+    /// Applies another configuration; `client_id` is used if that needs another client.
     ///
-    /// # Errors
-    /// Fails, changing nothing, when the job's HTTP settings make no client.
+    /// # Errors Fails, changing nothing, if the job's HTTP settings are invalid.
     pub(crate) fn configure(
         &mut self,
         job: JobConfig,
@@ -105,13 +103,13 @@ impl Pool {
         Ok(())
     }
 
-    /// Compares the pool with what is discovered; returns the loops to start.
+    /// Updates the pool to the discovered groups; returns the loops to start.
     pub(crate) fn sync(&mut self, groups: &[TargetGroup], shared: &Arc<Shared>) -> Vec<Start> {
         let start = Instant::now();
         let name = self.job.job_name.clone();
         let Sorted { kept, unscraped } = self.sort(groups);
         self.unscraped = Arc::new(unscraped);
-        // A loop that has ended by itself is nobody's.
+        // Drop loops that ended by themselves.
         self.running
             .retain(|_, running| running.active.unless_ended(|| {}));
         let mut starts = Vec::new();
@@ -159,7 +157,7 @@ impl Pool {
         starts
     }
 
-    /// Relabels what is discovered.
+    /// Relabels the discovered targets.
     fn sort(&self, groups: &[TargetGroup]) -> Sorted {
         let mut sorted = Sorted {
             kept: Vec::new(),
@@ -278,9 +276,9 @@ fn begin(
     (running, start)
 }
 
-/// Tells a loop how to go on, if anything changed; brings a target back that was on its way out.
+/// Updates a loop's control if anything changed; revives a target that was being removed.
 ///
-/// Reports whether there was a loop to tell.
+/// Reports whether the loop was still running.
 fn resume(running: &Running, control: &Control, target: &Target, shared: &Shared) -> bool {
     running.active.find(target);
     running.active.unless_ended(|| {
@@ -313,7 +311,7 @@ fn count(count: usize) -> f64 {
     count as f64
 }
 
-/// The interval a source inside the process is collected at.
+/// Returns the target with the collection interval of a source inside the process.
 pub(crate) fn with_interval(mut target: Target, interval: Duration) -> Target {
     (target.interval, target.timeout) = (interval, interval);
     target

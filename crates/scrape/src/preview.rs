@@ -1,6 +1,6 @@
-//! What a job would make of discovered groups, without scraping anything.
+//! Preview of a job's relabelling of discovered groups, without scraping.
 //!
-//! **Invariant:** it is what a pool does with the same groups.
+//! **Invariant:** a pool does the same with the same groups.
 
 use crate::{
     JobConfig, Target,
@@ -9,19 +9,19 @@ use crate::{
 use narthex_discovery::TargetGroup;
 use narthex_model::LabelSet;
 
-/// What becomes of one discovered target.
+/// Relabelling result of one discovered target.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Preview {
-    /// The labels before relabelling.
+    /// Labels before relabelling.
     pub discovered: LabelSet,
-    /// The labels after it, those that begin with `__` included; empty for what is dropped or fails.
+    /// Labels after it, including those that begin with `__`; empty if dropped or invalid.
     pub labels: LabelSet,
-    /// Why the labels make no target.
+    /// Why the labels are invalid.
     pub error: Option<String>,
 }
 
 impl JobConfig {
-    /// Returns what becomes of each target of a group, in the group's order.
+    /// Returns the result for each target of a group, in the group's order.
     #[must_use]
     pub fn preview(&self, group: &TargetGroup) -> Vec<Preview> {
         let preview = |own| match Target::populate(self, own, &group.labels) {

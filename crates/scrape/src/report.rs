@@ -1,4 +1,4 @@
-//! The synthetic series of a scrape: `up` and its kin.
+//! The synthetic series of a scrape: `up` and the like.
 //!
 //! **Invariant:** they are the first columns of the target's schema, in the order of `COLUMNS`, and every round has
 //! all of them.
@@ -30,7 +30,7 @@ const COLUMNS: [(&str, &str); 8] = [
 ];
 const EXTRA_FROM: usize = 5;
 
-/// What a scrape reports about itself.
+/// Values of a scrape's synthetic series.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) up: bool,
@@ -40,11 +40,11 @@ pub(crate) struct Report {
     pub(crate) series_added: usize,
     pub(crate) timeout_seconds: f64,
     pub(crate) sample_limit: usize,
-    /// Decompressed; negative when the body was refused for its size.
+    /// Decompressed; negative if the body was rejected for its size.
     pub(crate) body_bytes: i64,
 }
 
-/// Returns how many synthetic columns there are.
+/// Returns the number of synthetic columns.
 pub(crate) fn count(extra: bool) -> usize {
     if extra { COLUMNS.len() } else { EXTRA_FROM }
 }

@@ -1,6 +1,6 @@
-//! How labels of a body and of its target come together.
+//! Merges labels of a body with those of its target.
 //!
-//! **Invariant:** asked once for each series of a schema, never per round.
+//! **Invariant:** called once for each series of a schema, never per round.
 
 use crate::{
     memory::{Admission, Page, ScrapeMemory},
@@ -16,19 +16,19 @@ use std::{fmt::Write as _, sync::Arc};
 #[derive(Debug)]
 pub(crate) struct TargetResolver {
     pub(crate) plan: Arc<Plan>,
-    /// Labels of the page that are in the schema's common set; every line has them.
+    /// Labels of the page in the schema's common set; every line has them.
     pub(crate) page: LabelSet,
-    /// Which series that are new come in.
+    /// Decides which new series are accepted.
     pub(crate) admission: Admission,
-    /// What pays for the page that is parsed.
+    /// Memory lease of the page being parsed.
     pub(crate) paid: Option<Page>,
-    /// Series that the pages before had.
+    /// Number of series on earlier pages.
     pub(crate) known: usize,
-    /// Whether the page was refused for want of memory, since this was last looked at.
+    /// Whether the page was refused for lack of memory since this was last read.
     pub(crate) over_memory: bool,
-    /// Whether a label limit was exceeded since this was last looked at.
+    /// Whether a label limit was exceeded since this was last read.
     pub(crate) over_limit: bool,
-    /// Whether a line lacked one of the page's labels since this was last looked at.
+    /// Whether a line lacked one of the page's labels since this was last read.
     pub(crate) strayed: bool,
 }
 
@@ -57,7 +57,7 @@ impl Resolver for TargetResolver {
         let plan = Arc::clone(&self.plan);
         let target = &plan.labels;
         let local = if plan.honor_labels {
-            // Gateways write `instance=""` for what belongs to no instance.
+            // Gateways write `instance=""` for series without an instance.
             let stays = |label: &&Label| blank.iter().all(|blank| blank.name() != label.name());
             LabelSet::from_labels(target.iter().filter(stays).cloned()).union(parsed)
         } else {
@@ -100,7 +100,7 @@ impl Resolver for TargetResolver {
     }
 }
 
-/// Says why a page was refused.
+/// Formats the error of a page refused for lack of memory.
 pub(crate) fn no_memory(over: &OverBudget) -> String {
     format!("no memory for the page: {over}")
 }
@@ -189,13 +189,13 @@ impl TargetResolver {
     }
 }
 
-/// Cuts a text to its first 50 characters.
+/// Truncates a text to its first 50 characters.
 fn cut(text: &str) -> &str {
     let end = text.char_indices().nth(50).map_or(text.len(), |(at, _)| at);
     &text[..end]
 }
 
-/// Shows labels as Go prints them: the metric name is a label like the others.
+/// Formats labels as Go prints them: the metric name is a label like the others.
 fn shown(labels: &LabelSet) -> String {
     let mut text = String::from("{");
     for (at, label) in labels.iter().enumerate() {
@@ -258,7 +258,7 @@ mod tests {
         Rule::new(config, NameScheme::Utf8).unwrap()
     }
 
-    /// A push gateway writes `instance=""` for a group without an instance: it must not get the gateway's.
+    /// A push gateway writes `instance=""` for a group without an instance: it must not get the gateway's own.
     #[test]
     fn a_label_without_a_value_takes_the_targets_away() {
         let parsed = LabelSet::new([("__name__", "m"), ("job", "own")]);

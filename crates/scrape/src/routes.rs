@@ -1,7 +1,7 @@
-//! The API's routes about targets: `/api/v1/targets` and what is below it, `/api/v1/scrape_pools`.
+//! The API's routes about targets: `/api/v1/targets` and the routes below it, `/api/v1/scrape_pools`.
 //!
-//! **Invariant:** whatever looks at pools does so beside the threads that serve: a pool that is being changed, which may
-//! take a second, keeps no other request waiting.
+//! **Invariant:** pools are read off the serving threads: a pool that is being changed, which may take a second, delays
+//! no other request.
 
 mod listing;
 
@@ -26,17 +26,17 @@ use std::{
 
 type Params = Query<HashMap<String, String>>;
 
-/// What the routes may take.
+/// Limits of the routes.
 #[derive(Clone, Debug)]
 pub struct RouteLimits {
     /// Memory of all lists until they have been sent.
     pub memory: Budget,
-    /// How long a request waits for others.
+    /// How long a request waits for others to finish.
     pub wait: Duration,
 }
 
 impl Default for RouteLimits {
-    /// No bound on memory, for tests and tools.
+    /// Returns limits with unlimited memory, for tests and tools.
     fn default() -> Self {
         Self {
             memory: Budget::unlimited(),
@@ -45,17 +45,17 @@ impl Default for RouteLimits {
     }
 }
 
-/// Lists that are begun at once: making one looks at every target.
+/// Lists that may be prepared at once: preparing one visits every target.
 const AT_ONCE: usize = 4;
 
-/// What the handlers share.
+/// State shared by the handlers.
 struct Routes {
     manager: Arc<Manager>,
     limits: RouteLimits,
     gate: Gate,
 }
 
-/// Why there is no answer.
+/// Reason that a request is refused.
 enum Refusal {
     BadData(String),
     OverBudget(OverBudget),
@@ -86,17 +86,17 @@ pub fn routes(manager: Arc<Manager>, limits: RouteLimits) -> Router {
         .merge(route("/api/v1/scrape_pools/config", pool_config))
 }
 
-/// Makes an answer of a request's parameters.
+/// Builds a response from a request's parameters.
 type Make = fn(&Routes, &HashMap<String, String>) -> Result<Made, Refusal>;
 
-/// An answer's data, or a list with its envelope.
+/// A response's data, or a list with its envelope.
 enum Made {
     Data(Value),
     List(Begun),
 }
 
 impl Routes {
-    /// Runs `make` beside the threads that serve.
+    /// Runs `make` off the serving threads.
     async fn answer(
         self: Arc<Self>,
         query: HashMap<String, String>,
@@ -107,7 +107,7 @@ impl Routes {
             Err(_refused) => Err(Refusal::Busy),
             Ok(pass) => {
                 let work = move || {
-                    // Until it is made: what a slow reader holds is leased instead.
+                    // Held until it is made: a lease then covers what a slow reader keeps.
                     let _pass = pass;
                     make(&self, &query)
                 };
@@ -156,7 +156,7 @@ impl From<OverBudget> for Refusal {
     }
 }
 
-/// Returns a parameter that is given and not empty.
+/// Returns a parameter if it is present and not empty.
 fn text<'a>(query: &'a HashMap<String, String>, name: &str) -> Option<&'a str> {
     let text = query.get(name).map(String::as_str);
     text.filter(|text| !text.is_empty())
@@ -208,7 +208,7 @@ fn relabel_steps(routes: &Routes, query: &HashMap<String, String>) -> Result<Mad
     Ok(Made::Data(json!({ "steps": steps })))
 }
 
-/// Returns the configuration of the pool that is asked for.
+/// Returns the configuration of the requested pool.
 fn pool_of(manager: &Manager, query: &HashMap<String, String>) -> Result<JobConfig, String> {
     let name = text(query, "scrapePool").ok_or("no scrapePool parameter provided")?;
     manager
@@ -216,7 +216,7 @@ fn pool_of(manager: &Manager, query: &HashMap<String, String>) -> Result<JobConf
         .ok_or_else(|| format!("error retrieving scrape config: scrape pool {name:?} not found"))
 }
 
-/// Shows what each rule of a pool makes of labels.
+/// Returns the labels after each rule of a pool.
 fn steps_of(manager: &Manager, query: &HashMap<String, String>) -> Result<Vec<Value>, String> {
     if text(query, "scrapePool").is_none() {
         return Err("no scrapePool parameter provided".to_owned());

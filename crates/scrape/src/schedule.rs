@@ -1,15 +1,15 @@
-//! When a target is scraped.
+//! Scrape times of a target.
 //!
-//! A target's offset within the interval comes from its identity, so that scrapes are spread, and stay where they
-//! are over restarts. **Invariant:** scrape times are `offset + n × interval` since the epoch; a scrape that starts
+//! A target's offset within the interval comes from its identity, so that scrapes are spread and keep their times
+//! across restarts. **Invariant:** scrape times are `offset + n × interval` since the epoch; a scrape that starts
 //! within the tolerance of its time is stored at exactly that time, which keeps timestamps regular.
 
 use std::time::Duration;
 
-/// A scrape later than this is stored at its real time.
+/// A scrape that starts later than this is stored at its real time.
 const TOLERANCE_MS: i64 = 2;
 
-/// The times of one target's scrapes.
+/// Scrape times of one target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     interval_ms: i64,
@@ -17,7 +17,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Returns the times of the target called `identity`; `seed` tells servers apart.
+    /// Returns the scrape times of the target `identity`; `seed` distinguishes servers.
     pub(crate) fn new(interval: Duration, identity: &str, seed: u64) -> Self {
         let interval_ms = i64::try_from(interval.as_millis())
             .unwrap_or(i64::MAX)
@@ -40,7 +40,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the time to store a scrape at that was due at `due_ms` and starts at `now_ms`.
+    /// Returns the timestamp for a scrape that was due at `due_ms` and starts at `now_ms`.
     pub(crate) fn stored_time(self, due_ms: i64, now_ms: i64) -> i64 {
         let tolerance_ms = TOLERANCE_MS.min(self.interval_ms / 100);
         if (now_ms - due_ms).abs() <= tolerance_ms {

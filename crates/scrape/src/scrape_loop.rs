@@ -1,12 +1,12 @@
-//! One target's loop: wait, fetch, store, and follow what the pool decides.
+//! One target's loop: wait, fetch, store, and follow the pool's decisions.
 //!
-//! Waiting is for the monotonic clock, which nobody sets; the wall clock says when the next scrape should be, and is
-//! asked anew when it was set. A panic ends one round: what it left half-done is thrown away, the round is stored as a
-//! failed one, and the loop goes on.
+//! Waits use the monotonic clock; the wall clock says when the next scrape is due, and is read again after it was
+//! stepped. A panic ends one round: its half-done state is discarded, the round is stored as a failed one, and the loop
+//! continues.
 //!
-//! **Invariant:** every due scrape stores a round: the body's samples, or, when it failed, staleness markers for all
-//! that the round before had; the synthetic series in both cases. A target that is gone for more than two intervals
-//! ends with markers at the time of the scrape it missed first, unless another has its labels.
+//! **Invariant:** every due scrape stores a round: the body's samples or, if it failed, staleness markers for all
+//! series of the previous round; the synthetic series in both cases. A target that is gone for more than two intervals
+//! ends with markers at the time of its first missed scrape, unless another target has its labels.
 
 use crate::{
     buffers::Buffers,
@@ -35,25 +35,25 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// What panics of loops are counted as.
+/// Task name that panics of loops are counted under.
 pub(crate) const TASK: &str = "scrape";
 
-/// A body this long is parsed where blocking is allowed: 20,000 samples or so.
+/// Length from which a body is parsed on a blocking thread: about 20,000 samples.
 const LONG_BODY: usize = 2_000_000;
-/// The same for a body whose series are not known yet: they take some twenty times as long.
+/// The same for a body of unknown series, which take about twenty times as long.
 const LONG_NEW_BODY: usize = 100_000;
 
-/// What all loops share.
+/// State shared by all loops.
 pub(crate) struct Shared {
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) buffers: Buffers,
     pub(crate) memory: ScrapeMemory,
     pub(crate) refusals: Refusals,
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
-    /// Whether the last round of any loop could not be stored: the log tells of changes, not of every round.
+    /// Whether the last round of any loop could not be stored: only changes are logged, not every round.
     pub(crate) storage_fails: AtomicBool,
     pub(crate) failure_logs: FailureLogs,
-    /// How many targets have these labels.
+    /// Number of targets with these labels.
     pub(crate) labels_in_use: Mutex<HashMap<LabelSet, usize>>,
 }
 
@@ -66,7 +66,7 @@ impl Shared {
     }
 
     fn storage_works(&self) {
-        // Read first: every round of every loop comes here.
+        // Checked with a load first: every round of every loop comes here.
         if self.storage_fails.load(Ordering::Relaxed)
             && self.storage_fails.swap(false, Ordering::Relaxed)
         {
@@ -95,12 +95,12 @@ impl Shared {
     }
 }
 
-/// What the pool wants of a loop.
+/// State the pool wants a loop to be in.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
     /// How to scrape; `None` for a source inside the process.
     pub(crate) plan: Option<Arc<Plan>>,
-    /// Why scrapes are to fail.
+    /// Error that scrapes must fail with, if any.
     pub(crate) forced_error: Option<Arc<str>>,
     /// Whether the target is gone.
     pub(crate) removed: bool,
@@ -112,21 +112,21 @@ pub(crate) struct ScrapeLoop {
     origin: Origin,
     forced_error: Option<Arc<str>>,
     interval: Duration,
-    /// Spreads the times of servers that scrape the same target.
+    /// Seed that spreads the scrapes of servers with the same targets.
     offset_seed: u64,
-    /// Where lengths of intervals are counted, once there is one.
+    /// Metrics of interval lengths, once created.
     lengths: Option<(SummaryHandle<1>, HistogramHandle<1>)>,
     scraped: bool,
-    /// The time of the round that is under way.
+    /// Time of the round in progress.
     round_ms: Option<i64>,
 }
 
-/// When something is due.
+/// A scheduled time.
 #[derive(Clone, Copy)]
 struct Due {
-    /// By the wall clock, as it was when this was made.
+    /// By the wall clock, as it read when this was made.
     wall_ms: i64,
-    /// The same by the clock that nobody sets.
+    /// By the monotonic clock.
     at: tokio::time::Instant,
 }
 
@@ -139,7 +139,7 @@ impl Due {
         }
     }
 
-    /// Returns how far the wall clock has been set since, forward where positive.
+    /// Returns how far the wall clock was stepped since; positive is forward.
     fn step_ms(self, now_ms: i64) -> i64 {
         let now = tokio::time::Instant::now();
         let ms = |length: Duration| i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
@@ -150,11 +150,11 @@ impl Due {
     }
 }
 
-/// How waiting ended.
+/// Reason that a wait ended.
 enum Woken {
     Due,
     Changed,
-    /// Nobody is left to decide anything.
+    /// The pool dropped its side of the channel.
     Closed,
     Stopped,
 }
@@ -202,16 +202,16 @@ impl ScrapeLoop {
         }
     }
 
-    /// Scrapes until stopped or removed; a scrape under way then is finished or abandoned whole.
+    /// Scrapes until stopped or removed; a scrape in progress is then finished or abandoned whole.
     pub(crate) async fn run(mut self, mut control: watch::Receiver<Control>, stop: StopToken) {
         loop {
             let ended = catch_panic_in(TASK, self.rounds(&mut control, &stop)).await;
             let Err(panicked) = ended else {
                 return;
             };
-            // What storing the failure does may panic too: then it is a round without anything.
+            // Storing the failure may panic too; nothing is stored for this round then.
             let _ = catch_panic(TASK, || self.fail(&panicked));
-            // What the pool wanted last may have been lost with what panicked.
+            // The panic may have lost the pool's last update.
             control.mark_changed();
         }
     }
@@ -258,18 +258,18 @@ impl ScrapeLoop {
         }
     }
 
-    /// Returns when the first scrape from now on is.
+    /// Returns the time of the first scrape from now on.
     fn next(&self, schedule: Schedule) -> Due {
         let now_ms = self.now_ms();
         Due::new(schedule.next(now_ms.saturating_add(1)), now_ms)
     }
 
-    /// Returns when the scrape after one that was due is.
+    /// Returns the time of the scrape after `due`.
     fn after(&self, due: Due, schedule: Schedule) -> Due {
         let now_ms = self.now_ms();
         let interval_ms = self.interval_ms();
         if due.step_ms(now_ms).saturating_abs() > interval_ms {
-            // Its times are others from here on; none was missed.
+            // The clock step changed the schedule; no scrape was missed.
             return self.next(schedule);
         }
         let next_ms = schedule.next(now_ms.max(due.wall_ms + 1));
@@ -284,7 +284,7 @@ impl ScrapeLoop {
             .max(1)
     }
 
-    /// Throws away what a panic left half-done, and stores its round as one that failed: what the target had ends.
+    /// Discards what a panic left half-done and stores a failed round, which ends the target's series.
     fn fail(&mut self, panicked: &Panicked) {
         metrics::FAILED.with(&["panic"]).inc();
         let time_ms = self.round_ms.take().unwrap_or_else(|| self.now_ms());
@@ -316,7 +316,7 @@ impl ScrapeLoop {
         Schedule::new(self.interval, &identity, self.offset_seed)
     }
 
-    /// Returns when the first scrape at or after `now_ms` is.
+    /// Returns the time of the first scrape at or after `now_ms`.
     #[cfg(test)]
     pub(crate) fn first_due(&self, now_ms: i64) -> i64 {
         self.schedule().next(now_ms)
@@ -335,7 +335,7 @@ impl ScrapeLoop {
         histogram.observe_duration(length);
     }
 
-    /// Takes what the pool decided; reports whether the schedule changed.
+    /// Applies the pool's update; reports whether the schedule changed.
     fn follow(&mut self, wanted: Control) -> bool {
         self.forced_error = wanted.forced_error;
         let (Origin::Http(http), Some(plan)) = (&mut self.origin, wanted.plan) else {
@@ -353,7 +353,7 @@ impl ScrapeLoop {
         changed
     }
 
-    /// Waits whether a target that is gone comes back; reports whether it did, and ends its series if not.
+    /// Waits for a removed target to come back; reports whether it did, and otherwise ends its series.
     async fn linger(
         &mut self,
         missed_ms: i64,
@@ -368,7 +368,7 @@ impl ScrapeLoop {
                 Woken::Stopped => return false,
                 Woken::Due => break,
                 Woken::Closed => {
-                    // The whole pool is gone: nothing but the end can come.
+                    // The whole pool is gone: nothing else can arrive.
                     let wait = tokio::time::sleep_until(until.at);
                     if stop.run(wait).await.is_none() {
                         return false;
@@ -384,17 +384,17 @@ impl ScrapeLoop {
                 }
             }
         }
-        // The pool may have brought it back this very moment.
+        // The pool may have brought it back at this very moment.
         if !self.active.end_if(|| control.borrow().removed) {
             let wanted = control.borrow_and_update().clone();
             self.follow(wanted);
             return true;
         }
-        // Another target with the same labels goes on with these series.
+        // Another target with the same labels continues these series.
         if self.scraped
             && !self.shared.uses_labels(&self.active.target.labels)
             && let Origin::Http(http) = &mut self.origin
-            // A clock that was set back meanwhile makes it a time to come.
+            // If the clock was set back meanwhile, the missed time is in the future.
             && let Err(error) = http.end(missed_ms.min((self.shared.now_ms)()), &*self.shared.sink)
         {
             self.shared.storage_failed(&error);
@@ -431,7 +431,7 @@ impl ScrapeLoop {
         self.active.set_status(status);
     }
 
-    /// Parses and appends a round; returns what is known of it.
+    /// Parses and appends a round; returns its status.
     fn store(
         &mut self,
         time_ms: i64,
@@ -487,7 +487,7 @@ impl ScrapeLoop {
     }
 }
 
-/// Fetches a target's page within the memory that pages may take.
+/// Fetches a target's page within the memory limit for pages.
 async fn fetch(
     client: &Client,
     request: &Request,
@@ -506,7 +506,7 @@ async fn fetch(
 }
 
 impl ScrapeLoop {
-    /// Writes a failed scrape to the job's file of such, if it has one.
+    /// Appends a failed scrape to the job's failure log, if it has one.
     fn log_failure(&self, error: &str) {
         if let Origin::Http(http) = &self.origin
             && let Some(log) = &http.plan.failure_log
@@ -517,7 +517,7 @@ impl ScrapeLoop {
     }
 }
 
-/// Waits until `until`, or until something else is to be done.
+/// Waits until `until`, or until there is something else to do.
 async fn wait(until: Due, control: &mut watch::Receiver<Control>, stop: &StopToken) -> Woken {
     tokio::select! {
         () = tokio::time::sleep_until(until.at) => Woken::Due,
@@ -535,7 +535,7 @@ fn count(outcome: Outcome) {
     metrics::OUT_OF_BOUNDS.inc_by(outcome.too_old + outcome.too_new);
 }
 
-/// Shows a duration as Go prints it: `1m30s`, `100ms`.
+/// Formats a duration as Go prints it: `1m30s`, `100ms`.
 pub(crate) fn go_duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds < 1.0 {

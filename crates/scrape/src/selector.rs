@@ -1,4 +1,4 @@
-//! Selectors of targets: `{job="api",zone=~"eu-.*"}`.
+//! Target selectors: `{job="api",zone=~"eu-.*"}`.
 //!
 //! ```text
 //! SELECTOR := NAME? '{' ( MATCHER ( ',' MATCHER )* ','? )? '}' | NAME
@@ -7,22 +7,21 @@
 
 use narthex_model::{LabelSet, METRIC_NAME, MatchOp, Matcher, storage::Context};
 
-/// What targets' labels have to be; the default takes all.
+/// Matchers on targets' labels; the default matches all.
 #[derive(Debug, Default)]
 pub(crate) struct Selector(Vec<Matcher>);
 
 impl Selector {
-    /// Reports whether a target with these labels is meant.
+    /// Reports whether the selector matches these labels.
     pub(crate) fn takes(&self, labels: &LabelSet) -> bool {
         let value = |matcher: &Matcher| labels.get(&matcher.name).unwrap_or_default();
         self.0.iter().all(|matcher| matcher.matches(value(matcher)))
     }
 }
 
-/// Reads a selector; its patterns take memory of the budget of `ctx`.
+/// Parses a selector; its patterns take memory from the budget of `ctx`.
 ///
-/// # Errors
-/// Says what was expected, and before which text.
+/// # Errors The message says what was expected, and before which text.
 pub(crate) fn parse(text: &str, ctx: &Context) -> Result<Selector, String> {
     let mut reader = Reader {
         rest: text.trim(),
@@ -100,7 +99,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a string in double, single or back quotes.
+    /// Parses a string in double, single or back quotes.
     fn string(&mut self) -> Result<String, String> {
         let mut chars = self.rest.char_indices();
         let quote = match chars.next() {
@@ -162,7 +161,7 @@ mod tests {
         }
     }
 
-    /// A pattern of `match_target` compiled without a bound, one for each matcher.
+    /// `match_target` compiled one unbounded pattern per matcher.
     #[test]
     fn patterns_take_memory_of_a_budget() {
         let within = |budget: &Budget| Context {

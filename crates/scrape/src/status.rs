@@ -1,4 +1,4 @@
-//! What is known about targets, for people and for the API.
+//! Status of targets, for people and for the API.
 
 use crate::{
     Rules, Target,
@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// Whether a target's last scrape succeeded.
+/// Result of a target's last scrape.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Health {
     /// Not scraped yet.
@@ -35,7 +35,7 @@ impl Health {
     }
 }
 
-/// A target's last scrape.
+/// Status of a target's last scrape.
 #[derive(Clone, Debug, Default)]
 pub struct TargetStatus {
     /// Whether it succeeded.
@@ -57,16 +57,16 @@ pub struct TargetStatus {
 pub(crate) struct ActiveTarget {
     pub(crate) pool: String,
     pub(crate) target: Target,
-    /// What may change without the target changing.
+    /// State that may change while the target stays the same.
     found: Mutex<Found>,
     status: Mutex<TargetStatus>,
-    /// What the target reports, and how many of its families are ours.
+    /// Schema of the last round, and how many of its families are synthetic.
     schema: Mutex<Option<(Schema, usize)>>,
-    /// Whether its loop has ended: it cannot go on then.
+    /// Whether its loop has ended and cannot continue.
     ended: Mutex<bool>,
 }
 
-/// How a target was found last.
+/// How a target was last discovered.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// Labels before relabelling.
@@ -125,12 +125,12 @@ impl ActiveTarget {
         *lock(&self.status) = status;
     }
 
-    /// Returns how the target was found last.
+    /// Returns how the target was last discovered.
     pub(crate) fn found(&self) -> Found {
         lock(&self.found).clone()
     }
 
-    /// Takes note of how a target that is this one was found.
+    /// Records how the same target was discovered again.
     pub(crate) fn find(&self, target: &Target) {
         *lock(&self.found) = Found::of(target);
     }
@@ -140,7 +140,7 @@ impl ActiveTarget {
         lock(&self.schema).clone()
     }
 
-    /// Keeps the schema of a round; cheap when it is the one kept already.
+    /// Stores the schema of a round; cheap if it is unchanged.
     pub(crate) fn set_schema(&self, schema: &Schema, synthetic: usize) {
         let mut kept = lock(&self.schema);
         if !kept.as_ref().is_some_and(|(known, _)| known.same(schema)) {
@@ -149,35 +149,35 @@ impl ActiveTarget {
     }
 }
 
-/// What is known of one pool.
+/// Status of one pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PoolStatus {
     pub(crate) name: String,
     pub(crate) active: Vec<Arc<ActiveTarget>>,
     pub(crate) unscraped: Arc<Unscraped>,
-    /// What drops targets.
+    /// Rules that drop targets.
     pub(crate) rules: Rules,
 }
 
-/// What was discovered and is not scraped; counts are complete where lists hold no more than the job wants to keep.
+/// Discovered but unscraped targets; counts are complete, lists are capped by `keep_dropped_targets`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unscraped {
-    /// What relabelling dropped.
+    /// Targets that relabelling dropped.
     pub(crate) dropped: Vec<Dropped>,
-    /// How many targets each rule dropped.
+    /// Number of targets each rule dropped.
     pub(crate) drops_by_rule: Vec<usize>,
-    /// What makes no target.
+    /// Invalid targets.
     pub(crate) failed: Vec<Failed>,
     pub(crate) failed_count: usize,
 }
 
 impl Unscraped {
-    /// Returns how many targets relabelling dropped.
+    /// Returns the number of targets that relabelling dropped.
     pub(crate) fn dropped_count(&self) -> usize {
         self.drops_by_rule.iter().sum()
     }
 
-    /// Returns what the lists take.
+    /// Returns the heap memory of the lists.
     pub(crate) fn heap_bytes(&self) -> usize {
         let dropped = self.dropped.iter().map(|found| &found.discovered);
         let failed = self.failed.iter();

@@ -1,6 +1,6 @@
-//! Targets: where to scrape, and the labels everything from there carries.
+//! Targets: where to scrape, and the labels of everything scraped there.
 //!
-//! **Invariant:** a target's own labels have `job` and `instance` and no name that begins with `__`.
+//! **Invariant:** a target's own labels include `job` and `instance` and no name that begins with `__`.
 
 use crate::JobConfig;
 use narthex_discovery::LabelMap;
@@ -17,7 +17,7 @@ const METRICS_PATH: &str = "__metrics_path__";
 const INTERVAL: &str = "__scrape_interval__";
 const TIMEOUT: &str = "__scrape_timeout__";
 const PARAM: &str = "__param_";
-/// Labels that turn what is done with histograms on and off, with what they are called in errors.
+/// Labels that switch histogram handling, with their names in errors.
 const HISTOGRAM_LABELS: [(&str, &str); 3] = [
     (
         "__convert_classic_histograms_to_nhcb__",
@@ -33,22 +33,22 @@ const HISTOGRAM_LABELS: [(&str, &str); 3] = [
 /// One place to scrape.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The labels of all its series.
+    /// Labels of all its series.
     pub labels: LabelSet,
-    /// The labels before relabelling, `__address__` and its kin included.
+    /// Labels before relabelling, including `__address__` and the like.
     pub discovered: LabelSet,
-    /// Where; `None` for a source inside the process.
+    /// URL to scrape; `None` for a source inside the process.
     pub url: Option<Url>,
-    /// Where, as shown to people.
+    /// URL shown to people.
     pub shown_url: String,
-    /// The labels after relabelling, those that begin with `__` included.
+    /// Labels after relabelling, including those that begin with `__`.
     pub(crate) all: LabelSet,
     pub(crate) interval: Duration,
     pub(crate) timeout: Duration,
     pub(crate) histograms: Histograms,
 }
 
-/// What a target's labels say about histograms.
+/// Histogram settings from a target's labels.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Histograms {
     pub(crate) convert: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Histograms {
     pub(crate) native: bool,
 }
 
-/// What becomes of discovered labels.
+/// Result of relabelling discovered labels.
 #[derive(Debug)]
 pub(crate) enum Populated {
     Kept(Box<Target>),
@@ -67,23 +67,23 @@ pub(crate) enum Populated {
 /// A target that relabelling dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Dropped {
-    /// The labels before.
+    /// Labels before relabelling.
     pub(crate) discovered: LabelSet,
-    /// Which rule did it.
+    /// Index of the rule that dropped it.
     pub(crate) rule: usize,
 }
 
-/// Labels that make no target.
+/// Labels of an invalid target.
 #[derive(Clone, Debug)]
 pub(crate) struct Failed {
-    /// The labels before relabelling.
+    /// Labels before relabelling.
     pub(crate) discovered: LabelSet,
-    /// Why, in Prometheus' words.
+    /// Reason, in Prometheus' words.
     pub(crate) reason: String,
 }
 
 impl Target {
-    /// Builds the target of a source inside the process, collected every `interval`.
+    /// Builds the target of a source inside the process.
     #[must_use]
     pub fn local(job_name: &str, instance: &str) -> Self {
         let labels = LabelSet::new([("job", job_name), ("instance", instance)]);
@@ -99,10 +99,9 @@ impl Target {
         }
     }
 
-    /// Makes a target of discovered labels as a job says.
+    /// Builds a target from discovered labels and a job's settings.
     ///
-    /// # Errors
-    /// The labels, with the reason for which they make no target.
+    /// # Errors Returns the labels with the reason why they are invalid.
     pub(crate) fn populate(
         job: &JobConfig,
         own: &LabelMap,
@@ -160,9 +159,9 @@ impl Target {
         })
     }
 
-    /// Returns what tells the target from all others.
+    /// Returns the target's identity.
     ///
-    /// How often and how it is scraped does not: that may change without the target changing.
+    /// How and how often it is scraped are not part of it: they may change while the target stays the same.
     pub(crate) fn key(&self) -> (LabelSet, String) {
         let [(convert, _), (classic, _), (native, _)] = HISTOGRAM_LABELS;
         let ways = [INTERVAL, TIMEOUT, convert, classic, native];
@@ -174,8 +173,7 @@ fn format(period: Duration) -> String {
     duration::format(i64::try_from(period.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Puts together what is known of a target before relabelling: its own labels go before the group's, those before the
-/// job's.
+/// Merges a target's labels before relabelling: its own take precedence over the group's, and those over the job's.
 fn discovered(job: &JobConfig, own: &LabelMap, group: &LabelMap) -> LabelSet {
     let mut labels = LabelSet::default().to_builder();
     for (name, value) in group.iter().filter(|(name, _)| !own.contains_key(*name)) {

@@ -1,9 +1,9 @@
-//! Why a target is dropped: the rule that did it, for people and for programs.
+//! Which rule dropped a target, for people and for programs.
 
 use narthex_model::relabel::{Action, Rule};
 use serde_json::{Value, json};
 
-/// Says which rule of `relabel_configs` drops a target; the same for all that it drops.
+/// Describes the rule of `relabel_configs` that drops a target; equal for all targets it drops.
 pub(crate) fn dropped(at: usize, rule: &Rule) -> String {
     let config = rule.config();
     let source = format!("[{}]", config.source_labels.join(", "));

@@ -1,4 +1,4 @@
-//! Pages in any order of labels, against a model that knows nothing of schemas.
+//! Pages with labels in any order, compared with a model that knows no schemas.
 
 use super::*;
 use crate::{JobConfig, Target, target::Populated};
@@ -45,7 +45,7 @@ fn text(page: &Page) -> String {
     })
 }
 
-/// An origin, the store it writes to, and what the store should have.
+/// An origin, its store, and the expected contents of the store.
 struct Run {
     origin: HttpOrigin,
     store: MemStore,
@@ -65,7 +65,7 @@ impl Run {
         }
     }
 
-    /// Gives the origin a page, or one with a fault.
+    /// Feeds the origin a page, optionally with an error in it.
     fn round(&mut self, page: Page, faulty: bool) -> Scraped {
         self.time_ms += 1000;
         let fetched = Fetched {
@@ -198,7 +198,7 @@ fn series_without_common_labels_that_are_replaced_leave_nothing_behind_either() 
     run.check();
 }
 
-/// An address behind which two programs answer in turn must not begin a schema with every answer.
+/// An address behind which two programs alternate must not begin a schema with every response.
 #[test]
 fn pages_that_take_turns_come_to_share_a_schema() {
     let mut run = Run::new();

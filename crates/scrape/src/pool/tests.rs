@@ -1,4 +1,4 @@
-//! When a pool's targets are scraped.
+//! Scrape times of a pool's targets.
 
 use super::*;
 use crate::buffers::Buffers;
@@ -39,7 +39,7 @@ fn a_pool_keeps_the_seed_it_began_with() {
     let offset = times(&mut first, &["a:1", "b:1"]);
     assert_eq!(offset.len(), 1, "a:1 goes on");
     assert_ne!(offset, times(&mut second, &["b:1"]), "the other server's");
-    // Another way to scrape is not another pool.
+    // Changing how to scrape keeps the pool.
     one.metrics_path = "/other".to_owned();
     first.configure(one, &ClientConfig::default(), 1).unwrap();
     times(&mut first, &[]);

@@ -1,7 +1,7 @@
 //! Long lists about targets, written while they are sent.
 //!
-//! **Invariant:** a list holds no target: what is gone when its turn comes is left out, so that a client that reads
-//! slowly keeps no series of targets that are gone. What the list holds beside is leased until it has been sent.
+//! **Invariant:** a list holds no target: targets that are gone when their turn comes are left out, so that a slow
+//! client keeps no series of such targets alive. Everything else the list holds is leased until it has been sent.
 
 use crate::{
     Rules,
@@ -23,28 +23,27 @@ use std::{
     time::Duration,
 };
 
-/// Pieces of a list are about this long.
+/// Approximate length of a piece of a list.
 const PIECE_BYTES: usize = 64 << 10;
-/// What an item makes a piece longer than that.
+/// Bytes by which the last item may exceed that.
 const SLACK_BYTES: usize = 4 << 10;
 
-/// An answer that is written an item at a time.
+/// A response written one item at a time.
 pub(super) trait Listing: Send + 'static {
-    /// Writes the next item; reports whether there is more.
+    /// Writes the next item; reports whether there are more.
     fn write(&mut self, out: &mut Vec<u8>) -> bool;
 }
 
-/// The beginning of an answer, with what writes the rest.
+/// The beginning of a response, with the writer of the rest.
 pub(super) struct Begun {
     first: Vec<u8>,
     rest: Option<(Box<dyn Listing>, Lease)>,
 }
 
 impl Begun {
-    /// Writes the first piece, leasing `held_bytes` and a piece from `budget` if there is more.
+    /// Writes the first piece; if there is more, leases `held_bytes` and a piece from `budget`.
     ///
-    /// # Errors
-    /// Fails over budget.
+    /// # Errors Fails over budget.
     pub(super) fn of(
         mut listing: impl Listing,
         held_bytes: usize,
@@ -67,7 +66,7 @@ impl Begun {
         let mut first = Some(self.first);
         let mut more = true;
         let pieces = move || {
-            // Until the last piece has left.
+            // Held until the last piece is sent.
             let _held = &lease;
             if let Some(first) = first.take() {
                 return Some(first.into());
@@ -97,7 +96,7 @@ fn fill(piece: &mut Vec<u8>, listing: &mut (impl Listing + ?Sized)) -> bool {
     true
 }
 
-/// Separates the items of a list.
+/// Separator of a list's items.
 #[derive(Default)]
 struct Comma(bool);
 
@@ -113,14 +112,14 @@ fn put(out: &mut Vec<u8>, value: &Value) {
     out.extend_from_slice(value.to_string().as_bytes());
 }
 
-/// `/api/v1/targets`: active targets, then what is dropped, then what fails.
+/// `/api/v1/targets`: active targets, then dropped ones, then invalid ones.
 pub(super) struct Targets {
     stage: Stage,
     comma: Comma,
     active: std::vec::IntoIter<Weak<ActiveTarget>>,
-    /// All pools; none where nobody asks for dropped targets.
+    /// All pools; empty unless dropped targets are requested.
     pools: Vec<Unlisted>,
-    /// Where the list of what is dropped or fails is.
+    /// Index of the pool whose dropped or invalid targets are being written.
     pool: usize,
     item: usize,
 }
@@ -133,17 +132,17 @@ enum Stage {
     Failed,
 }
 
-/// What a pool does not scrape.
+/// Unscraped targets of a pool.
 struct Unlisted {
     name: String,
     unscraped: Arc<Unscraped>,
     rules: Rules,
-    /// Whether this pool is asked for.
+    /// Whether the request includes this pool.
     here: bool,
 }
 
 impl Targets {
-    /// Lists targets of `state` and of `pool`, of all where these are missing.
+    /// Lists targets of `state` and of `pool`, each optional.
     pub(super) fn new(pools: Vec<PoolStatus>, state: Option<&str>, pool: Option<&str>) -> Self {
         let state = state.map(str::to_ascii_lowercase);
         let wants = |wanted| {
@@ -175,13 +174,13 @@ impl Targets {
         }
     }
 
-    /// Returns what the list holds until it has been written.
+    /// Returns the memory the list holds until it has been written.
     pub(super) fn held_bytes(&self) -> usize {
         let unscraped = self.pools.iter().map(|pool| pool.unscraped.heap_bytes());
         self.active.len() * size_of::<Weak<ActiveTarget>>() + unscraped.sum::<usize>()
     }
 
-    /// Writes the next of what `one` shows of the pools; reports whether there was one.
+    /// Writes the next item that `one` returns for a pool; reports whether there was one.
     fn next_of(&mut self, out: &mut Vec<u8>, one: fn(&Unlisted, usize) -> Option<Value>) -> bool {
         while let Some(pool) = self.pools.get(self.pool) {
             if let Some(shown) = one(pool, self.item).filter(|_| pool.here) {
@@ -201,7 +200,7 @@ impl Targets {
         (self.pool, self.item) = (0, 0);
     }
 
-    /// Counts something of each pool, whichever is asked for.
+    /// Builds an object of one count per pool, whichever pool is requested.
     fn counts(&self, count: fn(&Unlisted) -> Value) -> Value {
         let pair = |pool: &Unlisted| (pool.name.clone(), count(pool));
         Value::Object(self.pools.iter().map(pair).collect())
@@ -282,7 +281,7 @@ fn failed(pool: &Unlisted, at: usize) -> Option<Value> {
     }))
 }
 
-/// Counts what each rule of a pool dropped.
+/// Counts the targets each rule of a pool dropped.
 fn reasons(pool: &Unlisted) -> Map<String, Value> {
     let drops = pool.rules.iter().zip(&pool.unscraped.drops_by_rule);
     drops
@@ -312,19 +311,19 @@ fn shown(active: &ActiveTarget) -> Value {
     })
 }
 
-/// `/api/v1/targets/metadata`: what is known of metrics, of all or one, of all targets or those a selector takes.
+/// `/api/v1/targets/metadata`: metadata of one or all metrics, of all targets or those a selector matches.
 pub(super) struct Metadata {
     begun: bool,
     comma: Comma,
     targets: std::vec::IntoIter<Weak<ActiveTarget>>,
     selector: Selector,
     metric: Option<String>,
-    /// Entries that may follow.
+    /// Remaining limit of entries.
     left: usize,
     current: Option<Families>,
 }
 
-/// The families of one target, from the next on.
+/// The remaining families of one target.
 struct Families {
     labels: LabelSet,
     schema: Schema,
@@ -332,7 +331,7 @@ struct Families {
 }
 
 impl Metadata {
-    /// Lists `limit` entries of `metric`, of all metrics without one.
+    /// Lists up to `limit` entries of `metric`, or of all metrics.
     pub(super) fn new(
         pools: &[PoolStatus],
         selector: Selector,
@@ -352,12 +351,12 @@ impl Metadata {
         }
     }
 
-    /// Returns what the list holds until it has been written.
+    /// Returns the memory the list holds until it has been written.
     pub(super) fn held_bytes(&self) -> usize {
         self.targets.len() * size_of::<Weak<ActiveTarget>>()
     }
 
-    /// Goes on to the next target; reports whether there is one.
+    /// Advances to the next target; reports whether there is one.
     fn advance(&mut self) -> bool {
         let Some(target) = self.targets.next() else {
             return false;
@@ -386,7 +385,7 @@ impl Listing for Metadata {
             let family = current.schema.families().get(current.next)?;
             current.next += 1;
             let wanted = self.metric.as_deref();
-            // A series that nothing was said of has a family, too.
+            // A series without metadata has a family, too.
             let listed = is_known(family) && wanted.is_none_or(|name| name == &*family.name);
             Some(listed.then(|| entry(family, &current.labels, wanted.is_none())))
         });
@@ -407,7 +406,7 @@ impl Listing for Metadata {
     }
 }
 
-/// Reports whether a page said anything of a family.
+/// Reports whether a page had any metadata of a family.
 fn is_known(family: &Family) -> bool {
     family.metric_type != MetricType::Unknown || !family.help.is_empty() || !family.unit.is_empty()
 }

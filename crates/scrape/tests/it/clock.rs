@@ -1,4 +1,4 @@
-//! A wall clock that somebody sets while targets are scraped, and the waits that follow it.
+//! Wall clock steps while targets are scraped, and the waits that follow.
 
 use crate::support::Scraping;
 use narthex_model::{ColumnId, Family, Frame, LabelSet, METRIC_NAME, Schema};
@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(15);
 const HOUR_MS: i64 = 3_600_000;
 const NOW_MS: i64 = 1_767_225_600_000;
 
-/// Notes when it was asked, by the clock that passes.
+/// Records when it was collected, by the monotonic clock.
 struct Source {
     frame: Frame,
     began: Instant,
@@ -37,7 +37,7 @@ impl LocalSource for Source {
     }
 }
 
-/// Scrapes for ten intervals, sets the clock and scrapes for ten more; returns when.
+/// Scrapes for ten intervals, steps the clock and scrapes for ten more; returns the collection times.
 async fn rounds_around(step_ms: i64) -> (Duration, Vec<Duration>) {
     let (began, step) = (Instant::now(), Arc::new(AtomicI64::new(0)));
     let shown = Arc::clone(&step);
@@ -69,7 +69,7 @@ async fn rounds_around(step_ms: i64) -> (Duration, Vec<Duration>) {
     (set_at, rounds)
 }
 
-/// A clock that was set back stopped every scrape for as long.
+/// Setting the clock back used to stop every scrape for as long.
 #[tokio::test(start_paused = true)]
 async fn scraping_goes_on_within_two_intervals_whatever_the_clock_is_set_to() {
     for step_ms in [HOUR_MS, 24 * HOUR_MS, 3653 * 24 * HOUR_MS, 14_000, 16_000] {

@@ -1,4 +1,4 @@
-//! Formats: how they are asked for, told, guessed, and what of them arrives in the store.
+//! Formats: how they are requested, detected and guessed, and what gets stored.
 
 use crate::{page::Page, support::Scraping};
 use narthex_expfmt::{Negotiated, ScrapeProtocol, Writer};
@@ -100,7 +100,7 @@ async fn bodies_are_read_as_their_type_says() {
         view.exemplars(&query, &Context::unlimited()).unwrap()
     };
     assert_eq!(exemplars(&scraping).len(), 1);
-    // Without its end mark it is refused whole.
+    // Without its end mark the body is rejected whole.
     page.set("# TYPE a counter\na_total 1\n");
     scraping
         .until("up is 0", |s| s.value("up") == Some(0.0))
@@ -110,7 +110,7 @@ async fn bodies_are_read_as_their_type_says() {
     scraping
         .until("up is 1", |s| s.value("up") == Some(1.0))
         .await;
-    // Without native histograms it is one with a single bucket.
+    // Without native histograms, it is a classic one with a single bucket.
     scraping
         .until("the classic bucket is there", |s| {
             s.value("h_bucket") == Some(8.0)
@@ -199,7 +199,7 @@ async fn series_are_relabelled_and_counted() {
     scraping
         .until("up is 0", |s| s.value("up") == Some(0.0))
         .await;
-    // A scrape that is refused is counted all the same.
+    // A rejected scrape is counted all the same.
     assert_eq!(scraping.value("scrape_samples_scraped"), Some(3.0));
     assert_eq!(
         scraping.value("scrape_samples_post_metric_relabeling"),

@@ -1,4 +1,4 @@
-//! One target's rounds: what is stored, and what becomes of it when the target fails.
+//! One target's rounds: what is stored, and what happens when the target fails.
 
 use crate::{page::Page, support::Scraping};
 use narthex_model::cell::is_stale;

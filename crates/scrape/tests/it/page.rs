@@ -20,7 +20,7 @@ struct Content {
     content_type: Option<&'static str>,
     delay: Duration,
     failing: bool,
-    /// How often the page was asked for, and the headers of the last time.
+    /// Number of requests, and the headers of the last.
     asked: usize,
     headers: HeaderMap,
 }

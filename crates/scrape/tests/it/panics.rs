@@ -1,4 +1,4 @@
-//! Panics under a scrape loop: the round fails, what the target had ends, and the loop goes on.
+//! Panics inside a scrape loop: the round fails, the target's series end, and the loop continues.
 
 use crate::{page::Page, support::Scraping};
 use narthex_client::Registry;
@@ -18,7 +18,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A sink that panics in the middle of every good round while it is told to.
+/// A sink that panics in the middle of every good round while switched on.
 struct Fragile {
     store: MemStore,
     breaks: Arc<AtomicBool>,
@@ -78,7 +78,7 @@ fn panics() -> f64 {
         .map_or(0.0, |value| value.parse().unwrap())
 }
 
-/// Asks what the API shows of the targets.
+/// Fetches the API's view of the targets.
 async fn targets(scraping: &Scraping) -> Value {
     let server = Server::bind(&["127.0.0.1:0"], ServerConfig::default())
         .await
@@ -99,7 +99,7 @@ async fn targets(scraping: &Scraping) -> Value {
     answer["data"].clone()
 }
 
-/// A panic ended the loop for good, and the target was shown as it had been last.
+/// A panic ended the loop for good, and the target kept its last status.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loop_that_panics_marks_its_target_down_and_goes_on() {
     narthex_net::log_panics();
@@ -161,7 +161,7 @@ async fn a_loop_that_panics_marks_its_target_down_and_goes_on() {
 struct Shaky {
     frame: Frame,
     breaks: Arc<AtomicBool>,
-    /// Between the beginning of a round and its end.
+    /// Whether a round has begun and not ended.
     is_half_done: bool,
 }
 
@@ -212,7 +212,7 @@ async fn a_source_inside_the_process_that_panics_is_down_until_it_does_not() {
     scraping
         .until("it is up again", |s| s.value("up") == Some(1.0))
         .await;
-    // What the panic left half-done would show.
+    // Anything the panic left half-done would show.
     assert_eq!(scraping.value("m"), Some(7.0));
     scraping.end().await;
 }

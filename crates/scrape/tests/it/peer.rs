@@ -1,4 +1,4 @@
-//! A real exporter: client_golang's formats, scraped one after the other, say the same.
+//! A real exporter: client_golang's formats, scraped one after the other, yield the same data.
 
 use crate::support::{Scraping, job};
 use narthex_discovery::{LabelMap, TargetGroup};

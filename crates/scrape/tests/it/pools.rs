@@ -1,4 +1,4 @@
-//! Pools: what is discovered, dropped, changed and gone; and what the API says about it.
+//! Pools: targets discovered, dropped, changed and gone, and the API's view of them.
 
 use crate::{
     page::Page,
@@ -283,7 +283,7 @@ async fn the_api_shows_targets_pools_and_metadata() {
         );
     }
     let metadata = get("/targets/metadata").await;
-    // The other family came without a type, a unit or help.
+    // The other family has no type, unit or help.
     let entries = metadata["data"].as_array().unwrap();
     assert_eq!(
         (entries.len(), &entries[0]["metric"]),

@@ -1,4 +1,4 @@
-//! A manager over a store in memory, and waiting for what it does.
+//! A manager over a store in memory, and helpers that wait for it.
 
 use crate::page::Page;
 use narthex_model::{
@@ -28,14 +28,14 @@ pub(crate) struct Scraping {
 }
 
 impl Scraping {
-    /// Scrapes a page with a job that `change` changed.
+    /// Scrapes a page with a job modified by `change`.
     pub(crate) fn start(page: &Page, change: impl FnOnce(&mut JobConfig)) -> Self {
         let scraping = Self::idle();
         scraping.scrape(page, change);
         scraping
     }
 
-    /// Scrapes one more page.
+    /// Scrapes another page.
     pub(crate) fn scrape(&self, page: &Page, change: impl FnOnce(&mut JobConfig)) {
         let mut job = job();
         job.static_configs = vec![StaticGroup {
@@ -59,7 +59,7 @@ impl Scraping {
         Self::with(|store| Arc::new(store) as Arc<dyn Sink>, now_ms)
     }
 
-    /// Returns a manager that scrapes nothing, with a clock, into what `sink` makes of the store.
+    /// Returns a manager that scrapes nothing, with a clock, into the sink that `sink` builds on the store.
     pub(crate) fn with(
         sink: impl FnOnce(MemStore) -> Arc<dyn Sink>,
         now_ms: impl Fn() -> i64 + Send + Sync + 'static,
@@ -81,7 +81,7 @@ impl Scraping {
         }
     }
 
-    /// Returns the newest cell of the only series `text` selects, `None` without one.
+    /// Returns the newest cell of the only series `text` selects, or `None`.
     pub(crate) fn last(&self, metric: &str, pairs: &[(&str, &str)]) -> Option<LastCell> {
         let ctx = Context::unlimited();
         let mut matchers = vec![Matcher::equal("__name__", metric)];

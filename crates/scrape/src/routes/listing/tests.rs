@@ -1,4 +1,4 @@
-//! How much a list takes while it is written, and what it leaves out.
+//! Memory of a list while it is written, and what it leaves out.
 
 use super::*;
 use crate::{Target, target::Dropped};
@@ -6,7 +6,7 @@ use narthex_testkit::alloc;
 
 const MANY: usize = 20_000;
 
-/// A pool with active targets and as many that no rule kept.
+/// A pool with active targets and as many dropped ones.
 fn pool() -> PoolStatus {
     let active = (0..MANY).map(|at| {
         let target = Target::local("test", &format!("host-{at:06}:9100"));
@@ -31,7 +31,7 @@ fn pool() -> PoolStatus {
     }
 }
 
-/// Writes a list as a connection does, a piece when the one before has left; returns it and the longest piece.
+/// Writes a list as a connection does, each piece after the previous one is sent; returns it and the longest piece.
 fn written(begun: Begun) -> (String, usize) {
     let mut whole = begun.first;
     let mut longest = whole.len();
@@ -46,7 +46,7 @@ fn written(begun: Begun) -> (String, usize) {
     (String::from_utf8(whole).unwrap(), longest)
 }
 
-/// What is dropped was made into one text, and the text of all answers that were being read stayed in memory.
+/// Dropped targets were formatted into one text, and the texts of all responses being read stayed in memory.
 #[test]
 fn a_list_takes_a_piece_and_not_its_text() {
     let pools = vec![pool()];
@@ -81,7 +81,7 @@ fn a_list_takes_a_piece_and_not_its_text() {
     assert!(Begun::of(Targets::new(pools, None, None), 64 << 20, &budget).is_err());
 }
 
-/// A client that takes a kibibyte a second would keep the series of replaced targets for hours.
+/// A client that reads a kibibyte a second would keep the series of replaced targets for hours.
 #[test]
 fn a_list_keeps_no_target_that_is_gone() {
     let mut pools = vec![pool()];
@@ -95,7 +95,7 @@ fn a_list_keeps_no_target_that_is_gone() {
     let answer: Value = serde_json::from_str(&text).unwrap();
     let listed = answer["data"]["activeTargets"].as_array();
     assert_eq!(listed.map(Vec::len), Some(MANY / 2));
-    // Targets that were never scraped have none.
+    // Targets that were never scraped have no metadata.
     let begun = Begun::of(metadata, 0, &Budget::unlimited()).unwrap();
     assert!(begun.rest.is_none() && begun.first.ends_with(b"\"data\":[]}"));
 }
