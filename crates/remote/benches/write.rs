@@ -1,13 +1,13 @@
-//! What it costs to receive remote write, inside this process and by whole servers.
+//! Cost of receiving remote write, inside this process and by whole servers.
 //!
 //! `cargo bench -p narthex-remote --bench write [-- targets rounds order]` decompresses, decodes and stores requests of
-//! 2,000 series into a database with its log, on one thread whose CPU is counted: in scrape order, in the order of
-//! eight shards, and shuffled.
+//! 2,000 series into a database with its log, on one thread whose CPU time is measured: in scrape order, in the order
+//! of eight shards, and shuffled.
 //!
-//! A third argument, `scrape`, `shards` or `shuffled`, is the only order then.
+//! A third argument, `scrape`, `shards` or `shuffled`, runs only that order.
 //!
-//! `… -- send http://127.0.0.1:9090 PID targets rounds order` sends the same requests to a server and counts the CPU
-//! of its process, to be run against each server in turn.
+//! `… -- send http://127.0.0.1:9090 PID targets rounds order` sends the same requests to a server and measures the CPU
+//! time of its process; run it against each server in turn.
 
 #![allow(
     clippy::unwrap_used,
@@ -77,12 +77,12 @@ impl Order {
         }
     }
 
-    /// Puts a round's samples into the order of sending.
+    /// Puts a round's samples into sending order.
     fn apply(self, series: &mut Vec<Series>, rng: &mut SplitMix64) {
         match self {
             Self::Scrape => {}
             Self::Shards => {
-                // Every shard keeps the order of scraping; requests of all take turns.
+                // Each shard keeps scrape order; requests of the shards alternate.
                 let mut shards: Vec<Vec<Series>> = vec![Vec::new(); 8];
                 for (at, series) in series.drain(..).enumerate() {
                     let shard = (at as u32).wrapping_mul(2_654_435_761) >> 29;
@@ -100,7 +100,7 @@ impl Order {
     }
 }
 
-/// The fleet as remote write sends it.
+/// The fleet's series, as remote write sends them.
 struct Fleet {
     targets: Vec<Target>,
     labels: Vec<Vec<Vec<(String, String)>>>,
@@ -134,7 +134,7 @@ impl Fleet {
         let mut all = Vec::new();
         for (at, (target, labels)) in self.targets.iter_mut().zip(&self.labels).enumerate() {
             target.step();
-            // Targets are scraped at their own moments of the interval.
+            // Each target is scraped at its own offset within the interval.
             let time_ms = time_ms + (at as i64 * 7919) % STEP_MS;
             for (labels, value) in labels.iter().zip(target.values()) {
                 all.push(Series {
@@ -181,7 +181,7 @@ fn inside(order: Order, targets: usize, rounds: usize) {
     let dir = TempDir::new("bench-remote-write");
     let start_ms = 1_767_225_600_000;
     let clock = Arc::new(ManualClock::new(start_ms));
-    // The clock stands still while the samples' times go on.
+    // The clock is fixed while the samples' times advance.
     let mut options = DbOptions::new(dir.path());
     options.tuning.future_limit_ms = None;
     let db = Db::open(Arc::new(RealIo), options, clock).unwrap();
@@ -223,7 +223,7 @@ fn inside(order: Order, targets: usize, rounds: usize) {
     drop((receiver, db));
 }
 
-/// Sends rounds to a server and counts the CPU its process takes, the first round apart.
+/// Sends rounds to a server and measures its process's CPU time, the first round separately.
 fn send(url: &str, pid: &str, targets: usize, rounds: usize, order: Order) {
     let mut fleet = Fleet::new(targets);
     let samples = (targets * SERIES) as f64;
@@ -263,7 +263,7 @@ fn thread_cpu() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Returns the CPU time of a process in milliseconds, in steps of a clock tick.
+/// Returns the CPU time of a process in milliseconds, with the resolution of a clock tick.
 fn process_cpu_ms(pid: &str) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();

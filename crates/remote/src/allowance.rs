@@ -1,28 +1,28 @@
-//! What decoding a request may take.
+//! Memory limit of decoding a request.
 
 use crate::{error::RemoteError, wire::malformed};
 use narthex_model::storage::{Budget, Lease};
 
-/// Memory that decoding may still take.
+/// Memory that decoding may still use.
 ///
-/// Two bytes can announce an empty sample that takes thirty: what real senders send stays far below eight times the
-/// body's length. What is taken is leased from the memory of all requests, piece by piece.
+/// Two bytes can encode an empty sample that takes thirty; real senders stay far below eight times the body's length.
+/// The memory is leased from the budget of all requests, step by step.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     left_bytes: usize,
-    /// Leased and not taken yet.
+    /// Leased and not used yet.
     leased_bytes: usize,
     lease: Lease,
 }
 
-/// A lease grows by so much at a time: most requests need one.
+/// Step by which a lease grows: one suffices for most requests.
 const LEASE_BYTES: usize = 256 << 10;
 
 impl Allowance {
-    /// Returns what a body of this length may grow to within `memory`.
+    /// Returns the allowance for a body within `memory`.
     ///
     /// # Errors
-    /// Fails when there is no memory at all.
+    /// Fails if there is no memory at all.
     pub(crate) fn of(body: &[u8], memory: &Budget) -> Result<Self, RemoteError> {
         Ok(Self {
             left_bytes: body.len() * 8 + (64 << 10),
@@ -31,10 +31,10 @@ impl Allowance {
         })
     }
 
-    /// Takes so many bytes.
+    /// Uses this many bytes.
     ///
     /// # Errors
-    /// Fails when they are not left, or there is no memory for them.
+    /// Fails if they exceed the allowance, or there is no memory for them.
     #[inline]
     pub(crate) fn take(&mut self, bytes: usize) -> Result<(), RemoteError> {
         let Some(left_bytes) = self.left_bytes.checked_sub(bytes) else {
@@ -44,10 +44,10 @@ impl Allowance {
         self.lease(bytes)
     }
 
-    /// Leases memory for what may be more than the body's length allows.
+    /// Leases memory that the body's length does not limit.
     ///
     /// # Errors
-    /// Fails when there is none.
+    /// Fails if the memory is not available.
     #[inline]
     pub(crate) fn lease(&mut self, bytes: usize) -> Result<(), RemoteError> {
         if self.leased_bytes < bytes {
@@ -60,7 +60,7 @@ impl Allowance {
     #[cold]
     fn lease_more(&mut self, bytes: usize) -> Result<(), RemoteError> {
         let more = bytes.max(LEASE_BYTES);
-        // Lists grow by doubling, and what is made of them is as long again.
+        // Lists grow by doubling, and what is built from them is as long again.
         self.lease.grow(2 * more as u64)?;
         self.leased_bytes += more;
         Ok(())

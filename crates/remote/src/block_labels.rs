@@ -1,4 +1,4 @@
-//! Labels as version 1 sends them: messages with a name and a value.
+//! Labels as version 1 sends them: messages with a name and a value each.
 
 use crate::{error::RemoteError, wire::Reader};
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub(crate) struct BlockLabels<'a> {
     pub(crate) body: &'a [u8],
-    /// Labels that do not stand side by side in the body, copied; ranges behind the body's end are in here.
+    /// Copies of labels that are not contiguous in the body; ranges past the body's end refer to these.
     pub(crate) moved: Vec<u8>,
 }
 
@@ -24,7 +24,7 @@ impl BlockLabels<'_> {
     }
 }
 
-/// Visits names and values of label messages with their tags.
+/// Visits the names and values of tagged label messages.
 pub(crate) fn visit_labels(
     block: &[u8],
     mut visit: impl FnMut(&[u8], &[u8]),

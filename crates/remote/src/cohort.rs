@@ -1,11 +1,11 @@
-//! Series that come together: a binding of the sink and the frame that fills it.
+//! A cohort: series that arrive together, with a binding of the sink and the frame that fills it.
 //!
-//! What arrives for one instant is a row when it is at least half of what came for the instant before; the rest of
-//! that instant, and anything older, is handed over as samples with times of their own. So is all of a cohort whose
-//! samples come apart.
+//! The samples of one instant form a row if they number at least half of those of the instant before; later samples of
+//! that instant, and anything older, are appended as samples with their own times. So are all samples of an *apart*
+//! cohort, whose series share no instants.
 //!
-//! **Invariant:** when `append` returns, the sink has taken all it was given; a sample is never held back. After a panic in
-//! the middle of a change nothing is done with a cohort any more.
+//! **Invariant:** when `append` returns, the sink has everything it was given; no sample is held back. A cohort that
+//! panicked in the middle of a change is never used again.
 
 use crate::error::RemoteError;
 use narthex_model::{
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A group of series with one binding.
 pub(crate) struct Cohort {
-    /// `None`: the series have nothing in common, and their samples come apart.
+    /// `None`: an apart cohort, whose series have nothing in common.
     origin: Option<LabelHash>,
     common: LabelSet,
     state: Mutex<State>,
@@ -28,32 +28,32 @@ struct State {
     schema: Schema,
     binding: Box<dyn Binding>,
     frame: Frame,
-    /// Columns that the frame has something for.
+    /// Columns for which the frame holds something.
     taken: BitSet,
     rows: Rows,
 }
 
-/// Tells rows from what is left of them.
+/// Decides which samples form a row.
 #[derive(Debug)]
 struct Rows {
     last_row_ms: i64,
-    /// The newest instant, how many samples came for it, and how many for the one before.
+    /// The newest instant, its number of samples, and that of the instant before.
     newest_ms: i64,
     newest: usize,
     usual: usize,
 }
 
-/// The samples of a cohort for one instant, or all that came apart.
+/// The samples of a cohort for one instant, or all samples of an apart cohort.
 pub(crate) struct Instant<'a, F, H> {
     pub(crate) time_ms: i64,
-    /// Samples, histograms included.
+    /// Number of samples, including histograms.
     pub(crate) count: usize,
     pub(crate) floats: F,
     pub(crate) histograms: H,
     pub(crate) exemplars: &'a [(ColumnId, Exemplar)],
 }
 
-/// What a column has at a time.
+/// A column's value at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample<V> {
     pub(crate) column: ColumnId,
@@ -63,10 +63,10 @@ pub(crate) struct Sample<V> {
 }
 
 impl Cohort {
-    /// Makes a cohort without series.
+    /// Returns a cohort without series.
     ///
     /// # Errors
-    /// Fails when the sink takes no more origins.
+    /// Fails if the sink accepts no more origins.
     pub(crate) fn new(
         origin: LabelHash,
         common: LabelSet,
@@ -75,10 +75,10 @@ impl Cohort {
         Self::with_origin(Some(origin), common, sink)
     }
 
-    /// Makes a cohort, without series, of those whose samples come apart.
+    /// Returns an apart cohort without series.
     ///
     /// # Errors
-    /// Fails when the sink takes no more origins.
+    /// Fails if the sink accepts no more origins.
     pub(crate) fn apart(sink: &dyn Sink) -> Result<Self, RemoteError> {
         Self::with_origin(None, LabelSet::empty(), sink)
     }
@@ -112,7 +112,7 @@ impl Cohort {
         self.origin
     }
 
-    /// Reports whether no two samples belong together.
+    /// Reports whether this is an apart cohort.
     pub(crate) fn is_apart(&self) -> bool {
         self.origin.is_none()
     }
@@ -126,16 +126,16 @@ impl Cohort {
         Some(self.lock().ok()?.schema.labels(column))
     }
 
-    /// Returns the number of columns, retired ones included.
+    /// Returns the number of columns, including retired ones.
     ///
     /// # Errors
-    /// Fails when the cohort is broken.
+    /// Fails if the cohort is broken.
     pub(crate) fn columns(&self) -> Result<usize, RemoteError> {
         Ok(self.lock()?.schema.len())
     }
 
-    /// Reports whether a panic has left it half-changed: its binding may have taken what its frame has not, or the other
-    /// way round. All it is good for then is to be dropped.
+    /// Reports whether a panic left it half-changed: its binding and its frame may disagree. All that can be done with
+    /// it then is to drop it.
     pub(crate) fn is_broken(&self) -> bool {
         self.state.is_poisoned()
     }
@@ -155,7 +155,7 @@ impl Cohort {
         Ok(first)
     }
 
-    /// Retires columns and returns how many are left.
+    /// Retires columns and returns the number left.
     pub(crate) fn retire(&self, columns: &[ColumnId]) -> Result<usize, RemoteError> {
         let mut state = self.lock()?;
         let mut edit = state.schema.edit();
@@ -168,10 +168,10 @@ impl Cohort {
         Ok(state.schema.live())
     }
 
-    /// Hands the samples of one instant to the sink.
+    /// Appends the samples of one instant to the sink.
     ///
     /// # Errors
-    /// Fails when the sink takes nothing.
+    /// Fails if the sink does.
     pub(crate) fn append<'h>(
         &self,
         instant: Instant<
@@ -188,7 +188,8 @@ impl Cohort {
             histograms,
             exemplars,
         } = instant;
-        // A frame that is not newer than the last row is no row to the sink, unless most columns have one newer time.
+        // The sink does not treat a frame that is not newer than the last row as a row, unless most columns share one
+        // newer time.
         let is_row = !self.is_apart() && count > 0 && state.rows.take(time_ms, count);
         let frame_ms = if is_row {
             time_ms
@@ -242,7 +243,7 @@ impl State {
         Ok(self.binding.append(&self.frame)?)
     }
 
-    /// Hands the frame over when it has something for a column that more comes for.
+    /// Appends the frame if it already holds something for this column.
     fn make_way(&mut self, column: ColumnId) -> Result<Outcome, RemoteError> {
         if !self.taken.contains(column.index()) {
             return Ok(Outcome::default());
@@ -252,7 +253,7 @@ impl State {
         Ok(outcome)
     }
 
-    /// Reports whether what the frame has for a column is the same, if it has something.
+    /// Reports whether the frame's value for a column equals the sample; `None` if it has no value.
     fn has(&self, sample: &Sample<f64>) -> Option<bool> {
         let at = sample.column.index();
         let same = || {
@@ -265,7 +266,7 @@ impl State {
         self.taken.contains(at).then(same)
     }
 
-    /// Gives a sample its own time and start where they are not the frame's.
+    /// Sets a sample's own time and start time where they differ from the frame's.
     fn place<V>(&mut self, sample: &Sample<V>) {
         self.taken.insert(sample.column.index());
         if self.frame.time_ms() != sample.time_ms {
@@ -278,7 +279,7 @@ impl State {
 }
 
 impl Rows {
-    /// Takes note of samples for an instant; tells whether they are its row.
+    /// Counts samples for an instant; reports whether they form its row.
     fn take(&mut self, time_ms: i64, count: usize) -> bool {
         if time_ms > self.newest_ms {
             self.usual = self.newest;

@@ -1,12 +1,13 @@
-//! Who is who: from the bytes a sender uses for a series to its column.
+//! Maps the bytes a sender uses for a series to the series' column.
 //!
-//! Series of one job and instance that are met side by side form a *cohort*: they will come together again, so their
-//! samples fill a row. Few series of an origin, those that come in no order, and those without job or instance, are
-//! *strays*: they share cohorts whose samples come *apart*, each with its own time. A cohort of a row is narrow enough
-//! that a sender's cut between two requests loosens few samples.
+//! Series of one job and instance that arrive side by side form a *cohort*: they will arrive together again, so their
+//! samples fill a row. Series are *strays* if their origin has few of them, they arrive in no order, or they lack job
+//! or instance: they share *apart* cohorts, where each sample has its own time. Row cohorts are narrow enough that a
+//! sender's cut between two requests separates few samples from their row.
 //!
-//! **Invariant:** a series has one place, however many byte forms of its labels are known; what was not sent for
-//! `KEEP_EPOCHS`, or ended and did not come again, is forgotten, so that churn costs the size of what is being sent.
+//! **Invariant:** a series has one place, however many byte forms of its labels are known; series that were not sent
+//! for `KEEP_EPOCHS`, or ended and were not sent again, are forgotten, so that memory follows the series being sent,
+//! not churn.
 
 use crate::{cohort::Cohort, error::RemoteError};
 use foldhash::fast::RandomState;
@@ -20,40 +21,40 @@ use std::{
     },
 };
 
-/// Most columns of a cohort.
+/// Maximum columns of a cohort.
 const COHORT_COLUMNS: usize = 256;
-/// Most columns of a cohort of strays.
+/// Maximum columns of a cohort of strays.
 const APART_COLUMNS: usize = 1024;
-/// Fewer series of an origin are not worth one.
+/// Minimum series of an origin that make a cohort worthwhile.
 const COHORT_FROM: usize = 16;
-/// Shorter runs of an origin's series, on average, are no order to rely on.
+/// Minimum average run of an origin's series; shorter ones show no reliable order.
 const RUN_FROM: usize = 3;
-/// Length of an epoch; at its end what is over is forgotten.
+/// Length of an epoch; at its end, ended series are forgotten.
 pub(crate) const EPOCH_MS: i64 = 100_000;
-/// Epochs that a series is remembered without being sent.
+/// Epochs for which an unsent series is remembered.
 const KEEP_EPOCHS: u32 = 18;
 
-/// Where the samples of a series go.
+/// Destination of a series' samples.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Place {
-    /// A cohort's number, with `APART` where it is one of strays, or `NOWHERE`.
+    /// A cohort's number, with the bit `APART` for a cohort of strays; or `NOWHERE`.
     pub(crate) cohort: u32,
     pub(crate) column: u32,
 }
 
-/// Marks a cohort whose samples come apart.
+/// Marks an apart cohort.
 const APART: u32 = 1 << 31;
-/// Marks labels that are no series.
+/// Marks invalid labels.
 const NOWHERE: u32 = u32::MAX;
 
 impl Place {
-    /// The place of what is dropped.
+    /// Place of dropped samples.
     pub(crate) const NOWHERE: Self = Self {
         cohort: NOWHERE,
         column: 0,
     };
 
-    /// Reports whether the series' samples come apart.
+    /// Reports whether the series is in an apart cohort.
     pub(crate) fn is_apart(self) -> bool {
         self.cohort & APART != 0
     }
@@ -78,7 +79,7 @@ struct Known {
     place: Place,
 }
 
-/// Everything known about senders' series.
+/// All known series of senders.
 #[derive(Default)]
 pub(crate) struct Directory {
     forms: HashTable<Form>,
@@ -86,15 +87,15 @@ pub(crate) struct Directory {
     free: Vec<u32>,
     by_labels: HashTable<u32>,
     cohorts: Vec<Option<Arc<Cohort>>>,
-    /// Numbers of cohorts by the hash of job and instance.
+    /// Numbers of cohorts, by the hash of job and instance.
     origins: HashMap<LabelHash, Vec<u32>, RandomState>,
-    /// The cohort that takes the next strays.
+    /// The cohort that receives the next strays.
     apart: Option<u32>,
-    /// How often series were forgotten that somebody may be writing: places found before hold no longer.
+    /// Incremented when series are forgotten that a request may still be writing: places found before are then invalid.
     generation: u64,
 }
 
-/// A series met for the first time.
+/// A series seen for the first time.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) key: u128,
@@ -105,7 +106,7 @@ pub(crate) struct Fresh {
 struct Met {
     origin: LabelHash,
     series: Vec<Fresh>,
-    /// How often others came in between, and once more.
+    /// Number of contiguous runs.
     runs: usize,
 }
 
@@ -128,18 +129,18 @@ impl Directory {
         }
     }
 
-    /// Returns the cohort of a place.
+    /// Returns the cohort with this number.
     pub(crate) fn cohort(&self, number: u32) -> Option<&Arc<Cohort>> {
         self.cohorts.get((number & !APART) as usize)?.as_ref()
     }
 
-    /// Returns a number that changes when places found before hold no longer.
+    /// Returns a number that changes when previously found places become invalid.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
 
     /// # Errors
-    /// Fails when places found in `generation` hold no longer: a panic has cost them.
+    /// Fails if places found in `generation` are invalid because of a panic.
     pub(crate) fn expect(&self, generation: u64) -> Result<(), RemoteError> {
         if generation == self.generation {
             Ok(())
@@ -148,7 +149,7 @@ impl Directory {
         }
     }
 
-    /// Returns a directory that knows nothing, in place of this one.
+    /// Returns an empty directory to replace this one.
     pub(crate) fn emptied(&self) -> Self {
         Self {
             generation: self.generation + 1,
@@ -156,7 +157,7 @@ impl Directory {
         }
     }
 
-    /// Forgets the series of cohorts that a panic has broken; those that are sent again get others.
+    /// Forgets the series of cohorts that a panic broke; they get new places when sent again.
     pub(crate) fn drop_broken(&mut self) {
         let cohorts = self.cohorts.iter().enumerate();
         let broken: HashSet<usize, RandomState> = cohorts
@@ -187,7 +188,7 @@ impl Directory {
         self.fit();
     }
 
-    /// Gives the number of a series, which is in no table of places any more, to the next one.
+    /// Frees the number of a series that is in no table of places any more.
     fn forget_series(&mut self, number: u32, hash: LabelHash) {
         let same = |other: &u32| *other == number;
         if let Ok(entry) = self.by_labels.find_entry(hash.low(), same) {
@@ -196,7 +197,7 @@ impl Directory {
         self.free.push(number);
     }
 
-    /// Returns the number of series known.
+    /// Returns the number of known series.
     pub(crate) fn len(&self) -> usize {
         self.by_labels.len()
     }
@@ -206,10 +207,10 @@ impl Directory {
         self.cohorts.iter().flatten().count()
     }
 
-    /// Gives places to series that were met together.
+    /// Assigns places to series that arrived together.
     ///
     /// # Errors
-    /// Fails when the sink takes no more origins.
+    /// Fails if the sink accepts no more origins.
     pub(crate) fn add(
         &mut self,
         fresh: Vec<Fresh>,
@@ -222,7 +223,7 @@ impl Directory {
         let (mut again, mut strays) = (Vec::new(), Vec::new());
         let mut met: HashMap<LabelHash, (), RandomState> = HashMap::default();
         for series in fresh {
-            // Another form of a known series, or of one that came a moment ago.
+            // Another form of a known series, or of one earlier in this request.
             let hash = series.labels.hash();
             if self.known(hash).is_some() || met.insert(hash, ()).is_some() {
                 again.push(series);
@@ -256,7 +257,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Gives places to new series of one origin; returns those that are strays.
+    /// Assigns places to new series of one origin; returns the strays among them.
     fn add_of_origin(
         &mut self,
         met: Met,
@@ -321,7 +322,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Puts as many series into a cohort as fit; returns the others.
+    /// Puts as many series into a cohort as fit; returns the rest.
     fn extend(
         &mut self,
         number: u32,
@@ -409,7 +410,7 @@ impl Directory {
     }
 
     fn insert_form(&mut self, key: u128, place: Place, series: u32, epoch: u32) {
-        // One request may have the same bytes twice.
+        // A request may repeat the same bytes.
         if self
             .forms
             .find(key as u64, |form| form.key == key)
@@ -427,14 +428,14 @@ impl Directory {
             .insert_unique(key as u64, form, |form| form.key as u64);
     }
 
-    /// Forgets what was not sent for long, and gives cohorts without series back to the sink.
+    /// Forgets series that were not sent for long, and returns empty cohorts to the sink.
     ///
     /// # Errors
-    /// Fails when the sink refuses a smaller schema; what was forgotten stays so.
+    /// Fails if the sink rejects a smaller schema; the series stay forgotten.
     pub(crate) fn sweep(&mut self, epoch: u32) -> Result<(), RemoteError> {
         let mut used = vec![false; self.series.len()];
         self.forms.retain(|form| {
-            // A clock that was set back has seen them in the future.
+            // After the clock was set back, series may have been seen in the future.
             let seen = form.seen.fetch_min(epoch, Ordering::Relaxed).min(epoch);
             let kept = epoch - seen < KEEP_EPOCHS;
             used[form.series as usize] |= kept;
@@ -459,7 +460,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Gives back the room of tables that are mostly empty.
+    /// Shrinks tables that are mostly empty.
     fn fit(&mut self) {
         if self.forms.len() * 4 < self.forms.capacity() {
             let room = self.forms.len() * 2;
@@ -468,7 +469,7 @@ impl Directory {
         if self.by_labels.len() * 4 >= self.series.len() {
             return;
         }
-        // Numbers in use stay; behind the last of them nothing needs to be.
+        // Numbers in use must stay; entries past the last one can go.
         self.free.sort_unstable();
         while self
             .free
@@ -510,7 +511,7 @@ impl Directory {
     }
 }
 
-/// Returns what names the origin of a series: its job and instance, if it has both.
+/// Returns the hash of a series' origin: its job and instance, if it has both.
 fn origin_of(labels: &LabelSet) -> Option<LabelHash> {
     Some(labels.label("job")?.hash() + labels.label("instance")?.hash())
 }
@@ -521,7 +522,7 @@ fn contains(labels: &LabelSet, common: &LabelSet) -> bool {
         .all(|label| labels.iter().any(|other| other == label))
 }
 
-/// Returns the labels that all of the series have, of which a few alone say little: those of `model` count then.
+/// Returns the labels common to all the series; few series prove little, so then only labels in `model` count.
 fn common_of(series: &[Fresh], model: Option<&LabelSet>) -> LabelSet {
     let Some(first) = series.first() else {
         return LabelSet::empty();

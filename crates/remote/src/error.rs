@@ -1,21 +1,21 @@
-//! Why a request was not stored, or not all of it.
+//! Errors of requests that were not stored, or not entirely.
 
 use http::StatusCode;
 use narthex_model::storage::{OverBudget, StorageError};
 use std::{error::Error, fmt, time::Duration};
 
-/// A request that was refused as a whole or in parts; the text is what the sender is told.
+/// A request that was rejected as a whole or in part; its text is sent to the sender.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RemoteError {
-    /// The media type or the message it names is not taken.
+    /// The media type, or the message it names, is not accepted.
     ContentType {
-        /// Why, in Prometheus' words.
+        /// The reason, in Prometheus' words.
         detail: String,
     },
-    /// The body is compressed in a way that is not taken.
+    /// The compression is not supported.
     Encoding {
-        /// What the header said.
+        /// Value of the header.
         encoding: String,
     },
     /// The body is longer than the limit.
@@ -23,7 +23,7 @@ pub enum RemoteError {
         /// The limit.
         limit_bytes: usize,
     },
-    /// The body would be longer than the limit once decompressed.
+    /// The decompressed body would be longer than the limit.
     Expands {
         /// The limit.
         limit_bytes: usize,
@@ -32,34 +32,34 @@ pub enum RemoteError {
     Snappy,
     /// The connection broke before the body's end.
     Body {
-        /// What happened.
+        /// The cause.
         detail: String,
     },
-    /// The decompressed body is not the message.
+    /// The decompressed body is malformed.
     Malformed {
-        /// What is wrong.
+        /// The cause.
         detail: String,
     },
-    /// Some samples were refused; the others are stored.
+    /// Some samples were rejected; the others are stored.
     Refused {
-        /// Why, a line for each reason.
+        /// The reasons, one per line.
         detail: String,
     },
-    /// Other bodies that are being read hold all memory there is for them.
+    /// Other bodies being read use all of their memory.
     Busy {
-        /// For how long.
+        /// How long the request waited.
         waited: Duration,
     },
-    /// Decoding or storing panicked: nothing is wrong with the request.
+    /// Decoding or storing panicked: the request is not at fault.
     Panicked,
-    /// There is no memory for the request now.
+    /// There is currently no memory for the request.
     Memory(OverBudget),
-    /// The store takes nothing.
+    /// The store rejects writes.
     Storage(StorageError),
 }
 
 impl RemoteError {
-    /// Returns the status that tells the sender whether to try again.
+    /// Returns the status, from which the sender decides whether to retry.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {

@@ -1,4 +1,4 @@
-//! Fuzz targets: plain functions over bytes from outside.
+//! Fuzz targets: plain functions over untrusted bytes.
 
 use crate::{Message, Receiver, handler, incoming::KeyHasher, snappy, v1, v2};
 use http::{HeaderName, HeaderValue, StatusCode, header::CONTENT_TYPE};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Decompresses the bytes under a small cap.
 ///
 /// # Panics
-/// Panics when more than the cap comes out or is reserved: that is what fuzzing looks for.
+/// Panics if more than the cap is returned or reserved: the bug that fuzzing looks for.
 pub fn fuzz_snappy(data: &[u8]) {
     const LIMIT_BYTES: usize = 1 << 16;
     let mut out = Vec::new();
@@ -28,10 +28,10 @@ pub fn fuzz_snappy(data: &[u8]) {
     }
 }
 
-/// Decodes the bytes as version 1 and stores what they hold, twice.
+/// Decodes the bytes as version 1 and stores the result twice.
 ///
 /// # Panics
-/// Panics when the second time refuses what the first took: that is what fuzzing looks for.
+/// Panics if the second time rejects what the first accepted: the bug that fuzzing looks for.
 pub fn fuzz_v1(data: &[u8]) {
     twice(Message::V1, data);
     if let Ok(incoming) = v1::decode(data, &KeyHasher::default(), &Budget::unlimited()) {
@@ -39,7 +39,7 @@ pub fn fuzz_v1(data: &[u8]) {
     }
 }
 
-/// Decodes the bytes as version 2 and stores what they hold, twice.
+/// Decodes the bytes as version 2 and stores the result twice.
 ///
 /// # Panics
 /// As `fuzz_v1`.
@@ -50,10 +50,10 @@ pub fn fuzz_v2(data: &[u8]) {
     }
 }
 
-/// Handles the bytes as a request: fields of a head in lines, an empty line, a body.
+/// Handles the bytes as a request: header fields, one per line, an empty line, a body.
 ///
 /// # Panics
-/// Panics when the answer is not one that a sender understands: that is what fuzzing looks for.
+/// Panics if a sender would not understand the response: the bug that fuzzing looks for.
 pub fn fuzz_request(data: &[u8]) {
     let end = data.windows(2).position(|pair| pair == b"\n\n");
     let (head, body) = data.split_at(end.unwrap_or(data.len()));

@@ -1,8 +1,8 @@
 //! `POST /api/v1/write`: headers, limits, statuses.
 //!
-//! **Invariant:** memory of all requests together is bounded: bytes are kept only once they were granted, and at most
-//! `decoders` bodies are decompressed at a time. A request holds what has arrived of it, not what it announces, so that
-//! slow senders keep nobody waiting.
+//! **Invariant:** memory of all requests together is bounded: bytes are kept only once they are granted, and at most
+//! `decoders` bodies are decompressed at a time. A request is charged for what has arrived, not for what it announces,
+//! so that slow senders block nobody.
 
 use crate::{
     directory::EPOCH_MS,
@@ -32,23 +32,23 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How requests are taken.
+/// Settings of the handler.
 #[derive(Clone, Debug)]
 pub struct ReceiverConfig {
-    /// Messages that are taken, of `--web.remote-write-receiver.accepted-protobuf-messages`.
+    /// Accepted messages, from `--web.remote-write-receiver.accepted-protobuf-messages`.
     pub messages: Vec<Message>,
-    /// Longest body, compressed or not.
+    /// Longest body, compressed or decompressed.
     pub body_limit_bytes: usize,
-    /// Bytes of all bodies that are being read.
+    /// Limit on the bytes of all bodies being read.
     pub reading_limit_bytes: usize,
-    /// How long a body waits when these are used up, before it is refused with 503.
+    /// How long a body waits for these bytes before it is rejected with 503.
     pub reading_wait: Duration,
-    /// Requests decompressed and stored at once.
+    /// Maximum requests decompressed and stored at once.
     pub decoders: usize,
 }
 
 impl Default for ReceiverConfig {
-    /// Both messages, Prometheus' 32 MiB a request.
+    /// Returns both messages and Prometheus' limit of 32 MiB per request.
     fn default() -> Self {
         Self {
             messages: vec![Message::V1, Message::V2],
@@ -60,10 +60,10 @@ impl Default for ReceiverConfig {
     }
 }
 
-/// What the handler holds.
+/// State of the handler.
 struct Shared {
     receiver: Receiver,
-    /// Series that ended are forgotten from time to time, from the first request on.
+    /// Starts the periodic forgetting of ended series with the first request.
     forgetting: Once,
     config: ReceiverConfig,
     /// Permits of `GRANT_BYTES` each.
@@ -72,9 +72,9 @@ struct Shared {
 }
 
 const GRANT_BYTES: usize = 64 << 10;
-/// When a refused sender should come back.
+/// When a rejected sender should retry.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("5");
-/// A thread keeps its buffer for the next request up to this size.
+/// Up to this size, a thread keeps its buffer for the next request.
 const KEEP_BYTES: usize = 1 << 20;
 
 const WRITTEN: [HeaderName; 3] = [
@@ -98,7 +98,7 @@ pub fn routes(receiver: Receiver, config: ReceiverConfig) -> Router {
         .with_state(Arc::new(shared))
 }
 
-/// Lets the receiver forget series that ended, also when no requests come, for as long as it is served.
+/// Lets the receiver forget ended series even when no requests arrive, until its routes are dropped.
 async fn forget_ended(shared: Weak<Shared>) {
     let epoch = Duration::from_millis(EPOCH_MS.unsigned_abs());
     loop {
@@ -113,7 +113,7 @@ async fn forget_ended(shared: Weak<Shared>) {
     }
 }
 
-/// Returns the route where receiving is switched off: it says how to switch it on.
+/// Returns the route for a disabled receiver: its response says how to enable it.
 pub fn disabled_routes() -> Router {
     let text = "remote write receiver needs to be enabled with --web.enable-remote-write-receiver";
     Router::new().route(
@@ -173,7 +173,7 @@ async fn store(
     caught.map_err(|_logged| RemoteError::Panicked)?
 }
 
-/// Reads a body as it is on the wire; what is returned beside it holds its memory.
+/// Reads a body as sent; also returns the holder of its memory.
 async fn read(shared: &Shared, body: Body) -> Result<(Bytes, Held), RemoteError> {
     let limit_bytes = shared.config.body_limit_bytes;
     let refused = |error| match error {
@@ -189,7 +189,7 @@ async fn read(shared: &Shared, body: Body) -> Result<(Bytes, Held), RemoteError>
             return Ok((piece, grants.held));
         }
         if whole.capacity() - whole.len() < piece.len() {
-            // Grows by doubling, so what is held is at most twice what has arrived, and that once more while it is copied.
+            // Grows by doubling, so at most twice the bytes that arrived are held, and once more while they are copied.
             let more = piece.len().max(whole.len());
             let more = more.min(limit_bytes - whole.len());
             grants.cover(whole.len() + more).await?;
@@ -203,15 +203,15 @@ async fn read(shared: &Shared, body: Body) -> Result<(Bytes, Held), RemoteError>
     Ok((Bytes::from(whole), grants.held))
 }
 
-/// What one request holds of the memory of all.
+/// One request's share of the memory limits.
 struct Held {
-    /// Of what bodies that are being read may take: who has not enough waits.
+    /// Share of the limit on bodies being read; a request that gets too little waits.
     permit: Option<OwnedSemaphorePermit>,
-    /// Of what receiving may take: who gets no more is refused.
+    /// Share of the receiver's memory; a request that gets no more is rejected.
     lease: Lease,
 }
 
-/// What a request has while its body comes.
+/// Grants of a request while its body arrives.
 struct Grants<'a> {
     shared: &'a Shared,
     held: Held,
@@ -227,9 +227,9 @@ impl<'a> Grants<'a> {
         })
     }
 
-    /// Waits until `bytes` are granted in all.
+    /// Waits until `bytes` are granted in total.
     ///
-    /// Requests that wait for each other do so for a while only: the first to give up lets the others go on.
+    /// Requests that wait for each other time out: the first to give up unblocks the others.
     async fn cover(&mut self, bytes: usize) -> Result<(), RemoteError> {
         let permit = self.held.permit.as_ref();
         let held = permit.map_or(0, |permit| permit.num_permits());
@@ -267,7 +267,7 @@ fn decode(
     }
     let start = Instant::now();
     let outcome = BUFFER.with_borrow_mut(|buffer| {
-        // What the thread keeps for its next request is little.
+        // The buffer that the thread keeps between requests is small and not counted.
         let plain_bytes = snappy::announced(body, shared.config.body_limit_bytes)?;
         let _lease = shared.receiver.memory().lease(plain_bytes as u64)?;
         let outcome =
@@ -313,7 +313,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), RemoteError> {
     }
 }
 
-/// Finds out which message a request claims to be.
+/// Returns the message that a request's headers name.
 fn message_of(headers: &HeaderMap, accepted: &[Message]) -> Result<Message, RemoteError> {
     const MEDIA_TYPE: &str = "application/x-protobuf";
     let refused = |detail: String| Err(RemoteError::ContentType { detail });
@@ -367,7 +367,7 @@ fn failed(version: &str, error: &RemoteError) -> Response {
     let status = error.status();
     metrics::REQUESTS.with(&[version, status.as_str()]).inc();
     if status == StatusCode::SERVICE_UNAVAILABLE {
-        // Senders come again, many at once: the shares' metrics tell how often.
+        // Senders retry, many at once: the budget's metrics count them.
         tracing::debug!(%error, "A remote write request has to wait for memory.");
     } else if status.is_server_error() {
         tracing::error!(%error, "Storing a remote write request failed.");
@@ -382,7 +382,7 @@ fn failed(version: &str, error: &RemoteError) -> Response {
     response
 }
 
-/// Returns an error the way Go's servers send them.
+/// Returns an error in the format of Go's servers.
 fn plain(status: StatusCode, text: &str) -> Response {
     let mut response = Response::new(Body::from(format!("{text}\n")));
     *response.status_mut() = status;
@@ -398,7 +398,7 @@ fn plain(status: StatusCode, text: &str) -> Response {
     response
 }
 
-/// Answers one request to a receiver of its own, for the fuzz target.
+/// Answers one request with a new receiver, for the fuzz target.
 pub(crate) fn fuzz_answer(request: Request) -> Response {
     let config = ReceiverConfig {
         body_limit_bytes: 1 << 16,

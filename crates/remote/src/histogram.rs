@@ -1,7 +1,7 @@
 //! Native histograms of both versions, which differ in one field.
 //!
-//! **Invariant:** what is handed on has as many buckets as its spans, non-negative, ordered bounds and a resolution
-//! that the model knows; everything else is refused in Prometheus' words.
+//! **Invariant:** a decoded histogram has as many buckets as its spans say, non-negative, ordered bounds and a
+//! resolution that the model supports; anything else is rejected in Prometheus' words.
 
 use crate::{
     allowance::Allowance,
@@ -14,23 +14,23 @@ use narthex_model::{
 };
 use std::sync::Arc;
 
-/// The version of the message around it.
+/// Version of the enclosing message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Version {
     V1,
     V2,
 }
 
-/// A histogram's message.
+/// A decoded histogram message.
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub(crate) time_ms: i64,
     pub(crate) start_ms: i64,
-    /// The histogram, or why it is none.
+    /// The histogram, or why it is invalid.
     pub(crate) histogram: Result<Arc<Histogram>, String>,
 }
 
-/// The resolutions the model stores.
+/// Resolutions that the model stores.
 const EXPONENTIAL: std::ops::RangeInclusive<i32> = -4..=8;
 /// Resolutions that can be reduced to one of those.
 const FINER: std::ops::RangeInclusive<i32> = 9..=52;
@@ -39,7 +39,7 @@ const NEGATIVE_COUNT: &str = "histogram has a bucket whose observation count is 
 const NEGATIVE_OFFSET: &str = "histogram has a span whose offset is negative";
 const MISMATCH: &str = "histogram spans specify different number of buckets than provided";
 
-/// Fields as they come.
+/// Fields as sent.
 #[derive(Default)]
 struct Raw {
     h: Histogram,
@@ -53,7 +53,7 @@ struct Raw {
 /// Decodes a histogram.
 ///
 /// # Errors
-/// Fails when the message is malformed; a histogram that makes no sense is an outcome.
+/// Fails if the message is malformed; an invalid histogram is an outcome.
 pub(crate) fn decode(
     message: &[u8],
     version: Version,
@@ -94,7 +94,7 @@ impl Raw {
     ) -> Result<(), RemoteError> {
         let h = &mut self.h;
         match number {
-            // A difference takes as little as a byte, and as much memory as a count beside it.
+            // A delta takes as little as a byte, but as much memory as a count.
             9 | 12 => allowance.take(field.elements() * 2 * size_of::<f64>())?,
             8 | 11 => allowance.take(size_of::<Span>())?,
             _ => {}
@@ -159,7 +159,7 @@ impl Raw {
         }
     }
 
-    /// Turns the differences of integer buckets into counts, which have to add up.
+    /// Converts the deltas of integer buckets into counts, which have to add up.
     fn add_up(&mut self) -> Result<(), String> {
         let mut total = self.counts[1];
         for (side, name) in [(1, "negative side: "), (0, "positive side: ")] {

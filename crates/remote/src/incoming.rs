@@ -1,7 +1,7 @@
 //! A decoded request: flat lists that refer into the decompressed body.
 //!
-//! **Invariant:** every range and number in it is inside the list it is about; labels are not looked at until a
-//! series is seen for the first time.
+//! **Invariant:** every range and index is within its list; labels are not decoded until a series is seen for the first
+//! time.
 
 use crate::{
     allowance::Allowance,
@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 use narthex_model::{Exemplar, Histogram, cell, metadata::Family, storage::Budget};
 use std::{hash::BuildHasher, ops::Range, sync::Arc};
 
-/// What a request holds.
+/// Contents of a request.
 #[derive(Debug)]
 pub(crate) struct Incoming<'a> {
     pub(crate) series: Vec<IncomingSeries>,
@@ -21,18 +21,18 @@ pub(crate) struct Incoming<'a> {
     pub(crate) histograms: Vec<HistogramSample>,
     pub(crate) exemplars: Vec<(u32, Exemplar)>,
     pub(crate) families: Vec<Family>,
-    /// What is wrong with parts of the request, the rest of which stands; in the order they were met.
+    /// Errors of parts of the request, in the order found; the rest is still valid.
     pub(crate) objections: Objections,
     pub(crate) labels: LabelSource<'a>,
     pub(crate) allowance: Allowance,
 }
 
-/// Objections told to a sender; the rest is counted.
+/// Maximum objections returned to a sender; further ones are only counted.
 const MAX_OBJECTIONS: usize = 100;
-/// Longest objection: what a sender put into labels may be of any length.
+/// Maximum length of an objection: a sender's labels may have any length.
 const MAX_OBJECTION_BYTES: usize = 4 << 10;
 
-/// What is wrong with parts of a request: few texts, none of them long, whatever the request holds.
+/// Errors of parts of a request, limited in number and length whatever the request contains.
 #[derive(Debug, Default)]
 pub(crate) struct Objections {
     texts: Vec<String>,
@@ -40,7 +40,7 @@ pub(crate) struct Objections {
 }
 
 impl Objections {
-    /// Adds what `text` says, unless enough is said already: then it is only counted, and `text` is not made.
+    /// Adds the text of `text`; beyond the maximum, only counts it without formatting the text.
     pub(crate) fn push_with(&mut self, text: impl FnOnce() -> String) {
         if self.texts.len() >= MAX_OBJECTIONS {
             self.more += 1;
@@ -55,14 +55,14 @@ impl Objections {
         self.texts.push(text);
     }
 
-    /// Adds a text that is not there yet.
+    /// Adds a text unless it is already there.
     pub(crate) fn push_new(&mut self, text: String) {
         if !self.texts.contains(&text) {
             self.push_with(|| text);
         }
     }
 
-    /// Returns the texts, and how many more there were.
+    /// Returns the texts, and the number of those left out.
     pub(crate) fn finish(self) -> (Vec<String>, usize) {
         (self.texts, self.more)
     }
@@ -73,9 +73,9 @@ impl Objections {
 pub(crate) struct IncomingSeries {
     /// Equal for byte-identical labels.
     pub(crate) key: u128,
-    /// Where the labels are in the source.
+    /// Range of the labels in the source.
     pub(crate) labels: Range<u32>,
-    /// Samples and histograms it came with.
+    /// Number of its samples and histograms.
     pub(crate) samples: u32,
 }
 
@@ -92,18 +92,18 @@ pub(crate) struct HistogramSample {
     pub(crate) series: u32,
     pub(crate) time_ms: i64,
     pub(crate) start_ms: i64,
-    /// The histogram, or why it is none.
+    /// The histogram, or why it is invalid.
     pub(crate) histogram: Result<Arc<Histogram>, String>,
 }
 
-/// Where labels are.
+/// Source of the labels.
 #[derive(Debug, Default)]
 pub(crate) enum LabelSource<'a> {
     #[default]
     None,
-    /// Label messages with their tags, one after the other.
+    /// Tagged label messages, one after the other.
     Blocks(BlockLabels<'a>),
-    /// Numbers of symbols.
+    /// Indices of symbols.
     Symbols {
         symbols: Vec<&'a [u8]>,
         refs: Vec<u32>,
@@ -114,7 +114,7 @@ impl<'a> Incoming<'a> {
     /// Returns the empty list for a body, to be decoded within `memory`.
     ///
     /// # Errors
-    /// Fails when there is no memory at all.
+    /// Fails if there is no memory at all.
     pub(crate) fn of(body: &'a [u8], memory: &Budget) -> Result<Self, RemoteError> {
         Ok(Self {
             series: Vec::new(),
@@ -128,7 +128,7 @@ impl<'a> Incoming<'a> {
         })
     }
 
-    /// Returns the bytes that everything in it takes.
+    /// Returns the memory of all its contents, in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         let family = |family: &Family| {
             size_of::<Family>() + family.name.len() + family.unit.len() + family.help.len()
@@ -154,7 +154,7 @@ impl<'a> Incoming<'a> {
     /// Adds a float sample.
     ///
     /// # Errors
-    /// Fails when the allowance is used up.
+    /// Fails if the allowance is used up.
     #[inline]
     pub(crate) fn push_float(&mut self, sample: FloatSample) -> Result<(), RemoteError> {
         self.allowance.take(size_of::<FloatSample>())?;
@@ -162,7 +162,7 @@ impl<'a> Incoming<'a> {
         Ok(())
     }
 
-    /// Adds a histogram; one whose sum is a staleness marker ends its series, as a float does.
+    /// Adds a histogram; one whose sum is a staleness marker ends its series, as such a float does.
     pub(crate) fn push_histogram(&mut self, series: u32, decoded: Decoded) {
         let Decoded {
             time_ms,
@@ -190,10 +190,10 @@ impl<'a> Incoming<'a> {
 }
 
 impl LabelSource<'_> {
-    /// Visits names and values of a series' labels in the order they were sent.
+    /// Visits the names and values of a series' labels in the order they were sent.
     ///
     /// # Errors
-    /// Fails when a number names no symbol.
+    /// Fails if an index refers to no symbol.
     pub(crate) fn visit(
         &self,
         labels: &Range<u32>,
@@ -214,7 +214,7 @@ impl LabelSource<'_> {
     }
 }
 
-/// Hashes bytes into 128 bits that nobody outside can foresee.
+/// Hashes bytes into 128 bits that nobody outside can predict.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyHasher {
     low: RandomState,
@@ -228,9 +228,9 @@ impl KeyHasher {
         u128::from(low) | u128::from(high) << 64
     }
 
-    /// Combines the keys of a list, whose order counts.
+    /// Combines the keys of a list; their order matters.
     pub(crate) fn fold(&self, keys: impl Iterator<Item = u128>) -> u128 {
-        // Odd multipliers: every key stays visible in the result, and its place with it.
+        // Odd multipliers lose no bits: every key and its position affect the result.
         const LOW: u64 = 0x9e37_79b9_7f4a_7c15;
         const HIGH: u64 = 0xd6e8_feb8_6659_fd93;
         let (mut low, mut high) = (0_u64, 0_u64);

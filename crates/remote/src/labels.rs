@@ -1,21 +1,21 @@
-//! From the labels a sender names to a label set.
+//! Builds label sets from the labels a sender names.
 //!
-//! **Invariant:** what becomes a set has a metric name, is UTF-8 throughout and names no label twice. Labels are added up
-//! before they are copied: a request may name one long symbol any number of times.
+//! **Invariant:** a label set has a metric name, is valid UTF-8 and repeats no label name. The size of the labels is
+//! computed before they are copied: a request may refer to one long symbol any number of times.
 
 use crate::{error::RemoteError, incoming::LabelSource};
 use narthex_model::{LabelSet, METRIC_NAME};
 use std::ops::Range;
 
-/// Most bytes of a series' labels, with what each label takes beside its text.
+/// Maximum bytes of a series' labels, with each label's overhead.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
-/// What a label takes beside its text.
+/// Overhead of a label beside its text.
 const LABEL_BYTES: usize = 64;
 
-/// Returns what the labels of a series take as a set.
+/// Returns the memory that the labels of a series take as a set.
 ///
 /// # Errors
-/// Fails when the labels are malformed.
+/// Fails if the labels are malformed.
 pub(crate) fn bytes_of(
     source: &LabelSource<'_>,
     labels: &Range<u32>,
@@ -27,10 +27,10 @@ pub(crate) fn bytes_of(
     Ok(bytes)
 }
 
-/// Builds the label set of a series; what the sender is told if its labels are none.
+/// Builds the label set of a series, or returns the message for the sender if its labels are invalid.
 ///
 /// # Errors
-/// Fails when the labels are malformed.
+/// Fails if the labels are malformed.
 pub(crate) fn resolve(
     source: &LabelSource<'_>,
     labels: &Range<u32>,
@@ -73,7 +73,7 @@ pub(crate) fn resolve(
     Ok(Ok(LabelSet::new(texts)))
 }
 
-/// Prints labels as Go prints them, duplicates and all.
+/// Formats labels as Go prints them, including duplicates.
 fn shown(pairs: &[(Vec<u8>, Vec<u8>)]) -> String {
     let mut out = String::from("{");
     for (at, (name, value)) in pairs.iter().enumerate() {

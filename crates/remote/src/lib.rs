@@ -1,10 +1,10 @@
-//! Prometheus remote write, received: `/api/v1/write`, versions 1.0 and 2.0.
+//! Receiver of Prometheus remote write: `/api/v1/write`, versions 1.0 and 2.0.
 //!
 //! It is: decoders for both messages, the directory that turns a sender's byte-identical labels into columns, and
 //! the HTTP handler with Prometheus' statuses and texts. It is not: sending, relabelling, or remote read.
 //!
-//! **Limits**: 32 MiB a request, compressed or not; a bounded number of bytes being read and of requests being
-//! decoded, whatever the number of senders.
+//! **Limits**: 32 MiB per request, compressed or decompressed; bounded bytes being read and requests being decoded,
+//! whatever the number of senders.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

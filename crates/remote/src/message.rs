@@ -1,4 +1,4 @@
-//! Which form a request is in.
+//! Message types of a request.
 
 /// The message of a request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -1,4 +1,4 @@
-//! What receiving reports about itself; Prometheus' names where it has them.
+//! Metrics of receiving, with Prometheus' names where it has them.
 
 use narthex_client::{Counter, CounterVec, Gauge, HistogramVec, Registry};
 
@@ -51,7 +51,7 @@ pub(crate) static SECONDS: HistogramVec<1> = HistogramVec::new(
 /// Registers the metrics of receiving.
 ///
 /// # Errors
-/// Fails when a name is taken.
+/// Fails if a name is taken.
 pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
     registry.register_all(&[
         &INVALID_LABELS,

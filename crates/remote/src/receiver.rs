@@ -1,8 +1,8 @@
-//! From a decompressed request to the sink.
+//! Stores decompressed requests into the sink.
 //!
-//! **Invariant:** what is answered with success is in the sink's log. A request that cannot be decoded stores
-//! nothing; of a decoded one everything is stored that can be, and what was refused is told. What a panic leaves
-//! half-changed is forgotten before the next request is stored.
+//! **Invariant:** everything acknowledged with success is in the sink's log. A request that cannot be decoded stores
+//! nothing; of a decoded one, everything that can be stored is, and the rest is reported. State that a panic left
+//! half-changed is dropped before the next request is stored.
 
 use crate::{
     cohort::{Instant, Sample},
@@ -30,17 +30,17 @@ use std::{
     thread,
 };
 
-/// Samples further ahead of the clock are refused, unless something else is said; Prometheus' figure.
+/// Default limit on how far samples may be ahead of the clock, in milliseconds; Prometheus' value.
 const FUTURE_LIMIT_MS: i64 = 600_000;
-/// Families whose metadata is remembered, and the bytes of their texts.
+/// Maximum families whose metadata is remembered, and maximum bytes of their texts.
 const MAX_FAMILIES: usize = 100_000;
 const MAX_FAMILY_BYTES: usize = 8 << 20;
-/// What the directory takes for a series: its form, its place, the tables that lead to them.
+/// Memory of a series in the directory: its form, its place, and their tables.
 const DIRECTORY_BYTES: usize = 160;
-/// Samples handed to the sink at once where series are not known.
+/// Samples of unknown series appended to the sink at once.
 const STRANGERS_AT_ONCE: usize = 10_000;
 
-/// What of a request was stored.
+/// Counts of what a request stored.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Written {
     /// Float samples.
@@ -54,14 +54,14 @@ pub struct Written {
 /// The memory that receiving may use.
 #[derive(Clone, Debug)]
 pub struct ReceiverMemory {
-    /// For requests, from their bodies to the sink.
+    /// Memory of requests, from their bodies to the sink.
     pub requests: Budget,
-    /// For what is known of senders' series.
+    /// Memory of the directory of senders' series.
     pub series: Budget,
 }
 
 impl Default for ReceiverMemory {
-    /// No bounds, for tests and tools.
+    /// Returns unlimited budgets, for tests and tools.
     fn default() -> Self {
         Self {
             requests: Budget::unlimited(),
@@ -70,20 +70,20 @@ impl Default for ReceiverMemory {
     }
 }
 
-/// Takes requests of any number of senders.
+/// Receives requests of any number of senders.
 pub struct Receiver {
     sink: Arc<dyn Sink>,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     future_limit_ms: Option<i64>,
     hasher: KeyHasher,
     directory: RwLock<Directory>,
-    /// A panic may have broken cohorts.
+    /// Whether a panic may have broken cohorts.
     interrupted: AtomicBool,
     swept: Mutex<u32>,
     families: Mutex<Option<Families>>,
-    /// What requests are decoded within.
+    /// Budget within which requests are decoded.
     memory: Budget,
-    /// What the directory holds.
+    /// Memory of the directory.
     held: Account,
 }
 
@@ -91,7 +91,7 @@ fn epoch_of(now_ms: i64) -> u32 {
     u32::try_from(now_ms.max(0) / EPOCH_MS).unwrap_or(u32::MAX)
 }
 
-/// Metadata on its way into the sink.
+/// Metadata to be written to the sink.
 struct Families {
     known: HashSet<Family>,
     known_bytes: usize,
@@ -106,8 +106,8 @@ impl Receiver {
         Self::within(sink, now_ms, &ReceiverMemory::default())
     }
 
-    /// As [`Receiver::new`], with bounds; while the process is under pressure, series that the sink does not know are
-    /// refused.
+    /// As [`Receiver::new`], with bounds; while the process is under memory pressure, series that the sink does not
+    /// know are refused.
     #[must_use]
     pub fn within(
         sink: Arc<dyn Sink>,
@@ -128,19 +128,19 @@ impl Receiver {
         }
     }
 
-    /// Sets how far ahead of the clock samples may be, 10 minutes without this; `None`: any time.
+    /// Sets how far samples may be ahead of the clock, 10 minutes by default; `None` allows any time.
     #[must_use]
     pub fn with_future_limit(mut self, limit_ms: Option<i64>) -> Self {
         self.future_limit_ms = limit_ms;
         self
     }
 
-    /// Stores a request, its body decompressed already.
+    /// Stores a decompressed request.
     ///
     /// Returns what was stored, and why the rest was not.
     ///
     /// # Errors
-    /// Fails, having stored nothing, when the body is malformed, and in the middle when the sink takes nothing more.
+    /// Fails, having stored nothing, if the body is malformed; fails midway if the sink rejects writes.
     pub fn store(
         &self,
         message: Message,
@@ -175,22 +175,22 @@ impl Receiver {
         Ok((written, refusals.finish()))
     }
 
-    /// Forgets what is over, as every request does; for times in which none comes.
+    /// Forgets ended series, as every request does; for times without requests.
     ///
     /// # Errors
-    /// Fails when the sink refuses a smaller schema.
+    /// Fails if the sink rejects a smaller schema.
     pub fn forget_ended(&self) -> Result<(), RemoteError> {
         let _watch = self.watch();
         self.sweep(epoch_of((self.now_ms)()))
     }
 
-    /// Returns the newest time that a sample may have.
+    /// Returns the newest timestamp that a sample may have.
     fn newest_ms(&self, now_ms: i64) -> i64 {
         let limit_ms = self.future_limit_ms;
         limit_ms.map_or(i64::MAX, |limit_ms| now_ms.saturating_add(limit_ms))
     }
 
-    /// Takes note of series whose last sample is a staleness marker.
+    /// Records which series have a staleness marker as their last sample.
     fn note_ends(&self, incoming: &Incoming<'_>, epoch: u32) -> Result<(), RemoteError> {
         let mut ended: Vec<u32> = Vec::new();
         for sample in &incoming.floats {
@@ -210,12 +210,12 @@ impl Receiver {
         Ok(())
     }
 
-    /// Returns what requests are to be read and decoded within.
+    /// Returns the budget within which requests are read and decoded.
     pub(crate) fn memory(&self) -> &Budget {
         &self.memory
     }
 
-    /// Returns the number of series that are known by the bytes a sender uses for them.
+    /// Returns the number of series known by their senders' label bytes.
     #[must_use]
     pub fn series(&self) -> usize {
         self.directory().map_or(0, |directory| directory.len())
@@ -224,7 +224,7 @@ impl Receiver {
     /// Locks the directory for reading.
     ///
     /// # Errors
-    /// Fails when a change of it has panicked since the request began.
+    /// Fails if a change of it panicked since the request began.
     fn directory(&self) -> Result<RwLockReadGuard<'_, Directory>, RemoteError> {
         self.directory
             .read()
@@ -237,7 +237,7 @@ impl Receiver {
             .map_err(|_broken| RemoteError::Panicked)
     }
 
-    /// Forgets what an earlier panic has left half-changed, and takes note of a panic while what it returns lives.
+    /// Drops what an earlier panic left half-changed; the returned guard records a panic while it lives.
     fn watch(&self) -> Watch<'_> {
         if self.directory.is_poisoned() || self.interrupted.swap(false, Ordering::AcqRel) {
             let mut directory = self.directory.lock_or_renew(Directory::emptied);
@@ -264,7 +264,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Finds the place of every series, making places for those met for the first time.
+    /// Finds the place of every series, assigning places to those seen for the first time.
     fn places(
         &self,
         incoming: &mut Incoming<'_>,
@@ -295,7 +295,7 @@ impl Receiver {
         let mut valid = Vec::new();
         for at in unknown {
             let series = &incoming.series[at];
-            // Symbols may be long, and each may be named any number of times.
+            // Symbols may be long, and each may be used any number of times.
             let bytes = labels::bytes_of(&incoming.labels, &series.labels)?;
             incoming.allowance.lease(bytes.min(labels::MAX_BYTES))?;
             match labels::resolve(&incoming.labels, &series.labels)? {
@@ -330,7 +330,7 @@ impl Receiver {
         })
     }
 
-    /// Hands the samples of series that got no place to the sink, which may know them; it refuses those that it does not.
+    /// Appends the samples of series without a place to the sink, which refuses those whose series it does not know.
     fn write_strangers(
         &self,
         incoming: &Incoming<'_>,
@@ -376,7 +376,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Hands all samples to the sink, instant by instant.
+    /// Appends all samples to the sink, instant by instant.
     fn write(
         &self,
         incoming: &Incoming<'_>,
@@ -446,7 +446,7 @@ impl Receiver {
         if families.is_empty() {
             return Ok(());
         }
-        // What the sink was told of is not known after a panic: it is told of all again.
+        // After a panic it is unknown which metadata the sink has: send all of it again.
         let mut state = self.families.lock_or_renew(|_| None);
         let state = match &mut *state {
             Some(state) => state,
@@ -473,7 +473,7 @@ impl Receiver {
         if fresh.is_empty() {
             return Ok(());
         }
-        // A schema of its own for what is new: the sink remembers what it learnt.
+        // A separate schema for new metadata: the sink remembers the rest.
         let mut edit = Schema::new(LabelSet::empty()).edit();
         for family in fresh {
             edit.family(family.clone());
@@ -487,7 +487,7 @@ impl Receiver {
     }
 }
 
-/// Takes note of a panic while it lives.
+/// Guard that records a panic while it lives.
 struct Watch<'a>(&'a AtomicBool);
 
 impl Drop for Watch<'_> {
@@ -498,15 +498,15 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// Where the series of a request are.
+/// Places of a request's series.
 struct Placed {
     places: Vec<Place>,
-    /// Of the directory that they were found in.
+    /// Generation of the directory in which they were found.
     generation: u64,
     strangers: Strangers,
 }
 
-/// Series that got no place because memory is short, by their number in the request.
+/// Series that got no place because memory is short, by their index in the request.
 type Strangers = HashMap<u32, LabelSet, foldhash::fast::RandomState>;
 
 impl std::fmt::Debug for Receiver {

@@ -1,12 +1,12 @@
-//! What was refused of a request, and what its sender is told.
+//! Rejected parts of a request, and the response to its sender.
 
 use crate::{error::RemoteError, incoming::Objections, message::Message, metrics};
 use narthex_model::{LabelSet, storage::Outcome};
 
-/// What a sender is told of samples too far ahead.
+/// Message for samples too far ahead of the clock.
 const TOO_NEW: &str = "out of bounds: timestamp is too far in the future";
 
-/// Collects what was refused and why.
+/// Collects rejected parts and their reasons.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     pub(crate) version: Option<Message>,
@@ -14,7 +14,7 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Notes a series whose labels are none; version 1 has always let such series go in silence.
+    /// Records a series with invalid labels; version 1 has always dropped such series silently.
     pub(crate) fn invalid_labels(&mut self, objection: String, samples: u32) {
         metrics::INVALID_LABELS.inc_by(u64::from(samples));
         if self.version == Some(Message::V2) {
@@ -36,7 +36,7 @@ impl Refusals {
         }
     }
 
-    /// Takes in what the sink refused; `series` returns the one it was, where that is known.
+    /// Adds the sink's refusals; `series` returns the series of the first one, if known.
     pub(crate) fn count(&mut self, outcome: &Outcome, series: impl Fn() -> Option<LabelSet>) {
         let reasons = [
             (
@@ -69,7 +69,7 @@ impl Refusals {
         self.texts.push_new(text);
     }
 
-    /// Returns what the sender is told: the first reason in version 1, all of them in version 2.
+    /// Returns the error for the sender: the first reason in version 1, all reasons in version 2.
     pub(crate) fn finish(self) -> Option<RemoteError> {
         let (mut texts, more) = self.texts.finish();
         if texts.is_empty() {

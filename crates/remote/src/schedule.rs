@@ -1,7 +1,7 @@
 //! The order in which a request's samples are stored: by cohort, oldest instant first.
 //!
-//! **Invariant:** every sample with a place is in exactly one list; a cohort's instants ascend, so that each may
-//! become a row.
+//! **Invariant:** every sample with a place is in exactly one list; a cohort's instants ascend, so that each may become
+//! a row.
 
 use crate::{directory::Place, incoming::Incoming, refusals::Refusals};
 use foldhash::fast::RandomState;
@@ -13,7 +13,7 @@ use std::hash::BuildHasher;
 pub(crate) struct Group {
     pub(crate) cohort: u32,
     pub(crate) time_ms: i64,
-    /// Samples, histograms included.
+    /// Number of samples, including histograms.
     pub(crate) count: u32,
     pub(crate) histograms: u32,
     lists: [List; 3],
@@ -30,21 +30,21 @@ const END: u32 = u32::MAX;
 const FLOATS: usize = 0;
 const HISTOGRAMS: usize = 1;
 const EXEMPLARS: usize = 2;
-/// The instant of a group that has exemplars only, or samples that come apart.
+/// Instant of a group that has only exemplars, or of an apart cohort.
 const NO_INSTANT: i64 = i64::MIN;
-/// The instant of histograms that come apart: a group of their own, so that what is stored of either kind can be told.
+/// Instant of an apart cohort's histograms: a separate group, so that stored samples of either kind can be counted.
 const NO_INSTANT_OF_HISTOGRAMS: i64 = i64::MIN + 1;
 
-/// A request's samples, ordered.
+/// A request's samples, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     groups: Vec<Group>,
-    /// For each entry of floats, histograms and exemplars the next one of its group.
+    /// Index of the next entry of the same group, for each entry of floats, histograms and exemplars.
     next: [Vec<u32>; 3],
 }
 
 impl Schedule {
-    /// Orders what `incoming` holds, leaving out what has no place or is later than `max_ms`.
+    /// Orders the samples of `incoming`, omitting those without a place or later than `max_ms`.
     pub(crate) fn of(
         incoming: &Incoming<'_>,
         places: &[Place],
@@ -128,7 +128,7 @@ struct Builder {
     schedule: Schedule,
     numbers: HashTable<u32>,
     hasher: RandomState,
-    /// The group of the sample before: most often the next one joins it.
+    /// The group of the previous sample: most often the next one joins it.
     last: Option<u32>,
 }
 

@@ -1,16 +1,16 @@
-//! Decompressing snappy blocks under a cap.
+//! Decompression of snappy blocks under a cap.
 //!
-//! **Invariant:** a length that the header announces but the body cannot reach reserves nothing.
+//! **Invariant:** a length in the header that the body cannot reach reserves no memory.
 
 use crate::error::RemoteError;
 
-/// No element of a block makes more out of its bytes: three bytes copy up to 64.
+/// Upper bound on the expansion of any element: three bytes copy up to 64.
 const MOST_EXPANSION: usize = 64 / 3 + 1;
 
-/// Returns the length that a body will have.
+/// Returns the decompressed length of a body.
 ///
 /// # Errors
-/// Fails when that is longer than `limit_bytes`, cannot be reached, or the body is not snappy.
+/// Fails if it is longer than `limit_bytes` or cannot be reached, or the body is not snappy.
 pub(crate) fn announced(body: &[u8], limit_bytes: usize) -> Result<usize, RemoteError> {
     let len = snap::raw::decompress_len(body).map_err(|_| RemoteError::Snappy)?;
     if len > limit_bytes {
@@ -22,17 +22,17 @@ pub(crate) fn announced(body: &[u8], limit_bytes: usize) -> Result<usize, Remote
     Ok(len)
 }
 
-/// Decompresses `body` into `out`, which keeps its memory for the next one.
+/// Decompresses `body` into `out`, reusing its memory.
 ///
 /// # Errors
-/// Fails when the result would be longer than `limit_bytes` or the body is not snappy.
+/// Fails if the result would be longer than `limit_bytes` or the body is not snappy.
 pub(crate) fn decompress(
     body: &[u8],
     limit_bytes: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), RemoteError> {
     let len = announced(body, limit_bytes)?;
-    // What the buffer had is overwritten, so only what it grows by is zeroed.
+    // The buffer's contents are overwritten, so only its growth is zeroed.
     out.resize(len, 0);
     let written = snap::raw::Decoder::new()
         .decompress(body, out)
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn announced_lengths_reserve_nothing() {
-        // A header that announces 32 MiB, and nothing behind it.
+        // A header that announces 32 MiB, followed by nothing.
         let mut out = Vec::new();
         let bomb = [0x80, 0x80, 0x80, 0x10, 0x00];
         assert!(matches!(

@@ -4,10 +4,11 @@
 //! WriteRequest = { 1: TimeSeries, 3: MetricMetadata }
 //! TimeSeries   = { 1: Label {1: name, 2: value}, 2: Sample {1: value, 2: timestamp}, 3: Exemplar, 4: Histogram }
 //! ```
-//! A sender encodes the labels of a series the same way every time, so the bytes of all its label messages together
-//! are a name for the series: they are hashed, and parsed only when they are met for the first time.
+//! A sender encodes the labels of a series the same way every time, so the bytes of all its label messages identify the
+//! series: they are hashed, and parsed only when seen for the first time.
 //!
-//! **Invariant:** the whole request is read before anything of it is stored; labels that were never read are not stored.
+//! **Invariant:** the whole request is decoded before anything of it is stored; labels that were not decoded are not
+//! stored.
 
 use crate::{
     allowance::Allowance,
@@ -20,9 +21,9 @@ use crate::{
 use narthex_model::{Exemplar, LabelSet, MetricType, metadata::Family, storage::Budget};
 use std::ops::Range;
 
-/// Stores keep no exemplar with more than 128 characters in its labels, as Prometheus has it.
+/// Maximum bytes of an exemplar's labels: stores keep none with more than 128 characters, as Prometheus.
 pub(crate) const MAX_EXEMPLAR_BYTES: usize = 4 * 128;
-/// What a label of an exemplar takes beside its text.
+/// Overhead of an exemplar's label beside its text.
 pub(crate) const EXEMPLAR_LABEL_BYTES: usize = 96;
 
 /// The tag of a label within a series.
@@ -31,14 +32,14 @@ const LABEL_TAG: u8 = 1 << 3 | 2;
 /// Decodes a request.
 ///
 /// # Errors
-/// Fails when `body` is not one; labels are looked at later.
+/// Fails if `body` is malformed; labels are checked later.
 pub(crate) fn decode<'a>(
     body: &'a [u8],
     hasher: &KeyHasher,
     memory: &Budget,
 ) -> Result<Incoming<'a>, RemoteError> {
     let mut incoming = Incoming::of(body, memory)?;
-    // A series of one sample takes about 100 bytes and more.
+    // A series of one sample takes about 100 bytes or more.
     incoming.allowance.lease(body.len() / 2)?;
     incoming.series.reserve(body.len() / 128);
     incoming.floats.reserve(body.len() / 128);
@@ -138,7 +139,7 @@ fn time_series(
     Ok(())
 }
 
-/// Bodies are far below 4 GiB: the limit on their size says so.
+/// The size limit keeps bodies far below 4 GiB.
 fn count(number: usize) -> Result<u32, RemoteError> {
     u32::try_from(number).map_err(|_| malformed("too long"))
 }
@@ -157,7 +158,7 @@ fn sample(message: &[u8]) -> Result<(f64, i64), RemoteError> {
     Ok((value, time_ms))
 }
 
-/// Reads an exemplar; `None` for one with more in its labels than any store keeps.
+/// Decodes an exemplar; `None` if its labels are longer than any store keeps.
 fn exemplar(message: &[u8], allowance: &mut Allowance) -> Result<Option<Exemplar>, RemoteError> {
     let (mut pairs, mut value, mut time_ms) = (Vec::new(), 0.0, 0);
     let mut bytes = 0;
@@ -202,7 +203,7 @@ fn metadata(message: &[u8]) -> Result<Family, RemoteError> {
     Ok(family)
 }
 
-/// Returns the type both versions give this number.
+/// Returns the type that both versions give this number.
 pub(crate) fn metric_type(number: u32) -> MetricType {
     match number {
         1 => MetricType::Counter,
@@ -223,7 +224,7 @@ mod tests {
     use narthex_model::MemStore;
     use std::sync::Arc;
 
-    /// Two bytes are a label without name and value: as entries of a list they would take fifty times as much.
+    /// An empty label takes two bytes: as an entry of a list it would take fifty times as much.
     #[test]
     fn empty_labels_take_no_memory_each() {
         let mut series = b"\x0a\x00".repeat(4 << 20);

@@ -5,9 +5,9 @@
 //! TimeSeries = { 1: label refs, 2: Sample, 3: Histogram, 4: Exemplar, 5: Metadata }
 //! Sample     = { 1: value, 2: timestamp, 3: start timestamp }
 //! ```
-//! Symbols are hashed once a request, a series' name is made of its symbols' hashes.
+//! Symbols are hashed once per request; a series' key combines its symbols' hashes.
 //!
-//! **Invariant:** a series with a number that names no symbol is refused, the others stand.
+//! **Invariant:** a series with an index of no symbol is rejected; the others stay valid.
 
 use crate::{
     error::RemoteError,
@@ -19,7 +19,7 @@ use crate::{
 use narthex_model::{Exemplar, LabelSet, METRIC_NAME, metadata::Family, storage::Budget};
 use std::{collections::HashSet, fmt};
 
-/// Symbols and what is known of them.
+/// Symbols and derived data.
 struct Symbols<'a> {
     texts: Vec<&'a [u8]>,
     keys: Vec<u128>,
@@ -28,7 +28,7 @@ struct Symbols<'a> {
 /// Decodes a request.
 ///
 /// # Errors
-/// Fails when `body` is not one.
+/// Fails if `body` is malformed.
 pub(crate) fn decode<'a>(
     body: &'a [u8],
     hasher: &KeyHasher,
@@ -64,7 +64,7 @@ pub(crate) fn decode<'a>(
     Ok(incoming)
 }
 
-/// What one series' message holds beside samples.
+/// Contents of a series' message other than samples.
 #[derive(Default)]
 struct Rest {
     metric_type: u32,
@@ -74,10 +74,10 @@ struct Rest {
     exemplars: Vec<(Vec<u32>, f64, i64)>,
 }
 
-/// Families a request has told of, by symbols: name, type, unit and help.
+/// Families a request has described, by symbols: name, type, unit and help.
 type KnownFamilies = HashSet<[u32; 4], foldhash::fast::RandomState>;
 
-/// What is wrong with a list of references.
+/// Error of a list of references.
 #[derive(Clone, Copy, Debug)]
 enum Problem {
     Odd { length: usize },
@@ -96,7 +96,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// References as Go prints a list of numbers, the first of many.
+/// References as Go prints a list of numbers, truncated.
 struct Refs<'a>(&'a [u32]);
 
 impl fmt::Display for Refs<'_> {
@@ -193,7 +193,7 @@ fn time_series(
 }
 
 impl Symbols<'_> {
-    /// Says what is wrong with a list of references, if anything is.
+    /// Checks a list of references.
     fn check(&self, refs: &[u32]) -> Result<(), Problem> {
         let size = self.texts.len();
         if !refs.len().is_multiple_of(2) {
@@ -210,13 +210,13 @@ impl Symbols<'_> {
         }
     }
 
-    /// Returns the bytes of the symbols in a list.
+    /// Returns the total bytes of the symbols in a list.
     fn bytes(&self, refs: &[u32]) -> usize {
         let texts = refs.iter().filter_map(|at| self.texts.get(*at as usize));
         texts.map(|text| text.len()).sum()
     }
 
-    /// Shows labels, unless they are too long to be read.
+    /// Formats labels, unless they are too long to be read.
     fn shown(&self, refs: &[u32]) -> String {
         const SHOWN_BYTES: usize = 4 << 10;
         let bytes = self.bytes(refs) + refs.len();
@@ -254,7 +254,7 @@ impl Rest {
         Ok(())
     }
 
-    /// Reports whether the metadata's references are good, and objects where they are not.
+    /// Reports whether the metadata's references are valid, adding objections if not.
     fn check(&self, refs: &[u32], symbols: &Symbols<'_>, objections: &mut Objections) -> bool {
         let size = symbols.texts.len();
         for (what, at) in [("unit_ref", self.unit), ("help_ref", self.help)] {
@@ -288,7 +288,7 @@ impl Rest {
                 });
                 continue;
             }
-            // One symbol may be of any length, and be named any number of times.
+            // A symbol may have any length, and may be used any number of times.
             let bytes = symbols.bytes(&refs);
             if bytes > MAX_EXEMPLAR_BYTES || refs.len() > MAX_EXEMPLAR_BYTES {
                 continue;
@@ -305,7 +305,7 @@ impl Rest {
         Ok(())
     }
 
-    /// Notes the metadata, which belongs to the family of the series.
+    /// Records the metadata, which belongs to the family of the series.
     fn take_family(
         &self,
         symbols: &Symbols<'_>,
@@ -318,7 +318,7 @@ impl Rest {
             .find(|pair| symbols.texts[pair[0] as usize] == METRIC_NAME.as_bytes())
             .map(|pair| pair[1]);
         let Some(name) = name else { return Ok(()) };
-        // All series of a family say the same, by the same symbols.
+        // All series of a family repeat its metadata with the same symbols.
         if !known.insert([name, self.metric_type, self.unit, self.help]) {
             return Ok(());
         }
@@ -335,7 +335,7 @@ impl Rest {
     }
 }
 
-/// Returns the family's name: that of the series without what its type adds.
+/// Returns the family's name: the series' name without the suffix of its type.
 fn family_name(name: &str, metric_type: narthex_model::MetricType) -> &str {
     use narthex_model::MetricType as Type;
     let suffixes: &[&str] = match metric_type {

@@ -1,7 +1,7 @@
-//! Reading protobuf messages from slices.
+//! Protobuf reader over slices.
 //!
-//! **Invariant:** nothing is allocated or copied; a length never reaches behind the message it stands in, and an
-//! unknown field is passed over, groups included, without recursion.
+//! **Invariant:** nothing is allocated or copied; a length never reaches past its message; unknown fields are skipped,
+//! including groups, without recursion.
 
 use crate::error::RemoteError;
 use narthex_model::varint::{MAX_VARINT_BYTES, read_varint, unzigzag};
@@ -28,12 +28,12 @@ impl<'a> Reader<'a> {
         Self { rest: message }
     }
 
-    /// Returns the bytes that are not read yet.
+    /// Returns the unread bytes.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Passes over all fields that come next with this one-byte tag, which announces bytes; returns how many there were.
+    /// Skips consecutive fields with this one-byte tag of a length-delimited field; returns their number.
     #[inline]
     pub(crate) fn skip_run(&mut self, tag: u8) -> Outcome<usize> {
         let mut count = 0;
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         Ok(Some((number, field)))
     }
 
-    /// Goes on behind a group; several in a row are a loop, not a recursion.
+    /// Returns the field after a group; consecutive groups are a loop, not a recursion.
     fn next_after_group(&mut self) -> Outcome<Option<(u32, Field<'a>)>> {
         loop {
             let mut ahead = self.clone();
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over a group up to the end tag of the same number, counting those inside.
+    /// Skips a group up to the end tag of the same number, counting nested ones.
     fn skip_group(&mut self, number: u32) -> Outcome<()> {
         let mut depth = 1_u32;
         while depth > 0 {
@@ -164,7 +164,7 @@ impl<'a> Field<'a> {
     }
 
     pub(crate) fn uint32(self) -> Outcome<u32> {
-        // Go cuts longer ones off as well.
+        // Go truncates longer ones as well.
         self.uint64().map(|value| value as u32)
     }
 
@@ -191,7 +191,7 @@ impl<'a> Field<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| malformed("text is not UTF-8"))
     }
 
-    /// Returns the most elements a repeated integer can have.
+    /// Returns the maximum number of elements of a repeated integer.
     pub(crate) fn elements(self) -> usize {
         match self {
             Self::Bytes(packed) => packed.len(),

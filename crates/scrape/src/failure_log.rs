@@ -59,7 +59,8 @@ pub(crate) struct FailureLogs(Mutex<BTreeMap<PathBuf, Arc<FailureLog>>>);
 impl FailureLogs {
     /// Opens these files, reopening by name those already open, and drops all others.
     ///
-    /// # Errors Fails, changing nothing, if a file cannot be opened.
+    /// # Errors
+    /// Fails, changing nothing, if a file cannot be opened.
     pub(crate) fn open(&self, paths: &BTreeSet<PathBuf>) -> Result<(), ScrapeError> {
         let opened: Vec<(PathBuf, File)> = paths
             .iter()

@@ -107,7 +107,8 @@ impl Manager {
     ///
     /// Call it before these jobs are applied, and on every reload: that is how such files are rotated.
     ///
-    /// # Errors Fails, changing nothing, if a file cannot be opened.
+    /// # Errors
+    /// Fails, changing nothing, if a file cannot be opened.
     pub fn open_failure_logs<'a>(
         &self,
         jobs: impl IntoIterator<Item = &'a JobConfig>,
@@ -121,7 +122,8 @@ impl Manager {
     /// Unchanged targets keep their connections, schemas and offsets; those whose job changed use the new settings from
     /// their next scrape; those that are gone end after about two intervals.
     ///
-    /// # Errors Fails, changing nothing, if the job's HTTP settings are invalid; fails, leaving no pool, if it panics.
+    /// # Errors
+    /// Fails, changing nothing, if the job's HTTP settings are invalid; fails, leaving no pool, if it panics.
     /// Invalid targets are logged and counted.
     pub fn apply(&self, job: JobConfig, groups: &[TargetGroup]) -> Result<(), ScrapeError> {
         let client_id = self.clients.fetch_add(1, Ordering::Relaxed);
@@ -174,7 +176,8 @@ impl Manager {
 
     /// Updates a pool's targets, keeping its job; does nothing if the pool does not exist.
     ///
-    /// # Errors As `apply`.
+    /// # Errors
+    /// As `apply`.
     pub fn apply_groups(&self, pool: &str, groups: &[TargetGroup]) -> Result<(), ScrapeError> {
         let job = lock(&self.pools).get(pool).map(|pool| pool.job().clone());
         job.map_or(Ok(()), |job| self.apply(job, groups))

@@ -80,7 +80,8 @@ pub(crate) struct Page {
 impl Page {
     /// Resizes to the buffer's capacity.
     ///
-    /// # Errors Fails if the memory is not available.
+    /// # Errors
+    /// Fails if the memory is not available.
     pub(crate) fn fit(&mut self, buffer: &Vec<u8>) -> Result<(), OverBudget> {
         self.resize(buffer.capacity() as u64)
     }
@@ -93,7 +94,8 @@ impl Page {
 
     /// Leases what `lines` lines need while they are parsed; `known` series are remembered from earlier pages.
     ///
-    /// # Errors Fails if the memory is not available.
+    /// # Errors
+    /// Fails if the memory is not available.
     pub(crate) fn room_for_lines(&mut self, lines: usize, known: usize) -> Result<(), OverBudget> {
         let new = lines.saturating_sub(known.saturating_add(FREE_LINES));
         let bytes = new as u64 * NEW_LINE_BYTES;
@@ -106,7 +108,8 @@ impl Page {
 
     /// Leases what a page of protobuf messages needs, whose series are not counted one by one.
     ///
-    /// # Errors Fails if the memory is not available.
+    /// # Errors
+    /// Fails if the memory is not available.
     pub(crate) fn room_for_messages(
         &mut self,
         body: &[u8],
@@ -133,7 +136,7 @@ pub(crate) struct Admission {
     /// The target's part.
     series: Budget,
     held: Account,
-    /// What the series of the page at hand take until they are counted.
+    /// Lease of the current page's series until they are counted.
     lease: Option<Lease>,
     /// Series that are paid for.
     paid: usize,
@@ -166,7 +169,8 @@ impl Admission {
 
     /// Decides whether to accept one more series.
     ///
-    /// # Errors Fails if the target exceeds its own limit: its whole page is then refused.
+    /// # Errors
+    /// Fails if the target exceeds its own limit: its whole page is then refused.
     pub(crate) fn admit(&mut self) -> Result<bool, String> {
         if self.open && self.paid == 0 {
             self.open = self.pay()?;

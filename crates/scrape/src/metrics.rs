@@ -115,7 +115,8 @@ pub(crate) static OUT_OF_BOUNDS: Counter = Counter::new(
 
 /// Registers the metrics of scraping.
 ///
-/// # Errors Fails if a name is taken.
+/// # Errors
+/// Fails if a name is taken.
 pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
     registry.register_all(&[
         &TARGETS,

@@ -100,7 +100,8 @@ impl Origin {
 
     /// Stores a failed round whose cause is this process, not the target.
     ///
-    /// # Errors Fails when the sink does.
+    /// # Errors
+    /// Fails when the sink does.
     pub(crate) fn failed_round(
         &mut self,
         time_ms: i64,
@@ -123,7 +124,8 @@ impl Origin {
 
 /// Stores staleness markers for every series of a target's last good round, except the synthetic ones.
 ///
-/// # Errors Fails when the sink does.
+/// # Errors
+/// Fails when the sink does.
 pub(crate) fn end_all(
     active: &ActiveTarget,
     time_ms: i64,

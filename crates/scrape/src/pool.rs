@@ -58,7 +58,8 @@ struct Sorted {
 impl Pool {
     /// Returns a pool without targets; `offset_seed` makes its scrape times differ from other servers'.
     ///
-    /// # Errors Fails if the job's HTTP settings are invalid.
+    /// # Errors
+    /// Fails if the job's HTTP settings are invalid.
     pub(crate) fn new(
         job: JobConfig,
         clients: &ClientConfig,
@@ -79,7 +80,8 @@ impl Pool {
 
     /// Applies another configuration; `client_id` is used if that needs another client.
     ///
-    /// # Errors Fails, changing nothing, if the job's HTTP settings are invalid.
+    /// # Errors
+    /// Fails, changing nothing, if the job's HTTP settings are invalid.
     pub(crate) fn configure(
         &mut self,
         job: JobConfig,

@@ -21,7 +21,8 @@ impl Selector {
 
 /// Parses a selector; its patterns take memory from the budget of `ctx`.
 ///
-/// # Errors The message says what was expected, and before which text.
+/// # Errors
+/// The message says what was expected, and before which text.
 pub(crate) fn parse(text: &str, ctx: &Context) -> Result<Selector, String> {
     let mut reader = Reader {
         rest: text.trim(),

@@ -101,7 +101,8 @@ impl Target {
 
     /// Builds a target from discovered labels and a job's settings.
     ///
-    /// # Errors Returns the labels with the reason why they are invalid.
+    /// # Errors
+    /// Returns the labels with the reason why they are invalid.
     pub(crate) fn populate(
         job: &JobConfig,
         own: &LabelMap,

@@ -1,13 +1,13 @@
-//! Requests that name one long symbol from everywhere: what they decode to stays a small multiple of their bytes.
+//! Requests that refer to one long symbol everywhere decode to a small multiple of their bytes.
 
 use super::*;
 use crate::{Message, Receiver, ReceiverMemory};
 use narthex_model::MemStore;
 use std::sync::Arc;
 
-/// The length of the one long symbol.
+/// Length of the long symbol.
 const LONG: usize = 1 << 20;
-/// How many series name it.
+/// Number of series that use it.
 const SERIES: usize = 2000;
 
 fn within(requests: &Budget) -> ReceiverMemory {
@@ -59,7 +59,7 @@ fn name_ref(series: usize) -> u32 {
 
 const SAMPLE: &[u8] = &[1 << 3 | 1, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 2 << 3, 1];
 
-/// A request of series made by `series` from their numbers.
+/// Encodes a request of series that `series` builds from their numbers.
 fn request(series: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     let mut body = symbols();
     for at in 0..SERIES {
@@ -122,7 +122,7 @@ fn metadata_that_names_a_long_symbol_is_paid_for() {
     });
     let refused = decode(&body, &KeyHasher::default(), &Budget::unlimited()).unwrap_err();
     assert_eq!(refused.status().as_u16(), 400);
-    // That all series of a family name its help is what senders do.
+    // Real senders repeat a family's help in all its series.
     let body = request(|_| {
         let mut series = Vec::new();
         bytes(&mut series, 1, &refs(&[1, name_ref(0)]));
@@ -157,7 +157,7 @@ fn exemplars_that_no_store_keeps_are_not_made() {
     assert_small(&body, &incoming);
 }
 
-/// Labels become sets behind the decoder: every series has one of almost the longest that is taken.
+/// The decoder's labels become sets: every series has one of nearly the maximum size.
 #[test]
 fn labels_made_of_a_long_symbol_are_leased() {
     let mut body = Vec::new();
@@ -184,7 +184,7 @@ fn labels_made_of_a_long_symbol_are_leased() {
     assert_eq!(refused.status().as_u16(), 503, "{refused}");
     assert!(memory.peak_bytes() <= 64 << 20);
     assert_eq!((memory.used_bytes(), receiver.series()), (0, 0));
-    // One that is longer is refused for itself, and the others stand.
+    // A longer one is rejected by itself, and the others stay valid.
     let mut body = symbols();
     for own in [[1, name_ref(0), 1, LONG_REF], [1, name_ref(0), 0, 0]] {
         let mut series = Vec::new();

@@ -1,4 +1,4 @@
-//! Senders whose series are replaced all day long: what ended costs no memory.
+//! Senders whose series are replaced all day long: ended series cost no memory.
 
 use crate::support::NOW_MS;
 use narthex_model::cell::STALE;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const STEP_MS: i64 = 15_000;
 const MINUTE_MS: i64 = 60_000;
-/// Between replacements.
+/// Time between replacements.
 const LIFE_MS: i64 = 15 * MINUTE_MS;
 const PODS: usize = 12;
 const SERIES: usize = 60;
@@ -92,7 +92,7 @@ impl Sender {
         self.send(&ended, |_| STALE);
     }
 
-    /// Lets a life pass; returns the most that was held at the end of a minute, in bytes.
+    /// Runs one lifetime; returns the most bytes held at the end of a minute.
     fn live(&mut self) -> i64 {
         let mut most = i64::MIN;
         for second in 1..=LIFE_MS / 1000 {
@@ -113,7 +113,7 @@ impl Sender {
 
 #[test]
 fn a_day_of_replaced_pods_costs_no_memory() {
-    // The tables of labels are the whole process', and grow on whichever thread fills them.
+    // The label tables are shared by the process, and grow on whichever thread fills them.
     alone("churn::a_day_of_replaced_pods_costs_no_memory", a_day);
 }
 
@@ -127,7 +127,7 @@ fn a_day() {
         held.push((sender.live() - before) >> 10);
     }
     let most = |held: &[i64]| held.iter().copied().max().unwrap();
-    // Blocks are of two hours: the first ones have all that happens, merging at their end included.
+    // Blocks span two hours: the first hours include everything that happens, merging at a block's end included.
     let (first, later) = held.split_at(8);
     assert!(
         most(later) * 4 <= most(first) * 5,
@@ -135,7 +135,7 @@ fn a_day() {
     );
     sender.live();
     let quiet = sender.live() - before;
-    // Dead labels stay until the tables of labels would have to grow.
+    // Dead labels stay until the label tables would have to grow.
     assert!(
         quiet <= without * 2,
         "{} KiB without replacements, {} KiB after them",

@@ -1,4 +1,4 @@
-//! Mutated requests: no panic, no memory beyond the limit, the same answer twice.
+//! Mutated requests: no panic, no memory beyond the limit, the same response twice.
 
 use crate::support::NOW_MS;
 use narthex_remote::fuzz;

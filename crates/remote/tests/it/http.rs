@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-/// A server whose tasks end with it.
+/// A server whose tasks end when it is dropped.
 struct Rig {
     url: String,
     _runtime: tokio::runtime::Runtime,
@@ -96,7 +96,7 @@ fn both_versions_are_answered_as_prometheus_answers() {
         let header = format!("x-prometheus-remote-write-{name}-written");
         assert_eq!(answer.header(&header), Some(count), "{header}");
     }
-    // A body without an encoding is snappy all the same.
+    // A body without an encoding is treated as snappy.
     assert_eq!(rig.post(&[], &snappy(&request().v1())).status, 204);
     assert_eq!(
         http::get(&format!("{}/api/v1/write", rig.url))
@@ -173,8 +173,8 @@ fn without_the_flag_it_says_how_to_switch_it_on() {
     );
 }
 
-/// Eight senders that announced 32 MiB each, and sent nothing of it, kept all others waiting: what a request announced
-/// was granted to it before it was read.
+/// Eight senders that announced 32 MiB each, and sent none of it, blocked all others: what a request announced was
+/// granted to it before it was read.
 #[test]
 fn slow_senders_do_not_hold_what_they_only_announce() {
     let rig = Rig::start(Some(ReceiverConfig {
@@ -188,7 +188,7 @@ fn slow_senders_do_not_hold_what_they_only_announce() {
     }
 }
 
-/// Bodies that arrive and never end hold what has arrived of them; who finds no memory is told to come back.
+/// Bodies that arrive and never end are charged for what arrived; a sender that finds no memory is asked to retry.
 #[test]
 fn a_sender_that_finds_no_memory_is_told_to_come_back() {
     let rig = Rig::start(Some(ReceiverConfig {
@@ -200,7 +200,7 @@ fn a_sender_that_finds_no_memory_is_told_to_come_back() {
     let mut body = vec![b'x'; 1 << 20];
     body.pop();
     let holding = rig.begin(1 << 20, &body);
-    // The connection is read as bytes come: until all have, others find room.
+    // The connection is read as bytes arrive: until all have, others find memory.
     let answers = || (0..100_000).map(|_| request().send(&rig.url).unwrap());
     let answer = answers().find(|answer| answer.status != 204).unwrap();
     assert_eq!(answer.status, 503, "{}", answer.text());
@@ -209,7 +209,7 @@ fn a_sender_that_finds_no_memory_is_told_to_come_back() {
     assert!(answers().any(|answer| answer.status == 204));
 }
 
-/// A panic of ours was answered with 400, which makes a sender drop what it sent.
+/// A panic of ours used to be answered with 400, which makes a sender drop its data.
 #[test]
 fn a_panic_is_not_the_senders_fault() {
     let bug = || panic!("a bug");

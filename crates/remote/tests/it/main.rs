@@ -1,4 +1,4 @@
-//! Receiving, from outside: requests encoded by hand, stores that can be read back.
+//! Receiving, tested from outside: requests encoded by hand, stores that can be read back.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,6 +1,6 @@
-//! Panics in the middle of a request: what they leave half-changed is not used again, everything else is.
+//! Panics in the middle of a request: half-changed state is not used again, everything else is.
 //!
-//! Locks were taken as if nothing had happened, so a binding that had panicked got the next rounds.
+//! Poisoned locks used to be ignored, so a binding that had panicked got the next rounds.
 
 use crate::support::{NOW_MS, samples_of};
 use narthex_model::{
@@ -17,14 +17,14 @@ use std::{
     },
 };
 
-/// A sink that panics when it is wanted, and notices who goes on with a binding that did.
+/// A sink that panics on demand, and detects the reuse of a binding that panicked.
 #[derive(Clone, Default)]
 struct Fragile {
     store: MemStore,
     wanted: Arc<Wanted>,
 }
 
-/// How many calls until one panics; never while negative.
+/// Number of calls until one panics; never while negative.
 #[derive(Default)]
 struct Wanted {
     bind: AtomicI64,
@@ -40,7 +40,7 @@ struct FragileBinding {
     broken: bool,
 }
 
-/// Panics when `left` says that it is time.
+/// Panics when `left` reaches zero.
 fn count_down(left: &AtomicI64) {
     let before = left.fetch_sub(1, Ordering::Relaxed);
     assert!(before != 1, "injected");
@@ -89,7 +89,7 @@ impl Binding for FragileBinding {
     }
 }
 
-/// Series `from..to` of an instance at a time, with their numbers as values.
+/// Builds a request with series `from..to` of an instance at a time; their numbers are their values.
 fn request(instance: &str, from: usize, to: usize, time_ms: i64) -> Request {
     let series = (from..to).map(|at| {
         let number = at.to_string();
@@ -131,7 +131,7 @@ impl Rig {
         assert!(catch_unwind(store).is_err());
     }
 
-    /// Fails unless every series of the instance has `count` samples, all of its own number.
+    /// Fails unless every series of the instance has `count` samples with its own number as value.
     fn check(&self, instance: &str, series: usize, count: usize) {
         let all = samples_of(&self.sink.store, "m");
         let own: Vec<_> = all
@@ -202,7 +202,7 @@ fn a_panic_while_series_get_places_begins_all_of_them_anew() {
             _ => &rig.sink.wanted.rebind,
         };
         wanted.store(panics_at, Ordering::Relaxed);
-        // Wide enough for two cohorts of its own, with a few that the first one takes.
+        // Wide enough for two cohorts of its own, with a few that the first one accepts.
         let mut both = request("a", 0, 44, NOW_MS + 1000);
         both.series
             .extend(request("b", 0, 400, NOW_MS + 1000).series);

@@ -1,4 +1,4 @@
-//! Whether samples that come together are stored together.
+//! Samples that arrive together are stored together.
 
 use crate::support::{NOW_MS, samples_of};
 use narthex_model::storage::Store;
@@ -42,7 +42,7 @@ fn receiver(db: &Db) -> Receiver {
     Receiver::new(Arc::new(db.clone()), Arc::new(|| NOW_MS + 3_600_000))
 }
 
-/// Sends all in requests of `size`.
+/// Sends all series in requests of `size`.
 fn send(receiver: &Receiver, series: &[Series], size: usize) {
     for part in series.chunks(size) {
         let request = Request {
@@ -77,7 +77,7 @@ fn check(store: &dyn Store, rounds: i64) {
     }
 }
 
-/// Requests cut targets anywhere, in another place every round; all samples arrive, before and after a restart.
+/// Requests split targets anywhere, at a different point every round; all samples arrive, before and after a restart.
 #[test]
 fn cuts_between_requests_lose_nothing() {
     let dir = TempDir::new("remote-rows");
@@ -91,7 +91,7 @@ fn cuts_between_requests_lose_nothing() {
     drop((receiver, db));
     let db = open(&dir, NOW_MS + 3_600_000);
     check(&db, 8);
-    // A sender that goes on after the restart.
+    // A sender that continues after the restart.
     let receiver = self::receiver(&db);
     for at in 8..12 {
         send(&receiver, &round(at), 700);
@@ -112,7 +112,7 @@ fn shuffled_samples_arrive() {
     check(&db, 6);
 }
 
-/// New series of a known origin, and series that end and come back long after.
+/// New series of a known origin, and series that end and return long after.
 #[test]
 fn churn_keeps_series_apart() {
     let dir = TempDir::new("remote-churn");
@@ -125,7 +125,7 @@ fn churn_keeps_series_apart() {
     );
     let mut most = 0;
     for generation in 0..40_i64 {
-        // Ten minutes each: forgotten series make room.
+        // Ten minutes each: forgotten series free their places.
         let time_ms = NOW_MS + generation * 600_000;
         now.store(time_ms, std::sync::atomic::Ordering::Relaxed);
         let mut series = Vec::new();
@@ -184,7 +184,7 @@ fn series_that_ended_are_forgotten_within_minutes() {
     };
     send(&receiver, &page("a", NOW_MS, 1.0), 500);
     send(&receiver, &page("b", NOW_MS, 1.0), 500);
-    // One that comes again after its marker is no series that ended.
+    // A series that is sent again after its marker has not ended.
     let back = |time_ms: i64, value: f64| {
         let labels = [("__name__", "back"), ("instance", "i"), ("job", "j")];
         Series::new(&labels, &[(time_ms, value)])

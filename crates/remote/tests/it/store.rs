@@ -1,4 +1,4 @@
-//! What requests of both versions leave in a store.
+//! Contents of a store after requests of both versions.
 
 use crate::support::{NOW_MS, Rig};
 use narthex_model::{
@@ -434,7 +434,7 @@ fn entries_beyond_what_the_length_allows_are_refused() {
     assert!(rig.series().is_empty());
 }
 
-/// Found by fuzzing: a sum that is NaN made the second of two equal histograms a duplicate.
+/// Found by fuzzing: with a NaN sum, the second of two equal histograms was rejected as a duplicate.
 #[test]
 fn a_histogram_whose_sum_is_nan_may_be_sent_again() {
     let rig = Rig::new();
@@ -446,7 +446,7 @@ fn a_histogram_whose_sum_is_nan_may_be_sent_again() {
     rig.take(&request);
 }
 
-/// Who knows nothing of a series cannot tell whether the store does: while memory is short, the store is asked.
+/// Without a directory entry, only the store knows whether a series exists: while memory is short, the store is asked.
 #[test]
 fn while_memory_is_short_known_series_are_stored_and_remembered_by_nobody() {
     let store = MemStore::new();

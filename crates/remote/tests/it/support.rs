@@ -1,4 +1,4 @@
-//! A receiver over a store in memory, and what the store has afterwards.
+//! A receiver over a store in memory, and the store's contents afterwards.
 
 use narthex_model::{
     LabelSet, METRIC_NAME, Matcher, MemStore,
@@ -9,7 +9,7 @@ use narthex_remote::{Message, Receiver, RemoteError, Written};
 use narthex_testkit::remote_write::Request;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What the receiver's clock says.
+/// Fixed time of the receiver's clock.
 pub(crate) const NOW_MS: i64 = 1_700_000_000_000;
 
 /// A receiver and its store.
@@ -25,14 +25,14 @@ impl Rig {
         Self { store, receiver }
     }
 
-    /// Stores a request in version 1 and fails when anything of it is refused.
+    /// Stores a request in version 1 and fails if any of it is rejected.
     pub(crate) fn take(&self, request: &Request) -> Written {
         let (written, refused) = self.receiver.store(Message::V1, &request.v1()).unwrap();
         assert!(refused.is_none(), "{refused:?}");
         written
     }
 
-    /// Stores a request and returns what was written and what the sender is told.
+    /// Stores a request and returns what was written and the message for the sender.
     pub(crate) fn offer(&self, message: Message, request: &Request) -> (Written, String) {
         let body = match message {
             Message::V1 => request.v1(),

@@ -43,7 +43,8 @@ pub(super) struct Begun {
 impl Begun {
     /// Writes the first piece; if there is more, leases `held_bytes` and a piece from `budget`.
     ///
-    /// # Errors Fails over budget.
+    /// # Errors
+    /// Fails over budget.
     pub(super) fn of(
         mut listing: impl Listing,
         held_bytes: usize,
