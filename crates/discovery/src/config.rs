@@ -1,4 +1,4 @@
-//! The settings of each mechanism as plain data, with Prometheus' defaults and refusals.
+//! Settings of each mechanism as plain data, with Prometheus' defaults and checks.
 //!
 //! Invariant: two equal configurations find the same targets, so jobs may share one discoverer.
 
@@ -40,7 +40,7 @@ impl SdConfig {
         }
     }
 
-    /// Checks the settings; those of an HTTP client are brought into their newer form.
+    /// Checks the settings and converts those of an HTTP client to their newer form.
     ///
     /// # Errors
     /// [`DiscoveryError::Config`] in Prometheus' words.
@@ -77,9 +77,9 @@ impl SdConfig {
 /// `file_sd_configs`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSdConfig {
-    /// `files`: paths that end in `.json`, `.yml` or `.yaml`; the last segment may hold a `*`.
+    /// `files`: paths that end in `.json`, `.yml` or `.yaml`; the last segment may contain a `*`.
     pub files: Vec<String>,
-    /// `refresh_interval`: how often files are read even when no change was seen. 5 min.
+    /// `refresh_interval`: how often files are read even if no change was seen. 5 min.
     pub refresh_interval: Duration,
 }
 
@@ -108,7 +108,7 @@ impl FileSdConfig {
     }
 }
 
-/// A known extension, and at most one `*`, in the last segment, as Prometheus demands.
+/// Reports whether a path has a known extension, and at most one `*`, in the last segment, as Prometheus requires.
 fn is_file_pattern(file: &str) -> bool {
     let endings = [".json", ".yml", ".yaml", ".JSON", ".YML", ".YAML"];
     let Some(stem) = endings.iter().find_map(|end| file.strip_suffix(end)) else {
@@ -165,7 +165,7 @@ pub struct DnsSdConfig {
     pub names: Vec<String>,
     /// `type`. SRV.
     pub record_type: RecordType,
-    /// `port`: of the targets; SRV records bring their own.
+    /// `port`: of the targets; SRV records have their own.
     pub port: u16,
     /// `refresh_interval`. 30 s.
     pub refresh_interval: Duration,
@@ -198,7 +198,7 @@ impl DnsSdConfig {
     }
 }
 
-/// What a Kubernetes discovery looks for.
+/// Object type that a Kubernetes discovery turns into targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// `node`
@@ -226,7 +226,7 @@ impl Role {
         Self::Ingress,
     ];
 
-    /// Returns the role a configuration names.
+    /// Parses a role's name.
     ///
     /// # Errors
     /// [`DiscoveryError::Config`] for any other text.
@@ -248,7 +248,7 @@ impl Role {
         }
     }
 
-    /// Roles whose objects a selector may narrow down.
+    /// Returns the roles whose objects a selector may restrict.
     fn selectable(self) -> &'static [Self] {
         match self {
             Self::Node => &[Self::Node],
@@ -266,7 +266,7 @@ impl Role {
 pub struct KubernetesSdConfig {
     /// `role`; required.
     pub role: Option<Role>,
-    /// `api_server`: the API's URL. Without it and without a kubeconfig: the pod's service account.
+    /// `api_server`: the API's URL. If neither it nor a kubeconfig is set, the pod's service account is used.
     pub api_server: Option<String>,
     /// `kubeconfig_file`
     pub kubeconfig_file: Option<PathBuf>,
@@ -280,16 +280,16 @@ pub struct KubernetesSdConfig {
     pub attach_metadata: AttachMetadata,
 }
 
-/// Where objects are looked for; with neither set, in all namespaces.
+/// Namespaces to look in; if neither field is set, all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Namespaces {
-    /// `own_namespace`: the one this process' pod is in.
+    /// `own_namespace`: the namespace of this process' pod.
     pub own_namespace: bool,
     /// `names`
     pub names: Vec<String>,
 }
 
-/// Narrows down which objects of a role the API reports.
+/// Restricts which objects of a role the API reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector {
     /// `role`
@@ -300,7 +300,7 @@ pub struct Selector {
     pub field: String,
 }
 
-/// Labels of related objects that targets get too.
+/// Labels of related objects to add to targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AttachMetadata {
     /// `node`: labels and annotations of the target's node.

@@ -1,7 +1,6 @@
-//! `dns_sd_configs`: the records of names, asked for at every interval.
+//! `dns_sd_configs`: DNS records of names, queried at every interval.
 //!
-//! Invariant: a name that does not exist has no targets; a name nobody could answer for keeps those
-//! it had.
+//! Invariant: a name that does not exist has no targets; a name that no server answered keeps those it had.
 
 pub(crate) mod message;
 pub(crate) mod resolver;
@@ -20,7 +19,7 @@ use crate::metrics;
 use crate::refresh::{Refresh, Round};
 use message::Record;
 
-/// What is asked for.
+/// Record type to query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RecordType {
     /// `A`
@@ -36,7 +35,7 @@ pub enum RecordType {
 }
 
 impl RecordType {
-    /// Returns the type a configuration names, in any case.
+    /// Parses a record type, case-insensitively.
     ///
     /// # Errors
     /// [`DiscoveryError::Config`] for any other text.
@@ -94,7 +93,7 @@ impl DnsDiscovery {
         }
     }
 
-    /// Asks for every name at once. One that fails is missing from the answer.
+    /// Queries all names at once. Failed ones are missing from the result.
     async fn ask(&self) -> Vec<TargetGroup> {
         let mut lookups = JoinSet::new();
         for name in self.config.names.clone() {
@@ -132,7 +131,7 @@ impl Discoverer for DnsDiscovery {
     }
 }
 
-/// Returns a name's targets, each with every label there is: those of other types are empty.
+/// Returns a name's targets, each with every label; labels of other record types are empty.
 pub(crate) fn group(name: &str, records: &[Record], port: u16) -> TargetGroup {
     let mut group = TargetGroup::gone(name);
     for record in records {
@@ -154,7 +153,7 @@ pub(crate) fn group(name: &str, records: &[Record], port: u16) -> TargetGroup {
                 ns = host.clone();
                 join_host_port(&unrooted(host), port)
             }
-            // Aliases on the way to the addresses.
+            // Aliases precede the addresses.
             Record::Cname => continue,
             Record::Other(kind) => {
                 tracing::warn!(name, kind, "Invalid record.");
@@ -176,7 +175,7 @@ pub(crate) fn group(name: &str, records: &[Record], port: u16) -> TargetGroup {
     group
 }
 
-/// Joins as Go does: brackets around what holds a colon or a percent sign.
+/// Joins host and port as Go does: with brackets if the host contains a colon or a percent sign.
 pub(crate) fn join_host_port(host: &str, port: impl std::fmt::Display) -> String {
     if host.contains([':', '%']) {
         format!("[{host}]:{port}")

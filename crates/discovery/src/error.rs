@@ -1,6 +1,6 @@
-//! The crate's one error.
+//! The crate's error type.
 //!
-//! Invariant: `Display` is one line, names the file, URL or server concerned, and holds no secret.
+//! Invariant: `Display` is one line, names the file, URL or server concerned, and contains no secret.
 
 use std::error::Error;
 use std::fmt;
@@ -9,41 +9,41 @@ use std::path::PathBuf;
 
 use narthex_net::NetError;
 
-/// Why a configuration cannot be used, or targets could not be found.
+/// An unusable configuration, or a failure to find targets.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DiscoveryError {
-    /// Settings that cannot be used, in Prometheus' words.
+    /// Invalid settings, in Prometheus' words.
     Config {
-        /// What is wrong with them.
+        /// The cause.
         message: String,
     },
     /// A file that could not be read.
     Read {
         /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A document that is not what it should be.
+    /// A malformed document.
     Parse {
-        /// What it was read from.
+        /// Its source.
         what: String,
-        /// What is wrong with it, and where.
+        /// The cause and its position.
         message: String,
     },
     /// A request that failed.
     Net(NetError),
-    /// An answer that cannot be used.
+    /// A response that cannot be used.
     Answer {
-        /// What is wrong with it.
+        /// The cause.
         message: String,
     },
     /// A name that no server could resolve.
     Dns {
         /// The name.
         name: String,
-        /// What the last server did.
+        /// Failure of the last server.
         reason: String,
     },
 }

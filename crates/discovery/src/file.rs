@@ -1,7 +1,6 @@
-//! `file_sd_configs`: groups in JSON and YAML files, read when they change and now and then.
+//! `file_sd_configs`: groups in JSON and YAML files, read on change and periodically.
 //!
-//! Invariant: a file that cannot be read or understood keeps the groups it had; one that is gone
-//! loses them.
+//! Invariant: a file that cannot be read or parsed keeps the groups it had; a removed one loses them.
 
 mod watch;
 
@@ -19,8 +18,8 @@ use crate::manager::{Discoverer, Run, TASK, Updates};
 use crate::metrics;
 use watch::Watcher;
 
-/// How long after a change files are read: one that is being written is read whole, and a log beside it that is
-/// written all the time does not keep us busy.
+/// Delay between a change and reading: a file being written is then read whole, and a log in the same directory that is
+/// written constantly does not keep us busy.
 const SETTLE: Duration = Duration::from_millis(50);
 /// Longest file read.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -47,7 +46,7 @@ impl FileDiscovery {
         let mut watcher = watcher();
         let mut scan = self.scan;
         loop {
-            // Watched before reading: a change in between is seen by one or the other.
+            // Watch before reading: a change in between is then seen by one of them.
             if let Some(watcher) = &watcher {
                 watch_directories(watcher, &scan.patterns);
             }
@@ -57,10 +56,10 @@ impl FileDiscovery {
                 (scan, groups)
             });
             let Ok((scanned, groups)) = scanning.await else {
-                // The runtime is ending.
+                // The runtime is shutting down.
                 return;
             };
-            // What a panic may have left half-read is forgotten, what was found before stays.
+            // After a panic, discard the half-read state and keep the previous one.
             scan = if groups.is_ok() { scanned } else { before };
             if stop.is_stopped() {
                 break;
@@ -84,16 +83,16 @@ impl Discoverer for FileDiscovery {
     }
 }
 
-/// What the last round read.
+/// Result of the last round.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     patterns: Vec<String>,
-    /// The number of groups of each file there was.
+    /// Number of groups of each existing file.
     known: BTreeMap<String, usize>,
 }
 
 impl Scan {
-    /// Reads every file; returns what is there, and an empty group for each one that is gone.
+    /// Reads every file; returns its groups, and an empty group for each one that is gone.
     fn round(&mut self) -> Vec<TargetGroup> {
         let start = Instant::now();
         let mut found = BTreeMap::new();
@@ -142,10 +141,10 @@ impl Scan {
     }
 }
 
-/// Reads the groups that a file lists.
+/// Reads the groups of a file.
 ///
 /// # Errors
-/// Fails when the file cannot be read or is no list of groups, with line and column.
+/// Fails, with line and column, if the file cannot be read or is not a list of groups.
 pub fn read_file(path: &str) -> Result<Vec<TargetGroup>, DiscoveryError> {
     let failed = |source| DiscoveryError::Read {
         path: PathBuf::from(path),
@@ -171,7 +170,7 @@ pub fn read_file(path: &str) -> Result<Vec<TargetGroup>, DiscoveryError> {
     Ok(groups)
 }
 
-/// Without a watcher files are still read at every interval.
+/// Returns a watcher, if possible; without one, files are still read at every interval.
 fn watcher() -> Option<Watcher> {
     match Watcher::new() {
         Ok(watcher) => Some(watcher),
@@ -183,7 +182,7 @@ fn watcher() -> Option<Watcher> {
     }
 }
 
-/// Waits for a change; forever when nothing is watched.
+/// Waits for a change; forever if nothing is watched.
 async fn changed(watcher: &mut Option<Watcher>) {
     if let Some(watching) = watcher {
         match watching.changed().await {
@@ -198,7 +197,7 @@ async fn changed(watcher: &mut Option<Watcher>) {
     std::future::pending::<()>().await;
 }
 
-/// Directories, not files: a file that is replaced by renaming is another file.
+/// Watches directories, not files: a file replaced by renaming is a different file.
 fn watch_directories(watcher: &Watcher, patterns: &[String]) {
     let directories: BTreeSet<&Path> = patterns
         .iter()
@@ -208,7 +207,7 @@ fn watch_directories(watcher: &Watcher, patterns: &[String]) {
         })
         .collect();
     for directory in directories {
-        // Repeated each round, because a directory may have been removed and made again.
+        // Repeated each round, because a directory may have been removed and recreated.
         if let Err(error) = watcher.watch(directory) {
             let directory = directory.display();
             tracing::error!(%error, %directory, "Error adding file watch.");

@@ -1,6 +1,6 @@
-//! Fuzz targets for everything that reads bytes from outside.
+//! Fuzz targets for everything that parses untrusted bytes.
 //!
-//! Invariant: none panics, hangs, or lets memory grow past the limit it is given, on any input.
+//! Invariant: none panics, hangs, or lets memory grow past the given limit, on any input.
 
 use crate::dns::RecordType;
 use crate::dns::message;
@@ -8,7 +8,7 @@ use crate::dns::resolver::ResolvConf;
 use crate::group::{Notation, read_groups};
 use crate::kubernetes;
 
-/// Target groups in both notations.
+/// Fuzzes target groups in both notations.
 pub fn fuzz_groups(data: &[u8]) {
     for notation in [Notation::Json, Notation::Yaml] {
         match read_groups(data, notation, "__meta_x", "x") {
@@ -23,7 +23,7 @@ pub fn fuzz_groups(data: &[u8]) {
     }
 }
 
-/// Answers of DNS servers.
+/// Fuzzes answers of DNS servers.
 pub fn fuzz_dns_answer(data: &[u8]) {
     let id = data
         .get(..2)
@@ -34,7 +34,7 @@ pub fn fuzz_dns_answer(data: &[u8]) {
     }
 }
 
-/// The resolver's configuration and the names tried with it.
+/// Fuzzes the resolver's configuration and the names tried with it.
 pub fn fuzz_resolv_conf(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let conf = ResolvConf::parse(&text);
@@ -43,22 +43,22 @@ pub fn fuzz_resolv_conf(data: &[u8]) {
     }
 }
 
-/// Lists and watches of a Kubernetes API, of every kind.
+/// Fuzzes lists and watches of a Kubernetes API, of every kind.
 pub fn fuzz_kubernetes(data: &[u8]) {
     kubernetes::fuzz_read(data);
 }
 
-/// Watches as they arrive: lines are the same in pieces of any size.
+/// Fuzzes watches as they arrive: lines are the same in pieces of any size.
 pub fn fuzz_watch(data: &[u8]) {
     kubernetes::fuzz_watch(data);
 }
 
-/// Label selectors.
+/// Fuzzes label selectors.
 pub fn fuzz_selector(data: &[u8]) {
     kubernetes::fuzz_selector(&String::from_utf8_lossy(data));
 }
 
-/// Kubeconfigs: refused or turned into a URL and settings that show no secret.
+/// Fuzzes kubeconfigs: rejected, or converted to a URL and settings that show no secret.
 pub fn fuzz_kubeconfig(data: &[u8]) {
     kubernetes::fuzz_kubeconfig(&String::from_utf8_lossy(data));
 }

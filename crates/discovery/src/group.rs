@@ -1,4 +1,4 @@
-//! Target groups: what every mechanism finds, and what the manager hands on.
+//! Target groups: the result of every mechanism, which the manager publishes.
 //!
 //! Invariant: a group replaces the one with the same source; one without targets removes it.
 
@@ -7,25 +7,25 @@ use std::collections::BTreeMap;
 use narthex_net::read_yaml;
 use serde::Deserialize;
 
-/// Label names and values; empty values are kept, relabelling drops them.
+/// Label names and values; empty values are kept until relabelling drops them.
 pub type LabelMap = BTreeMap<String, String>;
 
 /// The label with a target's host and port.
 pub const ADDRESS_LABEL: &str = "__address__";
 
-/// Targets with labels in common.
+/// Targets with common labels.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TargetGroup {
-    /// Tells groups of one mechanism apart: a file and a number, a Kubernetes object.
+    /// Identifies a group within its mechanism: a file and an index, a Kubernetes object.
     pub source: String,
     /// Labels of all targets.
     pub labels: LabelMap,
-    /// Labels of each target, [`ADDRESS_LABEL`] among them; they go before the group's.
+    /// Labels of each target, including [`ADDRESS_LABEL`]; they take precedence over the group's.
     pub targets: Vec<LabelMap>,
 }
 
 impl TargetGroup {
-    /// Returns a group of plain addresses, as `static_configs` has them.
+    /// Returns a group of plain addresses, as in `static_configs`.
     #[must_use]
     pub fn of_addresses(
         source: impl Into<String>,
@@ -40,7 +40,7 @@ impl TargetGroup {
         }
     }
 
-    /// Returns the group that removes the one of this source.
+    /// Returns the group that removes the group of this source.
     #[must_use]
     pub fn gone(source: impl Into<String>) -> Self {
         Self {
@@ -50,27 +50,27 @@ impl TargetGroup {
     }
 }
 
-/// A group as files and HTTP answers write it.
+/// A group in files and HTTP responses.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenGroup {
-    // Go's JSON reader takes names in any case; these are the ones people write.
+    // Go's JSON decoder ignores the case of names; these are the spellings people use.
     #[serde(alias = "Targets")]
     targets: Option<Vec<Option<String>>>,
     #[serde(alias = "Labels")]
     labels: Option<BTreeMap<String, Option<String>>>,
 }
 
-/// Which notation a document is in.
+/// Notation of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notation {
     Json,
     Yaml,
 }
 
-/// Reads a list of groups; the n-th gets the source `prefix:n`, and each `label` with `prefix`.
+/// Parses a list of groups; the n-th gets the source `prefix:n`, and each gets `label` set to `prefix`.
 ///
-/// On failure says what is wrong, behind line and column.
+/// The error starts with line and column.
 pub(crate) fn read_groups(
     bytes: &[u8],
     notation: Notation,

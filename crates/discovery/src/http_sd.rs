@@ -1,6 +1,6 @@
-//! `http_sd_configs`: groups as a JSON document behind a URL.
+//! `http_sd_configs`: groups in a JSON document at a URL.
 //!
-//! Invariant: anything but a 200 with JSON keeps the targets found before.
+//! Invariant: any response other than a 200 with JSON keeps the targets found before.
 
 use narthex_net::{Client, Request, StopToken, Url};
 
@@ -11,7 +11,7 @@ use crate::manager::{Discoverer, Options, Run, Updates};
 use crate::metrics;
 use crate::refresh::{Refresh, Round};
 
-/// Longest document taken.
+/// Maximum size of a document.
 const MAX_BODY_BYTES: usize = 64 << 20;
 const URL_LABEL: &str = "__meta_url";
 
@@ -21,7 +21,7 @@ pub(crate) struct HttpDiscovery {
     request: Request,
     /// As configured: part of sources and labels.
     url: String,
-    /// How many groups the last good answer had.
+    /// Number of groups in the last good response.
     known: usize,
     refresh: Refresh,
 }
@@ -91,7 +91,7 @@ impl Discoverer for HttpDiscovery {
     }
 }
 
-/// `application/json`, alone or with UTF-8 as its charset.
+/// Reports whether the type is `application/json`, alone or with the charset UTF-8.
 pub(crate) fn is_json(content_type: &str) -> bool {
     let lower = content_type.trim().to_ascii_lowercase();
     let Some((kind, parameter)) = lower.split_once(';') else {

@@ -1,10 +1,10 @@
-//! `kubernetes_sd_configs`: targets made of a cluster's objects, as its API reports them changing.
+//! `kubernetes_sd_configs`: targets from a cluster's objects, as its API reports their changes.
 //!
-//! The API is spoken over our own HTTP client with a few structures of the fields that matter: a
-//! client library would bring every field of every object, and memory for them.
+//! It uses our own HTTP client and a few structures with the fields that matter: a client library would decode every
+//! field of every object, and need memory for them.
 //!
-//! Invariant: nothing is reported before every list needed for it has arrived once; afterwards an
-//! object's group is made again exactly when something it is made of has changed.
+//! Invariant: nothing is reported before every required list has arrived once; afterwards an object's group is rebuilt
+//! exactly when something it is built from has changed.
 
 mod access;
 mod api;
@@ -30,9 +30,9 @@ use world::{Event, World};
 
 pub(crate) use selector::check_selector;
 
-/// Changes waiting to be worked in.
+/// Capacity of the queue of changes.
 const QUEUE: usize = 256;
-/// Changes worked in together, at most.
+/// Maximum changes processed together.
 const BATCH: usize = 1024;
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl KubernetesDiscovery {
         namespaces.sort_unstable();
         namespaces.dedup();
         if namespaces.is_empty() {
-            // All of them.
+            // An empty name means all namespaces.
             namespaces.push(String::new());
         }
         Ok(Self {
@@ -72,7 +72,7 @@ impl KubernetesDiscovery {
         })
     }
 
-    /// Starts following each kind of object the role needs; returns how many lists that are.
+    /// Starts following each kind of object the role needs; returns the number of lists.
     fn follow_all(&self, informers: &mut Informers) {
         let attach = self.attach;
         if self.role != Role::Node {
@@ -86,7 +86,7 @@ impl KubernetesDiscovery {
         for namespace in &self.namespaces {
             match self.role {
                 Role::Node => {
-                    // Nodes are in no namespace.
+                    // Nodes have no namespace.
                     informers.follow::<Node>(self, "");
                     return;
                 }
@@ -166,7 +166,7 @@ impl Informers {
         };
         let (api, sender) = (Arc::clone(&discovery.api), self.sender.clone());
         let stop = self.stop.clone();
-        // One that panics lists everything anew.
+        // After a panic, everything is listed again.
         self.tasks.spawn(async move {
             let begin = || follow::<K>(Arc::clone(&api), query.clone(), sender.clone());
             keep_running(TASK, &stop, begin).await;
@@ -181,7 +181,7 @@ impl Discoverer for KubernetesDiscovery {
     }
 }
 
-/// Reads a watch as it arrives, whole and in pieces, for the fuzz target.
+/// Parses a watch as it arrives, whole and in pieces, for the fuzz target.
 pub(crate) fn fuzz_watch(data: &[u8]) {
     let whole = api::fuzz_lines(data, data.len());
     assert_eq!(whole, api::fuzz_lines(data, 1));
@@ -191,7 +191,7 @@ pub(crate) fn fuzz_watch(data: &[u8]) {
     fuzz_read(data);
 }
 
-/// Reads bytes as lists and events of kinds that have every sort of field.
+/// Parses bytes as lists and events of kinds that cover every sort of field, for the fuzz target.
 pub(crate) fn fuzz_read(data: &[u8]) {
     api::fuzz_read::<Pod>(data);
     api::fuzz_read::<EndpointSlice>(data);

@@ -1,14 +1,13 @@
 //! Finds scrape targets and keeps the list of them current: static lists, files, HTTP, DNS,
 //! Kubernetes.
 //!
-//! **Is**: the settings of each mechanism ([`SdConfig`]), a [`Manager`] that runs one [`Discoverer`]
-//! for each distinct setting and hands out what all of them found ([`Targets`]), and the metrics
-//! Prometheus keeps about it ([`register_metrics`]).
+//! **Is**: the settings of each mechanism ([`SdConfig`]), a [`Manager`] that runs one [`Discoverer`] for each distinct
+//! setting and publishes their results ([`Targets`]), and Prometheus' metrics of discovery ([`register_metrics`]).
 //!
-//! **Is not**: relabelling, scraping, or the reading of the configuration file.
+//! **Is not**: relabelling, scraping, or parsing of the configuration file.
 //!
-//! **Limits**: documents of files and HTTP answers have at most 64 MiB, answers of a Kubernetes API
-//! 256 MiB; every request has a deadline.
+//! **Limits**: documents of files and HTTP responses have at most 64 MiB, responses of a Kubernetes API 256 MiB; every
+//! request has a deadline.
 //!
 //! ```no_run
 //! use narthex_discovery::{Manager, Options, SdConfig, FileSdConfig};

@@ -1,8 +1,8 @@
-//! Runs a discoverer for each distinct setting and hands out what all of them found.
+//! Runs a discoverer for each distinct setting and publishes what all of them found.
 //!
-//! Invariant: a job's targets are the union of what its settings' discoverers last reported. What a
-//! stopped discoverer reports late reaches nobody, and each publication is complete. A discoverer that panics is begun
-//! again; what it had found stays meanwhile.
+//! Invariant: a job's targets are the union of the last reports of its settings' discoverers. Late reports of a stopped
+//! discoverer are ignored, and each publication is complete. A discoverer that panics is restarted; its targets stay
+//! meanwhile.
 
 use narthex_net::sync::Whole as _;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,18 +26,18 @@ use crate::http_sd::HttpDiscovery;
 use crate::kubernetes::KubernetesDiscovery;
 use crate::metrics;
 
-/// Between two publications while updates keep coming; Prometheus' figure.
+/// Time between two publications while updates keep coming; Prometheus' value.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// After the first publication, and while discoverers report for the first time.
+/// Pause after the first publication, and while discoverers report for the first time.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// What panics of discoverers are counted as.
+/// Task name that panics of discoverers are counted under.
 pub(crate) const TASK: &str = "discovery";
-/// Between a panic of a discoverer and its next beginning, at first; doubled with every further one.
+/// First pause between a panic of a discoverer and its restart; doubled with every further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// Every job's groups. A job without targets is there, with an empty list.
+/// Every job's groups. A job without targets has an empty list.
 pub type TargetSets = BTreeMap<String, Vec<Arc<TargetGroup>>>;
 
 /// A running discoverer.
@@ -45,22 +45,22 @@ pub type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A mechanism with its settings, ready to run.
 pub trait Discoverer: Send {
-    /// Reports groups until stopped. Groups of one source replace each other.
+    /// Reports groups until stopped. A group replaces the previous one with its source.
     fn run(self: Box<Self>, updates: Updates, stop: StopToken) -> Run;
 }
 
-/// Takes what a discoverer finds. Cheap to clone.
+/// Receiver of a discoverer's reports. Cheap to clone.
 #[derive(Clone)]
 pub struct Updates(Arc<dyn Fn(Vec<TargetGroup>) + Send + Sync>);
 
 impl Updates {
-    /// Returns updates that are handed to a function.
+    /// Returns updates that are passed to a function.
     #[must_use]
     pub fn to(sink: impl Fn(Vec<TargetGroup>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(sink))
     }
 
-    /// Reports groups that appeared or changed; one without targets is forgotten.
+    /// Reports new or changed groups; a group without targets removes its source.
     pub fn send(&self, groups: Vec<TargetGroup>) {
         (self.0)(groups);
     }
@@ -72,17 +72,17 @@ impl std::fmt::Debug for Updates {
     }
 }
 
-/// What discoverers need to know of the process they run in.
+/// Environment of discoverers.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// For the clients of HTTP and Kubernetes discovery.
+    /// Client settings of HTTP and Kubernetes discovery.
     pub client: ClientConfig,
-    /// Where DNS servers and search domains stand. `/etc/resolv.conf`.
+    /// Path of the DNS servers and search domains. `/etc/resolv.conf`.
     pub resolv_conf: PathBuf,
-    /// The pod's service account. `/var/run/secrets/kubernetes.io/serviceaccount`.
+    /// Directory of the pod's service account. `/var/run/secrets/kubernetes.io/serviceaccount`.
     pub service_account: PathBuf,
-    /// `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT` of the environment.
+    /// Environment variables `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`.
     pub kubernetes_service: Option<(String, String)>,
 }
 
@@ -97,7 +97,7 @@ impl Default for Options {
     }
 }
 
-/// Runs discoverers. Dropping it stops none of them; its stop token does.
+/// Runs discoverers. Dropping it does not stop them; its stop token does.
 #[derive(Debug)]
 pub struct Manager {
     shared: Arc<Shared>,
@@ -110,7 +110,7 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Waits for the next publication; none when the manager has been stopped. Cancel safe.
+    /// Waits for the next publication; `None` once the manager has been stopped. Cancel safe.
     pub async fn next(&mut self) -> Option<Arc<TargetSets>> {
         self.receiver.changed().await.ok()?;
         Some(Arc::clone(&self.receiver.borrow_and_update()))
@@ -125,7 +125,7 @@ impl Targets {
 
 #[derive(Debug)]
 struct Shared {
-    /// Tells managers of one process apart in metrics.
+    /// Distinguishes this process' managers in metrics.
     name: &'static str,
     options: Options,
     stop: StopToken,
@@ -141,7 +141,7 @@ struct State {
     pending: Pending,
 }
 
-/// Why the next publication is due.
+/// Reason for the next publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 enum Pending {
     #[default]
@@ -150,7 +150,7 @@ enum Pending {
     Update,
     /// A discoverer reported for the first time.
     First,
-    /// The configuration was applied: consumers wait for the jobs it names.
+    /// The configuration was applied: consumers wait for its jobs.
     Applied,
 }
 
@@ -161,7 +161,7 @@ struct Provider {
     jobs: BTreeSet<String>,
     groups: BTreeMap<String, Arc<TargetGroup>>,
     reported: bool,
-    /// Its next report is of a new beginning and says everything: what it does not name is gone.
+    /// Whether the next report follows a restart and is complete: sources missing from it are gone.
     renewed: bool,
     stopper: Stopper,
 }
@@ -195,16 +195,16 @@ impl Manager {
         (Self { shared }, Targets { receiver })
     }
 
-    /// Makes these the jobs. A setting that was there before keeps its discoverer and its targets.
+    /// Replaces the jobs. A setting that was there before keeps its discoverer and its targets.
     ///
-    /// Settings that cannot be used are logged and counted; the job's others run.
+    /// Invalid settings are logged and counted; the job's others run.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn apply(&self, jobs: BTreeMap<String, Vec<SdConfig>>) {
         let shared = &self.shared;
         let mut state = shared.lock();
-        // What may panic comes first: until all have begun, those before are in place.
+        // Do first what may panic: the old providers stay in place until all new ones have started.
         let begun = shared.begin(&mut state, &jobs);
         let mut before = std::mem::take(&mut state.providers);
         let old_jobs: BTreeSet<_> = before.iter().flat_map(|p| p.jobs.clone()).collect();
@@ -244,7 +244,7 @@ impl Manager {
         shared.due(&mut state, Pending::Applied);
     }
 
-    /// Waits for every discoverer to end, after the stop.
+    /// Waits for every discoverer to end; call it after the stop.
     pub async fn join(&self) {
         self.shared.stop.stopped().await;
         let mut tasks = std::mem::take(&mut self.shared.lock().tasks);
@@ -264,7 +264,7 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    /// Begins what `jobs` want and nobody provides; what cannot begin is logged and left out.
+    /// Starts providers that `jobs` need and are missing; those that fail to start are logged and left out.
     fn begin(
         self: &Arc<Self>,
         state: &mut State,
@@ -302,7 +302,7 @@ impl Shared {
         Ok(self.run(state, config, first, again))
     }
 
-    /// Returns a mechanism, ready to run.
+    /// Returns a discoverer, ready to run.
     fn discoverer(
         &self,
         config: &SdConfig,
@@ -318,7 +318,7 @@ impl Shared {
         })
     }
 
-    /// Runs a discoverer, and after a panic of it the one that `again` returns, until stopped.
+    /// Runs a discoverer until stopped; after a panic, continues with the one that `again` returns.
     fn run(
         self: &Arc<Self>,
         state: &mut State,
@@ -378,7 +378,7 @@ impl Shared {
         }
     }
 
-    /// Notes that a discoverer begins anew.
+    /// Records that a discoverer restarts.
     fn renew(&self, id: u64) {
         let mut state = self.lock();
         if let Some(provider) = state.providers.iter_mut().find(|p| p.id == id) {
@@ -386,7 +386,7 @@ impl Shared {
         }
     }
 
-    /// Static targets need no task: they are there with the first publication.
+    /// Starts static targets without a task: they are part of the first publication.
     fn start_static(&self, state: &mut State, groups: &[TargetGroup]) -> Provider {
         state.last_id += 1;
         let (stopper, _stop) = self.stop.child();
@@ -413,7 +413,7 @@ impl Shared {
         self.start_static(state, &[])
     }
 
-    /// Takes a discoverer's report, unless it has been stopped.
+    /// Accepts a discoverer's report, unless it was stopped.
     fn take(&self, id: u64, groups: Vec<TargetGroup>) {
         metrics::RECEIVED_UPDATES.update(&[self.name], |c| c.inc());
         let mut state = self.lock();
@@ -440,7 +440,7 @@ impl Shared {
         self.due(&mut state, why);
     }
 
-    /// Collects what is to be published.
+    /// Collects the targets to publish.
     fn collect(&self) -> TargetSets {
         let mut state = self.lock();
         state.pending = Pending::Nothing;
@@ -464,7 +464,7 @@ impl Shared {
     }
 }
 
-/// Lists the settings of all jobs; a job without any finds nothing.
+/// Lists the settings of all jobs; a job without any gets one that finds nothing.
 fn settings_of(
     jobs: &BTreeMap<String, Vec<SdConfig>>,
 ) -> impl Iterator<Item = (&String, &SdConfig)> {
@@ -484,14 +484,14 @@ impl Discoverer for Nothing {
     }
 }
 
-/// Logs the end of a task that nothing in it caught.
+/// Logs a panic that escaped a task.
 fn tell_panic(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
         tracing::error!(%error, "A task of service discovery ended with a panic.");
     }
 }
 
-/// Publishes at once what follows a quiet time, then ever less often while updates keep coming.
+/// Publishes the first update after a quiet time at once, then ever less often while updates keep coming.
 async fn publish(shared: &Shared, sender: &watch::Sender<Arc<TargetSets>>) {
     let mut pause = SHORTEST_PAUSE;
     let mut last: Option<Instant> = None;
@@ -518,7 +518,7 @@ async fn publish(shared: &Shared, sender: &watch::Sender<Arc<TargetSets>>) {
                     delayed = true;
                     metrics::DELAYED_UPDATES.update(&[shared.name], |c| c.inc());
                 }
-                // A more urgent reason may come while waiting.
+                // A more urgent reason may arrive while waiting.
                 tokio::select! {
                     () = shared.stop.stopped() => return,
                     () = tokio::time::sleep_until(due) => {}

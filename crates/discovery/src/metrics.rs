@@ -1,4 +1,4 @@
-//! What discovery reports about itself, under Prometheus' names.
+//! Metrics of discovery, with Prometheus' names.
 
 use narthex_client::{Counter, CounterVec, GaugeVec, HistogramVec, Registry, Summary, SummaryVec};
 
@@ -100,10 +100,10 @@ pub(crate) static KUBERNETES_REQUEST_DURATION: SummaryVec<1> = SummaryVec::new(
     &[],
 );
 
-/// Adds this crate's metrics to a registry, once per process.
+/// Registers this crate's metrics, once per process.
 ///
 /// # Errors
-/// When the registry already has one of their names.
+/// Fails if the registry already has one of their names.
 pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
     registry.register_all(&[
         &FAILED_CONFIGS,

@@ -1,6 +1,6 @@
-//! Mechanisms that ask again and again.
+//! Mechanisms that poll at an interval.
 //!
-//! Invariant: a failed round reports nothing, so the targets found before it stay.
+//! Invariant: a failed round reports nothing, so previously found targets stay.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::group::TargetGroup;
 use crate::manager::Updates;
 use crate::metrics;
 
-/// A mechanism that finds everything at once.
+/// A mechanism that finds everything in one round.
 pub(crate) trait Round: Send {
     fn round(&mut self) -> impl Future<Output = Result<Vec<TargetGroup>, DiscoveryError>> + Send;
 }
 
-/// How often, and under which labels in metrics.
+/// Interval of the rounds, and their labels in metrics.
 #[derive(Debug, Clone)]
 pub(crate) struct Refresh {
     pub(crate) mechanism: &'static str,
@@ -26,7 +26,7 @@ pub(crate) struct Refresh {
 }
 
 impl Refresh {
-    /// Has a round at once and then at every interval until stopped.
+    /// Runs a round at once and then at every interval until stopped.
     pub(crate) async fn run(self, mut rounds: impl Round, updates: Updates, stop: StopToken) {
         let mut ticks = tokio::time::interval(self.interval.max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

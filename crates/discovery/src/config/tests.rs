@@ -1,4 +1,4 @@
-//! What settings are refused, in Prometheus' words.
+//! Settings that are rejected, in Prometheus' words.
 
 use std::path::Path;
 

@@ -1,26 +1,27 @@
-//! DNS messages (RFC 1035, RFC 6891): one question out, an answer's records in.
+//! DNS messages (RFC 1035, RFC 6891): writes one question, parses an answer's records.
 //!
 //! ```text
 //! message = id:2 flags:2 qdcount:2 ancount:2 nscount:2 arcount:2 question* record*
 //! record  = name type:2 class:2 ttl:4 length:2 data
 //! name    = *( length:1 label ) ( 0 | pointer:2 )
 //! ```
-//! Invariant: every offset is checked; a pointer only ever leads back, so a name ends.
+//! Invariant: every offset is checked; pointers only lead backwards, so every name ends.
 //!
-//! Not hickory-proto: it would take longer to build than the rest of this crate, for one question and five kinds of records.
+//! Not hickory-proto: it would take longer to build than the rest of this crate, for one question and five record
+//! types.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::RecordType;
 
-/// What we say we can take in one datagram; what Prometheus says.
+/// Datagram size that we advertise; Prometheus' value.
 pub(crate) const MAX_DATAGRAM_BYTES: u16 = 4096;
-/// Longest name, as text may be longer by its escapes only.
+/// Maximum length of a name; as text, only escapes make it longer.
 const MAX_NAME_BYTES: usize = 255;
 const CLASS_IN: u16 = 1;
 const OPT: u16 = 41;
 
-/// One record of an answer, as far as discovery looks.
+/// The parts of a record that discovery uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Record {
     A(Ipv4Addr),
@@ -43,7 +44,7 @@ pub(crate) struct Answer {
 pub(crate) const NO_ERROR: u8 = 0;
 pub(crate) const NAME_ERROR: u8 = 3;
 
-/// Writes the question for a name that ends with a dot; none when it is no valid name.
+/// Encodes the question for a name that ends with a dot; `None` if the name is invalid.
 pub(crate) fn question(id: u16, name: &str, kind: RecordType, edns: bool) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(64);
     out.extend_from_slice(&id.to_be_bytes());
@@ -74,7 +75,7 @@ pub(crate) fn question(id: u16, name: &str, kind: RecordType, edns: bool) -> Opt
     Some(out)
 }
 
-/// Reads the answer to `question`; none when it is malformed or answers something else.
+/// Parses the answer to `question`; `None` if it is malformed or answers something else.
 pub(crate) fn answer(bytes: &[u8], question: &[u8]) -> Option<Answer> {
     let mut reader = Reader { bytes, at: 0 };
     let (id, flags) = (reader.u16()?, reader.u16()?);
@@ -96,7 +97,7 @@ pub(crate) fn answer(bytes: &[u8], question: &[u8]) -> Option<Answer> {
     let truncated = flags & 0x0200 != 0;
     let code = u8::try_from(flags & 0x000f).ok()?;
     let mut records = Vec::new();
-    // What is cut off is asked for again over TCP.
+    // A truncated answer is requested again over TCP.
     for _nth in 0..if truncated { 0 } else { answers } {
         records.extend(reader.record()?);
     }
@@ -107,7 +108,7 @@ pub(crate) fn answer(bytes: &[u8], question: &[u8]) -> Option<Answer> {
     })
 }
 
-/// Servers may answer in another case than they were asked in.
+/// Compares questions ignoring case: servers may change the case of names.
 fn is_same_question(name: &str, kind_and_class: u32, question: &[u8]) -> bool {
     let mut asked = Reader {
         bytes: question,
@@ -142,13 +143,13 @@ impl<'a> Reader<'a> {
         Some(u32::from_be_bytes(self.take(4)?.try_into().ok()?))
     }
 
-    /// Reads a name as master files write it, with its last dot.
+    /// Parses a name into the form of master files, including its last dot.
     fn name(&mut self) -> Option<String> {
         let mut out = String::new();
         let mut wire_bytes = 0;
-        // After the first pointer, where reading goes on; the name itself is followed by `at`.
+        // Position after the first pointer, where reading resumes; `at` follows the name itself.
         let mut after = None;
-        // Pointers lead back, each before the last: no loop is possible.
+        // Each pointer must lead before the previous one: no loop is possible.
         let mut lowest = self.at;
         loop {
             let length = self.u8()?;
@@ -182,7 +183,7 @@ impl<'a> Reader<'a> {
         Some(out)
     }
 
-    /// Reads a record; none inside for one of another class.
+    /// Parses a record; the inner `None` is one of another class.
     fn record(&mut self) -> Option<Option<Record>> {
         self.name()?;
         let (kind, class) = (self.u16()?, self.u16()?);

@@ -1,10 +1,9 @@
-//! Asks the system's DNS servers, with the rules of Prometheus' DNS discovery.
+//! Queries the system's DNS servers, by the rules of Prometheus' DNS discovery.
 //!
-//! Written by hand because a resolver library's caches, search rules and retries differ from what
-//! Prometheus does, and what it does is little: no cache, each server once, TCP after truncation.
+//! Hand-written because a resolver library's caches, search rules and retries differ from Prometheus', whose rules are
+//! few: no cache, each server once, TCP after truncation.
 //!
-//! Invariant: an answer is taken only from the server asked, for the question asked; each server
-//! has a deadline.
+//! Invariant: an answer is accepted only from the queried server and for the question sent; each server has a deadline.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,12 +17,12 @@ use super::RecordType;
 use super::message::{self, Answer, NAME_ERROR, NO_ERROR, Record};
 use crate::error::DiscoveryError;
 
-/// For one exchange with one server.
+/// Timeout of one exchange with one server.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Datagrams looked at before giving up: only the server's own, but perhaps to older questions.
+/// Datagrams read before giving up: all come from the server, but may answer older questions.
 const MAX_STRAYS: usize = 16;
 
-/// The parts of `resolv.conf` that matter here.
+/// The parts of `resolv.conf` that discovery uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResolvConf {
     pub(crate) servers: Vec<SocketAddr>,
@@ -32,7 +31,7 @@ pub(crate) struct ResolvConf {
 }
 
 impl ResolvConf {
-    /// Reads the file's text; what it cannot use is passed over, as every resolver does.
+    /// Parses the file's text; skips what it cannot use, as every resolver does.
     ///
     /// A server is an address, or for tests and unusual setups an address with a port.
     pub(crate) fn parse(text: &str) -> Self {
@@ -68,7 +67,7 @@ impl ResolvConf {
         conf
     }
 
-    /// Returns the names to try, in order, each with its last dot.
+    /// Returns the names to try, in order, each with a trailing dot.
     pub(crate) fn candidates(&self, name: &str) -> Vec<String> {
         if name.ends_with('.') {
             return vec![name.to_owned()];
@@ -90,7 +89,7 @@ impl ResolvConf {
     }
 }
 
-/// Returns a name's records: of the first candidate that exists, or none when none does.
+/// Returns the records of the first candidate that exists, or no records if none does.
 pub(crate) async fn lookup(
     name: &str,
     kind: RecordType,
@@ -106,7 +105,7 @@ pub(crate) async fn lookup(
         match ask_any(&candidate, kind, &conf).await {
             Ok(answer) if answer.code == NO_ERROR => return Ok(answer.records),
             Ok(_no_such_name) => {}
-            // A later candidate may exist, but that this one does not is unknown from here on.
+            // A later candidate may exist, but it is unknown whether this one does.
             Err(reason) => unanswered = Some(reason),
         }
     }
@@ -119,7 +118,7 @@ pub(crate) async fn lookup(
     }
 }
 
-/// Returns the first answer that says whether the name exists.
+/// Returns the first answer that decides whether the name exists.
 async fn ask_any(name: &str, kind: RecordType, conf: &ResolvConf) -> Result<Answer, String> {
     let mut last = "no servers in resolv.conf".to_owned();
     for server in &conf.servers {
@@ -189,7 +188,8 @@ async fn within<T>(exchange: impl Future<Output = io::Result<T>>) -> io::Result<
     }
 }
 
-/// Unpredictable enough beside the socket's random port: keys of the hasher come from the kernel.
+/// Returns a random query id; with the socket's random port it is unpredictable enough: the hasher's keys come from the
+/// kernel.
 fn random_id() -> u16 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0u8) as u16

@@ -8,7 +8,7 @@ use super::*;
 fn answer_bytes(question: &[u8]) -> Vec<u8> {
     let mut out = question[..2].to_vec();
     out.extend([0x81, 0x80, 0, 1, 0, 2, 0, 0, 0, 0]);
-    // The question's name, type and class follow its header; EDNS lies behind them.
+    // The question's name, type and class follow its header; EDNS comes after them.
     let name_end = 12 + question[12..].iter().position(|b| *b == 0).expect("root") + 1;
     out.extend(&question[12..name_end + 4]);
     let record = |port: u16, name: &[u8]| {

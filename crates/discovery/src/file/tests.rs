@@ -1,4 +1,4 @@
-//! What a scan reports, round by round.
+//! Results of a scan, round by round.
 
 use narthex_testkit::TempDir;
 
@@ -11,7 +11,7 @@ fn scan(pattern: String) -> Scan {
     }
 }
 
-/// Sources with the number of their targets, in order.
+/// Returns the sources with their numbers of targets, sorted.
 fn told(groups: &[TargetGroup], dir: &TempDir) -> Vec<(String, usize)> {
     let root = format!("{}/", dir.path().display());
     let short = |source: &str| source.strip_prefix(&root).expect("inside").to_owned();
@@ -40,10 +40,10 @@ fn files_come_change_break_and_go() {
     assert_eq!(told(&groups, &dir), all);
     let path = dir.join("a.json").display().to_string();
     assert_eq!(groups[0].labels["__meta_filepath"], path);
-    // A broken file keeps its groups: nothing is said about them.
+    // A broken file keeps its groups: none are reported.
     dir.write("a.json", "[{");
     assert_eq!(told(&scan.round(), &dir), want(&[("b.json:0", 1)]));
-    // Still known: mending it with fewer groups takes the rest away.
+    // The old groups are still known: fixing the file with fewer groups removes the rest.
     dir.write("a.json", r#"[{"targets":["x"]}]"#);
     let mended = want(&[("a.json:0", 1), ("a.json:1", 0), ("b.json:0", 1)]);
     assert_eq!(told(&scan.round(), &dir), mended);

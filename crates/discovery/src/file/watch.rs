@@ -1,6 +1,6 @@
-//! Directories watched for changes in them, by the kernel's inotify.
+//! Watches directories for changes with the kernel's inotify.
 //!
-//! Invariant: a change between two waits is seen by the second. Reading files is no change.
+//! Invariant: a change between two waits is seen by the second. Reading a file is not a change.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,7 +26,7 @@ impl Watcher {
         })
     }
 
-    /// Watches a directory; without effect when it is watched already.
+    /// Watches a directory; does nothing if it is watched already.
     pub(super) fn watch(&self, directory: &Path) -> io::Result<()> {
         let changes = WatchFlags::CREATE
             | WatchFlags::MODIFY
@@ -41,7 +41,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Waits for changes and forgets which they were: everything is read again anyway. Cancel safe.
+    /// Waits for changes and discards their details: everything is read again anyway. Cancel safe.
     pub(super) async fn changed(&self) -> io::Result<()> {
         let mut events = [0; 4096];
         let mut any = false;

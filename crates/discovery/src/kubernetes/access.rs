@@ -1,4 +1,4 @@
-//! How to reach a cluster's API: a URL, a kubeconfig, or the pod's service account.
+//! Access to a cluster's API: by URL, kubeconfig, or the pod's service account.
 //!
 //! Invariant: credentials stay in the client's configuration, whose `Debug` hides them.
 
@@ -17,7 +17,7 @@ use crate::dns::join_host_port;
 use crate::error::DiscoveryError;
 use crate::manager::Options;
 
-/// Returns the API, and the pod's own namespace if it is asked for.
+/// Returns the API, and the pod's own namespace if it is needed.
 pub(super) fn connect(
     config: &KubernetesSdConfig,
     options: &Options,
@@ -76,7 +76,7 @@ fn in_cluster(options: &Options) -> Result<(String, HttpClientConfig), Discovery
             ..Authorization::default()
         }),
         tls: TlsConfig {
-            // Without one the system's authorities have to do.
+            // Without this file, the system's authorities are used.
             ca_file: ca.exists().then_some(ca),
             ..TlsConfig::default()
         },
@@ -86,7 +86,7 @@ fn in_cluster(options: &Options) -> Result<(String, HttpClientConfig), Discovery
     Ok((format!("https://{}", join_host_port(host, port)), http))
 }
 
-/// Kubernetes' own client asks the environment for a proxy unless it is told one.
+/// Returns the environment's proxy settings, which Kubernetes' own client uses unless a proxy is configured.
 fn of_environment() -> ProxyConfig {
     ProxyConfig {
         from_environment: true,
@@ -167,7 +167,7 @@ impl std::fmt::Debug for NamedUser {
     }
 }
 
-/// Returns the API's URL and how to reach it.
+/// Returns the API's URL and its client settings.
 pub(super) fn from_kubeconfig(
     text: &str,
     file: &Path,
@@ -201,7 +201,7 @@ pub(super) fn from_kubeconfig(
     )?;
     let cert = decode("client-certificate-data", &user.client_certificate_data)?;
     let key = decode("client-key-data", &user.client_key_data)?;
-    // Data stands before files, as in kubectl.
+    // Inline data takes precedence over files, as in kubectl.
     let beside = |file: Option<PathBuf>, data: &str| {
         file.filter(|file| data.is_empty() && !file.as_os_str().is_empty())
             .map(|file| directory.join(file))
@@ -253,14 +253,14 @@ fn chosen(text: &str) -> Result<(Cluster, User), String> {
     Ok((cluster, user.user))
 }
 
-/// A token goes before a name with a password.
+/// Sets the user's credentials; a token takes precedence over a name with a password.
 fn authenticate(user: User, directory: &Path, http: &mut HttpClientConfig) {
     let token = user.token.filter(|token| !token.is_empty());
     let token_file = user.token_file.filter(|file| !file.as_os_str().is_empty());
     if token.is_some() || token_file.is_some() {
         http.authorization = Some(Authorization {
             kind: "Bearer".to_owned(),
-            // A token's file is the newer of the two, so it goes first.
+            // A token file is more recent than an inline token, so it takes precedence.
             credentials: Secret::new(match &token_file {
                 Some(_) => String::new(),
                 None => token.unwrap_or_default(),

@@ -1,7 +1,7 @@
-//! Listing and watching: a kind's objects, then each change to them, for as long as it takes.
+//! Lists and watches: a kind's objects, then each change to them, until the receiver is gone.
 //!
-//! Invariant: what follows a list is exactly what happened after it. When that cannot be had (the
-//! API forgot the version, or an event could not be read), the list is read again and replaces all.
+//! Invariant: the events after a list are exactly the changes after it. When that is impossible (the API forgot the
+//! version, or an event could not be parsed), the list is fetched again and replaces everything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,31 +18,31 @@ use super::world::{Change, Event};
 use crate::error::DiscoveryError;
 use crate::metrics;
 
-/// Objects asked for at once.
+/// Objects requested at once.
 const PAGE: u32 = 500;
 const LIST_TIMEOUT: Duration = Duration::from_mins(1);
 const LIST_LIMIT_BYTES: usize = 256 << 20;
 const WATCH_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long one watch lasts before it is asked for again, at least; at most twice that.
+/// Minimum duration of one watch before it is renewed; the maximum is twice that.
 const WATCH_SECONDS: u64 = 300;
-/// Longest event taken.
+/// Maximum length of an event.
 const EVENT_LIMIT_BYTES: usize = 16 << 20;
 const FIRST_PAUSE: Duration = Duration::from_millis(800);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A watch that ends sooner counts as failed.
+/// A watch that ends sooner than this counts as failed.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
-/// The API's words for "that version is too old".
+/// The API's code for "that version is too old".
 const GONE: u16 = 410;
 
 /// A cluster's API.
 #[derive(Debug)]
 pub(crate) struct Api {
     pub(crate) client: Client,
-    /// Without a slash at its end.
+    /// URL without a trailing slash.
     pub(crate) base: String,
 }
 
-/// What is listed and watched.
+/// A list and watch.
 #[derive(Debug, Clone)]
 pub(crate) struct Query {
     pub(crate) path: String,
@@ -75,7 +75,7 @@ struct WatchEvent<'a> {
     object: &'a RawValue,
 }
 
-/// An object as far as a bookmark or an error tells.
+/// The fields of an object that a bookmark or an error has.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Bare {
@@ -84,10 +84,10 @@ struct Bare {
     message: String,
 }
 
-/// Why a list or watch ended.
+/// Reason that a list or watch ended.
 #[derive(Debug)]
 enum Failure {
-    /// The version asked for is too old.
+    /// The requested version is too old.
     Gone,
     Other(DiscoveryError),
 }
@@ -152,7 +152,7 @@ pub(crate) async fn follow<K: Kind>(api: Arc<Api>, query: Query, events: mpsc::S
         };
         metrics::KUBERNETES_FAILURES.inc();
         match failed {
-            // Another list, but not in a tight loop when the API is never satisfied.
+            // List again, but not in a tight loop if the API is never satisfied.
             Failure::Gone => tracing::debug!(path = query.path, "Listing anew."),
             Failure::Other(error) => {
                 tracing::warn!(%error, path = query.path, "Kubernetes API request failed.");
@@ -163,7 +163,7 @@ pub(crate) async fn follow<K: Kind>(api: Arc<Api>, query: Query, events: mpsc::S
 }
 
 impl Api {
-    /// Returns every object, and the version a watch goes on from.
+    /// Returns every object, and the version from which a watch continues.
     async fn list<K: Kind>(&self, query: &Query) -> Result<(String, Vec<K>), Failure> {
         let mut objects = Vec::new();
         let mut next: Option<String> = None;
@@ -191,14 +191,14 @@ impl Api {
         }
     }
 
-    /// Hands on changes after `version`, which moves with them; returns when the API ends the watch.
+    /// Sends changes after `version`, updating it; returns when the API ends the watch.
     async fn watch<K: Kind>(
         &self,
         query: &Query,
         version: &mut String,
         events: &mpsc::Sender<Event>,
     ) -> Result<(), Failure> {
-        // Spread, so that not every watch of every server is renewed at the same time.
+        // Randomised, so that the servers' watches are not all renewed at the same time.
         let seconds = WATCH_SECONDS + random(WATCH_SECONDS);
         let text = seconds.to_string();
         let parameters = [
@@ -217,7 +217,7 @@ impl Api {
         let mut lines = Lines::default();
         let quiet = Duration::from_secs(seconds) + WATCH_HEAD_TIMEOUT;
         if answer.head().status != 200 {
-            // What it says is worth a moment, not more.
+            // Reading the error is worth a moment, no more.
             let reading = read_error(&mut answer, &mut lines.buffer);
             let _partly = tokio::time::timeout(WATCH_HEAD_TIMEOUT, reading).await;
             refuse(answer.head().status, &lines.buffer)?;
@@ -234,7 +234,7 @@ impl Api {
             let more = tokio::time::timeout(quiet, answer.next(&mut lines.buffer)).await;
             match more {
                 Ok(Ok(true)) => {}
-                // An API that restarts hangs up in the middle; nothing is lost by asking again.
+                // An API that restarts disconnects midway; requesting again loses nothing.
                 Ok(Ok(false) | Err(_)) => return Ok(()),
                 Err(_elapsed) => return Err(answer_error("a watch fell silent").into()),
             }
@@ -267,19 +267,19 @@ impl Api {
 /// The lines of a watch, as they arrive.
 #[derive(Debug, Default)]
 struct Lines {
-    /// What has arrived and was not dropped yet; more is appended here.
+    /// Bytes received and not dropped yet; more are appended here.
     buffer: Vec<u8>,
-    /// Up to here lines were handed out.
+    /// End of the lines already returned.
     taken: usize,
-    /// Up to here there is no further end of a line.
+    /// End of the part known to contain no further newline.
     searched: usize,
 }
 
 impl Lines {
-    /// Returns the next complete line without its end; none until more has arrived.
+    /// Returns the next complete line without its newline; `None` until more has arrived.
     fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
         let Some(end) = find_line(&self.buffer, self.searched) else {
-            // Dropped once a batch: a line at a time would move the rest each time.
+            // Dropped once per batch: dropping each line would move the rest each time.
             self.buffer.drain(..self.taken);
             self.taken = 0;
             self.searched = self.buffer.len();
@@ -294,7 +294,7 @@ impl Lines {
     }
 }
 
-/// Reads one line of a watch; none inside for a bookmark or an empty line.
+/// Parses one line of a watch; the inner `None` is a bookmark or an empty line.
 fn read_event<K: Kind>(
     line: &[u8],
     query: &Query,
@@ -303,7 +303,7 @@ fn read_event<K: Kind>(
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
-    // An event that cannot be read is lost: only a list can make up for it.
+    // An event that cannot be parsed is lost: only a new list can make up for it.
     let lost = |error: &serde_json::Error| {
         let path = &query.path;
         tracing::warn!(%error, path, "Unreadable event, listing anew.");
@@ -337,7 +337,7 @@ async fn read_error(answer: &mut StreamedResponse, buffer: &mut Vec<u8>) {
     }
 }
 
-/// Returns what the API says when it refuses.
+/// Returns the API's error if it rejects the request.
 fn refuse(status: u16, body: &[u8]) -> Result<(), Failure> {
     match status {
         200 => Ok(()),
@@ -379,7 +379,7 @@ fn find_line(buffer: &[u8], from: usize) -> Option<usize> {
     rest.iter().position(|b| *b == b'\n').map(|at| from + at)
 }
 
-/// Pauses between attempts: doubling, each up to twice as long by chance.
+/// Pauses between attempts: doubling, each randomly up to twice as long.
 struct Pauses {
     next: Duration,
 }
@@ -401,7 +401,7 @@ impl Pauses {
     }
 }
 
-/// A number below `end`, different in every process; nothing depends on its quality.
+/// Returns a number below `end`, different in every process; nothing depends on its quality.
 fn random(end: u64) -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0u8) % end.max(1)
@@ -421,7 +421,7 @@ pub(crate) fn fuzz_lines(data: &[u8], piece_bytes: usize) -> Vec<Vec<u8>> {
     found
 }
 
-/// Reads a list and a watch's lines, for the fuzz target.
+/// Parses a list and a watch's lines, for the fuzz target.
 pub(crate) fn fuzz_read<K: Kind>(data: &[u8]) {
     let query = Query {
         path: "/x".to_owned(),

@@ -1,7 +1,7 @@
-//! Objects into targets: the labels of Prometheus 3.14, name by name.
+//! Builds targets from objects: the labels of Prometheus 3.14, name by name.
 //!
-//! Invariant: a group's source is the role's prefix and the object's key, whatever is in it, so that
-//! an object that is gone takes its targets along.
+//! Invariant: a group's source is the role's prefix and the object's key, whatever the object contains, so that its
+//! targets are removed with it.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use crate::dns::join_host_port;
 use crate::group::{ADDRESS_LABEL, LabelMap, TargetGroup};
 
 const PREFIX: &str = "__meta_kubernetes_";
-/// Which service an endpoint slice belongs to.
+/// Label that names an endpoint slice's service.
 pub(super) const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
-/// Set when an object has been cut at 1000 addresses.
+/// Set on an object truncated at 1000 addresses.
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
-/// Makes the group of a main object; an empty one when the object is gone.
+/// Builds the group of a main object; an empty one if the object is gone.
 ///
-/// Returns none when there is nothing to say: what was reported before stays.
+/// Returns `None` if there is nothing to report: the previous group stays.
 pub(super) fn group(world: &World, key: &str) -> Option<TargetGroup> {
     let stores = &world.stores;
     let prefix = match world.role {
@@ -62,12 +62,12 @@ pub(super) fn group(world: &World, key: &str) -> Option<TargetGroup> {
     Some(group)
 }
 
-/// Collects labels; a later value of the same name replaces the earlier one.
+/// Collects labels; later values replace earlier ones of the same name.
 #[derive(Debug, Default, Clone)]
 struct Labels(LabelMap);
 
 impl Labels {
-    /// Sets a label below `__meta_kubernetes_`.
+    /// Sets a label with the prefix `__meta_kubernetes_`.
     fn set(&mut self, name: &str, value: impl Into<String>) {
         self.0.insert(format!("{PREFIX}{name}"), value.into());
     }
@@ -89,7 +89,7 @@ impl Labels {
         self
     }
 
-    /// Sets an object's labels and annotations, and that they are there.
+    /// Sets the labels and annotations of an object, each also with a `present` label.
     fn metadata(&mut self, meta: &Meta, resource: &str) {
         self.each(&meta.labels, resource, "label");
         self.each(&meta.annotations, resource, "annotation");
@@ -125,7 +125,7 @@ impl Labels {
     }
 }
 
-/// Writes a name so that it may be part of a label's name.
+/// Escapes a name for use within a label's name.
 fn sanitize(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.chars()
@@ -143,7 +143,7 @@ fn group_of(labels: Labels, targets: Vec<LabelMap>) -> TargetGroup {
 
 fn pod_group(world: &World, pod: &Pod) -> TargetGroup {
     let ip = &pod.status.pod_ip;
-    // A pod that starts or was evicted has none. One on an unknown node was left out by selectors.
+    // A pod that is starting or was evicted has no IP. A pod on an unknown node was excluded by selectors.
     let node_known = world.stores.nodes.contains_key(&pod.spec.node_name);
     if ip.is_empty() || (world.attach.node && !node_known) {
         return TargetGroup::default();
@@ -166,7 +166,7 @@ fn pod_group(world: &World, pod: &Pod) -> TargetGroup {
         target.set("pod_container_image", container.image.as_str());
         target.set("pod_container_init", is_init.to_string());
         if container.ports.is_empty() {
-            // The user has to add a port.
+            // Without a port, which users add by relabelling.
             targets.push(target.clone().address(ip.clone()).0);
         }
         for port in &container.ports {
@@ -180,7 +180,7 @@ fn pod_group(world: &World, pod: &Pod) -> TargetGroup {
     group_of(labels, targets)
 }
 
-/// Containers, and then those that only run at the start.
+/// Returns the containers, then the init containers; `true` marks the latter.
 fn containers(pod: &Pod) -> impl Iterator<Item = (&Container, bool)> {
     let main = pod.spec.containers.iter().map(|c| (c, false));
     main.chain(pod.spec.init_containers.iter().map(|c| (c, true)))
@@ -312,7 +312,7 @@ fn service_group(world: &World, service: &Service) -> TargetGroup {
     group_of(labels, targets)
 }
 
-/// What the load balancer got, or what was wished for.
+/// Returns the load balancer's assigned addresses, or else the requested one.
 fn load_balancer_ips(service: &Service) -> String {
     let ingress = &service.status.load_balancer.ingress;
     let ips: Vec<&str> = ingress
@@ -353,7 +353,7 @@ fn ingress_group(world: &World, ingress: &Ingress) -> TargetGroup {
     group_of(labels, targets)
 }
 
-/// Returns whether a pattern such as `*.example.com` covers a host; a star stands for one part.
+/// Reports whether a pattern such as `*.example.com` matches a host; a star matches one part.
 fn host_matches(pattern: &str, host: &str) -> bool {
     if pattern == host {
         return true;
@@ -363,7 +363,7 @@ fn host_matches(pattern: &str, host: &str) -> bool {
     after_star.is_some() && after_star == after_first
 }
 
-/// Ports of pods that an endpoint of theirs has been seen for.
+/// Pods with the ports for which an endpoint was seen.
 type Seen<'a> = BTreeMap<String, (&'a Pod, Vec<i64>)>;
 
 fn pod_of<'a>(world: &'a World, target: Option<&TargetRef>) -> Option<&'a Pod> {
@@ -371,8 +371,8 @@ fn pod_of<'a>(world: &'a World, target: Option<&TargetRef>) -> Option<&'a Pod> {
     world.stores.pods.get(&key(&target.namespace, &target.name))
 }
 
-/// Adds a pod's labels, and those of the container that has the port; `protocol` replaces the
-/// container's where the endpoint's is shown.
+/// Adds a pod's labels, and those of the container with the port; `protocol` replaces the container's where the
+/// endpoint's is exposed.
 fn add_pod(
     world: &World,
     pod: &Pod,
@@ -406,7 +406,7 @@ fn container_labels(
     target.set("pod_container_init", is_init.to_string());
 }
 
-/// Makes targets of the ports of seen pods that no endpoint stands for.
+/// Adds targets for the ports of seen pods that have no endpoint.
 fn add_other_ports(world: &World, seen: &Seen<'_>, targets: &mut Vec<LabelMap>) {
     for (pod, ports) in seen.values() {
         let ip = &pod.status.pod_ip;
@@ -526,7 +526,7 @@ fn slice_group(world: &World, slice: &EndpointSlice) -> TargetGroup {
     group_of(labels, targets)
 }
 
-/// Returns whether the slice repeats, with the other kind of addresses, what the first one has.
+/// Reports whether the slice duplicates the first one with the other address family.
 fn is_second_family(service: &Service, slice: &EndpointSlice) -> bool {
     let spec = &service.spec;
     let dual = matches!(

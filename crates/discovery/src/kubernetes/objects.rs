@@ -1,7 +1,7 @@
-//! The fields of Kubernetes' objects that become labels, and nothing else.
+//! Kubernetes objects, reduced to the fields that become labels.
 //!
-//! Invariant: two objects are equal when they make the same labels: versions, timestamps and
-//! heartbeats are not among the fields.
+//! Invariant: two objects are equal if they produce the same labels: versions, timestamps and heartbeats are not among
+//! the fields.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use serde::{Deserialize, Deserializer};
 use super::world::{Change, Event};
 use crate::config::Role;
 
-/// Something the API lists and watches.
+/// An object type that the API lists and watches.
 pub(crate) trait Kind: DeserializeOwned + Clone + PartialEq + Send + 'static {
-    /// The API group's path and the plural.
+    /// The API group's path and the plural name.
     const PATH: (&'static str, &'static str);
-    /// Whose selector narrows it down.
+    /// Role whose selector restricts it.
     const ROLE: Option<Role>;
 
     fn meta(&self) -> &Meta;
     fn event(change: Change<Self>) -> Event;
 }
 
-/// Returns where a kind is listed, in one namespace or (with an empty one) in all.
+/// Returns the path that lists a kind, in one namespace or (with an empty one) in all.
 pub(crate) fn path<K: Kind>(namespace: &str) -> String {
     let (group, plural) = K::PATH;
     if namespace.is_empty() {
@@ -32,14 +32,14 @@ pub(crate) fn path<K: Kind>(namespace: &str) -> String {
     }
 }
 
-/// Kubernetes writes `null` for what is empty.
+/// Deserialises `null` as the default: Kubernetes writes it for empty values.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Defines structures all of whose fields may be missing or null.
+/// Defines structures whose fields may all be missing or null.
 macro_rules! objects {
     ($($(#[$meta:meta])* struct $name:ident { $($(#[$of:meta])* $field:ident: $kind:ty,)* })*) => {
         $(
@@ -251,12 +251,12 @@ objects! {
 }
 
 impl Meta {
-    /// Returns `namespace/name`, or the name of what is in no namespace.
+    /// Returns `namespace/name`, or just the name of an object without a namespace.
     pub(crate) fn key(&self) -> String {
         key(&self.namespace, &self.name)
     }
 
-    /// Returns who makes and removes this object.
+    /// Returns the owner that creates and removes this object.
     pub(crate) fn controller(&self) -> Option<&Owner> {
         self.owner_references.iter().find(|owner| owner.controller)
     }

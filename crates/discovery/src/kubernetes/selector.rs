@@ -1,4 +1,4 @@
-//! Label and field selectors, checked before the API sees them.
+//! Checks label and field selectors before the API sees them.
 //!
 //! ```text
 //! labels      = requirement *( "," requirement )
@@ -6,12 +6,12 @@
 //!             | key ( "in" | "notin" ) "(" value *( "," value ) ")"
 //! fields      = term *( "," term )          term = path ( "=" | "==" | "!=" ) value
 //! ```
-//! Invariant: what passes is sent as written; the API has the last word.
+//! Invariant: valid selectors are sent unchanged; the API has the last word.
 
 use crate::config::{Selector, invalid};
 use crate::error::DiscoveryError;
 
-/// Refuses selectors that no API would take.
+/// Rejects selectors that no API would accept.
 pub(crate) fn check_selector(selector: &Selector) -> Result<(), DiscoveryError> {
     check_fields(&selector.field)?;
     check_labels(&selector.label).map_err(|reason| {
@@ -58,7 +58,7 @@ pub(crate) fn check_labels(text: &str) -> Result<(), String> {
     }
 }
 
-/// Takes one requirement; returns what follows it.
+/// Parses one requirement; returns the rest of the text.
 fn requirement(text: &str) -> Result<&str, String> {
     let negated = text.strip_prefix('!');
     let (key, rest) = word(negated.unwrap_or(text).trim_start());

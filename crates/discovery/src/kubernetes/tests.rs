@@ -1,4 +1,4 @@
-//! Every role against an API server of the tests' own.
+//! Every role against a fake API server.
 
 mod fake;
 
@@ -26,12 +26,12 @@ const INGRESSES: &str = "/apis/networking.k8s.io/v1/ingresses";
 const REPLICA_SETS: &str = "/apis/apps/v1/replicasets";
 const JOBS: &str = "/apis/batch/v1/jobs";
 
-/// Longer than anything under test may take on a loaded machine.
+/// Longer than anything under test takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 type Groups = BTreeMap<String, TargetGroup>;
 
-/// A discovery at work, and the groups it reported last.
+/// A running discovery, and its last reported groups.
 struct Running {
     groups: watch::Receiver<Groups>,
     _stopper: Stopper,
@@ -62,7 +62,7 @@ fn run(fake: &Fake, role: Role, change: impl FnOnce(&mut KubernetesSdConfig)) ->
 }
 
 impl Running {
-    /// Waits until the reported groups are as wanted.
+    /// Waits until the reported groups satisfy `wanted`.
     async fn until(&mut self, wanted: impl Fn(&Groups) -> bool) -> Groups {
         let mut seen = self.groups.clone();
         let waiting = seen.wait_for(|groups| wanted(groups));
@@ -73,7 +73,7 @@ impl Running {
         }
     }
 
-    /// Waits until there are so many targets.
+    /// Waits until there are `count` targets.
     async fn targets(&mut self, count: usize) -> Groups {
         let total = |groups: &Groups| groups.values().map(|g| g.targets.len()).sum::<usize>();
         self.until(|groups| total(groups) == count).await
@@ -87,7 +87,7 @@ fn addresses(group: &TargetGroup) -> Vec<&str> {
         .collect()
 }
 
-/// Labels without the common prefix, as JSON, so that a test can write them down.
+/// Returns labels without the common prefix, as JSON, to compare with literals.
 fn short(labels: &BTreeMap<String, String>) -> Value {
     let short = |name: &str| name.trim_start_matches("__meta_kubernetes_").to_owned();
     let map = labels
@@ -163,10 +163,10 @@ async fn pods_come_change_and_go() {
     running.targets(18).await;
     fake.delete(PODS, "ns/p6");
     running.targets(15).await;
-    // One that is starting has no address, so no targets either.
+    // A pod that is starting has no address, so no targets either.
     fake.put(PODS, pod("p1", |pod| pod["status"]["podIP"] = Value::Null));
     running.targets(12).await;
-    // A new version that makes the same labels is nothing to report.
+    // A new version with the same labels is not reported.
     fake.put(
         PODS,
         pod("p2", |pod| pod["status"]["startTime"] = "now".into()),
@@ -189,7 +189,7 @@ async fn a_watch_goes_on_where_the_last_one_ended() {
     fake.put(PODS, pod("p1", |_| {}));
     let mut running = run(&fake, Role::Pod, |_| {});
     running.targets(3).await;
-    // Nothing of the pods, but time passed: what is older than this may be forgotten.
+    // The bookmark carries no pod, only a version: the API may now forget older ones.
     fake.bookmark(PODS);
     fake.hang_up();
     fake.put(PODS, pod("p2", |_| {}));
@@ -224,7 +224,7 @@ async fn forgotten_versions_are_made_up_for_by_a_list() {
     });
     let groups = groups.await;
     assert_eq!(addresses(&groups["pod/ns/p4"]), ["10.0.0.1:80", "10.0.0.1"]);
-    // Also when the watch itself says so, and when it says what nobody understands.
+    // The same if the watch itself reports it, and if it reports something unintelligible.
     fake.send(
         PODS,
         json!({ "type": "ERROR", "object": { "code": 410, "message": "too old" } }),
@@ -475,7 +475,7 @@ fn endpoints() -> Value {
     })
 }
 
-/// A pod with a port of its own beside the service's.
+/// Returns a pod with a port of its own beside the service's.
 fn two_ports(name: &str) -> Value {
     pod(name, |pod| {
         pod["spec"]["containers"][1]["ports"] =
@@ -529,7 +529,7 @@ async fn endpoints_are_joined_with_their_pods_and_services() {
     let other = short(&group.targets[3]);
     assert_eq!(other["pod_container_port_name"], "admin");
     assert!(other.get("endpoint_ready").is_none());
-    // The pod's phase changes without a word from the endpoints.
+    // The pod's phase changes while the endpoints stay the same.
     let failed = |mut pod: Value| {
         pod["status"]["phase"] = "Failed".into();
         pod

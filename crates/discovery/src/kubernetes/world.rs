@@ -1,7 +1,7 @@
-//! What is known of a cluster, and which targets have to be made again after a change.
+//! State of a cluster, and which targets a change affects.
 //!
-//! Invariant: each main object (what the role is about) is indexed under everything it refers to, so
-//! that a change costs what depends on it, not what there is.
+//! Invariant: each main object (an object of the role) is indexed under everything it refers to, so that a change costs
+//! time proportional to its dependents, not to the cluster.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,10 +13,10 @@ use crate::config::{AttachMetadata, Role};
 use crate::group::TargetGroup;
 use crate::metrics;
 
-/// What happened to objects of one kind.
+/// A change to objects of one kind.
 #[derive(Debug)]
 pub(crate) enum Change<K> {
-    /// These are all there are in this namespace (with an empty one: anywhere).
+    /// The complete list of this namespace (an empty name: of all).
     Replaced {
         namespace: String,
         objects: Vec<K>,
@@ -60,15 +60,15 @@ pub(crate) struct World {
     pub(crate) role: Role,
     pub(crate) attach: AttachMetadata,
     pub(crate) stores: Stores,
-    /// What refers to a thing, by what it is and its key.
+    /// Keys of the main objects that refer to an object.
     referrers: HashMap<Reference, BTreeSet<String>>,
     references: HashMap<String, Vec<Reference>>,
     dirty: BTreeSet<String>,
-    /// Lists that have not arrived yet.
+    /// Number of lists that have not arrived yet.
     missing: usize,
 }
 
-/// Something a main object's labels come from.
+/// An object that a main object's labels come from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Reference {
     Pod(String),
@@ -79,12 +79,12 @@ enum Reference {
     Job(String),
 }
 
-/// What a change did to one object.
+/// Effect of a change on one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Added,
     Updated,
-    /// A newer version that makes the same labels.
+    /// A newer version that produces the same labels.
     Untouched,
     Removed,
 }
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// Works a change in.
+    /// Applies a change.
     pub(crate) fn take(&mut self, event: Event) {
         match event {
             Event::Pod(change) => {
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// Returns the groups to report, once every list has arrived and if there are any.
+    /// Returns the groups to report, if every list has arrived and there are any.
     pub(crate) fn changed(&mut self) -> Option<Vec<TargetGroup>> {
         if self.missing > 0 {
             return None;
@@ -169,7 +169,7 @@ impl World {
         (!groups.is_empty()).then_some(groups)
     }
 
-    /// Stores a change; returns the keys it concerns.
+    /// Stores a change; returns the affected keys.
     fn apply<K: Kind>(
         &mut self,
         change: Change<K>,
@@ -205,7 +205,7 @@ impl World {
         touched
     }
 
-    /// Objects that may be what the role is about, or something others refer to.
+    /// Handles changes to objects that may be main objects, or others' references.
     fn touched(
         &mut self,
         role: Role,
@@ -223,7 +223,7 @@ impl World {
         self.side(&touched, reference);
     }
 
-    /// Objects the role is about.
+    /// Handles changes to main objects.
     fn main(
         &mut self,
         role: Role,
@@ -254,7 +254,7 @@ impl World {
         }
     }
 
-    /// Objects that others refer to.
+    /// Handles changes to objects that others refer to.
     fn side(&mut self, touched: &[(String, Effect)], reference: fn(String) -> Reference) {
         for (key, effect) in touched {
             if *effect == Effect::Untouched {

@@ -1,4 +1,4 @@
-//! Merging, throttling, and what a reload keeps. Time is tokio's, paused.
+//! Merging, throttling, and what survives a reload. Time is tokio's, paused.
 
 use super::*;
 use crate::config::{FileSdConfig, KubernetesSdConfig};
@@ -79,7 +79,7 @@ async fn equal_settings_share_a_discoverer_and_survive_a_reload() {
     assert_eq!(manager.shared.lock().providers.len(), 1);
     manager.apply(jobs(&[("b", vec![file.clone()]), ("c", vec![file])]));
     assert_eq!(id(&manager), before);
-    // Nothing is read again: the publication that follows has what was known.
+    // Nothing is read again: the next publication contains the known targets.
     let sets = targets.next().await.expect("running");
     assert_eq!(addresses(&sets, "c"), ["f:1"]);
     assert!(!sets.contains_key("a"));
@@ -97,7 +97,7 @@ async fn settings_that_cannot_be_used_leave_the_rest_of_the_job() {
     assert_eq!(addresses(&sets, "a"), ["x"]);
 }
 
-/// A discoverer in the test's hands.
+/// Reports a target on behalf of a discoverer.
 fn report(manager: &Manager, at: usize, source: &str, address: &str) {
     let id = manager.shared.lock().providers[at].id;
     let group = TargetGroup::of_addresses(source, [address.to_owned()], LabelMap::new());
@@ -154,7 +154,7 @@ async fn an_empty_group_is_forgotten_and_a_stopped_discoverer_not_heard() {
     assert_eq!(addresses(&sets, "a"), ["z"]);
 }
 
-/// Finds one target and panics, `panics` times before it stays.
+/// A discoverer that finds one target and panics, `panics` times before it keeps running.
 struct Fragile {
     panics: Arc<AtomicUsize>,
 }
@@ -176,7 +176,7 @@ impl Discoverer for Fragile {
     }
 }
 
-/// One that panicked never reported again.
+/// A discoverer that panicked used to never report again.
 #[tokio::test(start_paused = true)]
 async fn a_discoverer_that_panics_begins_again_and_its_targets_stay_meanwhile() {
     let (manager, mut targets, stopper) = manager("fragile-test");
@@ -184,14 +184,14 @@ async fn a_discoverer_that_panics_begins_again_and_its_targets_stay_meanwhile() 
         files: vec!["/nowhere/a.json".into()],
         refresh_interval: Duration::from_secs(60),
     });
-    // A file that cannot be read now says nothing of those that were.
+    // Files: the first report after a restart does not remove sources it lacks, which may just be unreadable.
     let seen = [vec!["3:1"], vec!["2:1", "3:1"], vec!["2:1", "1:1"]];
     assert_eq!(panics_twice(&manager, &mut targets, &config).await, seen);
     stopper.stop();
     manager.join().await;
 }
 
-/// What was deleted while a watch was down stayed a target for ever.
+/// Targets deleted while a watch was down used to stay forever.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_panics_says_everything_when_it_begins_again() {
     let (manager, mut targets, _stopper) = manager("fragile-watch-test");
@@ -200,7 +200,7 @@ async fn a_watch_that_panics_says_everything_when_it_begins_again() {
     assert_eq!(panics_twice(&manager, &mut targets, &config).await, seen);
 }
 
-/// Runs a discoverer of `config` that panics twice; returns what was published after each beginning.
+/// Runs a discoverer of `config` that panics twice; returns what was published after each start.
 async fn panics_twice(
     manager: &Manager,
     targets: &mut Targets,
@@ -226,12 +226,12 @@ async fn panics_twice(
         let sets = targets.next().await.expect("running");
         seen.push(addresses(&sets, "a"));
     }
-    // Panics of the tests beside this one count as well.
+    // Panics of concurrent tests count as well.
     assert!(narthex_net::panics_total(TASK) - counted >= 2);
     seen
 }
 
-/// A reload that panicked left no job any target until the next one.
+/// A reload that panicked used to leave every job without targets until the next one.
 #[tokio::test(start_paused = true)]
 async fn a_panic_while_settings_are_applied_leaves_those_before() {
     let (manager, mut targets, _stopper) = manager("panic-test");
@@ -242,7 +242,7 @@ async fn a_panic_while_settings_are_applied_leaves_those_before() {
         refresh_interval: Duration::from_secs(60),
     });
     let wanted = jobs(&[("a", vec![statics(&["y"]), file])]);
-    // Outside the runtime there is nowhere to run a discoverer.
+    // Outside the runtime, discoverers cannot be spawned.
     let panicked = std::thread::scope(|scope| scope.spawn(|| manager.apply(wanted)).join());
     assert!(panicked.is_err());
     report(&manager, 0, "s", "z");

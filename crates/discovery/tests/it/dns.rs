@@ -1,4 +1,4 @@
-//! A DNS server of the test's own, over UDP and TCP.
+//! A fake DNS server, over UDP and TCP.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, UdpSocket};
 
 use crate::support::run;
 
-/// What the server says of every name but `there`: this code. Of that: an SRV record and this port.
+/// The server's responses: for any name but `there` this code; for that, an SRV record with this port.
 #[derive(Clone, Copy)]
 struct Zone {
     code: u8,
@@ -41,7 +41,7 @@ async fn server(zone: Arc<Mutex<Zone>>) -> SocketAddr {
     loop {
         let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = udp.local_addr().unwrap();
-        // The same port for both, as it is found in the file.
+        // The same port for both, because the configuration has only one.
         let Ok(tcp) = TcpListener::bind(address).await else {
             continue;
         };
@@ -50,7 +50,7 @@ async fn server(zone: Arc<Mutex<Zone>>) -> SocketAddr {
             let mut buffer = [0; 1500];
             while let Ok((length, peer)) = udp.recv_from(&mut buffer).await {
                 let reply = answer(&buffer[..length], *of_udp.lock().unwrap(), true);
-                // A stray answer to another question comes first.
+                // Send a stray answer to another question first.
                 let mut stray = reply.clone();
                 stray[0] ^= 0xff;
                 let _gone = udp.send_to(&stray, peer).await;
@@ -81,7 +81,7 @@ async fn records_become_targets_and_failures_keep_them() {
     }));
     let address = server(Arc::clone(&zone)).await;
     let dir = TempDir::new("dns");
-    // The first server knows nothing and says so in a way that lets others be asked.
+    // The first server knows nothing and answers so that the next one is queried.
     let resolv_conf = dir.write(
         "resolv.conf",
         format!("search none.example x.example\nnameserver {address}\n"),
@@ -102,7 +102,7 @@ async fn records_become_targets_and_failures_keep_them() {
     assert_eq!(target["__meta_dns_name"], "there.x");
     assert_eq!(target["__meta_dns_srv_record_target"], "h1.");
     assert_eq!(target["__meta_dns_srv_record_port"], "9100");
-    // Too long for a datagram: asked again over TCP.
+    // Too long for a datagram: queried again over TCP.
     let change = |port, truncated| {
         *zone.lock().unwrap() = Zone {
             code: 2,

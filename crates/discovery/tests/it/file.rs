@@ -1,4 +1,4 @@
-//! Files that change while they are watched. The interval is too long to be what notices it.
+//! Files that change while they are watched. The interval is too long to be what detects the change.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn changes_are_seen_at_once() {
     running.until(&["a:2", "a:3", "c:1"]).await;
 }
 
-/// How Kubernetes mounts a ConfigMap: the file is a link below a link that is swapped.
+/// Kubernetes mounts a ConfigMap like this: the file is a symlink through another symlink, which is swapped.
 #[tokio::test]
 async fn a_swapped_link_is_a_change() {
     use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Documents behind a URL, good and bad.
+//! Documents at a URL, valid and invalid.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,7 +32,7 @@ async fn documents_are_fetched_again_and_bad_ones_keep_the_targets() {
 
     let config = HttpSdConfig {
         url: url.clone(),
-        // Also the request's timeout, so it is not shorter.
+        // Also the request's timeout, so not shorter.
         refresh_interval: Duration::from_millis(500),
         http: HttpClientConfig {
             bearer_token: Secret::from("t"),
@@ -58,7 +58,7 @@ async fn documents_are_fetched_again_and_bad_ones_keep_the_targets() {
     ] {
         let before = asked.lock().unwrap().len();
         *answer.lock().unwrap() = bad;
-        // The second question after the change comes when the first's answer has been worked in.
+        // By the second request after the change, the first one's response has been processed.
         while asked.lock().unwrap().len() < before + 3 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -1,4 +1,4 @@
-//! A manager with one job, and waiting for its targets.
+//! A manager with one job, and helpers that wait for its targets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use narthex_discovery::{ADDRESS_LABEL, Manager, Options, SdConfig, TargetGroup, Targets};
 use narthex_net::Stopper;
 
-/// Longer than anything under test may take on a loaded machine.
+/// Longer than anything under test takes on a loaded machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Running {

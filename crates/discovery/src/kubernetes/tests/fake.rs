@@ -1,5 +1,4 @@
-//! An API server of a few objects: lists in pages, watches from a version, forgets and hangs up on
-//! demand.
+//! A fake API server of a few objects: lists in pages, watches from a version, forgets and disconnects on demand.
 //!
 //! Invariant: a watch sees exactly what happened after its version, in order.
 
@@ -12,7 +11,7 @@ use narthex_net::{Router, Server, ServerConfig, Stopper, body_channel};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// Objects of one answer, whatever the client asks for.
+/// Objects per page, whatever the client requests.
 const PAGE: usize = 2;
 
 pub(super) struct Fake {
@@ -23,7 +22,7 @@ pub(super) struct Fake {
 
 struct Shared {
     state: Mutex<Cluster>,
-    /// Counts changes, so that watches wake up.
+    /// Counts changes, to wake up watches.
     changes: watch::Sender<u64>,
 }
 
@@ -33,7 +32,7 @@ struct Cluster {
     /// By list path, then by key.
     objects: BTreeMap<String, BTreeMap<String, Value>>,
     log: Vec<(u64, String, Value)>,
-    /// Versions below this one are forgotten.
+    /// Older versions are forgotten.
     oldest: u64,
     /// Watches begun before this count end.
     cuts: u64,
@@ -63,7 +62,7 @@ impl Fake {
         }
     }
 
-    /// Puts an object; `list` is its kind's path without a namespace.
+    /// Stores an object; `list` is its kind's path without a namespace.
     pub(super) fn put(&self, list: &str, mut object: Value) {
         self.change(|cluster| {
             let key = key(&object);
@@ -94,7 +93,7 @@ impl Fake {
         });
     }
 
-    /// Sends whatever this is.
+    /// Sends an arbitrary event.
     pub(super) fn send(&self, list: &str, event: Value) {
         self.change(|cluster| {
             let version = cluster.version;
@@ -102,7 +101,7 @@ impl Fake {
         });
     }
 
-    /// Forgets all that happened.
+    /// Forgets all past events.
     pub(super) fn forget(&self) {
         self.change(|cluster| {
             cluster.oldest = cluster.version;
@@ -115,12 +114,12 @@ impl Fake {
         self.change(|cluster| cluster.cuts += 1);
     }
 
-    /// Answers everything with this status, or properly again.
+    /// Answers every request with this status, or normally again.
     pub(super) fn refuse(&self, status: Option<u16>) {
         self.change(|cluster| cluster.refuse = status);
     }
 
-    /// What was asked for so far, paths with queries.
+    /// Returns the requests so far, paths with queries.
     pub(super) fn asked(&self) -> Vec<String> {
         self.shared.state.lock().expect("no panic").asked.clone()
     }
@@ -155,7 +154,7 @@ fn key(object: &Value) -> String {
     }
 }
 
-/// Splits a path into its list and the namespace asked for.
+/// Splits a path into its list and the requested namespace.
 fn split(path: &str) -> (String, Option<String>) {
     let Some((group, rest)) = path.split_once("/namespaces/") else {
         return (path.to_owned(), None);
