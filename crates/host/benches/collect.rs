@@ -1,10 +1,10 @@
-//! What a round costs beside node_exporter with the same collectors: CPU, system calls, memory.
+//! Cost of a round compared with node_exporter with the same collectors: CPU, system calls, memory.
 //!
 //! `cargo bench -p narthex-host --bench collect [-- --veths N] [--exporter PATH] [--rounds N]`. With `--veths` it runs
-//! in a network namespace of its own (needs root) with that many pairs of devices. Figures of node_exporter include
-//! rendering and HTTP, which is what it takes to get its numbers; ours are frames, with and without the text page.
-//! `--each` prints the cost of every collector alone, `--only NAME` measures one beside node_exporter's, and `--ipvs N`
-//! the ipvs collector with that many backends, from files that both read.
+//! in its own network namespace (needs root) with that many pairs of devices. node_exporter's figures include rendering
+//! and HTTP, which are needed to get its numbers; ours are frames, with and without the text page. `--each` prints the
+//! cost of each collector alone, `--only NAME` measures one beside node_exporter's, and `--ipvs N` the ipvs collector
+//! with that many backends, from files that both read.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -117,7 +117,7 @@ impl Options {
                 "--only" => options.only = CollectorKind::from_name(&value()),
                 "--procfs" => options.procfs = Some(value()),
                 "--ipvs" => options.ipvs = value().parse().expect("a number"),
-                // cargo's own.
+                // Passed by cargo.
                 "--bench" => {}
                 other => panic!("{other} is unknown"),
             }
@@ -138,7 +138,7 @@ impl Options {
         HostSource::new(config).expect("the defaults are valid")
     }
 
-    /// What a run of this program needs to measure the same.
+    /// Returns the arguments with which a child of this program measures the same.
     fn forwarded(&self) -> Vec<String> {
         let only = self
             .only
@@ -152,7 +152,7 @@ impl Options {
     }
 }
 
-/// Writes the tables of a balancer with services of ten backends each.
+/// Writes the tables of a load balancer with services of ten backends each.
 fn write_ipvs(dir: &TempDir, backends: u32) {
     let mut table = String::from(
         "IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  \
@@ -174,7 +174,7 @@ fn write_ipvs(dir: &TempDir, backends: u32) {
     dir.write("net/ip_vs_stats", totals);
 }
 
-/// Prints what each collector costs alone, one line each.
+/// Prints the cost of each collector alone, one per line.
 fn measure_each(options: &Options) {
     for kind in CollectorKind::ALL {
         let collectors = CollectorSet::none().with(kind);
@@ -191,7 +191,7 @@ fn measure_each(options: &Options) {
     }
 }
 
-/// Text pages from frames.
+/// Renders frames as text pages.
 #[derive(Default)]
 struct Pages {
     writer: Option<Writer>,
@@ -252,7 +252,7 @@ fn print_line(text: &str) {
     writeln!(std::io::stdout(), "{text}").expect("stdout is open");
 }
 
-/// Counts the calls of two runs; their difference has no start and no end in it.
+/// Counts the system calls of two runs; their difference excludes start and exit.
 fn our_system_calls(options: &Options) -> f64 {
     const FEW: u32 = 20;
     const MANY: u32 = 220;
@@ -271,7 +271,7 @@ fn our_system_calls(options: &Options) -> f64 {
         assert!(status.success());
         total_calls(&fs::read_to_string(report).expect("strace reported"))
     };
-    // One of them is the pause between two rounds, which is the bench's.
+    // One of them is the bench's own pause between two rounds.
     (count(MANY) - count(FEW)) as f64 / f64::from(MANY - FEW) - 1.0
 }
 
@@ -349,7 +349,7 @@ fn measure_exporter(options: &Options) -> Exporter {
     }
 }
 
-/// The collectors that the program has, by its help.
+/// Returns the collectors that the program has, according to its help.
 fn known_to(program: &std::path::Path) -> impl Iterator<Item = CollectorKind> + use<> {
     let help = Command::new(program).arg("--help").output();
     let help = help.expect("it runs");
@@ -381,7 +381,7 @@ fn exporter_calls(pid: u32, client: &mut Client) -> f64 {
     total_calls(&fs::read_to_string(report).expect("strace reported")) as f64 / f64::from(SCRAPES)
 }
 
-/// One connection for all scrapes, as Prometheus keeps it.
+/// A connection kept for all scrapes, as Prometheus does.
 struct Client {
     stream: BufReader<TcpStream>,
 }
@@ -412,7 +412,7 @@ impl Client {
     }
 }
 
-/// Finds who listens on `port` among this process's children.
+/// Returns the child of this process that listens on `port`.
 fn pid_of_listener(port: u16) -> u32 {
     let children = format!(
         "/proc/self/task/{}/children",
@@ -424,7 +424,7 @@ fn pid_of_listener(port: u16) -> u32 {
         .unwrap_or_else(|| panic!("no child listens on {port}"))
 }
 
-/// Adds up the time on a CPU of all threads, in nanoseconds as the scheduler counts them.
+/// Sums the CPU time of all threads, in nanoseconds as the scheduler counts them.
 fn tasks_cpu(pid: u32) -> Duration {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
     let nanoseconds = tasks.filter_map(|task| {
@@ -491,7 +491,7 @@ fn isolate(pairs: u32) {
         .write_all(batch.as_bytes())
         .expect("ip reads");
     assert!(ip.wait().expect("it ends").success());
-    // The kernel announces addresses and carriers for a while.
+    // The kernel keeps announcing addresses and carriers for a while.
     let end = Instant::now() + Duration::from_secs(3);
     while Instant::now() < end {
         thread::sleep(Duration::from_millis(100));

@@ -1,10 +1,10 @@
-//! Series whose values stand in small files of their own, as sysfs has them: found at a refresh, read every round.
+//! Series whose values are small files of their own, as in sysfs: found at a refresh, read every round.
 //!
-//! A collector describes what there should be between `begin` and `end`; what was there before keeps its series and
-//! its open files, what is not described again is retired.
+//! A collector describes the expected series between `begin` and `end`; known ones keep their series and open files,
+//! and those not described again are retired.
 //!
-//! Invariant: between two descriptions a round is one `pread` per file. A file that can't be read or holds no number
-//! leaves its values out and asks for a new description; it does not fail the others.
+//! Invariant: between two descriptions a round is one `pread` per file. A file that can't be read or contains no number
+//! omits its values and requests a new description; other files are unaffected.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -18,25 +18,25 @@ use crate::scan::{float, label_text, next_field, next_line, trim};
 use crate::sink::{Desc, Sink, Slot};
 use crate::sysdir;
 
-/// How a file's text becomes a value.
+/// Conversion of a file's text to a value.
 #[derive(Debug, Clone)]
 pub(crate) enum Decode {
     /// A number times a factor.
     Times(f64),
     /// A number divided.
     Over(f64),
-    /// 1 if the text is this one, else 0.
+    /// 1 if the text equals this one, else 0.
     Is(Box<str>),
-    /// The number at a place of the line that begins with this word; 0 if there is no such line or place.
+    /// The number at this position of the line that begins with this word; 0 if there is no such line or position.
     Cell(&'static str, usize),
     /// The first number of that line, divided.
     CellOver(&'static str, f64),
-    /// Anything else.
+    /// Any other conversion.
     With(fn(&[u8]) -> Option<f64>),
 }
 
 impl Decode {
-    /// A number as it stands.
+    /// A number without conversion.
     pub(crate) const PLAIN: Self = Self::Times(1.0);
 
     pub(crate) fn decode(&self, text: &[u8]) -> Option<f64> {
@@ -53,13 +53,13 @@ impl Decode {
     }
 }
 
-/// A collector that is nothing but a board.
+/// A collector that consists of a board only.
 pub(crate) struct OnBoard<D> {
     describer: D,
     board: Board,
 }
 
-/// Says what series there should be.
+/// Describes the series of a board.
 pub(crate) trait Describe: Send {
     const KIND: CollectorKind;
 
@@ -67,7 +67,7 @@ pub(crate) trait Describe: Send {
     ///
     /// # Errors
     ///
-    /// `NoData` when the machine has nothing of the kind, others when it can't be told.
+    /// `NoData` if the machine has none of these devices, other errors if that can't be determined.
     fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError>;
 }
 
@@ -91,7 +91,7 @@ impl<D: Describe> Collector for OnBoard<D> {
     }
 }
 
-/// A description that is being made.
+/// A description in progress.
 pub(crate) struct Plan<'a> {
     board: &'a mut Board,
     buf: &'a mut ReadBuf,
@@ -104,7 +104,7 @@ impl Plan<'_> {
         self.board.fixed(desc, labels, value, self.out);
     }
 
-    /// Describes a series whose value stands in the file at `path`. Does nothing if the file has no value to give.
+    /// Describes a series whose value is in the file at `path`. Does nothing if the file has no value.
     pub(crate) fn file(
         &mut self,
         desc: &Desc<'_>,
@@ -116,7 +116,7 @@ impl Plan<'_> {
             .file(path, decode, (desc, labels), self.buf, self.out);
     }
 
-    /// Returns a file's text as a label's value, and has it compared in every round. `None` if it can't be read.
+    /// Returns a file's text as a label value, and compares it in every round. `None` if it can't be read.
     pub(crate) fn label(&mut self, path: &Path) -> Option<String> {
         self.board.label(path, self.buf)
     }
@@ -156,22 +156,22 @@ pub(crate) struct Board {
     files: Roster<Box<[u8]>, Lines>,
     fixed: Roster<Box<str>, (Slot, f64)>,
     described: bool,
-    /// Text that labels were made from is another.
+    /// Whether the text of a label has changed.
     relabelled: bool,
 }
 
-/// A file and what is read from it.
+/// A file and the values read from it.
 struct Lines {
     file: KeptFile,
     outputs: Roster<Box<str>, Output>,
-    /// Text that labels were made from: another text asks for a new description.
+    /// Text used in labels: a change requests a new description.
     label: Option<Box<[u8]>>,
 }
 
 struct Output {
     slot: Slot,
     decode: Decode,
-    /// The last round had no value.
+    /// Whether the last round had no value.
     failed: bool,
 }
 
@@ -185,12 +185,12 @@ impl Board {
         }
     }
 
-    /// Describes if it is due, reads every file and sets every value. Text that labels were made from and that
-    /// changed leads to a new description in the same round.
+    /// Describes if it is due, reads every file and sets every value. A changed label text causes a new description in
+    /// the same round.
     ///
     /// # Errors
     ///
-    /// What `describe` gives. What was there before stays, without values.
+    /// Returns the errors of `describe`. Previous series stay, without values.
     pub(crate) fn run(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -246,7 +246,7 @@ impl Board {
         self.fixed.insert(key, (slot, value));
     }
 
-    /// Describes a series whose value stands in the file at `path`. Does nothing if the file has no value to give.
+    /// Describes a series whose value is in the file at `path`. Does nothing if the file has no value.
     fn file(
         &mut self,
         path: &Path,
@@ -285,7 +285,7 @@ impl Board {
         }
     }
 
-    /// Returns a file's text as a label's value, and has it compared in every round. `None` if it can't be read.
+    /// Returns a file's text as a label value, and compares it in every round. `None` if it can't be read.
     fn label(&mut self, path: &Path, buf: &mut ReadBuf) -> Option<String> {
         let lines = self.lines(path);
         let text = lines.file.read(buf, End::Short).ok()?;
@@ -293,7 +293,7 @@ impl Board {
         Some(label_text(trim(text)))
     }
 
-    /// Ends a description: what it does not name, or what still can't be read, is retired.
+    /// Ends a description: retires series that were not described, or still can't be read.
     fn end(&mut self, out: &mut Sink) {
         self.files.sweep(|_, mut lines| {
             let outputs = lines.outputs.values_mut();
@@ -361,7 +361,7 @@ impl Board {
     }
 }
 
-/// A series' identity: its family and labels, apart by bytes that no label holds.
+/// Returns a series' identity: its family and labels, separated by bytes that no label contains.
 fn key(desc: &Desc<'_>, labels: &[(&str, &str)]) -> Box<str> {
     let mut key = String::from(desc.name);
     for (name, value) in labels {

@@ -1,6 +1,6 @@
-//! What to collect, from where, and which devices: node_exporter's flags as one value.
+//! What to collect, and from where: node_exporter's flags as one value.
 //!
-//! Invariant: the default value of every field is node_exporter 1.12's default for the flag its comment names.
+//! Invariant: every field's default is that of node_exporter 1.12 for the flag named in its comment.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::error::HostError;
 use crate::filter::Filter;
 use crate::kind::CollectorSet;
 
-/// Everything [`HostSource`](crate::HostSource) can be told.
+/// Configuration of a [`HostSource`](crate::HostSource).
 #[derive(Debug, Clone)]
 pub struct HostConfig {
     /// Where procfs is mounted (`--path.procfs`, `/proc`).
@@ -21,11 +21,11 @@ pub struct HostConfig {
     pub rootfs: PathBuf,
     /// Where udev keeps device properties (`--path.udev.data`, `/run/udev/data`).
     pub udev_data: PathBuf,
-    /// The value of `TZ`; `None` means the variable is not set and `/etc/localtime` rules.
+    /// Value of `TZ`; `None` means that it is not set and `/etc/localtime` is used.
     pub timezone: Option<String>,
     /// Which collectors run (`--[no-]collector.<name>`, all).
     pub collectors: CollectorSet,
-    /// Labels that every series carries; none may be a label these metrics have themselves.
+    /// Labels that every series gets; none may be a label that these metrics use themselves.
     pub common: LabelSet,
     /// Labels of `node_exporter_build_info`.
     pub build: BuildInfo,
@@ -35,7 +35,7 @@ pub struct HostConfig {
     pub diskstats: FilterConfig,
     /// The filesystem collector's flags.
     pub filesystem: FilesystemConfig,
-    /// `--collector.arp.device-include`, `-exclude`, and whether `net/arp` is read instead of the routing socket.
+    /// `--collector.arp.device-include`, `-exclude`, and whether to read `net/arp` instead of the routing socket.
     pub arp: ArpConfig,
     /// Whether priorities of caches are reported (`--collector.bcache.priorityStats`, off).
     pub bcache_priority: bool,
@@ -53,11 +53,11 @@ pub struct HostConfig {
     pub netdev: NetdevConfig,
     /// Which fields of `net/netstat`, `net/snmp` and `net/snmp6` are reported (`--collector.netstat.fields`).
     pub netstat_fields: String,
-    /// Supplies that are left out (`--collector.powersupply.ignored-supplies`, `^$`).
+    /// Supplies to leave out (`--collector.powersupply.ignored-supplies`, `^$`).
     pub powersupply_ignored: String,
     /// Whether energy is one family with a label for the zone (`--collector.rapl.enable-zone-label`, off).
     pub rapl_zone_label: bool,
-    /// Tape drives that are left out (`--collector.tapestats.ignored-devices`, `^$`).
+    /// Tape drives to leave out (`--collector.tapestats.ignored-devices`, `^$`).
     pub tapestats_ignored: String,
     /// Directories of `*.prom` files, globs allowed (`--collector.textfile.directory`, none).
     pub textfile_directories: Vec<String>,
@@ -66,12 +66,12 @@ pub struct HostConfig {
     /// Which fields of `/proc/vmstat` are reported (`--collector.vmstat.fields`).
     pub vmstat_fields: String,
     /// Age at which slowly changing facts (udev properties, clock sources, mount options, the host's name) are read
-    /// again, in milliseconds. Devices, mounts and CPUs that come or go are seen at once, whatever this says.
+    /// again, in milliseconds. Devices, mounts and CPUs that are added or removed are always seen at once.
     pub refresh_ms: i64,
-    /// How long one collection waits for collectors whose devices may hang. Who misses it is served from its last
-    /// good round and not waited for again until it has ended.
+    /// How long one collection waits for collectors whose devices may hang. A collector that misses it is served from
+    /// its last good round and not waited for again until it has ended.
     pub wait_ms: u32,
-    /// Age at which the last good round of a collector that hangs is no longer served, and it counts as failed.
+    /// Age at which a hanging collector's last good round is no longer served, and the collector counts as failed.
     pub max_age_ms: u32,
 }
 
@@ -140,8 +140,8 @@ impl Default for BuildInfo {
 
 /// Include and exclude patterns of one filter. Patterns match anywhere unless anchored.
 ///
-/// `exclude: None` stands for the collector's default pattern, which an `include` switches off. An empty pattern is
-/// no pattern. Giving both is an error.
+/// `exclude: None` means the collector's default pattern, which an `include` disables. An empty pattern counts as no
+/// pattern. Giving both is an error.
 #[derive(Debug, Clone, Default)]
 pub struct FilterConfig {
     /// Only names that match are kept.
@@ -172,7 +172,7 @@ impl FilterConfig {
     }
 }
 
-/// Flag names and the default exclusion of one filter.
+/// Flag names and default exclusion of one filter.
 pub(crate) struct FilterFlags {
     pub(crate) include: &'static str,
     pub(crate) exclude: &'static str,
@@ -217,7 +217,7 @@ pub(crate) const NETSTAT_FIELDS: &str = "^(.*_(InErrors|InErrs)|Ip_Forwarding|Ip
 
 pub(crate) const VMSTAT_FIELDS: &str = "^(oom_kill|pgpg|pswp|pg.*fault).*";
 
-/// Matches the empty name alone.
+/// Matches only the empty name.
 const NOTHING: &str = "^$";
 
 pub(crate) const ARP_DEVICE: FilterFlags = FilterFlags {
@@ -307,7 +307,7 @@ impl Default for FilesystemConfig {
     }
 }
 
-/// Where network device counters come from.
+/// Source of network device counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum NetdevSource {
@@ -325,7 +325,7 @@ pub enum NetdevSource {
 pub struct NetdevConfig {
     /// `--collector.netdev.device-include` and `-exclude`.
     pub device: FilterConfig,
-    /// Where the counters come from.
+    /// Source of the counters.
     pub source: NetdevSource,
     /// Report the kernel's own counters unfolded (`--collector.netdev.enable-detailed-metrics`, off).
     pub detailed: bool,
@@ -347,9 +347,9 @@ pub struct ArpConfig {
 /// Flags of the netclass collector.
 #[derive(Debug, Clone)]
 pub struct NetclassConfig {
-    /// Devices that are left out (`--collector.netclass.ignored-devices`, `^$`).
+    /// Devices to leave out (`--collector.netclass.ignored-devices`, `^$`).
     pub ignored_devices: String,
-    /// Leave the speed out where it is unknown (`--collector.netclass.ignore-invalid-speed`, off).
+    /// Omit the speed if it is unknown (`--collector.netclass.ignore-invalid-speed`, off).
     pub ignore_invalid_speed: bool,
 }
 

@@ -1,6 +1,6 @@
-//! What can go wrong between a configuration and a collected value, one enum for the crate.
+//! Errors of the crate, from configuration to collected values.
 //!
-//! Invariant: every variant names the collector's file, flag or kernel interface, so that one log line is enough to act on.
+//! Invariant: every variant names the file, flag or kernel interface, so that one log line is enough to act on.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,72 +15,72 @@ pub enum HostError {
     Pattern {
         /// Flag that carries the pattern, without dashes.
         flag: &'static str,
-        /// The compiler's complaint.
+        /// The regex compiler's error.
         source: Box<regex::Error>,
     },
     /// Include and exclude are both given for one filter.
     Exclusive {
-        /// Flag that names what to keep.
+        /// Flag of the include pattern.
         include: &'static str,
-        /// Flag that names what to drop.
+        /// Flag of the exclude pattern.
         exclude: &'static str,
     },
     /// A file of procfs or sysfs can't be opened or read.
     Read {
         /// The file.
         path: PathBuf,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: Errno,
     },
-    /// A file is larger than any kernel prints it.
+    /// A file is larger than any that a kernel prints.
     TooLarge {
         /// The file.
         path: PathBuf,
         /// The largest size that is read.
         limit_bytes: usize,
     },
-    /// A file is not in the form the kernel prints.
+    /// A file is not in the kernel's format.
     Parse {
         /// The file.
         path: PathBuf,
-        /// Where and what.
+        /// Position and cause.
         source: ParseError,
     },
     /// The kernel's routing socket failed.
     Netlink {
-        /// What was being done.
+        /// The attempted operation.
         action: &'static str,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: Errno,
     },
-    /// A netlink message does not hold what its header announces.
+    /// A netlink message is shorter than its header says.
     NetlinkMessage {
-        /// Which part is short or wrong.
+        /// The part that is short or wrong.
         what: &'static str,
     },
     /// A thread for slow system calls can't be started.
     Worker {
-        /// What the system answered.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The kernel or the machine has nothing to report: no failure, but nothing to export either.
+    /// The kernel or the machine has nothing to report: not a failure, but nothing to export either.
     NoData {
-        /// What is missing.
+        /// The missing file or directory.
         path: PathBuf,
     },
-    /// A collector has not ended for so long that its last round is no longer served.
+    /// A collector has been running for so long that its last round is no longer served.
     Late {
         /// How long it has run.
         waited_ms: u64,
     },
-    /// A flag's value is not one it takes.
+    /// A flag's value is invalid.
     Flag {
         /// The flag, without dashes.
         flag: String,
-        /// What is wrong with the value.
+        /// The cause.
         problem: String,
     },
-    /// A label that every series should carry is one that some of them have themselves.
+    /// A label to be added to every series is already used by some of them.
     CommonLabel {
         /// The label's name.
         name: String,
@@ -88,12 +88,12 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// Tells whether there is nothing to report here, which is no fault: what node_exporter calls "no data".
+    /// Reports whether there is nothing to report, which is not a failure: node_exporter's "no data".
     pub fn is_no_data(&self) -> bool {
         matches!(self, Self::NoData { .. })
     }
 
-    /// Turns "no such file" into "no data".
+    /// Converts "no such file" to "no data".
     pub(crate) fn or_no_data(self) -> Self {
         match self {
             Self::Read {
@@ -110,7 +110,7 @@ impl HostError {
 pub struct ParseError {
     /// Line number, from 1.
     pub line: u32,
-    /// What was expected there.
+    /// The expected syntax.
     pub expected: &'static str,
 }
 

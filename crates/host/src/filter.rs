@@ -1,6 +1,6 @@
 //! Device, mount and field filters, compiled once.
 //!
-//! Invariant: a filter is consulted once per name; callers remember the answer beside the name.
+//! Invariant: a filter is evaluated once per name; callers store the result beside the name.
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -14,7 +14,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Compiles both patterns; each comes with the flag that carried it.
+    /// Compiles both patterns; each comes with its flag's name.
     pub(crate) fn new(
         include: (&'static str, Option<&str>),
         exclude: (&'static str, Option<&str>),
@@ -34,8 +34,8 @@ impl Filter {
     }
 }
 
-/// Compiles `pattern` with ASCII classes, as Go's regexp reads `\d`, `\w` and `\s`; a pattern that names other
-/// characters in a class gets Unicode ones.
+/// Compiles `pattern` with ASCII classes, as Go's regexp treats `\d`, `\w` and `\s`; a pattern with other characters in
+/// a class gets Unicode ones.
 pub(crate) fn compile(flag: &'static str, pattern: &str) -> Result<Regex, HostError> {
     let build = |unicode| RegexBuilder::new(pattern).unicode(unicode).build();
     build(false)

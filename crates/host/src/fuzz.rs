@@ -1,6 +1,6 @@
-//! Entry points for fuzzing: everything here reads bytes the kernel, udev or a fixture wrote.
+//! Entry points for fuzzing: everything here parses bytes that the kernel, udev or a fixture wrote.
 //!
-//! Invariant: none of them panics, allocates more than a small multiple of its input, or runs longer than linear in
+//! Invariant: none of them panics, allocates more than a small multiple of its input, or takes more than time linear in
 //! its input's size.
 
 use crate::collector::{

@@ -1,6 +1,6 @@
-//! Files that stay open: one `pread` a round instead of open, read and close.
+//! Files that stay open: one `pread` per round instead of open, read and close.
 //!
-//! Invariant: at most one reopen per read, and only for errors that say that the descriptor outlived its file.
+//! Invariant: at most one reopen per read, and only for errors that show that the descriptor outlived its file.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(crate) struct ReadBuf {
 }
 
 const START_BYTES: usize = 64 << 10;
-/// Far above what the kernel prints on the largest machines; keeps a hostile fixture from taking the memory.
+/// Far above what the kernel prints on the largest machines; keeps a hostile fixture from exhausting memory.
 const LIMIT_BYTES: usize = 16 << 20;
 
 impl ReadBuf {
@@ -27,7 +27,7 @@ impl ReadBuf {
         }
     }
 
-    /// Returns a buffer for files of a page.
+    /// Returns a buffer for files of up to a page.
     pub(crate) fn small() -> Self {
         Self {
             bytes: vec![0; 4 << 10],
@@ -35,13 +35,13 @@ impl ReadBuf {
     }
 }
 
-/// How the end of a file is recognised without asking for it.
+/// How to recognise the end of a file without another read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The kernel prints the file as one record: a read that does not fill the buffer was all of it.
+    /// The kernel prints the file as one record: a read that does not fill the buffer returned all of it.
     Short,
-    /// The kernel prints line by line into one page at a time: a read below this many bytes was the last one.
-    /// A page can only stay that empty when no further line was there to fill it.
+    /// The kernel prints line by line into one page at a time: a read below this many bytes was the last one. A page
+    /// only stays that empty if no further line was there to fill it.
     Below(usize),
     /// Lines may be longer than a page: only an empty read ends the file.
     Empty,
@@ -99,11 +99,11 @@ impl KeptFile {
         Ok(&buf.bytes[..len])
     }
 
-    /// Reads the whole file if there is one. A file that was missing is looked for again at a refresh.
+    /// Reads the whole file if it exists. A missing file is looked for again at a refresh.
     ///
     /// # Errors
     ///
-    /// As `read`, but for a missing file.
+    /// As `read`, except for a missing file.
     pub(crate) fn read_if_there<'b>(
         &mut self,
         refresh: bool,
@@ -127,7 +127,7 @@ impl KeptFile {
         }
     }
 
-    /// Returns the error of a file whose text is not what the kernel prints.
+    /// Returns the error of a malformed file.
     pub(crate) fn malformed(&self, source: ParseError) -> HostError {
         HostError::Parse {
             path: self.path.clone(),
@@ -135,19 +135,19 @@ impl KeptFile {
         }
     }
 
-    /// As `malformed`, for what was expected in a line.
+    /// As `malformed`, for the expected syntax of a line.
     pub(crate) fn expected(&self, line: u32, expected: &'static str) -> HostError {
         self.malformed(ParseError { line, expected })
     }
 
-    /// Returns the error that says that there is nothing to report without this file.
+    /// Returns the error of having nothing to report without this file.
     pub(crate) fn no_data(&self) -> HostError {
         HostError::NoData {
             path: self.path.clone(),
         }
     }
 
-    /// Reads from the start until `enough` says that the bytes so far hold all that is wanted, or to the end.
+    /// Reads from the start until `enough` returns that the bytes so far suffice, or to the end.
     pub(crate) fn read_enough<'b>(
         &mut self,
         buf: &'b mut ReadBuf,
@@ -199,7 +199,7 @@ pub(crate) fn read_once<'b>(path: &Path, buf: &'b mut ReadBuf) -> Option<&'b [u8
     KeptFile::new(path.to_path_buf()).read(buf, End::Empty).ok()
 }
 
-/// Returns the length read, or `None` when the file exceeds the limit.
+/// Returns the length read, or `None` if the file exceeds the limit.
 fn read_from(
     fd: &OwnedFd,
     bytes: &mut Vec<u8>,

@@ -1,6 +1,6 @@
 //! The collectors by name, and sets of them.
 //!
-//! Invariant: the list is in the order of the names, which are node_exporter's.
+//! Invariant: the list is sorted by name; names are node_exporter's.
 
 use narthex_cli::Flag;
 
@@ -42,7 +42,7 @@ collectors! {
     Arp = "arp",
     /// Block caches.
     Bcache = "bcache",
-    /// Bonded network devices and how many of their members work.
+    /// Bonded network devices and their active members.
     Bonding = "bonding",
     /// Btrfs allocation, commits and devices.
     Btrfs = "btrfs",
@@ -54,13 +54,13 @@ collectors! {
     Cpufreq = "cpufreq",
     /// Block device counters and properties.
     Diskstats = "diskstats",
-    /// What the firmware calls the machine.
+    /// The machine's identification by its firmware.
     Dmi = "dmi",
     /// Paths of multipath block devices.
     Dmmultipath = "dmmultipath",
-    /// Memory errors that were found and corrected.
+    /// Memory errors, corrected and uncorrected.
     Edac = "edac",
-    /// The pool of random bits.
+    /// The kernel's entropy pool.
     Entropy = "entropy",
     /// Counters of Fibre Channel adapters.
     Fibrechannel = "fibrechannel",
@@ -72,9 +72,9 @@ collectors! {
     Hwmon = "hwmon",
     /// Counters of InfiniBand ports.
     Infiniband = "infiniband",
-    /// Load balancing in the kernel.
+    /// IP virtual server.
     Ipvs = "ipvs",
-    /// Tasks that were found hanging.
+    /// Tasks that the kernel detected as hung.
     KernelHung = "kernel_hung",
     /// Load averages.
     Loadavg = "loadavg",
@@ -94,7 +94,7 @@ collectors! {
     Nfsd = "nfsd",
     /// NVMe devices and their namespaces.
     Nvme = "nvme",
-    /// What the distribution calls itself.
+    /// The distribution's identification.
     Os = "os",
     /// Batteries and mains.
     Powersupplyclass = "powersupplyclass",
@@ -102,7 +102,7 @@ collectors! {
     Pressure = "pressure",
     /// Energy counters.
     Rapl = "rapl",
-    /// Time on and waiting for CPUs.
+    /// Running and waiting time per CPU.
     Schedstat = "schedstat",
     /// Mode of SELinux.
     Selinux = "selinux",
@@ -114,15 +114,15 @@ collectors! {
     Stat = "stat",
     /// Counters of tape drives.
     Tapestats = "tapestats",
-    /// Metrics that others wrote into files.
+    /// Metrics from files that other programs write.
     Textfile = "textfile",
-    /// Temperatures of zones, and what cools them.
+    /// Temperatures of zones, and states of cooling devices.
     ThermalZone = "thermal_zone",
     /// System time, zone and clock sources.
     Time = "time",
-    /// State of the clock's discipline.
+    /// State of the kernel's clock discipline.
     Timex = "timex",
-    /// Bytes that wait in UDP sockets.
+    /// Bytes queued in UDP sockets.
     UdpQueues = "udp_queues",
     /// Kernel and host names.
     Uname = "uname",
@@ -142,7 +142,7 @@ impl CollectorKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Tells whether reading may take long or hang, because a device, firmware or a file system of others answers.
+    /// Reports whether reading may take long or hang, because it depends on a device, firmware or a remote file system.
     pub(crate) fn may_hang(self) -> bool {
         matches!(
             self,
@@ -185,7 +185,7 @@ impl CollectorSet {
         Self(0)
     }
 
-    /// Returns this set and `kind`.
+    /// Returns this set with `kind` added.
     #[must_use]
     pub fn with(self, kind: CollectorKind) -> Self {
         Self(self.0 | 1 << kind as u64)
@@ -197,7 +197,7 @@ impl CollectorSet {
         Self(self.0 & !(1 << kind as u64))
     }
 
-    /// Tells whether `kind` is in the set.
+    /// Reports whether `kind` is in the set.
     pub fn contains(self, kind: CollectorKind) -> bool {
         self.0 & (1 << kind as u64) != 0
     }

@@ -1,10 +1,10 @@
-//! A collector whose devices may hang: it runs on a thread of the pool and fills a frame of its own, which the
-//! round takes over when it is whole.
+//! A lane runs a collector whose devices may hang: on a thread of the pool, into a frame of its own, whose values the
+//! round copies once it is complete.
 //!
-//! A lane is an origin within the origin: its schema is bound to the host's once and again only when it changes.
+//! A lane is an origin within the origin: its schema is bound to the host's once, and again only when it changes.
 //!
-//! Invariant: the round never waits for a lane's lock. It is taken only while no run is under way, and the pool
-//! starts none before the round asks for it.
+//! Invariant: the round never waits for a lane's lock. It is taken only while no run is in progress, and the pool
+//! starts none before the round requests it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::kept::ReadBuf;
 use crate::pool::{Job, Task, lock};
 use crate::sink::{Desc, Sink, Slot};
 
-/// What runs on the pool's threads.
+/// State of a lane, which runs on the pool's threads.
 pub(crate) struct Lane(Mutex<Core>);
 
 struct Core {
@@ -30,7 +30,7 @@ struct Core {
     error: Option<HostError>,
     took: Duration,
     ended: Instant,
-    /// The round has not taken over what the last run gave.
+    /// Whether the round still has to copy the last run's values.
     is_new: bool,
 }
 
@@ -53,7 +53,7 @@ impl Core {
         if self.error.is_some() {
             self.sink.discard(0);
         }
-        // A refresh that failed is due again.
+        // A refresh that failed remains due.
         self.refresh &= self.error.is_some();
         self.sink.finish(0);
         self.ended = Instant::now();
@@ -62,22 +62,22 @@ impl Core {
     }
 }
 
-/// The round's end of a lane.
+/// The round's side of a lane.
 pub(crate) struct LaneEnd {
     task: Arc<Task<Lane>>,
     bound: Schema,
-    /// By the lane's columns.
+    /// Series by the lane's columns.
     slots: Vec<Option<Slot>>,
-    /// The last good round's values.
+    /// Values of the last good round.
     values: Vec<(Slot, f64)>,
     good_since: Option<Instant>,
     refresh: bool,
-    /// The last run found nothing to read: the next refresh asks again.
+    /// Whether the last run found no data: the next refresh tries again.
     is_empty: bool,
     was_asked: bool,
 }
 
-/// How a lane did in a round.
+/// Result of a lane in a round.
 pub(crate) struct Outcome {
     pub(crate) error: Option<HostError>,
     pub(crate) took: Duration,
@@ -108,7 +108,8 @@ impl LaneEnd {
         }
     }
 
-    /// Returns what the pool should run in this round. Takes over what a run gave that ended between two rounds.
+    /// Returns the task that the pool should run in this round. First copies the values of a run that ended between
+    /// rounds.
     pub(crate) fn begin(
         &mut self,
         round: u64,
@@ -136,8 +137,8 @@ impl LaneEnd {
         &self.task
     }
 
-    /// Takes over what the last whole run gave. Values of a run that hangs are its last good ones, while those are
-    /// younger than `max_age`. `None` if nothing was run: all is as it was.
+    /// Copies the values of the last complete run. While a run hangs, its last good values are used if younger than
+    /// `max_age`. Returns `None` if nothing was run and nothing changed.
     pub(crate) fn end(&mut self, max_age: Duration, out: &mut Sink) -> Option<Outcome> {
         let waiting = self.task.waiting();
         if waiting.is_none() && !self.was_asked && self.is_empty {
@@ -191,7 +192,7 @@ impl LaneEnd {
         Outcome { error, took }
     }
 
-    /// Gives every column of the lane a series of the host, and takes back those that are gone.
+    /// Assigns a series of the host to every column of the lane, and retires those that are gone.
     fn bind(&mut self, schema: &Schema, out: &mut Sink) {
         let mut known = HashMap::new();
         for (at, slot) in self.slots.drain(..).enumerate() {
@@ -216,7 +217,7 @@ impl LaneEnd {
             }
         }
         known.into_values().for_each(|slot| out.retire(slot));
-        // What pointed at retired series is gone with them.
+        // Values of retired series are no longer valid.
         self.values.clear();
         self.bound = schema.clone();
     }

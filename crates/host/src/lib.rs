@@ -1,15 +1,14 @@
 //! Host metrics with the names and labels of node_exporter.
 //!
-//! What it is: the collectors node_exporter 1.12 has on by default, bcachefs excepted, behind one [`HostSource`], which
-//! is configured like it (see [`FLAGS`]) and gives one [`Frame`] a round. Families, types, helps, labels and values are
-//! node_exporter's.
+//! What it is: the collectors that node_exporter 1.12 enables by default, except bcachefs, behind one [`HostSource`],
+//! which is configured like it (see [`FLAGS`]) and returns one [`Frame`] per round. Families, types, helps, labels and
+//! values are node_exporter's.
 //!
-//! What it is not: an exporter. It knows no text format and no HTTP; whoever holds the frame writes it, stores it or
-//! sends it.
+//! What it is not: an exporter. It has no text format and no HTTP; the caller writes, stores or sends the frame.
 //!
-//! How it stays cheap: devices, mounts and CPUs are identified, filtered and labelled when they appear. A round in
-//! which none came or went is a handful of `pread`s into one buffer, one netlink dump of binary counters, and numbers
-//! written in place. What may hang runs on threads of its own.
+//! How it stays cheap: devices, mounts and CPUs are identified, filtered and labelled when they appear. A round without
+//! such changes is a handful of `pread`s into one buffer, one netlink dump of binary counters, and numbers written in
+//! place. Anything that may hang runs on its own threads.
 //!
 //! ```no_run
 //! use narthex_host::{CollectorKind, HostConfig, HostSource};

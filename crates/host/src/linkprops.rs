@@ -1,11 +1,11 @@
-//! Properties of a network device as a link message of the routing socket tells them.
+//! Properties of a network device, from a link message of the routing socket.
 //!
-//! Invariant: what sysfs shows differently from the message is brought into sysfs' form here, so that both say the same.
+//! Invariant: values that sysfs shows in another form are converted to it here, so that both sources agree.
 
 use crate::error::HostError;
 use crate::netlink::{attributes, u16_at, u32_at};
 
-/// Properties that change together with a notice of the kernel.
+/// Properties whose changes the kernel announces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Properties {
     pub(crate) index: u32,
@@ -30,7 +30,7 @@ pub(crate) struct Properties {
 /// The device is switched on.
 const IFF_UP: u32 = 1;
 const IFF_PROMISC: u32 = 0x100;
-/// The device waits for another one's permission.
+/// The device waits for another one to be ready.
 const IFF_DORMANT: u32 = 1 << 17;
 
 impl Properties {
@@ -38,7 +38,7 @@ impl Properties {
         self.flags & IFF_UP != 0
     }
 
-    /// Returns whether the device is dormant; sysfs does not say so of a device that is switched off.
+    /// Returns whether the device is dormant; `None`, as in sysfs, for a device that is switched off.
     pub(crate) fn dormant(&self) -> Option<bool> {
         self.is_up().then_some(self.flags & IFF_DORMANT != 0)
     }
@@ -48,7 +48,7 @@ impl Properties {
         self.carrier.filter(|_| self.is_up())
     }
 
-    /// Returns the flags without those that the kernel works out for the message.
+    /// Returns the flags without those that the kernel computes for the message.
     pub(crate) fn sysfs_flags(&self) -> u32 {
         /// Running, lower layer up, dormant.
         const WORKED_OUT: u32 = 0x40 | 1 << 16 | IFF_DORMANT;
@@ -74,7 +74,7 @@ impl Properties {
     }
 }
 
-/// Parses a link message into the device's name and properties; `None` for what is not about a device as such.
+/// Parses a link message into the device's name and properties; `None` if it is not about a device itself.
 pub(crate) fn parse(message: &[u8]) -> Result<Option<(&[u8], Properties)>, HostError> {
     const LINK_HEADER: usize = 16;
     let header = (u16_at(message, 2), u32_at(message, 4), u32_at(message, 8));
@@ -108,7 +108,7 @@ pub(crate) fn parse(message: &[u8]) -> Result<Option<(&[u8], Properties)>, HostE
 const IFLA_IFNAME: u16 = 3;
 
 impl Properties {
-    /// Takes an attribute by its number in linux/if_link.h.
+    /// Stores an attribute by its number in linux/if_link.h.
     fn set(&mut self, kind: u16, value: &[u8]) {
         let byte = value.first().copied();
         let word = u32_at(value, 0);

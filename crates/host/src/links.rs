@@ -1,7 +1,7 @@
-//! Links, their counters and addresses, as the routing socket tells them.
+//! Links, their counters and addresses, from the routing socket.
 //!
-//! Invariant: `changed` is asked before `list` or `counters`, so that a change that falls between two calls is seen at
-//! the next round at the latest.
+//! Invariant: `changed` is called before `list` or `counters`, so that a change between two calls is seen at the next
+//! round at the latest.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -22,7 +22,7 @@ pub(crate) struct Links {
     dumper: Dumper,
     news: LinkNews,
     listed: bool,
-    /// Since Linux 4.7; before, the counters come with the links.
+    /// Whether the kernel (since Linux 4.7) has a dump of statistics; earlier ones send the counters with the links.
     has_stats_dump: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Returns Go's word for how far the address reaches.
+    /// Returns Go's name of the address's scope.
     pub(crate) fn scope(&self) -> &'static str {
         let (link_local, interface_local) = match self.ip {
             IpAddr::V4(ip) => {
@@ -84,12 +84,12 @@ impl Links {
         })
     }
 
-    /// Tells whether the list of links may differ from the one `list` gave last.
+    /// Reports whether the list of links may differ from the last one of `list`.
     pub(crate) fn changed(&mut self) -> bool {
         self.news.take() || !self.listed
     }
 
-    /// Hands every link to `each`.
+    /// Calls `each` with every link.
     pub(crate) fn list(&mut self, mut each: impl FnMut(Link<'_>)) -> Result<(), HostError> {
         self.listed = false;
         self.dumper
@@ -103,7 +103,7 @@ impl Links {
         Ok(())
     }
 
-    /// Hands every link's name and properties to `each`.
+    /// Calls `each` with every link's name and properties.
     pub(crate) fn properties(
         &mut self,
         mut each: impl FnMut(&[u8], Properties),
@@ -120,7 +120,7 @@ impl Links {
         Ok(())
     }
 
-    /// Hands every link's index and counters to `each`; links `list` has not seen may be among them.
+    /// Calls `each` with every link's index and counters; it may include links that `list` has not seen.
     pub(crate) fn counters(&mut self, mut each: impl FnMut(u32, &[u64])) -> Result<(), HostError> {
         if self.has_stats_dump {
             let dumped =
@@ -145,7 +145,7 @@ impl Links {
             })
     }
 
-    /// Hands the device's index of every IPv4 neighbour to `each`, but of those that need no resolution.
+    /// Calls `each` with the device's index of every IPv4 neighbour, except those that need no resolution.
     pub(crate) fn neighbours(&mut self, mut each: impl FnMut(u32)) -> Result<(), HostError> {
         self.dumper.dump(
             RTM_GETNEIGH,
@@ -160,7 +160,7 @@ impl Links {
         )
     }
 
-    /// Hands every address to `each`.
+    /// Calls `each` with every address.
     pub(crate) fn addresses(&mut self, mut each: impl FnMut(Address)) -> Result<(), HostError> {
         const ADDRESS_BODY: [u8; 8] = [0; 8];
         self.dumper
@@ -173,7 +173,7 @@ impl Links {
     }
 }
 
-/// `struct ifinfomsg`, then `IFLA_EXT_MASK` that leaves the counters out if only names are wanted.
+/// Encodes `struct ifinfomsg`, then `IFLA_EXT_MASK`, which omits the counters if only names are needed.
 fn link_request(names_only: bool) -> [u8; 24] {
     const IFLA_EXT_MASK: u16 = 29;
     const SKIP_STATS: u32 = 1 << 3;
@@ -185,21 +185,21 @@ fn link_request(names_only: bool) -> [u8; 24] {
     body
 }
 
-/// `struct if_stats_msg` that asks for `IFLA_STATS_LINK_64` of all links.
+/// Encodes a `struct if_stats_msg` that requests `IFLA_STATS_LINK_64` of all links.
 fn stats_request() -> [u8; 12] {
     let mut body = [0; 12];
     body[8..12].copy_from_slice(&1_u32.to_ne_bytes());
     body
 }
 
-/// `struct ndmsg` of the address family.
+/// Encodes `struct ndmsg` of the address family.
 fn neighbour_request() -> [u8; 12] {
     let mut body = [0; 12];
     body[0] = AF_INET;
     body
 }
 
-/// Reads `struct ndmsg`.
+/// Parses `struct ndmsg`.
 pub(crate) fn parse_neighbour(message: &[u8]) -> Result<Option<u32>, HostError> {
     /// Addresses of the device itself, of broadcasts and of multicasts.
     const NUD_NOARP: u16 = 0x40;
@@ -224,7 +224,7 @@ pub(crate) fn parse_link(
             what: "a link without its header",
         });
     };
-    // A bridge's ports are told again as members of the bridge, without statistics of their own.
+    // A bridge's ports are listed again as members of the bridge, without statistics of their own.
     if message[0] != 0 {
         return Ok((None, None));
     }
@@ -288,7 +288,7 @@ fn ip_of(bytes: &[u8]) -> Option<IpAddr> {
         .map(|sixteen| Ipv6Addr::from(sixteen).into())
 }
 
-/// Reads as many counters as are there; older kernels have fewer, newer ones more.
+/// Parses the counters present; older kernels have fewer, newer ones more.
 fn counters_of(bytes: &[u8]) -> [u64; COUNTERS] {
     let mut counters = [0; COUNTERS];
     let (words, _) = bytes.as_chunks::<8>();

@@ -1,14 +1,14 @@
-//! Which mounts can be asked for their size without a thread: those that answer from memory.
+//! Decides which mounts can be queried for their size without a thread: those that answer from memory.
 //!
 //! Invariant: a mount is local only if this process's own mount table lists the very same mount, its type keeps its
-//! counters in memory, and every mount on the way to it is of a disk or memory type, so that neither finding the
-//! mount point nor asking it can wait for a network, a FUSE process or an automounter.
+//! counters in memory, and every mount on the path to it has a disk or memory type, so that neither finding the mount
+//! point nor querying it can wait for a network, a FUSE process or an automounter.
 
 use crate::mountinfo::{self, MountLine};
 
-/// `statfs` adds up counters: no disk, no lock that is held over I/O.
+/// Types whose `statfs` sums counters: no disk access, no lock held during I/O.
 const COUNTERS_IN_MEMORY: [&[u8]; 6] = [b"ext2", b"ext3", b"ext4", b"xfs", b"tmpfs", b"ramfs"];
-/// Looking up a directory that is a mount point, and therefore in memory, asks nobody.
+/// Types where looking up a directory that is a mount point, and therefore in memory, needs no I/O.
 const LOOKUP_IN_MEMORY: [&[u8]; 9] = [
     b"btrfs",
     b"f2fs",
@@ -35,7 +35,7 @@ struct OwnMount {
 }
 
 impl OwnMounts {
-    /// Reads a mount table; one that is malformed has no mounts.
+    /// Parses a mount table; a malformed one has no mounts.
     pub(crate) fn parse(text: &[u8]) -> Self {
         let mut mounts = Vec::new();
         let parsed = mountinfo::parse(text, |line| {
@@ -51,9 +51,9 @@ impl OwnMounts {
         Self { mounts }
     }
 
-    /// Tells whether `line`, of the table that is exported, is a local mount.
+    /// Reports whether `line`, of the exported table, is a local mount.
     pub(crate) fn is_local(&self, line: &MountLine<'_>) -> bool {
-        // With project quotas the answer may need the quota file.
+        // With project quotas, the result may require reading the quota file.
         let quota = |options: &[u8]| {
             options
                 .split(|b| *b == b',')
@@ -78,7 +78,7 @@ impl OwnMounts {
     }
 }
 
-/// Tells whether `path` is `mount_point` or below it.
+/// Reports whether `path` is `mount_point` or below it.
 fn covers(mount_point: &[u8], path: &[u8]) -> bool {
     match path.strip_prefix(mount_point) {
         Some(rest) => mount_point.ends_with(b"/") || rest.is_empty() || rest.first() == Some(&b'/'),

@@ -18,7 +18,7 @@ pub(crate) struct MountLine<'a> {
 }
 
 impl MountLine<'_> {
-    /// Tells whether the mount or its file system is read-only, by intent or after an error.
+    /// Reports whether the mount or its file system is read-only, by option or after an error.
     pub(crate) fn read_only(&self) -> bool {
         let has = |options: &[u8], wanted: &[u8]| {
             options.split(|b| *b == b',').any(|option| option == wanted)

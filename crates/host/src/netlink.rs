@@ -1,6 +1,6 @@
-//! The kernel's routing socket: dumps of links, their counters and addresses, and news that a link changed.
+//! The kernel's routing socket: dumps of links, their counters and addresses, and notifications of changed links.
 //!
-//! Invariant: what the kernel sends is read as bytes with every length checked; a short message is an error.
+//! Invariant: kernel messages are parsed as bytes with every length checked; a short message is an error.
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -26,13 +26,13 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_DUMP: u16 = 0x300;
-/// Something changed while the kernel was dumping: the answer may be torn.
+/// The dump changed while in progress: it may be inconsistent.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 const HEADER_BYTES: usize = 16;
 /// `RTMGRP_LINK`.
 const LINK_GROUP: u32 = 1;
 
-/// A socket for requests. One dump is under way at a time.
+/// A socket for requests. Only one dump may be in progress.
 pub(crate) struct Dumper {
     fd: OwnedFd,
     sequence: u32,
@@ -41,7 +41,7 @@ pub(crate) struct Dumper {
 
 impl Dumper {
     pub(crate) fn open() -> Result<Self, HostError> {
-        /// The kernel never makes a larger part of a dump.
+        /// The kernel never sends a larger part of a dump.
         const PART_BYTES: usize = 64 << 10;
         let fd = open_route("open a routing socket", 0)?;
         Ok(Self {
@@ -51,12 +51,12 @@ impl Dumper {
         })
     }
 
-    /// Asks for all objects of a kind and hands the payload of each message of type `wanted` to `each`.
+    /// Requests all objects of a kind and calls `each` with the payload of each message of type `wanted`.
     ///
     /// # Errors
     ///
-    /// `Netlink` with the kernel's refusal, or `NetlinkMessage`. After an error the socket must not be used again:
-    /// the rest of the answer may be on its way.
+    /// `Netlink` with the kernel's error, or `NetlinkMessage`. After an error the socket must not be used again: the
+    /// rest of the response may still arrive.
     pub(crate) fn dump(
         &mut self,
         request: u16,
@@ -64,7 +64,7 @@ impl Dumper {
         wanted: u16,
         mut each: impl FnMut(&[u8]) -> Result<(), HostError>,
     ) -> Result<(), HostError> {
-        /// A list that changes under our eyes every time is still better than none.
+        /// A list that changes during every attempt is still better than no list.
         const ATTEMPTS: u32 = 3;
         for _ in 0..ATTEMPTS {
             self.ask(request, body)?;
@@ -121,7 +121,7 @@ impl Dumper {
     }
 }
 
-/// A socket that hears of every change of a link.
+/// A socket that is notified of every change of a link.
 pub(crate) struct LinkNews {
     fd: OwnedFd,
 }
@@ -129,13 +129,13 @@ pub(crate) struct LinkNews {
 impl LinkNews {
     pub(crate) fn open() -> Result<Self, HostError> {
         let fd = open_route("listen to link changes", LINK_GROUP)?;
-        // One message is as good as a thousand: the less the socket holds, the less there is to drain. What does
-        // not fit is reported as an error, which says "changed" as well.
+        // One message is as good as a thousand: the smaller the buffer, the less there is to drain. An overflow is
+        // reported as an error, which means "changed" as well.
         let _ = set_socket_recv_buffer_size(&fd, 4096);
         Ok(Self { fd })
     }
 
-    /// Tells whether any link changed since the last call.
+    /// Reports whether any link changed since the last call.
     pub(crate) fn take(&mut self) -> bool {
         let mut byte = [0_u8; 1];
         let mut changed = false;
@@ -150,7 +150,7 @@ impl LinkNews {
     }
 }
 
-/// How a part of an answer ended.
+/// Result of parsing one part of a response.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) done: bool,
@@ -204,7 +204,7 @@ pub(crate) fn attributes<'a>(
     mut each: impl FnMut(u16, &'a [u8]),
 ) -> Result<(), HostError> {
     const ATTRIBUTE_HEADER: usize = 4;
-    /// The two top bits say "nested" and "network byte order".
+    /// The top two bits mean "nested" and "network byte order".
     const TYPE_MASK: u16 = 0x3fff;
     while bytes.len() >= ATTRIBUTE_HEADER {
         let len = usize::from(u16_at(bytes, 0).unwrap_or(0));

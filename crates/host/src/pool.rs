@@ -1,7 +1,7 @@
-//! Threads for work that may hang: a task that never ends costs a thread, not a round.
+//! Threads for tasks that may hang: a task that never ends costs a thread, not a round.
 //!
-//! Invariant: at most one run per task is under way. Threads that hang are not counted against the limit, so that
-//! the other tasks go on being run; there are never more threads than tasks plus the limit.
+//! Invariant: a task has at most one run in progress. Hanging threads do not count towards the limit, so that other
+//! tasks continue to run; there are never more threads than tasks plus the limit.
 
 use narthex_model::sync::Whole as _;
 use std::collections::VecDeque;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use crate::error::HostError;
 
-/// What a thread does for a task. May block for ever.
+/// The work of a task. May block forever.
 pub(crate) trait Job: Send + Sync + 'static {
     fn run(&self);
 }
 
-/// A job and its place in the pool.
+/// A job and its state in the pool.
 #[derive(Debug)]
 pub(crate) struct Task<J> {
     job: J,
@@ -26,9 +26,9 @@ pub(crate) struct Task<J> {
 
 #[derive(Debug, Default, Clone, Copy)]
 struct State {
-    /// When the run under way was queued.
+    /// When the current run was queued.
     asked: Option<Instant>,
-    /// That run missed a deadline: nobody waits for it any more.
+    /// Whether that run missed a deadline, so that nobody waits for it any more.
     late: bool,
 }
 
@@ -40,7 +40,7 @@ impl<J> Task<J> {
         })
     }
 
-    /// Returns how long the run under way has taken so far, or `None` when there is none.
+    /// Returns how long the current run has taken so far, or `None` if there is none.
     pub(crate) fn waiting(&self) -> Option<Duration> {
         lock(&self.state).asked.map(|asked| asked.elapsed())
     }
@@ -54,9 +54,9 @@ impl<J> Deref for Task<J> {
     }
 }
 
-/// Decides how long to wait for runs, and when a thread that takes long gets help.
+/// Policy on how long to wait for runs, and when to start another thread.
 pub(crate) trait Patience {
-    /// Returns when every run has ended, or when it is time to look at the queue again; `true` when the time is up.
+    /// Returns when every run has ended, or when it is time to check the queue again; `true` if the time is up.
     fn wait<'q, J>(
         &mut self,
         done: &Condvar,
@@ -73,7 +73,7 @@ impl Patience for Until {
         done: &Condvar,
         queue: MutexGuard<'q, Queue<J>>,
     ) -> (MutexGuard<'q, Queue<J>>, bool) {
-        /// Most jobs end within microseconds: one thread does them all. What takes longer gets help.
+        /// Most jobs end within microseconds, on a single thread. Longer ones cause another thread to start.
         const HELP_AFTER: Duration = Duration::from_millis(2);
         let left = self.0.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -85,7 +85,7 @@ impl Patience for Until {
     }
 }
 
-/// Threads that run tasks. They are started when there is work that no idle thread takes, and end with the pool.
+/// Threads that run tasks. They are started when no idle thread takes the work, and end with the pool.
 pub(crate) struct Pool<J> {
     shared: Arc<Shared<J>>,
     workers: usize,
@@ -98,7 +98,7 @@ struct Shared<J> {
     done: Condvar,
 }
 
-/// The pool's books.
+/// State of the pool.
 pub(crate) struct Queue<J> {
     tasks: VecDeque<Arc<Task<J>>>,
     threads: usize,
@@ -108,7 +108,7 @@ pub(crate) struct Queue<J> {
     pending: usize,
     /// Tasks, queued or running, that missed a deadline.
     late: usize,
-    /// The collector waits for `done`.
+    /// Whether the collector waits for `done`.
     waited_for: bool,
     closed: bool,
 }
@@ -126,7 +126,7 @@ impl<J> Queue<J> {
         }
     }
 
-    /// Runs that are under way.
+    /// Returns the number of runs in progress.
     fn busy(&self) -> usize {
         (self.pending + self.late).saturating_sub(self.tasks.len())
     }
@@ -151,8 +151,8 @@ impl<J> Queue<J> {
 }
 
 impl<J: Job> Pool<J> {
-    /// Returns a pool whose threads are called `name`, of which `workers` (at least 1) may be busy at once, hanging
-    /// ones not counted.
+    /// Returns a pool whose threads are named `name`, with at most `workers` (at least 1) busy at once, not counting
+    /// hanging ones.
     pub(crate) fn new(name: &'static str, workers: usize) -> Self {
         let shared = Shared {
             queue: Mutex::new(Queue::new()),
@@ -166,11 +166,11 @@ impl<J: Job> Pool<J> {
         }
     }
 
-    /// Queues all of `tasks` that have no run under way.
+    /// Queues those of `tasks` that have no run in progress.
     ///
     /// # Errors
     ///
-    /// `Worker` when no thread can be started and none is there.
+    /// `Worker` if there is no thread and none can be started.
     pub(crate) fn ask<'a>(
         &mut self,
         tasks: impl Iterator<Item = &'a Arc<Task<J>>>,
@@ -196,8 +196,8 @@ impl<J: Job> Pool<J> {
         self.help(queue)
     }
 
-    /// Waits until `tasks` have ended or `patience` has; who misses that is not waited for again before it has ended.
-    /// Tasks that are kept waiting by others get a thread of their own.
+    /// Waits until `tasks` have ended or `patience` runs out; a task that misses that is not waited for again before it
+    /// has ended. Tasks blocked behind others get a thread of their own.
     ///
     /// # Errors
     ///
@@ -230,14 +230,14 @@ impl<J: Job> Pool<J> {
         }
     }
 
-    /// Starts another thread for queued tasks, unless enough are there of which not all are busy.
+    /// Starts another thread for queued tasks, unless there are enough threads and one of them is free.
     fn help(&self, mut queue: MutexGuard<'_, Queue<J>>) -> Result<(), HostError> {
-        /// What is run needs a few kilobytes; a thread per hanging task should cost no more than this.
+        /// Jobs need a few kilobytes; a hanging thread should cost no more than this.
         const STACK_BYTES: usize = 256 << 10;
         if queue.threads >= self.workers.max(queue.busy() + 1) {
             return Ok(());
         }
-        // Counted before it runs, so that it is not started twice.
+        // Counted before it runs, so that no second one is started.
         queue.threads += 1;
         drop(queue);
         let shared = self.shared.clone();
@@ -251,7 +251,7 @@ impl<J: Job> Pool<J> {
         queue.threads -= 1;
         match queue.threads {
             0 => Err(HostError::Worker { source }),
-            // The threads that are there get to it.
+            // The existing threads will get to it.
             _ => Ok(()),
         }
     }
@@ -295,7 +295,7 @@ impl<J: Job> Shared<J> {
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics while it holds one of these locks halfway through a change.
+    // No code panics with one of these locks held halfway through a change.
     mutex.lock().whole()
 }
 

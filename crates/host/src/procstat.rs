@@ -1,4 +1,4 @@
-//! `/proc/stat`, read once a round for the cpu and the stat collector.
+//! `/proc/stat`, read once per round for the cpu and the stat collector.
 //!
 //! Invariant: CPUs are in ascending order of their number, each once.
 
@@ -11,10 +11,10 @@ use crate::scan::{next_field, next_line, next_u64, number};
 /// Ticks of one CPU in the kernel's order: user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice.
 pub(crate) type Ticks = [u64; 10];
 
-/// Ticks in a second: fixed by the kernel's ABI whatever its internal rate.
+/// Ticks per second: fixed by the kernel's ABI whatever its internal rate.
 pub(crate) const USER_HZ: u64 = 100;
 
-/// No machine has more; a file that says so is damaged.
+/// No machine has more CPUs; a file with more is corrupt.
 const MAX_CPUS: usize = 1 << 16;
 
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct StatSnapshot {
     pub(crate) softirqs: [u64; 10],
 }
 
-/// The file and what it said last.
+/// The file and its last contents.
 #[derive(Debug)]
 pub(crate) struct SharedStat {
     file: KeptFile,
@@ -47,7 +47,7 @@ impl SharedStat {
         }
     }
 
-    /// Returns what the file says in `round` (from 1), reading it at the first call of the round.
+    /// Returns the contents in `round` (from 1), reading the file at the round's first call.
     pub(crate) fn get(
         &mut self,
         round: u64,
@@ -63,7 +63,7 @@ impl SharedStat {
     }
 }
 
-/// Parses the file's text; what it does not mention is 0.
+/// Parses the file's text; missing values are 0.
 pub(crate) fn parse(mut text: &[u8], out: &mut StatSnapshot) -> Result<(), ParseError> {
     let cpus = std::mem::take(&mut out.cpus);
     *out = StatSnapshot {
@@ -97,7 +97,7 @@ fn parse_line(key: &[u8], rest: &mut &[u8], out: &mut StatSnapshot) -> Result<()
         b"softirq" => return parse_softirq(rest, &mut out.softirqs),
         _ => {
             return match key.strip_prefix(b"cpu") {
-                // The line of the sum over all CPUs.
+                // The line with the sum over all CPUs.
                 Some(b"") => Ok(()),
                 Some(id) => parse_cpu(id, rest, &mut out.cpus),
                 None => Ok(()),

@@ -1,7 +1,7 @@
-//! A list of things a kernel file prints in nearly the same order every round.
+//! A list of things that a kernel file prints in nearly the same order every round.
 //!
-//! Invariant: a lookup that meets the expected next entry compares one key; any other lookup finds its entry by search
-//! and makes the one after it the expected next. Nothing is allocated for entries that are already known.
+//! Invariant: a lookup of the expected next entry compares one key; any other lookup searches, and makes the entry
+//! after the found one the expected next. Lookups of known entries do not allocate.
 
 /// Entries in the order last seen, each marked with the round that saw it.
 #[derive(Debug)]
@@ -33,17 +33,18 @@ impl<K, T> Roster<K, T> {
         self.round = self.round.wrapping_add(1);
     }
 
-    /// Finds the entry that `matches` and marks it as seen.
+    /// Finds the entry for which `matches` holds and marks it as seen.
     pub(crate) fn find(&mut self, matches: impl Fn(&K, &T) -> bool) -> Option<&mut T> {
         let at = self.position(matches)?.0;
         Some(self.at(at))
     }
 
-    /// Finds the entry that `matches`: its place, and whether this round has seen it before. Marks it as seen.
+    /// Finds the entry for which `matches` holds and marks it as seen; returns its index, and whether this round saw it
+    /// before.
     pub(crate) fn position(&mut self, matches: impl Fn(&K, &T) -> bool) -> Option<(usize, bool)> {
         let len = self.entries.len();
         let start = self.cursor;
-        // After the expected one comes the one before it: several things may be about one entry.
+        // After the expected entry, try the one before it: consecutive lines may belong to one entry.
         let mut order = (start..len.min(start + 1))
             .chain(start.saturating_sub(1)..start.min(len))
             .chain((start + 1).min(len)..len)
@@ -59,12 +60,12 @@ impl<K, T> Roster<K, T> {
         Some((hit, was_seen))
     }
 
-    /// Returns the entry at a place that `position` gave.
+    /// Returns the entry at an index that `position` returned.
     pub(crate) fn at(&mut self, place: usize) -> &mut T {
         &mut self.entries[place].value
     }
 
-    /// Removes the entries that `keep` does not want.
+    /// Removes the entries for which `keep` returns `false`.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &mut T) -> bool) {
         let before = self.entries.len();
         self.entries
@@ -74,7 +75,7 @@ impl<K, T> Roster<K, T> {
         }
     }
 
-    /// Adds an entry where the next one was expected, seen in this round.
+    /// Inserts an entry where the next one was expected, marked as seen in this round.
     pub(crate) fn insert(&mut self, key: K, value: T) -> &mut T {
         let at = self.cursor.min(self.entries.len());
         self.entries.insert(
@@ -89,7 +90,7 @@ impl<K, T> Roster<K, T> {
         &mut self.entries[at].value
     }
 
-    /// Removes the entries that this round has not seen and hands each to `gone`.
+    /// Removes the entries that this round has not seen and passes each to `gone`.
     pub(crate) fn sweep(&mut self, mut gone: impl FnMut(K, T)) {
         let round = self.round;
         if self.entries.iter().all(|entry| entry.seen == round) {

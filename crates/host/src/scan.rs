@@ -1,6 +1,6 @@
-//! Numbers, fields and lines of procfs text, without UTF-8 checks, allocation or float parsing.
+//! Parsers of procfs text: numbers, fields and lines, without UTF-8 checks, allocation or float parsing.
 //!
-//! Invariant: every function takes any bytes and returns; a number that does not fit is no number.
+//! Invariant: every function accepts any bytes and terminates; a number that does not fit is rejected.
 
 /// Splits off the next line, without its newline.
 pub(crate) fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
@@ -30,7 +30,7 @@ pub(crate) fn next_field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(&text[..end])
 }
 
-/// Parses the next field as a decimal number. `Ok(None)` at the end of the line, `Err` when it is no number.
+/// Parses the next field as a decimal number. `Ok(None)` at the end of the line, `Err` if it is not a number.
 pub(crate) fn next_u64(rest: &mut &[u8]) -> Result<Option<u64>, NotANumber> {
     match next_field(rest) {
         Some(field) => number(field).map(Some).ok_or(NotANumber),
@@ -38,7 +38,7 @@ pub(crate) fn next_u64(rest: &mut &[u8]) -> Result<Option<u64>, NotANumber> {
     }
 }
 
-/// A field was there, but it is no decimal number of 64 bits.
+/// A field was present, but it is not a decimal number of 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotANumber;
 
@@ -47,7 +47,7 @@ pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }
-    // 19 digits always fit: the checks are only paid by longer ones.
+    // 19 digits always fit: only longer numbers pay for the checks.
     if digits.len() <= 19 {
         let mut value = 0_u64;
         for byte in digits {
@@ -91,7 +91,7 @@ pub(crate) fn decimal(text: &[u8]) -> Option<f64> {
     (value <= 1 << 53).then(|| value as f64 / scale as f64)
 }
 
-/// Parses any number a float parser takes; whole numbers the quick way. Not a number is no number.
+/// Parses any number a float parser accepts, whole numbers on a fast path. NaN is rejected.
 pub(crate) fn float(text: &[u8]) -> Option<f64> {
     let (digits, sign) = match text.strip_prefix(b"-") {
         Some(digits) => (digits, -1.0),
@@ -118,12 +118,12 @@ pub(crate) fn hex(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Strips blanks and newlines at both ends, as sysfs readers do.
+/// Trims blanks and newlines at both ends, as sysfs readers do.
 pub(crate) fn trim(text: &[u8]) -> &[u8] {
     text.trim_ascii()
 }
 
-/// Turns kernel bytes into a label value: each run of invalid UTF-8 becomes one replacement character.
+/// Converts kernel bytes to a label value: each run of invalid UTF-8 becomes one replacement character.
 pub(crate) fn label_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     let mut in_invalid_run = false;

@@ -1,7 +1,7 @@
-//! Where collectors put numbers: handles of series over the origin's schema and the reused frame.
+//! Output of the collectors: handles of series over the origin's schema and the reused frame.
 //!
-//! Invariant: a handle names the same series from `series` to `retire`, across rounds, schema versions and the
-//! compaction of retired slots. In a round whose set of series is unchanged, nothing is allocated.
+//! Invariant: a handle refers to the same series from `series` to `retire`, across rounds, schema versions and the
+//! compaction of retired slots. A round whose set of series is unchanged allocates nothing.
 
 use std::collections::HashMap;
 use std::mem;
@@ -15,7 +15,7 @@ use narthex_model::{
 
 pub(crate) use narthex_model::MetricType as Kind;
 
-/// A handle of one series.
+/// Handle of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
@@ -44,7 +44,7 @@ impl<'a> Desc<'a> {
     }
 }
 
-/// Dead slots that are not worth a new schema, which every sink would have to bind again.
+/// Dead slots tolerated before a new schema, which every sink would have to bind again.
 const TOLERATED_RETIRED: usize = 1024;
 const NO_COLUMN: ColumnId = ColumnId(u32::MAX);
 
@@ -66,7 +66,7 @@ struct Handle {
     /// `NO_COLUMN` while the handle is free.
     column: ColumnId,
     owner: u8,
-    /// How often the series was added and not retired.
+    /// How many more times the series was added than retired.
     uses: u32,
     set: LabelSet,
 }
@@ -105,12 +105,12 @@ impl Sink {
         self.present.clear();
     }
 
-    /// Says which collector the following calls belong to.
+    /// Sets the collector to which the following calls belong.
     pub(crate) fn set_owner(&mut self, owner: u8) {
         self.owner = owner;
     }
 
-    /// Takes back what `owner` set in this round.
+    /// Discards the values that `owner` set in this round.
     pub(crate) fn discard(&mut self, owner: u8) {
         for handle in self.handles.iter().filter(|handle| handle.owner == owner) {
             self.present.remove(handle.column.index());
@@ -132,16 +132,16 @@ impl Sink {
         }
     }
 
-    /// Adds a series with these labels. One that is there already gets the same handle again, and ends when it was
-    /// retired as often as it was added.
+    /// Adds a series with these labels. An existing one returns the same handle again, and ends once it was retired as
+    /// often as it was added.
     pub(crate) fn series(&mut self, family: &FamilyRef, labels: &[(&str, &str)]) -> Slot {
         let name = (METRIC_NAME, &*family.name);
         let set = LabelSet::new(labels.iter().copied().chain([name]));
         self.insert(family.id, set)
     }
 
-    /// Adds a series of the family that `desc` describes, by all its labels. A label that all series have already is
-    /// called `exported_…`, as for a target that is scraped.
+    /// Adds a series of the family that `desc` describes, with all its labels. A label that is common to all series is
+    /// renamed to `exported_…`, as for a scraped target.
     pub(crate) fn add_set(&mut self, desc: &Desc<'_>, set: &LabelSet) -> Slot {
         let family = self.family(desc.name, desc.kind, desc.help);
         let common = self.schema.common();
@@ -203,7 +203,7 @@ impl Sink {
         self.series(&family, &[])
     }
 
-    /// Ends a series for good, unless it was added more often. The handle must not be used again.
+    /// Ends a series, unless it was added more often than retired. The handle must not be used again.
     pub(crate) fn retire(&mut self, slot: Slot) {
         let handle = &mut self.handles[slot.0 as usize];
         handle.uses = handle.uses.saturating_sub(1);
@@ -218,7 +218,7 @@ impl Sink {
         self.free.push(slot);
     }
 
-    /// Sets the series' value of this round.
+    /// Sets the series' value in this round.
     #[inline]
     pub(crate) fn set(&mut self, slot: Slot, value: f64) {
         let column = self.handles[slot.0 as usize].column.index();
@@ -226,7 +226,7 @@ impl Sink {
         self.present.insert(column);
     }
 
-    /// Ends the round; what the last round had and this one does not becomes a stale event.
+    /// Ends the round; series that had a value in the last round and have none in this one become stale events.
     pub(crate) fn finish(&mut self, time_ms: i64) -> &Frame {
         if let Some(edit) = self.edit.take() {
             self.schema = edit.finish();
@@ -263,7 +263,7 @@ impl Sink {
         self.edit.get_or_insert_with(|| self.schema.edit())
     }
 
-    /// Starts a new lineage that has only the living series, in the same order.
+    /// Starts a new lineage with only the live series, in the same order.
     fn compact(&mut self) {
         let old = self.schema.clone();
         let mut edit = Schema::new(old.common().clone()).edit();

@@ -1,6 +1,6 @@
-//! The source of host metrics: runs the collectors and hands out the round's frame.
+//! The source of host metrics: runs the collectors and returns the round's frame.
 //!
-//! Invariant: in a round in which no device, mount or CPU came or went, only numbers move: no allocation, no string.
+//! Invariant: a round without changes of devices, mounts or CPUs only updates numbers: no allocation, no string.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ pub struct HostSource {
     max_age: Duration,
 }
 
-/// A collector that runs in the round.
+/// A collector that runs within the round.
 struct Running {
     collector: Box<dyn Collector>,
     own: OwnSeries,
@@ -40,14 +40,14 @@ struct Running {
     error: Option<HostError>,
 }
 
-/// A collector that runs beside it.
+/// A collector that runs on the pool's thread.
 struct RunningLane {
     lane: LaneEnd,
     own: OwnSeries,
     error: Option<HostError>,
 }
 
-/// What the source itself says about a collector.
+/// The source's own series about a collector.
 struct OwnSeries {
     kind: CollectorKind,
     slots: Option<(Slot, Slot)>,
@@ -58,13 +58,13 @@ impl HostSource {
     ///
     /// # Errors
     ///
-    /// `Pattern` and `Exclusive` for filters that can't be used, `CommonLabel` for a common label that some of the
-    /// series have themselves.
+    /// `Pattern` and `Exclusive` for unusable filters, `CommonLabel` for a common label that some of the series use
+    /// themselves.
     pub fn new(config: HostConfig) -> Result<Self, HostError> {
         Self::with_statfs(config, Box::new(KernelStatfs))
     }
 
-    /// As [`new`](Self::new), with another way to ask for a file system's size.
+    /// As [`new`](Self::new), with another implementation of `statfs`.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl HostSource {
         Ok(Self {
             collectors,
             lanes,
-            // One thread reads them all; one that hangs gets company.
+            // One thread runs them all; if it hangs, another is started.
             pool: Pool::new("host-lane", 1),
             sink: Sink::new(config.common),
             buf: ReadBuf::new(),
@@ -117,16 +117,16 @@ impl HostSource {
         })
     }
 
-    /// Collects one round and returns its frame, stamped `now_ms`.
+    /// Collects one round and returns its frame with the timestamp `now_ms`.
     ///
-    /// Never fails as a whole: a collector that fails leaves its series out, reports
-    /// `node_scrape_collector_success` 0 and tells why in [`error`](Self::error). File systems and devices that don't
-    /// answer cost at most the configured waits, once.
+    /// Never fails as a whole: a collector that fails omits its series, reports `node_scrape_collector_success` 0 and
+    /// returns the cause from [`error`](Self::error). File systems and devices that don't answer cost at most the
+    /// configured waits, once.
     pub fn collect(&mut self, now_ms: i64) -> &Frame {
         self.round += 1;
         let refresh = self.refresh_due(now_ms);
         self.sink.begin();
-        // Each collector's end is the next one's start: one look at the clock instead of two.
+        // Each collector's end is the next one's start: one clock read instead of two.
         let mut clock = Instant::now();
         let deadline = clock + self.wait;
         let pool_error = self.ask_lanes(refresh).err();
@@ -167,7 +167,7 @@ impl HostSource {
         all.find(|(other, _)| *other == kind)?.1.as_ref()
     }
 
-    /// Starts the collectors that run beside the round.
+    /// Starts the collectors on the pool's thread.
     fn ask_lanes(&mut self, refresh: bool) -> Result<(), HostError> {
         let Self {
             lanes,
@@ -183,7 +183,7 @@ impl HostSource {
         pool.ask(asked)
     }
 
-    /// Waits for the collectors that run beside the round, and takes over their values.
+    /// Waits for the collectors on the pool's thread, and copies their values.
     fn end_lanes(&mut self, deadline: Instant, mut pool_error: Option<HostError>) {
         let tasks = self.lanes.iter().map(|running| running.lane.task());
         let waited = self.pool.wait(tasks, Until(deadline));
@@ -194,7 +194,7 @@ impl HostSource {
             let mut took = Duration::ZERO;
             if let Some(outcome) = running.lane.end(self.max_age, &mut self.sink) {
                 took = outcome.took;
-                // Without a thread nothing runs: what the first lane says is the cause.
+                // Without a thread nothing runs: the first lane reports the cause.
                 running.error = match outcome.error {
                     Some(HostError::Late { .. }) => pool_error.take().or(outcome.error),
                     error => error,
@@ -206,7 +206,7 @@ impl HostSource {
     }
 
     fn refresh_due(&mut self, now_ms: i64) -> bool {
-        // A clock that was set back must not keep old facts alive.
+        // A clock that was set back must not keep old facts.
         let due = self
             .refreshed_ms
             .is_none_or(|at| now_ms < at || now_ms - at >= self.refresh_ms);
@@ -220,7 +220,7 @@ impl HostSource {
 impl Running {
     fn prepare(&mut self, start: Instant, ctx: &mut Ctx<'_>, out: &mut Sink) -> Instant {
         self.prepared = Duration::ZERO;
-        // What is absent is looked for at a refresh: modules are rarely loaded.
+        // Missing data is looked for at a refresh: modules are rarely loaded.
         if !ctx.refresh && self.error.as_ref().is_some_and(HostError::is_no_data) {
             return start;
         }
@@ -253,7 +253,7 @@ impl Running {
 
 impl OwnSeries {
     fn set(&mut self, took: Duration, success: bool, out: &mut Sink) {
-        // A failing collector must not take these back.
+        // A failing collector must not discard these.
         out.set_owner(u8::MAX);
         let (duration, succeeded) = *self.slots.get_or_insert_with(|| {
             let labels = [("collector", self.kind.name())];
@@ -280,7 +280,7 @@ fn build_info(build: &BuildInfo, out: &mut Sink) -> Slot {
     let help = "A metric with a constant '1' value labeled by version, revision, branch, goversion from which \
                 node_exporter was built, and the goos and goarch for the build.";
     let desc = Desc::gauge("node_exporter_build_info", help);
-    // Go's names: dashboards select on them.
+    // Go's names: dashboards select by them.
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -298,7 +298,7 @@ fn build_info(build: &BuildInfo, out: &mut Sink) -> Slot {
     out.add(&desc, &labels)
 }
 
-/// Every label name of these metrics but those of text files, sorted.
+/// Every label name of these metrics except those of text files, sorted.
 const OWN_LABELS: [&str; 148] = [
     "__name__",
     "address",

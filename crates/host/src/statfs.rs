@@ -1,6 +1,6 @@
 //! `statfs` of one mount as a job for the pool.
 //!
-//! Invariant: an answer is the last complete one; a call under way does not take it back.
+//! Invariant: an answer is the last complete one; a call in progress does not invalidate it.
 
 use std::ffi::CString;
 use std::sync::{Arc, Mutex};
@@ -10,30 +10,30 @@ use rustix::io::Errno;
 
 use crate::pool::{Job, Task, lock};
 
-/// What a file system says about itself.
+/// Size and state of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[doc(hidden)]
 pub struct FsStat {
     /// Size of a block.
     pub block_bytes: u64,
-    /// Blocks in all.
+    /// Total blocks.
     pub blocks: u64,
     /// Free blocks.
     pub blocks_free: u64,
-    /// Blocks that users may take.
+    /// Blocks available to unprivileged users.
     pub blocks_available: u64,
-    /// File nodes in all.
+    /// Total inodes.
     pub files: u64,
-    /// Free file nodes.
+    /// Free inodes.
     pub files_free: u64,
-    /// The mount or its super block is read-only.
+    /// Whether the mount or its super block is read-only.
     pub read_only: bool,
 }
 
-/// Asks for a file system's size. May block for ever.
+/// Queries a file system's size. May block forever.
 #[doc(hidden)]
 pub trait Statfs: Send + Sync + 'static {
-    /// Asks for the file system that holds `path`.
+    /// Queries the file system that contains `path`.
     ///
     /// # Errors
     ///
@@ -66,24 +66,24 @@ impl Statfs for KernelStatfs {
     }
 }
 
-/// A mount that is asked for its size.
+/// A mount whose size is queried.
 pub(crate) struct Mount {
     statfs: Arc<dyn Statfs>,
     path: CString,
     answer: Mutex<Option<Result<FsStat, Errno>>>,
 }
 
-/// What is known about a mount.
+/// State of a mount.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Answer {
     /// The last answer, if there was one.
     pub(crate) last: Option<Result<FsStat, Errno>>,
-    /// How long the call under way has taken so far.
+    /// How long the current call has taken so far.
     pub(crate) waiting: Option<Duration>,
 }
 
 impl Answer {
-    /// Returns an answer that was not waited for.
+    /// Returns an answer that needed no waiting.
     pub(crate) fn now(answer: Result<FsStat, Errno>) -> Self {
         Self {
             last: Some(answer),
@@ -91,9 +91,9 @@ impl Answer {
         }
     }
 
-    /// Returns what is known about the mount of `task`.
+    /// Returns the state of the mount of `task`.
     pub(crate) fn of(task: &Task<Mount>) -> Self {
-        // In this order: a call that ends in between gives an answer of its own.
+        // In this order: a call that ends in between provides its own answer.
         let waiting = task.waiting();
         Self {
             last: *lock(&task.answer),
@@ -111,7 +111,7 @@ impl Mount {
         })
     }
 
-    /// Asks a mount that is known to answer from memory, at once and on the caller's thread.
+    /// Queries a mount that is known to answer from memory, on the caller's thread.
     pub(crate) fn ask_now(&self) -> Result<FsStat, Errno> {
         self.statfs.statfs(&self.path)
     }

@@ -1,6 +1,6 @@
-//! Directories of sysfs: what is in them, and small files read once.
+//! Directories of sysfs: their entries, and small files read once.
 //!
-//! Invariant: names come sorted, so that the order of series does not depend on the kernel's.
+//! Invariant: names are sorted, so that the order of series does not depend on the kernel's.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::scan::{label_text, number, trim};
 ///
 /// # Errors
 ///
-/// `NoData` when there is no such directory or it may not be read, `Read` otherwise.
+/// `NoData` if the directory does not exist or may not be read, `Read` otherwise.
 pub(crate) fn list(directory: &Path) -> Result<Vec<String>, HostError> {
     let entries = std::fs::read_dir(directory).map_err(|error| {
         let source = Errno::from_io_error(&error).unwrap_or(Errno::IO);
@@ -33,7 +33,7 @@ pub(crate) fn list(directory: &Path) -> Result<Vec<String>, HostError> {
     Ok(names)
 }
 
-/// Lists the names that begin with `prefix` and go on with digits only, with their numbers, ascending by number.
+/// Lists the names that consist of `prefix` and digits, with their numbers, ascending by number.
 pub(crate) fn numbered(directory: &Path, prefix: &str) -> Result<Vec<(String, u64)>, HostError> {
     let mut found: Vec<(String, u64)> = list(directory)?
         .into_iter()
@@ -46,17 +46,17 @@ pub(crate) fn numbered(directory: &Path, prefix: &str) -> Result<Vec<(String, u6
     Ok(found)
 }
 
-/// Reads a small file as a label's value: trimmed, invalid bytes replaced. `None` if it can't be read.
+/// Reads a small file as a label value: trimmed, invalid bytes replaced. `None` if it can't be read.
 pub(crate) fn text(path: &Path, buf: &mut ReadBuf) -> Option<String> {
     read_once(path, buf).map(|text| label_text(trim(text)))
 }
 
-/// Tells whether there is a directory at `path`, links followed.
+/// Reports whether there is a directory at `path`, following links.
 pub(crate) fn is_dir(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-/// As `list`; no directory has no entries.
+/// As `list`; a missing directory has no entries.
 pub(crate) fn list_if_there(directory: &Path) -> Result<Vec<String>, HostError> {
     match list(directory) {
         Err(error) if error.is_no_data() => Ok(Vec::new()),
@@ -64,7 +64,7 @@ pub(crate) fn list_if_there(directory: &Path) -> Result<Vec<String>, HostError> 
     }
 }
 
-/// As `numbered`, with the entries' paths and the numbers as text; no directory has no entries.
+/// As `numbered`, with the entries' paths and the numbers as text; a missing directory has no entries.
 pub(crate) fn numbered_if_there(
     directory: &Path,
     prefix: &str,
@@ -79,7 +79,7 @@ pub(crate) fn numbered_if_there(
     }
 }
 
-/// Replaces every character that a metric's name can't have by an underscore.
+/// Replaces every character that is invalid in a metric's name by an underscore.
 pub(crate) fn metric_name(text: &str) -> String {
     let valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.chars()

@@ -1,7 +1,7 @@
-//! Families as text: tables of one line each, embedded beside the collector they belong to.
+//! Families as text: tables with one line each, embedded by their collectors.
 //!
-//! `word … type name help`: first what the collector needs to find the number, then the family.
-//! Invariant: every table is read in full by its collector's tests.
+//! `word … type name help`: first the collector's own words to find the number, then the family.
+//! Invariant: every table is parsed in full by its collector's tests.
 
 use std::str::FromStr;
 
@@ -24,7 +24,7 @@ pub(crate) fn rows<const N: usize>(
     })
 }
 
-/// Reads a word of a table that is a number.
+/// Parses a table's word as a number.
 pub(crate) fn number<T: FromStr>(word: &str) -> T {
     let number = word.parse().ok();
     number.expect("the table has a number here")

@@ -1,6 +1,6 @@
-//! The local time zone: which offset and name an instant has.
+//! The local time zone: the offset and name at an instant.
 //!
-//! Invariant: any bytes give a zone or nothing; what can't be read is UTC, as in Go.
+//! Invariant: any bytes yield a zone or nothing; an unreadable zone is UTC, as in Go.
 
 use std::ops::Range;
 use std::path::Path;
@@ -17,13 +17,13 @@ pub(crate) struct Offset {
     pub(crate) valid_s: Range<i64>,
 }
 
-/// A time zone's history and future.
+/// A time zone's past and future transitions.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Zone(TimeZone);
 
 impl Zone {
-    /// Loads the zone that `TZ` names as Go does: not set, `/etc/localtime`; empty, UTC; else a file of the database,
-    /// or an absolute path.
+    /// Loads the zone that `TZ` names, as Go does: unset means `/etc/localtime`; empty means UTC; else a file of the
+    /// database, or an absolute path.
     pub(crate) fn load(tz: Option<&str>) -> Self {
         const DATABASES: [&str; 4] = [
             "/usr/share/zoneinfo",
@@ -34,7 +34,7 @@ impl Zone {
         let mut buf = ReadBuf::new();
         let mut read = |path: &Path| read_once(path, &mut buf).and_then(Self::parse);
         let loaded = match tz.map(|tz| tz.strip_prefix(':').unwrap_or(tz)) {
-            // Go calls this zone "Local" only as a location; its offsets have the file's names.
+            // Go names this zone "Local" only as a location; its offsets have the file's names.
             None => read(Path::new("/etc/localtime")),
             Some("") => None,
             Some(path) if path.starts_with('/') => read(Path::new(path)),
@@ -46,7 +46,7 @@ impl Zone {
         loaded.unwrap_or(Self(TimeZone::UTC))
     }
 
-    /// Returns the offset at an instant, in seconds since 1970, and until the zone's next change.
+    /// Returns the offset at an instant, in seconds since 1970, and when it ends.
     pub(crate) fn offset_at(&self, now_s: i64) -> Offset {
         let last = if now_s < 0 {
             Timestamp::MIN

@@ -1,6 +1,6 @@
-//! The properties of a block device in udev's database that become labels.
+//! Properties in udev's database of a block device that become labels.
 //!
-//! Invariant: a property that is not there is the empty string, which is no label.
+//! Invariant: a missing property is the empty string, which means no label.
 
 use crate::scan::{label_text, next_line};
 
@@ -26,7 +26,7 @@ pub(crate) struct UdevInfo {
 }
 
 impl UdevInfo {
-    /// Reads the `E:NAME=value` lines of a file in `/run/udev/data`.
+    /// Parses the `E:NAME=value` lines of a file in `/run/udev/data`.
     pub(crate) fn parse(mut text: &[u8]) -> Self {
         let mut info = Self::default();
         let (mut is_ata, mut short_serial, mut long_serial) = (false, String::new(), String::new());
@@ -74,7 +74,7 @@ impl UdevInfo {
             };
             *target = label_text(value);
         }
-        // What is printed on the disk, else what its bus calls it, else what virtio knows.
+        // The number printed on the disk, else the bus's, else virtio's.
         for fallback in [short_serial, long_serial] {
             if info.serial.is_empty() {
                 info.serial = fallback;

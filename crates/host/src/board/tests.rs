@@ -1,4 +1,4 @@
-//! Descriptions that change while files come, go and break.
+//! Descriptions that change while files are added, removed and broken.
 
 use narthex_model::LabelSet;
 use narthex_testkit::TempDir;

@@ -1,4 +1,4 @@
-//! Neighbours of IPv4 per device: one dump of the kernel's table a round, or `net/arp`.
+//! IPv4 neighbours per device: one dump of the kernel's table per round, or `net/arp`.
 //!
 //! Invariant: entries of devices that need no address resolution are not counted; `net/arp` does not list them.
 
@@ -18,7 +18,7 @@ use crate::sink::{Desc, Sink, Slot};
 const ENTRIES: Desc<'static> = Desc::gauge("node_arp_entries", "ARP entries by device");
 
 pub(crate) struct Arp {
-    /// `None`: ask the routing socket.
+    /// `None`: query the routing socket.
     file: Option<KeptFile>,
     links: Option<Links>,
     filter: Filter,

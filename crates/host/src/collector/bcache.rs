@@ -1,7 +1,7 @@
 //! Block caches.
 //!
-//! Invariant: the kernel prints sizes for people to read (`1.3M`); they are turned back as node_exporter does, which
-//! loses what the kernel left out.
+//! Invariant: the kernel prints sizes in human-readable form (`1.3M`); they are converted as node_exporter does,
+//! without the precision that the kernel dropped.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,8 @@ use crate::scan::{float, next_line, number};
 use crate::sysdir;
 use crate::table;
 
-/// Of what, a file, and how its text becomes a number. Priorities are expensive to read: the kernel sorts every bucket for
-/// them.
+/// The object, a file, and the conversion of its text. Priorities are expensive to read: the kernel sorts every bucket
+/// for them.
 const READINGS: &str = include_str!("bcache.txt");
 
 pub(crate) struct Bcache {
@@ -84,7 +84,7 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
     number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Turns back what the kernel printed for people: `1.3M`, where the digit behind the point counts 1024ths of hundreds.
+/// Parses a human-readable size: `1.3M`, where the digit after the point counts 1024ths of hundreds.
 pub(crate) fn size(text: &[u8]) -> Option<f64> {
     let unit = text.last().filter(|byte| byte.is_ascii_alphabetic());
     let Some(unit) = unit else {
@@ -111,7 +111,7 @@ fn nanoseconds(text: &[u8]) -> Option<f64> {
     size(text).map(|value| value * 1e-9)
 }
 
-/// As `size`; 0 is not exported.
+/// As `size`; `None` for 0, which is not exported.
 fn if_any(text: &[u8]) -> Option<f64> {
     size(text).filter(|value| *value != 0.0)
 }

@@ -1,4 +1,4 @@
-//! Bonded network devices: how many members they have, and how many of those work.
+//! Bonded network devices: their numbers of members and of active members.
 //!
 //! Invariant: a member counts as soon as it is listed, and as active while its link is up.
 
@@ -110,7 +110,7 @@ fn state_file(name: &[u8], directory: &Path) -> KeptFile {
         let member = directory.join(format!("{prefix}_{name}"));
         member.join("bonding_slave/mii_status")
     };
-    // Older kernels name the link otherwise.
+    // Older kernels use another name for the link.
     let path = of("lower");
     KeptFile::new(if path.exists() { path } else { of("slave") })
 }

@@ -1,4 +1,4 @@
-//! Btrfs: how space is allocated, how long commits take, devices.
+//! Btrfs: allocation of space, duration of commits, devices.
 //!
 //! Invariant: everything comes from sysfs, which needs no mount point and no privilege.
 
@@ -60,7 +60,7 @@ impl Describe for Btrfs {
 
     fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
         for name in sysdir::list_if_there(&self.directory)? {
-            // The directory of a file system is its UUID; features are no file system.
+            // The directory of a file system is its UUID; `features` is not a file system.
             if name.contains('-') {
                 describe_filesystem(&name, &self.directory.join(&name), plan);
             }
@@ -116,7 +116,7 @@ fn describe_filesystem(name: &str, directory: &Path, plan: &mut Plan<'_>) {
     }
 }
 
-/// How many bytes on disks a byte of data takes.
+/// Returns how many bytes on disk a byte of data takes.
 fn ratio(mode: &str, devices: f64) -> f64 {
     match mode {
         "single" | "raid0" => 1.0,

@@ -1,4 +1,4 @@
-//! Connections that netfilter tracks: how many, how many fit, and what became of lookups.
+//! Connections tracked by netfilter: their number, their limit, and results of lookups.
 //!
 //! Invariant: counters of all CPUs are summed; columns are those of `net/stat/nf_conntrack` since Linux 2.6.
 

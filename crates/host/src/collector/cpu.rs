@@ -1,7 +1,7 @@
 //! Time per CPU and mode, throttling, isolation and online state.
 //!
-//! Invariant: a CPU's counters never fall, except together: when its idle time falls by three seconds or more it was
-//! replaced (hotplug, migration), and all of its counters start anew.
+//! Invariant: a CPU's counters never fall, except together: an idle time that falls by three seconds or more means that
+//! the CPU was replaced (hotplug, migration), and all of its counters start again.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,7 @@ struct CpuTimes {
     guest_modes: Option<[Slot; GUEST_MODES.len()]>,
 }
 
-/// What sysfs says per CPU directory. Built anew when the set of CPUs changes.
+/// Sysfs files per CPU directory. Rebuilt when the set of CPUs changes.
 #[derive(Default)]
 struct Topology {
     directories: Vec<u32>,
@@ -71,7 +71,7 @@ impl Cpu {
         })
     }
 
-    /// Brings the list of CPUs in line with the kernel's.
+    /// Updates the list of CPUs to the kernel's.
     fn reconcile(&mut self, seen: &[(u32, Ticks)], out: &mut Sink) {
         let mut old = std::mem::take(&mut self.cpus).into_iter().peekable();
         for (id, _) in seen {
@@ -177,8 +177,8 @@ impl CpuTimes {
 }
 
 impl Topology {
-    /// Looks at the directories of the CPUs; builds everything anew if they are others than last time, or if `force`
-    /// (a CPU that goes offline loses files, not its directory).
+    /// Lists the CPUs' directories; rebuilds everything if they changed, or if `force` (a CPU that goes offline loses
+    /// files, not its directory).
     fn refresh(&mut self, sys_cpu: &Path, force: bool, buf: &mut ReadBuf, out: &mut Sink) {
         let directories = cpu_directories(sys_cpu);
         if !force && directories == self.directories {
@@ -213,7 +213,7 @@ impl Topology {
             let Some(core) = topology("core_id") else {
                 continue;
             };
-            // Siblings count the same events: the first that has the file speaks for all.
+            // Siblings count the same events: the first one with the file counts for all.
             if !cores.contains(&(package, core)) {
                 let path = directory.join("thermal_throttle/core_throttle_count");
                 if let Some(throttle) = old.throttle(path, buf, || core_series(package, core, out))
@@ -232,7 +232,7 @@ impl Topology {
         }
     }
 
-    /// Takes over the file at `path`, or opens it if it holds a number.
+    /// Moves the file at `path` over, or opens it if it contains a number.
     fn throttle(
         &mut self,
         path: PathBuf,
@@ -253,7 +253,7 @@ impl Topology {
 
     fn find_online(&mut self, ids: &[u32], sys_cpu: &Path, old: &mut Self, out: &mut Sink) {
         let file = |id: u32| sys_cpu.join(format!("cpu{id}/online"));
-        // Where CPU 0 can't be switched off, node_exporter reports nothing.
+        // If CPU 0 can't be switched off, node_exporter reports nothing.
         if ids.first().is_none_or(|first| !file(*first).exists()) {
             return;
         }
@@ -360,9 +360,9 @@ fn cpu_directories(sys_cpu: &Path) -> Vec<u32> {
     ids
 }
 
-/// Expands a list such as `0-3,7`; what is no list is empty.
+/// Expands a list such as `0-3,7`; a malformed list is empty.
 pub(crate) fn parse_ranges(text: &[u8]) -> Vec<u32> {
-    /// More CPUs than Linux can have: a longer list is damaged.
+    /// More CPUs than Linux can have: a longer list is corrupt.
     const LIMIT: u64 = 1 << 16;
     let mut ids = Vec::new();
     for (first, last) in ranges(text) {

@@ -1,6 +1,6 @@
 //! `/proc/cpuinfo`, for `--collector.cpu.info`.
 //!
-//! Invariant: labels are compared at a refresh and rebuilt only when they differ; a round in between reads clocks.
+//! Invariant: labels are compared at a refresh and rebuilt only if they differ; other rounds only read clocks.
 
 use std::path::PathBuf;
 
@@ -24,11 +24,11 @@ pub(crate) struct CpuInfo {
     words: Vec<Slot>,
 }
 
-/// What becomes labels.
+/// Values that become labels.
 #[derive(Debug, Default, PartialEq)]
 struct Report {
     processors: Vec<Processor>,
-    /// Of the first processor.
+    /// Flags of the first processor.
     flags: String,
     bugs: String,
 }
@@ -53,7 +53,7 @@ const LABELS: [(&str, &[u8]); 9] = [
 ];
 
 impl CpuInfo {
-    /// Returns `None` when the information is not wanted.
+    /// Returns `None` if `--collector.cpu.info` is off.
     pub(crate) fn new(config: &HostConfig) -> Result<Option<Self>, HostError> {
         let flags = &config.cpu;
         let pattern = |flag, pattern: &Option<String>| match pattern.as_deref() {

@@ -1,4 +1,4 @@
-//! `/proc/diskstats` and what udev knows about each device.
+//! `/proc/diskstats` and udev's properties of each device.
 //!
 //! Invariant: a device is filtered, and its udev file read, when it appears; the file is read again at a refresh or
 //! when the device's number changes. A device that keeps its name keeps its counters' series.
@@ -16,11 +16,11 @@ use crate::scan::{label_text, next_field, next_line, next_u64, number, trim};
 use crate::sink::{Kind, Sink, Slot};
 use crate::udev::UdevInfo;
 
-/// How a column of the file becomes a value.
+/// Unit of a column.
 #[derive(Clone, Copy)]
 enum Unit {
     Count,
-    /// 512 bytes, whatever the device's own sectors are.
+    /// 512 bytes, independent of the device's own sector size.
     Sectors,
     Milliseconds,
 }
@@ -143,15 +143,15 @@ pub(crate) struct Diskstats {
 struct Device {
     name: String,
     number: (u32, u32),
-    /// The properties of this number have not been read.
+    /// Whether the properties of this number still have to be read.
     unread: bool,
     counters: Vec<Slot>,
     info: Option<(Slot, Properties)>,
-    /// Series that say something by their value: 1, or what udev measured.
+    /// Series with constant values: 1, or udev's measurements.
     facts: Vec<(Slot, f64)>,
 }
 
-/// Everything that labels a device.
+/// Labels of a device.
 #[derive(PartialEq)]
 struct Properties {
     number: (u32, u32),
@@ -159,7 +159,7 @@ struct Properties {
     rotational: bool,
 }
 
-/// The beginning of a line; its counters are parsed when they are wanted.
+/// The beginning of a line; its counters are parsed on demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DiskLine<'a> {
     pub(crate) number: (u32, u32),
@@ -167,7 +167,7 @@ pub(crate) struct DiskLine<'a> {
     rest: &'a [u8],
 }
 
-/// The counters of a line, as many as the kernel prints.
+/// The counters of a line; their number depends on the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DiskCounters {
     values: [u64; COLUMNS.len()],
@@ -288,7 +288,7 @@ impl Device {
                 match unit {
                     Unit::Count => value,
                     Unit::Sectors => value * 512.0,
-                    // A product, not a quotient: the last bit is node_exporter's.
+                    // A product, not a quotient, to match node_exporter's last bit.
                     Unit::Milliseconds => value * 0.001,
                 },
             );

@@ -1,6 +1,6 @@
-//! What the firmware calls the machine.
+//! The machine's identification by its firmware.
 //!
-//! Invariant: read at a refresh and never in between; nothing of it changes before the next boot.
+//! Invariant: read only at a refresh; nothing of it changes before the next boot.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ const INFO: Desc<'static> = Desc::gauge(
      product_version, system_vendor if provided by DMI.",
 );
 
-/// Files whose name is the label's; `sys_vendor` is called otherwise.
+/// Files named like their labels; `sys_vendor` has another label name.
 const FILES: [&str; 19] = [
     "bios_date",
     "bios_release",
@@ -63,7 +63,7 @@ impl Describe for Dmi {
         let values: Vec<(&str, String)> = files
             .chain([("system_vendor", "sys_vendor")])
             .filter(|(_, file)| names.iter().any(|name| name == file))
-            // Serial numbers are for root alone.
+            // Only root may read serial numbers.
             .filter_map(|(label, file)| Some((label, plan.text(&self.directory.join(file))?)))
             .collect();
         if values.is_empty() {

@@ -1,6 +1,7 @@
 //! Multipath block devices and their paths.
 //!
-//! Invariant: a device is multipath by its device-mapper UUID; paths count as active while their disk says so.
+//! Invariant: the device-mapper UUID decides whether a device is multipath; paths are active if their disk's state says
+//! so.
 
 use std::path::PathBuf;
 

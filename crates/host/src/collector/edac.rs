@@ -1,6 +1,6 @@
-//! Memory errors that were found, and corrected or not, per controller, row and channel.
+//! Memory errors, corrected and uncorrected, per controller, row and channel.
 //!
-//! Invariant: errors that no row is known for count for the row `unknown`.
+//! Invariant: errors without a known row are counted for the row `unknown`.
 
 use std::path::{Path, PathBuf};
 
@@ -106,7 +106,7 @@ fn describe_row(
     Ok(())
 }
 
-/// Turns `CPU_SrcID#0_MC#0csrow#1channel#2` into the form node_exporter shows.
+/// Converts `CPU_SrcID#0_MC#0csrow#1channel#2` to node_exporter's form.
 fn dimm_label(text: &str) -> String {
     let text = text.replace('#', "");
     text.replace("csrow", "_csrow")

@@ -1,6 +1,6 @@
-//! The pool of random bits.
+//! The kernel's entropy pool.
 //!
-//! Invariant: both files are there or there is no data.
+//! Invariant: unless both files exist there is no data.
 
 use std::path::Path;
 

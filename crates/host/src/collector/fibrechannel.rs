@@ -1,6 +1,6 @@
 //! Counters of Fibre Channel adapters.
 //!
-//! Invariant: an attribute that a driver does not have is an empty label or a missing series.
+//! Invariant: an attribute that a driver lacks is an empty label or a missing series.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ const INFO: Desc<'static> = Desc::gauge(
     "Non-numeric data from /sys/class/fc_host/<host>, value is always 1.",
 );
 
-/// Files that become labels of the same name, and whether their two first characters (`0x`) are cut off.
+/// Files that become labels of the same name, and whether to strip their first two characters (`0x`).
 const LABELS: [(&str, bool); 10] = [
     ("speed", false),
     ("port_state", false),
@@ -74,7 +74,7 @@ impl Describe for Fibrechannel {
     }
 }
 
-/// Reads a number in base 16 behind `0x`, or in base 10. All bits set says that the adapter does not count it.
+/// Parses a number in base 16 after `0x`, or in base 10. All bits set means that the adapter does not count it.
 fn counter(text: &[u8]) -> Option<f64> {
     let value = match text.strip_prefix(b"0x") {
         Some(digits) => hex(digits),

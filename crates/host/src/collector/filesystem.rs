@@ -1,8 +1,8 @@
 //! Mounted file systems: `mountinfo` read when it changes, `statfs` on its own threads.
 //!
-//! Invariant: `collect` itself asks only mounts that answer from memory (see `local`); it waits for any other at most
-//! once after it stopped answering.
-//! One set of series per (device, mount point, type), however often it is mounted over.
+//! Invariant: `collect` itself queries only mounts that answer from memory (see `local`); it waits for any other at
+//! most once after it stopped answering. Each (device, mount point, type) has one set of series, however often it is
+//! mounted over.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -28,10 +28,10 @@ use crate::sink::{Kind, Sink, Slot};
 use crate::statfs::{Answer, FsStat, Mount, Statfs};
 
 pub(crate) struct Filesystem {
-    /// Of process 1, or of this one where process 1 is hidden.
+    /// Mounts of process 1, or of this one if process 1 is hidden.
     file: KeptFile,
     own_file: PathBuf,
-    /// This process's own mounts, where paths lead; not read when another root is exported.
+    /// This process's own mounts, to which paths refer; not read when another root is exported.
     local_file: Option<KeptFile>,
     rootfs: PathBuf,
     mount_points: Filter,
@@ -44,7 +44,7 @@ pub(crate) struct Filesystem {
     read: bool,
 }
 
-/// Raw bytes of a line; what they mean as labels is worked out once.
+/// Raw bytes of a line; they are converted to labels once.
 #[derive(PartialEq, Eq)]
 struct Key {
     device: Box<[u8]>,
@@ -56,13 +56,13 @@ struct Target {
     labels: [String; 3],
     mount: Arc<Task<Mount>>,
     options_read_only: bool,
-    /// Answers from memory.
+    /// Whether it answers from memory.
     local: bool,
     /// One per device number.
     infos: Roster<(u32, u32), Option<Slot>>,
     sizes: Option<[Slot; 8]>,
     error: Option<Failure>,
-    /// A line of this reading named it already.
+    /// Whether the current reading already listed it.
     listed: bool,
 }
 
@@ -98,7 +98,7 @@ impl Filesystem {
         })
     }
 
-    /// Tells whether a mount has come or gone since the last call.
+    /// Reports whether a mount was added or removed since the last call.
     fn mounts_changed(&mut self) -> bool {
         let Ok(fd) = self.file.fd() else { return true };
         let mut fds = [PollFd::new(fd, PollFlags::PRI)];
@@ -188,7 +188,7 @@ impl Collector for Filesystem {
     }
 
     fn prepare(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        // The poll comes first in any case: it must not miss a change that follows the reading.
+        // Poll first, unconditionally: it must not miss a change that follows the reading.
         if self.mounts_changed() || ctx.refresh || !self.read {
             self.read = false;
             self.read_mounts(ctx.buf, out)?;
@@ -242,7 +242,7 @@ impl Target {
         statfs: &Arc<dyn Statfs>,
     ) -> Option<Self> {
         let rootfs = rootfs.as_os_str().as_bytes();
-        // The label keeps the escapes node_exporter keeps; the path has none.
+        // The label keeps the escapes that node_exporter keeps; the path has none.
         let shown = strip_root(&mountinfo::unescape(line.mount_point, b" \t"), rootfs).to_vec();
         if !mount_points.keeps(&shown) || !fs_types.keeps(line.fs_type) {
             return None;
@@ -285,7 +285,7 @@ impl Target {
             stat.blocks_available as f64 * block_bytes,
             stat.files as f64,
             stat.files_free as f64,
-            // node_exporter means to leave it out here, but reports 0 on Linux.
+            // node_exporter intends to omit it here, but reports 0 on Linux.
             0.0,
             f64::from(u8::from(read_only)),
             0.0,
@@ -408,7 +408,7 @@ impl Failure {
 }
 
 impl Cause {
-    /// The words node_exporter (that is, Go) has for it.
+    /// Returns node_exporter's (that is, Go's) text.
     fn text(self) -> String {
         let errno = match self {
             Self::Timeout => return "mountpoint timeout".into(),

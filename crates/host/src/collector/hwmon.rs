@@ -1,6 +1,6 @@
 //! Sensors, from `class/hwmon`: temperatures, voltages, fans, currents, power, energy, humidity.
 //!
-//! Invariant: a chip is named after its device, which is stable, and not after the order in which drivers loaded.
+//! Invariant: a chip is named after its device, which is stable, not after the order in which drivers loaded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ struct Chip {
     name: String,
 }
 
-/// A sensor's type, and its files by what they hold.
+/// A sensor's type, and its files by element.
 struct Sensor {
     kind: &'static str,
     files: BTreeMap<String, PathBuf>,
@@ -129,7 +129,7 @@ impl Chip {
         })
     }
 
-    /// Tells chips of one device apart: by their names, or else by their directories.
+    /// Returns a name that is unique among the device's chips: by their names, or else by their directories.
     fn unique_name(&self, all: &[Self]) -> String {
         let same: Vec<&Self> = all.iter().filter(|chip| chip.base == self.base).collect();
         if same.len() < 2 {
@@ -144,7 +144,7 @@ impl Chip {
     }
 }
 
-/// Lower case, other characters as underscores, none at the ends.
+/// Converts to lower case, replaces other characters with underscores, and trims those at the ends.
 fn clean(text: &str) -> String {
     let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, ':' | '_');
     let text: String = text
@@ -172,7 +172,7 @@ fn find_sensors(directory: &Path, sensors: &mut BTreeMap<String, Sensor>) {
     }
 }
 
-/// Splits `temp1_max_alarm` into type, number and element; `None` if it is no sensor's.
+/// Splits `temp1_max_alarm` into type, number and element; `None` if it is not a sensor's file.
 fn split(file: &str) -> Option<(&'static str, u64, &str)> {
     let digits_at = file
         .find(|c: char| c.is_ascii_digit())
@@ -258,7 +258,7 @@ fn describe_sensor(chip: &str, name: &str, sensor: &Sensor, plan: &mut Plan<'_>)
     }
 }
 
-/// What a file of a sensor is exported as.
+/// Export of a sensor's file.
 struct Reading {
     name: String,
     kind: Kind,

@@ -1,6 +1,6 @@
 //! Counters of InfiniBand ports.
 //!
-//! Invariant: data counters are exported in octets; the hardware counts groups of four.
+//! Invariant: data counters are exported in octets; the hardware counts units of four.
 
 use std::path::{Path, PathBuf};
 
@@ -102,11 +102,11 @@ pub(crate) fn state(text: &[u8]) -> Option<f64> {
     number(text[..at].trim_ascii()).map(|id| id as f64)
 }
 
-/// Reads `100 Gb/sec (4X EDR)` as bytes a second.
+/// Parses `100 Gb/sec (4X EDR)` as bytes per second.
 pub(crate) fn rate(text: &[u8]) -> Option<f64> {
     const BYTES_PER_GIGABIT: f64 = 125_000_000.0;
     let at = memchr::memchr(b' ', text)?;
-    // node_exporter reads 32 bits of it and cuts the fraction off.
+    // node_exporter parses it as a 32-bit float and truncates it.
     let gigabits = float(&text[..at])? as f32;
     Some((f64::from(gigabits) * BYTES_PER_GIGABIT).trunc())
 }

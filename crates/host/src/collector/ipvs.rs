@@ -1,7 +1,7 @@
-//! Load balancing in the kernel: totals, and connections per backend.
+//! IP virtual server: totals, and connections per backend.
 //!
-//! Invariant: a backend is parsed into labels when it is first seen; a round compares its bytes and adds numbers.
-//! Backends that the chosen labels do not tell apart are one series, their sum.
+//! Invariant: a backend is parsed into labels when first seen; a round compares its bytes and sums numbers. Backends
+//! with equal chosen labels are one series, their sum.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -58,7 +58,7 @@ pub(crate) struct Ipvs {
     stats: KeptFile,
     list: KeptFile,
     totals: Option<[Slot; TOTALS.len()]>,
-    /// Which of `IPVS_LABELS` are exported.
+    /// Whether each of `IPVS_LABELS` is exported.
     labels: [bool; IPVS_LABELS.len()],
     rows: Roster<Box<[u8]>, usize>,
     groups: Vec<Group>,
@@ -69,7 +69,7 @@ pub(crate) struct Ipvs {
 /// Values of `IPVS_LABELS`; those that are not exported are empty.
 type Labels = [String; IPVS_LABELS.len()];
 
-/// Backends that are one series.
+/// Backends that share a series.
 struct Group {
     labels: Labels,
     slots: [Slot; BACKENDS.len()],
@@ -101,7 +101,7 @@ impl Ipvs {
             by_labels,
             ..
         } = self;
-        // A service is printed at once with its backends, which may be longer than a page.
+        // A service is printed in one go with its backends, which may exceed a page.
         let text = list.read(ctx.buf, End::Empty)?;
         for group in groups.iter_mut() {
             group.sums = [0; BACKENDS.len()];
@@ -174,7 +174,7 @@ fn new_group(
     }
 }
 
-/// Reads a list of label names.
+/// Parses a list of label names.
 fn chosen(list: &str) -> Result<[bool; IPVS_LABELS.len()], HostError> {
     let mut chosen = [false; IPVS_LABELS.len()];
     for name in list.split(',').filter(|name| !name.is_empty()) {
@@ -207,7 +207,7 @@ impl Collector for Ipvs {
     }
 }
 
-/// Reads the third line.
+/// Parses the third line.
 pub(crate) fn parse_totals(mut text: &[u8]) -> Option<[u64; 5]> {
     next_line(&mut text)?;
     next_line(&mut text)?;
@@ -233,7 +233,7 @@ impl Row<'_> {
     }
 
     fn has_key(&self, key: &[u8]) -> bool {
-        // From the end: neighbours in the list are of one service.
+        // Compare from the end: neighbours in the list share a service.
         let rest = key
             .strip_suffix(self.remote)
             .and_then(|rest| rest.strip_suffix(b" "));
@@ -285,7 +285,7 @@ pub(crate) fn parse(
                 let Some((proto, local)) = service else {
                     continue;
                 };
-                // How packets are forwarded.
+                // The forwarding method.
                 let Some(_) = next_field(&mut line) else {
                     continue;
                 };
@@ -302,7 +302,7 @@ pub(crate) fn parse(
                 };
                 each(row).map_err(error)?;
             }
-            // The head, and protocols without ports.
+            // The header, and protocols without ports.
             _ => service = None,
         }
     }

@@ -1,6 +1,6 @@
-//! Tasks that were found hanging.
+//! Tasks that the kernel detected as hung.
 //!
-//! Invariant: a kernel that does not look for them has no data.
+//! Invariant: a kernel that does not detect them has no data.
 
 use std::path::Path;
 

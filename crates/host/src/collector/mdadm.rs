@@ -1,6 +1,6 @@
-//! Software RAID: `mdstat`, and the count of disks that sysfs tells.
+//! Software RAID: `mdstat`, and the number of disks from sysfs.
 //!
-//! Invariant: an array in one state is not in the others; a state without a series of its own is in none.
+//! Invariant: an array is in at most one exported state; a state without a series of its own is in none.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ const RAID_DISKS: Desc<'static> =
 const DEGRADED: Desc<'static> =
     Desc::gauge("node_md_degraded", "Number of degraded disks on device.");
 
-/// States as the kernel tells them and as they are exported.
+/// States as printed by the kernel and as exported.
 const STATES: [(State, &str); 5] = [
     (State::Active, "active"),
     (State::Inactive, "inactive"),
@@ -184,7 +184,7 @@ pub(crate) struct Array<'a> {
     pub(crate) synced: u64,
 }
 
-/// Calls `each` with every array. An array is a line of its members, a line of its size, and what it does.
+/// Calls `each` with every array: a line of its members, a line of its size, and its activity.
 pub(crate) fn parse(text: &[u8], mut each: impl FnMut(&Array<'_>)) -> Result<(), ParseError> {
     let lines: Vec<&[u8]> = text.split(|b| *b == b'\n').collect();
     for (at, line) in lines.iter().enumerate() {

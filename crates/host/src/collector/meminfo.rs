@@ -1,6 +1,6 @@
 //! `/proc/meminfo`: the fields node_exporter knows, in bytes.
 //!
-//! Invariant: a field is exported if and only if it is in `FIELDS`; other fields of newer kernels are skipped.
+//! Invariant: exactly the fields in `FIELDS` are exported; other fields of newer kernels are skipped.
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};

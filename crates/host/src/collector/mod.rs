@@ -1,6 +1,6 @@
-//! One file per collector, and what they share: a round's context, the trait, and how they are started.
+//! One file per collector, and their shared parts: a round's context, the trait, and their construction.
 //!
-//! Invariant: a collector that returns an error leaves no values in the round; its series stay, absent.
+//! Invariant: a collector that returns an error has no values in the round; its series stay, absent.
 
 pub(crate) mod arp;
 pub(crate) mod bcache;
@@ -65,30 +65,30 @@ use crate::procstat::SharedStat;
 use crate::sink::Sink;
 use crate::statfs::Statfs;
 
-/// What a round offers to every collector.
+/// Context of a round, for every collector.
 pub(crate) struct Ctx<'a> {
-    /// For any file; what it holds is lost at the next read.
+    /// Buffer for any file; the next read overwrites it.
     pub(crate) buf: &'a mut ReadBuf,
     /// Number of the round, from 1.
     pub(crate) round: u64,
-    /// Slowly changing facts are due to be read again.
+    /// Whether slowly changing facts are due to be read again.
     pub(crate) refresh: bool,
 }
 
 pub(crate) trait Collector: Send {
     fn kind(&self) -> CollectorKind;
 
-    /// Tells whether a round should not wait for it for long.
+    /// Reports whether it may hang, so that a round should not wait for it for long.
     fn may_hang(&self) -> bool {
         self.kind().may_hang()
     }
 
-    /// Tells whether `prepare` does anything.
+    /// Reports whether `prepare` does anything.
     fn has_preparation(&self) -> bool {
         false
     }
 
-    /// Starts what may take long, before any collector collects.
+    /// Starts slow work before any collector collects.
     ///
     /// # Errors
     ///
@@ -101,15 +101,15 @@ pub(crate) trait Collector: Send {
     ///
     /// # Errors
     ///
-    /// When the kernel's answer can't be had or is malformed.
+    /// Fails if the kernel's data can't be read or is malformed.
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError>;
 }
 
-/// Makes the collectors that are configured.
+/// Builds the configured collectors.
 ///
 /// # Errors
 ///
-/// For flags that can't be used.
+/// Fails on unusable flags.
 pub(crate) fn start(
     config: &HostConfig,
     statfs: Box<dyn Statfs>,

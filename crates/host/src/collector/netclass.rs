@@ -1,9 +1,9 @@
 //! Properties of network devices: one netlink dump when the kernel reports a change, or `class/net` below sysfs.
 //!
-//! sysfs opens, locks and formats thirty files a device. The routing socket tells nearly all of it at once, and says
-//! when anything of it changes; what it does not tell (speed, duplex and three constants) is read at such a change.
+//! sysfs opens, locks and formats thirty files per device. The routing socket returns nearly all of it at once, and
+//! announces changes; the rest (speed, duplex and three constants) is read after such a change.
 //!
-//! Invariant: a device whose properties are as they were costs a comparison at a change and nothing in between.
+//! Invariant: a device with unchanged properties costs a comparison at a change and nothing otherwise.
 
 use std::path::{Path, PathBuf};
 
@@ -27,15 +27,15 @@ pub(crate) struct Netclass {
     directory: PathBuf,
     ignored: Regex,
     ignore_invalid_speed: bool,
-    /// sysfs is a real one, so that the routing socket may know its devices.
+    /// Whether sysfs is a real one, so that the routing socket may know its devices.
     may_ask: bool,
     links: Option<Links>,
-    /// sysfs showed the same devices when they were last listed.
+    /// Whether sysfs showed the same devices when they were last listed.
     is_shown: bool,
     devices: Roster<Box<[u8]>, Option<Device>>,
-    /// In use while sysfs shows other devices than the routing socket.
+    /// Used while sysfs shows other devices than the routing socket.
     board: Option<Board>,
-    /// The devices that the board knows.
+    /// Devices of the board.
     names: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ struct Device {
     values: Vec<(Slot, f64)>,
 }
 
-/// What the routing socket does not tell.
+/// Properties that the routing socket does not return.
 #[derive(Default, PartialEq)]
 struct FromSysfs {
     address_assign_type: Option<i64>,
@@ -104,7 +104,7 @@ impl Netclass {
         })
     }
 
-    /// Brings the devices in line with the kernel's list. Tells whether sysfs shows the same devices.
+    /// Updates the devices to the kernel's list. Reports whether sysfs shows the same devices.
     fn ask(&mut self, refresh: bool, buf: &mut ReadBuf, out: &mut Sink) -> Result<bool, HostError> {
         let mut links = match self.links.take() {
             Some(links) => links,
@@ -115,7 +115,7 @@ impl Netclass {
             links.properties(|name, found| told.push((Box::<[u8]>::from(name), found)))?;
             self.is_shown = self.compare(&told, buf);
             self.devices.begin();
-            // Those that sysfs does not show are let go of.
+            // Drop the devices if sysfs does not show the same ones.
             let is_shown = self.is_shown;
             for (name, found) in told.into_iter().filter(|_| is_shown) {
                 self.see(name, found, refresh, buf, out);
@@ -128,7 +128,7 @@ impl Netclass {
         Ok(self.is_shown)
     }
 
-    /// Tells whether sysfs shows just these devices: it belongs to the namespace of whoever mounted it.
+    /// Reports whether sysfs shows exactly these devices: it belongs to the network namespace of its mounter.
     fn compare(&mut self, told: &[(Box<[u8]>, Properties)], buf: &mut ReadBuf) -> bool {
         let Ok(names) = devices(&self.directory) else {
             return false;
@@ -179,7 +179,7 @@ impl Netclass {
         let rest = FromSysfs::read(&self.directory.join(&label), buf);
         match known {
             Some(known) if known.properties == found && known.rest == rest => {}
-            // What stays as it is gets the same series again before the old device lets go of it.
+            // Unchanged series are added again before the old device releases them.
             Some(known) => {
                 let device = Device::new(&label, found, rest, self.ignore_invalid_speed, out);
                 std::mem::replace(known, device).retire(out);
@@ -226,7 +226,7 @@ impl Collector for Netclass {
     }
 
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        // A device that came between the two looks makes them differ until the next notice or refresh.
+        // A device added between the two reads makes them differ until the next notification or refresh.
         let is_told = self.may_ask && self.ask(ctx.refresh, ctx.buf, out)?;
         if !is_told {
             return self.collect_files(ctx, out);
@@ -373,7 +373,7 @@ fn describe(name: &str, directory: &Path, ignore_invalid_speed: bool, plan: &mut
     }
 }
 
-/// Bytes a second of a speed in megabits.
+/// Converts a speed in megabits to bytes per second.
 fn speed(text: &[u8]) -> Option<f64> {
     let speed = integer(text)?.checked_mul(1000 * 1000)?;
     Some((speed / 8) as f64)
@@ -386,7 +386,7 @@ fn admin_state(is_up: bool) -> &'static str {
     }
 }
 
-/// Lists the devices of a directory, which has files as well.
+/// Lists the devices of a directory that also contains files.
 fn devices(directory: &Path) -> Result<Vec<String>, HostError> {
     let mut names = sysdir::list(directory)?;
     // The only file there; anything else is a link to a device.
@@ -398,7 +398,7 @@ fn read_integer(directory: &Path, file: &str, buf: &mut ReadBuf) -> Option<i64> 
     integer(trim(crate::kept::read_once(&directory.join(file), buf)?))
 }
 
-/// Parses a number in base 10, or 16 behind `0x`.
+/// Parses a number in base 10, or in base 16 after `0x`.
 fn integer(text: &[u8]) -> Option<i64> {
     let (digits, sign) = match text.strip_prefix(b"-") {
         Some(digits) => (digits, -1),
@@ -411,7 +411,7 @@ fn integer(text: &[u8]) -> Option<i64> {
     i64::try_from(value?).ok().map(|value| value * sign)
 }
 
-/// Prints an address as sysfs does.
+/// Formats an address as sysfs does.
 fn mac(address: &[u8]) -> String {
     let bytes: Vec<String> = address.iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.join(":")

@@ -1,7 +1,7 @@
-//! Network device counters: one netlink dump of 64-bit statistics a round, or `/proc/net/dev`.
+//! Network device counters: one netlink dump of 64-bit statistics per round, or `/proc/net/dev`.
 //!
-//! Invariant: names and filters are looked at only when the kernel reports a changed link; a round in between is the
-//! counters alone, matched by interface index. A device that keeps its name keeps its series.
+//! Invariant: names and filters are evaluated only when the kernel reports a changed link; other rounds read only the
+//! counters, matched by interface index. A device that keeps its name keeps its series.
 
 use narthex_model::MetricType;
 use rustix::fs::PROC_SUPER_MAGIC;
@@ -17,7 +17,7 @@ use crate::roster::Roster;
 use crate::scan::{label_text, next_line, next_u64, trim};
 use crate::sink::{Sink, Slot};
 
-/// One exported counter: the middle of its name and the kernel's counters it sums.
+/// One exported counter: the middle of its name, and the kernel's counters that it sums.
 type Output = (&'static str, &'static [usize]);
 
 // Places in the kernel's `struct rtnl_link_stats64`.
@@ -172,7 +172,7 @@ impl Netdev {
             Some(links) => links,
             None => Links::open()?,
         };
-        // The kernel keeps quiet about a new alias of a device that is down.
+        // The kernel does not announce a new alias of a device that is down.
         if links.changed() || refresh {
             self.read_links(&mut links, out)?;
         }
@@ -190,12 +190,12 @@ impl Netdev {
         if self.config.address_info {
             self.read_addresses(&mut links, out)?;
         }
-        // Only now: after an error the sockets are opened anew.
+        // Only now: after an error the sockets are reopened.
         self.links = Some(links);
         Ok(())
     }
 
-    /// Brings the devices in line with the kernel's list of links.
+    /// Updates the devices to the kernel's list of links.
     fn read_links(&mut self, links: &mut Links, out: &mut Sink) -> Result<(), HostError> {
         self.devices.begin();
         links.list(|link| self.see(link, out))?;
@@ -371,7 +371,7 @@ pub(crate) fn parse(
             line: line_number,
             expected,
         };
-        // A name may hold a colon itself: an alias such as eth0:1.
+        // A name may contain a colon itself: an alias such as eth0:1.
         let at = memchr::memrchr(b':', line).ok_or(error("a colon after the device"))?;
         let name = trim(&line[..at]);
         if name.is_empty() {

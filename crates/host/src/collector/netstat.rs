@@ -1,7 +1,7 @@
 //! Selected counters of the protocols: `net/netstat`, `net/snmp` and `net/snmp6`.
 //!
-//! Invariant: the pattern sees a counter's name once. A round compares a table's head line with the one that was
-//! learnt and parses only the columns that are wanted.
+//! Invariant: the pattern is matched once per counter name. A round compares a table's header line with the known one
+//! and parses only the selected columns.
 
 use std::path::Path;
 
@@ -23,13 +23,13 @@ pub(crate) struct Netstat {
     lines: Roster<Box<[u8]>, Option<Slot>>,
 }
 
-/// A wanted column of a table: its place among the fields, the protocol being 0.
+/// A selected column of a table: its index among the fields, the protocol being 0.
 pub(crate) struct Column {
     place: usize,
     slot: Slot,
 }
 
-/// Tables by their head line.
+/// Tables by their header line.
 type Tables = Roster<Box<[u8]>, Vec<Column>>;
 
 impl Netstat {
@@ -55,7 +55,7 @@ impl Collector for Netstat {
             let read = read_tables(text, &self.fields, tables, out);
             read.map_err(|source| file.malformed(source))?;
         }
-        // Not there without IPv6.
+        // Missing without IPv6.
         let Some(text) = self.list.read_if_there(ctx.refresh, ctx.buf, End::Short)? else {
             return Ok(());
         };
@@ -64,7 +64,7 @@ impl Collector for Netstat {
     }
 }
 
-/// Reads pairs of lines: `Protocol: name name …` and `Protocol: number number …`.
+/// Parses pairs of lines: `Protocol: name name …` and `Protocol: number number …`.
 pub(crate) fn read_tables(
     mut text: &[u8],
     fields: &Regex,
@@ -110,7 +110,7 @@ fn learn_columns(head: &[u8], fields: &Regex, out: &mut Sink) -> Vec<Column> {
     let mut columns: Vec<(usize, &[u8])> = Vec::new();
     for (at, name) in names.enumerate() {
         let is_wanted = fields.is_match(&[protocol, b"_", name].concat());
-        // The kernel names a column once; a damaged line must not make a series twice.
+        // The kernel names a column once; a corrupt line must not create a series twice.
         if is_wanted && columns.iter().all(|(_, other)| *other != name) {
             columns.push((at + 1, name));
         }
@@ -122,7 +122,7 @@ fn learn_columns(head: &[u8], fields: &Regex, out: &mut Sink) -> Vec<Column> {
     columns.collect()
 }
 
-/// Reads lines `<protocol>6<name> number`.
+/// Parses lines `<protocol>6<name> number`.
 pub(crate) fn read_list(
     mut text: &[u8],
     fields: &Regex,
@@ -169,7 +169,7 @@ fn new_slot(protocol: &[u8], name: &[u8], out: &mut Sink) -> Slot {
     )
 }
 
-/// Learns from one text and reads another, for fuzzing.
+/// Learns from one text and parses another, for fuzzing.
 pub(crate) fn learn_and_read(text: &[u8]) {
     let fields = Regex::new("Listen|Errors").expect("a constant");
     let mut out = Sink::new(narthex_model::LabelSet::empty());

@@ -1,6 +1,6 @@
 //! Calls of the NFS client.
 //!
-//! Invariant: a procedure's place in the kernel's line is its place in the list of names; older kernels know fewer.
+//! Invariant: a procedure's index in the kernel's line is its index in the list of names; older kernels know fewer.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ const VERSION_4: &str = "\
     LayoutGet LayoutCommit LayoutReturn SecinfoNoName TestStateID FreeStateID GetDeviceList BindConnToSession \
     DestroyClientID Seek Allocate DeAllocate LayoutStats Clone";
 
-/// Describes a table of lines, places in them, and labels.
+/// Describes a table of lines, indices in them, and labels.
 pub(crate) fn describe_cells(cells: &'static str, path: &Path, plan: &mut Plan<'_>) {
     for ([line, place, labels], desc) in table::rows(cells) {
         let labels = labels.split(',').filter_map(|label| label.split_once('='));
@@ -78,7 +78,7 @@ impl Describe for Nfs {
         for (line, version, procedures) in versions {
             for (at, procedure) in procedures.split(' ').enumerate() {
                 let labels = [("proto", version), ("method", procedure)];
-                // The first number is how many follow.
+                // The first number is the count of the following ones.
                 plan.file(&REQUESTS, &labels, &self.path, Decode::Cell(line, at + 1));
             }
         }

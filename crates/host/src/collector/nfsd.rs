@@ -1,6 +1,6 @@
 //! Calls of the NFS server.
 //!
-//! Invariant: a procedure's place in the kernel's line is its number; procedures that do nothing are not exported.
+//! Invariant: a procedure's index in the kernel's line is its number; null procedures are not exported.
 
 use std::path::PathBuf;
 
@@ -53,7 +53,7 @@ impl Describe for Nfsd {
             for (number, procedure) in procedures.filter(|(_, name)| !["Null", "-"].contains(name))
             {
                 let labels = [("proto", version), ("method", procedure)];
-                // The first number is how many follow.
+                // The first number is the count of the following ones.
                 let decode = Decode::Cell(line, number + 1);
                 plan.file(&REQUESTS, &labels, &self.path, decode);
             }

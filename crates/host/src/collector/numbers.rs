@@ -1,6 +1,6 @@
-//! What collectors share that are nothing but a few files of numbers.
+//! Shared code of collectors that read a few files of numbers.
 //!
-//! Invariant: each file is one `pread` a round; a series' place is the number's place in its file.
+//! Invariant: each file is one `pread` per round; a series' index is the number's index in its file.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::kind::CollectorKind;
 use crate::scan::{float, next_field};
 use crate::sink::{Desc, Sink, Slot};
 
-/// A file below procfs, and which of its numbers become which series.
+/// A file below procfs, and the series of its numbers.
 pub(crate) type Table = (&'static str, &'static [(usize, Desc<'static>)]);
 
 pub(crate) struct Numbers {
@@ -53,7 +53,7 @@ impl Collector for Numbers {
     }
 }
 
-/// Returns the number at a place of a line.
+/// Returns the number at an index of a line.
 pub(crate) fn nth(text: &[u8], place: usize) -> Option<f64> {
     let mut rest = text.trim_ascii();
     for _ in 0..place {
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(nth(b"1024\t0\t1631329\n", 2), Some(1_631_329.0));
         assert_eq!(nth(b"1024\t0", 2), None);
         assert_eq!(nth(b"", 0), None);
-        // A maximum beyond 64 bits of sign is a number all the same.
+        // A maximum beyond a signed 64-bit integer is still a number.
         assert_eq!(
             nth(b"0 0 9223372036854775807", 2),
             Some(9_223_372_036_854_775_807_u64 as f64)

@@ -1,6 +1,6 @@
-//! What the distribution calls itself: `etc/os-release`, or `usr/lib/os-release`.
+//! The distribution's identification: `etc/os-release`, or `usr/lib/os-release`.
 //!
-//! Invariant: the files are read at a refresh; in between, the labels stand.
+//! Invariant: the files are read only at a refresh; in between, the labels stay.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
-//! What collectors share whose file has a line per CPU.
+//! Shared code of collectors whose file has a line per CPU.
 //!
-//! Invariant: a CPU that comes gets its series when it is first seen, one that goes loses them in the same round.
+//! Invariant: a CPU gets its series when first seen, and loses them in the round in which it is gone.
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
@@ -19,7 +19,7 @@ pub(crate) struct PerCpu<const N: usize> {
     cpus: Roster<u64, [Slot; N]>,
 }
 
-/// Calls back with every CPU's number and values; gives back the number of a malformed line.
+/// Calls back with every CPU's number and values; the error is the number of a malformed line.
 pub(crate) type Parse<const N: usize> = fn(&[u8], &mut dyn FnMut(u64, [f64; N])) -> Result<(), u32>;
 
 impl<const N: usize> PerCpu<N> {

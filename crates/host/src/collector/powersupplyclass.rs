@@ -1,4 +1,4 @@
-//! Batteries and mains.
+//! Batteries and mains supplies.
 //!
 //! Invariant: the kernel's micro-units and tenths of a degree are exported in base units.
 

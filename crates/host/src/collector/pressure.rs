@@ -1,6 +1,6 @@
 //! Pressure stall information: seconds that tasks lost waiting for CPU, I/O, memory and interrupts.
 //!
-//! Invariant: a resource the kernel does not account for is left out; accounting that is switched off is no data.
+//! Invariant: a resource the kernel does not account for is omitted; disabled accounting is no data.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::kind::CollectorKind;
 use crate::scan::{next_field, next_line, number};
 use crate::sink::{Desc, Sink, Slot};
 
-/// Resources and what each reports of `some` and `full`.
+/// Resources and the families of their `some` and `full` lines.
 const RESOURCES: [(&str, Option<Desc<'static>>, Option<Desc<'static>>); 4] = [
     (
         "cpu",

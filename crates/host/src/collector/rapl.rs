@@ -1,6 +1,6 @@
 //! Energy counters of the processor's domains.
 //!
-//! Invariant: a domain's index is in its name, or counts domains of one name in the order of their directories.
+//! Invariant: a domain's index is part of its name, or counts domains of the same name in directory order.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

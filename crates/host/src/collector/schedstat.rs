@@ -1,6 +1,6 @@
-//! Time on and waiting for each CPU.
+//! Running and waiting time per CPU.
 //!
-//! Invariant: a line in a form that is not known is not a CPU's, as for node_exporter.
+//! Invariant: a line of unknown form is not a CPU's, as in node_exporter.
 
 use std::path::Path;
 
@@ -27,13 +27,13 @@ const SCHEDSTAT: [Desc<'static>; 3] = [
 
 pub(crate) fn new(procfs: &Path) -> PerCpu<3> {
     let file = KeptFile::new(procfs.join("schedstat"));
-    // A CPU is printed at once with its domains, which may be longer than a page.
+    // A CPU is printed in one go with its domains, which may exceed a page.
     let file = (file, End::Empty);
     PerCpu::new(CollectorKind::Schedstat, file, &SCHEDSTAT, parse)
 }
 
 pub(crate) fn parse(mut text: &[u8], each: &mut dyn FnMut(u64, [f64; 3])) -> Result<(), u32> {
-    /// Numbers between the CPU's name and those that are exported.
+    /// Numbers between the CPU's name and the exported ones.
     const SKIPPED: usize = 6;
     const NANOSECONDS: f64 = 1e9;
     while let Some(mut line) = next_line(&mut text) {
@@ -47,7 +47,7 @@ pub(crate) fn parse(mut text: &[u8], each: &mut dyn FnMut(u64, [f64; 3])) -> Res
             *place = value.unwrap_or(0);
             value.is_some()
         });
-        // As node_exporter: a line in another form is not a CPU's.
+        // As in node_exporter, a line of another form is not a CPU's.
         if !whole {
             continue;
         }

@@ -1,6 +1,6 @@
 //! Whether SELinux is enabled, and in which mode.
 //!
-//! Invariant: without a mounted selinuxfs it counts as disabled, which is a value and not a lack of data.
+//! Invariant: without a mounted selinuxfs SELinux counts as disabled, which is a value and not missing data.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ pub(crate) struct Selinux {
 }
 
 impl Selinux {
-    /// node_exporter's library asks the machine it runs on, whatever paths are configured.
+    /// node_exporter's library queries the machine it runs on, whatever paths are configured.
     pub(crate) fn new(_config: &HostConfig) -> OnBoard<Self> {
         OnBoard::new(Self {
             mounts: "/sys/fs/selinux".into(),
@@ -48,7 +48,7 @@ impl Describe for Selinux {
 
     fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
         let is_mounted = self.mounts.join("enforce").exists();
-        // Before a policy is loaded everything is of the type `kernel`.
+        // Before a policy is loaded, everything has the type `kernel`.
         let is_loaded = plan
             .text(&self.context)
             .is_some_and(|context| context.trim_end_matches('\0') != "kernel");
@@ -64,7 +64,7 @@ impl Describe for Selinux {
     }
 }
 
-/// Returns the mode that the configuration names: 1 enforcing, 0 permissive, −1 anything else.
+/// Returns the configured mode: 1 enforcing, 0 permissive, −1 anything else.
 pub(crate) fn configured_mode(mut text: &[u8]) -> f64 {
     let mut mode = -1.0;
     while let Some(line) = next_line(&mut text) {

@@ -1,6 +1,6 @@
 //! Sockets in use by protocol: `net/sockstat` and `net/sockstat6`.
 //!
-//! Invariant: fields are those node_exporter knows; others of newer kernels are skipped.
+//! Invariant: fields are those that node_exporter knows; others of newer kernels are skipped.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::scan::{float, label_text, next_field, next_line};
 use crate::sink::{Desc, Sink, Slot};
 
 const FIELDS: [&str; 6] = ["inuse", "orphan", "tw", "alloc", "mem", "memory"];
-/// Counted in pages: exported in bytes as well.
+/// Field counted in pages, which is exported in bytes as well.
 const PAGES: &[u8] = b"mem";
 
 pub(crate) struct Sockstat {
@@ -22,7 +22,7 @@ pub(crate) struct Sockstat {
     page_bytes: f64,
 }
 
-/// A field of a protocol, and the same in bytes.
+/// A field of a protocol, and its value in bytes.
 #[derive(Clone, Copy)]
 struct Field {
     slot: Slot,
@@ -52,7 +52,7 @@ impl Collector for Sockstat {
             page_bytes,
         } = self;
         for file in files {
-            // Not there without the protocol.
+            // Missing without the protocol.
             let Some(text) = file.read_if_there(ctx.refresh, ctx.buf, End::Short)? else {
                 continue;
             };

@@ -1,6 +1,6 @@
 //! Packets handed to the network stack, per CPU.
 //!
-//! Invariant: what an older kernel does not print counts 0; the line tells the CPU where the kernel does not.
+//! Invariant: values that an older kernel does not print are 0; the line number is the CPU if the kernel prints none.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ pub(crate) fn new(procfs: &Path) -> PerCpu<7> {
 }
 
 pub(crate) fn parse(mut text: &[u8], each: &mut dyn FnMut(u64, [f64; 7])) -> Result<(), u32> {
-    /// Newer kernels print more and more columns.
+    /// Newer kernels print more columns.
     const MIN_COLUMNS: usize = 9;
     const WITH_CPU: usize = 13;
     let mut line_number = 0;

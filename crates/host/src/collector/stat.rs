@@ -1,6 +1,6 @@
-//! The lines of `/proc/stat` that are not about one CPU.
+//! The lines of `/proc/stat` that are not per CPU.
 //!
-//! Invariant: every family is exported in every successful round; a line the kernel does not print counts 0.
+//! Invariant: every family is exported in every successful round; a line the kernel does not print counts as 0.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,6 +1,6 @@
 //! Counters of tape drives.
 //!
-//! Invariant: a drive is its plain node `st<n>`; the variants that rewind or compress count the same.
+//! Invariant: a drive is its plain node `st<n>`; its rewinding and compressing variants count the same.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
-//! Metrics that others wrote into `*.prom` files.
+//! Metrics from `*.prom` files that other programs write.
 //!
-//! Invariant: a bad file costs its own series and raises `node_textfile_scrape_error`; it never touches another's. A
-//! file that has not been written since it was read is not read again.
+//! Invariant: a bad file loses its own series and sets `node_textfile_scrape_error`; it never affects another file. An
+//! unchanged file is not read again.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -38,25 +38,25 @@ pub(crate) struct Textfile {
     error: Option<Slot>,
 }
 
-/// A file and what it said when it was last read.
+/// A file and its contents when last read.
 struct PromFile {
     parser: Parser,
     stamp: Option<Stamp>,
     is_good: bool,
     mtime: Slot,
     values: Vec<(ColumnId, f64)>,
-    /// Series by the parser's columns, as `values` are.
+    /// Series by the parser's columns, like `values`.
     slots: Vec<Option<Slot>>,
 }
 
-/// Tells whether a file was written or replaced.
+/// Attributes that show whether a file was written or replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     inode: (u64, u64),
     bytes: u64,
     modified: (i64, i64),
     changed: (i64, i64),
-    /// It had been left alone for a while when it was read: a later write shows in the times.
+    /// Whether it was old enough when read that any later write changes its times.
     has_settled: bool,
 }
 
@@ -72,8 +72,8 @@ impl Textfile {
         }
     }
 
-    /// Brings the files in line with the directories; tells whether a directory can't be read, and whether files came
-    /// or went.
+    /// Updates the files to the directories' contents; reports whether a directory can't be read, and whether files
+    /// were added or removed.
     fn list(&mut self, out: &mut Sink) -> (bool, bool) {
         let (mut failed, mut changed) = (false, false);
         self.files.begin();
@@ -137,7 +137,7 @@ impl Collector for Textfile {
     }
 }
 
-/// The help that each family's first file gives it.
+/// The help from each family's first file.
 #[derive(Default)]
 struct Helps {
     by_family: HashMap<String, String>,
@@ -184,7 +184,7 @@ impl PromFile {
         }
     }
 
-    /// Reads the file, unless it is as it was; tells whether it was read.
+    /// Reads the file, unless it is unchanged; reports whether it was read.
     fn read(&mut self, path: &Path, buf: &mut ReadBuf) -> bool {
         let stamp = Stamp::of(path).ok();
         if stamp.is_some() && stamp == self.stamp && stamp.is_some_and(|stamp| stamp.has_settled) {
@@ -199,7 +199,7 @@ impl PromFile {
         };
         let parsed = self.parser.parse(Format::Text, text, 0, &mut KeepLabels);
         let Ok(round) = parsed else { return true };
-        // Samples with times of their own would be taken for new ones.
+        // Samples with timestamps would be taken for new ones.
         if round.frame.times_ms().is_empty() && round.more.is_empty() {
             self.is_good = stamp.is_some();
             let values = round.frame.values();
@@ -212,7 +212,7 @@ impl PromFile {
         true
     }
 
-    /// Returns the families that have values, each once.
+    /// Returns the families that have values, without duplicates.
     fn families(&self) -> Vec<Family> {
         let schema = self.parser.schema();
         let mut families: Vec<Family> = Vec::new();
@@ -225,7 +225,7 @@ impl PromFile {
         families
     }
 
-    /// Gives every value a series. Those of a family whose help contradicts an earlier file's are left out.
+    /// Assigns a series to every value, except in families whose help contradicts an earlier file's.
     fn bind(&mut self, helps: &Helps, out: &mut Sink) {
         let schema = self.parser.schema().clone();
         let mut slots = vec![None; schema.len()];
@@ -242,7 +242,7 @@ impl PromFile {
                 *slot = Some(out.add_set(&desc, &schema.labels(*column)));
             }
         }
-        // Only now: what stays got the same series again.
+        // Only now: unchanged series were just added again.
         let old = std::mem::replace(&mut self.slots, slots);
         old.into_iter().flatten().for_each(|slot| out.retire(slot));
     }
@@ -268,7 +268,7 @@ impl PromFile {
 
 impl Stamp {
     fn of(path: &Path) -> std::io::Result<Self> {
-        /// Longer than the steps in which file systems count time.
+        /// Longer than file systems' timestamp resolution.
         const SETTLED: Duration = Duration::from_secs(2);
         let found = std::fs::metadata(path)?;
         let age = SystemTime::now().duration_since(found.modified()?);

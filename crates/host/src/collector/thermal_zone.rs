@@ -1,6 +1,6 @@
-//! Temperatures of zones, and how hard devices that cool work.
+//! Temperatures of zones, and states of cooling devices.
 //!
-//! Invariant: a zone that can't be read is left out; it does not take the others' values away.
+//! Invariant: a zone that can't be read is omitted; it does not affect the others' values.
 
 use std::path::PathBuf;
 

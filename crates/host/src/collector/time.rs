@@ -1,6 +1,6 @@
 //! System time, the local zone's offset, clock sources.
 //!
-//! Invariant: the zone is worked out again when its offset is due to change; clock sources at a refresh.
+//! Invariant: the zone is recomputed when its offset is due to change; clock sources are read at a refresh.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -110,7 +110,7 @@ impl Collector for Time {
     }
 
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        // The host's clock is what is measured here; the round's own time may be another clock's.
+        // The host's clock is the measured value; the round's time may come from another clock.
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();

@@ -1,6 +1,6 @@
-//! State of the clock's discipline, as `adjtimex(2)` tells it.
+//! State of the kernel's clock discipline, from `adjtimex(2)`.
 //!
-//! Invariant: the call only asks (`modes` is 0); it changes nothing and needs no privilege.
+//! Invariant: the call only reads (`modes` is 0); it changes nothing and needs no privilege.
 
 use std::ffi::{c_int, c_long, c_uint};
 
@@ -39,7 +39,7 @@ struct Timex {
     reserved: [c_int; 11],
 }
 
-// rustix has no wrapper of it, and the C library is linked in any case.
+// rustix does not wrap it, and the C library is linked in any case.
 unsafe extern "C" {
     fn adjtimex(buf: *mut Timex) -> c_int;
 }
@@ -61,7 +61,7 @@ impl Collector for Clock {
         if state < 0 {
             let path = "adjtimex".into();
             let error = std::io::Error::last_os_error();
-            // A container may not be allowed to ask.
+            // A container may not be allowed to call it.
             return Err(match rustix::io::Errno::from_io_error(&error) {
                 Some(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) | None => {
                     HostError::NoData { path }
@@ -87,7 +87,7 @@ fn values(timex: &Timex, state: c_int) -> [f64; 17] {
     /// Offset and jitter are in nanoseconds instead of microseconds.
     const STA_NANO: c_int = 0x2000;
     const MICROSECONDS: f64 = 1e6;
-    /// Parts per million with 16 binary digits behind the point.
+    /// Parts per million with 16 fractional bits.
     const PPM_16_BITS: f64 = 1e6 * 65536.0;
     let fraction = match timex.status & STA_NANO {
         0 => MICROSECONDS,
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_struct_is_as_large_as_the_kernels() {
-        // Of x86-64 and arm64; elsewhere `long` may be shorter.
+        // On x86-64 and arm64; elsewhere `long` may be shorter.
         if size_of::<c_long>() == 8 {
             assert_eq!(size_of::<Timex>(), 208);
         }

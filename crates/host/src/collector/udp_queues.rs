@@ -1,6 +1,6 @@
-//! Bytes that wait in UDP sockets: `net/udp` and `net/udp6`.
+//! Bytes queued in UDP sockets: `net/udp` and `net/udp6`.
 //!
-//! Invariant: a protocol the kernel does not have is left out; without both there is no data.
+//! Invariant: a protocol the kernel lacks is omitted; without both there is no data.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ impl Collector for UdpQueues {
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let mut found = false;
         for (file, ip, slots) in &mut self.protocols {
-            // Lines of UDP are padded to 127 bytes: a page never stays half empty while lines are left.
+            // Lines of UDP are padded to 127 bytes: a page is never half empty while lines are left.
             let text = file.read_if_there(ctx.refresh, ctx.buf, End::Below(2048))?;
             let Some(text) = text else { continue };
             found = true;
@@ -56,7 +56,7 @@ impl Collector for UdpQueues {
     }
 }
 
-/// Sums the sockets' queues: to send, received.
+/// Sums the sockets' queues: send, receive.
 pub(crate) fn parse(mut text: &[u8]) -> Result<[u64; 2], ParseError> {
     let mut sums = [0_u64; 2];
     let mut line_number = 1;

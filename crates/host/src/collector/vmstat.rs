@@ -1,7 +1,7 @@
-//! `/proc/vmstat`: the fields a pattern selects.
+//! `/proc/vmstat`: the fields that a pattern selects.
 //!
-//! Invariant: the pattern sees each field name once; afterwards the numbers of the wanted lines decide, and each of
-//! them is checked to begin with its name. The kernel's list of fields is fixed while it runs.
+//! Invariant: the pattern is matched once per field name; afterwards fields are selected by line number, and each line
+//! is checked to begin with its name. The kernel's list of fields is fixed while it runs.
 
 use regex::bytes::Regex;
 
@@ -49,7 +49,7 @@ impl Collector for Vmstat {
             wanted,
             lines,
         } = self;
-        // As many lines as last time are all of them: no read that only finds the end.
+        // Having as many lines as last time means that the file is complete: no extra read to find its end.
         let text = file.read_enough(ctx.buf, End::Below(2048), |text| {
             *lines > 0 && text.ends_with(b"\n") && count_lines(text) >= *lines
         })?;
@@ -65,7 +65,7 @@ fn count_lines(text: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', text).count()
 }
 
-/// Sets every wanted field, if the text still has the lines that were learnt.
+/// Sets every selected field if the text still has the known lines.
 fn set_known(text: &[u8], lines: usize, wanted: &[Wanted], out: &mut Sink) -> bool {
     let mut fields = wanted.iter().peekable();
     let mut start = 0;
@@ -84,7 +84,7 @@ fn set_known(text: &[u8], lines: usize, wanted: &[Wanted], out: &mut Sink) -> bo
     count == lines && fields.peek().is_none()
 }
 
-/// Learns which lines are wanted and sets their values; returns the number of lines.
+/// Selects the lines and sets their values; returns the number of lines.
 fn learn(
     mut text: &[u8],
     fields: &Regex,
@@ -140,7 +140,7 @@ fn learn(
     if result.is_ok() {
         old.into_iter().for_each(|field| out.retire(field.slot));
     } else {
-        // The series stay, absent, until the file is whole again.
+        // The series stay, absent, until the file is complete again.
         wanted.extend(old);
     }
     result
@@ -171,7 +171,7 @@ fn new_slot(key: &[u8], out: &mut Sink) -> Slot {
     out.single(&format!("node_vmstat_{key}"), Kind::Unknown, &help)
 }
 
-/// Learns from one text and reads another, for fuzzing.
+/// Learns from one text and parses another, for fuzzing.
 pub(crate) fn learn_and_read(text: &[u8]) {
     let fields = Regex::new("^(oom_kill|pgpg|pswp|pg.*fault).*").expect("a constant");
     let mut out = Sink::new(narthex_model::LabelSet::empty());

@@ -1,6 +1,6 @@
 //! Watchdog timers.
 //!
-//! Invariant: an attribute that a driver does not have is an empty label or a missing series.
+//! Invariant: an attribute that a driver lacks is an empty label or a missing series.
 
 use std::path::PathBuf;
 

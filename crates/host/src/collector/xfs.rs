@@ -11,7 +11,7 @@ use crate::kind::CollectorKind;
 use crate::sysdir;
 use crate::table;
 
-/// Lines of `stats` and places of numbers in them.
+/// Lines of `stats` and indices of numbers in them.
 const CELLS: &str = include_str!("xfs.txt");
 
 pub(crate) struct Xfs {
@@ -30,10 +30,10 @@ impl Describe for Xfs {
     const KIND: CollectorKind = CollectorKind::Xfs;
 
     fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        // No file system of the kind is no lack of data.
+        // Having no such file system is not missing data.
         for device in sysdir::list_if_there(&self.directory)? {
             let path = self.directory.join(&device).join("stats/stats");
-            // The sum over all devices stands beside them, one directory higher.
+            // The directory also contains the sum over all devices, one level higher.
             if !path.exists() {
                 continue;
             }

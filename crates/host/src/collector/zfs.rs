@@ -1,6 +1,6 @@
-//! ZFS counters: the module's own, and those of pools and datasets.
+//! ZFS counters: of the module, of pools and of datasets.
 //!
-//! Invariant: a counter's name is the kernel's, so that those of newer modules come without a list of them here.
+//! Invariant: a counter is named as in the kernel, so that new modules' counters need no list here.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ pub(crate) struct Zfs {
 /// A file of named numbers.
 struct Kstat {
     file: KeptFile,
-    /// What the names and helps of its families begin with.
+    /// Prefixes of the names and helps of its families.
     prefixes: (String, String),
     lines: Roster<Box<[u8]>, Option<Slot>>,
 }
@@ -132,7 +132,7 @@ impl Collector for Zfs {
         }
         for (pool, files) in self.pools.values_mut() {
             for file in files {
-                // A pool that is being exported takes its files away under our eyes.
+                // A pool that is being exported may remove its files at any time.
                 if !file.read(pool, ctx, out)? {
                     self.listed = false;
                 }
@@ -151,7 +151,7 @@ impl Kstat {
         }
     }
 
-    /// Sets every number; `false` if there is no such file.
+    /// Sets every number; returns `false` if there is no such file.
     fn read(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -226,7 +226,7 @@ impl PoolFile {
         file.path().ends_with(name)
     }
 
-    /// Sets this file's numbers; `false` if it is gone.
+    /// Sets this file's numbers; returns `false` if it is gone.
     fn read(&mut self, pool: &str, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<bool, HostError> {
         match self {
             Self::Io(file, slots) => {
@@ -303,7 +303,7 @@ pub(crate) fn parse(mut text: &[u8], mut each: impl FnMut(&[u8], f64)) -> Result
         let [Some(name), Some(kind), Some(value)] = fields else {
             continue;
         };
-        // 64 bits, with and without a sign; others are no counters.
+        // Signed and unsigned 64-bit numbers; other kinds are not counters.
         let value = match kind {
             b"3" => float(value),
             b"4" => number(value).map(|value| value as f64),
@@ -340,7 +340,7 @@ pub(crate) fn parse_io(mut text: &[u8]) -> Result<Option<NamesAndValues<'_>>, Pa
     Ok(None)
 }
 
-/// Returns what the line `dataset_name` says, blanks and all.
+/// Returns the value of the line `dataset_name`, including blanks.
 fn dataset_name(mut text: &[u8]) -> Option<String> {
     while let Some(line) = next_line(&mut text) {
         let mut rest = line;

@@ -8,7 +8,7 @@ use narthex_testkit::TempDir;
 
 use super::*;
 
-/// A process to look at; it ends with this value.
+/// A child process to inspect; killed on drop.
 struct Sleeper(Child);
 
 impl Sleeper {
@@ -46,7 +46,7 @@ fn a_descriptor_whose_file_died_is_opened_again_once() {
     let (first_id, second_id) = (first.0.id(), second.0.id());
     point_to(&first);
     assert!(starts_with(&mut file, first_id));
-    // The old descriptor still works: nobody looks at the path.
+    // The old descriptor still works: the path is not looked up.
     point_to(&second);
     assert!(starts_with(&mut file, first_id));
     drop(first);
@@ -88,7 +88,7 @@ fn files_of_any_size_are_read_whole() {
             assert!(read.is_ok_and(|read| read == content), "{size} {end:?}");
         }
     }
-    // Shorter than what the buffer held before.
+    // Shorter than the previous contents of the buffer.
     let path = dir.write("short", "abc");
     assert_eq!(
         KeptFile::new(path)

@@ -6,7 +6,7 @@ use super::*;
 use crate::kind::CollectorKind;
 use crate::pool::{Pool, Until};
 
-/// What the collector does in its next run: waits for it, and for leave to end.
+/// A collector that waits for its next values, and for permission to end.
 struct Told {
     orders: Mutex<Receiver<Vec<(&'static str, f64)>>>,
     slots: HashMap<&'static str, Slot>,
@@ -73,7 +73,7 @@ impl Rig {
         self.orders.send(values.to_vec()).expect("it listens");
     }
 
-    /// A round that waits for the lane (until it answers) or does not wait at all.
+    /// Runs a round that waits for the lane until it answers, or does not wait at all.
     fn round(&mut self, waits: bool, refresh: bool, max_age: Duration) -> Result<Vec<f64>, String> {
         self.round += 1;
         self.out.begin();
@@ -93,7 +93,7 @@ impl Rig {
         }
     }
 
-    /// Waits until the run under way has ended.
+    /// Waits until the current run has ended.
     fn ended(&self) {
         while self.lane.task().waiting().is_some() {
             std::thread::yield_now();
@@ -106,7 +106,7 @@ fn a_lane_that_hangs_serves_its_last_good_round_for_a_while() {
     let mut rig = Rig::new();
     rig.order(&[("a", 1.0), ("b", 2.0)]);
     assert_eq!(rig.round(true, true, LONG), Ok(vec![1.0, 2.0]));
-    // The next run gets no order: it hangs.
+    // Without new values the next run hangs.
     assert_eq!(rig.round(false, false, LONG), Ok(vec![1.0, 2.0]));
     assert_eq!(rig.round(false, false, LONG), Ok(vec![1.0, 2.0]));
     let late = rig.round(false, false, Duration::ZERO);
@@ -114,7 +114,7 @@ fn a_lane_that_hangs_serves_its_last_good_round_for_a_while() {
 
     rig.order(&[("a", 3.0), ("b", 4.0)]);
     rig.ended();
-    // What ended between two rounds counts, though the next run hangs again.
+    // A run that ended between two rounds counts, though the next one hangs again.
     assert_eq!(rig.round(false, false, LONG), Ok(vec![3.0, 4.0]));
     rig.order(&[("a", 5.0), ("b", 6.0)]);
     rig.ended();
@@ -147,7 +147,7 @@ fn what_is_absent_is_asked_again_at_a_refresh() {
     rig.order(&[]);
     let absent = Err("nothing to report: no sensors".to_string());
     assert_eq!(rig.round(true, true, LONG), absent);
-    // No order: a run would hang.
+    // Without new values, a run would hang.
     assert_eq!(rig.round(true, false, LONG), Err("not asked".into()));
     rig.order(&[("a", 1.0)]);
     assert_eq!(rig.round(true, true, LONG), Ok(vec![1.0]));

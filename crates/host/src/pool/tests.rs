@@ -1,6 +1,6 @@
-//! The pool's books while tasks hang and come back.
+//! The pool's counters while tasks hang and recover.
 //!
-//! Invariant: nothing here waits for time. `UntilStuck` lets the pool look again exactly when no thread can go on, so
+//! Invariant: no test depends on time. `UntilStuck` lets the pool check again exactly when no thread can continue, so
 //! the number of threads is the same however slowly any of them runs.
 
 use narthex_model::sync::Whole as _;
@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::*;
 
-/// Which tasks hang, and how many threads hang in one.
+/// Set of hanging tasks, and the number of threads that hang in one.
 #[derive(Default)]
 struct Gate {
     inner: Mutex<(HashSet<&'static str>, usize)>,
@@ -47,7 +47,7 @@ impl Job for Gated {
     }
 }
 
-/// Waits until nothing moves without help: every thread hangs and tasks are queued, or all that is left hangs.
+/// Waits until nothing proceeds without help: every thread hangs and tasks are queued, or only hanging tasks are left.
 struct UntilStuck(Arc<Gate>);
 
 impl Patience for UntilStuck {
@@ -64,7 +64,7 @@ impl Patience for UntilStuck {
                 let time_is_up = nothing_left && queue.pending > 0;
                 return (queue, time_is_up);
             }
-            // Only lets go of the lock: how often this looks decides nothing.
+            // Only releases the lock: how often this polls does not affect the result.
             let step = done.wait_timeout(queue, Duration::from_millis(1));
             queue = step.whole().0;
         }
@@ -100,7 +100,7 @@ impl Rig {
             .expect("threads start");
     }
 
-    /// Pending, late, queued; threads.
+    /// Returns pending, late and queued tasks; threads.
     fn books(&self) -> ((usize, usize, usize), usize) {
         let queue = lock(&self.pool.shared.queue);
         (
@@ -116,7 +116,7 @@ fn every_run_is_pending_or_late_until_it_ends() {
     rig.round();
     assert_eq!(rig.books(), ((0, 0, 0), 1), "one thread does them all");
 
-    // One after the other stops answering; what hung before is not counted again.
+    // Tasks stop answering one after the other; tasks that hang already are not counted again.
     for (hung, path) in ["/a", "/b", "/c"].into_iter().enumerate() {
         rig.gate.hang(path);
         rig.round();
@@ -128,7 +128,7 @@ fn every_run_is_pending_or_late_until_it_ends() {
     }
 
     rig.gate.open();
-    // The late runs end when their threads get to it; nobody waits for them, so this has to look.
+    // The late runs end when their threads get to it; nothing waits for them, so poll.
     while rig.books().0 != (0, 0, 0) {
         thread::yield_now();
     }

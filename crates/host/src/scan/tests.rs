@@ -1,4 +1,4 @@
-//! Edges of numbers, fields and label text.
+//! Edge cases of numbers, fields and label text.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Rules on both hemispheres, files of the database against `date`, damaged files.
+//! Rules of both hemispheres, files of the database compared with `date`, corrupt files.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! CPUs that come, go, jump back and are switched off.
+//! CPUs that are added, removed, jump back and are switched off.
 
 use narthex_host::CollectorKind::Cpu;
 
@@ -20,7 +20,7 @@ fn an_offline_cpu_ends_and_a_jump_back_resets() {
     );
     let schema = host.schema().clone();
 
-    // CPU 1 goes; CPU 0's user time falls a little, which is hidden.
+    // CPU 1 goes away; CPU 0's user time falls a little, which is hidden.
     tree.write("proc/stat", "cpu0 90 0 50 901 3 0 1 0 7 8\n");
     let frame = host.collect(1);
     let second = samples(frame);
@@ -36,7 +36,7 @@ fn an_offline_cpu_ends_and_a_jump_back_resets() {
     let diff = host.schema().diff(&schema).expect("one lineage");
     assert_eq!((diff.retired.len(), diff.appended.len()), (10, 0));
 
-    // Idle falls by three seconds: another CPU. CPU 1 comes back with new slots.
+    // Idle falls by three seconds: a replaced CPU. CPU 1 comes back with new slots.
     tree.write(
         "proc/stat",
         "cpu0 80 0 50 601 3 0 1 0 7 8\ncpu1 1 0 0 0 0 0 0 0 0 0\n",
@@ -74,7 +74,7 @@ fn online_is_reported_where_cpu_0_can_be_switched_off() {
     ];
     assert_eq!(of(&samples(host.collect(1)), "node_cpu_online"), expected);
 
-    // The list of all CPUs says the same with one read; it wins where it exists.
+    // The list of all CPUs has the same information in one read; it wins if it exists.
     tree.write("sys/devices/system/cpu/online", "0-1\n");
     let expected = [
         (r#"{cpu="0"}"#, 1.0),
@@ -112,7 +112,7 @@ fn throttles_are_counted_once_per_core_and_keep_their_series() {
         [(r#"{package="0"}"#, 3.0)]
     );
 
-    // The set of CPUs changes: sysfs is looked at again, but what stays keeps its slot.
+    // The set of CPUs changes: sysfs is read again, but remaining CPUs keep their slots.
     let schema = host.schema().clone();
     tree.write("proc/stat", "cpu0 1 1 1 1\ncpu1 1 1 1 1\n");
     tree.write(

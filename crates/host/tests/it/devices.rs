@@ -1,4 +1,4 @@
-//! Disks and network devices that come and go, and what a schema makes of it.
+//! Disks and network devices that are added and removed, and their schema.
 
 use narthex_host::CollectorKind::{Diskstats, Loadavg, Meminfo, Netdev, Vmstat};
 

@@ -1,7 +1,7 @@
-//! node_exporter on this machine, at the same time and with the same filters.
+//! Comparison with node_exporter on this machine, at the same time and with the same filters.
 //!
-//! Debian's is 1.5; `NARTHEX_NODE_EXPORTER` names another program. What 1.12 and later do differently from 1.5 is
-//! listed here and allowed only with a 1.5.
+//! Debian's is 1.5; `NARTHEX_NODE_EXPORTER` names another program. Differences between 1.5 and 1.12 or later are listed
+//! here and allowed only with a 1.5.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use narthex_testkit::{http, tool};
 
 use crate::support::{Families, PATIENT_MS, Samples, families, parse_text, samples};
 
-/// What 1.12 does differently from 1.5, each with its reason.
+/// Differences of 1.12 from 1.5, each with its reason.
 mod known {
     /// 1.12 adds the labels `rotational` and `adminstate`.
     pub(super) const LABELS: [&str; 2] = ["node_disk_info", "node_network_info"];
@@ -44,13 +44,13 @@ mod known {
     ];
 }
 
-/// The HTTP handler's own, there even with `--web.disable-exporter-metrics`; and another program's build.
+/// The HTTP handler's own, present even with `--web.disable-exporter-metrics`; and another program's build.
 const NOT_THE_HOSTS: [&str; 2] = [
     "promhttp_metric_handler_errors_total",
     "node_exporter_build_info",
 ];
 
-/// Gauges that move between two looks.
+/// Gauges that change between two reads.
 const MOVING: [&str; 17] = [
     "node_arp_entries",
     "node_cpu_scaling_frequency_hertz",
@@ -71,7 +71,7 @@ const MOVING: [&str; 17] = [
     "node_udp_queues",
 ];
 
-/// The same on both sides: Debian's build has defaults of its own.
+/// Set for both sides, because Debian's build has defaults of its own.
 const DISKS: &str = r"^(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$";
 const MOUNTS: &str = "^/(dev|proc|sys)($|/)";
 const TYPES: &str = "^(proc|sysfs|cgroup2?|devpts|devtmpfs|overlay|squashfs)$";
@@ -94,7 +94,7 @@ fn config(collectors: CollectorSet) -> HostConfig {
     config
 }
 
-/// The collectors that the program has, by its help.
+/// Returns the collectors that the program has, according to its help.
 fn known_to(program: &Path) -> CollectorSet {
     let help = Command::new(program).arg("--help").output();
     let help = help.expect("it runs");
@@ -129,7 +129,7 @@ fn family_of(series: &str) -> &str {
     series.split('{').next().expect("a name")
 }
 
-/// Which differences are to be expected.
+/// Expected differences.
 struct Expected {
     is_1_5: bool,
 }
@@ -189,7 +189,7 @@ impl Expected {
     }
 }
 
-/// Counters and clocks lie between two looks of theirs; gauges that stand still are equal.
+/// Asserts that counters and clocks lie between two readings of theirs, and that constant gauges are equal.
 fn assert_plausible(series: &str, kind: &str, (before, ours, after): (f64, f64, f64)) {
     // The kernel itself takes back some idle and iowait time.
     let slack = if series.starts_with("node_cpu_") {

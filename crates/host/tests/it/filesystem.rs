@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::support::{Samples, Tree, of, samples, series, stale};
 
-/// Answers by path; a path that hangs blocks its caller until it is released.
+/// A `statfs` with answers by path; a path that hangs blocks its caller until released.
 #[derive(Default)]
 struct Fake {
     state: Mutex<State>,
@@ -90,7 +90,7 @@ fn key(family: &str, device: &str, mount_point: &str, fs_type: &str, error: &str
     series(family, &labels)
 }
 
-/// Collects until `done`, at most ten seconds; returns the round that was.
+/// Collects until `done`, for at most ten seconds; returns that round.
 fn collect_until(host: &mut HostSource, done: impl Fn(&Samples) -> bool) -> Samples {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
@@ -276,7 +276,7 @@ fn an_error_is_a_label_and_the_sizes_stay_away() {
     );
 }
 
-/// A dead NFS server blocked node_exporter's whole scrape; here it may cost one wait, once.
+/// A dead NFS server blocked node_exporter's whole scrape; here it costs at most one wait, once.
 #[test]
 fn hanging_mounts_are_served_from_the_last_answer_and_then_reported() {
     const WAIT: Duration = Duration::from_millis(100);
@@ -310,7 +310,7 @@ fn hanging_mounts_are_served_from_the_last_answer_and_then_reported() {
     );
     assert_eq!(round[&stuck("node_filesystem_size_bytes", "")], 40_960.0);
 
-    // Nobody waits for them again; the healthy mount is asked all the same and is fresh.
+    // They are not waited for again; the healthy mount is still queried and is fresh.
     let round = collect_until(&mut host, |round| round[&healthy] == 45_056.0);
     assert_eq!(round[&stuck("node_filesystem_device_error", "")], 0.0);
     let start = Instant::now();
@@ -325,13 +325,13 @@ fn hanging_mounts_are_served_from_the_last_answer_and_then_reported() {
         start.elapsed()
     );
 
-    // After the mount timeout they are reported as node_exporter reports them.
+    // After the mount timeout, they are reported like node_exporter does.
     let error = stuck("node_filesystem_device_error", "mountpoint timeout");
     let round = collect_until(&mut host, |round| round.contains_key(&error));
     assert_eq!(round[&error], 1.0);
     assert!(!round.contains_key(&stuck("node_filesystem_size_bytes", "")));
     assert_eq!(round[&healthy], 45_056.0);
-    // However many rounds passed, each mount is asked once at a time.
+    // However many rounds passed, each mount has at most one call.
     assert_eq!(statfs.blocked(), hanging.len());
 
     statfs.set(|state| state.hanging.clear());

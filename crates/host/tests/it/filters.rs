@@ -177,7 +177,7 @@ fn a_common_label_must_not_be_one_of_the_series_own() {
     assert!(HostSource::new(common(&[("job", "node"), ("instance", "h:1")])).is_ok());
 }
 
-/// Every label the source can produce is refused as a common one.
+/// Every label that the source can produce is rejected as a common one.
 #[test]
 fn the_list_of_own_labels_is_whole() {
     let mut config = HostConfig::default();

@@ -1,10 +1,10 @@
-//! Seeded mutation of everything that is parsed.
+//! Seeded mutation of every parser's input.
 
 use narthex_host::fuzz;
 use narthex_testkit::corpora;
 use narthex_testkit::mutate::Mutator;
 
-/// The kernel's own texts as a corpus, the reference tree's as well where it is there.
+/// Returns the kernel's own texts as a corpus, and the reference tree's if it exists.
 fn texts(name: &str) -> Vec<Vec<u8>> {
     let mut texts = vec![std::fs::read(format!("/proc/{name}")).unwrap_or_default()];
     if let Some(dir) = corpora::dir("node-exporter") {

@@ -1,4 +1,4 @@
-//! One source over a tree whose files are cut off, garbled, emptied and mended at random.
+//! One source over a tree whose files are truncated, garbled, emptied and restored at random.
 
 use narthex_host::{CollectorKind, HostSource};
 use narthex_testkit::mutate::scaled;
@@ -6,7 +6,7 @@ use narthex_testkit::rng::SplitMix64;
 
 use crate::support::{Tree, column, of, samples};
 
-/// The kernel's own texts, and small ones for what the kernel here may not have.
+/// Returns the kernel's own texts, and small ones for those this kernel may lack.
 fn whole() -> Vec<(&'static str, Vec<u8>)> {
     let names = [
         "proc/stat",
@@ -69,7 +69,7 @@ fn damaged(text: &[u8], rng: &mut SplitMix64) -> Vec<u8> {
                 }
             }
         }
-        // Lines that are gone, twice there, or in another order.
+        // Lines that are missing, duplicated, or reordered.
         3..=5 => {
             let mut lines: Vec<&[u8]> = text.split_inclusive(|b| *b == b'\n').collect();
             match rng.below(3) {
@@ -126,7 +126,7 @@ fn damaged_files_cost_their_collector_and_nothing_else() {
         failures > 50,
         "only {failures} failures: the damage does no harm"
     );
-    // Mended, everything is there again.
+    // Once restored, everything is there again.
     let mended = samples(host.collect(0));
     assert_eq!(mended.len(), whole.len());
     assert_eq!(of(&mended, success), of(&whole, success));

@@ -13,7 +13,7 @@ fn every_collector_succeeds_here() {
     .expect("the defaults are valid");
     let count = host.collect(1_000).present().count();
     for kind in CollectorKind::ALL {
-        // A machine need not have all of it.
+        // A machine need not have every device.
         let error = host.error(kind).filter(|error| !error.is_no_data());
         assert!(error.is_none(), "{}: {error:?}", kind.name());
     }

@@ -1,4 +1,4 @@
-//! Tests of the whole source: fixture trees, the real host, node_exporter beside it.
+//! Tests of the whole source: fixture trees, the real host, comparison with node_exporter.
 
 mod cpu;
 mod devices;

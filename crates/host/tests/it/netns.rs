@@ -1,4 +1,4 @@
-//! Real network devices, in a network namespace of the test's own.
+//! Real network devices, in the test's own network namespace.
 
 use std::process::Command;
 use std::thread;
@@ -22,7 +22,8 @@ pub(crate) fn ip(arguments: &str) {
     );
 }
 
-/// Runs `test` on a thread with no network device but `lo`; says so when that takes more rights than we have.
+/// Runs `test` on a thread with no network device but `lo`; prints a message if that needs more privileges than we
+/// have.
 pub(crate) fn isolated(name: &'static str, test: impl FnOnce() + Send + 'static) {
     let ran = thread::spawn(move || {
         // SAFETY: only this thread's network namespace changes; no file descriptor table is unshared.
@@ -66,7 +67,7 @@ fn devices_appear_are_renamed_replaced_and_removed() {
         );
         assert_eq!(round.len(), 3 * 17 + 3);
 
-        // The same name, another index, between two rounds: the same series, the same slots.
+        // The same name and another index, between two rounds: the same series, the same slots.
         let schema = host.schema().clone();
         ip("link del nx0");
         ip("link add nx0 type veth peer name nx1");

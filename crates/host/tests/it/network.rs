@@ -9,7 +9,7 @@ use narthex_testkit::corpora;
 use crate::netns::{ip, isolated};
 use crate::support::{Samples, Tree, families, of, parse_text, samples, stale};
 
-/// Labels that are kept, and the page they give.
+/// Selected labels, and the resulting page.
 const LABELS: [(&str, &str); 4] = [
     (
         "local_address,local_port,remote_address,remote_port,proto,local_mark",
@@ -78,7 +78,7 @@ fn ipvs_backends_come_and_go() {
     let active = "node_ipvs_backend_connections_active";
     assert_eq!(of(&first, active).len(), 2);
 
-    // In another order, one gone, one new.
+    // Reordered, one removed, one added.
     list(&[service, backend(3, 7), backend(1, 8)]);
     let frame = host.collect(1);
     assert_eq!(stale(frame).len(), 3);
@@ -89,7 +89,7 @@ fn ipvs_backends_come_and_go() {
         .collect();
     assert_eq!(values, [8.0, 7.0]);
 
-    // An empty table is no failure; no table is no data.
+    // An empty table is not a failure; a missing table is no data.
     list(&[]);
     let empty = samples(host.collect(2));
     assert_eq!(of(&empty, active).len(), 0);
@@ -116,7 +116,7 @@ fn source(kinds: CollectorSet) -> HostSource {
     .expect("valid")
 }
 
-/// Series whose values the two ways of asking have in common.
+/// Returns the series whose values both sources report.
 fn of_devices(samples: Samples) -> Samples {
     let is_asked =
         |series: &String| series.starts_with("node_network_") || series.starts_with("node_arp");
@@ -136,7 +136,7 @@ fn netclass_by_netlink_says_what_sysfs_says() {
         ip("link add nd0 type veth peer name nd1");
         ip("link set nd0 alias spare");
         let mut told = source(CollectorSet::none().with(Netclass));
-        // Another path to the same files is not taken for the kernel's own.
+        // Another path to the same files is not recognised as the kernel's own.
         let copy = narthex_testkit::TempDir::new("sysfs");
         std::os::unix::fs::symlink("/sys/class", copy.join("class")).expect("writable");
         let mut read = HostSource::new(HostConfig {
@@ -145,7 +145,7 @@ fn netclass_by_netlink_says_what_sysfs_says() {
             ..HostConfig::default()
         })
         .expect("valid");
-        // The kernel settles carriers in its own time: between the two looks they may differ.
+        // The kernel updates carriers asynchronously: they may differ between the two reads.
         let mut compare = |now_ms| {
             let end = Instant::now() + Duration::from_secs(20);
             loop {
@@ -168,7 +168,7 @@ fn netclass_by_netlink_says_what_sysfs_says() {
         assert_eq!(first[r#"node_network_up{device="nd0"}"#], 0.0);
         assert_eq!(of(&first, "node_network_info").len(), 5);
 
-        // Changes are seen in the round that follows, without a refresh of either.
+        // Changes are seen in the next round, without a refresh of either.
         ip("link set nc1 mtu 1300");
         ip("link set nd0 up");
         let second = compare(1);
@@ -179,7 +179,7 @@ fn netclass_by_netlink_says_what_sysfs_says() {
     });
 }
 
-/// The host's sysfs in a container: the routing socket knows other devices than it shows.
+/// The host's sysfs in a container: the routing socket lists other devices than sysfs shows.
 #[test]
 fn a_sysfs_of_another_namespace_is_read_and_not_asked_about() {
     isolated("sysfs of another namespace", || {

@@ -1,4 +1,4 @@
-//! node_exporter 1.12's own fixture tree and the page it prints over it.
+//! node_exporter 1.12's own fixture tree and its page of it.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::support::{
     Families, PATIENT_MS, Samples, assert_own_labels, families, parse_text, samples, unpack_ttar,
 };
 
-/// Switched off where the page was printed; their own tests are in `filesystem.rs` and `host.rs`.
+/// Disabled where the page was generated; they are tested in `filesystem.rs` and `host.rs`.
 const NOT_IN_THE_PAGE: [CollectorKind; 4] = [
     CollectorKind::Filesystem,
     CollectorKind::Selinux,
@@ -17,7 +17,7 @@ const NOT_IN_THE_PAGE: [CollectorKind; 4] = [
     CollectorKind::Uname,
 ];
 
-/// Families of collectors that we don't have, by their beginnings.
+/// Prefixes of families whose collectors we lack.
 const OTHERS: [&str; 22] = [
     "go_",
     "node_bcachefs_",
@@ -43,7 +43,7 @@ const OTHERS: [&str; 22] = [
     "promhttp_",
 ];
 
-/// Values that depend on when and where the page was printed; the page itself has none.
+/// Values that depend on when and where the page was generated; the page itself has none.
 const VOLATILE: [&str; 9] = [
     "node_exporter_build_info",
     "node_network_receive_bytes_total",
@@ -64,7 +64,7 @@ fn family_of(series: &str) -> &str {
     series.split('{').next().expect("a name")
 }
 
-/// The flags of FLAGS.md, as far as they concern us.
+/// Returns the flags of FLAGS.md, as far as they apply here.
 fn config(proc: &Path, unpacked: &Path) -> HostConfig {
     let mut config = HostConfig {
         procfs: proc.to_path_buf(),
@@ -131,10 +131,10 @@ fn every_family_label_and_value_is_node_exporters() {
     expected_families.retain(|name, _| is_ours(name));
 
     let mut host = HostSource::new(config(&dir.join("proc"), unpacked.path())).expect("valid");
-    // Twice: what is known from the first round must not change the second.
+    // Twice: state from the first round must not change the second.
     for now_ms in [0, 1_000] {
         let frame = host.collect(now_ms);
-        // The page was printed in the directory above the trees.
+        // The page was generated in the directory above the trees.
         let shown = |text: &str| {
             let text = text.replace(&unpacked.path().display().to_string(), "collector/fixtures");
             text.replace(&dir.display().to_string(), "collector/fixtures")
@@ -179,7 +179,7 @@ fn every_family_label_and_value_is_node_exporters() {
     corpora::report("node_exporter fixtures (series and families)", total, total);
 }
 
-/// The labels of text files are others' and may be anything.
+/// Text files may use any label.
 fn host_labels(mut config: HostConfig) {
     config.collectors = config.collectors.without(CollectorKind::Textfile);
     let mut host = HostSource::new(config).expect("valid");

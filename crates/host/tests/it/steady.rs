@@ -1,4 +1,4 @@
-//! A round in which nothing came or went: the same schema, no allocation.
+//! A round without changes: the same schema, no allocation.
 
 use narthex_host::{CollectorKind, HostConfig, HostSource};
 use narthex_testkit::alloc;

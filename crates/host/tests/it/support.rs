@@ -59,7 +59,7 @@ pub(crate) fn column(at: usize) -> ColumnId {
     ColumnId(u32::try_from(at).expect("a slot"))
 }
 
-/// Series that ended in this frame.
+/// Returns the series that ended in this frame.
 pub(crate) fn stale(frame: &Frame) -> Vec<String> {
     let mut stale: Vec<String> = frame
         .stale()
@@ -162,7 +162,7 @@ impl Tree {
         self.dir.write(name, content)
     }
 
-    /// A configuration of this tree with only `kinds`, all facts read again every round.
+    /// Returns a configuration of this tree with only `kinds`, reading all facts in every round.
     pub(crate) fn config(&self, kinds: &[CollectorKind]) -> HostConfig {
         HostConfig {
             procfs: self.dir.join("proc"),
@@ -185,7 +185,7 @@ impl Tree {
     }
 }
 
-/// Asserts that no label of these series can be given to all of them.
+/// Asserts that none of these series' labels is accepted as a common one.
 pub(crate) fn assert_own_labels(host: &HostSource) {
     let columns = host.schema().columns();
     let own: BTreeSet<String> = columns
@@ -202,7 +202,7 @@ pub(crate) fn assert_own_labels(host: &HostSource) {
     }
 }
 
-/// Series of a family, without the family's name.
+/// Returns a family's series, without the family's name.
 pub(crate) fn of<'a>(samples: &'a Samples, family: &str) -> Vec<(&'a str, f64)> {
     let of_family = samples.iter().filter_map(|(series, value)| {
         let rest = series.strip_prefix(family)?;
@@ -234,7 +234,7 @@ pub(crate) fn unpack_ttar(archive: &Path, into: &Path) {
     }
 }
 
-/// `NULLBYTE` is a zero byte and `EOF` says that no newline follows, unless a backslash stands before it.
+/// Replaces `NULLBYTE` by a zero byte and `EOF` by no newline, unless a backslash precedes it.
 fn unescape(line: &str) -> String {
     let line = line
         .replace("\\NULLBYTE", "\u{1}")

@@ -1,4 +1,4 @@
-//! Files that others wrote: node_exporter's cases, and files that change, break and hang.
+//! Files that other programs wrote: node_exporter's cases, and files that change, break and hang.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::support::{Families, Samples, Tree, families, of, parse_text, samples}
 const MTIME: &str = "node_textfile_mtime_seconds";
 const ERROR: &str = "node_textfile_scrape_error";
 
-/// Directories below the corpus, and the page they give.
+/// Directories below the corpus, and the resulting page.
 const CASES: [(&[&str], &str); 16] = [
     (&["no_metric_files"], "no_metric_files"),
     (&["two_metric_files"], "two_metric_files"),
@@ -46,7 +46,7 @@ fn source(tree: &Tree, directories: &[String]) -> HostSource {
     .expect("valid")
 }
 
-/// What the files gave: without the host's own series and the files' times.
+/// Returns the files' series: without the host's own and the files' times.
 fn theirs((mut samples, mut families): (Samples, Families)) -> (Samples, Families) {
     let is_theirs = |name: &str| {
         !["node_load", "node_scrape", "node_exporter_build", MTIME]
@@ -58,7 +58,7 @@ fn theirs((mut samples, mut families): (Samples, Families)) -> (Samples, Familie
     (samples, families)
 }
 
-/// The bounds of buckets as client_golang writes them: as short as can be.
+/// Formats bucket bounds as client_golang does: as short as possible.
 fn with_short_bounds(samples: Samples) -> Samples {
     let shorten = |series: String| {
         let start = ["{le=\"", ",le=\""]
@@ -90,7 +90,7 @@ fn node_exporters_cases() {
         let mut host = source(&tree, &paths.collect::<Vec<_>>());
         let expected = std::fs::read_to_string(dir.join(format!("{page}.out"))).expect("a page");
         let (mut expected, expected_families) = theirs(parse_text(&expected));
-        // node_exporter gives a summary that has quantiles alone a sum and a count of 0.
+        // node_exporter adds a sum and a count of 0 to a summary that has only quantiles.
         expected.retain(|series, value| {
             let is_made_up = ["_sum{handler=", "_count{handler="]
                 .iter()
@@ -134,7 +134,7 @@ fn files_come_change_break_and_go() {
         (2.0, 5.0)
     );
 
-    // Half written: the file's series are gone, the other's are not.
+    // Half written: the file's series are gone, the other's stay.
     tree.write("files/a.prom", "jobs 3\nhalf");
     let broken = round(2);
     assert_eq!((broken.get("jobs"), broken[ERROR]), (None, 1.0));
@@ -162,7 +162,7 @@ fn a_label_that_all_series_have_is_exported() {
     assert_eq!(round[r#"jobs{exported_job="mine",job="node"}"#], 1.0);
 }
 
-/// A named pipe hangs whoever opens it until somebody writes.
+/// Opening a named pipe hangs until somebody writes to it.
 #[test]
 fn a_file_that_hangs_costs_a_thread_and_not_the_round() {
     let tree = Tree::new("host-textfile-hangs");
@@ -185,7 +185,7 @@ fn a_file_that_hangs_costs_a_thread_and_not_the_round() {
         std::thread::yield_now();
     }
     make_pipe(&pipe);
-    // Once a run hangs in it, rounds go on with what is known.
+    // Once a run hangs in it, rounds continue with the known values.
     for _ in 0..20 {
         let served = round(&mut host);
         assert_eq!(served["jobs"], 1.0);
@@ -196,7 +196,7 @@ fn a_file_that_hangs_costs_a_thread_and_not_the_round() {
         );
     }
     drop(host);
-    // Whoever still hangs in the pipe goes on and ends; nobody may.
+    // Release anything that still hangs in the pipe, so that it ends.
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let _ = std::fs::OpenOptions::new()
         .write(true)
