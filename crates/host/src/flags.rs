@@ -246,7 +246,7 @@ mod tests {
         );
     }
 
-    /// node_exporter disables collectors that no flag names, wherever `--collector.disable-defaults` is on the command line.
+    /// node_exporter disables collectors that no flag names, wherever on the line `--collector.disable-defaults` is.
     #[test]
     fn a_command_line_is_a_configuration() {
         const LINE: &[&str] = &[
