@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     thread::scope(|scope| {
         for worker in 0..4 {
             scope.spawn(move || {
-                // A handle that is kept costs no look-up.
+                // A kept handle costs no look-up.
                 let timeouts = ERRORS.with(&["default", "timeout"]);
                 for job in 0..1000 {
                     QUEUED.inc();

@@ -50,7 +50,7 @@ impl<const N: usize> Desc<N> {
     }
 }
 
-/// Takes the samples of one family.
+/// Receives the samples of one family.
 pub struct Samples<'a, const N: usize> {
     names: &'static [&'static str],
     family: FamilyVisit<'a>,
@@ -72,7 +72,7 @@ impl<const N: usize> std::fmt::Debug for Samples<'_, N> {
     }
 }
 
-/// Registers a gauge that is always 1 and carries facts as labels, such as `narthex_build_info{version="…"} 1`.
+/// Registers a gauge that is always 1 and has facts as labels, such as `narthex_build_info{version="…"} 1`.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Counters: an integer and a float part per thread, added up when read.
+//! Counters: an integer and a float part per thread, summed when read.
 //!
 //! **Invariant:** a counter never falls: negative and NaN additions are ignored.
 
@@ -26,7 +26,7 @@ impl Counter {
     }
 }
 
-/// What a [`Counter`] or one series of a [`CounterVec`](crate::CounterVec) counts in.
+/// Value of a [`Counter`] or of one series of a [`CounterVec`](crate::CounterVec).
 pub struct CounterValue {
     range: Range,
 }
@@ -54,7 +54,7 @@ impl CounterValue {
         }
     }
 
-    /// Adds a number; ignored when it is negative or NaN.
+    /// Adds a number; ignored if it is negative or NaN.
     #[inline]
     pub fn add(&self, v: f64) {
         if v >= 0.0
@@ -64,9 +64,9 @@ impl CounterValue {
         }
     }
 
-    /// Returns the sum over all threads; what was counted stays readable while switched off.
+    /// Returns the sum over all threads; it stays readable while switched off.
     ///
-    /// Additions of other threads that run at the same time may or may not be seen.
+    /// Concurrent additions of other threads may or may not be included.
     #[must_use]
     pub fn get(&self) -> f64 {
         match self.range.peek_any() {

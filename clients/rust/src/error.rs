@@ -1,12 +1,12 @@
-//! What can be wrong with a metric that is registered.
+//! Errors of registering a metric.
 //!
-//! **Invariant:** each error names the metric or the file it is about.
+//! **Invariant:** each error names the metric or file concerned.
 
 use std::error;
 use std::fmt;
 use std::io;
 
-/// Why a metric was refused. Nothing of it is registered then.
+/// Reason that a metric was rejected. Nothing of it is registered then.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,10 +21,10 @@ pub enum Error {
         metric: String,
         /// The label's name.
         label: String,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         reason: &'static str,
     },
-    /// A name this metric would expose is exposed by another one.
+    /// Another metric already exposes a name that this one would expose.
     Duplicate {
         /// The metric's name.
         metric: String,
@@ -35,7 +35,7 @@ pub enum Error {
     InvalidBound {
         /// The metric's name.
         metric: String,
-        /// Position of the offending bound.
+        /// Index of the offending bound.
         index: usize,
         /// The offending bound.
         bound: f64,
@@ -47,11 +47,11 @@ pub enum Error {
         /// The offending quantile.
         quantile: f64,
     },
-    /// A file of the kernel that a metric is read from cannot be read.
+    /// A `/proc` file that a metric is read from cannot be read.
     Unreadable {
         /// The file.
         path: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         kind: io::ErrorKind,
     },
 }

@@ -21,13 +21,13 @@ use crate::summary::{self, DEFAULT_AGE_BUCKETS, DEFAULT_MAX_AGE, SummaryValue};
 use crate::text;
 use crate::visit::{Labels, MetricType, Values, Visitor};
 
-/// Series a family can have unless told otherwise with [`Family::with_cap`].
+/// Default of [`Family::with_cap`].
 pub const DEFAULT_SERIES_CAP: usize = 10_000;
 
-/// Value of every label of the series that stands for all combinations above the cap.
+/// Value of every label of the series that replaces all combinations above the cap.
 pub const OVERFLOW: &str = "_overflow";
 
-/// Series between the one that is read and the one whose text is asked for.
+/// Distance between the series being read and the one being prefetched.
 const PREFETCH_AHEAD: usize = 8;
 
 /// Counters with `N` labels.
@@ -155,7 +155,7 @@ impl<V, const N: usize> Family<V, N> {
         }
     }
 
-    /// Sets how many series there can be, besides the overflow series.
+    /// Sets the maximum number of series, besides the overflow series.
     #[must_use]
     pub const fn with_cap(mut self, series: usize) -> Self {
         self.cap = series;
@@ -164,7 +164,7 @@ impl<V, const N: usize> Family<V, N> {
 }
 
 impl<V: Value, const N: usize> Family<V, N> {
-    /// Returns the series with these label values, in the order the labels were declared; creates it when needed.
+    /// Returns the series with these label values, in the order the labels were declared; creates it if needed.
     ///
     /// The look-up takes no lock and builds no key, but a handle kept by the caller is cheaper still. Above the cap,
     /// returns the one series whose label values are all [`OVERFLOW`].
@@ -175,7 +175,7 @@ impl<V: Value, const N: usize> Family<V, N> {
         Handle(found.unwrap_or_else(|| self.insert(hash, values)))
     }
 
-    /// Calls `f` with the series, like [`Family::with`]; faster, because no handle is made.
+    /// Calls `f` with the series, like [`Family::with`]; faster, because it makes no handle.
     ///
     /// `f` should be short: series removed meanwhile are freed after it.
     #[inline]
@@ -187,7 +187,7 @@ impl<V: Value, const N: usize> Family<V, N> {
         found.unwrap_or_else(|| f(&self.insert(hash, values).value))
     }
 
-    /// Removes a series; returns whether there was one. Handles to it stay usable, but are not exposed.
+    /// Removes a series; returns whether it existed. Handles to it stay usable, but are not exposed.
     pub fn remove(&self, values: &[&str; N]) -> bool {
         let removed = self
             .index
@@ -198,19 +198,19 @@ impl<V: Value, const N: usize> Family<V, N> {
         removed
     }
 
-    /// Returns how many series there are.
+    /// Returns the number of series.
     #[must_use]
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the family has no series.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns how many look-ups got the overflow series because the family was full.
+    /// Returns how many look-ups returned the overflow series because the family was full.
     #[must_use]
     pub fn overflows(&self) -> u64 {
         self.overflows.load(Relaxed)
@@ -271,10 +271,10 @@ impl<V: Value, const N: usize> sealed::Metric for Family<V, N> {
     fn visit(&self, reader: &Reader, visitor: &mut dyn Visitor) {
         let mut scratch = Scratch::new(reader, &self.spec);
         let mut family = FamilyVisit::new(self.spec, visitor);
-        // No lock is held from here on: series can be added while a slow visitor is at work.
+        // No lock is held from here on: series can be added while a slow visitor is running.
         let all = self.index.sorted();
         for (i, series) in all.iter().enumerate() {
-            // Series lie where the allocator put them: ask for them before they are needed, each and then its text.
+            // Series are scattered in memory: prefetch each before it is needed, then its text.
             if let Some(soon) = all.get(i + 2 * PREFETCH_AHEAD) {
                 prefetch(Arc::as_ptr(soon));
             }
@@ -296,7 +296,7 @@ impl<V, const N: usize> fmt::Debug for Family<V, N> {
     }
 }
 
-/// One series of a family: cheap to clone, to be kept where it is used often.
+/// One series of a family: cheap to clone; keep it where it is used often.
 pub struct Handle<V, const N: usize>(Arc<Series<V, N>>);
 
 impl<V, const N: usize> Clone for Handle<V, N> {
@@ -370,7 +370,7 @@ impl<V, const N: usize> Series<V, N> {
 }
 
 impl<V, const N: usize> Item for Series<V, N> {
-    /// By the first label's value, then the second's, and so on.
+    /// Compares by the first label's value, then the second's, and so on.
     fn order(&self, other: &Self) -> Ordering {
         let values = |series: &Self, i: usize| {
             let start = if i == 0 { 0 } else { series.ends[i - 1] };
@@ -383,7 +383,7 @@ impl<V, const N: usize> Item for Series<V, N> {
     }
 }
 
-/// Asks for a cache line.
+/// Prefetches a cache line.
 #[inline(always)]
 fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -411,13 +411,13 @@ fn hash_of<const N: usize>(values: &[&str; N]) -> u64 {
         for word in words {
             hash = fold(hash ^ u64::from_le_bytes(*word), ODD);
         }
-        // With the length, ("ab", "c") and ("a", "bc") differ.
+        // Including the length makes ("ab", "c") and ("a", "bc") differ.
         hash = fold(hash ^ last_word(bytes, rest), ODD ^ bytes.len() as u64);
     }
     hash
 }
 
-/// Returns a word with the bytes of `rest`, the last 0 to 7 of `bytes`; others may be in it too.
+/// Returns a word with the bytes of `rest`, the last 0 to 7 of `bytes`; it may contain others too.
 #[inline(always)]
 fn last_word(bytes: &[u8], rest: &[u8]) -> u64 {
     if let Some(word) = bytes.last_chunk::<8>() {
@@ -436,7 +436,7 @@ fn last_word(bytes: &[u8], rest: &[u8]) -> u64 {
     }
 }
 
-/// Returns a random number, fixed for this process: who chooses label values cannot choose collisions.
+/// Returns a random number, fixed for this process: an attacker who chooses label values cannot choose collisions.
 fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| RandomState::new().hash_one(0) | 1)

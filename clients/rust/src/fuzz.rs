@@ -4,7 +4,7 @@
 
 use crate::registry::Registry;
 
-/// Reads the bytes as files of `/proc`.
+/// Parses the bytes as files of `/proc`.
 pub fn fuzz_proc(data: &[u8]) {
     crate::process::fuzz(data);
 }
@@ -13,7 +13,7 @@ pub fn fuzz_proc(data: &[u8]) {
 ///
 /// # Panics
 ///
-/// When the text breaks out of its line: that is the fault to be found.
+/// If the text breaks out of its line: the bug that fuzzing looks for.
 pub fn fuzz_escape(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut out = Vec::new();

@@ -1,6 +1,6 @@
-//! Gauges: one cell all threads share, because a value that is set has no parts to add up.
+//! Gauges: one cell shared by all threads, because a value that is set has no parts to sum.
 //!
-//! **Invariant:** reading returns the last value set plus what was added since, exactly.
+//! **Invariant:** reading returns exactly the last value set plus everything added since.
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,13 +17,13 @@ impl Gauge {
     /// Creates a gauge that starts at 0; nothing is allocated before its first use.
     #[must_use]
     pub const fn new(name: &'static str, help: &'static str) -> Self {
-        // A line of its own: writers of two hot gauges do not slow each other.
+        // A cache line of its own: writers of two hot gauges do not slow each other.
         let value = GaugeValue::new(ALIGNED_FROM as usize);
         Self::from_parts(Spec::new(name, help, MetricType::Gauge), value)
     }
 }
 
-/// What a [`Gauge`] or one series of a [`GaugeVec`](crate::GaugeVec) holds.
+/// Value of a [`Gauge`] or of one series of a [`GaugeVec`](crate::GaugeVec).
 pub struct GaugeValue {
     range: Range,
     cells: usize,

@@ -1,7 +1,7 @@
 //! Classic histograms: one count per bucket and a sum per thread, made cumulative when read.
 //!
 //! **Invariant:** an observation adds to exactly one bucket, and the exposed count is the buckets' total, so it equals
-//! the `+Inf` bucket in every exposition. The sum may lack observations that run at the same time.
+//! the `+Inf` bucket in every exposition. The sum may lack concurrent observations.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ pub const DEFAULT_BOUNDS: [f64; 11] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
 
-/// Most bounds a histogram can have.
+/// Maximum number of bounds of a histogram.
 pub const MAX_BOUNDS: usize = LONGEST_RANGE - 8;
 
-/// Up to this many bounds all are compared, without a branch; beyond, they are searched.
+/// Up to this many bounds are all compared, without a branch; more are searched.
 const COMPARE_ALL_UP_TO: usize = 32;
 
 /// A histogram without labels; `const`-constructible, so it can be a `static`. Observes through [`HistogramValue`].
@@ -40,7 +40,7 @@ impl Histogram {
     }
 }
 
-/// Returns what a histogram declares, after the check on the number of bounds.
+/// Returns a histogram's declaration, after checking the number of bounds.
 pub(crate) const fn spec(name: &'static str, help: &'static str, bounds: &'static [f64]) -> Spec {
     assert!(
         bounds.len() <= MAX_BOUNDS,
@@ -51,7 +51,7 @@ pub(crate) const fn spec(name: &'static str, help: &'static str, bounds: &'stati
     spec
 }
 
-/// What a [`Histogram`] or one series of a [`HistogramVec`](crate::HistogramVec) observes into.
+/// Value of a [`Histogram`] or of one series of a [`HistogramVec`](crate::HistogramVec).
 ///
 /// Cells: the sum, then one count per bucket.
 pub struct HistogramValue {
@@ -93,7 +93,7 @@ impl HistogramValue {
         }
     }
 
-    /// Returns how many observations were counted; readable while switched off.
+    /// Returns the number of observations; readable while switched off.
     #[must_use]
     pub fn count(&self) -> u64 {
         let mut cells = Vec::new();
@@ -120,7 +120,7 @@ impl HistogramValue {
     }
 }
 
-/// Returns the index of the first bound that is not below `v`; the number of bounds when there is none, or for NaN.
+/// Returns the index of the first bound that is not below `v`; the number of bounds if there is none, or for NaN.
 #[inline(always)]
 pub(crate) fn bucket_of(bounds: &[f64], v: f64) -> usize {
     // `!(v <= bound)` instead of `v > bound`, so that NaN is above every bound.
@@ -153,8 +153,8 @@ impl Value for HistogramValue {
         let Some(slot) = self.range.peek() else {
             return;
         };
-        // The sum first: an observation that runs at the same time is then more likely counted than summed, and a
-        // mean computed from both errs to the low side, never towards infinity.
+        // Read the sum first: a concurrent observation is then more likely counted than summed, and a mean computed
+        // from both errs to the low side, never towards infinity.
         let mut sum = 0.0;
         scratch.cells.clear();
         if let Some(slot) = slot {

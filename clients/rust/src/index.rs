@@ -1,11 +1,11 @@
 //! A hash index that is read without a lock and written under one.
 //!
-//! Readers pin their lane ([`lanes::pin`]), probe the published table and use what they find while pinned. Writers hold
-//! the mutex; they link and unlink items in place, publish a larger table when one fills up, and free what they
-//! unlinked once every lane was seen without a pin.
+//! Readers pin their lane ([`lanes::pin`]), probe the published table and use the result while pinned. Writers hold the
+//! mutex; they link and unlink items in place, publish a larger table when one fills up, and free unlinked items once
+//! every lane was seen without a pin.
 //!
-//! **Invariant:** a pointer in a slot of the published table holds one strong reference to a live item. What a reader
-//! can still reach (an unlinked item, a replaced table) stays in `retired` until [`lanes::quiescent`] holds.
+//! **Invariant:** a pointer in a slot of the published table holds one strong reference to a live item. Anything a
+//! reader can still reach (an unlinked item, a replaced table) stays in `retired` until [`lanes::quiescent`] holds.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ const FIRST_SLOTS: usize = 8;
 /// Removed items the sorted list may keep before it is rebuilt without waiting for a reader.
 const DEAD_KEPT: usize = 64;
 
-/// Something an [`Index`] holds.
+/// An element of an [`Index`].
 pub(crate) trait Item {
     /// Returns the order in which items are listed; equal only for equal keys.
     fn order(&self, other: &Self) -> Ordering;
@@ -33,14 +33,14 @@ pub(crate) struct Index<T> {
     members: Mutex<Members<T>>,
 }
 
-/// The writers' side.
+/// State of the writers.
 struct Members<T> {
     live: usize,
     /// Slots of the table that are not empty: live items and tombs.
     used: usize,
-    /// All live items but the pending ones, in order; may contain dead ones.
+    /// All live items except the pending ones, in order; may contain dead ones.
     sorted: Option<Arc<Vec<Arc<T>>>>,
-    /// Added since `sorted` was built.
+    /// Items added since `sorted` was built.
     pending: Vec<Arc<T>>,
     /// Addresses of removed items that `sorted` or `pending` still holds (and so keeps from being reused).
     dead: BTreeSet<usize>,
@@ -85,8 +85,8 @@ impl<T: Item> Index<T> {
         }
     }
 
-    /// Returns the item with this hash for which `is` holds. Takes no lock and writes no shared line but the item's
-    /// reference count.
+    /// Returns the item with this hash for which `is` holds. Takes no lock and writes no shared cache line except the
+    /// item's reference count.
     pub(crate) fn get(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         let _pin = lanes::pin();
         let found = self.probe(hash, is)?;
@@ -110,7 +110,7 @@ impl<T: Item> Index<T> {
         Some(f(unsafe { &*found }))
     }
 
-    /// Returns the item; when there is none, the one `make` makes after it was told how many live ones there are.
+    /// Returns the item; if there is none, inserts the one that `make` returns, given the number of live items.
     pub(crate) fn get_or_insert(
         &self,
         hash: u64,
@@ -131,13 +131,13 @@ impl<T: Item> Index<T> {
         Some(item)
     }
 
-    /// Unlinks an item; returns whether there was one.
+    /// Unlinks an item; returns whether it existed.
     pub(crate) fn remove(&self, hash: u64, is: impl Fn(&T) -> bool) -> bool {
         let mut members = self.lock();
         let Some((slot, _)) = self.find(hash, is) else {
             return false;
         };
-        // SeqCst: a reader that pins after this cannot find the item any more.
+        // SeqCst: a reader that pins after this can no longer find the item.
         let item = slot.item.swap(tomb(), SeqCst);
         // SAFETY: `find` returns slots with an item from `Arc::into_raw`; the slot's reference moves here.
         let item = unsafe { Arc::from_raw(item) };
@@ -151,12 +151,12 @@ impl<T: Item> Index<T> {
         true
     }
 
-    /// Returns how many live items there are.
+    /// Returns the number of live items.
     pub(crate) fn len(&self) -> usize {
         self.lock().live
     }
 
-    /// Returns the live items in order. Costs nothing but a reference count when none came or went.
+    /// Returns the live items in order. Costs only a reference count if none were added or removed.
     pub(crate) fn sorted(&self) -> Arc<Vec<Arc<T>>> {
         let mut members = self.lock();
         members.settle();
@@ -164,7 +164,7 @@ impl<T: Item> Index<T> {
         members.sorted.clone().unwrap_or_default()
     }
 
-    /// Runs `first`, then `each` for every live item, while none can be added or removed.
+    /// Runs `first`, then `each` for every live item, while no item can be added or removed.
     pub(crate) fn for_each(&self, first: impl FnOnce(), each: impl Fn(&T)) {
         let mut members = self.lock();
         first();
@@ -178,12 +178,12 @@ impl<T: Item> Index<T> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a pointer from `Arc::into_raw`, good while the caller stays pinned or holds the lock.
+    /// Returns a pointer from `Arc::into_raw`, valid while the caller stays pinned or holds the lock.
     fn probe(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<*const T> {
         self.find(hash, is).map(|(_, item)| item.cast_const())
     }
 
-    /// Only while pinned or under the lock.
+    /// Finds an item and its slot. Only while pinned or under the lock.
     fn find(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<(&Slot<T>, *mut T)> {
         // SAFETY: a published table is retired, not freed, while a reader is pinned, and only replaced by the one
         // writer that holds the lock; null becomes `None`.
@@ -210,7 +210,7 @@ impl<T: Item> Index<T> {
         members.live += 1;
     }
 
-    /// Returns the published table, replaced by a larger or cleaner one when three quarters are used.
+    /// Returns the published table, replaced by a larger or cleaner one if three quarters are used.
     fn table_with_room(&self, members: &mut Members<T>) -> &Table<T> {
         let published = self.table.load(SeqCst);
         // SAFETY: only a writer replaces or frees the table, and this one holds the lock.
@@ -243,7 +243,7 @@ impl<T: Item> Index<T> {
 }
 
 impl<T: Item> Members<T> {
-    /// Brings `sorted` up to date.
+    /// Merges the pending items into `sorted` and removes dead ones.
     fn settle(&mut self) {
         if self.pending.is_empty() && self.dead.is_empty() {
             return;
@@ -272,7 +272,7 @@ impl<T: Item> Members<T> {
 }
 
 impl<T> Members<T> {
-    /// Drops what no reader can reach any more.
+    /// Drops everything that no reader can reach any more.
     fn free(&mut self) {
         if !self.retired.is_empty() && lanes::quiescent() {
             self.retired.clear();
@@ -291,7 +291,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Returns all slots, from the one the hash points to.
+    /// Returns all slots, starting at the one for the hash.
     fn probe(&self, hash: u64) -> impl Iterator<Item = &Slot<T>> {
         let mask = self.slots.len() - 1;
         let start = hash as usize & mask;
@@ -305,7 +305,7 @@ impl<T> Table<T> {
             .find(|slot| slot.item.load(Relaxed).addr() <= tomb::<T>().addr())
             .expect("a quarter of the slots is free");
         let was_empty = slot.item.load(Relaxed).is_null();
-        // A reader that still sees the tomb's old item with this hash compares keys, and goes on.
+        // A reader that still sees the tomb's old item with this hash compares keys, and continues.
         slot.hash.store(hash, Relaxed);
         slot.item.store(item, SeqCst);
         was_empty

@@ -1,14 +1,15 @@
-//! The memory every metric counts in: one lane of cells per thread.
+//! The memory of all metrics: one lane of cells per thread.
 //!
 //! A metric owns a range of cells, addressed by a [`Slot`]. Each lane has its own copy of every range, and a thread
 //! counts in the lane it leases, so two threads never write one cache line and a write is a plain load, add and store.
 //! Reading sums over the lanes. Memory is `cells × 8 bytes × lanes in use`, touched lazily page by page; there is no
 //! padding, because neighbours in a lane belong to the same thread.
 //!
-//! Threads beyond the number of leasable lanes share a few lanes with read-modify-write operations: slower, still exact.
+//! Threads beyond the number of leasable lanes share a few lanes with read-modify-write operations: slower, still
+//! exact.
 //!
-//! **Invariant:** a cell of a leased lane is written by its lessee only. A range never straddles two segments, and a
-//! segment, once allocated, is neither moved nor freed. A range is zero in every lane when it is handed out.
+//! **Invariant:** only the lessee writes a cell of a leased lane. A range never straddles two segments, and a segment,
+//! once allocated, is neither moved nor freed. A newly allocated range is zero in every lane.
 //!
 //! Not for signal handlers or a counting allocator: an increment that interrupts another one on the same thread may
 //! lose it.
@@ -22,9 +23,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
-/// Lanes that can be leased; how many are is decided by [`leasable`].
+/// Upper limit of lanes that can be leased; [`leasable`] decides the actual number.
 const LEASED: usize = 64;
-/// Lanes for the threads that found no lane to lease.
+/// Lanes for the threads that could not lease one.
 const SHARED: usize = 8;
 /// Length of a lane's directory; five bits of a slot select the segment.
 const DIRECTORY: usize = 32;
@@ -38,7 +39,7 @@ pub(crate) const SEGMENTS: u32 = OFFSET_BITS - FIRST_SEGMENT_BITS + 1;
 pub(crate) const LONGEST_RANGE: usize = 1 << FIRST_SEGMENT_BITS;
 /// Writes through a shared lane between two attempts to lease one.
 const RETRY_LEASE_EVERY: u32 = 4096;
-/// Times [`quiescent`] looks at a busy lane before it gives up.
+/// Times that [`quiescent`] checks a busy lane before it gives up.
 const QUIESCENT_TRIES: u32 = 128;
 
 static LANES: [Lane; LEASED + SHARED] = [const { Lane::new() }; LEASED + SHARED];
@@ -85,7 +86,7 @@ impl Slot {
     }
 }
 
-/// Returns how many cells a segment has.
+/// Returns the number of cells of a segment.
 pub(crate) fn segment_len(segment: u32) -> u32 {
     1 << (FIRST_SEGMENT_BITS + segment)
 }
@@ -98,7 +99,7 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    /// Adds to an integer cell, wrapping, and returns what this lane holds after it.
+    /// Adds to an integer cell, wrapping, and returns this lane's new value.
     #[inline(always)]
     pub(crate) fn add(self, index: usize, n: u64) -> u64 {
         let cell = &self.cells[index];
@@ -194,7 +195,7 @@ pub(crate) fn pin() -> Pin {
 
 /// Returns whether every lane was seen without a pin after this call began.
 ///
-/// What was unlinked with SeqCst stores before the call is then out of every reader's reach: in the single order of
+/// Anything unlinked with SeqCst stores before the call is then out of every reader's reach: in the single order of
 /// SeqCst operations a later pin comes after the unlinking, so its reader cannot find the link.
 pub(crate) fn quiescent() -> bool {
     LANES.iter().all(|lane| {
@@ -208,7 +209,7 @@ pub(crate) fn quiescent() -> bool {
     })
 }
 
-/// Reading mark of one thread; see [`pin`].
+/// A thread's mark that it is reading; see [`pin`].
 pub(crate) struct Pin {
     // A reference to a lane this thread leases: `!Send`, or the count would be written by two threads.
     lane: *const Lane,
@@ -234,7 +235,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Looks up which lanes are in use.
+    /// Determines which lanes are in use.
     pub(crate) fn new() -> Self {
         let lanes = LANES.iter().filter(|lane| lane.in_use()).collect();
         Self { lanes }
@@ -271,7 +272,8 @@ impl Reader {
     }
 }
 
-/// One thread's copy of all cells. Aligned so that two lanes share no line, nor a pair the CPU prefetches together.
+/// One thread's copy of all cells. Aligned so that two lanes share no cache line, nor a pair the CPU prefetches
+/// together.
 #[repr(align(128))]
 struct Lane {
     pins: AtomicU32,
@@ -333,7 +335,7 @@ impl Lane {
     }
 }
 
-/// A thread's claim on a lane, given back when the thread ends.
+/// A thread's lease of a lane, released when the thread ends.
 struct Lease {
     /// Index of the lane in `LANES`; a shared one from `LEASED` on.
     lane: Cell<usize>,
@@ -383,7 +385,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Destructors of other thread locals may still count: they go to the shared lane from here on.
+        // Destructors of other thread locals may still count: from here on they use the shared lane.
         MINE.set(None);
         if self.lane.get() < LEASED {
             TAKEN.fetch_and(!(1 << self.lane.get()), Release);

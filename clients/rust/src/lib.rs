@@ -1,8 +1,8 @@
 //! Metrics a process reports about itself: counters, gauges, histograms, summaries.
 //!
 //! Metrics are `static`, counting takes a few nanoseconds at any number of threads, and an exposition copies rendered
-//! label sets and prints digits. There is no default exporter: [`Registry::encode_text`] fills a buffer for whoever
-//! serves it, [`Registry::visit`] hands out values without text.
+//! label sets and formats digits. There is no default exporter: [`Registry::encode_text`] fills a buffer for the caller
+//! to serve, [`Registry::visit`] passes values without text.
 //!
 //! ```
 //! use narthex_client::{Counter, CounterVec, DEFAULT_BOUNDS, Histogram, global};
@@ -27,8 +27,8 @@
 //! }
 //! ```
 //!
-//! `examples/tour.rs` shows every kind. `benches/hot.rs` measures the hot paths, `compare/` measures other libraries
-//! beside them.
+//! `examples/tour.rs` shows every kind. `benches/hot.rs` measures the hot paths, `compare/` compares them with other
+//! libraries.
 //!
 //! # What it costs
 //!
@@ -40,7 +40,7 @@
 //! - A gauge has one cell that all threads write, because a value that is set has no parts to add up.
 //! - [`Family::with`] takes no lock and builds no key, but writes the series' reference count; [`Family::update`] does
 //!   not, and a kept handle needs neither.
-//! - [`Metric::set_enabled`] switches a metric off and on while it is used. Off, it costs the same one load that tells
+//! - [`Metric::set_enabled`] switches a metric off and on while it is used. Off, it costs the same one load that says
 //!   where to count, and is not exposed.
 //!
 //! # What it is not
@@ -48,7 +48,7 @@
 //! - Not consistent across cells: an exposition may show a histogram's bucket with an observation its sum lacks. Count
 //!   and `+Inf` bucket are always equal.
 //! - Not for signal handlers or a counting allocator (an increment inside an increment of the same thread may be lost).
-//! - Not unbounded: a [`Family`] has a cap, 10,000 unless told otherwise, and one series for what lies above it.
+//! - Not unbounded: a [`Family`] has a cap, 10,000 by default, and one series for everything above it.
 //! - Not a parser, a server or a push client. Text format 0.0.4 only; no exemplars, no native histograms.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![allow(

@@ -1,4 +1,4 @@
-//! What every kind of metric has in common: a name, a help text, a way to be read, a switch.
+//! Common parts of all metrics: a name, a help text, a way to be read, a switch.
 //!
 //! **Invariant:** a metric never changes its [`Spec`].
 
@@ -10,7 +10,7 @@ use crate::visit::{Extra, Labels, MetricType, Sample, Visitor};
 
 /// A metric or family of metrics that can be registered. Implemented by this crate's types only.
 pub trait Metric: sealed::Metric {
-    /// Switches counting and exposition on or off, live; what was counted stays.
+    /// Switches counting and exposition on or off at run time; counted values stay.
     ///
     /// A metric that is off costs its callers one load and does not appear in expositions.
     fn set_enabled(&self, enabled: bool);
@@ -22,14 +22,14 @@ pub trait Metric: sealed::Metric {
 pub(crate) mod sealed {
     use super::{Reader, Spec, Visitor};
 
-    /// The part of a metric that only this crate sees.
+    /// The part of a metric that only this crate uses.
     pub trait Metric: Send + Sync {
         fn spec(&self) -> Spec;
         fn visit(&self, reader: &Reader, visitor: &mut dyn Visitor);
     }
 }
 
-/// What a metric declares about itself; checked when it is registered.
+/// A metric's declaration; checked when it is registered.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     pub(crate) name: &'static str,
@@ -60,13 +60,13 @@ impl Spec {
     }
 }
 
-/// What one series counts in: the part that differs between counter, gauge, histogram and summary.
+/// Value of one series: the part that differs between counter, gauge, histogram and summary.
 pub trait Value: Send + Sync + Sized + 'static {
     /// Creates a series of a family that declares `spec`.
     fn create(spec: &Spec) -> Self;
     fn set_enabled(&self, enabled: bool);
     fn is_enabled(&self) -> bool;
-    /// Hands out the samples of the series; nothing while it is switched off.
+    /// Passes the samples of the series to `put`; none while it is switched off.
     fn samples(&self, scratch: &mut Scratch<'_>, put: &mut dyn FnMut(Part<'_>, f64));
 }
 
@@ -88,7 +88,7 @@ impl Part<'_> {
     }
 }
 
-/// What reading the series of one family uses again and again.
+/// Buffers reused for reading the series of one family.
 pub struct Scratch<'a> {
     pub(crate) reader: &'a Reader,
     pub(crate) spec: Spec,
@@ -155,7 +155,7 @@ impl<V: Value> sealed::Metric for Single<V> {
     }
 }
 
-/// Shows a family's head before its first sample, and not at all without one.
+/// Passes a family's head to the visitor before its first sample, and not at all without one.
 pub(crate) struct FamilyVisit<'a> {
     spec: Spec,
     visitor: &'a mut dyn Visitor,

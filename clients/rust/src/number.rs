@@ -1,4 +1,4 @@
-//! Numbers as Prometheus' text format prints them: Go's `strconv.FormatFloat(v, 'g', -1, 64)`.
+//! Numbers in Prometheus' text format: Go's `strconv.FormatFloat(v, 'g', -1, 64)`.
 //!
 //! **Invariant:** the shortest digits that read back as the same number; exponent form when the decimal exponent is
 //! below -4 or above 5, with a sign and at least two digits; `+Inf`, `-Inf`, `NaN`.
@@ -9,7 +9,7 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 const EXPONENT_FROM: i32 = 6;
 /// Decimal exponents below this are printed in exponent form.
 const EXPONENT_BELOW: i32 = -4;
-/// Most digits a shortest representation has.
+/// Maximum digits of a shortest representation.
 const MAX_DIGITS: usize = 17;
 
 /// Appends a number.
@@ -27,7 +27,7 @@ pub fn write(out: &mut Vec<u8>, v: f64) {
 
 /// Appends a number with at most three decimals, the form of most gauges, if `v` is one in the plain range.
 ///
-/// Nine digits or fewer stand for one float only, so they are the shortest.
+/// Up to nine digits identify a single float, so they are the shortest.
 fn write_thousandths(out: &mut Vec<u8>, v: f64) -> bool {
     let magnitude = v.abs();
     if !(0.001..1e6).contains(&magnitude) {
@@ -132,7 +132,7 @@ fn decimal(text: &[u8], digits: &mut [u8; MAX_DIGITS]) -> (usize, i32) {
         .take_while(|byte| **byte == b'0')
         .count();
     let mut len = 0;
-    // A representation can carry more digits than are significant: 100000000000000000000.0, but only as zeros.
+    // A representation may have more digits than are significant, as in 100000000000000000000.0, but only zeros.
     for byte in mantissa
         .iter()
         .filter(is_digit)

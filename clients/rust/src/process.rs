@@ -1,4 +1,4 @@
-//! What Linux says about this process, under the names and in the units of client_golang.
+//! Linux' metrics of this process, with the names and units of client_golang.
 //!
 //! `/proc/self/stat` and `/proc/self/limits` stay open and are read with one `pread` each per exposition.
 //!
@@ -57,13 +57,13 @@ const FAMILIES: [Desc<0>; 7] = [
     ),
 ];
 
-/// Adds the `process_*` metrics of this process.
+/// Registers the `process_*` metrics of this process.
 ///
 /// A process that forks without exec must register in the child: the open files are those of the parent.
 ///
 /// # Errors
 ///
-/// [`Error::Unreadable`] when `/proc` is not there, else as [`Registry::register`].
+/// [`Error::Unreadable`] if `/proc` is missing, else as [`Registry::register`].
 pub fn register(registry: &Registry) -> Result<(), Error> {
     let files = Files::open()?;
     let values: Arc<[AtomicU64; FAMILIES.len()]> = Arc::default();
@@ -94,7 +94,7 @@ struct Files {
     buffer: Vec<u8>,
 }
 
-/// What the kernel's numbers are measured in.
+/// Units of the kernel's numbers.
 #[derive(Clone, Copy, Debug)]
 struct Units {
     page_bytes: f64,
@@ -157,14 +157,14 @@ fn open_fds() -> io::Result<f64> {
     let directory = Path::new("/proc/self/fd");
     // Since Linux 6.2 the directory's size is the number of its entries.
     let count = match fs::metadata(directory)?.len() {
-        // Without the descriptor the listing itself opens.
+        // Exclude the descriptor that the listing itself opens.
         0 => (fs::read_dir(directory)?.count() as u64).saturating_sub(1),
         count => count,
     };
     Ok(count as f64)
 }
 
-/// The parts of `/proc/self/stat` that are shown.
+/// The exported parts of `/proc/self/stat`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stat {
     cpu_seconds: f64,
@@ -174,7 +174,7 @@ struct Stat {
 }
 
 impl Stat {
-    /// `pid (name) state …`: the name may contain anything, also parentheses and spaces.
+    /// Parses `pid (name) state …`: the name may contain anything, including parentheses and spaces.
     fn parse(text: &str, units: Units) -> Option<Self> {
         let (_, after_name) = text.rsplit_once(')')?;
         // proc_pid_stat(5) counts from 1, and the state after the name is field 3.
@@ -197,7 +197,7 @@ impl Stat {
     }
 }
 
-/// Returns the soft limit of a line of `/proc/self/limits`; "unlimited" is 2^64 - 1, as client_golang has it.
+/// Returns the soft limit of a line of `/proc/self/limits`; "unlimited" is 2^64 - 1, as in client_golang.
 fn limit(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     match line.split_ascii_whitespace().next()? {

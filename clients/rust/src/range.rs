@@ -1,7 +1,7 @@
-//! Ranges of cells: their allocation on first use, their switch, their return.
+//! Ranges of cells: their allocation on first use, their switch, their release.
 //!
-//! **Invariant:** at most one live [`Range`] holds a slot. The word of a range is its slot, with the top bit set
-//! while it is switched off, and zero before its first use: one load answers "where" and "whether".
+//! **Invariant:** at most one live [`Range`] holds a slot. The word of a range is its slot, with the top bit set while
+//! it is switched off, and zero before its first use: one load answers both "where" and "whether" to count.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU32;
@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::lanes::{self, SEGMENTS, Slot, segment_len};
 
 const OFF: u32 = 1 << 31;
-/// From this many cells on, a range begins on a 128-byte boundary.
+/// Ranges of at least this many cells begin on a 128-byte boundary.
 pub(crate) const ALIGNED_FROM: u32 = 16;
 
 static SPACE: Mutex<Space> = Mutex::new(Space {
@@ -34,7 +34,7 @@ impl Range {
         }
     }
 
-    /// Returns where to count; `None` while switched off. Always the same `len`.
+    /// Returns the slot to count in; `None` while switched off. Always pass the same `len`.
     #[inline(always)]
     pub(crate) fn slot(&self, len: usize) -> Option<Slot> {
         let word = self.word.load(Acquire);
@@ -47,7 +47,7 @@ impl Range {
         self.allocate(len)
     }
 
-    /// Returns where to read: `None` while switched off, `Some(None)` when nothing was counted yet.
+    /// Returns the slot to read: `None` while switched off, `Some(None)` if nothing was counted yet.
     pub(crate) fn peek(&self) -> Option<Option<Slot>> {
         match self.word.load(Acquire) {
             word if word & OFF != 0 => None,
@@ -56,7 +56,7 @@ impl Range {
         }
     }
 
-    /// Returns where to read, switched on or off; `None` when nothing was counted yet.
+    /// Returns the slot to read, whether switched on or off; `None` if nothing was counted yet.
     pub(crate) fn peek_any(&self) -> Option<Slot> {
         let raw = self.word.load(Acquire) & !OFF;
         (raw != 0).then(|| Slot::from_raw(raw))
@@ -66,7 +66,7 @@ impl Range {
         self.word.load(Acquire) & OFF == 0
     }
 
-    /// Switches on or off; what was counted stays.
+    /// Switches on or off; counted values stay.
     pub(crate) fn set_enabled(&self, enabled: bool) {
         if enabled {
             self.word.fetch_and(!OFF, Release);
@@ -75,7 +75,7 @@ impl Range {
         }
     }
 
-    /// Gives the cells back; `len` as in [`Range::slot`].
+    /// Releases the cells; `len` as in [`Range::slot`].
     pub(crate) fn release(&mut self, len: usize) {
         let word = *self.word.get_mut() & !OFF;
         *self.word.get_mut() = 0;
@@ -92,27 +92,27 @@ impl Range {
         if word != 0 {
             return (word & OFF == 0).then(|| Slot::from_raw(word));
         }
-        // All 134 million cells in use: the metric counts nothing and is tried again on its next use.
+        // All 134 million cells are in use: the metric counts nothing and tries again on its next use.
         let slot = space.allocate(len)?;
-        // A switch thrown meanwhile stays thrown.
+        // A concurrent switch must keep its effect.
         let before = self.word.fetch_or(slot.raw(), Release);
         (before & OFF == 0).then_some(slot)
     }
 }
 
-/// Allocates a range that is zero in every lane; `None` when the address space is used up.
+/// Allocates a range that is zero in every lane; `None` if the address space is used up.
 pub(crate) fn allocate(len: usize) -> Option<Slot> {
     space().allocate(len)
 }
 
-/// Gives a range back that nobody writes any more.
+/// Releases a range that nobody writes any more.
 pub(crate) fn release(slot: Slot, len: usize) {
     lanes::clear(slot, len);
     let len = u32::try_from(len).expect("a range fits a segment");
     space().free.entry(len).or_default().push(slot);
 }
 
-/// Returns how many ranges of this length wait to be used again.
+/// Returns the number of free ranges of this length.
 #[cfg(test)]
 pub(crate) fn free(len: usize) -> usize {
     space().free.get(&(len as u32)).map_or(0, Vec::len)
@@ -122,12 +122,12 @@ fn space() -> MutexGuard<'static, Space> {
     SPACE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is handed out of the cells' address space.
+/// Allocator of the cells' address space.
 struct Space {
     segment: u32,
-    /// Cells handed out of the current segment.
+    /// Cells allocated in the current segment.
     used: u32,
-    /// Ranges given back, by length.
+    /// Released ranges, by length.
     free: BTreeMap<u32, Vec<Slot>>,
 }
 

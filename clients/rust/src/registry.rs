@@ -1,6 +1,6 @@
-//! Registries: which metrics an exposition contains.
+//! Registries: sets of metrics to expose.
 //!
-//! **Invariant:** families are listed in the order of their names, and no two expose one name.
+//! **Invariant:** families are sorted by name, and no two expose the same name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,16 +62,16 @@ impl Registry {
         }
     }
 
-    /// Adds a metric.
+    /// Registers a metric.
     ///
     /// # Errors
     ///
-    /// When its name, labels, bounds or quantiles are invalid, or a name it exposes is taken; see [`Error`].
+    /// If its name, labels, bounds or quantiles are invalid, or a name it exposes is taken; see [`Error`].
     pub fn register(&self, metric: &'static dyn Metric) -> Result<(), Error> {
         self.add(Entry::Static(metric))
     }
 
-    /// Adds several metrics, and stops at the first that is refused.
+    /// Registers several metrics, and stops at the first that is rejected.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Registry {
         metrics.iter().try_for_each(|metric| self.register(*metric))
     }
 
-    /// Adds a metric that is not a `static`.
+    /// Registers a metric that is not a `static`.
     ///
     /// # Errors
     ///
@@ -89,9 +89,10 @@ impl Registry {
         self.add(Entry::Shared(metric))
     }
 
-    /// Adds a family whose samples `collect` pushes in each exposition: for values that live elsewhere.
+    /// Registers a family whose samples `collect` pushes in each exposition: for values that live elsewhere.
     ///
-    /// `collect` runs while the exposition is written, must not collect from this registry itself, and has to push a
+    /// `collect` runs while the exposition is written, must not collect from this registry itself, and must push each
+    /// combination of label values only once.
     /// combination of label values once only.
     ///
     /// # Errors
@@ -105,12 +106,12 @@ impl Registry {
         self.register_shared(Arc::new(Collector::new(desc, collect)))
     }
 
-    /// Adds a function that runs before each exposition: to read once what several metrics show.
+    /// Adds a function that runs before each exposition, to read once what several metrics show.
     pub fn before_collect(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.write().hooks.push(Arc::new(hook));
     }
 
-    /// Switches a metric on or off by its name; returns whether there is one.
+    /// Switches a metric on or off by its name; returns whether it exists.
     pub fn set_enabled(&self, name: &str, enabled: bool) -> bool {
         let entry = self.read().metrics.get(name).cloned();
         entry
@@ -128,7 +129,7 @@ impl Registry {
             .collect()
     }
 
-    /// Shows every family and sample to `visitor`: families by name, series by label values.
+    /// Passes every family and sample to `visitor`: families by name, series by label values.
     ///
     /// Metrics keep counting meanwhile; each value is one that the metric had during the call.
     pub fn visit(&self, visitor: &mut dyn Visitor) {
@@ -195,7 +196,7 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Returns every name a metric takes.
+/// Returns every name that a metric exposes.
 fn exposed(spec: &Spec) -> Vec<String> {
     let suffixes: &[&str] = match spec.kind {
         MetricType::Histogram => &["", "_bucket", "_sum", "_count"],

@@ -1,9 +1,9 @@
 //! Summaries: quantiles over the last minutes, from log-linear buckets that every thread counts in.
 //!
-//! A value's bucket comes from the bits of the float: 128 buckets per power of two, so a quantile is off by at most
-//! 0.8 % of its value; interpolation inside the bucket keeps its rank close as well. Buckets only grow; a window is
-//! the difference between the buckets and a copy of them made earlier ([`Window`]), so an observation pays nothing
-//! for it. Memory is 1 KiB per power of two seen and lane, plus 16 bytes per used bucket and copy.
+//! A value's bucket comes from the bits of the float: 128 buckets per power of two, so a quantile is off by at most 0.8
+//! % of its value; interpolation inside the bucket keeps its rank close as well. Buckets only grow; a window is the
+//! difference between the buckets and an earlier copy of them ([`Window`]), so it adds no cost to an observation.
+//! Memory is 1 KiB per power of two seen and lane, plus 16 bytes per used bucket and copy.
 //!
 //! **Invariant:** an observation adds to exactly one bucket, and the exposed count is the buckets' total.
 
@@ -24,14 +24,14 @@ use crate::visit::{Extra, MetricType};
 use self::quantile::{BUCKETS_PER_OCTAVE, Bucket, quantile};
 use self::window::Window;
 
-/// How long an observation counts in a summary's quantiles, unless told otherwise.
+/// Default time that an observation counts in a summary's quantiles.
 pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(600);
-/// In how many steps observations age, unless told otherwise.
+/// Default number of steps in which observations age.
 pub const DEFAULT_AGE_BUCKETS: u32 = 5;
 
 /// Cells of a summary beside its octaves.
 const CELLS: usize = 6;
-/// Observations of a lane; only says when to look at the clock.
+/// Observations of a lane; only used to decide when to read the clock.
 const TICKS: usize = 0;
 const SUM: usize = 1;
 const ZERO: usize = 2;
@@ -46,7 +46,7 @@ const NEAR_FIRST: u32 = 1023 - 24;
 const NEAR: usize = 64;
 /// All octaves: 2048 exponents of each sign.
 const FAR: usize = 4096;
-/// Observations of one thread between two looks at the clock; a power of two.
+/// Observations of one thread between two reads of the clock; a power of two.
 const LOOK_AT_CLOCK_EVERY: u64 = 128;
 
 /// A summary without labels; `const`-constructible, so it can be a `static`. Observes through [`SummaryValue`].
@@ -85,7 +85,7 @@ impl Summary {
     }
 }
 
-/// Returns what a summary declares.
+/// Returns a summary's declaration.
 pub(crate) const fn spec(
     name: &'static str,
     help: &'static str,
@@ -104,15 +104,15 @@ pub(crate) const fn spec(
     spec
 }
 
-/// What a [`Summary`] or one series of a [`SummaryVec`](crate::SummaryVec) observes into.
+/// Value of a [`Summary`] or of one series of a [`SummaryVec`](crate::SummaryVec).
 pub struct SummaryValue {
     range: Range,
     /// Slot of each octave's buckets; 0 until the octave is seen.
     near: [AtomicU32; NEAR],
     far: OnceLock<Box<[AtomicU32; FAR]>>,
     window: Mutex<Window>,
-    /// When the window turns next, in milliseconds as [`since_epoch_ms`] has them: read by observing threads instead of the lock,
-    /// whose line they would otherwise take from each other.
+    /// When the window turns next, in milliseconds as in [`since_epoch_ms`]: observing threads read this instead of the
+    /// lock, whose cache line they would otherwise contend for.
     next_turn_ms: AtomicU64,
 }
 
@@ -127,7 +127,7 @@ impl SummaryValue {
         }
     }
 
-    /// Counts one observation. NaN counts and makes the sum NaN, but has no place among the quantiles.
+    /// Counts one observation. NaN counts and makes the sum NaN, but is not part of the quantiles.
     #[inline]
     pub fn observe(&self, v: f64) {
         let Some(slot) = self.range.slot(CELLS) else {
@@ -152,7 +152,7 @@ impl SummaryValue {
         self.observe(duration.as_secs_f64());
     }
 
-    /// Returns how many observations were counted; readable while switched off.
+    /// Returns the number of observations; readable while switched off.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.totals(&Reader::new()).count
@@ -165,13 +165,13 @@ impl SummaryValue {
         slot.map_or(0.0, |slot| Reader::new().sum_f64(slot, CELLS, SUM))
     }
 
-    /// Returns the `q`-quantile of the observations that are young enough; NaN without any.
+    /// Returns the `q`-quantile of the recent observations; NaN without any.
     #[must_use]
     pub fn quantile(&self, q: f64) -> f64 {
         quantile(&self.read(&Reader::new(), Instant::now()).young, q)
     }
 
-    /// Counts what has no near octave (yet): zero, NaN, infinities, negative, tiny and huge numbers.
+    /// Counts a value without a near octave (yet): zero, NaN, infinities, negative, tiny and huge numbers.
     #[inline(never)]
     fn observe_far(&self, slot: Slot, v: f64) {
         let cell = match v {
@@ -180,7 +180,7 @@ impl SummaryValue {
             f64::NEG_INFINITY => NEGATIVE_INFINITE,
             _ if v.is_nan() => NAN,
             _ => {
-                // Without space for another octave the value is lost to the quantiles, like a NaN.
+                // Without space for another octave, the value is missing from the quantiles, like a NaN.
                 match self.octave(v) {
                     Some(octave) => return count_in(octave, v),
                     None => NAN,
@@ -192,7 +192,7 @@ impl SummaryValue {
         });
     }
 
-    /// Returns the buckets of a number's octave, allocated when it is the first one there.
+    /// Returns the buckets of a number's octave, allocating them for the first number in it.
     fn octave(&self, v: f64) -> Option<Slot> {
         let octave = octave_of(v);
         let word = match self.near.get(octave.wrapping_sub(NEAR_FIRST as usize)) {
@@ -216,14 +216,14 @@ impl SummaryValue {
         }
     }
 
-    /// Lets a window end in time when nobody reads the summary.
+    /// Turns the window in time even if nobody reads the summary.
     #[cold]
     fn look_at_clock(&self) {
         let now = Instant::now();
         if since_epoch_ms(now) < self.next_turn_ms.load(Relaxed) {
             return;
         }
-        // Whoever holds the lock is looking too.
+        // If another thread holds the lock, it reads the clock too.
         if let Ok(mut window) = self.window.try_lock() {
             self.turn(&mut window, now, || self.totals(&Reader::new()).buckets);
         }
@@ -274,7 +274,7 @@ impl SummaryValue {
         totals
     }
 
-    /// Returns the octaves that were seen, in no order.
+    /// Returns the octaves that were seen, in no particular order.
     fn octaves(&self) -> impl Iterator<Item = (usize, Slot)> {
         let far = self
             .far
@@ -309,12 +309,12 @@ fn since_epoch_ms(now: Instant) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Everything a summary ever counted.
+/// Totals since the summary's creation.
 #[derive(Default)]
 struct Totals {
     /// Used buckets, by value.
     buckets: Vec<Bucket>,
-    /// With NaNs, which have no bucket.
+    /// Includes NaNs, which have no bucket.
     count: u64,
 }
 

@@ -1,11 +1,11 @@
-//! The text exposition format 0.0.4, written as client_golang writes it.
+//! The text exposition format 0.0.4, formatted as client_golang does.
 //!
 //! **Invariant:** every line ends in a line feed; a line feed inside a help text or label value is escaped.
 
 use crate::number;
 use crate::visit::{Labels, MetricType, Sample, Visitor};
 
-/// Value of the Content-Type header for what [`Registry::encode_text`](crate::Registry::encode_text) writes.
+/// Value of the Content-Type header for the output of [`Registry::encode_text`](crate::Registry::encode_text).
 pub const TEXT_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Writes families and samples to the end of a buffer.
@@ -77,7 +77,7 @@ fn write_label(out: &mut Vec<u8>, separator: u8, name: &str, value: &str) {
     out.push(b'"');
 }
 
-/// Appends text with `\` and line feed escaped, and the quote in label values.
+/// Appends text with `\` and line feeds escaped, and quotes in label values.
 fn write_escaped(out: &mut Vec<u8>, text: &str, quotes: bool) {
     let mut rest = text.as_bytes();
     let special = |byte: &u8| matches!(byte, b'\\' | b'\n') || (quotes && *byte == b'"');

@@ -1,22 +1,22 @@
-//! How metrics are read: families and samples handed to a [`Visitor`].
+//! Reading of metrics: families and samples passed to a [`Visitor`].
 //!
-//! **Invariant:** the samples of a family follow its head directly, and a family without samples is not shown.
+//! **Invariant:** the samples of a family directly follow its head, and a family without samples is not shown.
 
 use std::fmt;
 
-/// What a family's samples mean.
+/// Type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricType {
-    /// Only grows, except over a restart.
+    /// Only grows, except across a restart.
     Counter,
-    /// Moves both ways.
+    /// Goes up and down.
     Gauge,
     /// Cumulative buckets, sum and count.
     Histogram,
     /// Quantiles, sum and count.
     Summary,
-    /// Not known.
+    /// Unknown.
     Untyped,
 }
 
@@ -54,7 +54,7 @@ pub trait Visitor {
 pub struct Sample<'a> {
     /// Name of the family.
     pub name: &'a str,
-    /// What follows the family's name: empty, `_bucket`, `_sum` or `_count`.
+    /// Suffix to the family's name: empty, `_bucket`, `_sum` or `_count`.
     pub suffix: &'static str,
     /// The labels.
     pub labels: Labels<'a>,
@@ -68,11 +68,11 @@ pub struct Labels<'a> {
     pub(crate) names: &'a [&'static str],
     pub(crate) values: Values<'a>,
     pub(crate) extra: Option<Extra<'a>>,
-    /// `{a="x",b="y"}` as the text format has it, without the extra label; empty when it has to be rendered.
+    /// `{a="x",b="y"}` in the text format, without the extra label; empty if it has to be rendered.
     pub(crate) rendered: &'a [u8],
 }
 
-/// Where a series' label values lie.
+/// Storage of a series' label values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Values<'a> {
     Slice(&'a [&'a str]),
@@ -110,13 +110,13 @@ impl<'a> Labels<'a> {
         Self { extra, ..self }
     }
 
-    /// Returns how many labels there are.
+    /// Returns the number of labels.
     #[must_use]
     pub fn len(&self) -> usize {
         self.names.len() + usize::from(self.extra.is_some())
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no labels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

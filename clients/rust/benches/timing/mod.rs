@@ -1,4 +1,4 @@
-//! How the benches of this crate and of `compare/` measure.
+//! Measurement shared by the benches of this crate and of `compare/`.
 //!
 //! **Invariant:** the same loop, rounds and statistics for every library.
 
@@ -30,17 +30,17 @@ pub(crate) fn head() {
 /// thread. Rounds in which the threads ran together for less than half the time are left out: they show no contention.
 pub(crate) fn row(name: &str, f: impl Fn(u32) + Sync) {
     let (one, one_median) = measure(1, &f).expect("one thread has nobody to wait for");
-    // On a busy machine the two may sit on one CPU for long: new threads are placed anew.
+    // On a busy machine both threads may share one CPU for long: new threads are placed again.
     let two = (0..ATTEMPTS).find_map(|_| measure(2, &f));
     let (two, two_median) = two.unwrap_or((f64::NAN, f64::NAN));
     println!("{name:<52} {one:>9.2} {one_median:>9.2} {two:>9.2} {two_median:>9.2}");
 }
 
-/// Returns `None` when there were too few rounds to take a median of.
+/// Returns `None` if there were too few rounds for a median.
 fn measure(threads: usize, f: &(impl Fn(u32) + Sync)) -> Option<(f64, f64)> {
     let arrived = &AtomicUsize::new(0);
     let round = move |round| {
-        // Threads wait awake: waking one takes longer than a round.
+        // Threads spin: waking one takes longer than a round.
         arrived.fetch_add(1, SeqCst);
         while arrived.load(SeqCst) < threads * (round + 1) {
             std::hint::spin_loop();
@@ -114,7 +114,7 @@ pub(crate) fn latencies() -> [f64; LATENCIES] {
     std::array::from_fn(|_| 0.01 * (1.5 * normal()).exp())
 }
 
-/// How many latencies there are; a power of two, so that picking one costs no division.
+/// Number of latencies; a power of two, so that picking one costs no division.
 pub(crate) const LATENCIES: usize = 1024;
 
 /// Series of a render.

@@ -1,6 +1,6 @@
 //! Times narthex-client beside the crates `prometheus` (tikv) and `prometheus-client` in one run.
 //!
-//! `cargo run --release` in this directory. Each library is used as its documentation shows, handles kept where it
+//! `cargo run --release` in this directory. Each library is used as its documentation shows, with handles kept where it
 //! has them.
 
 #[path = "../../benches/timing/mod.rs"]

@@ -24,7 +24,7 @@ impl Drop for Word {
     }
 }
 
-/// Few different hashes, so that probing and tombs are exercised.
+/// Returns few different hashes, so that probing and tombs are exercised.
 fn hash(text: &str) -> u64 {
     text.bytes().map(u64::from).sum::<u64>() % 13
 }
@@ -102,7 +102,7 @@ fn an_item_removed_while_it_is_read_outlives_the_reading() {
     let is = |word: &Word| word.text == "read";
     let seen = index.with(hash("read"), is, |word| {
         assert!(remove(&index, "read"));
-        // The list lets go of it, and every writer tries to free it.
+        // The list releases it, and every writer tries to free it.
         assert!(texts(&index).is_empty());
         insert(&index, &alive, "other");
         assert!(index.with(hash("read"), is, |_| ()).is_none());

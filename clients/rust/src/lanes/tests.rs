@@ -1,4 +1,4 @@
-//! Tests of who gets which lane.
+//! Tests of which thread gets which lane.
 
 use std::sync::Barrier;
 use std::sync::mpsc;
@@ -21,8 +21,8 @@ fn writes_to_a_leased_lane(slot: Slot) -> bool {
 #[test]
 fn lanes_of_ended_threads_are_leased_again() {
     let slot = range::allocate(1).unwrap();
-    // Far more threads than lanes, one after the other. Tests that run at the same time may hold all lanes for a
-    // moment, but not for most of these.
+    // Far more threads than lanes, one after the other. Concurrent tests may hold all lanes for a moment, but not for
+    // most of these.
     let leased = (0..300).filter(|_| {
         thread::spawn(move || writes_to_a_leased_lane(slot))
             .join()
@@ -46,7 +46,7 @@ fn threads_that_share_a_lane_lose_nothing() {
                 write(slot, 2, |_| ());
                 barrier.wait();
                 let (_, owned) = current();
-                // Only those without a lane: with all CPUs to themselves they meet more often.
+                // Only those without a lane: if they have all CPUs to themselves, they meet more often.
                 if !owned {
                     shared.fetch_add(1, Relaxed);
                     for _ in 0..steps {
@@ -56,7 +56,7 @@ fn threads_that_share_a_lane_lose_nothing() {
                         });
                     }
                 }
-                // Nobody ends, and leaves a lane to the others, before all have counted.
+                // No thread may end, and release its lane, before all have counted.
                 barrier.wait();
             });
         }

@@ -1,4 +1,4 @@
-//! Tests against values printed by Go's `strconv` and against reading back.
+//! Tests against values printed by Go's `strconv` and against parsing back.
 
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ fn prints_like_go() {
     }
 }
 
-/// The rule stated a second way, from the standard library's exponent form.
+/// Implements the same rule from the standard library's exponent form.
 fn model(v: f64) -> String {
     let text = format!("{v:e}");
     let (mantissa, exponent) = text.split_once('e').unwrap();
@@ -65,7 +65,7 @@ proptest! {
             if v.is_finite() {
                 prop_assert_eq!(text.parse::<f64>().unwrap().to_bits(), v.to_bits());
                 let model = model(v);
-                // Where two shortest representations exist, the standard library may choose the other one.
+                // If two shortest representations exist, the standard library may choose the other one.
                 prop_assert_eq!(text.len(), model.len(), "{} {}", text, model);
                 if v.trunc() == v {
                     prop_assert_eq!(text, model);

@@ -45,7 +45,7 @@ fn space_ends_without_a_panic() {
 
 #[test]
 fn a_released_range_comes_back_zeroed() {
-    // 777 is a length nobody else in this binary uses.
+    // No other test in this binary uses the length 777.
     let mut range = Range::new();
     let slot = range.slot(777).expect("on");
     lanes::write(slot, 777, |cells| {
@@ -78,7 +78,7 @@ fn a_switch_thrown_during_the_first_use_stays_thrown() {
         arrived.fetch_add(1, Release);
         let mut spins = 0;
         while arrived.load(Acquire) < 2 * (round as u32 + 1) {
-            // Awake, so that both go on at the same moment, unless the other one has no CPU.
+            // Spin, so that both continue at the same moment, unless the other one has no CPU.
             spins += 1;
             if spins > 10_000 {
                 thread::yield_now();
@@ -94,7 +94,7 @@ fn a_switch_thrown_during_the_first_use_stays_thrown() {
         });
         for (i, range) in ranges.iter().enumerate() {
             meet(i);
-            // From every moment of the other thread's work.
+            // Start at various moments of the other thread's work.
             (0..i % 16).for_each(|_| std::hint::spin_loop());
             range.set_enabled(false);
         }

@@ -2,10 +2,10 @@
 //!
 //! **Invariant:** keys order like the values in their buckets, and a bucket's width is at most 1/128 of its values.
 
-/// Buckets a power of two is divided into, of equal width.
+/// Number of equally wide buckets per power of two.
 pub(super) const BUCKETS_PER_OCTAVE: usize = 1 << PLACE_BITS;
 const PLACE_BITS: u32 = 7;
-/// Exponents of one sign; the sign is the bit above.
+/// Exponents of one sign; the sign is the next higher bit.
 const EXPONENTS: usize = 1 << 11;
 /// Bits of a float below its bucket.
 const SHIFT: u32 = 52 - PLACE_BITS;
@@ -14,7 +14,7 @@ pub(super) const ZERO: i32 = 0;
 pub(super) const INFINITE: i32 = i32::MAX;
 pub(super) const NEGATIVE_INFINITE: i32 = i32::MIN;
 
-/// A bucket that was counted in.
+/// A bucket with observations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bucket {
     /// From [`key`], or one of the constants.
@@ -40,9 +40,9 @@ pub(super) fn key(octave: usize, place: usize) -> i32 {
     }
 }
 
-/// Returns the number below which lie `q` of all observations, NaN without any. `buckets` are ordered by key.
+/// Returns the number below which `q` of all observations are, NaN without any. `buckets` are ordered by key.
 ///
-/// The observation of rank `⌈q·n⌉` is sought; those of one bucket are taken as evenly spread over it.
+/// It is the observation of rank `⌈q·n⌉`, assuming that those of one bucket are spread evenly over it.
 pub(super) fn quantile(buckets: &[Bucket], q: f64) -> f64 {
     let total: u64 = buckets.iter().map(|bucket| bucket.count).sum();
     let rank = (q * total as f64).ceil().max(1.0);
@@ -61,7 +61,7 @@ pub(super) fn quantile(buckets: &[Bucket], q: f64) -> f64 {
     f64::NAN
 }
 
-/// Returns the smallest and largest number of a bucket, the latter exclusive where the bucket has a width.
+/// Returns the smallest and largest number of a bucket, the latter exclusive if the bucket has a width.
 fn bounds(key: i32) -> (f64, f64) {
     match key {
         ZERO => (0.0, 0.0),

@@ -122,7 +122,7 @@ fn an_unread_summary_forgets_old_values_and_keeps_fresh_ones() {
     let summary = summary();
     let start = Instant::now();
     (0..1000).for_each(|_| summary.observe(1.0));
-    // Somebody looked a step later, then nobody for an hour.
+    // One read a step later, then none for an hour.
     at(&summary, start + minutes(2) + Duration::from_secs(1), 0.5);
     summary.observe(50.0);
     let now = start + minutes(62);
@@ -136,7 +136,7 @@ fn observing_threads_let_windows_end_when_nobody_reads() {
     let summary = SummaryValue::new(Duration::from_millis(50), 5);
     (0..100).for_each(|_| summary.observe(1.0));
     let deadline = Instant::now() + Duration::from_secs(20);
-    // Looks without turning the window, which reading would do.
+    // Inspects without turning the window, which reading would do.
     let oldest = || {
         quantile(
             &summary
@@ -163,7 +163,7 @@ fn dropping_gives_every_octave_back() {
     }
     assert_eq!(summary.octaves().count(), 600);
     drop(summary);
-    // Tests that run at the same time take some of them.
+    // Concurrent tests take some of them.
     let free = range::free(BUCKETS_PER_OCTAVE);
     assert!(free >= 300, "{free} free");
 }

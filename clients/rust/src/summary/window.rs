@@ -1,10 +1,10 @@
-//! Which observations are young enough for quantiles.
+//! Decides which observations are recent enough for quantiles.
 //!
-//! All counts only grow; a mark is a copy of them. What was counted since the oldest mark is young. A mark is made
-//! every `step`, and `age_buckets` of them are kept, so the oldest is between `max_age - step` and `max_age` old: the
-//! same coverage as client_golang's ring of age buckets, at the price of one count per observation instead of five.
+//! All counts only grow; a mark is a copy of them. Counts since the oldest mark are recent. A mark is made every
+//! `step`, and `age_buckets` of them are kept, so the oldest is between `max_age - step` and `max_age` old: the same
+//! coverage as client_golang's ring of age buckets, for one count per observation instead of five.
 //!
-//! **Invariant:** at most `age_buckets` marks, oldest first; while there are fewer, everything is young.
+//! **Invariant:** at most `age_buckets` marks, oldest first; while there are fewer, everything is recent.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Window {
         }
     }
 
-    /// Starts the clock, unless it runs.
+    /// Starts the clock, unless it runs already.
     pub(super) fn begin(&mut self, now: Instant) {
         self.turned.get_or_insert(now);
     }
@@ -45,7 +45,8 @@ impl Window {
 
     /// Makes the marks that are due. `counts` returns all counts, by key.
     ///
-    /// When several are due, nobody looked for longer than a step. What was counted since is then taken as recent,
+    /// If several are due, nobody read the clock for longer than a step. Counts since then are treated as recent rather
+    /// than lost: every thread reads the clock once in 128 observations, so they are few.
     /// rather than lost: every thread looks once in 128 observations, so it is little.
     pub(super) fn turn(&mut self, now: Instant, counts: impl FnOnce() -> Vec<Bucket>) {
         self.begin(now);
@@ -82,7 +83,7 @@ impl Window {
         self.marks.len()
     }
 
-    /// Reduces all counts to the young ones.
+    /// Reduces all counts to the recent ones.
     pub(super) fn young(&self, mut counts: Vec<Bucket>) -> Vec<Bucket> {
         if self.marks.len() < self.age_buckets as usize {
             return counts;

@@ -15,7 +15,7 @@ fn in_threads(threads: u64, f: impl Fn(u64) + Sync) {
             scope.spawn(move || {
                 barrier.wait();
                 f(i);
-                // Nobody ends, and gives its lane back, before all have counted.
+                // No thread may end, and release its lane, before all have counted.
                 barrier.wait();
             });
         }

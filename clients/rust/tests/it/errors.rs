@@ -1,4 +1,4 @@
-//! What a registry refuses, and how it says so.
+//! Errors of a registry, and their texts.
 
 use std::io;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ fn a_name_is_exposed_by_one_metric_only() {
         clash.unwrap_err().to_string(),
         "metric h: h_count is already exposed by another metric"
     );
-    // The refused histogram took no name.
+    // The rejected histogram took no name.
     registry
         .register(leak(Counter::new("h_sum", "X.")))
         .unwrap();

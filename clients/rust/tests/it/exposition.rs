@@ -157,7 +157,7 @@ fn facts_become_an_info_gauge() {
     );
 }
 
-/// Keeps what a visitor sees as text of another shape.
+/// Stores a visitor's input as text of another form.
 #[derive(Default)]
 struct Log(Vec<String>);
 
@@ -234,7 +234,7 @@ fn the_process_reports_itself() {
         process::register(&registry).is_err(),
         "a second time is a duplicate"
     );
-    // Values follow the process: a kept-open file is read anew.
+    // Values follow the process: a file that stays open is read again.
     let before = value("process_cpu_seconds_total");
     let mut spent = before;
     let mut x = 1_u64;

@@ -67,7 +67,7 @@ fn above_the_cap_one_series_takes_the_rest() {
     // Known series are still found.
     vec.with(&["u1"]).inc();
     assert_eq!(vec.overflows(), 7);
-    // A removed one makes room for one, not for two.
+    // Removing one frees room for one, not for two.
     assert!(vec.remove(&["u0"]));
     vec.with(&["u8"]).inc();
     vec.with(&["u9"]).inc();

@@ -19,7 +19,7 @@ use narthex_testkit::alloc::Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Returns the text of a registry that holds these metrics.
+/// Returns the text of a registry with these metrics.
 fn text(metrics: &[&'static dyn Metric]) -> String {
     let registry = Registry::new();
     registry.register_all(metrics).unwrap();

@@ -1,4 +1,4 @@
-//! Debian's promtool reads our exposition and finds nothing to say.
+//! Debian's promtool accepts our exposition without complaints.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use narthex_client::{
 
 use crate::{encode, leak};
 
-/// Runs `promtool check metrics` and returns whether it is content, and what it says.
+/// Runs `promtool check metrics`; returns whether it succeeded, and its output.
 fn check(text: &str) -> (bool, String) {
     let child = Command::new("promtool")
         .args(["check", "metrics"])
