@@ -1,6 +1,7 @@
-//! The commands: what the first argument means.
+//! The commands, selected by the first argument.
 //!
-//! **Invariant:** a record is printed and written before a refusal is reported, so that a reader sees what was refused.
+//! **Invariant:** a record is printed and written before its refusal is reported, so that a reader sees the refused
+//! result.
 
 use crate::{
     frame::{
@@ -70,15 +71,15 @@ fn file(arguments: &[String]) -> Result<(), BenchError> {
     measure(scenario, &scenario.values(rest)?.with_file(file)?)
 }
 
-/// Runs a scenario and shows what it measured.
+/// Runs a scenario and shows its record.
 fn measure(scenario: &Scenario, values: &Values) -> Result<(), BenchError> {
-    // Found wrong now rather than after an hour.
+    // Check these paths now rather than after an hour.
     let (out, page) = (values.output("out")?, values.output("html")?);
     cleanup::on_signals()?;
     show(&(scenario.run)(values)?, out, page)
 }
 
-/// Shows a record again.
+/// Shows an existing record.
 fn report(arguments: &[String]) -> Result<(), BenchError> {
     let Some((path, rest)) = arguments.split_first() else {
         return Err(usage("report needs a record"));
@@ -90,7 +91,7 @@ fn report(arguments: &[String]) -> Result<(), BenchError> {
     page.map_or(Ok(()), |path| write_page(&path, &record))
 }
 
-/// Shows two records beside each other.
+/// Compares two records.
 fn compared(arguments: &[String]) -> Result<(), BenchError> {
     let [a, b, rest @ ..] = arguments else {
         return Err(usage("compare needs two records"));
@@ -117,7 +118,7 @@ fn compared(arguments: &[String]) -> Result<(), BenchError> {
     })
 }
 
-/// Returns the help of one command, of all where it is not a scenario.
+/// Returns the help of one command, or of all if it is not a scenario.
 fn help_about(command: &str) -> String {
     let Some(scenario) = find(command) else {
         return help();

@@ -1,7 +1,7 @@
 //! `narthex-bench`: drives servers from outside, like a user, and measures what they cost.
 //!
-//! It is: scenarios, the load they need, servers under test, meters, records, reports. It is not: part of the product.
-//! **Invariant:** talks to loopback unless told otherwise, ends within the time it was given, and leaves neither
+//! It is: scenarios, their load, servers under test, meters, records, reports. It is not: part of the product.
+//! **Invariant:** connects only to loopback unless allowed otherwise, ends within its given time, and leaves neither
 //! processes nor directories behind.
 
 #![allow(

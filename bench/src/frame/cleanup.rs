@@ -1,8 +1,8 @@
-//! Children and directories that go away on every exit: return, error, panic and signal.
+//! Children and directories that are removed on every exit: return, error, panic and signal.
 //!
-//! **Invariant:** whatever exists is in the registry from before it is used until after it is gone; a guard's drop
-//! covers ends by return and panic, the signal thread empties the registry itself. A child that outlives even that
-//! (`kill -9` of the bench) has asked the kernel to be killed with its parent.
+//! **Invariant:** each item is in the registry from before it is used until after it is gone; a guard's drop covers
+//! return and panic, the signal thread empties the registry itself. For the case that even that fails (`kill -9` of the
+//! bench), children have asked the kernel to be killed with their parent.
 
 use super::{error::BenchError, sync::lock};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
@@ -16,7 +16,7 @@ use std::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What has to go.
+/// An item to remove.
 #[derive(Debug, PartialEq)]
 enum Item {
     Group(Pid),
@@ -69,12 +69,12 @@ pub(crate) fn on_signals() -> Result<(), BenchError> {
 
 /// Kills every group, waits for its leader and removes every directory, the latest first.
 fn clean_up() {
-    // The lock is kept: nobody starts another child while the process is on its way out.
+    // The lock is kept, so that no further child is started while the process exits.
     let mut items = registry();
     for item in items.drain(..).rev() {
         match item {
             Item::Group(pid) => {
-                // Both fail only when it is gone already.
+                // Both fail only if it is gone already.
                 let _ = kill_process_group(pid, Signal::KILL);
                 let _ = waitpid(Some(pid), WaitOptions::empty());
             }
@@ -120,7 +120,7 @@ impl Group {
         self.child.try_wait()
     }
 
-    /// Kills the group the hard way and waits for its leader.
+    /// Kills the group with SIGKILL and waits for its leader.
     pub(crate) fn kill(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             // The leader is not reaped, so the group is still ours.
@@ -160,7 +160,7 @@ impl WorkDir {
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        // A server that was killed a moment ago may still be leaving; nothing else can be done here.
+        // A server killed a moment ago may still be exiting; nothing else can be done here.
         let _ = fs::remove_dir_all(&self.path);
         forget(&Item::Dir(std::mem::take(&mut self.path)));
     }

@@ -1,7 +1,7 @@
-//! The command line: each flag is one row of a table, from which parsing, scenario files and help all come.
+//! The command line: each flag is one row of a table that parsing, scenario files and help all use.
 //!
-//! **Invariant:** nothing is started before the whole line has been read and found right. A value is the command
-//! line's, else the scenario file's, else the table's default.
+//! **Invariant:** nothing is started before the whole line has been parsed and checked. A value comes from the command
+//! line, else from the scenario file, else from the table's default.
 
 use super::{ScenarioFile, ServerKind, error::BenchError, machine};
 use crate::record::{FORMAT, Parameter, Record, Tool};
@@ -17,7 +17,7 @@ use std::{
 
 pub(crate) use narthex_cli::Flag;
 
-/// The flags every scenario has.
+/// The flags of every scenario.
 pub(crate) static COMMON: &[Flag] = &[
     Flag::new(
         "repetitions",
@@ -46,7 +46,7 @@ pub(crate) static COMMON: &[Flag] = &[
     ),
 ];
 
-/// Flags that say where things are, which a record leaves out.
+/// Flags that are paths, which a record omits.
 const PLACES: &[&str] = &["dir", "out", "html"];
 
 /// The values of one command.
@@ -59,17 +59,17 @@ pub(crate) struct Values {
     arguments: Vec<String>,
 }
 
-/// A value somebody wrote.
+/// An explicit value.
 #[derive(Debug)]
 struct Given {
     name: &'static str,
     value: String,
-    /// Where in the scenario file, such as `storage.yml:3:5`; empty for the command line.
+    /// Position in the scenario file, such as `storage.yml:3:5`; empty for the command line.
     place: String,
 }
 
 impl Values {
-    /// Reads `--name=value`, `--name value`, `--switch` and `--no-switch` by the flags of a command.
+    /// Parses `--name=value`, `--name value`, `--switch` and `--no-switch` against the flags of a command.
     pub(crate) fn parse(
         command: &'static str,
         tables: [&'static [Flag]; 2],
@@ -95,7 +95,7 @@ impl Values {
         })
     }
 
-    /// Adds what a scenario file says, for whatever the command line does not.
+    /// Adds the values of a scenario file; the command line takes precedence.
     pub(crate) fn with_file(mut self, file: ScenarioFile) -> Result<Self, BenchError> {
         let by_hand: Vec<&str> = self.given.iter().map(|given| given.name).collect();
         for entry in file.entries {
@@ -143,11 +143,11 @@ impl Values {
         self.tables.into_iter().flatten()
     }
 
-    /// Returns a flag's value, its default when it was not given.
+    /// Returns a flag's value, or its default.
     ///
     /// # Panics
     ///
-    /// When the tables have no such flag.
+    /// If the tables have no such flag.
     pub(crate) fn text(&self, name: &str) -> &str {
         let default = self.flag(name).expect("callers name flags of their table");
         let given = self.given.iter().find(|given| given.name == name);
@@ -165,7 +165,7 @@ impl Values {
         &self.kinds
     }
 
-    /// Returns the error of a flag's value, with its place in the file or its name on the command line.
+    /// Returns the error of a flag's value, with its position in the file or its name on the command line.
     pub(crate) fn wrong(&self, name: &str, what: impl AsRef<str>) -> BenchError {
         let given = self.given.iter().find(|given| given.name == name);
         let what = what.as_ref();
@@ -216,7 +216,7 @@ impl Values {
             .map_err(|_| self.wrong(name, format!("{text:?} is neither true nor false")))
     }
 
-    /// Returns which of `choices` a flag names.
+    /// Returns the choice that a flag names.
     pub(crate) fn choice<T: Copy>(
         &self,
         name: &str,
@@ -230,7 +230,7 @@ impl Values {
         })
     }
 
-    /// Returns how often everything is measured.
+    /// Returns the number of repetitions.
     pub(crate) fn repetitions(&self) -> Result<usize, BenchError> {
         Ok(self.number("repetitions", 1..=100)? as usize)
     }
@@ -240,7 +240,7 @@ impl Values {
         self.number("seed", 0..=u64::from(u32::MAX))
     }
 
-    /// Returns the directory in which servers get theirs, on a disk.
+    /// Returns the base directory, on a disk, of the servers' directories.
     pub(crate) fn dir(&self) -> Result<PathBuf, BenchError> {
         let dir = match self.text("dir") {
             "" => std::env::temp_dir(),
@@ -259,7 +259,7 @@ impl Values {
         std::path::absolute(&dir).map_err(BenchError::io(format!("find {shown}")))
     }
 
-    /// Returns the file a flag names for writing, None when it names none.
+    /// Returns the output file that a flag names, if any.
     pub(crate) fn output(&self, name: &str) -> Result<Option<PathBuf>, BenchError> {
         let text = self.text(name);
         if text.is_empty() {
@@ -273,8 +273,8 @@ impl Values {
         Ok(Some(PathBuf::from(text)))
     }
 
-    /// Returns a record with everything that is known before measuring. `title` says in one sentence, without its
-    /// full stop, what is done.
+    /// Returns a record with everything known before measuring. `title` describes the measurement in one sentence,
+    /// without its full stop.
     pub(crate) fn record(&self, title: String) -> Record {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let listed = self.flags().filter(|flag| !PLACES.contains(&flag.name));
@@ -314,7 +314,7 @@ impl Values {
     }
 }
 
-/// Returns an argument with the path in it reduced to its last part. Addresses are no paths.
+/// Returns an argument whose path is reduced to its last part. Addresses are not paths.
 fn without_path(argument: &str) -> String {
     let last = |path: &str| {
         let name = Path::new(path).file_name();
@@ -335,14 +335,14 @@ pub(crate) fn usage(what: impl Into<String>) -> BenchError {
     BenchError::Usage(what.into())
 }
 
-/// Appends one command's flags as help shows them.
+/// Appends the help of one command's flags.
 pub(crate) fn help_of(flags: &[Flag], text: &mut String) {
     for flag in flags {
         text.push_str(&format!("  {}\n      {}\n", flag.usage(), flag.help));
     }
 }
 
-/// Reads a time, such as `500ms`, `5s`, `2m` or `1h`.
+/// Parses a duration, such as `500ms`, `5s`, `2m` or `1h`.
 pub(crate) fn parse_time(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);

@@ -1,19 +1,19 @@
-//! What can go wrong, one variant for each answer the caller needs.
+//! Errors, one variant for each case that the caller distinguishes.
 //!
 //! **Invariant:** a refused result is not a failure of the program: it has its own variant and exit code.
 
 use narthex_testkit::http::Response;
 use std::{error::Error, fmt, io, path::PathBuf};
 
-/// Why there is no result.
+/// Reason that there is no result.
 #[derive(Debug)]
 #[non_exhaustive]
 pub(crate) enum BenchError {
-    /// The command line does not say what to do.
+    /// The command line is invalid.
     Usage(String),
     /// A system call failed.
     Io { what: String, source: io::Error },
-    /// A kernel file does not read as documented.
+    /// A kernel file is not in its documented format.
     Parse { path: PathBuf, what: &'static str },
     /// A server under test did not start, ended, or did not answer in time; `log` is the end of its output.
     Server {
@@ -21,26 +21,26 @@ pub(crate) enum BenchError {
         what: String,
         log: String,
     },
-    /// A server under test gave a wrong answer.
+    /// A server under test returned a wrong answer.
     Answer {
         name: String,
         query: String,
         what: String,
     },
-    /// A record's file is damaged or of another format.
+    /// A record's file is malformed or in another format.
     Record { name: String, what: String },
-    /// The figures say nothing about the servers.
+    /// The figures do not characterise the servers.
     Refused(String),
 }
 
 impl BenchError {
-    /// Returns what `map_err` takes: the error of an operation named `what`.
+    /// Returns the function for `map_err` that wraps an error of the operation `what`.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
 
-    /// Returns the error of a server that answers a query wrongly.
+    /// Returns the error of a server's wrong answer to a query.
     pub(crate) fn answer(name: &str, query: &str, what: impl Into<String>) -> Self {
         Self::Answer {
             name: name.to_owned(),
@@ -49,7 +49,7 @@ impl BenchError {
         }
     }
 
-    /// Returns the error of an answer that is no success, with the beginning of its text.
+    /// Returns the error of an unsuccessful answer, with the beginning of its text.
     pub(crate) fn refused(name: &str, query: &str, answer: &Response) -> Self {
         let text: String = answer.text().chars().take(300).collect();
         Self::answer(name, query, format!("with {}: {text}", answer.status))

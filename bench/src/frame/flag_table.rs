@@ -1,6 +1,6 @@
-//! Tables of flags, a row each.
+//! Tables of flags, one row each.
 
-/// Makes a table: `[name: VALUE = default, help]`, `[list name: VALUE, help]`, `[switch name, help]`, or `[= FLAG]`.
+/// Builds a table: `[name: VALUE = default, help]`, `[list name: VALUE, help]`, `[switch name, help]`, or `[= FLAG]`.
 macro_rules! flags {
     (@ = $flag:expr) => { $flag };
     (@ list $name:literal: $value:literal, $help:expr) => {

@@ -1,13 +1,13 @@
-//! Kinds of server: what to start, how to configure it, where to reach it and how to tell that it is ready.
+//! Kinds of server: what to start, how to configure it, where to reach it and when it is ready.
 //!
-//! Each scenario has those it knows; a scenario file may declare others. In arguments, configuration and URL
-//! these places are filled: `{config}` (the configuration's file), `{data}` (the data directory), `{dir}` (the one
-//! around both), `{listen}` (address and port), `{port}`, and in the configuration whatever the scenario defines,
-//! such as `{scrape}`.
+//! Each scenario has built-in kinds; a scenario file may declare others. Arguments, configuration and URL may contain
+//! these placeholders: `{config}` (the configuration's file), `{data}` (the data directory), `{dir}` (the parent of
+//! both), `{listen}` (address and port), `{port}`, and in the configuration those that the scenario defines, such as
+//! `{scrape}`.
 
 use serde::Deserialize;
 
-/// Names of kinds that several scenarios know.
+/// Names of kinds that several scenarios use.
 pub(crate) const NARTHEX: &str = "narthex";
 pub(crate) const PROMETHEUS: &str = "prometheus";
 pub(crate) const VICTORIA_METRICS: &str = "victoria-metrics";
@@ -17,18 +17,18 @@ pub(crate) const VICTORIA_METRICS: &str = "victoria-metrics";
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ServerKind {
     pub(crate) name: String,
-    /// Looked for beside this program and on PATH; empty where it is called as the kind.
+    /// Searched beside this program and on PATH; empty if it has the kind's name.
     program: String,
-    /// The Debian package to install; empty for what comes with this program.
+    /// The Debian package to install; empty for programs that come with this one.
     pub(crate) package: String,
     pub(crate) arguments: Vec<String>,
-    /// The arguments that make it say its version.
+    /// Arguments that print its version.
     pub(crate) version: Vec<String>,
-    /// The configuration's file; nothing is written when it is empty.
+    /// Contents of the configuration's file; empty for none.
     pub(crate) config: String,
-    /// The base URL, without a slash behind it.
+    /// The base URL, without a trailing slash.
     pub(crate) url: String,
-    /// The path that answers 200 when it is ready.
+    /// The path that answers 200 once it is ready.
     pub(crate) ready: String,
 }
 
@@ -52,7 +52,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 }
 
 impl ServerKind {
-    /// Returns a kind that is built in; arguments have spaces between them.
+    /// Returns a built-in kind; arguments are separated by spaces.
     pub(crate) fn built_in(name: &str, program: &str, arguments: &str, ready: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -74,7 +74,7 @@ impl ServerKind {
         }
     }
 
-    /// Returns our server and Prometheus, which take the same arguments.
+    /// Returns our server and Prometheus, which accept the same arguments.
     pub(crate) fn prometheus_alike() -> [Self; 2] {
         const ARGUMENTS: &str = "--config.file={config} --storage.tsdb.path={data} \
                                  --web.listen-address={listen} --log.level=warn";
@@ -84,7 +84,7 @@ impl ServerKind {
         ]
     }
 
-    /// Returns VictoriaMetrics, whose answers lag half a minute behind what it stored unless told otherwise.
+    /// Returns VictoriaMetrics, whose answers by default lag half a minute behind its stored data.
     pub(crate) fn victoria_metrics() -> Self {
         let arguments = "-storageDataPath={data} -httpListenAddr={listen} -loggerLevel=WARN \
                          -search.latencyOffset=0s";
@@ -95,13 +95,13 @@ impl ServerKind {
         }
     }
 
-    /// Adds arguments with spaces between them.
+    /// Adds arguments separated by spaces.
     pub(crate) fn with_arguments(mut self, arguments: &str) -> Self {
         self.arguments.extend(words(arguments));
         self
     }
 
-    /// Gives it a configuration.
+    /// Sets the configuration.
     pub(crate) fn with_config(mut self, config: &str) -> Self {
         config.clone_into(&mut self.config);
         self
@@ -115,7 +115,7 @@ impl ServerKind {
         }
     }
 
-    /// Says what is wrong with a declared kind.
+    /// Checks a declared kind.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         const HERE: [&str; 3] = [
             "http://{listen}",

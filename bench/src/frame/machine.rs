@@ -1,6 +1,6 @@
-//! Where a result was measured: facts a reader needs to judge it.
+//! Facts about the machine that a reader needs to judge a result.
 //!
-//! **Invariant:** nothing that names the machine or its user.
+//! **Invariant:** nothing identifies the machine or its user.
 
 use crate::record::Machine;
 use std::{fs, path::Path};
@@ -17,7 +17,7 @@ pub(crate) fn facts() -> Machine {
     }
 }
 
-/// Returns how this program was built: figures of a debug build are for tests.
+/// Returns the build profile of this program: figures of a debug build are only for tests.
 pub(crate) fn profile() -> &'static str {
     if cfg!(debug_assertions) {
         "debug"
@@ -26,7 +26,7 @@ pub(crate) fn profile() -> &'static str {
     }
 }
 
-/// Returns whether `path` is on a file system in memory, where the kernel counts no written bytes.
+/// Returns whether `path` is on a memory file system, where the kernel counts no written bytes.
 pub(crate) fn is_in_memory(path: &Path) -> bool {
     const TMPFS: i64 = 0x0102_1994;
     const RAMFS: i64 = 0x8584_58f6;

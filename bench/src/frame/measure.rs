@@ -1,7 +1,7 @@
-//! What processes use, read from procfs: CPU, memory and bytes written of a whole tree.
+//! Resource usage of processes, from procfs: CPU, memory and bytes written of a whole tree.
 //!
-//! **Invariant:** a figure is the kernel's own; what cannot be read is an error, never zero. Only a descendant that
-//! ends while the tree is being read is left out: its parent's figures take it over once it is waited for.
+//! **Invariant:** a figure is the kernel's own; a failure to read it is an error, never zero. Only a descendant that
+//! ends while the tree is being read is left out: its parent's figures include it once it is waited for.
 
 use super::error::BenchError;
 use rustix::time::{ClockId, clock_gettime};
@@ -12,13 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a process tree has used since its start, and what it holds.
+/// Usage of a process tree since its start, and the memory it holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Usage {
-    /// User and system time, with that of children which ended.
+    /// User and system time, including that of ended children.
     pub(crate) cpu: Duration,
     pub(crate) rss_bytes: u64,
-    /// The sum of each process' peak.
+    /// Sum of the processes' peaks.
     pub(crate) peak_rss_bytes: u64,
     /// Bytes of files made dirty, whether or not they have reached the device.
     pub(crate) write_bytes: u64,
@@ -38,7 +38,7 @@ impl std::ops::AddAssign for Usage {
 }
 
 impl Usage {
-    /// Reads the tree below the process `root`.
+    /// Reads the usage of the process `root` and its descendants.
     pub(crate) fn read_tree(root: i32) -> Result<Self, BenchError> {
         let mut usage = Self::default();
         let mut waiting = vec![root];
@@ -54,7 +54,7 @@ impl Usage {
     fn add(&mut self, pid: i32, children: &mut Vec<i32>) -> Result<(), BenchError> {
         let stat = Proc::read(pid, "stat")?;
         if stat.is_zombie() {
-            // It holds nothing any more, but its parent's figures do not have its time yet.
+            // It holds nothing any more, but its parent's figures do not include its time yet.
             self.cpu += stat.cpu()?;
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl Usage {
                 .map_err(BenchError::io("list threads"))?
                 .path()
                 .join("children");
-            // A thread may have ended; its children belong to another one then, which the next reading finds.
+            // A thread may have ended; its children then belong to another one, which the next reading finds.
             let text = fs::read_to_string(path).unwrap_or_default();
             children.extend(
                 text.split_ascii_whitespace()
@@ -88,11 +88,11 @@ fn has_ended(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
 }
 
-/// Resident memory as `smaps_rollup` counts it: exact where `status` may lag behind, and slow to read.
+/// Resident memory according to `smaps_rollup`: exact where `status` may lag behind, and slow to read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Resident {
     pub(crate) rss_bytes: u64,
-    /// Memory that is not a file's.
+    /// Memory not backed by a file.
     pub(crate) anonymous_bytes: u64,
 }
 
@@ -107,7 +107,7 @@ impl Resident {
     }
 }
 
-/// How long one of our own threads has run, and how long it was ready to run but did not.
+/// Running time of one of our own threads, and the time it was ready to run but did not.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ThreadTime {
     pub(crate) run: Duration,
@@ -140,7 +140,7 @@ pub(crate) fn cpu_time(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// Returns the time all CPUs of the machine were busy since it started.
+/// Returns the busy time of all the machine's CPUs since it started.
 fn machine_busy() -> Result<Duration, BenchError> {
     let path = PathBuf::from("/proc/stat");
     let text = fs::read_to_string(&path).map_err(BenchError::io("/proc/stat"))?;
@@ -150,7 +150,7 @@ fn machine_busy() -> Result<Duration, BenchError> {
     })
 }
 
-/// user, nice, system, (idle, iowait), irq, softirq, steal; guest time is part of user.
+/// Sums user, nice, system, (not idle, iowait), irq, softirq, steal; guest time is part of user.
 fn busy_ticks(text: &str) -> Option<u64> {
     let fields = text.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<u64> = fields
@@ -161,7 +161,7 @@ fn busy_ticks(text: &str) -> Option<u64> {
     counted.iter().map(|at| fields.get(*at)).sum()
 }
 
-/// The machine's busy time and our own, for telling what others took.
+/// The machine's busy time and our own, from which that of other processes follows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bystanders {
     at: Instant,
@@ -170,7 +170,7 @@ pub(crate) struct Bystanders {
 }
 
 impl Bystanders {
-    /// Reads both; `subjects` is the CPU time that what is measured has used so far.
+    /// Reads both; `subjects` is the CPU time that the measured processes have used so far.
     pub(crate) fn read(subjects: Duration) -> Result<Self, BenchError> {
         Ok(Self {
             at: Instant::now(),
@@ -179,13 +179,13 @@ impl Bystanders {
         })
     }
 
-    /// Returns how many cores of the machine were busy since `earlier`, whoever used them.
+    /// Returns how many cores of the machine were busy since `earlier`, whatever used them.
     pub(crate) fn busy_cores_since(&self, earlier: &Self) -> f64 {
         let busy = self.busy.saturating_sub(earlier.busy).as_secs_f64();
         busy / (self.at - earlier.at).as_secs_f64().max(1e-9)
     }
 
-    /// Returns how many cores processes that are neither measured nor this one used since `earlier`.
+    /// Returns how many cores were used since `earlier` by processes that are neither measured nor this one.
     pub(crate) fn cores_since(&self, earlier: &Self) -> f64 {
         let known = self.known.saturating_sub(earlier.known);
         let others = self.busy.saturating_sub(earlier.busy).saturating_sub(known);
@@ -193,7 +193,7 @@ impl Bystanders {
     }
 }
 
-/// What ran before a stretch of time that is measured.
+/// Readings from before a measured interval.
 #[derive(Debug)]
 pub(crate) struct Meter {
     started: Instant,
@@ -202,7 +202,7 @@ pub(crate) struct Meter {
     bystanders: Bystanders,
 }
 
-/// What a stretch of time came to.
+/// Usage during an interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {
     pub(crate) took: Duration,
@@ -210,12 +210,12 @@ pub(crate) struct Used {
     pub(crate) to: Usage,
     /// CPU time of this program.
     pub(crate) own_cpu: Duration,
-    /// Cores that neither servers under test nor this program used.
+    /// Cores used by neither the servers under test nor this program.
     pub(crate) other_cores: f64,
 }
 
 impl Meter {
-    /// Begins with what the servers under test have used so far.
+    /// Starts from the servers' usage so far.
     pub(crate) fn start(from: Usage) -> Result<Self, BenchError> {
         Ok(Self {
             started: Instant::now(),
@@ -225,7 +225,7 @@ impl Meter {
         })
     }
 
-    /// Ends with what they have used by now.
+    /// Stops at the servers' current usage.
     pub(crate) fn stop(&self, to: Usage) -> Result<Used, BenchError> {
         Ok(Used {
             took: self.started.elapsed(),
@@ -243,7 +243,7 @@ impl Used {
         self.to.cpu.saturating_sub(self.from.cpu)
     }
 
-    /// Returns the bytes they made dirty.
+    /// Returns the bytes the servers made dirty.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.to.write_bytes.saturating_sub(self.from.write_bytes)
     }
@@ -254,7 +254,7 @@ impl Used {
     }
 }
 
-/// Returns the bytes a directory takes on its device and the sum of its files' lengths.
+/// Returns the disk usage of a directory and the sum of its files' lengths.
 pub(crate) fn directory_bytes(path: &Path) -> Result<(u64, u64), BenchError> {
     let (mut allocated, mut apparent) = (0, 0);
     let entries = fs::read_dir(path).map_err(BenchError::io(path.display().to_string()))?;
@@ -277,7 +277,7 @@ pub(crate) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Returns the value below which `share` of the sorted values lie (the nearest one), 0 of none.
+/// Returns the value below which `share` of the sorted values lie (the nearest one), 0 without values.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
@@ -313,7 +313,7 @@ impl Proc {
         matches!(self.stat_fields().next(), Some("Z" | "X"))
     }
 
-    /// Reads utime, stime, cutime and cstime of `stat`.
+    /// Parses utime, stime, cutime and cstime of `stat`.
     fn cpu(&self) -> Result<Duration, BenchError> {
         let times = self.stat_fields().skip(11).take(4);
         let times: Vec<u64> = times.map_while(|field| field.parse().ok()).collect();

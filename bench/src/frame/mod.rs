@@ -1,6 +1,6 @@
-//! What all scenarios share: the command line, servers under test, meters, progress, and clean ends.
+//! Shared by all scenarios: the command line, servers under test, meters, progress, and clean exits.
 //!
-//! **Invariant:** it knows no scenario.
+//! **Invariant:** it depends on no scenario.
 
 pub(crate) mod cleanup;
 pub(crate) mod cli;

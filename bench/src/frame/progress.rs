@@ -1,6 +1,6 @@
-//! One line that says what happens, and the figures while it does.
+//! A status line with the current activity and its figures.
 //!
-//! **Invariant:** goes to standard error only, so that standard output holds nothing but results.
+//! **Invariant:** writes to standard error only, so that standard output contains only results.
 
 use super::sync::lock;
 use std::{
@@ -9,14 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a line is printed where it cannot be overwritten.
+/// Interval between lines if they cannot be overwritten.
 const PLAIN_EVERY: Duration = Duration::from_secs(15);
 
-/// The line of the present phase.
+/// The line of the current phase.
 #[derive(Debug)]
 pub(crate) struct Progress {
     is_terminal: bool,
-    /// When the whole run ends, about.
+    /// Estimated end of the whole run.
     end: Instant,
     printed: Mutex<Option<Instant>>,
 }
@@ -31,12 +31,12 @@ impl Progress {
         }
     }
 
-    /// Shows what happens now.
+    /// Shows the current activity.
     pub(crate) fn show(&self, text: &str) {
         let left = self.end.saturating_duration_since(Instant::now()).as_secs();
         let mut out = stderr();
         let mut printed = lock(&self.printed);
-        // Progress is a courtesy: a closed standard error does not stop a measurement.
+        // Progress is optional: a closed standard error does not stop a measurement.
         if self.is_terminal {
             let _ = write!(out, "\r\x1b[K{text}; about {left} s left");
         } else if printed.is_none_or(|at| at.elapsed() >= PLAIN_EVERY) {
@@ -45,7 +45,7 @@ impl Progress {
         }
     }
 
-    /// Shows it even where lines are rare, because something else begins.
+    /// Shows it even where lines are rate-limited, because a new phase begins.
     pub(crate) fn begin(&self, text: &str) {
         *lock(&self.printed) = None;
         self.show(text);
@@ -62,6 +62,6 @@ impl Drop for Progress {
 
 /// Prints an error.
 pub(crate) fn complain(text: &str) {
-    // There is no better place to say that standard error is closed.
+    // There is no better place to report that standard error is closed.
     let _ = writeln!(stderr(), "{text}");
 }

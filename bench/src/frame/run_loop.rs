@@ -1,4 +1,4 @@
-//! The loop that scenarios share: every server under every variant, as often as wanted.
+//! The loop shared by scenarios: every server under every variant, for all repetitions.
 
 use super::{
     error::BenchError,

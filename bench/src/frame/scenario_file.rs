@@ -1,4 +1,4 @@
-//! A scenario in a file: the flags of its command as keys, and kinds of server that no preset knows.
+//! A scenario in a file: the flags of its command as keys, and further kinds of server.
 //!
 //! ```yaml
 //! scenario: storage
@@ -13,31 +13,31 @@
 //!     ready: /ready
 //! ```
 //!
-//! **Invariant:** every key is one somebody reads; what is wrong is said with file, line and column.
+//! **Invariant:** unknown keys are rejected; errors name file, line and column.
 
 use super::{ServerKind, error::BenchError, yaml};
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::{Location, Spanned};
 use std::{fmt, path::Path};
 
-/// What a file says.
+/// Contents of a file.
 #[derive(Debug)]
 pub(crate) struct ScenarioFile {
     /// The scenario's name.
     pub(crate) scenario: String,
-    /// The place of that name.
+    /// Position of that name.
     pub(crate) place: String,
     pub(crate) entries: Vec<Entry>,
     pub(crate) kinds: Vec<ServerKind>,
 }
 
-/// One key.
+/// A key with its values.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    /// Its place, such as `storage.yml:3:1`.
+    /// Its position, such as `storage.yml:3:1`.
     pub(crate) place: String,
-    /// Its values and their places.
+    /// Its values and their positions.
     pub(crate) values: Vec<(String, String)>,
 }
 
@@ -49,7 +49,7 @@ impl ScenarioFile {
         Self::parse(&text, &name)
     }
 
-    /// Reads a text, which errors call `file`.
+    /// Parses a text, which errors call `file`.
     pub(crate) fn parse(text: &str, file: &str) -> Result<Self, BenchError> {
         let document: Document = yaml::parse(text, file)?;
         let Some(scenario) = document.scenario else {
@@ -83,7 +83,7 @@ impl ScenarioFile {
     }
 }
 
-/// A file as it is written.
+/// A file's document.
 #[derive(Default)]
 struct Document {
     scenario: Option<Spanned<String>>,
@@ -91,7 +91,7 @@ struct Document {
     entries: Vec<(Spanned<String>, Spanned<Texts>)>,
 }
 
-/// A value, or a list of values, which have their own places.
+/// A value, or a list of values, each with its position.
 struct Texts(Vec<(String, Option<Location>)>);
 
 impl<'de> Deserialize<'de> for Document {

@@ -1,7 +1,7 @@
-//! Servers under test: which are measured, and one that runs.
+//! Servers under test: which ones to measure, and a running one.
 //!
-//! **Invariant:** all subjects of a scenario get the same configuration, as far as their kinds can; a server listens
-//! on a free loopback port only and leaves no process behind.
+//! **Invariant:** all subjects of a scenario get the same configuration, as far as their kinds support it; a server
+//! listens only on a free loopback port and leaves no process behind.
 
 use super::{
     NARTHEX, ServerKind,
@@ -20,11 +20,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a wait looks again.
+/// Interval at which a wait checks its condition.
 const POLL: Duration = Duration::from_millis(5);
-/// Bytes of a server's output that an error shows.
+/// Bytes of a server's output shown in an error.
 const LOG_TAIL: usize = 2_000;
-/// The name of the configuration's file.
+/// Name of the configuration's file.
 const CONFIG: &str = "config.yml";
 
 /// The flag that names servers, for a scenario's table.
@@ -36,10 +36,10 @@ pub(crate) const SERVER: Flag = Flag::list(
      Default: all that are found there.",
 );
 
-/// A server that is measured.
+/// A server to measure.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerSpec {
-    /// What the report calls it.
+    /// Its name in reports.
     pub(crate) label: String,
     pub(crate) kind: ServerKind,
     pub(crate) program: PathBuf,
@@ -85,7 +85,7 @@ impl ServerSpec {
         Ok((servers, notes))
     }
 
-    /// Reads `kind`, `kind=PATH` or `kind@label=PATH`.
+    /// Parses `kind`, `kind=PATH` or `kind@label=PATH`.
     fn parse(text: &str, kinds: &[ServerKind]) -> Result<Self, String> {
         let (label, path) = match text.split_once('=') {
             Some((label, path)) => (label, Some(path)),
@@ -100,7 +100,7 @@ impl ServerSpec {
             return Err(format!("{label:?}: a label has no slash"));
         }
         let program = match path {
-            // Links are kept: a program may go by the name it is called.
+            // Do not resolve links: a program may depend on the name it is called by.
             Some(path) => fs::metadata(path)
                 .and_then(|_| std::path::absolute(path))
                 .map_err(|e| format!("{path}: {e}"))?,
@@ -113,7 +113,7 @@ impl ServerSpec {
         })
     }
 
-    /// Returns it as the record names it; asks the program for its version.
+    /// Returns its entry for the record; runs the program to get its version.
     pub(crate) fn subject(&self) -> Subject {
         let arguments = self.kind.arguments.join(" ");
         Subject {
@@ -123,13 +123,13 @@ impl ServerSpec {
         }
     }
 
-    /// Returns the first line that the program says of its version.
+    /// Returns the first line of the program's version output.
     fn version(&self) -> String {
         let output = Command::new(&self.program)
             .args(&self.kind.version)
             .stdin(Stdio::null())
             .output();
-        // Older Go programs say it on standard error.
+        // Older Go programs print it to standard error.
         let said = output.ok().filter(|output| output.status.success());
         let said = said.map(|output| [output.stdout, output.stderr].concat());
         first_line(&said.unwrap_or_default())
@@ -137,7 +137,7 @@ impl ServerSpec {
             .unwrap_or_else(|| "of unknown version".to_owned())
     }
 
-    /// Returns what Debian calls the version of a program that does not say it itself.
+    /// Returns Debian's version of a program that does not print its own.
     fn package_version(&self) -> Option<String> {
         let is_packaged = ["/usr/bin", "/usr/sbin"]
             .iter()
@@ -155,7 +155,7 @@ impl ServerSpec {
     }
 }
 
-/// Leaves out ours where the program does not have a command, and says so; fails when no server is left.
+/// Leaves out our server if the program lacks a command, adding a note; fails when no server is left.
 pub(crate) fn without_command(
     servers: &mut Vec<ServerSpec>,
     command: &str,
@@ -186,7 +186,7 @@ pub(crate) fn without_command(
     Ok(())
 }
 
-/// Returns the first line with anything in it.
+/// Returns the first non-empty line.
 fn first_line(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     let line = text.lines().find(|line| !line.trim().is_empty())?;
@@ -201,7 +201,7 @@ fn find(program: &str) -> Option<PathBuf> {
     let beside = std::env::current_exe().ok();
     let beside = beside.and_then(|path| Some(path.parent()?.to_path_buf()));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Debian puts servers such as nginx where only root's PATH leads.
+    // Debian puts servers such as nginx where only root's PATH looks.
     let system = PathBuf::from("/usr/sbin");
     let mut directories = beside
         .into_iter()
@@ -219,7 +219,7 @@ fn missing(kind: &ServerKind) -> String {
     format!("{name} is not installed: {install}name it with --server {name}=PATH")
 }
 
-/// A server that runs, with its configuration and data in `dir`.
+/// A running server, with its configuration and data in `dir`.
 #[derive(Debug)]
 pub(crate) struct RunningServer {
     spec: ServerSpec,
@@ -229,7 +229,7 @@ pub(crate) struct RunningServer {
 }
 
 impl RunningServer {
-    /// Starts the server with an empty data directory below `base`; `places` are filled in its configuration.
+    /// Starts the server with an empty data directory below `base`; `places` are filled into its configuration.
     pub(crate) fn start(
         spec: &ServerSpec,
         base: &Path,
@@ -259,10 +259,10 @@ impl RunningServer {
         self.group.kill();
     }
 
-    /// Asks it to end, as an operator does, and waits for it; returns how long that took.
+    /// Asks it to end with SIGTERM, as an operator does, and waits for it; returns how long that took.
     pub(crate) fn stop(&mut self, limit: Duration) -> Result<Duration, BenchError> {
         let started = Instant::now();
-        // It may have ended a moment ago, which is what is wanted.
+        // It may have ended a moment ago, which is fine.
         let _ = rustix::process::kill_process(self.group.pid(), rustix::process::Signal::TERM);
         loop {
             let ended = self.group.ended();
@@ -285,7 +285,7 @@ impl RunningServer {
         Ok(())
     }
 
-    /// Returns what the report calls it.
+    /// Returns its name in reports.
     pub(crate) fn label(&self) -> &str {
         &self.spec.label
     }
@@ -312,7 +312,7 @@ impl RunningServer {
         self.address
     }
 
-    /// Returns a path on it as a request line names it: below whatever path its base URL has.
+    /// Returns a path on it for a request line: below the path of its base URL, if any.
     pub(crate) fn path(&self, path: &str) -> String {
         let url = self.url(path);
         let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
@@ -320,7 +320,7 @@ impl RunningServer {
             .map_or_else(|| path.to_owned(), |at| rest[at..].to_owned())
     }
 
-    /// Fails when it has ended.
+    /// Fails if it has ended.
     pub(crate) fn check(&mut self) -> Result<(), BenchError> {
         let ended = self
             .group
@@ -332,7 +332,7 @@ impl RunningServer {
         }
     }
 
-    /// Looks again and again until `found` returns something.
+    /// Polls until `found` returns something.
     pub(crate) fn wait<T>(
         &mut self,
         what: &str,
@@ -352,7 +352,7 @@ impl RunningServer {
         }
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until it reports that it is ready.
     pub(crate) fn wait_ready(&mut self, limit: Duration) -> Result<(), BenchError> {
         let url = self.url(&self.spec.kind.ready);
         self.wait("get ready", limit, |_| {
@@ -392,7 +392,7 @@ fn launch(spec: &ServerSpec, dir: &Path, address: SocketAddrV4) -> Result<Group,
     Group::start(&mut command).map_err(BenchError::io(format!("start {}", spec.program.display())))
 }
 
-/// Fills the places every template may have.
+/// Fills the placeholders that every template may have.
 fn fill(template: &str, dir: &Path, address: SocketAddrV4) -> String {
     template
         .replace("{config}", &dir.join(CONFIG).to_string_lossy())
@@ -402,7 +402,7 @@ fn fill(template: &str, dir: &Path, address: SocketAddrV4) -> String {
         .replace("{port}", &address.port().to_string())
 }
 
-/// Returns a loopback address that nobody listens on at the moment.
+/// Returns a loopback address that is currently free.
 fn free_address() -> Result<SocketAddrV4, BenchError> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(BenchError::io("find a free port"))?;
     let port = listener

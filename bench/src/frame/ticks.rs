@@ -1,4 +1,4 @@
-//! What a server used and did, read again and again while it runs.
+//! Usage and work of a server, sampled while it runs.
 //!
 //! **Invariant:** a course has at most [`MOST_POINTS`] points, spread evenly over the readings.
 
@@ -6,7 +6,7 @@ use super::measure::Usage;
 use crate::record::Course;
 use std::time::{Duration, Instant};
 
-/// More are not seen in a plot.
+/// More are not visible in a plot.
 pub(crate) const MOST_POINTS: usize = 300;
 
 /// One reading.
@@ -25,7 +25,7 @@ pub(crate) struct Ticks {
     all: Vec<Tick>,
 }
 
-/// How fast totals grew between two readings, a second.
+/// Growth of totals between two readings, per second.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rates {
     pub(crate) cores: f64,
@@ -41,7 +41,7 @@ impl Ticks {
         }
     }
 
-    /// Adds a reading; `counted` is whatever the scenario counts. Returns the rates since the one before.
+    /// Adds a reading; `counted` is the scenario's count. Returns the rates since the previous one.
     pub(crate) fn push(&mut self, usage: Usage, disk_bytes: u64, counted: u64) -> Rates {
         let tick = Tick {
             at: self.started.elapsed(),
@@ -57,7 +57,7 @@ impl Ticks {
         })
     }
 
-    /// Returns CPU and memory over time, and the rate of what was counted under a name and a unit.
+    /// Returns CPU and memory over time, and the rate of the count under a name and a unit.
     pub(crate) fn courses(&self, counted: Option<(&str, &str)>) -> Vec<Course> {
         let mut courses = vec![
             self.rates("CPU", "cores", |tick| tick.usage.cpu.as_secs_f64()),
@@ -70,7 +70,7 @@ impl Ticks {
         courses
     }
 
-    /// Returns what was written and what the data directory takes over time.
+    /// Returns bytes written and the data directory's size over time.
     pub(crate) fn disk_courses(&self) -> [Course; 2] {
         [
             self.rates("written to disk", "MB/s", |tick| {
@@ -109,7 +109,7 @@ impl Ticks {
     }
 }
 
-/// Returns how fast a total grew between two readings; one that shrinks is another process' total.
+/// Returns the rate of a total between two readings; a total that shrinks is a restarted process'.
 fn rate(before: &Tick, tick: &Tick, total: fn(&Tick) -> f64) -> f64 {
     let grown = (total(tick) - total(before)).max(0.0);
     grown / (tick.at - before.at).as_secs_f64().max(1e-3)

@@ -1,9 +1,9 @@
-//! In which order subjects are measured.
+//! Order in which subjects are measured.
 //!
-//! **Invariant:** every repetition has every subject under every variant once; what drifts in one direction meets the
-//! subjects in both orders.
+//! **Invariant:** every repetition has every subject under every variant once; any drift affects the subjects in both
+//! orders.
 
-/// One measurement to be made.
+/// A measurement to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) repetition: usize,

@@ -1,4 +1,4 @@
-//! YAML documents: scenario files and lists of queries.
+//! Parses YAML documents: scenario files and lists of queries.
 //!
 //! **Invariant:** an error begins with `file:line:column: `.
 
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::Location;
 use std::{fs, io, path::Path};
 
-/// Longest file.
+/// Maximum size of a file.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Returns a file's text.
@@ -18,7 +18,7 @@ pub(crate) fn read_file(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// Reads a text, which errors call `file`.
+/// Parses a text, which errors call `file`.
 pub(crate) fn parse<T: DeserializeOwned>(text: &str, file: &str) -> Result<T, BenchError> {
     serde_saphyr::from_str(text).map_err(|error| {
         let message = error.without_snippet().to_string();
@@ -30,12 +30,12 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str, file: &str) -> Result<T, Be
     })
 }
 
-/// Returns the error of what is at a place.
+/// Returns the error of the value at a position.
 pub(crate) fn wrong(file: &str, at: Location, what: impl AsRef<str>) -> BenchError {
     BenchError::Usage(format!("{}: {}", place(file, at), what.as_ref()))
 }
 
-/// Names a place, such as `storage.yml:3:5`.
+/// Formats a position, such as `storage.yml:3:5`.
 pub(crate) fn place(file: &str, at: Location) -> String {
     format!("{file}:{}:{}", at.line().max(1), at.column().max(1))
 }

@@ -1,33 +1,33 @@
-//! Answers of HTTP/1.1 read in whatever pieces they arrive; bodies are counted, not kept.
+//! Parser of HTTP/1.1 responses in pieces of any size; bodies are counted, not kept.
 //!
-//! **Invariant:** how bytes are cut into pieces changes nothing. An answer takes bounded memory whatever it announces.
+//! **Invariant:** how bytes are cut into pieces changes nothing. Memory is bounded whatever a response announces.
 
 use httparse::{EMPTY_HEADER, Response, Status, parse_chunk_size};
 
-/// Longest head, and longest line between chunks.
+/// Maximum length of a head, and of a line between chunks.
 const LONGEST_HEAD: usize = 64 << 10;
 const MOST_HEADERS: usize = 100;
-/// Bytes of the line end behind each chunk.
+/// Bytes of the line end after each chunk.
 const LINE_END: u64 = 2;
 
-/// What is known of a whole answer.
+/// Summary of a complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     /// Bytes of the body, without its framing.
     pub(crate) body_bytes: u64,
-    /// Whether the connection takes another request.
+    /// Whether the connection accepts another request.
     pub(crate) keeps_alive: bool,
 }
 
-/// Why bytes are no answer.
+/// Why bytes are not an HTTP response.
 type NotHttp = &'static str;
 
-/// Reads the answers of one connection, one after another.
+/// Parses the responses of one connection, one after another.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerReader {
     state: State,
-    /// A head or a line between chunks, as far as it has come.
+    /// A head or a line between chunks, as far as received.
     pending: Vec<u8>,
     answer: Option<Answer>,
 }
@@ -36,24 +36,24 @@ pub(crate) struct AnswerReader {
 enum State {
     #[default]
     Head,
-    /// So many bytes of the body are missing.
+    /// Remaining bytes of the body.
     Body(u64),
     ChunkSize,
-    /// So many bytes of a chunk are missing, its line end included.
+    /// Remaining bytes of a chunk, including its line end.
     Chunk(u64),
     Trailer,
-    /// The body goes on until the connection ends.
+    /// The body extends until the connection ends.
     UntilEnd,
 }
 
 impl AnswerReader {
-    /// Takes bytes as they come and returns an answer when they complete one.
-    /// An answer's bytes end with the call that completes it: requests are not pipelined.
+    /// Parses the next bytes and returns a response when they complete one. A response's bytes end with the call that
+    /// completes it: requests are not pipelined.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Option<Answer>, NotHttp> {
         let mut all = std::mem::take(&mut self.pending);
         all.extend_from_slice(bytes);
         let mut rest = all.as_slice();
-        // Every step takes bytes or changes the state, or there are too few.
+        // Every step consumes bytes or changes the state; otherwise more bytes are needed.
         while let Some(is_done) = self.step(&mut rest)? {
             if is_done && !rest.is_empty() {
                 return Err("bytes follow the answer");
@@ -69,7 +69,7 @@ impl AnswerReader {
         Ok(None)
     }
 
-    /// Takes the end of the connection; an answer may end with it.
+    /// Handles the end of the connection, which may complete a response.
     pub(crate) fn end(&mut self) -> Option<Answer> {
         match self.state {
             State::UntilEnd => self.complete(),
@@ -82,7 +82,7 @@ impl AnswerReader {
         self.answer.take()
     }
 
-    /// Takes the next piece; returns whether it ends the answer, None when it has not come yet.
+    /// Parses the next piece; returns whether it completes the response, `None` if more bytes are needed.
     fn step(&mut self, rest: &mut &[u8]) -> Result<Option<bool>, NotHttp> {
         match self.state {
             State::Head => return self.head(rest),
@@ -115,7 +115,7 @@ impl AnswerReader {
         Ok(Some(self.state == State::Body(0)))
     }
 
-    /// Skips up to `left` bytes, of which the last `framing` are no part of the body; returns how many.
+    /// Skips up to `left` bytes, of which the last `framing` are not part of the body; returns how many.
     fn skip(&mut self, left: u64, framing: u64, rest: &mut &[u8]) -> u64 {
         let now = left.min(rest.len() as u64);
         if let Some(answer) = &mut self.answer {

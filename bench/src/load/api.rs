@@ -1,10 +1,10 @@
-//! The query API that all servers share: paths to ask, and answers.
+//! The query API that all servers share: request paths, and responses.
 
 use super::fleet::clock::seconds;
 use narthex_testkit::http;
 use serde_json::Value;
 
-/// Returns the path of a query at a time, now when none is given.
+/// Returns the path of an instant query; without a time, it means now.
 pub(crate) fn instant(query: &str, at_ms: Option<i64>) -> String {
     let time = at_ms.map(seconds);
     let mut fields = vec![("query", query)];
@@ -12,7 +12,7 @@ pub(crate) fn instant(query: &str, at_ms: Option<i64>) -> String {
     format!("/api/v1/query?{}", http::query(&fields))
 }
 
-/// Returns the path of a query from one time to another.
+/// Returns the path of a range query.
 pub(crate) fn range(query: &str, start_ms: i64, end_ms: i64, step_ms: i64) -> String {
     let [start, end, step] = [start_ms, end_ms, step_ms].map(seconds);
     let fields = [

@@ -1,7 +1,7 @@
-//! One connection that stays open, for requests one after another.
+//! A kept-alive connection for requests one after another.
 //!
-//! **Invariant:** an answer is whole or an error. A request is sent once: it is repeated on a fresh connection only
-//! when the kept one turns out to have ended before any byte of an answer.
+//! **Invariant:** a response is complete or an error. A request is sent once: it is repeated on a fresh connection only
+//! if the kept one turns out to have ended before any byte of a response.
 
 use crate::frame::{cli::usage, error::BenchError, server::RunningServer};
 use narthex_testkit::http::{Response, read_response};
@@ -17,13 +17,13 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Client {
     address: SocketAddr,
-    /// How long a read or a write may take.
+    /// Timeout of a read or a write.
     limit: Duration,
     stream: Option<BufReader<TcpStream>>,
 }
 
 impl Client {
-    /// Returns one that connects when it is first used.
+    /// Returns a client that connects when first used.
     pub(crate) fn new(address: SocketAddr, limit: Duration) -> Self {
         Self {
             address,
@@ -32,7 +32,7 @@ impl Client {
         }
     }
 
-    /// Returns one of a server under test.
+    /// Returns a client of a server under test.
     pub(crate) fn to_server(server: &RunningServer, limit: Duration) -> Result<Self, BenchError> {
         let url = server.url("");
         let address = url
@@ -43,12 +43,12 @@ impl Client {
         Ok(Self::new(address, limit))
     }
 
-    /// Returns where it sends to.
+    /// Returns the server's address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sends a GET of a path with its query.
+    /// Sends a GET for a path and query.
     pub(crate) fn get(&mut self, path: &str, headers: &[(&str, &str)]) -> io::Result<Response> {
         self.send("GET", path, headers, &[])
     }
@@ -89,12 +89,12 @@ impl Client {
     }
 
     fn try_send(&mut self, request: &[u8]) -> io::Result<Response> {
-        // Kept only after a whole answer that leaves the connection usable.
+        // Kept only after a complete response that leaves the connection usable.
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => BufReader::with_capacity(64 << 10, self.connect()?),
         };
-        // A server may refuse a body it has not read to its end: its answer counts, not the broken pipe.
+        // A server may reject a body without reading all of it: its response counts, not the broken pipe.
         let sent = stream.get_mut().write_all(request);
         if sent.as_ref().is_err_and(is_timeout) || io::BufRead::fill_buf(&mut stream)?.is_empty() {
             return Err(sent
@@ -123,7 +123,7 @@ impl Client {
     }
 }
 
-/// Returns whether the other side had gone before it answered.
+/// Returns whether the error means that the server closed the connection before it answered.
 fn is_end(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -131,7 +131,7 @@ fn is_end(error: &io::Error) -> bool {
     )
 }
 
-/// Returns whether the other side took too long.
+/// Returns whether the error is a timeout.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use std::{io::Read, net::TcpListener, thread};
 
-    /// Answers each connection as often as `answers` says and ends it then.
+    /// Answers each connection `answers` times and then closes it.
     fn server(answers: usize) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,7 +1,7 @@
-//! Time series as a fleet of pods has them, made from a seed: counters that restart, gauges, classic histograms.
+//! Time series as of a fleet of pods, generated from a seed: counters that restart, gauges, classic histograms.
 //!
-//! **Invariant:** the same configuration gives the same samples, bit for bit, each time they are made; every value is a
-//! whole number or a whole number of thousandths, so that no server has an excuse.
+//! **Invariant:** the same configuration yields the same samples, bit for bit, every time; every value is a whole
+//! number or a whole number of thousandths, so that servers must return it exactly.
 
 use narthex_testkit::rng::SplitMix64;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(crate) const POD_SERIES: usize = 50;
 /// Pods of one service.
 const SERVICE_PODS: usize = 20;
-/// One step in so many restarts a pod: its counters begin at 0 again.
+/// A pod restarts in one of this many steps: its counters begin at 0 again.
 const RESTART_ONE_IN: u64 = 400;
 
 const CODES: [&str; 5] = ["200", "301", "404", "500", "503"];
@@ -22,7 +22,7 @@ const BOUNDS: [&str; 12] = [
 /// A typical observation of each bucket, in thousandths.
 const OBSERVED: [i64; 12] = [3, 8, 18, 40, 80, 170, 400, 800, 1_700, 4_000, 8_000, 20_000];
 
-/// Which data.
+/// Parameters of a dataset.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DatasetConfig {
     /// A multiple of [`POD_SERIES`].
@@ -35,7 +35,7 @@ pub(crate) struct DatasetConfig {
 }
 
 impl DatasetConfig {
-    /// Returns how many samples each series has.
+    /// Returns the number of samples of each series.
     pub(crate) fn steps(&self) -> u64 {
         let steps = self.duration.as_millis() / self.interval.as_millis().max(1);
         u64::try_from(steps).unwrap_or(u64::MAX)
@@ -49,13 +49,13 @@ impl DatasetConfig {
         i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// Returns a time no sample is before.
+    /// Returns a time that no sample precedes.
     pub(crate) fn start_ms(&self) -> i64 {
         self.end_ms - self.steps().cast_signed() * self.interval_ms()
     }
 
-    /// Returns when a pod has its sample of `step`; pods are spread over the interval as a scraper spreads targets.
-    /// None is at a whole interval, where it depends on a server's version whether a range includes it.
+    /// Returns the time of a pod's sample of `step`; pods are spread over the interval as a scraper spreads targets. No
+    /// sample is at a whole interval, where it depends on a server's version whether a range includes it.
     pub(crate) fn time_ms(&self, pod: usize, step: u64) -> i64 {
         let interval = self.interval_ms();
         let offset = 1 + (pod as i64 * 7_919) % (interval - 1).max(1);
@@ -67,7 +67,7 @@ impl DatasetConfig {
     }
 }
 
-/// One pod and its present values.
+/// A pod and its current values.
 #[derive(Debug, Clone)]
 pub(crate) struct Pod {
     rng: SplitMix64,
@@ -75,18 +75,18 @@ pub(crate) struct Pod {
     units: [i64; POD_SERIES],
 }
 
-/// What a value is.
+/// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Shape {
-    /// Counted in whole numbers, 0 after a restart.
+    /// Integer counter, 0 after a restart.
     Count,
-    /// Counted in thousandths.
+    /// Counter in thousandths.
     Thousandths,
     Gauge,
     GaugeThousandths,
 }
 
-/// Names of a pod's series in their order, each with how many there are and what they are.
+/// Names of a pod's series in their order, each with their number and type.
 const FAMILIES: [(&str, usize, Shape); 13] = [
     ("http_requests_total", 10, Shape::Count),
     ("http_request_duration_seconds_bucket", 12, Shape::Count),
@@ -115,7 +115,7 @@ impl Pod {
         let mut rng = SplitMix64::new(seed.wrapping_mul(0x9e37_79b9) ^ (pod as u64) << 20);
         let mut units = [0; POD_SERIES];
         for unit in &mut units[..CPU + 8] {
-            // It has run for a while.
+            // It has been running for a while.
             *unit = rng.below(50_000).cast_signed();
         }
         for bucket in 1..BOUNDS.len() {
@@ -125,12 +125,12 @@ impl Pod {
         for unit in &mut units[MEMORY..QUEUES] {
             *unit = (100 + rng.below(400)).cast_signed() << 20;
         }
-        // Descriptors, goroutines, info, ready, thousandths of a degree, turns of the fan.
+        // File descriptors, goroutines, info, ready, thousandths of a degree, fan speed.
         units[REST..].copy_from_slice(&[40, 120, 1, 1, 45_000, 2_400]);
         Self { rng, units }
     }
 
-    /// Moves on by one step.
+    /// Advances by one step.
     pub(crate) fn step(&mut self) {
         let Self { rng, units } = self;
         if rng.one_in(RESTART_ONE_IN) {
@@ -183,7 +183,7 @@ fn wander(rng: &mut SplitMix64, value: i64, most: i64, least: i64, largest: i64)
     (value + by).clamp(least, largest)
 }
 
-/// Returns the family of one of a pod's series, the place within it, and its shape.
+/// Returns the family of one of a pod's series, its index within it, and its shape.
 fn family(series: usize) -> (&'static str, usize, Shape) {
     let mut first = 0;
     for (name, count, shape) in FAMILIES {

@@ -1,9 +1,9 @@
-//! Gzip as servers and pushers use it: into memory that is kept, and back.
+//! Gzip as servers and pushers use it, into reused memory; and decompression.
 
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 use std::io;
 
-/// Longest text that is unpacked.
+/// Maximum length of decompressed text.
 const LONGEST: usize = 4 << 30;
 
 /// Compresses one text after another.
@@ -32,7 +32,7 @@ impl Gzip {
     }
 }
 
-/// Unpacks gzip whose length nobody said.
+/// Decompresses gzip of unknown length.
 pub(crate) fn gunzip(packed: &[u8]) -> io::Result<Vec<u8>> {
     let mut text = vec![0; (packed.len() * 8).max(1 << 16)];
     loop {

@@ -1,25 +1,25 @@
-//! Latencies counted in cells that grow with the value, from when a request was due and from when it was sent.
+//! Latency histograms with cells that widen with the value, both from due time and from send time.
 //!
-//! The crate hdrhistogram was considered: its correction makes up the requests that a stalled generator did not send,
-//! where here every due time is known.
+//! Instead of the crate hdrhistogram: its correction invents the requests that a stalled generator did not send, while
+//! here every due time is known.
 //!
-//! **Invariant:** a quantile is at most one part in 1024 above the value it stands for, and never below; memory does
-//! not grow with the number of requests.
+//! **Invariant:** a quantile is at most one part in 1024 above the true value, and never below; memory does not grow
+//! with the number of requests.
 
 use crate::record::{Distribution, Figure, Quantile};
 use std::time::{Duration, Instant};
 
-/// Cells of each power of two, and the bits that tell them apart.
+/// Cells per power of two, and the bits that select them.
 const STEPS: u64 = 1 << STEP_BITS;
 const STEP_BITS: u32 = 10;
-/// The shares every percentile table has, as far as there are values for them.
+/// The shares of every percentile table, as far as there are values for them.
 const SHARES: [f64; 14] = [
     0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0,
 ];
-/// Further shares between one half of the distance to 1 and the next, as HdrHistogram's spectrum has them.
+/// Further shares in each halving of the distance to 1, as in HdrHistogram's spectrum.
 const TICKS_A_HALF: u32 = 5;
 
-/// How often which time was seen.
+/// Histogram of times.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Histogram {
     cells: Vec<u64>,
@@ -40,7 +40,7 @@ impl Histogram {
         self.largest_ns = self.largest_ns.max(ns);
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another one.
     pub(crate) fn merge(&mut self, other: &Self) {
         let length = self.cells.len().max(other.cells.len());
         self.cells.resize(length, 0);
@@ -51,12 +51,12 @@ impl Histogram {
         self.largest_ns = self.largest_ns.max(other.largest_ns);
     }
 
-    /// Returns how many times were counted.
+    /// Returns the number of times counted.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the time that `share` of all do not exceed, in milliseconds; 0 of none.
+    /// Returns the time that `share` of all do not exceed, in milliseconds; 0 without values.
     pub(crate) fn quantile_ms(&self, share: f64) -> f64 {
         let rank = ((share * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -68,7 +68,7 @@ impl Histogram {
         end as f64 / 1e6
     }
 
-    /// Returns costs in milliseconds at some shares, each called `what` and its name; those with true are headlines.
+    /// Returns costs in milliseconds at some shares, each named `what` and its name; those with `true` are headlines.
     pub(crate) fn figures(&self, what: &str, shares: &[(&str, f64, bool)]) -> Vec<Figure> {
         let figure = |(name, share, is_headline): &(&str, f64, bool)| Figure {
             is_headline: *is_headline,
@@ -77,7 +77,7 @@ impl Histogram {
         shares.iter().map(figure).collect()
     }
 
-    /// Returns it for a record, where nothing has an intended start.
+    /// Returns a record's distribution of times without an intended start.
     pub(crate) fn distribution(&self, key: &str) -> Distribution {
         Distribution {
             key: key.to_owned(),
@@ -88,15 +88,15 @@ impl Histogram {
         }
     }
 
-    /// Returns the percentile spectrum, as far as there are values to fill it: finer and finer towards 1.
+    /// Returns the percentile spectrum, finer and finer towards 1, as far as there are values to fill it.
     pub(crate) fn table(&self) -> Vec<Quantile> {
         if self.count == 0 {
             return Vec::new();
         }
-        // A share beyond the last value but one is the maximum once more.
+        // Any share beyond the last value but one would repeat the maximum.
         let has_values =
             |share: &f64| *share == 1.0 || (1.0 - share) * self.count as f64 >= 1.0 - 1e-9;
-        // Those with a name keep their exact value.
+        // Named shares keep their exact value.
         let is_named = |share: &f64| SHARES.iter().any(|named| (named - share).abs() < 1e-9);
         let between = spectrum(self.count).filter(|share| !is_named(share));
         let mut shares: Vec<f64> = between.chain(SHARES).filter(has_values).collect();
@@ -117,7 +117,7 @@ impl FromIterator<Duration> for Histogram {
     }
 }
 
-/// Returns the shares of HdrHistogram's spectrum for so many values: 5 in each half of what is left to 1.
+/// Returns the shares of HdrHistogram's spectrum for this many values: 5 in each halving of the distance to 1.
 fn spectrum(count: u64) -> impl Iterator<Item = f64> {
     let halves = count.max(1).ilog2() + 1;
     (0..halves).flat_map(|half| {
@@ -129,12 +129,12 @@ fn spectrum(count: u64) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Latencies of one class of requests, seen both ways.
+/// Latencies of one class of requests, from both starting points.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Latencies {
-    /// From when the request was due.
+    /// From the due time.
     pub(crate) corrected: Histogram,
-    /// From when it was sent.
+    /// From the send time.
     pub(crate) uncorrected: Histogram,
 }
 
@@ -145,13 +145,13 @@ impl Latencies {
         self.uncorrected.add(ended.saturating_duration_since(sent));
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another one.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.corrected.merge(&other.corrected);
         self.uncorrected.merge(&other.uncorrected);
     }
 
-    /// Returns it for a record.
+    /// Returns it as a record's distribution.
     pub(crate) fn distribution(&self, key: &str) -> Distribution {
         Distribution {
             uncorrected: self.uncorrected.table(),
@@ -160,18 +160,18 @@ impl Latencies {
     }
 }
 
-/// The cell of a value: below 2048 each has its own, above each power of two has 1024.
+/// Returns the cell of a value: below 2048 each has its own, above each power of two has 1024.
 fn cell_of(ns: u64) -> usize {
     let shift = (64 - ns.leading_zeros()).saturating_sub(STEP_BITS + 1);
     (u64::from(shift) * STEPS + (ns >> shift)) as usize
 }
 
-/// The largest value of a cell.
+/// Returns the largest value of a cell.
 fn end_of(cell: usize) -> u64 {
     let cell = cell as u64;
     let shift = (cell / STEPS).saturating_sub(1);
     let step = cell - shift * STEPS;
-    // The last cell ends where 64 bits do.
+    // The last cell ends at the 64-bit maximum.
     ((step + 1) << shift).wrapping_sub(1)
 }
 

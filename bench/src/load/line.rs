@@ -1,6 +1,6 @@
-//! One line of the text format, taken apart: enough to replace a label's value and to ask a server for the series.
+//! Parser of one line of the text format: enough to replace a label's value and to query the series.
 //!
-//! **Invariant:** the pieces are slices of the line; a malformed line yields None, never a guess.
+//! **Invariant:** the parts are slices of the line; a malformed line yields `None`, never a guess.
 
 /// A sample's line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(crate) struct Line<'a> {
     pub(crate) timestamp: Option<&'a str>,
 }
 
-/// A label as it is written.
+/// A label as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Label<'a> {
     pub(crate) name: &'a str,
@@ -20,7 +20,7 @@ pub(crate) struct Label<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Takes a line without its break apart; None for comments, empty and malformed lines.
+    /// Parses a line without its line break; `None` for comments, empty and malformed lines.
     pub(crate) fn parse(line: &'a str) -> Option<Self> {
         let line = line.trim_matches([' ', '\t']);
         if line.starts_with('#') {
@@ -44,7 +44,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Reads labels up to the closing brace; returns what follows it.
+/// Parses labels up to the closing brace; returns the rest of the line.
 fn parse_labels<'a>(mut rest: &'a str, labels: &mut Vec<Label<'a>>) -> Option<&'a str> {
     loop {
         rest = rest.trim_start_matches([' ', '\t', ',']);
@@ -63,7 +63,7 @@ fn parse_labels<'a>(mut rest: &'a str, labels: &mut Vec<Label<'a>>) -> Option<&'
     }
 }
 
-/// Returns where the closing quote is.
+/// Returns the position of the closing quote.
 fn end_of_value(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     text.bytes().position(|byte| {

@@ -1,4 +1,4 @@
-//! A server of this program: a thread that accepts, and one for each connection.
+//! A server within this program: an accepting thread, and one for each connection.
 
 use crate::frame::error::BenchError;
 use std::{
@@ -10,7 +10,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// A running one; it accepts nothing after its drop, and connections end when they see its flag or their client goes.
+/// A running one; on drop it stops accepting, and connections end when they see its flag or their client disconnects.
 #[derive(Debug)]
 pub(crate) struct Listener {
     address: SocketAddr,
@@ -45,7 +45,7 @@ impl Listener {
         })
     }
 
-    /// Returns where it listens.
+    /// Returns its address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -54,7 +54,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Release);
-        // A connection wakes the thread that accepts; when it ended by itself there is nothing to wake.
+        // A connection wakes the accepting thread; if that ended by itself, there is nothing to wake.
         let _ = TcpStream::connect(self.address);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -1,6 +1,6 @@
-//! What drives servers: fleets that are scraped, requests that are sent, and the clocks both are held against.
+//! Load generators: fleets that are scraped, requests that are sent, and the clocks that both follow.
 //!
-//! **Invariant:** load follows its own schedule, never the server's answers, and says what it cost itself.
+//! **Invariant:** load follows its own schedule, never the server's responses, and reports its own cost.
 
 mod answer;
 pub(crate) mod api;

@@ -1,10 +1,10 @@
 //! Requests at a constant rate, whether or not the server keeps up.
 //!
-//! Each request has a time at which it is due. A user who comes then waits from then on, so the corrected latency
-//! counts from the due time; the uncorrected one counts from when the request was really sent, which is what a
-//! generator sees that stops while the server does.
+//! Each request has a due time. A user who arrives then waits from then on, so the corrected latency counts from the
+//! due time; the uncorrected one counts from when the request was really sent, which is what a generator measures that
+//! pauses while the server does.
 //!
-//! **Invariant:** the schedule never waits for the server. What the generator itself is late by is kept apart: the time
+//! **Invariant:** the schedule never waits for the server. The generator's own lateness is recorded apart: the time
 //! between when a request could be sent (it was due and a connection was free) and when it was.
 
 use super::{
@@ -31,34 +31,34 @@ use std::{
     time::Duration,
 };
 
-/// How long connecting may take.
+/// Timeout of connecting.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Time between the start of the threads and the first request.
 const LEAD_NS: u64 = 20_000_000;
-/// The timer's place among the connections.
+/// Event id of the timer, among those of the connections.
 const TIMER: u64 = u64::MAX;
-/// Events taken at once.
+/// Maximum events per wait.
 const EVENTS: usize = 64;
 
-/// What to send, where and how fast.
+/// Request to send, target and rate.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) address: SocketAddr,
-    /// The bytes of the request, head and all.
+    /// The bytes of the request, including its head.
     pub(crate) request: Vec<u8>,
-    /// Requests a second, all threads together.
+    /// Requests per second of all threads together.
     pub(crate) rate: f64,
     pub(crate) connections: usize,
     pub(crate) threads: usize,
     /// Time at the start that is not recorded.
     pub(crate) warmup: Duration,
-    /// Time that is.
+    /// Time that is recorded.
     pub(crate) duration: Duration,
-    /// How long answers may take after the last request was due.
+    /// How long responses may take after the last request was due.
     pub(crate) drain: Duration,
 }
 
-/// What happened within one second of the schedule.
+/// Results of one second of the schedule.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Second {
     pub(crate) requests: u64,
@@ -66,23 +66,23 @@ pub(crate) struct Second {
     pub(crate) longest: Duration,
 }
 
-/// What became of a plan.
+/// Results of a plan.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Load {
-    /// From when requests were due, and from when they were sent.
+    /// From due times and from send times.
     pub(crate) latencies: Latencies,
-    /// How late the generator was in sending what it could have sent.
+    /// How late the generator sent requests that it could have sent.
     pub(crate) late: Histogram,
     pub(crate) answered: u64,
-    /// Answers other than 2xx and 3xx.
+    /// Responses other than 2xx and 3xx.
     pub(crate) refused: u64,
-    /// Requests whose connection ended before the answer, or that had none at the end.
+    /// Requests whose connection ended before the response, or that had none at the end.
     pub(crate) lost: u64,
     pub(crate) body_bytes: u64,
-    /// What the generator's threads used and how long they were ready without running, in all.
+    /// CPU time of the generator's threads, and how long they were ready without running, in total.
     pub(crate) cpu: Duration,
     pub(crate) waited: Duration,
-    /// Requests in all, the warm-up's included: what `cpu` was used for.
+    /// All requests, including the warm-up's: what `cpu` was used for.
     pub(crate) sent: u64,
     /// Of the recorded time.
     pub(crate) seconds: Vec<Second>,
@@ -112,13 +112,13 @@ impl Load {
         }
     }
 
-    /// Returns what one request cost the generator.
+    /// Returns the generator's CPU cost of one request.
     pub(crate) fn cpu_a_request(&self) -> Duration {
         self.cpu.div_f64(self.sent.max(1) as f64)
     }
 }
 
-/// Sends what `plan` says and waits for the answers.
+/// Executes `plan` and waits for the responses.
 pub(crate) fn run(plan: &Plan) -> Result<Load, BenchError> {
     let threads = plan.threads.clamp(1, plan.connections.max(1));
     let start_ns = now_ns() + LEAD_NS;
@@ -140,13 +140,13 @@ pub(crate) fn run(plan: &Plan) -> Result<Load, BenchError> {
     Ok(load)
 }
 
-/// One connection and the request under way on it.
+/// A connection and its request in progress.
 struct Connection {
     stream: TcpStream,
     reader: AnswerReader,
-    /// When the request was due and sent, while there is no answer.
+    /// When the request was due and sent, until its response.
     request: Option<(u64, u64)>,
-    /// Since when it has had nothing to do.
+    /// Since when it has been idle.
     free_ns: u64,
 }
 
@@ -245,7 +245,7 @@ impl<'a> Worker<'a> {
         Ok(self.load)
     }
 
-    /// Sends every request that is due while a connection is free.
+    /// Sends due requests while a connection is free.
     fn send_due(&mut self) -> Result<(), BenchError> {
         while let Some(due_ns) = self.schedule.next() {
             let now = now_ns();
@@ -264,7 +264,7 @@ impl<'a> Worker<'a> {
                 self.load.late.add(Duration::from_nanos(late));
             }
             connection.request = Some((due_ns, now));
-            // A request is far smaller than a socket's buffer: it is taken whole or the connection is gone.
+            // A request is far smaller than a socket's buffer: it is accepted whole or the connection is gone.
             let sent = connection.stream.write(&self.plan.request);
             if !matches!(sent, Ok(length) if length == self.plan.request.len()) {
                 self.lose(place)?;
@@ -273,7 +273,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Waits for an answer, or for the next request to be due when one could be sent then.
+    /// Waits for a response, or, if a connection is free, for the next request to be due.
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), BenchError> {
         let next_ns = self.schedule.next().filter(|_| !self.free.is_empty());
         let wake_ns = next_ns.unwrap_or(self.schedule.give_up_ns + 1);
@@ -296,7 +296,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reads what a connection has, up to the end of the answer.
+    /// Reads a connection's bytes up to the end of the response.
     fn receive(&mut self, place: usize) -> Result<(), BenchError> {
         let connection = &mut self.connections[place];
         let answer = loop {
@@ -350,7 +350,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Opens a connection anew that ended without an answer, or while nothing was asked.
+    /// Reopens a connection that ended without a response, or while idle.
     fn lose(&mut self, place: usize) -> Result<(), BenchError> {
         if let Some((due_ns, _)) = self.connections[place].request {
             self.load.lost += u64::from(self.schedule.is_recorded(due_ns));
@@ -361,13 +361,13 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// When one thread's requests are due.
+/// Due times of one thread's requests.
 #[derive(Debug)]
 struct Schedule {
-    /// The number, among all threads' requests, of the next one.
+    /// The index of the next one among all threads' requests.
     next: u64,
     threads: u64,
-    /// Requests of all threads.
+    /// Number of requests of all threads.
     count: u64,
     period_ns: f64,
     start_ns: u64,
@@ -413,7 +413,7 @@ impl Schedule {
     }
 }
 
-/// Returns the time of the clock that only goes forward.
+/// Returns the time of the monotonic clock.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()

@@ -1,9 +1,9 @@
-//! Calls made on a schedule that does not wait for answers, each class by a few threads.
+//! Calls on a schedule that does not wait for responses, each class by a few threads.
 //!
-//! Each class has a rate and a few workers. A worker takes the next request, sleeps until it is due and sends it; when
-//! all workers wait for the server, the next request is sent late, and its corrected latency says so.
-//! **Invariant:** due times depend on the rate alone. A late start is the generator's fault only where a worker had
-//! been sleeping for it.
+//! Each class has a rate and a few workers. A worker takes the next request, sleeps until it is due and sends it; if
+//! all workers wait for the server, the next request is sent late, and its corrected latency includes that.
+//! **Invariant:** due times depend only on the rate. A late start is the generator's fault only if a worker had been
+//! sleeping for it.
 
 use super::latency::{Histogram, Latencies};
 use crate::frame::{error::BenchError, sync::lock};
@@ -16,20 +16,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest sleep before a worker looks whether it is to stop.
+/// Longest sleep before a worker checks whether to stop.
 const NAP: Duration = Duration::from_millis(100);
 
 /// One class of requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Class {
     pub(crate) key: &'static str,
-    /// Requests a second; none are sent at 0.
+    /// Requests per second; 0 sends none.
     pub(crate) rate: f64,
-    /// How many may be under way at once.
+    /// Maximum requests in progress.
     pub(crate) workers: usize,
 }
 
-/// One request that was answered or failed.
+/// A request that was answered or failed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Event {
     pub(crate) due: Instant,
@@ -40,7 +40,7 @@ pub(crate) struct Event {
     pub(crate) is_success: bool,
 }
 
-/// Requests being sent; it stops on drop.
+/// Requests in progress; it stops on drop.
 #[derive(Debug)]
 pub(crate) struct PacedLoad {
     classes: Vec<(Class, Arc<Shared>)>,
@@ -55,8 +55,8 @@ struct Shared {
 }
 
 impl PacedLoad {
-    /// Starts all classes. `make` receives the class and returns what each worker calls with the number of a request;
-    /// it says whether the request succeeded.
+    /// Starts all classes. `make` receives the class and returns the function that each worker calls with the index of
+    /// a request; it returns whether the request succeeded.
     pub(crate) fn start(
         classes: &[Class],
         make: impl Fn(usize) -> Box<dyn FnMut(u64) -> bool + Send>,
@@ -91,7 +91,7 @@ impl PacedLoad {
         Ok(all)
     }
 
-    /// Returns the classes with the events so far, in the order of their ends.
+    /// Returns the classes with the events so far, in the order they ended.
     pub(crate) fn events(&self) -> Vec<(Class, Vec<Event>)> {
         let of = |(class, shared): &(Class, Arc<Shared>)| {
             let events = lock(&shared.events);
@@ -100,7 +100,7 @@ impl PacedLoad {
         self.classes.iter().map(of).collect()
     }
 
-    /// Returns the 99th percentile of how late requests were sent by workers that had waited for them.
+    /// Returns the 99th percentile of how late workers that had waited for a request sent it.
     pub(crate) fn late_starts_p99_ms(&self) -> f64 {
         let mut late = Histogram::default();
         for (_, events) in self.events() {
@@ -111,11 +111,11 @@ impl PacedLoad {
         late.quantile_ms(0.99)
     }
 
-    /// Takes no further requests and waits for those under way, which their own deadlines end.
+    /// Starts no further requests and waits for those in progress, which end by their own deadlines.
     pub(crate) fn stop(&mut self) {
         self.stop.store(true, Relaxed);
         for thread in self.threads.drain(..) {
-            // A panic was printed by its thread; its requests are missing in the count.
+            // The thread printed its panic; its requests are missing from the count.
             let _ = thread.join();
         }
     }
@@ -127,7 +127,7 @@ impl Drop for PacedLoad {
     }
 }
 
-/// Sums up events that were due within `from..to`.
+/// Aggregates events that were due within `from..to`.
 pub(crate) fn latencies(events: &[Event], from: Instant, to: Instant) -> Latencies {
     let mut latencies = Latencies::default();
     for event in events
@@ -212,7 +212,7 @@ mod tests {
         // 150 requests were due during the stall; only one was sent before it ended.
         assert!(all.corrected.quantile_ms(0.9) > 50.0);
         assert!(all.uncorrected.quantile_ms(0.9) < all.corrected.quantile_ms(0.9));
-        // The worker was busy: none of that is a late start.
+        // The worker was busy: none of these is a late start.
         assert!(events[11..100].iter().any(|event| !event.was_awaited));
     }
 }

@@ -1,10 +1,10 @@
-//! Just enough of protobuf's wire format to write what clients send.
+//! The part of protobuf's wire format that clients write.
 
-/// What delimited metric families are called, in pushes and in pages.
+/// Media type of delimited metric families, in pushes and in pages.
 pub(crate) const METRIC_FAMILIES: &str =
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
-/// Appends a number in as many bytes as it needs.
+/// Appends a number as a varint.
 pub(crate) fn varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -19,7 +19,7 @@ pub(crate) fn number(out: &mut Vec<u8>, field: u64, number: u64) {
     varint(out, number);
 }
 
-/// Appends a signed field whose small numbers are short on both sides of zero (`sint32`, `sint64`).
+/// Appends a signed field in zigzag encoding (`sint32`, `sint64`).
 pub(crate) fn signed(out: &mut Vec<u8>, field: u64, signed: i64) {
     number(out, field, (signed << 1 ^ signed >> 63).cast_unsigned());
 }
@@ -30,7 +30,7 @@ pub(crate) fn double(out: &mut Vec<u8>, field: u64, double: f64) {
     out.extend_from_slice(&double.to_le_bytes());
 }
 
-/// Appends a text, or a message that is encoded already.
+/// Appends a text, or an encoded message.
 pub(crate) fn bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     varint(out, field << 3 | 2);
     varint(out, bytes.len() as u64);

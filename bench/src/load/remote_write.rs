@@ -1,7 +1,7 @@
 //! A dataset as requests of Prometheus' remote write 1.0.
 //!
-//! **Invariant:** each series' samples come in the order of their times, and time moves on for all series together, as a
-//! sender has it that follows scrapes: servers refuse what is far behind. Labels are encoded once for a whole run.
+//! **Invariant:** each series' samples are in time order, and time advances for all series together, as in a sender
+//! that follows scrapes: servers reject samples far behind. Labels are encoded once for a whole run.
 
 use super::{
     client::Client,
@@ -16,14 +16,14 @@ const PODS_A_REQUEST: usize = 40;
 /// Samples of each series in one request.
 const STEPS_A_REQUEST: u64 = 5;
 
-/// Makes the requests of a dataset, one after another.
+/// Generates the requests of a dataset, one after another.
 #[derive(Debug)]
 pub(crate) struct Requests {
     config: DatasetConfig,
     pods: Vec<Pod>,
-    /// All series' labels as fields of their messages, behind one another.
+    /// Labels of all series as fields of their messages, concatenated.
     labels: Vec<u8>,
-    /// Where each series' labels end.
+    /// End of each series' labels.
     ends: Vec<usize>,
     /// The steps and the first pod of the next request.
     steps: Range<u64>,
@@ -106,7 +106,7 @@ impl Requests {
     }
 }
 
-/// What sending a dataset came to.
+/// Totals of sending a dataset.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Sent {
     pub(crate) requests: u64,
@@ -115,7 +115,7 @@ pub(crate) struct Sent {
     pub(crate) bytes: u64,
 }
 
-/// Sends a whole dataset; `progress` receives the share that is done.
+/// Sends a whole dataset; `progress` receives the fraction done.
 pub(crate) fn send(
     client: &mut Client,
     path: &str,
@@ -155,7 +155,7 @@ pub(crate) fn send(
 }
 
 fn write_sample(out: &mut Vec<u8>, time_ms: i64, value: f64) {
-    // Field 2 of the series; inside, value and time, each left out when it is 0.
+    // Field 2 of the series; inside it value and time, each omitted if it is 0.
     let start = out.len();
     out.extend_from_slice(&[0x12, 0]);
     if value.to_bits() != 0 {
@@ -170,7 +170,7 @@ fn write_sample(out: &mut Vec<u8>, time_ms: i64, value: f64) {
     out[start + 1] = (out.len() - start - 2) as u8;
 }
 
-/// Returns how many bytes a text's length takes.
+/// Returns the number of bytes of a text's length.
 fn lengths(text: &str) -> usize {
     let mut length = Vec::with_capacity(10);
     varint(&mut length, text.len() as u64);

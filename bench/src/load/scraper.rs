@@ -1,6 +1,6 @@
-//! Pages scraped at a fixed interval, as Prometheus does it, while something else goes on.
+//! Scrapes pages at a fixed interval, as Prometheus does, during other load.
 //!
-//! **Invariant:** a scrape that takes longer than the interval makes the next one late; nothing else does.
+//! **Invariant:** only a scrape that takes longer than the interval makes the next one late.
 
 use super::client::Client;
 use crate::frame::error::BenchError;
@@ -12,20 +12,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a wait looks whether it is over.
+/// Interval at which a wait checks whether it is over.
 const POLL: Duration = Duration::from_millis(20);
-/// What Prometheus asks for when it takes the text format.
+/// Prometheus' Accept header for the text format.
 pub(crate) const ACCEPT: (&str, &str) = ("Accept", "text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
 
 /// One scrape of all targets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scrape {
-    /// Since scraping began.
+    /// Time since scraping began.
     pub(crate) at: Duration,
     pub(crate) took: Duration,
-    /// Of the bodies as they came.
+    /// Bytes of the bodies as received.
     pub(crate) bytes: u64,
-    /// Lines that are no comments; of compressed bodies none are counted.
+    /// Lines other than comments; not counted in compressed bodies.
     pub(crate) samples: u64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Scraper {
 }
 
 impl Scraper {
-    /// Returns one that connects when it first scrapes; errors call its targets `name`.
+    /// Returns a scraper that connects on its first scrape; errors call its targets `name`.
     pub(crate) fn new(name: &str, addresses: &[SocketAddr], path: &str, limit: Duration) -> Self {
         let client = |address: &SocketAddr| Client::new(*address, limit);
         Self {
@@ -52,13 +52,13 @@ impl Scraper {
         }
     }
 
-    /// Has bodies compressed.
+    /// Requests compressed bodies.
     pub(crate) fn gzip(mut self) -> Self {
         self.encoding = "gzip";
         self
     }
 
-    /// Returns the answer of one of the targets.
+    /// Returns the response of one of the targets.
     pub(crate) fn get(&mut self, target: usize) -> Result<Response, BenchError> {
         let headers = [ACCEPT, ("Accept-Encoding", self.encoding)];
         let (name, path) = (&self.name, &self.path);
@@ -114,7 +114,7 @@ impl Scraper {
     }
 }
 
-/// Lets time pass, but not beyond the end.
+/// Sleeps, but not beyond the end.
 pub(crate) fn wait(time: Duration, is_over: &AtomicBool) {
     let end = Instant::now() + time;
     while !is_over.load(Ordering::Acquire) {
@@ -126,7 +126,7 @@ pub(crate) fn wait(time: Duration, is_over: &AtomicBool) {
     }
 }
 
-/// Counts the lines of a page that are samples.
+/// Counts the sample lines of a page.
 fn samples(page: &[u8]) -> u64 {
     let lines = page.split(|byte| *byte == b'\n');
     lines

@@ -1,6 +1,6 @@
-//! A server that is known to stall: it answers at once, except in a part of every period, when it answers nothing.
+//! A server with known stalls: it answers at once, except in a part of every period, when it answers nothing.
 //!
-//! **Invariant:** whatever was asked within a stall is answered when the stall ends, not before.
+//! **Invariant:** requests received within a stall are answered when it ends, not before.
 
 use super::listener::Listener;
 use crate::frame::error::BenchError;
@@ -13,7 +13,7 @@ use std::{
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
 
-/// When it stalls: at the end of each period.
+/// Schedule of its stalls: at the end of each period.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stalls {
     pub(crate) every: Duration,
@@ -21,7 +21,7 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    /// Returns how long a stall goes on at `since`; zero outside of one.
+    /// Returns the remaining time of the stall at `since`; zero outside of one.
     fn left(&self, since: Duration) -> Duration {
         let within = since.as_nanos() % self.every.as_nanos().max(1);
         let left = self.every.saturating_sub(Duration::from_nanos(
@@ -35,7 +35,7 @@ impl Stalls {
     }
 }
 
-/// A running one; connections end when their clients go.
+/// A running one; connections end when their clients disconnect.
 #[derive(Debug)]
 pub(crate) struct StallServer {
     listener: Listener,
@@ -49,7 +49,7 @@ impl StallServer {
         Ok(Self { listener })
     }
 
-    /// Returns where it listens.
+    /// Returns its address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.listener.address()
     }
@@ -58,7 +58,7 @@ impl StallServer {
 fn serve(mut stream: TcpStream, stalls: Stalls, started: Instant) {
     let mut request = Vec::new();
     let mut buffer = [0; 4096];
-    // The answers are small; waiting for more to send would look like a stall.
+    // The responses are small; Nagle's delay would look like a stall.
     let _ = stream.set_nodelay(true);
     while let Ok(length @ 1..) = stream.read(&mut buffer) {
         request.extend_from_slice(&buffer[..length]);

@@ -65,7 +65,7 @@ fn a_version_that_is_not_said_is_the_packages() {
 
 #[test]
 fn a_server_that_ends_shows_its_output_and_has_its_configuration() {
-    // What cat says to a server's arguments.
+    // The output of cat for a server's arguments.
     let (servers, _) = chosen(&["--server=prometheus@cat=/bin/cat"]).unwrap();
     let base = std::env::temp_dir();
     let mut server = RunningServer::start(&servers[0], &base, &[("scrape", "b")]).unwrap();

@@ -10,7 +10,7 @@ const CHUNKED: &[u8] =
 const EMPTY: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\nServer: x\r\n\r\n";
 const OLD: &[u8] = b"HTTP/1.0 200 OK\r\n\r\nuntil the end";
 
-/// Reads an answer in pieces whose lengths `cut` gives.
+/// Parses a response in pieces of the lengths that `cut` returns.
 fn read(bytes: &[u8], mut cut: impl FnMut() -> usize) -> Result<Option<Answer>, NotHttp> {
     let mut reader = AnswerReader::default();
     let mut rest = bytes;
@@ -77,7 +77,7 @@ fn damaged_answers_are_read_or_refused_and_alike_in_pieces() {
     mutate::Mutator::new(11).run(&[LENGTH, CHUNKED, EMPTY, OLD], iterations, |bytes| {
         let whole = read(bytes, || usize::MAX);
         let pieces = read(bytes, || 1 + rng.index(9));
-        // Bytes behind a damaged place may be seen by one and not by the other; answers are the same.
+        // The two may see different amounts of bytes after a malformed place; the responses are the same.
         if let (Ok(whole), Ok(pieces)) = (whole, pieces) {
             assert_eq!(whole, pieces);
         }

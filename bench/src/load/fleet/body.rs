@@ -1,9 +1,9 @@
-//! What the fleet's targets answer, written anew for each scrape from parts that stay in the processor's cache.
+//! The fleet's pages, written for each scrape from parts that stay in the processor's cache.
 //!
-//! Targets differ in the labels all their lines share and in values only, so everything else is kept once for the
-//! whole fleet: 850 texts of 140 KB would come from memory every time. **Invariant:** in the plain shapes a text is byte
-//! for byte prefixes and values of the same round, a line each; others have the same lines in another order, with
-//! timestamps, or fewer.
+//! Targets differ only in the labels that all their lines share and in values, so everything else is kept once for the
+//! whole fleet: 850 texts of 140 KB would come from memory every time. **Invariant:** in the plain shapes a text is
+//! byte for byte the prefixes and values of the same round, one per line; others have the same lines in another order,
+//! with timestamps, or fewer.
 
 use super::{
     config::FleetConfig,
@@ -18,7 +18,7 @@ const FLAP_ROUNDS: usize = 3;
 /// One in this many series flaps.
 const FLAP_SERIES: usize = 10;
 
-/// A target and what its text is made of.
+/// A target and the parts of its text.
 #[derive(Debug)]
 pub(crate) struct Body {
     series: Series,
@@ -31,11 +31,11 @@ pub(crate) struct Body {
     stamps: Stamps,
     round: usize,
     rng: SplitMix64,
-    /// Families and their lines in the order of this round; used where that changes.
+    /// Families and their lines in the order of this round; used if the order changes.
     order: Vec<u32>,
 }
 
-/// Which timestamps lines have.
+/// Timestamps of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stamps {
     None,
@@ -48,13 +48,13 @@ enum Stamps {
 /// The parts of a text between common labels and values.
 #[derive(Debug, PartialEq)]
 struct Layout {
-    /// For each line: its own start, such as `name{`, behind the end of the line before; the common labels follow.
+    /// For each line: its own start, such as `name{`, after the end of the previous line; the common labels follow.
     heads: Box<[Box<str>]>,
     /// For each line: its own labels, up to the value.
     tails: Box<[Box<str>]>,
     /// The first line of each family.
     families: Box<[u32]>,
-    /// The lines as messages, where that is the format.
+    /// The lines as protobuf messages, if that is the format.
     page: Option<Page>,
 }
 
@@ -69,7 +69,7 @@ impl Body {
         bodies
     }
 
-    /// Returns target `index` in its `generation`, which shares its layout with `other` when it can.
+    /// Returns target `index` in its `generation`, sharing its layout with `other` if possible.
     pub(super) fn new(
         config: &FleetConfig,
         index: usize,
@@ -107,12 +107,12 @@ impl Body {
         }
     }
 
-    /// Returns the values of the present round, in line order.
+    /// Returns the values of the current round, in line order.
     pub(super) fn values(&self) -> &[f64] {
         self.series.values()
     }
 
-    /// Moves on by one round and replaces `text` by its text at the time `now_ms`; returns how many samples it has.
+    /// Advances by one round and replaces `text` by the page at `now_ms`; returns its number of samples.
     pub(super) fn next(&mut self, now_ms: i64, text: &mut Vec<u8>, scratch: &mut Scratch) -> usize {
         self.series.step();
         self.round += 1;
@@ -129,7 +129,7 @@ impl Body {
         }
     }
 
-    /// All lines in order, without timestamps.
+    /// Writes all lines in order, without timestamps.
     fn plain(&self, text: &mut Vec<u8>) -> usize {
         let layout = &self.layout;
         let lines = layout.heads.iter().zip(&layout.tails);
@@ -143,7 +143,7 @@ impl Body {
         layout.heads.len()
     }
 
-    /// The lines that are there, in order.
+    /// Writes the lines that are present, in order.
     fn picked(&self, now_ms: i64, text: &mut Vec<u8>) -> usize {
         let mut samples = 0;
         for line in 0..self.layout.heads.len() {
@@ -163,7 +163,7 @@ impl Body {
             && !self.layout.has_comments(line)
     }
 
-    /// All lines, families and lines within them in an order of this round.
+    /// Writes all lines, with families and lines within them in an order of this round.
     fn shuffled(&mut self, now_ms: i64, text: &mut Vec<u8>) -> usize {
         let layout = Arc::clone(&self.layout);
         let mut order = std::mem::take(&mut self.order);
@@ -212,7 +212,7 @@ impl Body {
     }
 }
 
-/// Returns the number by which the corpus tells the generations of a fleet apart; the first is the seed itself.
+/// Returns the seed of a generation of the fleet; that of the first is the seed itself.
 fn seed_of(seed: u64, generation: usize) -> usize {
     let mixed = seed.wrapping_add((generation as u64).wrapping_mul(0x9e37_79b9));
     mixed as u32 as usize
@@ -234,9 +234,9 @@ impl FleetConfig {
     }
 }
 
-/// Returns the labels that all lines of a target share, as `name="value"` with commas between and behind.
+/// Returns the labels that all lines of a target share, as `name="value"` with a comma after each.
 fn target_labels(config: &FleetConfig, index: usize, generation: usize) -> Box<str> {
-    // A few lines of each kind are enough to tell what is common to all.
+    // A few lines of each kind suffice to find the labels common to all.
     let series = config.series.min(64);
     let generation = seed_of(config.seed, generation);
     let series = Series::new(config.shape, index, generation, series);
@@ -248,7 +248,7 @@ impl Layout {
     fn new(shape: Shape, series: &Series) -> (Self, Box<str>) {
         let prefixes = series.prefixes();
         let labels = |prefix: &str| {
-            // Comments before the name have no braces.
+            // The comments before the name contain no braces.
             prefix.find('{').map_or(prefix.len(), |at| at + 1)
         };
         let mut common = &prefixes[0][labels(&prefixes[0])..];
@@ -259,7 +259,7 @@ impl Layout {
                 .take_while(|(a, b)| a == b);
             common = &common[..same.count()];
         }
-        // Whole labels only, so that targets whose values begin alike still share a layout.
+        // Whole labels only, so that targets whose values share a prefix still share a layout.
         common = &common[..common.rfind("\",").map_or(0, |at| at + 2)];
         let head = |(at, prefix): (usize, &String)| {
             let end_of_line = if at == 0 { "" } else { "\n" };

@@ -1,7 +1,7 @@
-//! The time that targets write into their lines: the real one, or one that begins in the past and runs faster.
+//! Clock of the timestamps in targets' lines: real time, or one that begins in the past and runs faster.
 //!
-//! **Invariant:** the written time never is in the future, as servers refuse that; it reaches the present when the
-//! time planned is over, and stays there.
+//! **Invariant:** its time is never in the future, which servers reject; it reaches the present when the planned time
+//! is over, and stays there.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,17 +11,17 @@ pub(crate) fn now_ms() -> i64 {
     i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Returns a time since the epoch, or a length of time, in seconds, as the servers' APIs take it.
+/// Returns a timestamp or duration in seconds, as the servers' APIs expect it.
 pub(crate) fn seconds(ms: i64) -> String {
     format!("{}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000))
 }
 
-/// How real time becomes written time.
+/// Maps real time to written time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Clock {
-    /// When it began, in real time.
+    /// Real time at which it began.
     began_ms: i64,
-    /// What it showed then.
+    /// Written time at that moment.
     from_ms: i64,
     factor: i64,
 }
@@ -39,13 +39,13 @@ impl Clock {
         }
     }
 
-    /// Returns what it shows at a real time.
+    /// Returns the written time at a real time.
     pub(crate) fn at(&self, real_ms: i64) -> i64 {
         let shown = self.from_ms + (real_ms - self.began_ms) * self.factor;
         shown.min(real_ms)
     }
 
-    /// Returns what it shows.
+    /// Returns the current written time.
     pub(crate) fn now_ms(&self) -> i64 {
         self.at(now_ms())
     }

@@ -1,8 +1,8 @@
-//! What a fleet consists of.
+//! Parameters of a fleet.
 
 use super::{clock::Clock, shape::Shape};
 
-/// What the fleet consists of.
+/// Parameters of a fleet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FleetConfig {
     pub(crate) targets: usize,
@@ -10,8 +10,8 @@ pub(crate) struct FleetConfig {
     pub(crate) seed: u64,
     pub(crate) shape: Shape,
     pub(crate) gzip: bool,
-    /// Whether lines have their target's labels, which otherwise the configuration gives.
+    /// Whether lines contain their target's labels; otherwise the configuration adds them.
     pub(crate) line_labels: bool,
-    /// What lines have as timestamps; None leaves them without.
+    /// Clock of the lines' timestamps; `None` omits them.
     pub(crate) clock: Option<Clock>,
 }

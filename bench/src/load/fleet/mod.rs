@@ -1,4 +1,4 @@
-//! A fleet of targets that servers scrape: what they report, how they answer, and how well a server kept its schedule.
+//! A fleet of targets that servers scrape: their pages, how they answer, and how well a server kept its schedule.
 
 pub(crate) mod body;
 pub(crate) mod clock;
@@ -12,7 +12,7 @@ pub(crate) mod shape;
 use crate::frame::measure::cpu_time;
 use rustix::time::ClockId;
 
-/// Returns what making the text of one sample costs, in nanoseconds of CPU, on a fleet like that of `storage`.
+/// Returns the cost of generating one sample's text, in nanoseconds of CPU, for a fleet like that of `storage`.
 pub(crate) fn cost_of_a_sample_ns() -> f64 {
     const ROUNDS: usize = 20;
     let config = config::FleetConfig {
@@ -27,7 +27,7 @@ pub(crate) fn cost_of_a_sample_ns() -> f64 {
     let mut bodies = body::Body::fleet(&config);
     let (mut text, mut samples) = (Vec::new(), 0);
     let mut scratch = page::Scratch::default();
-    // The first round finds out how long a text is.
+    // The first round determines the length of a text.
     for body in &mut bodies {
         body.next(0, &mut text, &mut scratch);
     }

@@ -1,25 +1,25 @@
-//! Native histograms of latencies, as a client library keeps and writes them: schema 3, neighbouring buckets about
-//! 9 % apart, and those that were never hit left out.
+//! Native histograms of latencies, as a client library keeps and writes them: schema 3, adjacent buckets about 9 %
+//! apart, and empty ones omitted.
 
 use crate::load::protobuf::{bytes, double, number, signed};
 use narthex_testkit::rng::SplitMix64;
 use std::sync::LazyLock;
 
-/// Buckets that are ever hit.
+/// Buckets that may be hit.
 const BUCKETS: usize = 40;
-/// The number of the first: it ends at 2^(-60/8) s, 5.5 ms.
+/// Index of the first bucket: it ends at 2^(-60/8) s, 5.5 ms.
 const FIRST: i64 = -60;
 const SCHEMA: i64 = 3;
-/// Below this an observation counts as zero; client libraries' default.
+/// Observations below this count as zero; client libraries' default.
 const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
-/// A gap of so many empty buckets ends a span; shorter ones are written as zeros, which takes less than another span.
+/// A gap of this many empty buckets ends a span; shorter ones are written as zeros, which is smaller than another span.
 const SHORTEST_GAP: usize = 3;
 /// Most observations of a round, exclusive.
 const OBSERVATIONS: u64 = 16;
-/// Rounds that a process has behind it when it is first seen.
+/// Rounds that a process has completed when first seen.
 const ROUNDS_BEFORE: usize = 20;
 
-/// What an observation in each bucket adds to the sum, in thousandths of a second.
+/// Contribution of an observation in each bucket to the sum, in thousandths of a second.
 static UPPER_MS: LazyLock<[u64; BUCKETS]> = LazyLock::new(|| {
     std::array::from_fn(|at| {
         let end = ((FIRST + at as i64) as f64 / 8.0).exp2();
@@ -50,7 +50,7 @@ impl Native {
         native
     }
 
-    /// Observes what a round brings, most of it in the middle; returns the number of observations so far.
+    /// Adds a round's observations, most of them in the middle; returns the number of observations so far.
     pub(super) fn step(&mut self, rng: &mut SplitMix64) -> f64 {
         let half = BUCKETS as u64 / 2;
         let observations = rng.below(OBSERVATIONS);
@@ -93,7 +93,7 @@ impl Native {
         }
     }
 
-    /// Returns the runs of buckets that are written.
+    /// Returns the ranges of buckets to write.
     fn spans(&self) -> impl Iterator<Item = std::ops::Range<usize>> + Clone {
         let mut at = 0;
         std::iter::from_fn(move || {

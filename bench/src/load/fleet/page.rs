@@ -1,15 +1,15 @@
-//! A target's page in protobuf, length-delimited metric families: the one format in which native histograms exist.
+//! A target's page in protobuf, length-delimited metric families: the only format with native histograms.
 //!
-//! **Invariant:** it says what the lines of the same round would say, a message a family, in the same order; a native
-//! histogram, whose line has its count, is whole.
+//! **Invariant:** it has the same contents as the lines of the same round, one message per family, in the same order;
+//! native histograms, whose lines only have their counts, are complete.
 
 use super::{native::Native, shape::SeriesKind};
 use crate::load::protobuf::{bytes, double, number, varint};
 
-/// What a scraper asks for when it can read these pages.
+/// Media type that a scraper accepts if it can read these pages.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.google.protobuf";
 
-/// What is the same in every round and for all targets of a fleet.
+/// The parts that are the same in every round and for all targets of a fleet.
 #[derive(Debug, PartialEq, Default)]
 pub(crate) struct Page {
     families: Box<[Family]>,
@@ -25,10 +25,10 @@ struct Family {
     metrics: Vec<Metric>,
 }
 
-/// The lines of one metric, which are many for a histogram or a summary.
+/// The lines of one metric; several for a histogram or a summary.
 #[derive(Debug, PartialEq)]
 struct Metric {
-    /// Its label pairs but those all lines share.
+    /// Its label pairs except those that all lines share.
     labels: Vec<u8>,
     from: usize,
     to: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Lines<'a> {
     pub(crate) natives: &'a [Native],
 }
 
-/// Memory for the messages inside of others, whose length comes before them.
+/// Buffers for nested messages, which are preceded by their length.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     family: Vec<u8>,
@@ -51,7 +51,7 @@ pub(crate) struct Scratch {
 }
 
 impl Page {
-    /// Makes a page of lines: each line's comments, its name and its own labels.
+    /// Builds a page from lines: each line's comments, its name and its own labels.
     pub(crate) fn new<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut families: Vec<Family> = Vec::new();
         let mut bounds = Vec::new();
@@ -164,7 +164,7 @@ impl Page {
 }
 
 impl Family {
-    /// Reads a HELP and a TYPE line, as the shapes write them.
+    /// Parses a HELP and a TYPE line, as the shapes write them.
     fn new(comments: &str) -> Self {
         let mut words = comments.lines().map(|line| line.splitn(4, ' ').skip(2));
         let mut pair = || {
@@ -193,7 +193,8 @@ impl Family {
     }
 }
 
-/// Encodes `name="value"` with commas between and perhaps behind; `le` and `quantile` are no labels in these pages.
+/// Encodes `name="value"` pairs, separated and optionally followed by commas; `le` and `quantile` are not labels in
+/// these pages.
 pub(super) fn label_pairs(labels: &str) -> (Vec<u8>, Option<f64>) {
     let (mut pairs, mut bound) = (Vec::new(), None);
     let labels = labels.trim_end_matches(['}', ' ']);

@@ -1,6 +1,6 @@
-//! How well a server kept its schedule, read from the answers its targets gave.
+//! How well a server kept its schedule, derived from its targets' responses.
 //!
-//! **Invariant:** knows nothing but times: what the server says of itself plays no part.
+//! **Invariant:** uses only times; the server's own metrics play no part.
 
 use super::server::Answer;
 use crate::frame::measure::quantile;
@@ -12,15 +12,15 @@ pub(crate) struct Schedule {
     /// Scrapes that ended in the window.
     pub(crate) answered: u64,
     pub(crate) missed: u64,
-    /// Scrapes more than a tenth of the interval off.
+    /// Scrapes that were off by more than a tenth of the interval.
     pub(crate) late: u64,
-    /// How far the time between two scrapes of a target is from the interval.
+    /// Deviation of the time between two scrapes of a target from the interval.
     pub(crate) off_p99_ms: f64,
     pub(crate) off_max_ms: f64,
 }
 
 impl Schedule {
-    /// Reads the schedule within `from_ms..to_ms` from the answers of `targets` targets.
+    /// Computes the schedule within `from_ms..to_ms` from the responses of `targets` targets.
     pub(crate) fn read(
         answers: &[Answer],
         targets: usize,
@@ -48,7 +48,7 @@ impl Schedule {
             last[target] = at;
         }
         for (last, was_seen) in last.into_iter().zip(was_seen) {
-            // A target that never came has no scrape at either side of the gap.
+            // A target that was never scraped has no scrape at either side of the gap.
             schedule.missed += missed(to_ms as f64 - last, interval) + u64::from(!was_seen);
         }
         off.sort_by(f64::total_cmp);
@@ -59,7 +59,7 @@ impl Schedule {
     }
 }
 
-/// Returns how many scrapes are missing in a gap between two.
+/// Returns the number of scrapes missing in a gap between two.
 fn missed(gap_ms: f64, interval_ms: f64) -> u64 {
     ((gap_ms / interval_ms).round() - 1.0).max(0.0) as u64
 }
@@ -90,7 +90,7 @@ mod tests {
                 ..Schedule::default()
             }
         );
-        // Target 2 never comes; target 1 misses two and is 300 ms off once.
+        // Target 2 is never scraped; target 1 misses two scrapes and is off by 300 ms once.
         let mut gaps: Vec<Answer> = steady;
         gaps.retain(|answer| answer.target == 0 || !(7_000..9_000).contains(&answer.at_ms));
         gaps.iter_mut()

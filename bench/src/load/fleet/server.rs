@@ -1,8 +1,8 @@
-//! The fleet: one thread answers `/metrics` of every target, each on its own loopback address.
+//! The fleet's server: one thread answers `/metrics` of every target, each on its own loopback address.
 //!
-//! A target moves on by one round with every scrape, so values move however often it is scraped. What each scrape
-//! cost and when it happened is kept, as the outside view of a server's schedule.
-//! **Invariant:** listens on 127.1.0.0/16 only; an answer is one round, whole.
+//! A target advances by one round with every scrape, so values change however often it is scraped. The cost and time of
+//! each scrape are recorded, as the outside view of a server's schedule. **Invariant:** listens on 127.1.0.0/16 only; a
+//! response is one complete round.
 
 use super::{
     body::Body,
@@ -33,20 +33,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most targets: two bytes of an address.
+/// Maximum number of targets: two bytes of an address.
 pub(crate) const MAX_TARGETS: usize = 250 * 250;
 /// Longest request head.
 const MAX_HEAD: usize = 16 << 10;
 /// Room for a whole body in the kernel, so that one call sends it.
 const SEND_BUFFER: usize = 1 << 20;
 
-/// One scrape that was answered to its last byte.
+/// A scrape that was answered to its last byte.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer {
     pub(crate) target: u32,
     /// When the request was read, since the epoch.
     pub(crate) at_ms: i64,
-    /// From the wake-up that brought the request to the first byte of the answer.
+    /// Time from the wake-up for the request to the first byte of the response.
     pub(crate) lag_us: u32,
     pub(crate) bytes: u32,
     pub(crate) samples: u32,
@@ -68,14 +68,14 @@ struct Shared {
     stop: AtomicBool,
     thread_id: AtomicI32,
     making_ns: AtomicU64,
-    /// Targets that take the place of others, until the thread takes them.
+    /// Replacements of targets, until the thread applies them.
     replaced: Mutex<Vec<(usize, Body)>>,
     has_replaced: AtomicBool,
     answers: Mutex<Vec<Answer>>,
 }
 
 impl FleetServer {
-    /// Makes every target's text, binds every address and starts serving.
+    /// Prepares every target's text, binds every address and starts serving.
     pub(crate) fn start(config: FleetConfig) -> Result<Self, BenchError> {
         let shared = Arc::new(Shared::default());
         raise_file_limit(config.targets)?;
@@ -102,12 +102,12 @@ impl FleetServer {
         &self.addresses
     }
 
-    /// Calls `read` with all answers so far, in the order of their ends.
+    /// Calls `read` with all responses so far, in the order they ended.
     pub(crate) fn with_answers<T>(&self, read: impl FnOnce(&[Answer]) -> T) -> T {
         read(&lock(&self.shared.answers))
     }
 
-    /// Returns how many scrapes were answered so far, and how many samples they had.
+    /// Returns the numbers of scrapes answered and of their samples so far.
     pub(crate) fn counts(&self) -> (u64, u64) {
         self.with_answers(|answers| {
             let samples = answers.iter().map(|answer| u64::from(answer.samples)).sum();
@@ -115,8 +115,8 @@ impl FleetServer {
         })
     }
 
-    /// Puts new targets in the places of others: another pod answers at the same address. What they are made of is
-    /// made here, so that the fleet answers on.
+    /// Replaces targets: another pod answers at the same address. The new bodies are built on this thread, so that the
+    /// fleet keeps answering.
     pub(crate) fn replace(&self, places: impl Iterator<Item = usize>, generation: usize) {
         let mut bodies: Vec<(usize, Body)> = Vec::new();
         for place in places {
@@ -128,12 +128,12 @@ impl FleetServer {
         self.shared.has_replaced.store(true, Relaxed);
     }
 
-    /// Returns the CPU time that making texts took, without sending them.
+    /// Returns the CPU time of generating texts, without sending them.
     pub(crate) fn making(&self) -> Duration {
         Duration::from_nanos(self.shared.making_ns.load(Relaxed))
     }
 
-    /// Returns how many native histograms of a target are of the first family.
+    /// Returns the number of a target's native histograms in the first family.
     pub(crate) fn first_family(&self) -> usize {
         let series = Series::new(self.config.shape, 0, 0, self.config.series);
         series.natives().min(NATIVE_FAMILY)
@@ -144,7 +144,7 @@ impl FleetServer {
         self.shared.thread_id.load(Relaxed)
     }
 
-    /// Fails when the fleet is no longer served.
+    /// Fails if the fleet is no longer served.
     pub(crate) fn check(&mut self) -> Result<(), BenchError> {
         let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else {
             return Ok(());
@@ -165,7 +165,7 @@ impl Drop for FleetServer {
     fn drop(&mut self) {
         self.shared.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            // What went wrong has been said by `check`.
+            // `check` has reported the error.
             let _ = thread.join();
         }
     }
@@ -191,7 +191,7 @@ fn raise_file_limit(targets: usize) -> Result<(), BenchError> {
 
 /// Binds one port on `targets` addresses of 127.1.0.0/16.
 fn bind(targets: usize) -> io::Result<Vec<(SocketAddrV4, TcpListener)>> {
-    // A port that is free on the first address may be taken on another one.
+    // A port that is free on the first address may be in use on another one.
     let mut attempts = 0;
     loop {
         let first = TcpListener::bind((address(0), 0))?;
@@ -225,7 +225,7 @@ struct Loop {
     targets: Vec<Body>,
     connections: Vec<Option<Connection>>,
     gzip: Gzip,
-    /// The text of the answer that is being made, in the processor's cache because it is always the same memory.
+    /// The text of the response being generated, in the processor's cache because its memory is reused.
     text: Vec<u8>,
     scratch: Scratch,
     shared: Arc<Shared>,
@@ -238,15 +238,15 @@ struct Connection {
     sending: Option<Sending>,
 }
 
-/// What the socket had no room for.
+/// Bytes for which the socket had no room.
 struct Sending {
     rest: Vec<u8>,
     sent: usize,
-    /// None for an answer that is no scrape.
+    /// `None` for a response that is not a scrape.
     answer: Option<Answer>,
 }
 
-/// Whether a connection stays.
+/// Whether a connection stays open.
 #[derive(PartialEq)]
 enum Next {
     Wait,
@@ -272,7 +272,7 @@ impl Loop {
             listeners,
             targets: Body::fleet(&config),
             connections: Vec::new(),
-            // The level that compresses least.
+            // The fastest level.
             gzip: Gzip::new(1),
             text: Vec::new(),
             scratch: Scratch::default(),
@@ -319,7 +319,7 @@ impl Loop {
     fn accept(&mut self, target: usize) -> io::Result<()> {
         let stream = match self.listeners[target].accept() {
             Ok((stream, _)) => stream,
-            // It went away before it was accepted.
+            // The client left before it was accepted.
             Err(e)
                 if matches!(
                     e.kind(),
@@ -354,13 +354,13 @@ impl Loop {
         let Some(mut connection) = self.connections[slot].take() else {
             return;
         };
-        // A server that was killed resets its connections: nothing to report.
+        // A killed server resets its connections: nothing to report.
         if matches!(self.go_on(&mut connection, woke), Ok(Next::Wait)) {
             self.connections[slot] = Some(connection);
         }
     }
 
-    /// Sends what is due, then reads and answers requests until the socket has no more of either.
+    /// Sends pending bytes, then reads and answers requests until the socket blocks on either.
     fn go_on(&mut self, connection: &mut Connection, woke: Instant) -> io::Result<Next> {
         loop {
             if let Some(sending) = &mut connection.sending {
@@ -389,12 +389,12 @@ impl Loop {
         }
     }
 
-    /// Notes an answer that was sent to its last byte.
+    /// Records a response that was sent to its last byte.
     fn done(&self, answer: Option<Answer>) {
         lock(&self.shared.answers).extend(answer);
     }
 
-    /// Answers one request; returns what is left to send.
+    /// Answers one request; returns the unsent rest.
     fn answer(
         &mut self,
         request: &[u8],
@@ -470,7 +470,7 @@ impl Sending {
         }
     }
 
-    /// Writes what the socket takes; returns whether that was all.
+    /// Writes as much as the socket accepts; returns whether that was everything.
     fn go_on(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
         while self.sent < self.rest.len() {
             match stream.write(&self.rest[self.sent..]) {

@@ -1,26 +1,26 @@
-//! The shapes a fleet can have: what its targets report, and what about their pages is unfriendly.
+//! Shapes of a fleet: the contents of its pages, and their unfriendly properties.
 //!
 //! **Invariant:** the same shape, target, generation and number of rounds give the same values everywhere.
 
 use super::{native::Native, page::Lines};
 use narthex_testkit::{fleet, rng::SplitMix64};
 
-/// How much older than the scrape a line of the stamped shape can be.
+/// Maximum age of a line of the stamped shape relative to the scrape.
 pub(crate) const OLDEST_STAMP_MS: u64 = 10_000;
 
-/// How the names of native histograms begin.
+/// Prefix of the names of native histograms.
 const NATIVE: &str = "rpc_latency_seconds";
 /// Native histograms of a family.
 pub(super) const NATIVE_FAMILY: usize = 11;
 
-/// What a fleet looks like.
+/// Shape of a fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Counters, buckets and gauges, the corpus that storage figures call the fleet.
     Fleet,
     /// Microservices: counters, gauges, whole histograms and summaries.
     Service,
-    /// Microservices that have native histograms too, and so answer in protobuf.
+    /// Microservices that also have native histograms, and so answer in protobuf.
     Native,
     /// One target with the states of many objects, all labels its own, most values constant.
     Objects,
@@ -47,7 +47,7 @@ pub(crate) const SHAPES: &[(&str, Shape)] = &[
 ];
 
 impl Shape {
-    /// Returns how many targets and series of each there are when nothing else is asked for.
+    /// Returns the default number of targets and of series per target.
     pub(crate) fn size(self) -> (usize, usize) {
         match self {
             Self::Objects => (1, 500_000),
@@ -56,7 +56,7 @@ impl Shape {
         }
     }
 
-    /// Returns the families that queries ask for.
+    /// Returns the families used in queries.
     pub(crate) fn families(self) -> Families {
         match self {
             Self::Objects => Families {
@@ -77,29 +77,29 @@ impl Shape {
     }
 }
 
-/// What queries can count on in a shape.
+/// Families of a shape that queries rely on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Families {
     /// A counter every target has, of whole numbers.
     pub(crate) counter: &'static str,
     /// A label it has.
     pub(crate) by: &'static str,
-    /// How the names of gauges begin.
+    /// Prefix of gauges' names.
     pub(crate) gauge: &'static str,
-    /// How the names of histograms begin; empty when there are none.
+    /// Prefix of histograms' names; empty if there are none.
     pub(crate) bucket: &'static str,
-    /// How the names of native histograms begin; empty when there are none.
+    /// Prefix of native histograms' names; empty if there are none.
     pub(crate) native: &'static str,
 }
 
-/// What one target reports.
+/// Series of one target.
 #[derive(Debug)]
 pub(crate) enum Series {
     Fleet(fleet::Target),
     Own(Own),
 }
 
-/// Series of the shapes that the fleet's corpus does not have.
+/// Series of the shapes that are not in the fleet's corpus.
 #[derive(Debug)]
 pub(crate) struct Own {
     prefixes: Vec<String>,
@@ -109,7 +109,7 @@ pub(crate) struct Own {
     rng: SplitMix64,
 }
 
-/// How a series moves.
+/// How a series' value changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SeriesKind {
     /// Grows by up to this much, exclusive.
@@ -118,13 +118,13 @@ pub(crate) enum SeriesKind {
     Gauge,
     /// Cumulated over its histogram; the flag marks its first.
     Bucket { first: bool },
-    /// What the last bucket counted.
+    /// Count of the last bucket.
     Count,
     /// Thousandths, in proportion to the count behind it.
     Sum,
     /// Around its level.
     Quantile(u16),
-    /// 0 or 1, seldom another one.
+    /// 0 or 1, rarely changing.
     State,
     /// The count of that native histogram.
     Native(u32),
@@ -141,7 +141,7 @@ impl Series {
         }
     }
 
-    /// Returns each line's text up to its value, comments before it included.
+    /// Returns each line's text up to its value, including preceding comments.
     pub(crate) fn prefixes(&self) -> &[String] {
         match self {
             Self::Fleet(target) => target.prefixes(),
@@ -149,7 +149,7 @@ impl Series {
         }
     }
 
-    /// Returns the values of the present round, in line order.
+    /// Returns the values of the current round, in line order.
     pub(crate) fn values(&self) -> &[f64] {
         match self {
             Self::Fleet(target) => target.values(),
@@ -157,7 +157,7 @@ impl Series {
         }
     }
 
-    /// Returns how many native histograms there are.
+    /// Returns the number of native histograms.
     pub(crate) fn natives(&self) -> usize {
         match self {
             Self::Fleet(_) => 0,
@@ -165,7 +165,7 @@ impl Series {
         }
     }
 
-    /// Moves all values on by one round.
+    /// Advances all values by one round.
     pub(crate) fn step(&mut self) {
         match self {
             Self::Fleet(target) => target.step(),
@@ -175,7 +175,7 @@ impl Series {
 }
 
 impl Own {
-    /// Returns the lines of the present round.
+    /// Returns the lines of the current round.
     pub(super) fn lines(&self) -> Lines<'_> {
         Lines {
             kinds: &self.kinds,
@@ -218,13 +218,13 @@ impl Own {
         own.counters(series * 2 / 5, &common);
         own.gauges(series / 5, &common);
         own.histograms(series / 4 / 14, &common);
-        // What does not fill a histogram is summaries'.
+        // The remainder of the histograms' share goes to summaries.
         own.summaries(series - own.values.len(), &common);
         own
     }
 
     /// Of a hundred series 20 are gauges, 14 belong to a classic histogram, 11 are native histograms and 15 belong to
-    /// summaries; the rest are counters. Nothing but whole histograms and summaries, as the format has no others.
+    /// summaries; the rest are counters. Only complete histograms and summaries, as the format has no others.
     fn native(index: usize, generation: usize, series: usize) -> Self {
         let (mut own, common) = Self::pod(index, generation, series);
         let share = |percent: usize| series * percent / 100;
@@ -278,7 +278,7 @@ impl Own {
         }
     }
 
-    /// Twelve buckets, count and sum each; three histograms are a family.
+    /// Adds histograms of twelve buckets, count and sum each; three histograms form a family.
     fn histograms(&mut self, count: usize, common: &str) {
         for at in 0..count {
             let name = format!("rpc_duration_seconds_{:02}", at / 3);
@@ -302,7 +302,7 @@ impl Own {
         }
     }
 
-    /// Methods are a family.
+    /// Adds native histograms; methods form a family.
     fn natives(&mut self, count: usize, common: &str) {
         for at in 0..count {
             let name = format!("{NATIVE}_{:02}", at / NATIVE_FAMILY);
@@ -315,7 +315,7 @@ impl Own {
         }
     }
 
-    /// Three quantiles, count and sum each, the last as far as there are series; four summaries are a family.
+    /// Adds summaries of three quantiles, count and sum each, the last as far as there are series; four form a family.
     fn summaries(&mut self, series: usize, common: &str) {
         for at in 0..series {
             let (summary, part) = (at / 5, at % 5);
@@ -338,7 +338,7 @@ impl Own {
         }
     }
 
-    /// Families in turn, each with all its objects, as kube-state-metrics writes them.
+    /// Returns families in turn, each with all its objects, as kube-state-metrics writes them.
     fn objects(index: usize, generation: usize, series: usize) -> Self {
         const FAMILIES: [(&str, &str, &str); 8] = [
             ("kube_pod_container_status_restarts_total", "counter", ""),
@@ -413,7 +413,7 @@ impl Own {
                 }
                 SeriesKind::Count => *value += counted as f64,
                 SeriesKind::Sum => {
-                    // Added up in thousandths, so that the text stays short.
+                    // Summed in thousandths, so that the text stays short.
                     let more = counted * self.rng.below(500);
                     *value = ((*value * 1000.0).round() + more as f64) / 1000.0;
                 }
@@ -421,7 +421,7 @@ impl Own {
                     let level = f64::from(level);
                     *value = (level + self.rng.below(1 + u64::from(level as u32)) as f64) / 1000.0;
                 }
-                // One in 256: most states are what they were.
+                // One in 256: most states do not change.
                 SeriesKind::State => {
                     if self.rng.one_in(256) {
                         *value = 1.0 - *value;
@@ -433,7 +433,7 @@ impl Own {
     }
 }
 
-/// Returns a family's comments before its first line, and nothing before others.
+/// Returns a family's comments before its first line, and an empty string before others.
 fn comments(is_first: bool, name: &str, kind: &str) -> String {
     if !is_first {
         return String::new();

@@ -85,7 +85,7 @@ fn quantiles_of_random_times_are_those_of_the_sorted_ones_and_tables_rise() {
 
 #[test]
 fn a_stall_is_in_what_was_due_and_not_in_what_was_sent() {
-    // A request every millisecond; the server takes nothing for the first 100.
+    // A request every millisecond; the server does not respond for the first 100.
     let start = Instant::now();
     let at = |ms| start + Duration::from_millis(ms);
     let mut latencies = Latencies::default();

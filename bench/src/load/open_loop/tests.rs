@@ -1,4 +1,4 @@
-//! What the generator must do whatever the machine does: send everything, and blame who is to blame.
+//! What the generator must do whatever the machine does: send everything, and attribute delays correctly.
 
 use super::*;
 use crate::load::stall_server::{StallServer, Stalls};
@@ -28,7 +28,7 @@ fn a_stall_shows_in_the_corrected_latency_and_hides_from_the_other() {
     let stall = Duration::from_secs(1);
     let server = server(stall);
     let load = run(&plan(server.address())).unwrap();
-    // Half of all requests are due within a stall; two for each stall are under way in it.
+    // Half of all requests are due within a stall; two of each stall are in progress during it.
     let latencies = &load.latencies;
     let corrected = latencies.corrected.quantile_ms(0.999);
     let uncorrected = latencies.uncorrected.quantile_ms(0.99);
@@ -57,7 +57,7 @@ fn every_request_of_the_schedule_is_sent_and_answered_once() {
         };
         let load = run(&plan).unwrap();
         assert_eq!(load.sent, (rate * 1.5).ceil() as u64);
-        // A request due at the border belongs to either side.
+        // A request due at the boundary may count for either side.
         assert!(
             load.answered.abs_diff(rate as u64) <= 1,
             "{}",
@@ -102,7 +102,7 @@ fn what_is_never_answered_is_lost_when_the_time_is_over() {
 fn connections_that_end_are_opened_again() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // Each connection is good for one answer; every third of them ends without any.
+    // Each connection serves one response; every third serves none.
     let serve = move || {
         for (number, stream) in listener.incoming().flatten().enumerate() {
             let mut stream: TcpStream = stream;

@@ -128,7 +128,7 @@ fn shuffled_lines_are_the_same_lines_with_their_family_around_them() {
         for line in got.iter().filter(|line| !line.starts_with('#')) {
             let before = &text[..text.find(line).unwrap()];
             let of_line = |family: &&String| line.starts_with(family.as_str());
-            // The corpus has families whose first line is another one's: those have no comments.
+            // The corpus has families whose first line belongs to another one: those have no comments.
             if families(&text).iter().any(|family| of_line(&family)) {
                 assert!(
                     families(before).iter().any(|family| of_line(&family)),

@@ -20,7 +20,7 @@ const CONFIG: FleetConfig = FleetConfig {
     clock: None,
 };
 
-/// Returns each series' value, a native histogram's being its count, and how many of these there are.
+/// Returns each series' value (a native histogram's is its count), and the number of native histograms.
 fn parsed(parser: &mut Parser, format: Format, page: &[u8]) -> (BTreeMap<String, f64>, usize) {
     let round = parser.parse(format, page, 1, &mut KeepLabels).unwrap();
     let (frame, mut histograms) = (round.frame, 0);

@@ -18,7 +18,7 @@ fn a_service_has_every_kind_and_as_many_series_as_asked_for() {
         assert!(page.contains(&format!(" {kind}\n")), "{kind}");
     }
     let labels = |prefix: &String| prefix.matches("=\"").count();
-    // Job and instance come with the scrape.
+    // The scrape adds job and instance.
     assert!(
         one.prefixes()
             .iter()
