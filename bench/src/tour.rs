@@ -1,7 +1,6 @@
-//! All scenarios in about ten minutes, against whatever is installed.
+//! All scenarios in about ten minutes, with the installed servers.
 //!
-//! **Invariant:** a scenario that fails does not end the tour; what failed, was refused or was not installed is said at
-//! the end.
+//! **Invariant:** a failed scenario does not end the tour; failed, refused and missing ones are listed at the end.
 
 use crate::{
     frame::{
@@ -30,7 +29,7 @@ macro_rules! stop {
     };
 }
 
-/// The stops: a scenario file each, short enough for ten minutes in all.
+/// The stops: one scenario file each, short enough for ten minutes in total.
 static STOPS: &[(&str, &str)] = &[
     stop!("storage"),
     stop!("push"),
@@ -87,7 +86,7 @@ fn visit(
     let file = ScenarioFile::parse(text, &format!("tour/{name}.yml"))?;
     let scenario = scenario::of_file(&file)?;
     let mut record = (scenario.run)(&scenario.values(&[])?.with_file(file)?)?;
-    // What to repeat it by is the stop's file, not the flags made here.
+    // To repeat it, use the stop's file, not the flags built here.
     record.command = format!("{} tour --only={name}", record.tool.name);
     notes.extend(record.notes.iter().map(|note| format!("{name}: {note}")));
     let path = |ending: &str| Some(directory.join(format!("{name}.{ending}")));
@@ -118,7 +117,7 @@ mod tests {
         let files: Vec<PathBuf> = files.filter(|path| path.is_file()).collect();
         assert!(files.len() > 8, "{files:?}");
         for path in files {
-            // Others hold lists of queries that scenarios name.
+            // Other files are lists of queries that scenarios use.
             if !fs::read_to_string(&path).unwrap().contains("\nscenario: ") {
                 continue;
             }

@@ -1,6 +1,6 @@
-//! The file a record is kept in: JSON, one object.
+//! File format of a record: one JSON object.
 //!
-//! **Invariant:** what [`write`] makes, [`read`] gives back; anything else is refused with its line and column, or with
+//! **Invariant:** [`read`] returns what [`write`] wrote; anything else is rejected with its line and column, or with
 //! the field that contradicts another one.
 
 use super::{FORMAT, Record};
@@ -8,7 +8,7 @@ use crate::frame::error::BenchError;
 use serde::Deserialize;
 use std::{collections::HashSet, fs, path::Path};
 
-/// Longest file that is read.
+/// Maximum size of a file.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// Writes a record.
@@ -27,7 +27,7 @@ pub(crate) fn read(path: &Path) -> Result<Record, BenchError> {
     parse(&text, &name)
 }
 
-/// Returns a record's file: numbers rounded to what a measurement has, an object a line where it is long.
+/// Returns a record's file: numbers rounded to measurement precision, long lists with one object per line.
 pub(super) fn text(record: &Record) -> String {
     let mut record = record.clone();
     for run in &mut record.runs {
@@ -51,9 +51,9 @@ pub(super) fn text(record: &Record) -> String {
     text
 }
 
-/// Reads a record's file, which errors call `name`.
+/// Parses a record's file, which errors call `name`.
 pub(super) fn parse(text: &[u8], name: &str) -> Result<Record, BenchError> {
-    /// The version comes first: another one may have other fields.
+    /// The version is parsed first: another one may have other fields.
     #[derive(Deserialize)]
     struct Versioned {
         format: u32,
@@ -72,7 +72,7 @@ pub(super) fn parse(text: &[u8], name: &str) -> Result<Record, BenchError> {
     Ok(record)
 }
 
-/// Says which field contradicts another one, if one does.
+/// Checks that no field contradicts another one; the error names it.
 fn check(record: &Record) -> Result<(), String> {
     if record.subjects.is_empty() {
         return Err("subjects: there is none".to_owned());
@@ -118,7 +118,7 @@ fn check(record: &Record) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the text that occurs twice, if one does.
+/// Checks that no text occurs twice; the error is the first that does.
 fn unique<'a>(texts: impl Iterator<Item = &'a str>) -> Result<(), &'a str> {
     let mut seen = HashSet::new();
     for text in texts {
@@ -136,7 +136,7 @@ fn damaged(name: &str, what: String) -> BenchError {
     }
 }
 
-/// Returns a number with five significant digits, which are more than a measurement has; whole ones stay whole.
+/// Returns a number rounded to five significant digits, more than a measurement has; whole ones stay whole.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;
@@ -145,12 +145,12 @@ fn rounded(value: f64) -> f64 {
         return value;
     }
     let places = 4 - value.abs().log10().floor() as i32;
-    // Through text, so that the shortest digits come out; a product of powers leaves 0.30000000000000004.
+    // Through text, for the shortest digits; a product of powers leaves 0.30000000000000004.
     let text = format!("{value:.*}", usize::try_from(places).unwrap_or(0).min(17));
     text.parse().unwrap_or(value)
 }
 
-/// Feeds arbitrary bytes to the reader; what it accepts must survive being written and read again.
+/// Parses arbitrary bytes; anything accepted must survive being written and read again.
 #[cfg(test)]
 pub(crate) fn try_record(data: &[u8]) {
     if let Ok(record) = parse(data, "fuzz") {

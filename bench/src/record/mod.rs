@@ -1,8 +1,7 @@
-//! What a scenario measured, in a form that knows nothing of scenarios: whatever prints, plots or compares works on
-//! this alone.
+//! A scenario's measurements, independent of scenarios: printing, plotting and comparing use only this.
 //!
-//! **Invariant:** plain readings with keys and units; medians, ratios and spreads are made by who shows them. A record
-//! names programs and command lines, never paths of the machine, and what is read from a file is checked before use.
+//! **Invariant:** plain readings with keys and units; reports compute medians, ratios and spreads. A record names
+//! programs and command lines, never paths of the machine, and a file's contents are checked before use.
 
 mod json;
 pub(crate) mod summary;
@@ -12,7 +11,7 @@ pub(crate) use json::{read, write};
 use crate::frame::turns::Turn;
 use serde::{Deserialize, Serialize};
 
-/// The version of the file format, raised when an older reader would misread a record.
+/// Version of the file format, incremented when an older reader would misread a record.
 pub(crate) const FORMAT: u32 = 1;
 
 /// One scenario's result.
@@ -22,24 +21,24 @@ pub(crate) struct Record {
     /// [`FORMAT`].
     pub(crate) format: u32,
     pub(crate) tool: Tool,
-    /// The command line, programs and directories reduced to their last part.
+    /// The command line, with programs and directories reduced to their last part.
     pub(crate) command: String,
-    /// When it began, seconds since the epoch.
+    /// When it began, in seconds since the epoch.
     pub(crate) time_s: u64,
     pub(crate) seed: u64,
     pub(crate) machine: Machine,
     /// The scenario's name, such as `storage`.
     pub(crate) scenario: String,
-    /// What was done, in one sentence without its full stop.
+    /// The measurement, in one sentence without its full stop.
     pub(crate) title: String,
     pub(crate) parameters: Vec<Parameter>,
-    /// What was measured; the others are compared with the first.
+    /// The measured subjects; the others are compared with the first.
     pub(crate) subjects: Vec<Subject>,
     /// Every measurement, in the order they were made.
     pub(crate) runs: Vec<Run>,
     #[serde(default)]
     pub(crate) differences: Vec<Difference>,
-    /// What a reader has to know, a sentence each: peers that are not installed, settings that differ.
+    /// Notes for the reader, a sentence each: peers that are not installed, settings that differ.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
 }
@@ -54,7 +53,7 @@ pub(crate) struct Tool {
     pub(crate) profile: String,
 }
 
-/// Where it was measured.
+/// The machine of a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Machine {
@@ -72,15 +71,15 @@ pub(crate) struct Parameter {
     pub(crate) value: String,
 }
 
-/// Something that was measured.
+/// A measured subject.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Subject {
-    /// What reports call it; one of its kind in a record.
+    /// Its name in reports; unique in a record.
     pub(crate) label: String,
-    /// The first line it says of its version.
+    /// First line of its version output.
     pub(crate) version: String,
-    /// Its command line with its places (`{config}`, `{listen}`) unfilled.
+    /// Its command line with its placeholders (`{config}`, `{listen}`) unfilled.
     pub(crate) command: String,
 }
 
@@ -90,28 +89,28 @@ pub(crate) struct Subject {
 pub(crate) struct Run {
     /// Index of the subject.
     pub(crate) subject: usize,
-    /// Under which of the scenario's conditions, such as `with queries`; empty when there is one only.
+    /// The scenario's condition, such as `with queries`; empty if there is only one.
     #[serde(default)]
     pub(crate) variant: String,
-    /// Which repetition, from 0; runs of one repetition are compared with each other.
+    /// Index of the repetition, from 0; runs of one repetition are compared with each other.
     pub(crate) repetition: usize,
     pub(crate) figures: Vec<Figure>,
     #[serde(default)]
     pub(crate) courses: Vec<Course>,
     #[serde(default)]
     pub(crate) distributions: Vec<Distribution>,
-    /// What measuring itself cost.
+    /// Costs of measuring.
     #[serde(default)]
     pub(crate) own_costs: Vec<OwnCost>,
 }
 
-/// Which way a figure is good.
+/// Which direction of a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Better {
     Less,
     More,
-    /// It describes what happened and is no merit.
+    /// It is descriptive only.
     Neither,
 }
 
@@ -119,13 +118,13 @@ pub(crate) enum Better {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Figure {
-    /// What it is, such as `CPU a sample`; unique in its run.
+    /// Its name, such as `CPU a sample`; unique in its run.
     pub(crate) key: String,
     /// Its unit, such as `µs`; empty for a count.
     pub(crate) unit: String,
     pub(crate) value: f64,
     pub(crate) better: Better,
-    /// One of the few that a reader looks at first.
+    /// Whether it is one of the few headline figures.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) is_headline: bool,
 }
@@ -134,26 +133,26 @@ pub(crate) struct Figure {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Course {
-    /// What it is, such as `resident memory`; the same for all subjects, which share one plot.
+    /// Its name, such as `resident memory`; the same for all subjects, which share one plot.
     pub(crate) key: String,
     pub(crate) unit: String,
-    /// Seconds since the run began, ascending, and the value then.
+    /// Seconds since the run began, ascending, and the value at that time.
     pub(crate) points: Vec<[f64; 2]>,
 }
 
-/// How a latency is distributed.
+/// Distribution of a latency.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Distribution {
-    /// What was timed, such as `instant queries`.
+    /// The timed operation, such as `instant queries`.
     pub(crate) key: String,
     /// The unit of the values, such as `ms`.
     pub(crate) unit: String,
-    /// How many were timed.
+    /// Number of timed operations.
     pub(crate) count: u64,
-    /// From when each was due: a server that stalls delays those behind it as well.
+    /// From due times: a server that stalls also delays the operations behind it.
     pub(crate) corrected: Vec<Quantile>,
-    /// From when each was really begun; empty where nothing has an intended start.
+    /// From actual start times; empty if there are no due times.
     #[serde(default)]
     pub(crate) uncorrected: Vec<Quantile>,
 }
@@ -168,11 +167,11 @@ pub(crate) struct Quantile {
     pub(crate) value: f64,
 }
 
-/// One cost of measuring, and the limit above which a result does not count.
+/// A cost of measuring, and the limit above which a result does not count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OwnCost {
-    /// What it is, such as `the fleet's CPU a sample`.
+    /// Its name, such as `the fleet's CPU a sample`.
     pub(crate) key: String,
     pub(crate) unit: String,
     pub(crate) value: f64,
@@ -180,24 +179,24 @@ pub(crate) struct OwnCost {
     pub(crate) limit: Option<Limit>,
 }
 
-/// The largest value a cost may have.
+/// Limit of a cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Limit {
     /// Inclusive.
     pub(crate) at_most: f64,
-    /// Above it the run says nothing about its subject and is left out; otherwise there is a warning.
+    /// Above it the run is refused and left out if `true`; otherwise there is a warning.
     pub(crate) refuses: bool,
 }
 
-/// What one subject answers and another does not, as a table of texts.
+/// Differences between subjects' answers, as a table of texts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Difference {
-    /// Such as `families on one side only`.
+    /// Title, such as `families on one side only`.
     pub(crate) title: String,
     pub(crate) columns: Vec<String>,
-    /// As many texts as there are columns, each.
+    /// Rows with as many texts as there are columns.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
@@ -205,24 +204,24 @@ pub(crate) struct Difference {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Sound,
-    /// A limit that only warns was passed.
+    /// A limit that only warns was exceeded.
     Noisy,
     /// The generator was the bottleneck.
     Refused,
 }
 
 impl Figure {
-    /// Returns a figure of which less is better.
+    /// Returns a figure where less is better.
     pub(crate) fn cost(key: impl Into<String>, unit: &str, value: f64) -> Self {
         Self::new(key, unit, value, Better::Less)
     }
 
-    /// Returns a figure of which more is better.
+    /// Returns a figure where more is better.
     pub(crate) fn gain(key: impl Into<String>, unit: &str, value: f64) -> Self {
         Self::new(key, unit, value, Better::More)
     }
 
-    /// Returns a figure that is no merit.
+    /// Returns a figure that is descriptive only.
     pub(crate) fn fact(key: impl Into<String>, unit: &str, value: f64) -> Self {
         Self::new(key, unit, value, Better::Neither)
     }
@@ -237,7 +236,7 @@ impl Figure {
         }
     }
 
-    /// Makes it one that is looked at first.
+    /// Marks it as a headline figure.
     pub(crate) fn headline(mut self) -> Self {
         self.is_headline = true;
         self
@@ -245,7 +244,7 @@ impl Figure {
 }
 
 impl OwnCost {
-    /// Returns a cost that is reported only.
+    /// Returns a cost that is only reported.
     pub(crate) fn new(key: &str, unit: &str, value: f64) -> Self {
         Self {
             key: key.to_owned(),
@@ -273,7 +272,7 @@ impl OwnCost {
         self
     }
 
-    /// Returns what the cost makes of its run.
+    /// Returns the cost's verdict on its run.
     pub(crate) fn verdict(&self) -> Verdict {
         match self.limit {
             Some(limit) if self.value > limit.at_most && limit.refuses => Verdict::Refused,
@@ -297,7 +296,7 @@ impl Run {
         }
     }
 
-    /// Says whose run it is and in which repetition.
+    /// Sets the run's subject, variant and repetition.
     pub(crate) fn for_turn(self, turn: Turn) -> Self {
         Self {
             subject: turn.subject,
@@ -306,7 +305,7 @@ impl Run {
         }
     }
 
-    /// Returns what all costs together make of the run.
+    /// Returns the combined verdict of all costs.
     pub(crate) fn verdict(&self) -> Verdict {
         let verdicts = || self.own_costs.iter().map(OwnCost::verdict);
         if verdicts().any(|verdict| verdict == Verdict::Refused) {

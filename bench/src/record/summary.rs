@@ -1,11 +1,11 @@
-//! What repetitions come to: medians, spreads, and ratios to the first subject.
+//! Aggregates repetitions: medians, spreads, and ratios to the first subject.
 //!
-//! **Invariant:** refused runs count nowhere. A ratio is made within one repetition and then summed up, so that what
-//! changed on the machine between repetitions is on both sides.
+//! **Invariant:** refused runs count nowhere. A ratio is computed within one repetition and then aggregated, so that
+//! changes of the machine between repetitions affect both sides.
 
 use super::{Better, Figure, Record, Run, Verdict};
 
-/// The middle of several values, and the smallest and largest of them.
+/// Median, minimum and maximum of several values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -15,7 +15,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Sums up values; None of none.
+    /// Aggregates values; `None` without values.
     pub(crate) fn new(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -35,20 +35,20 @@ impl Spread {
     }
 }
 
-/// One figure of all subjects under one variant.
+/// A figure of all subjects under one variant.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub(crate) key: String,
     pub(crate) unit: String,
     pub(crate) better: Better,
     pub(crate) is_headline: bool,
-    /// One for each subject; None where it was not measured.
+    /// One per subject; `None` where it was not measured.
     pub(crate) values: Vec<Option<Spread>>,
-    /// One for each subject: its value divided by the first subject's, where that says something.
+    /// One per subject: its value divided by the first subject's, where meaningful.
     pub(crate) ratios: Vec<Option<Spread>>,
 }
 
-/// Returns each text once, in the order in which they first occur.
+/// Returns each distinct text, in the order of first occurrence.
 pub(crate) fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut distinct = Vec::new();
     for text in texts {
@@ -59,7 +59,7 @@ pub(crate) fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str>
     distinct
 }
 
-/// Returns the variants that occur, in the order of the runs.
+/// Returns the variants, in the order of the runs.
 pub(crate) fn variants(record: &Record) -> Vec<&str> {
     distinct(record.runs.iter().map(|run| run.variant.as_str()))
 }
@@ -75,7 +75,7 @@ pub(crate) fn sound<'a>(
     })
 }
 
-/// Returns whether some subject has, under some variant, only runs that were refused.
+/// Returns whether some subject has, under some variant, only refused runs.
 pub(crate) fn is_refused(record: &Record) -> bool {
     record.runs.iter().any(|run| {
         let mut sound = sound(record, run.subject, &run.variant);
@@ -83,7 +83,7 @@ pub(crate) fn is_refused(record: &Record) -> bool {
     })
 }
 
-/// Returns the figures of all subjects under `variant`, in the order in which they first occur.
+/// Returns the figures of all subjects under `variant`, in the order of first occurrence.
 pub(crate) fn rows(record: &Record, variant: &str) -> Vec<Row> {
     let subjects = 0..record.subjects.len();
     let mut firsts: Vec<&Figure> = Vec::new();

@@ -1,4 +1,4 @@
-//! Records read, written, damaged and summed up.
+//! Records: reading, writing, corruption and aggregation.
 
 use super::{json, summary, *};
 

@@ -1,7 +1,7 @@
-//! Two records of one scenario beside each other.
+//! Comparison of two records of one scenario.
 //!
-//! **Invariant:** only what both have is compared, under the same variant; a difference is called one only where the
-//! spreads do not touch.
+//! **Invariant:** only figures that both have are compared, under the same variant; a difference counts only if the
+//! spreads do not overlap.
 
 use super::{
     number::{digits, name, spread},
@@ -12,10 +12,10 @@ use crate::record::{
     summary::{Row, Spread, rows, variants},
 };
 
-/// Differences below this are not worth a word.
+/// Differences below this are not mentioned.
 const NOTABLE: f64 = 0.05;
 
-/// Returns the table of a comparison, called `names` in its head.
+/// Returns the table of a comparison, with `names` in its header.
 pub(crate) fn render(a: &Record, b: &Record, names: [&str; 2]) -> String {
     let mut text = format!(
         "\nA: {}: {}\nB: {}: {}\n",
@@ -73,7 +73,7 @@ fn line(row: &Row, a: &Spread, b: &Spread) -> Vec<String> {
     ]
 }
 
-/// Says whether B is better or worse, where that is more than chance.
+/// Returns whether B is better or worse, if the difference is more than chance.
 fn verdict(better: Better, a: &Spread, b: &Spread) -> &'static str {
     let is_apart = b.least > a.most || b.most < a.least;
     let is_notable = (b.median - a.median).abs() > NOTABLE * a.median.abs();
@@ -87,7 +87,7 @@ fn verdict(better: Better, a: &Spread, b: &Spread) -> &'static str {
     }
 }
 
-/// Says what differs besides the figures.
+/// Returns the differences other than figures.
 fn warnings(a: &Record, b: &Record) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut differ = |what: &str, a: &str, b: &str| {

@@ -1,7 +1,7 @@
-//! A record as one page that loads nothing: it can be mailed, archived and printed.
+//! A record as a self-contained page: it can be mailed, archived and printed.
 //!
-//! Plots are drawn by uPlot, which is part of the page; without scripts the tables have the same figures.
-//! **Invariant:** well-formed markup without addresses to fetch; every text from a record is escaped.
+//! Plots are drawn by uPlot, which is embedded; without scripts the tables have the same figures. **Invariant:**
+//! well-formed markup that fetches nothing; every text from a record is escaped.
 
 use super::{
     number::{compared, name, spread},
@@ -19,7 +19,7 @@ const UPLOT: &str = include_str!("uplot/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("uplot/uPlot.min.css");
 const UPLOT_LICENSE: &str = include_str!("uplot/LICENSE");
 
-/// How many colours and dashes there are.
+/// Number of colours and of dash styles.
 const STYLES: usize = 6;
 
 /// Returns the page of a record.
@@ -35,7 +35,7 @@ pub(crate) fn page(record: &Record) -> String {
         about(record),
     ];
     let title = escape(&format!("{}: {}", record.scenario, subjects(record)));
-    // Inside a script only the end of the element has to be kept out.
+    // Inside a script, only the element's end tag must be escaped.
     let plots = Value::from(plots).to_string().replace('<', "\\u003c");
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
@@ -47,7 +47,7 @@ pub(crate) fn page(record: &Record) -> String {
     )
 }
 
-/// Returns a text that is only a text.
+/// Escapes a text.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -77,7 +77,7 @@ fn subjects(record: &Record) -> String {
     }
 }
 
-/// What was done, on which machine, and what a reader must know before believing anything.
+/// Returns the measurement, the machine, and what a reader must know before trusting any figure.
 fn head(record: &Record) -> String {
     let machine = &record.machine;
     let repetitions = record.runs.iter().map(|run| run.repetition + 1).max();
@@ -160,7 +160,7 @@ fn warnings(record: &Record) -> Vec<String> {
     warnings
 }
 
-/// The figures a reader looks at first, as bars, with their ratios in words.
+/// Returns the headline figures as bars, with their ratios in words.
 fn headlines(record: &Record) -> String {
     let mut all: Vec<(&str, Row)> = Vec::new();
     for variant in variants(record) {
@@ -221,7 +221,7 @@ fn bars(record: &Record, row: &Row, most: f64) -> String {
     text + &list(said, "")
 }
 
-/// What changed over time: a plot for each key and variant, with one scale for all variants of a key.
+/// Returns figures over time: a plot for each key and variant, with one scale for all variants of a key.
 fn courses(record: &Record, plots: &mut Vec<Value>) -> String {
     let runs = record
         .runs
@@ -262,7 +262,7 @@ fn courses(record: &Record, plots: &mut Vec<Value>) -> String {
     text + "</div>\n"
 }
 
-/// Latencies: percentiles of the first run of each subject, and tables over all runs.
+/// Returns latencies: percentiles of the first run of each subject, and tables over all runs.
 fn latencies(record: &Record, plots: &mut Vec<Value>) -> String {
     let runs = record
         .runs
@@ -317,7 +317,7 @@ fn line(
     json!({ "label": label, "style": subject % STYLES, "faint": is_faint, "x": x, "y": y })
 }
 
-/// Adds a plot to those the script draws and returns its place; nothing without lines.
+/// Adds a plot to those the script draws and returns its placeholder; nothing without lines.
 fn plot(
     axis: &str,
     key: &str,
@@ -373,7 +373,7 @@ fn table(table: &Difference, heading: &str, class: &str) -> String {
     )
 }
 
-/// How it was measured: commands, parameters, and what measuring cost.
+/// Returns how it was measured: commands, parameters, and the costs of measuring.
 fn about(record: &Record) -> String {
     let tool = &record.tool;
     let tool = format!("{} {} ({})", tool.name, tool.version, tool.profile);

@@ -1,6 +1,6 @@
-//! Records shown: as tables on the terminal, as a page, beside another record.
+//! Output of records: as tables on the terminal, as a page, compared with another record.
 //!
-//! **Invariant:** works on records alone; every number comes with its unit, every ratio says of what.
+//! **Invariant:** uses records only; every number has its unit, every ratio its base.
 
 pub(crate) mod compare;
 pub(crate) mod html;
@@ -20,11 +20,11 @@ use std::{
 
 /// Prints a line of the result.
 pub(crate) fn say(text: &str) {
-    // A closed pipe is the reader's wish.
+    // A closed pipe is the reader's choice.
     let _ = writeln!(stdout(), "{text}");
 }
 
-/// Prints a record and writes it where it is wanted; a refused one is shown before it is an error.
+/// Prints a record and writes the requested files; a refused one is shown before the error is returned.
 pub(crate) fn show(
     record: &Record,
     out: Option<PathBuf>,

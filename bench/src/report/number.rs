@@ -1,10 +1,10 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
 use crate::record::summary::Spread;
 
-/// Returns three significant digits, or all of a whole number.
+/// Returns three significant digits, or all digits of a whole number.
 pub(crate) fn digits(value: f64) -> String {
-    // By what it is rounded to: 0.9996 is 1.00.
+    // Decide by the rounded value: 0.9996 is 1.00.
     let places = match value.abs() {
         v if v.fract() == 0.0 || v >= 99.95 => 0,
         v if v >= 9.995 => 1,
@@ -15,7 +15,7 @@ pub(crate) fn digits(value: f64) -> String {
     format!("{value:.places$}")
 }
 
-/// Returns the median, and the spread when there was more than one value.
+/// Returns the median, and the spread if there was more than one value.
 pub(crate) fn spread(spread: &Spread) -> String {
     if spread.count < 2 {
         return digits(spread.median);
@@ -42,7 +42,7 @@ pub(crate) fn name(key: &str, unit: &str) -> String {
     }
 }
 
-/// Says how a value compares with the one its ratio is to, such as `3.4 times as much`.
+/// Describes a ratio, such as `3.4 times as much`.
 pub(super) fn compared(ratio: f64) -> String {
     match ratio {
         r if r >= 1.95 => format!("{} times as much", two_digits(r)),
@@ -54,7 +54,7 @@ pub(super) fn compared(ratio: f64) -> String {
     }
 }
 
-/// Two digits are what a ratio is good for.
+/// Rounds to two digits, the precision of a ratio.
 fn two_digits(ratio: f64) -> String {
     if ratio < 9.95 {
         return format!("{ratio:.1}").trim_end_matches(".0").to_owned();

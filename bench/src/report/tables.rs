@@ -6,7 +6,7 @@ use crate::record::{
     summary::{Spread, distinct, rows, sound},
 };
 
-/// Percentiles that every table of latencies has.
+/// Percentiles of every latency table.
 const SHARES: [(f64, &str); 6] = [
     (0.5, "p50"),
     (0.9, "p90"),
@@ -40,7 +40,7 @@ pub(super) fn figures(record: &Record, variant: &str) -> Difference {
     }
 }
 
-/// Returns percentiles counted from when a request was due and from when it was sent; no rows without latencies.
+/// Returns percentiles from due times and from send times; no rows without latencies.
 pub(super) fn latencies(record: &Record, variant: &str) -> Difference {
     let runs = |subject| sound(record, subject, variant);
     let subjects = || record.subjects.iter().enumerate();
@@ -104,7 +104,7 @@ pub(super) fn latencies(record: &Record, variant: &str) -> Difference {
     }
 }
 
-/// Returns what measuring cost: each run's title, its costs and its verdict.
+/// Returns the costs of measuring: each run's title, its costs and its verdict.
 pub(super) fn own_costs(record: &Record) -> impl Iterator<Item = (String, String, Verdict)> {
     let costly = record.runs.iter().filter(|run| !run.own_costs.is_empty());
     costly.map(|run| {
@@ -113,7 +113,7 @@ pub(super) fn own_costs(record: &Record) -> impl Iterator<Item = (String, String
     })
 }
 
-/// Returns what a run is called: its subject, its variant and, where there are several, its repetition.
+/// Returns a run's title: its subject, its variant and, if there are several, its repetition.
 fn run_title(record: &Record, run: &Run) -> String {
     let label = record.subjects.get(run.subject);
     let mut title = label.map_or_else(String::new, |subject| subject.label.clone());
@@ -126,7 +126,7 @@ fn run_title(record: &Record, run: &Run) -> String {
     title
 }
 
-/// Returns one cost, with its limit when it is above it.
+/// Formats a cost, with its limit if it exceeds it.
 fn own_cost(cost: &OwnCost) -> String {
     let shown = format!("{} {} {}", cost.key, digits(cost.value), cost.unit);
     let shown = shown.trim_end();

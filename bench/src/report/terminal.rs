@@ -1,11 +1,11 @@
 //! A record on the terminal.
 //!
-//! **Invariant:** columns are as wide as what is in them; nothing is cut.
+//! **Invariant:** columns are as wide as their contents; nothing is truncated.
 
 use super::tables;
 use crate::record::{Difference, Record, Verdict, summary::variants};
 
-/// Returns the tables of a record: figures by variant, latencies, what measuring cost, differences, notes.
+/// Returns the tables of a record: figures by variant, latencies, costs of measuring, differences, notes.
 pub(crate) fn render(record: &Record) -> String {
     let mut text = format!("\n{}, seed {}\n", record.title, record.seed);
     for variant in variants(record) {
@@ -48,7 +48,7 @@ fn table(table: &Difference, left: usize) -> String {
     aligned(&lines.cloned().collect::<Vec<_>>(), left)
 }
 
-/// Aligns columns below each other: the first `left` to the left, the others to the right.
+/// Aligns columns: the first `left` to the left, the others to the right.
 pub(super) fn aligned(lines: &[Vec<String>], left: usize) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

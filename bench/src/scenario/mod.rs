@@ -26,7 +26,7 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// What it does, in one sentence.
     pub(crate) about: &'static str,
-    /// Its own flags; [`COMMON`] go with every one.
+    /// Its own flags, in addition to [`COMMON`].
     pub(crate) flags: &'static [Flag],
     pub(crate) run: fn(&Values) -> Result<Record, BenchError>,
 }
@@ -53,7 +53,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Scenario> {
     SCENARIOS.iter().find(|scenario| scenario.name == name)
 }
 
-/// Returns the scenario that a file is about.
+/// Returns the scenario that a file names.
 pub(crate) fn of_file(file: &ScenarioFile) -> Result<&'static Scenario, BenchError> {
     find(&file.scenario).ok_or_else(|| {
         let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();

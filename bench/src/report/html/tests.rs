@@ -1,9 +1,9 @@
-//! Pages: well-formed, and nothing from a record is markup.
+//! Pages are well-formed, and no text of a record becomes markup.
 
 use super::*;
 use crate::record::tests::sample;
 
-/// Fails unless every element is closed in its order; returns the names of all. What is no markup is left out.
+/// Fails unless every element is closed in order; returns the names of all. Text is skipped.
 fn elements(page: &str) -> Vec<String> {
     let (mut open, mut all) = (Vec::new(), Vec::new());
     let body = page.strip_prefix("<!DOCTYPE html>\n").expect("a page");

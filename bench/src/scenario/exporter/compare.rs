@@ -1,28 +1,28 @@
-//! Two exporters' pages of the same host, compared.
+//! Comparison of two exporters' pages of the same host.
 //!
-//! The first exporter is asked before and after the second one, so that its two pages bound what the second may say of
-//! a counter.
+//! The first exporter is scraped before and after the second one, so that its two pages bound the second one's values
+//! of a counter.
 //!
-//! **Invariant:** what an exporter says of itself is not compared. Everything else is on one side only, or has a class:
+//! **Invariant:** an exporter's own metrics are not compared. Every other series is on one side only, or has a class:
 //! equal, moved on (between the two pages), near, or different.
 
 use super::page::{Family, Page};
 
-/// How far apart gauges of a moment may be, relatively: load, free memory, clocks.
+/// Maximum relative difference of instantaneous gauges: load, free memory, clocks.
 const NEAR: f64 = 0.05;
 
-/// How one series' value compares.
+/// Result of comparing one series' values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Equal,
-    /// Within what the first exporter said before and after.
+    /// Between the first exporter's values before and after.
     MovedOn,
-    /// A gauge within a few percent of that.
+    /// A gauge within a few percent of those.
     Near,
     Different,
 }
 
-/// How many series fall into each class, and tables of what does not agree.
+/// Numbers of series in each class, and tables of differences.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Comparison {
     pub(crate) equal: usize,
@@ -30,18 +30,18 @@ pub(crate) struct Comparison {
     pub(crate) near: usize,
     /// Family, series and both values.
     pub(crate) different: Vec<[String; 3]>,
-    /// Families and the number of their series.
+    /// Families and the numbers of their series.
     pub(crate) only_first: Vec<(String, usize)>,
     pub(crate) only_other: Vec<(String, usize)>,
     /// Series of families that both have.
     pub(crate) series_only_first: Vec<String>,
     pub(crate) series_only_other: Vec<String>,
-    /// Family, what differs (`type` or `help`), and both texts.
+    /// Family, which description differs (`type` or `help`), and both texts.
     pub(crate) descriptions: Vec<[String; 4]>,
 }
 
 impl Comparison {
-    /// Compares the pages of the first exporter, before and after, with the other's between them.
+    /// Compares the first exporter's pages, before and after, with the other's between them.
     pub(crate) fn new(before: &Page, other: &Page, after: &Page) -> Self {
         let mut comparison = Self::default();
         for (name, first) in &before.families {
@@ -65,7 +65,7 @@ impl Comparison {
         comparison
     }
 
-    /// Returns how many series both have.
+    /// Returns the number of series that both have.
     pub(crate) fn shared(&self) -> usize {
         self.equal + self.moved_on + self.near + self.different.len()
     }
@@ -113,7 +113,7 @@ fn class(is_counter: bool, before: f64, value: f64, after: f64) -> Class {
     if (low..=high).contains(&value) {
         return Class::MovedOn;
     }
-    // A counter that both read at nearly the same moment may be ahead by what happened in between.
+    // Counters read at nearly the same moment may be ahead by the events in between.
     let slack = NEAR * low.abs().max(high.abs());
     let is_near = value >= low - slack && value <= high + slack;
     match (is_counter, is_near) {

@@ -1,7 +1,7 @@
-//! What scrapes of an exporter come to, and what differs between two pages, as tables.
+//! Figures of scraping an exporter, and tables of differences between two pages.
 //!
-//! **Invariant:** a table that is cut says how many rows are missing. Tables have names of labels and no values of
-//! them: records name no machine, its paths or its addresses.
+//! **Invariant:** a truncated table gives the number of missing rows. Tables contain label names but no values: records
+//! name no machine, its paths or its addresses.
 
 use super::{compare::Comparison, measure::Scraped, page::without_values};
 use crate::{
@@ -11,9 +11,9 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest table.
+/// Maximum rows of a table.
 const MOST_ROWS: usize = 100;
-/// Cores of strangers above which a result is called noisy.
+/// Cores used by other processes above which a result is noisy.
 const QUIET_CORES: f64 = 0.1;
 const SYSCALLS: &str = "system calls a scrape";
 
@@ -81,7 +81,7 @@ pub(super) fn syscall_table(counted: &[(String, BTreeMap<String, f64>)]) -> Opti
     })
 }
 
-/// Says in one sentence how two pages compare.
+/// Summarises the comparison of two pages in one sentence.
 pub(super) fn summary(first: &str, other: &str, comparison: &Comparison) -> String {
     let Comparison {
         equal,
@@ -102,7 +102,7 @@ pub(super) fn summary(first: &str, other: &str, comparison: &Comparison) -> Stri
     )
 }
 
-/// Returns tables of what does not agree.
+/// Returns tables of the differences.
 pub(super) fn tables(first: &str, other: &str, comparison: &Comparison) -> Vec<Difference> {
     let families = |families: &[(String, usize)]| {
         let row = |(name, series): &(String, usize)| vec![name.clone(), series.to_string()];
@@ -162,7 +162,7 @@ fn rows<const N: usize>(rows: &[[String; N]]) -> Vec<Vec<String>> {
     rows.iter().map(|row| row.to_vec()).collect()
 }
 
-/// Returns the table, None without rows.
+/// Returns the truncated table, `None` without rows.
 fn cut(title: String, columns: &[&str], mut rows: Vec<Vec<String>>) -> Option<Difference> {
     let count = rows.len();
     rows.truncate(MOST_ROWS);

@@ -1,6 +1,6 @@
-//! One exporter, running, and what scraping it uses.
+//! A running exporter, and the resources that scraping it uses.
 //!
-//! **Invariant:** CPU is the kernel's count in nanoseconds for each thread; a clock tick is as long as a whole scrape.
+//! **Invariant:** CPU is the kernel's count in nanoseconds per thread; a clock tick is as long as a whole scrape.
 
 use super::{
     page::Page,
@@ -22,14 +22,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest start, and longest scrape.
+/// Timeout of a start, and of a scrape.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Scrapes before anything is measured: the first ones find out what the host has.
+/// Scrapes before anything is measured: the first ones discover the host's devices.
 const WARM_UP: usize = 3;
 /// Scrapes under strace.
 const TRACED: u64 = 20;
 
-/// What is done with each exporter.
+/// Measurements of each exporter.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) scrapes: u64,
@@ -38,16 +38,16 @@ pub(super) struct Plan {
     pub(super) base: PathBuf,
 }
 
-/// What one turn of scrapes came to.
+/// Result of one turn of scrapes.
 #[derive(Debug)]
 pub(super) struct Scraped {
     pub(super) took: Vec<Duration>,
     pub(super) cpu: Duration,
     pub(super) resident: Resident,
     pub(super) used: Used,
-    /// As they came over the wire, on average.
+    /// Average size as transferred.
     pub(super) bytes: f64,
-    /// Series and families of the last page; none when it was packed.
+    /// Series and families of the last page; `None` if it was compressed.
     pub(super) series: Option<(usize, usize)>,
 }
 
@@ -71,7 +71,7 @@ impl Exporter {
         self.server.label()
     }
 
-    /// Scrapes it as often as the plan says.
+    /// Scrapes it as often as planned.
     pub(super) fn scrape(&mut self, plan: &Plan, is_packed: bool) -> Result<Scraped, BenchError> {
         for _ in 0..WARM_UP {
             self.once(plan, is_packed)?;
@@ -148,11 +148,11 @@ impl Exporter {
     }
 }
 
-/// How long each thread of a process has run.
+/// Running time of each thread of a process.
 #[derive(Debug)]
 struct Threads {
     ran: BTreeMap<String, Duration>,
-    /// What clock ticks say of the whole process.
+    /// Clock ticks of the whole process.
     ticks: Duration,
 }
 
@@ -181,7 +181,7 @@ impl Threads {
         Ok(Self { ran, ticks })
     }
 
-    /// Returns the CPU time since `earlier`: exact, unless a thread has ended and taken its count along.
+    /// Returns the CPU time since `earlier`: exact, unless a thread ended and its count is lost.
     fn since(&self, earlier: &Self) -> Duration {
         if earlier
             .ran

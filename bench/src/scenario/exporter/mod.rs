@@ -1,7 +1,7 @@
-//! `exporter`: exporters of one host, asked in turn; what a scrape costs each, and how their pages differ.
+//! `exporter`: exporters of one host, scraped in turn; the cost of a scrape, and the differences of their pages.
 //!
-//! **Invariant:** all run at once on the same host, so that they say the same; only one is asked at a time. The page of
-//! the first is taken before and after each other's, which bounds what counters may have become.
+//! **Invariant:** all run at once on the same host, so that they report the same; only one is scraped at a time. The
+//! first one's page is taken before and after each other's, which bounds the values of counters.
 
 mod compare;
 mod figures;
@@ -39,7 +39,7 @@ static FLAGS: &[Flag] = flags! {
     [switch "syscalls", "Count system calls with strace, apart from what is timed."]
 };
 
-/// The exporters that are built in, ours first, each with its default collectors.
+/// Returns the built-in exporters, ours first, each with its default collectors.
 fn kinds() -> [ServerKind; 2] {
     let listen = "--web.listen-address={listen}";
     let peer = "prometheus-node-exporter";
@@ -49,7 +49,7 @@ fn kinds() -> [ServerKind; 2] {
     ]
 }
 
-/// Variants: whether the scraper takes a compressed page, as Prometheus does.
+/// Variants: whether the scraper accepts a compressed page, as Prometheus does.
 const ENCODINGS: [(&str, bool); 2] = [("identity", false), ("gzip", true)];
 
 /// Scrapes all exporters.

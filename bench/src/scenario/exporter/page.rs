@@ -1,12 +1,11 @@
-//! A page of metrics in the text format, read into families and series.
+//! Parses a page of metrics in the text format into families and series.
 //!
-//! **Invariant:** reads what exporters write: one line, one fact. A line it cannot read is an error with its number,
-//! never left out.
+//! **Invariant:** a line that cannot be parsed is an error with its number, never skipped.
 
 use crate::load::line::Line;
 use std::collections::BTreeMap;
 
-/// What an exporter says of itself and not of its host.
+/// Prefixes of an exporter's metrics about itself.
 const OWN: [&str; 5] = [
     "go_",
     "process_",
@@ -21,10 +20,10 @@ pub(crate) struct Page {
     pub(crate) families: BTreeMap<String, Family>,
 }
 
-/// What is known of one family.
+/// A family of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Family {
-    /// `counter`, `gauge` and so on; empty when the page does not say.
+    /// `counter`, `gauge` and so on; empty if the page has no TYPE.
     pub(crate) kind: String,
     pub(crate) help: String,
     /// Values by series: the name with its labels sorted.

@@ -1,6 +1,6 @@
-//! System calls of a process, counted by strace while something is asked of it.
+//! System calls of a process, counted by strace during requests.
 //!
-//! **Invariant:** the process is measured for nothing else meanwhile: being traced makes it many times slower.
+//! **Invariant:** nothing else is measured meanwhile: tracing makes the process many times slower.
 
 use crate::frame::{
     cleanup::{Group, WorkDir},
@@ -15,15 +15,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long strace may take to write its summary.
+/// Timeout of strace's summary.
 const END_LIMIT: Duration = Duration::from_secs(30);
-/// What a runtime's clock thread does all the time, whether or not it is asked for anything.
+/// Calls that a runtime's clock thread makes all the time, even when idle.
 const IDLE: [&str; 2] = ["nanosleep", "clock_nanosleep"];
 
 /// Calls by name.
 pub(crate) type Calls = BTreeMap<String, u64>;
 
-/// Counts the calls a process makes while `ask` runs; the text says why they could not be counted.
+/// Counts the calls a process makes while `ask` runs; the text is the reason that they could not be counted.
 pub(crate) fn count(
     pid: i32,
     base: &Path,
@@ -45,7 +45,7 @@ pub(crate) fn count(
         ));
     };
     drop(command);
-    // Kept until the end: strace speaks of every further thread, and would end when nobody listens.
+    // Kept until the end: strace writes about every new thread, and would end if nobody reads.
     let mut said = BufReader::new(said);
     let mut line = String::new();
     said.read_line(&mut line)
@@ -79,13 +79,13 @@ pub(crate) fn count(
     Ok(parse(&text).ok_or_else(|| "strace's summary does not read".to_owned()))
 }
 
-/// Reads the table that `strace -c` writes.
+/// Parses the table that `strace -c` writes.
 fn parse(text: &str) -> Option<Calls> {
     let mut calls = Calls::new();
     let mut lines = text.lines().skip_while(|line| !line.starts_with("------"));
     lines.next()?;
     for line in lines.take_while(|line| !line.starts_with("------")) {
-        // Share, seconds, microseconds a call, calls, errors where there were any, name.
+        // Share, seconds, microseconds per call, calls, errors if any, name.
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let name = *fields.last()?;
         if !IDLE.contains(&name) {

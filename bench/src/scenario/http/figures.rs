@@ -1,7 +1,7 @@
-//! What runs of `http` come to: percentile tables, costs of a request and of a scrape.
+//! Figures of `http`: percentile tables, costs of a request and of a scrape.
 //!
-//! **Invariant:** percentiles are those of the incident tables people compare with: P50 to P99.99 and P100, from when a
-//! request was due.
+//! **Invariant:** percentiles are those of the incident tables that people compare with: P50 to P99.99 and P100, from
+//! due times.
 
 use super::{
     measure::{Measured, Phase},
@@ -17,7 +17,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The rows of a percentile table, and which of them a reader looks at first.
+/// The rows of a percentile table, and whether each is a headline.
 const PERCENTILES: [(&str, f64, bool); 7] = [
     ("P50", 0.5, false),
     ("P75", 0.75, false),
@@ -27,10 +27,10 @@ const PERCENTILES: [(&str, f64, bool); 7] = [
     ("P99.99", 0.9999, false),
     ("P100", 1.0, true),
 ];
-/// Cores of strangers above which a result is called noisy.
+/// Cores used by other processes above which a result is noisy.
 const QUIET_CORES: f64 = 0.1;
 
-/// Shorter than this, a clock tick is most of what a meter says.
+/// Below this, clock ticks dominate a meter's reading.
 const SHORTEST: Duration = Duration::from_millis(500);
 
 /// Returns the run of one phase.
@@ -87,11 +87,11 @@ fn load_figures(plan: &Plan, load: &Load, measured: &Measured) -> Vec<Figure> {
     figures
 }
 
-/// Returns what the generator cost and how late it was, which is not the server's doing.
+/// Returns the generator's cost and lateness, which are not the server's.
 fn generator_costs(plan: &Plan, load: &Load) -> Vec<OwnCost> {
     let cpu = load.cpu_a_request().as_secs_f64() * 1e6;
     let late = |share| load.late.quantile_ms(share);
-    // A worst case of which the generator may be a good part is worth a second look.
+    // Warn if the generator may account for a good part of the worst case.
     let longest = load.latencies.corrected.quantile_ms(1.0);
     vec![
         OwnCost::new("generator's CPU a request", "µs", cpu),

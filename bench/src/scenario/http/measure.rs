@@ -1,6 +1,6 @@
 //! One subject with one number of series: scrapes alone, then load with and without scrapes.
 //!
-//! **Invariant:** the server holds the series before anything is measured, and every page that is scraped has them.
+//! **Invariant:** the server holds the series before anything is measured, and every scraped page contains them.
 
 use super::{
     plan::Plan,
@@ -31,14 +31,14 @@ use std::{
     time::Duration,
 };
 
-/// Longest start, series included.
+/// Timeout of a start, including writing the series.
 const START_LIMIT: Duration = Duration::from_secs(300);
 /// Time between two readings of the server's figures.
 const TICK: Duration = Duration::from_millis(500);
 /// How long answers may take after the last request was due.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// What happens besides the load, or instead of it.
+/// Activity of a phase, beside the load or instead of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Alone,
@@ -47,7 +47,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// Returns what its runs are called.
+    /// Returns the name of its runs.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Alone => "scrapes without load",
@@ -57,32 +57,32 @@ impl Phase {
     }
 }
 
-/// What one phase came to.
+/// Result of one phase.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) phase: Phase,
-    /// None of scrapes without load.
+    /// `None` for scrapes without load.
     pub(super) load: Option<Load>,
     pub(super) scrapes: Vec<Scrape>,
     pub(super) used: Used,
-    /// None of a URL, whose process is not ours.
+    /// `None` for a URL, whose process is not ours.
     pub(super) ticks: Option<Ticks>,
 }
 
-/// One subject under measurement.
+/// A subject being measured.
 pub(super) struct Session<'a> {
     plan: &'a Plan,
     load: Target,
     scrape: Option<Target>,
     server: Option<RunningServer>,
-    /// Samples every page must have.
+    /// Minimum samples of every page.
     expected: u64,
     label: String,
     progress: &'a Progress,
 }
 
 impl<'a> Session<'a> {
-    /// Starts a server, gives it its series and measures it.
+    /// Starts a server, writes its series and measures it.
     pub(super) fn measure_server(
         plan: &'a Plan,
         spec: &ServerSpec,
@@ -132,7 +132,7 @@ impl<'a> Session<'a> {
         session.measure(repetition)
     }
 
-    /// Measures what answers already.
+    /// Measures a server that is already running.
     pub(super) fn measure_url(
         plan: &'a Plan,
         load: &Target,
@@ -205,7 +205,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Loads the subject, and scrapes it meanwhile where the phase says so.
+    /// Loads the subject, with scrapes if the phase includes them.
     fn loaded(&mut self, phase: Phase) -> Result<Measured, BenchError> {
         self.begin(phase);
         let plan = open_loop::Plan {
@@ -267,7 +267,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Fails when a page lacks series.
+    /// Fails if a page lacks series.
     fn check(&self, scrapes: &[Scrape]) -> Result<(), BenchError> {
         let fewest = scrapes.iter().map(|scrape| scrape.samples).min();
         match fewest.filter(|fewest| *fewest < self.expected) {
@@ -281,7 +281,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Writes the newest sample of each series, and returns how many there are.
+/// Writes the newest sample of each series, and returns their number.
 fn write_series(
     plan: &Plan,
     target: &Target,

@@ -1,10 +1,10 @@
 //! `http`: requests at a constant rate while a page of metrics is scraped, and while it is not.
 //!
-//! A server that renders its metrics where it serves requests makes the requests behind the scrape wait. How long
-//! shows only in latencies that count from when a request was due, and only against the same load without scrapes.
+//! A server that renders its metrics where it serves requests delays the requests behind the scrape. The delay shows
+//! only in latencies from due times, and only compared with the same load without scrapes.
 //!
 //! **Invariant:** with and without scrapes, everything else is the same: the same process, one right after the other,
-//! in turning order. The generator's own lateness is measured apart and refuses a run.
+//! in alternating order. The generator's own lateness is measured separately and refuses a run.
 
 mod figures;
 mod measure;

@@ -1,6 +1,6 @@
 //! A run plan built from flags.
 //!
-//! **Invariant:** what is here has been checked: a plan that exists can be carried out.
+//! **Invariant:** all values are checked: a plan can be carried out.
 
 use super::{presets, target::Target};
 use crate::frame::{
@@ -10,12 +10,12 @@ use crate::frame::{
 };
 use std::{path::PathBuf, time::Duration};
 
-/// Series when none are named.
+/// Default number of series.
 const SERIES: u64 = 10_000;
 /// Most series of one server.
 const MOST_SERIES: u64 = 10_000_000;
 
-/// The subjects: servers started for the run, or a URL that answers already.
+/// The subjects: servers started for the run, or the URL of a running one.
 #[derive(Debug)]
 pub(super) enum Subjects {
     Servers(Vec<ServerSpec>),
@@ -25,7 +25,7 @@ pub(super) enum Subjects {
     },
 }
 
-/// What is done to each subject.
+/// Measurements of each subject.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) subjects: Subjects,
@@ -86,7 +86,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Says in one sentence what is done.
+    /// Describes the plan in one sentence.
     pub(super) fn title(&self) -> String {
         format!(
             "{} requests a second on {} connections for {:?}, with and without a scrape every {:?}",
@@ -94,7 +94,7 @@ impl Plan {
         )
     }
 
-    /// Returns about how long one subject with one number of series takes.
+    /// Returns the approximate duration for one subject with one number of series.
     pub(super) fn each(&self) -> Duration {
         (self.warmup + self.duration) * 2 + Duration::from_secs(10)
     }

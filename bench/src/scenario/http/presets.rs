@@ -1,14 +1,14 @@
-//! The servers of `http` and what is asked of each.
+//! The servers of `http` and the paths requested from each.
 //!
-//! **Invariant:** every kind answers the load with a body of a few bytes to a few hundred, so that what differs between
-//! kinds is what they do besides.
+//! **Invariant:** every kind answers the load with a body of a few to a few hundred bytes, so that kinds differ only in
+//! their other work.
 
 use crate::frame::{
     NARTHEX, PROMETHEUS, ServerKind, cli::Values, error::BenchError, server::ServerSpec,
 };
 use std::path::{Path, PathBuf};
 
-/// Where Debian keeps nginx' modules.
+/// Debian's directory of nginx modules.
 const MODULES: &str = "/usr/lib/nginx/modules";
 /// The kind that needs a library.
 const LUA: &str = "nginx-lua-prometheus";
@@ -37,18 +37,18 @@ fn kinds() -> impl Iterator<Item = ServerKind> {
     ])
 }
 
-/// Where a kind is asked, and how it comes to have series.
+/// Paths requested from a kind, and the origin of its series.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Paths {
     pub(super) load: String,
     pub(super) scrape: String,
-    /// Whether the series are written to it; otherwise it has them by itself, or has none.
+    /// Whether the series are written to it; otherwise it has its own, or none.
     pub(super) is_written: bool,
 }
 
 impl Paths {
-    /// Returns what is asked of a kind; `load` and `scrape`, where they are given, go before its own.
-    /// `end_s` is when the data ends that is written to it.
+    /// Returns the paths of a kind; `load` and `scrape`, if given, override its own. `end_s` is the end of the data
+    /// written to it.
     pub(super) fn new(kind: &str, load: &str, scrape: &str, end_s: i64) -> Self {
         let is_written = matches!(kind, NARTHEX | PROMETHEUS);
         let or = |given: &str, own: String| match given {
@@ -103,7 +103,7 @@ pub(super) fn chosen(
     Ok((servers, library))
 }
 
-/// Says what the Lua preset lacks.
+/// Returns what the Lua preset lacks, if anything.
 fn lacking(library: Option<&Path>, modules: &Path) -> Option<String> {
     if !modules.join("ngx_http_lua_module.so").is_file() {
         return Some(format!(
@@ -118,7 +118,7 @@ fn lacking(library: Option<&Path>, modules: &Path) -> Option<String> {
     })
 }
 
-/// Returns the places of the configurations.
+/// Returns the placeholders of the configurations.
 pub(super) fn places(series: u64, library: Option<&Path>) -> [(&'static str, String); 3] {
     let library = library.map_or_else(String::new, |dir| dir.display().to_string());
     [

@@ -1,6 +1,6 @@
-//! Which URL is loaded, and whether it may be.
+//! The URL to load, and whether it is allowed.
 //!
-//! **Invariant:** nothing but loopback is loaded unless the user says so: a generator that hits the wrong host is an
+//! **Invariant:** only loopback is loaded unless the user allows more: a generator that hits the wrong host is an
 //! attack.
 
 use crate::load::scraper::Scraper;
@@ -9,20 +9,20 @@ use std::{
     time::Duration,
 };
 
-/// How long one scrape may take.
+/// Timeout of a scrape.
 const SCRAPE_LIMIT: Duration = Duration::from_secs(60);
 
-/// An address and what is asked there.
+/// An address and the request to send there.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Target {
     pub(super) address: SocketAddr,
-    /// As the `Host` header has it.
+    /// Value of the `Host` header.
     pub(super) host: String,
     pub(super) path: String,
 }
 
 impl Target {
-    /// Reads `http://host[:port]/path`; the host has to be this machine unless `is_remote_allowed`.
+    /// Parses `http://host[:port]/path`; the host has to be this machine unless `is_remote_allowed`.
     pub(super) fn parse(url: &str, is_remote_allowed: bool) -> Result<Self, String> {
         let rest = url
             .strip_prefix("http://")

@@ -1,8 +1,8 @@
-//! What processes push: the families of a game server, with values that move from round to round.
+//! Bodies that processes push: the families of a game server, with values that change every round.
 //!
-//! A body is one process' series, or those of all processes of a host, which then have a `process` label in the body
-//! instead of in the grouping key: what a gateway stores is the same. **Invariant:** a value is a pure function of
-//! process, series and round, in every format, and is exact as a float, so that what is read back can be compared.
+//! A body contains one process' series, or those of all processes of a host, which then have a `process` label in the
+//! body instead of in the grouping key: a gateway stores the same. **Invariant:** a value is a pure function of
+//! process, series and round, in every format, and is exact as a float, so that stored values can be compared.
 
 use crate::load::{
     fleet::{
@@ -17,17 +17,17 @@ use crate::load::{
 const COUNTERS: usize = 20;
 /// Series of a family of gauges.
 const GAUGES: usize = 15;
-/// Buckets of a histogram, without the last one.
+/// Buckets of a histogram, except the last one.
 const BUCKETS: usize = 10;
-/// Where the sum is among a histogram's lines: behind the last bucket and before the count.
+/// Index of the sum among a histogram's lines: after the last bucket and before the count.
 const SUM: usize = BUCKETS + 1;
 const HISTOGRAM: usize = BUCKETS + 3;
-/// One histogram for each so many series.
+/// Number of series per histogram.
 const SERIES_A_HISTOGRAM: usize = 100;
-/// The last round whose values are whole floats.
+/// The last round whose values are exact as floats.
 pub(crate) const LAST_ROUND: u64 = 1_000_000;
 
-/// How a body is written.
+/// Format of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Text,
@@ -50,7 +50,7 @@ struct Series {
     /// HELP and TYPE before the first series of a family.
     comments: String,
     name: String,
-    /// As they are written, without those of host and process.
+    /// Labels as written, without those of host and process.
     labels: String,
     kind: SeriesKind,
 }
@@ -60,7 +60,7 @@ struct Series {
 pub(crate) struct Catalogue {
     series: Vec<Series>,
     histograms: usize,
-    /// Where gauges end, which follow the histograms; the rest are counters.
+    /// End of the gauges, which follow the histograms; the rest are counters.
     gauges_end: usize,
 }
 
@@ -122,7 +122,7 @@ impl Catalogue {
         self.series.len()
     }
 
-    /// Returns each series' name and labels, as they are written.
+    /// Returns each series' name and labels, as written.
     pub(crate) fn identities(&self) -> impl Iterator<Item = (&str, &str)> {
         let series = self.series.iter();
         series.map(|series| (series.name.as_str(), series.labels.as_str()))
@@ -141,7 +141,7 @@ impl Catalogue {
         }
         let mixed = mix(process, series as u32);
         if !is_histogram && series < self.gauges_end {
-            // Thousandths, anew every round.
+            // Thousandths, changing every round.
             let mixed = mixed
                 .wrapping_add(round)
                 .wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -151,7 +151,7 @@ impl Catalogue {
     }
 }
 
-/// Returns a family's comments, where `is_first`; `about` is its type and its help.
+/// Returns a family's comments if `is_first`; `about` is its type and its help.
 fn comments(name: &str, about: &str, is_first: bool) -> String {
     let (kind, help) = about.split_once('\0').unwrap_or((about, ""));
     match is_first {
@@ -164,22 +164,22 @@ fn mix(process: u32, series: u32) -> u64 {
     (u64::from(process) << 32 | u64::from(series)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 34
 }
 
-/// What all bodies of a fleet share: their lines without values.
+/// The common parts of a fleet's bodies: their lines without values.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// Comments, names and labels, up to each value, behind one another: they are read in order, and seldom enough
-    /// to come from memory.
+    /// Comments, names and labels, up to each value, concatenated: they are read in order, and rarely enough to come
+    /// from memory.
     text: String,
-    /// Where each line's text ends.
+    /// End of each line's text.
     ends: Vec<usize>,
     kinds: Vec<SeriesKind>,
-    /// Which of the body's processes, and which of its series, a line is.
+    /// The process within the body and the series of each line.
     places: Vec<(u32, usize)>,
     page: Option<Page>,
 }
 
 impl Layout {
-    /// Lays out bodies of `processes` processes, whose lines say which; None is one whose group says it.
+    /// Lays out bodies of `processes` processes with a `process` label; `None` is one process identified by its group.
     pub(crate) fn new(catalogue: &Catalogue, format: Format, processes: Option<u32>) -> Self {
         let mut layout = Self {
             text: String::new(),
@@ -231,7 +231,7 @@ impl Layout {
     }
 }
 
-/// Writes one body after the other.
+/// Writes one body after another.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     values: Vec<f64>,
@@ -240,7 +240,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Returns the body of a round; `first` is the number of its first process.
+    /// Returns the body of a round; `first` is the index of its first process.
     pub(crate) fn write(
         &mut self,
         catalogue: &Catalogue,

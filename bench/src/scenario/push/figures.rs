@@ -1,4 +1,4 @@
-//! What one run's readings come to: per push, per sample, per series.
+//! Figures of one run: per push, per sample, per series.
 //!
 //! **Invariant:** the cost of a push is measured while nobody scrapes; scrapes have costs of their own.
 
@@ -14,11 +14,11 @@ use crate::{
     record::{Figure, OwnCost, Run},
 };
 
-/// Cores of others above which a run is called noisy.
+/// Cores used by other processes above which a run is noisy.
 const OTHERS: f64 = 0.3;
-/// What writing a value into a body may cost.
+/// Maximum cost of writing a value into a body.
 const WRITING_NS: f64 = 60.0;
-/// A late start refuses a run when it is more than this share of the latency it is part of.
+/// A late start refuses a run if it exceeds this share of the latency that includes it.
 const LATE_SHARE: f64 = 0.1;
 
 pub(crate) fn run(plan: &Plan, fleet: &Fleet, outcome: &Outcome) -> Run {
@@ -92,7 +92,7 @@ fn figures(fleet: &Fleet, outcome: &Outcome) -> Vec<Figure> {
     figures
 }
 
-/// Scrapes among pushes.
+/// Returns the figures of scrapes during pushes.
 fn scrapes(window: &Window) -> Vec<Figure> {
     let (count, good) = (window.scrapes.len(), || window.scrapes.iter().flatten());
     let times: Histogram = good().map(|scrape| scrape.took).collect();

@@ -1,13 +1,13 @@
-//! Who pushes what, where and when: hosts, their processes, the groups they push and when each push is due.
+//! The pushing fleet: hosts, their processes, the groups they push, and when each push is due.
 //!
-//! **Invariant:** a due time depends on the group, the round and the seed alone, never on a gateway's answers.
+//! **Invariant:** a due time depends only on the group, the round and the seed, never on a gateway's responses.
 
 use super::body::{Body, Catalogue, Format, Layout, process_name};
 use crate::load::gzip::Gzip;
 use narthex_testkit::rng::SplitMix64;
 use std::{io::Write, time::Duration};
 
-/// How a body is compressed.
+/// Compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Plain,
@@ -26,7 +26,7 @@ pub(crate) struct PushMode {
 }
 
 impl PushMode {
-    /// Returns what a report calls it.
+    /// Returns its name in reports.
     pub(crate) fn name(self) -> String {
         let unit = if self.merges_hosts { "host" } else { "process" };
         let encoding = match self.encoding {
@@ -50,11 +50,11 @@ pub(crate) struct Fleet {
     pub(crate) mode: PushMode,
     pub(crate) catalogue: Catalogue,
     layout: Layout,
-    /// When in the interval each group pushes, ascending, and which group it is.
+    /// Offset within the interval at which each group pushes, ascending, with the group.
     phases: Vec<(Duration, u32)>,
 }
 
-/// What a fleet is made of.
+/// Parameters of a fleet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) hosts: u32,
@@ -67,7 +67,7 @@ pub(crate) struct Settings {
 }
 
 impl Fleet {
-    /// Returns the fleet of these settings when it pushes that way.
+    /// Returns the fleet of these settings with this push mode.
     pub(crate) fn new(settings: &Settings, mode: PushMode) -> Self {
         let catalogue = Catalogue::new(settings.series);
         let merged = mode.merges_hosts.then_some(settings.processes);
@@ -78,7 +78,7 @@ impl Fleet {
             catalogue,
             phases: Vec::new(),
         };
-        // Processes start when they start: their pushes are spread, but not evenly.
+        // Processes start at arbitrary times: their pushes are spread, but not evenly.
         let mut rng = SplitMix64::new(settings.seed);
         let mut phase = |group| (settings.interval.mul_f64(rng.unit_f64()), group);
         fleet.phases = (0..fleet.groups()).map(&mut phase).collect();
@@ -115,12 +115,12 @@ impl Fleet {
         }
     }
 
-    /// Returns pushes a second.
+    /// Returns the number of pushes per second.
     pub(crate) fn rate(&self) -> f64 {
         f64::from(self.groups()) / self.settings.interval.as_secs_f64()
     }
 
-    /// Returns when push `number` is due after the start, which group pushes and in which round, from 0.
+    /// Returns when push `number` is due after the start, its group, and its round, from 0.
     pub(crate) fn due(&self, number: u64) -> (Duration, u32, u64) {
         let groups = u64::from(self.groups());
         let (round, place) = (number / groups, number % groups);
@@ -138,7 +138,7 @@ impl Fleet {
         rounds * u64::from(self.groups()) + begun as u64
     }
 
-    /// Returns which of the gateways takes a group.
+    /// Returns the index of a group's gateway.
     pub(crate) fn gateway_of(&self, group: u32) -> usize {
         let host = self.first_process(group) / self.settings.processes;
         if self.mode.gateway_a_host {
@@ -148,7 +148,7 @@ impl Fleet {
         }
     }
 
-    /// Returns the number, among all hosts' processes, of a group's first process.
+    /// Returns the index, among all hosts' processes, of a group's first process.
     pub(crate) fn first_process(&self, group: u32) -> u32 {
         group * self.group_processes()
     }
@@ -182,7 +182,7 @@ pub(crate) fn host_name(host: u32) -> String {
     format!("h{host:03}")
 }
 
-/// Compresses bodies into memory it keeps.
+/// Compresses bodies into reused memory.
 pub(crate) struct Packer {
     encoding: Encoding,
     gzip: Gzip,
@@ -190,11 +190,11 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    /// Returns one for bodies of about the same length.
+    /// Returns a packer for bodies of about the same length.
     pub(crate) fn new(encoding: Encoding) -> Self {
         Self {
             encoding,
-            // What a script's `gzip -1` does: the load's own cost is kept low.
+            // The level of a script's `gzip -1`: the load's own cost stays low.
             gzip: Gzip::new(1),
             packed: Vec::new(),
         }

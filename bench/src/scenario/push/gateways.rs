@@ -1,6 +1,6 @@
-//! The gateways of one run, one or one for each host, as one thing that is measured.
+//! The gateways of one run, one or one for each host, measured as one subject.
 //!
-//! **Invariant:** what is said of them is the sum of all.
+//! **Invariant:** all figures are sums over the gateways.
 
 use super::{
     fleet::Fleet,
@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest start, stop and restart.
+/// Timeout of a start, stop and restart.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Running gateways.
@@ -31,7 +31,7 @@ pub(crate) struct Gateways {
 }
 
 impl Gateways {
-    /// Starts as many as the fleet wants and waits until all are ready.
+    /// Starts as many as the fleet needs and waits until all are ready.
     pub(crate) fn start(fleet: &Fleet, spec: &ServerSpec, base: &Path) -> Result<Self, BenchError> {
         let start = |number| {
             let mut spec = spec.clone();
@@ -52,7 +52,7 @@ impl Gateways {
             .try_for_each(|server| server.wait_ready(LIMIT))
     }
 
-    /// Returns where they listen.
+    /// Returns their addresses.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.servers
             .iter()
@@ -60,12 +60,12 @@ impl Gateways {
             .collect()
     }
 
-    /// Fails when one has ended.
+    /// Fails if one has ended.
     pub(crate) fn check(&mut self) -> Result<(), BenchError> {
         self.servers.iter_mut().try_for_each(RunningServer::check)
     }
 
-    /// Returns what all have used and hold.
+    /// Returns the total usage.
     pub(crate) fn usage(&self) -> Result<Usage, BenchError> {
         let mut all = Usage::default();
         for server in &self.servers {
@@ -102,7 +102,7 @@ impl Gateways {
         Ok(reader.compare(sent))
     }
 
-    /// Ends all as an operator does, starts them again, and returns how long it took until all were ready.
+    /// Stops all as an operator does, starts them again, and returns how long it took until all were ready.
     pub(crate) fn restart(&mut self) -> Result<Duration, BenchError> {
         for server in &mut self.servers {
             server.stop(LIMIT)?;

@@ -1,10 +1,9 @@
 //! `push`: a fleet of processes pushes to a gateway while a scraper reads everything.
 //!
 //! The first incident: game servers on 25 hosts pushed to one gateway, and a round that should have taken 5 s took 200.
-//! Its three remedies are variants: the processes of a host merged into one push, compressed, and a gateway on every
-//! host.
+//! Its three remedies are variants: one push for all processes of a host, compression, and a gateway on every host.
 //!
-//! **Invariant:** a push is due at its time whatever the gateway does, and what is stored is compared with what was
+//! **Invariant:** a push is due at its time whatever the gateway does, and the stored data is compared with what was
 //! sent.
 
 mod body;
@@ -67,7 +66,7 @@ static FLAGS: &[Flag] = flags! {
 /// Arguments that `--persist` adds.
 const PERSIST: &str = "--persistence.file={dir}/groups --persistence.interval=30s";
 
-/// The gateways that are built in, ours first.
+/// Returns the built-in gateways, ours first.
 fn kinds() -> [ServerKind; 3] {
     let arguments = "--web.listen-address={listen} --log.level=warn";
     let pushgateway =
@@ -79,7 +78,7 @@ fn kinds() -> [ServerKind; 3] {
     ]
 }
 
-/// Pushes to every gateway in every way.
+/// Measures every gateway under every push mode.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
     let (mut servers, mut notes) = ServerSpec::chosen(values, kinds())?;

@@ -1,6 +1,6 @@
 //! A run plan built from flags.
 //!
-//! **Invariant:** whatever is out of range or does not fit together is refused before a server is started.
+//! **Invariant:** values out of range or in conflict are refused before a server is started.
 
 use super::{
     body::{Format, LAST_ROUND},
@@ -9,10 +9,10 @@ use super::{
 use crate::frame::{cli::Values, error::BenchError};
 use std::{path::PathBuf, time::Duration};
 
-/// Most series of a fleet: what is read back is kept, eight bytes each.
+/// Maximum series of a fleet: stored values are read back into eight bytes each.
 const MOST_SERIES: u64 = 20_000_000;
 
-/// What is done to every gateway.
+/// Measurements of every gateway.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) settings: Settings,
@@ -89,13 +89,13 @@ impl Plan {
         u64::from(hosts) * u64::from(processes) * series as u64
     }
 
-    /// Returns about how long one run takes.
+    /// Returns the approximate duration of one run.
     pub(crate) fn each(&self) -> Duration {
         let windows = if self.scrape_every.is_zero() { 1 } else { 2 };
         self.warmup + self.duration * windows + Duration::from_secs(10)
     }
 
-    /// Returns what is done, in one sentence.
+    /// Describes the plan in one sentence.
     pub(crate) fn title(&self) -> String {
         let Settings {
             hosts,
@@ -114,7 +114,7 @@ impl Plan {
     }
 }
 
-/// Returns the mode the flags describe, and the incident's three remedies when they are asked for.
+/// Returns the mode of the flags, and the incident's three remedies if requested.
 fn modes(values: &Values) -> Result<Vec<PushMode>, BenchError> {
     let encodings = [
         ("plain", Encoding::Plain),

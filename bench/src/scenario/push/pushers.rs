@@ -1,9 +1,9 @@
-//! The pushers: threads with a connection each, that push what is due whether or not the gateway keeps up.
+//! The pushers: threads with a connection each, that push on schedule whether or not the gateway keeps up.
 //!
-//! A pusher takes the next push, makes its body, sleeps until it is due and sends it. While all of them wait for the
-//! gateway, pushes become due that nobody sends: their latency counts from when they were due.
-//! **Invariant:** the schedule never waits for the gateway. What a pusher itself is late by (the time between when it
-//! could have sent and when it did) is kept apart.
+//! A pusher takes the next push, builds its body, sleeps until it is due and sends it. While all of them wait for the
+//! gateway, pushes become due that nobody sends: their latency counts from their due time. **Invariant:** the schedule
+//! never waits for the gateway. A pusher's own lateness (the time between when it could have sent and when it did) is
+//! recorded separately.
 
 use super::{
     body::Body,
@@ -25,24 +25,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Bytes of an answer that refuses a push which are kept.
+/// Maximum bytes of a rejecting response to keep.
 const REASON: usize = 200;
 
-/// One stretch of pushing.
+/// An interval of pushing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stretch {
     /// When the first round begins.
     pub(crate) start: Instant,
-    /// Pushes due before this time are sent; whoever waits longer counts as waiting until then.
+    /// Pushes due before this time are sent; anything still waiting counts as waiting until then.
     pub(crate) end: Instant,
-    /// How many pushes there are, and the round of the first.
+    /// Number of pushes, and the round of the first.
     pub(crate) pushes: u64,
     pub(crate) first_round: u64,
-    /// Whether pushes are due at their times; otherwise each as soon as a pusher is free.
+    /// Whether pushes wait for their due time; otherwise each is sent as soon as a pusher is free.
     pub(crate) is_paced: bool,
 }
 
-/// A push that was sent, for telling afterwards what has to be stored.
+/// A push that was sent, to determine afterwards what has to be stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sent {
     pub(crate) group: u32,
@@ -52,11 +52,11 @@ pub(crate) struct Sent {
     pub(crate) is_taken: bool,
 }
 
-/// What became of a stretch.
+/// Result of a stretch.
 #[derive(Debug, Default)]
 pub(crate) struct Pushed {
     pub(crate) latencies: Latencies,
-    /// How late pushers were in sending what they could have sent.
+    /// How late pushers sent what they could have sent.
     pub(crate) late: Histogram,
     pub(crate) sent: Vec<Sent>,
     pub(crate) failed: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Pushed {
     /// Pushes that nobody was free to send before the end.
     pub(crate) unsent: u64,
     pub(crate) body_bytes: u64,
-    /// CPU for writing bodies, for compressing, and in all.
+    /// CPU time of writing bodies, of compressing, and in total.
     pub(crate) writing: Duration,
     pub(crate) packing: Duration,
     pub(crate) cpu: Duration,
@@ -73,7 +73,7 @@ pub(crate) struct Pushed {
 }
 
 impl Pushed {
-    /// Adds what another pusher did.
+    /// Adds another pusher's results.
     fn add(&mut self, other: Self) {
         self.latencies.merge(&other.latencies);
         self.late.merge(&other.late);
@@ -88,23 +88,23 @@ impl Pushed {
         self.samples += other.samples;
     }
 
-    /// Returns how many pushes were taken.
+    /// Returns the number of accepted pushes.
     pub(crate) fn taken(&self) -> u64 {
         self.sent.iter().filter(|sent| sent.is_taken).count() as u64
     }
 }
 
-/// What all pushers need.
+/// State shared by all pushers.
 #[derive(Debug)]
 pub(crate) struct Pushers<'a> {
     pub(crate) fleet: &'a Fleet,
     pub(crate) gateways: &'a [SocketAddr],
     pub(crate) count: usize,
-    /// How long a gateway may take for an answer.
+    /// Timeout of a gateway's response.
     pub(crate) limit: Duration,
 }
 
-/// What can be watched while pushers work.
+/// Progress that can be watched while pushers work.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     next: AtomicU64,
@@ -112,7 +112,7 @@ pub(crate) struct Watched {
 }
 
 impl Pushers<'_> {
-    /// Pushes a whole stretch; `watch` is called again and again meanwhile, on this thread.
+    /// Pushes a whole stretch; meanwhile calls `watch` repeatedly on this thread.
     pub(crate) fn run(
         &self,
         stretch: Stretch,
@@ -153,12 +153,12 @@ impl Pushers<'_> {
     }
 }
 
-/// One push that has to be made.
+/// A push to make.
 struct Push {
     group: u32,
     round: u64,
     due: Instant,
-    /// Since when the pusher has had nothing to do.
+    /// Since when the pusher has been idle.
     free: Instant,
 }
 
@@ -201,7 +201,7 @@ impl<'a> Pusher<'a> {
             };
             if Instant::now() >= self.stretch.end {
                 self.pushed.unsent += 1;
-                // It waits still: at least so long.
+                // It is still waiting: count at least this long.
                 self.pushed.latencies.corrected.add(self.stretch.end - due);
                 continue;
             }
@@ -218,14 +218,14 @@ impl<'a> Pusher<'a> {
         self.pushed
     }
 
-    /// Makes a push's body, waits until it is due, sends it, and returns when its answer was there.
+    /// Builds a push's body, waits until it is due, sends it, and returns when its response arrived.
     fn push(&mut self, push: &Push, body: &mut Body, packer: &mut Packer) -> Instant {
         let fleet = self.all.fleet;
         let headers = [
             ("Content-Type", fleet.settings.format.content_type()),
             ("Content-Encoding", packer.content_encoding()),
         ];
-        // What is sent as it is needs no header.
+        // An uncompressed body needs no header.
         let headers = &headers[..1 + usize::from(headers[1].1 != "identity")];
         let clock = || cpu_time(ClockId::ThreadCPUTime);
         let from = clock();
@@ -252,7 +252,7 @@ impl<'a> Pusher<'a> {
             is_taken: outcome.is_ok(),
         });
         if outcome.as_ref().err().is_none_or(is_timeout) {
-            // What timed out waited at least so long; a refusal says nothing of the time a push takes.
+            // A timeout waited at least this long; a rejection says nothing about the duration of a push.
             self.pushed.latencies.add(push.due, sent, ended);
         }
         if let Err(why) = outcome {

@@ -1,7 +1,7 @@
-//! One run: a kind of gateway under one way of pushing, from empty to full to restarted.
+//! One run: a kind of gateway under one push mode, from empty to full to restarted.
 //!
 //! **Invariant:** every subject goes through the same phases: every group once, pushing on schedule without scrapes and
-//! with them, scrapes alone, what is stored compared with what was sent, a restart. Nothing is left out of a latency.
+//! with them, scrapes alone, comparison of stored data with what was sent, a restart. Latencies include everything.
 
 use super::{
     fleet::Fleet,
@@ -29,13 +29,13 @@ use std::{
 
 /// Time between two readings.
 const TICK: Duration = Duration::from_secs(1);
-/// How often the wait for a stretch's end looks.
+/// Polling interval while waiting for a stretch's end.
 const NAP: Duration = Duration::from_millis(10);
-/// Scrapes without pushes, of each encoding, at least and at most; and the time after which there are enough.
+/// Minimum and maximum scrapes without pushes, of each encoding; and the time after which there are enough.
 const QUIET_SCRAPES: std::ops::RangeInclusive<u32> = 3..=20;
 const QUIET_TIME: Duration = Duration::from_secs(3);
 
-/// A stretch and what it cost.
+/// A stretch and its cost.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) pushed: Pushed,
@@ -43,7 +43,7 @@ pub(crate) struct Window {
     pub(crate) scrapes: Vec<Result<Scrape, BenchError>>,
 }
 
-/// Scrapes while nobody pushes.
+/// Scrapes without pushes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quiet {
     pub(crate) took: Duration,
@@ -51,22 +51,22 @@ pub(crate) struct Quiet {
     pub(crate) bytes: u64,
 }
 
-/// What a restart left.
+/// Result of a restart.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Restart {
     pub(crate) ready: Duration,
     pub(crate) stored: Stored,
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) first: Window,
     pub(crate) plain: Window,
     pub(crate) scraped: Option<Window>,
-    /// Identity and gzip; none when a scrape failed.
+    /// Identity and gzip; `None` if a scrape failed.
     pub(crate) quiet: Option<[Quiet; 2]>,
-    /// What is held when the last push has ended, and the peak with all scrapes.
+    /// Usage at the end of the last push, and the peak with all scrapes.
     pub(crate) usage: Usage,
     pub(crate) stored: Stored,
     pub(crate) restart: Option<Restart>,
@@ -74,13 +74,13 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the stretches whose pushes count, each with what its figures are called.
+    /// Returns the stretches whose pushes count, each with the name of its figures.
     pub(crate) fn windows(&self) -> impl Iterator<Item = (&'static str, &Window)> {
         let scraped = self.scraped.iter().map(|window| (" while scraped", window));
         [("", &self.plain)].into_iter().chain(scraped)
     }
 
-    /// Returns what a reader of the figures has to know.
+    /// Returns notes for a reader of the figures.
     pub(crate) fn notes(&self, label: &str, fleet: &Fleet) -> Vec<String> {
         let (mut notes, groups) = (Vec::new(), fleet.groups());
         let mut add = |text: String| notes.push(format!("{label}, {}: {text}", fleet.mode.name()));
@@ -109,7 +109,7 @@ impl Outcome {
     }
 }
 
-/// A run under way.
+/// A run in progress.
 pub(crate) struct Session<'a> {
     plan: &'a Plan,
     fleet: &'a Fleet,
@@ -146,7 +146,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Goes through all phases. A gateway that takes no push at all gives its reason instead.
+    /// Runs all phases. If a gateway accepts no push at all, returns its reason instead.
     pub(crate) fn finish(mut self) -> Result<Result<Outcome, String>, BenchError> {
         let plan = self.plan;
         let first = self.stretch("first pushes", plan.fill_limit, false, false)?;
@@ -186,7 +186,7 @@ impl<'a> Session<'a> {
         }))
     }
 
-    /// Pushes for so long on schedule, or every group once as fast as the gateway takes it.
+    /// Pushes on schedule for a given time, or every group once as fast as the gateway accepts it.
     fn stretch(
         &mut self,
         phase: &str,
@@ -229,7 +229,7 @@ impl<'a> Session<'a> {
                 self.tick(phase, watched)
             });
             let used = self.gateways.usage().and_then(|usage| meter.stop(usage));
-            // The scrape that is under way ends with its own deadline.
+            // The scrape in progress ends by its own deadline.
             is_over.store(true, Ordering::Release);
             (pushed, used, scraping.map_or_else(Vec::new, join))
         });
@@ -259,7 +259,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Scrapes in both encodings, often enough for the kernel's clock of CPU time; nothing when one fails.
+    /// Scrapes in both encodings, often enough for the kernel's CPU clock; `None` if one fails.
     fn quiet(&self) -> Result<Option<[Quiet; 2]>, BenchError> {
         let mut both = [None; 2];
         for (is_packed, quiet) in [false, true].into_iter().zip(&mut both) {

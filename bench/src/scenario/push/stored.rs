@@ -1,7 +1,7 @@
-//! What gateways hold, read back and compared with what was pushed.
+//! Contents of gateways, read back and compared with what was pushed.
 //!
-//! **Invariant:** knows what was pushed from the generator alone. A group holds one push whole, the last one that was
-//! taken or one that overlapped with it; anything else is wrong.
+//! **Invariant:** the expected contents come from the generator alone. A group holds one complete push, the last
+//! accepted one or one that overlapped with it; anything else is wrong.
 
 use super::{
     body::process_name,
@@ -11,14 +11,14 @@ use super::{
 use crate::load::line::Line;
 use std::collections::HashMap;
 
-/// What of a fleet was found.
+/// Result of reading back a fleet's series.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Stored {
-    /// Series of the fleet that are there.
+    /// Series of the fleet that were found.
     pub(crate) series: u64,
-    /// Series that are not there, though a push of them was taken.
+    /// Series that were not found, though a push of them was accepted.
     pub(crate) missing: u64,
-    /// Series whose value is of no push that may be the last.
+    /// Series whose value belongs to no push that may be the last.
     pub(crate) wrong: u64,
     /// Lines with the fleet's job that nobody pushed.
     pub(crate) strange: u64,
@@ -28,17 +28,17 @@ pub(crate) struct Stored {
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     fleet: &'a Fleet,
-    /// Number of a series by name and labels, sorted, as they are written.
+    /// Index of a series by name and sorted labels, as written.
     series: HashMap<String, u32>,
     hosts: HashMap<String, u32>,
     processes: HashMap<String, u32>,
-    /// For each process its series; NaN is nothing, which nobody pushes.
+    /// Series of each process; NaN, which is never pushed, marks missing ones.
     values: Vec<f64>,
     strange: u64,
 }
 
 impl<'a> Reader<'a> {
-    /// Returns one that has seen nothing yet.
+    /// Returns a reader without pages.
     pub(crate) fn new(fleet: &'a Fleet) -> Self {
         let identity = |(at, (name, labels)): (usize, (&str, &str))| {
             let mut labels: Vec<&str> = labels.split(',').collect();
@@ -66,21 +66,21 @@ impl<'a> Reader<'a> {
     pub(crate) fn read(&mut self, page: &str) {
         let of_fleet = [",", "{"].map(|before| format!("{before}job=\"{JOB}\""));
         for line in page.lines() {
-            // Cheaper than taking every line apart.
+            // Cheaper than parsing every line.
             if !of_fleet.iter().any(|label| line.contains(label)) {
                 continue;
             }
             let place = Line::parse(line).and_then(|line| self.place(&line));
             match place {
                 Some(Some((at, value))) if self.values[at].is_nan() => self.values[at] = value,
-                // Its own gauges about the group.
+                // The gateway's own gauges about the group.
                 Some(None) => {}
                 _ => self.strange += 1,
             }
         }
     }
 
-    /// Returns the place of a line's series and its value, Some(None) for what the gateway says about a group.
+    /// Returns the index of a line's series and its value; `Some(None)` for the gateway's own metrics about a group.
     fn place(&self, line: &Line<'_>) -> Option<Option<(usize, f64)>> {
         let (mut host, mut process, mut own) = (None, None, Vec::with_capacity(4));
         for label in &line.labels {
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         Some(Some((at, line.value.parse().ok()?)))
     }
 
-    /// Compares what was found with all pushes, in any order.
+    /// Compares the pages with all pushes, in any order.
     pub(crate) fn compare(&self, sent: &[Sent]) -> Stored {
         let mut stored = Stored {
             strange: self.strange,
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the rounds a group may hold: its last taken push' and those of pushes that it did not follow.
+/// Returns the rounds a group may hold: that of its last accepted push and of those that overlapped with it.
 fn possible(pushes: &[&Sent]) -> Vec<u64> {
     let taken = pushes.iter().filter(|push| push.is_taken);
     let Some(last) = taken.map(|push| push.sent).max() else {

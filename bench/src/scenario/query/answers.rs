@@ -1,21 +1,21 @@
-//! What servers answer, compared: equal, nearly equal, or different and where.
+//! Compares servers' answers: equal, nearly equal, or different and where.
 //!
-//! **Invariant:** the order of series plays no part, the order of samples within one does. Two numbers are equal when
-//! they are the same bits, NaN with NaN; nothing else is rounded on the way.
+//! **Invariant:** the order of series does not matter, that of samples within one does. Two numbers are equal if their
+//! bits are, and NaN equals NaN; nothing else is rounded on the way.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Largest relative difference of two numbers that still agree: sums made in another order.
+/// Maximum relative difference of two numbers that still agree: sums in another order.
 pub(crate) const TOLERANCE: f64 = 1e-12;
-/// Longest text of a value that a difference shows.
+/// Maximum length of a value shown in a difference.
 const SHOWN: usize = 120;
 
-/// How two answers compare.
+/// Result of comparing two answers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Agreement {
     Equal,
-    /// Equal but for numbers that differ by at most this, relatively.
+    /// Equal except for numbers that differ by at most this, relatively.
     Close(f64),
     Differ(Mismatch),
 }
@@ -23,11 +23,11 @@ pub(crate) enum Agreement {
 /// The first place where two answers differ.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mismatch {
-    /// The series, and within it the time.
+    /// The series, and the time within it.
     pub(crate) place: String,
     pub(crate) first: String,
     pub(crate) other: String,
-    /// How many series differ or are on one side only.
+    /// Number of series that differ or are on one side only.
     pub(crate) count: usize,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Answer {
     entries: BTreeMap<String, Vec<Sample>>,
 }
 
-/// A time and a value; texts for what is no number.
+/// A time and a value; values other than numbers are texts.
 #[derive(Debug, Clone, PartialEq)]
 struct Sample {
     at: Option<f64>,
@@ -45,7 +45,7 @@ struct Sample {
 }
 
 impl Answer {
-    /// Reads the envelope; None when it is no success or has no data that is known.
+    /// Parses the envelope; `None` if it is not a success or its data is of unknown type.
     pub(crate) fn read(body: &[u8]) -> Option<Self> {
         let answer: Value = serde_json::from_slice(body).ok()?;
         if answer["status"] != "success" {
@@ -81,7 +81,7 @@ impl Answer {
         Some(Self { entries })
     }
 
-    /// Returns how many series, or texts, it has.
+    /// Returns the number of series, or texts.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -94,7 +94,7 @@ impl Answer {
         }
     }
 
-    /// Compares `self` with what another server answers.
+    /// Compares `self` with another server's answer.
     pub(crate) fn compare(&self, other: &Self) -> Agreement {
         let mut first: Option<Mismatch> = None;
         let (mut count, mut worst) = (0, 0.0_f64);
@@ -129,7 +129,7 @@ impl Answer {
     }
 }
 
-/// Returns how far apart two series' numbers are at most, relatively, or the first place where that is too far.
+/// Returns the maximum relative difference of two series' numbers, or the first place where it is too large.
 fn compare(samples: &[Sample], others: &[Sample]) -> Result<f64, (String, String, String)> {
     let mut worst = 0.0_f64;
     for (a, b) in samples.iter().zip(others) {
@@ -163,7 +163,7 @@ fn apart(a: f64, b: f64) -> f64 {
     if !a.is_finite() || !b.is_finite() {
         return f64::INFINITY;
     }
-    // Zeroes of both signs are not the same bits, but no distance apart.
+    // Zeros of opposite sign differ in bits, but not in value.
     (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE)
 }
 

@@ -1,4 +1,4 @@
-//! What questions come to: latencies by class and by question, costs, and a table of who answers what.
+//! Figures of questions: latencies by class and by question, costs, and a table of agreement.
 //!
 //! **Invariant:** every question has a latency and an agreement in the record, whatever they are.
 
@@ -12,7 +12,7 @@ use crate::{
     record::{Difference, Figure, OwnCost, Run, summary::distinct},
 };
 
-/// Cores of strangers above which a result is called noisy.
+/// Cores used by other processes above which a result is noisy.
 const QUIET_CORES: f64 = 0.1;
 
 /// Returns the run of one phase.

@@ -1,7 +1,7 @@
-//! One server: written to, asked while warm, killed, and asked while cold.
+//! One server: written to, queried while warm, killed, and queried while cold.
 //!
-//! **Invariant:** only the time between a request's first byte and its answer's last one is a latency; reading the
-//! answer's JSON is nobody's cost. Peak memory is that of the queries, not of what went before them.
+//! **Invariant:** a latency is only the time between a request's first byte and its response's last one; parsing the
+//! JSON is not included. Peak memory is that of the queries, not of earlier phases.
 
 use super::{answers::Answer, questions::Question};
 use crate::{
@@ -27,15 +27,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest start or restart, and longest answer.
+/// Timeout of a start or restart, and of a response.
 const LIMIT: Duration = Duration::from_secs(1200);
 /// A server has settled when it uses less of one core than this for as long as `SETTLED`.
 const SETTLED_CORES: f64 = 0.05;
 const SETTLED: Duration = Duration::from_secs(1);
-/// Longest wait for that.
+/// Timeout of settling.
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// What is done with each server.
+/// Measurements of each server.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) data: DatasetConfig,
@@ -45,7 +45,7 @@ pub(super) struct Plan {
     pub(super) base: PathBuf,
 }
 
-/// What a server answered to one question, and how many series that touched.
+/// A server's answer to one question, and the number of series it touched.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) answer: Answer,
@@ -61,7 +61,7 @@ pub(super) struct Round {
     pub(super) used: Used,
 }
 
-/// What writing came to.
+/// Cost of writing.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) sent: Sent,
@@ -69,7 +69,7 @@ pub(super) struct Written {
     pub(super) cpu: Duration,
 }
 
-/// All of one server.
+/// Results of one server.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) written: Written,
@@ -99,7 +99,7 @@ pub(super) fn run(
     };
     let written = subject.write()?;
     subject.settle()?;
-    // The answers are read here, apart from what is timed; asking also warms the server.
+    // Answers are parsed here, outside the timed rounds; querying also warms the server.
     let answers = subject.answers()?;
     let warm = subject.ask(plan.rounds, "warm")?;
     let mut cold: Option<Round> = None;
@@ -121,7 +121,7 @@ pub(super) fn run(
 struct Subject<'a> {
     plan: &'a Plan,
     client: Client,
-    /// What every request has at its end.
+    /// Suffix of every request.
     suffix: &'static str,
     server: RunningServer,
     progress: &'a Progress,
@@ -156,7 +156,7 @@ impl Subject<'_> {
         Ok(Written { sent, took, cpu })
     }
 
-    /// Waits until the server finds as many series as were written, with their last samples.
+    /// Waits until the server finds all written series, with their last samples.
     fn wait_for_series(&mut self) -> Result<(), BenchError> {
         let data = &self.plan.data;
         let path = api::instant("count({job=\"app\"})", Some(data.end_ms));
@@ -174,7 +174,7 @@ impl Subject<'_> {
         self.client.address()
     }
 
-    /// Waits until the server has done what it had to do with the samples.
+    /// Waits until the server has finished processing the samples.
     fn settle(&mut self) -> Result<(), BenchError> {
         self.begin("settling");
         let end = Instant::now() + SETTLE_LIMIT;
@@ -189,7 +189,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Asks everything once and reads the answers.
+    /// Asks every question once and parses the answers.
     fn answers(&mut self) -> Result<Vec<Asked>, BenchError> {
         self.begin("answers");
         let plan = self.plan;
@@ -205,7 +205,7 @@ impl Subject<'_> {
         plan.questions.iter().map(ask).collect()
     }
 
-    /// Asks everything `rounds` times, one question after the other.
+    /// Asks every question `rounds` times, one after the other.
     fn ask(&mut self, rounds: usize, what: &str) -> Result<Round, BenchError> {
         self.begin(what);
         let plan = self.plan;
@@ -248,7 +248,7 @@ impl Subject<'_> {
         self.ask(1, "cold")
     }
 
-    /// Makes the kernel forget the server's highest memory so far. Where it does not, the figure is that of all time.
+    /// Resets the kernel's record of the server's peak memory. If that fails, the figure is the all-time peak.
     fn reset_peak(&self) {
         let _ = fs::write(format!("/proc/{}/clear_refs", self.server.pid()), "5");
     }

@@ -1,8 +1,7 @@
-//! `query`: the same samples in several servers, the same questions to each; how long answers take and whether they
-//! agree.
+//! `query`: the same samples and the same questions for several servers; how long answers take and whether they agree.
 //!
-//! **Invariant:** every server is written the same requests by remote write, in the same order, and is asked only when
-//! it has all series. An answer is compared with the first server's; none is taken for right.
+//! **Invariant:** every server receives the same requests by remote write, in the same order, and is queried only when
+//! it has all series. Answers are compared with the first server's; none is assumed to be right.
 
 mod answers;
 mod figures;
@@ -46,7 +45,7 @@ static FLAGS: &[Flag] = flags! {
     ["restarts": "N" = "1", "How often servers are killed, started again and asked once, cold."]
 };
 
-/// The data ends at a full hour, so that every run meets the same borders of blocks and steps.
+/// The data ends at a full hour, so that every run has the same boundaries of blocks and steps.
 const END_MS: i64 = 3_600_000;
 
 /// The servers that are built in, ours first.
@@ -62,7 +61,7 @@ fn kinds() -> impl Iterator<Item = ServerKind> {
         .chain([ServerKind::victoria_metrics().with_arguments(patient)])
 }
 
-/// Writes to and asks every server.
+/// Measures every server.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = plan(values)?;
     let (servers, mut notes) = ServerSpec::chosen(values, kinds())?;

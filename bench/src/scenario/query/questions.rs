@@ -1,6 +1,6 @@
-//! What is asked: a list of queries in a file, placed in the time of the data.
+//! Questions: a list of queries in a file, with times relative to the data.
 //!
-//! **Invariant:** a file that is wrong is refused with its place before anything is started; every query of a file is
+//! **Invariant:** an invalid file is refused with the position before anything is started; every query of a file is
 //! asked.
 
 use crate::{
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 use std::time::Duration;
 
-/// The list that is built in.
+/// The built-in list.
 const BUILT_IN: &str = include_str!("../../../scenarios/queries-20.yml");
 
 /// A file.
@@ -26,7 +26,7 @@ struct List {
     queries: Vec<Spanned<Question>>,
 }
 
-/// Which endpoint answers a query.
+/// Endpoint of a query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Endpoint {
@@ -58,7 +58,7 @@ struct Step(Duration);
 #[serde(deny_unknown_fields)]
 pub(super) struct Question {
     pub(super) name: String,
-    /// What it is compared with in one figure, such as `small`.
+    /// Class for aggregated figures, such as `small`.
     pub(super) class: String,
     #[serde(default, rename = "kind")]
     endpoint: Endpoint,
@@ -72,7 +72,7 @@ pub(super) struct Question {
     end: Edge,
     #[serde(default)]
     step: Step,
-    /// A selector of the series it reads; empty when the file does not say.
+    /// A selector of the series it reads; empty if the file has none.
     #[serde(default)]
     pub(super) touches: String,
 }
@@ -103,7 +103,7 @@ impl Question {
         }
     }
 
-    /// Returns the path that counts the series it reads, where it says which those are.
+    /// Returns the path that counts the series it reads, if it has their selector.
     pub(super) fn touched(&self, data: &DatasetConfig) -> Option<String> {
         let count = format!("count({})", self.touches);
         (!self.touches.is_empty()).then(|| api::instant(&count, Some(data.end_ms)))
@@ -165,7 +165,7 @@ impl Edge {
     }
 }
 
-/// Returns the queries of a file's text, which errors call `file`; without one, those that are built in.
+/// Parses the queries of a file's text, which errors call `file`; without one, returns the built-in ones.
 pub(super) fn read(text: Option<&str>, file: &str) -> Result<Vec<Question>, BenchError> {
     let list: List = yaml::parse(text.unwrap_or(BUILT_IN), file)?;
     if list.queries.is_empty() {

@@ -1,6 +1,6 @@
-//! What servers have to answer: a sample of the recorded series, value by value.
+//! Expected answers of servers: a sample of the recorded series, value by value.
 //!
-//! **Invariant:** expected values come from the recorded text alone. A value is right when it has the same bits at the
+//! **Invariant:** expected values come from the recorded text alone. A value is right if it has the same bits at the
 //! same time; any NaN is right where NaN was recorded, since JSON has no payloads.
 
 use super::{
@@ -22,10 +22,10 @@ use std::{
     time::Duration,
 };
 
-/// How far Prometheus moves the time of a scrape to have even distances, and a little more.
+/// Maximum by which Prometheus aligns the time of a scrape, and a little more.
 const MOVED_MS: i64 = 10;
 
-/// A series and what was recorded of it.
+/// A series and its recorded values.
 #[derive(Debug)]
 pub(crate) struct Expected {
     /// Name and labels as written, such as `a{b="c"}`.
@@ -36,17 +36,17 @@ pub(crate) struct Expected {
     values: Vec<(usize, f64)>,
 }
 
-/// What was read back.
+/// Result of reading back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Compared {
     pub(crate) samples: u64,
-    /// Not there at all.
+    /// Values not found.
     pub(crate) missing: u64,
-    /// There with another value.
+    /// Found with another value.
     pub(crate) different: u64,
-    /// There though nothing was recorded.
+    /// Found though nothing was recorded.
     pub(crate) strange: u64,
-    /// The first that is not right, in words.
+    /// Description of the first wrong value.
     pub(crate) first: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn sample(
     Ok(all)
 }
 
-/// Returns a line up to its value: behind the last brace, or up to the first space.
+/// Returns a line up to its value: to the last brace, or to the first space.
 fn series_of(line: &str) -> &str {
     let end = line.rfind('}').map(|at| at + 1);
     let end = end.or_else(|| line.find(' ')).unwrap_or(line.len());
@@ -108,7 +108,7 @@ impl Expected {
     fn parse(line: &str) -> Option<Self> {
         let parsed = Line::parse(line)?;
         let labels = parsed.labels.iter();
-        // What a label of the target's is called as well gets a prefix, as every server does.
+        // Labels that conflict with the target's get a prefix, as in every server.
         let name = |name: &str| match name {
             "job" | "instance" => format!("exported_{name}"),
             name => name.to_owned(),
@@ -159,7 +159,7 @@ impl Expected {
         format!("{}{{instance=\"{instance}\"{labels}}}", self.name)
     }
 
-    /// Whether a result is this series: the selector also finds those that have more labels, or other bounds.
+    /// Reports whether a result is this series: the selector also finds those with more labels, or other bounds.
     fn is_own(&self, metric: &Value) -> bool {
         let known = ["__name__", "job", "instance"];
         metric.as_object().is_some_and(|metric| {
@@ -184,14 +184,14 @@ impl Expected {
 
     fn judge(&self, stored: &[(i64, f64)], served: &[Served], times: Times) -> Compared {
         let (last, is_same) = (served.len().saturating_sub(1), same_bits);
-        // Behind the last round a target is gone: a server may write its end over it.
+        // After the last round the target is gone: a server may write a staleness marker over it.
         let end = if times == Times::Scraped {
             served.len()
         } else {
             last
         };
         let round_of = |time_ms: i64| match times {
-            // A server tells when it asked, give or take what it moves times by: after the answer before.
+            // A server reports the scrape's start, possibly aligned: after the previous response.
             Times::Scraped => served.partition_point(|round| round.at_ms + MOVED_MS < time_ms),
             Times::Written { .. } => served
                 .binary_search_by_key(&time_ms, |round| round.time_ms)
@@ -238,12 +238,12 @@ fn same_bits(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
 
-/// Whether a label's value is a number, which servers may write otherwise.
+/// Reports whether a label's value is a number, which servers may format differently.
 fn is_number(label: &str) -> bool {
     matches!(label, "le" | "quantile")
 }
 
-/// Reads `[[seconds, "value"], …]`.
+/// Parses `[[seconds, "value"], …]`.
 fn points(values: &Value) -> Vec<(i64, f64)> {
     let point = |point: &Value| {
         let time = point[0].as_f64()?;
@@ -258,9 +258,9 @@ fn points(values: &Value) -> Vec<(i64, f64)> {
         .collect()
 }
 
-/// Asks a server to make everything it took visible, where that is not so at once.
+/// Asks a server to make all ingested samples visible, if that is not immediate.
 pub(crate) fn make_visible(server: &RunningServer) {
-    // Those that do not know it say 404, and have nothing to make visible.
+    // Servers that do not know it answer 404, and need no flush.
     let _ = http::get(&server.url("/internal/force_flush"));
     std::thread::sleep(Duration::from_millis(1_500));
 }

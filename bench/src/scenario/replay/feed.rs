@@ -1,7 +1,7 @@
-//! Recorded targets, served again: each scrape is answered with the next round, once, until there are no more.
+//! Recorded targets, served again: each scrape is answered with the next round, once, until none is left.
 //!
-//! **Invariant:** a round counts as served when its last byte was taken by the socket; one that was cut off is served
-//! again. The answer to a scrape is made before the scrape comes.
+//! **Invariant:** a round counts as served once the socket accepted its last byte; one that was cut off is served
+//! again. The response is built before its scrape arrives.
 
 use super::{
     corpus::{Corpus, Rounds},
@@ -23,35 +23,35 @@ use std::{
 
 /// Longest head of a request.
 const LONGEST_HEAD: usize = 16 << 10;
-/// How often an idle connection looks whether it is to end.
+/// Interval at which an idle connection checks whether to end.
 const LOOK: Duration = Duration::from_millis(200);
 /// Longest write of an answer.
 const WRITE_LIMIT: Duration = Duration::from_secs(30);
 /// What promhttp compresses with.
 const GZIP_LEVEL: i32 = 6;
 
-/// Which time a round has.
+/// Timestamps of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Times {
-    /// The time it is scraped; lines have no timestamps.
+    /// The scrape's time; lines have no timestamps.
     Scraped,
-    /// A timestamp in every line: so many milliseconds after it was recorded.
+    /// A timestamp in every line: this many milliseconds after it was recorded.
     Written { shift_ms: i64 },
 }
 
-/// A round that was served.
+/// A served round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Served {
-    /// When its answer was sent.
+    /// When its response was sent.
     pub(crate) at_ms: i64,
-    /// What its lines say; `at_ms` where they say nothing.
+    /// Timestamp of its lines; `at_ms` if they have none.
     pub(crate) time_ms: i64,
     pub(crate) samples: u64,
-    /// As it was sent.
+    /// Size as sent.
     pub(crate) bytes: u64,
 }
 
-/// One target that is served; it stops on drop.
+/// A served target; it stops on drop.
 #[derive(Debug)]
 pub(crate) struct Feed {
     listener: Listener,
@@ -60,7 +60,7 @@ pub(crate) struct Feed {
 
 struct State {
     rounds: Rounds,
-    /// Rounds that are still to be made.
+    /// Rounds still to be built.
     left: usize,
     times: Times,
     gzip: Gzip,
@@ -116,12 +116,12 @@ impl Feed {
         Ok(feed)
     }
 
-    /// Returns where it is scraped.
+    /// Returns its address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    /// Returns what has been served so far.
+    /// Returns the rounds served so far.
     pub(crate) fn served(&self) -> Result<Vec<Served>, BenchError> {
         let state = lock(&self.state);
         match &state.broken {
@@ -168,7 +168,7 @@ impl State {
         }
     }
 
-    /// Answers one scrape; returns whether the connection can go on.
+    /// Answers one scrape; returns whether the connection stays usable.
     fn answer(&mut self, stream: &mut TcpStream, takes_gzip: bool) -> bool {
         let Some(next) = &self.next else {
             let over = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
@@ -212,7 +212,7 @@ fn stamped(body: &str, time_ms: Option<i64>) -> (Vec<u8>, u64) {
         samples += u64::from(parsed.is_some());
         match (parsed, time_ms) {
             (Some(parsed), Some(time_ms)) => {
-                // A line's own time would be of another day.
+                // A line's own timestamp would be of another day.
                 let own = parsed.timestamp.map_or(0, |own| own.len() + 1);
                 out.extend_from_slice(line[..end - own].trim_end().as_bytes());
                 out.push(b' ');

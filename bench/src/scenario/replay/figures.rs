@@ -1,11 +1,11 @@
-//! What one server's readings come to: per sample.
+//! Figures of one server, per sample.
 //!
-//! **Invariant:** a sample is one that was served; what servers add about their scrapes is part of their cost.
+//! **Invariant:** a sample is one that was served; the series servers add about their scrapes are part of their cost.
 
 use super::run::Outcome;
 use crate::record::{Figure, OwnCost, Run};
 
-/// Cores of others above which a run is called noisy, and of our own above which it is refused.
+/// Cores used by others above which a run is noisy, and by ourselves above which it is refused.
 const OTHERS: f64 = 0.3;
 const OWN: f64 = 0.5;
 

@@ -1,6 +1,6 @@
-//! `replay`: real exporters' scrapes, recorded once and served again, for honest bytes a sample.
+//! `replay`: real exporters' scrapes, recorded once and served again, for realistic bytes per sample.
 //!
-//! **Invariant:** every server meets the same rounds in the same order, each once; nothing is looped or made up.
+//! **Invariant:** every server gets the same rounds in the same order, each once; nothing is looped or invented.
 
 mod corpus;
 mod expect;
@@ -48,7 +48,7 @@ static FLAGS: &[Flag] = flags! {
     ["settle": "TIME" = "5s", "Time after the last round before anything is read."]
 };
 
-/// The servers that are built in, ours first. Prometheus gets what makes a snapshot possible.
+/// Returns the built-in servers, ours first. Prometheus gets the flag that allows snapshots.
 fn kinds() -> [ServerKind; 3] {
     let [narthex, prometheus] =
         ServerKind::prometheus_alike().map(|kind| kind.with_config("{scrape}{storage}"));
@@ -109,7 +109,7 @@ pub(crate) static RECORD_FLAGS: &[Flag] = flags! {
     ["out": "DIR" = "", "Directory the files go to, one for each target."]
 };
 
-/// Records what exporters answer, without what names their machine.
+/// Records exporters' pages, without anything that names their machine.
 pub(crate) fn record(values: &Values) -> Result<(), BenchError> {
     let targets: Result<Vec<Target>, BenchError> = values
         .all("target")
@@ -144,7 +144,7 @@ pub(crate) fn record(values: &Values) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Says what became of one target.
+/// Describes the result of one target.
 fn describe(recorded: &Recorded) -> String {
     let Recorded { name, rounds, .. } = recorded;
     let (body, file) = (recorded.body_bytes, recorded.file_bytes);

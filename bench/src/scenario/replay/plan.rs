@@ -1,6 +1,6 @@
 //! A run plan built from flags: corpora, rounds, and the times they are given.
 //!
-//! **Invariant:** written times stay within what servers take: not too far behind the present, hardly before it.
+//! **Invariant:** timestamps stay within what servers accept: not too far behind the present, hardly ahead of it.
 
 use super::{corpus::Corpus, recorder::files};
 use crate::{
@@ -13,9 +13,9 @@ use std::{
     time::Duration,
 };
 
-/// How far behind its newest sample a Prometheus takes others, with some time to spare: an hour is its limit.
+/// How far behind its newest sample Prometheus accepts others, less a margin: its limit is an hour.
 const BEHIND: Duration = Duration::from_mins(55);
-/// How far ahead of its clock it takes them, with some time to spare: ten minutes is its limit.
+/// How far ahead of its clock Prometheus accepts samples, less a margin: its limit is ten minutes.
 const AHEAD: Duration = Duration::from_mins(9);
 
 /// What every server is given.
@@ -24,10 +24,10 @@ pub(crate) struct Plan {
     pub(crate) corpora: Vec<Arc<Corpus>>,
     /// Rounds of the longest.
     pub(crate) rounds: usize,
-    /// Between two scrapes, in real time.
+    /// Real time between two scrapes.
     pub(crate) interval: Duration,
     pub(crate) compression: u32,
-    /// Whether rounds are of the time they are scraped, however fast they come.
+    /// Whether rounds get the time at which they are scraped, however fast.
     own_times: bool,
     /// Series of each target that are read back.
     pub(crate) series: usize,
@@ -105,23 +105,23 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns about how long serving takes.
+    /// Returns the approximate duration of serving.
     pub(crate) fn serving(&self) -> Duration {
         self.interval * u32::try_from(self.rounds).unwrap_or(u32::MAX)
     }
 
-    /// Returns about how long one run takes.
+    /// Returns the approximate duration of one run.
     pub(crate) fn each(&self) -> Duration {
         self.serving() + self.settle + Duration::from_secs(20)
     }
 
-    /// How much more written time passes than real time.
+    /// Returns how much more written time passes than real time.
     fn drift(&self) -> Duration {
         self.recorded
             .saturating_sub(self.recorded / self.compression)
     }
 
-    /// Returns how far out of order servers have to take samples, where they do not otherwise.
+    /// Returns how far out of order servers must accept samples, if they do not by default.
     pub(crate) fn past(&self) -> Option<Duration> {
         let is_far = !self.own_times && self.drift() > BEHIND + AHEAD;
         is_far.then(|| self.drift() + Duration::from_hours(1))
@@ -142,7 +142,7 @@ impl Plan {
         }
     }
 
-    /// Returns what is done, in one sentence.
+    /// Describes the plan in one sentence.
     pub(crate) fn title(&self) -> String {
         let names: Vec<&str> = self
             .corpora
@@ -172,13 +172,13 @@ fn read(path: &Path) -> Result<Corpus, BenchError> {
     Corpus::parse(bytes).map_err(damaged(&name.to_string_lossy()))
 }
 
-/// Returns what `map_err` takes for a damaged file of that name.
+/// Returns the function for `map_err` that wraps the error of a damaged file.
 pub(crate) fn damaged(name: &str) -> impl FnOnce(String) -> BenchError {
     let name = name.to_owned();
     move |what| BenchError::Record { name, what }
 }
 
-/// Returns when the first and the last of the rounds were recorded. Reads them all, and so finds damage beforehand.
+/// Returns when the first and the last of the rounds were recorded. Reads them all, which detects damage beforehand.
 fn span(corpora: &[Arc<Corpus>], rounds: usize) -> Result<(i64, i64), BenchError> {
     let (mut from_ms, mut to_ms) = (i64::MAX, i64::MIN);
     for corpus in corpora {

@@ -1,7 +1,7 @@
-//! Scrapes real exporters at an interval and writes what they answer, scrubbed, one file for each target.
+//! Scrapes real exporters at an interval and writes their pages, scrubbed, to one file for each target.
 //!
-//! **Invariant:** a round that failed is missing and counted, never made up; what is written has been through the
-//! scrubber. A recording that is killed keeps its whole blocks.
+//! **Invariant:** a failed round is omitted and counted, never invented; everything written has been scrubbed. A killed
+//! recording keeps its complete blocks.
 
 use super::{
     corpus::{About, CorpusWriter, Round},
@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What is asked for: the one format whose lines can be given other timestamps and that every exporter has.
+/// Requested format: the only one that every exporter has and whose lines can be given other timestamps.
 const ACCEPT: &str = "text/plain;version=0.0.4";
 /// What a file's name ends with.
 pub(crate) const EXTENSION: &str = "scrapes";
@@ -36,7 +36,7 @@ pub(crate) struct Recording {
     pub(crate) out: PathBuf,
 }
 
-/// An exporter and what its file is called.
+/// An exporter and the name of its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) name: String,
@@ -44,7 +44,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads `URL` or `NAME=URL`; a target without a name is called after its place.
+    /// Parses `URL` or `NAME=URL`; a target without a name is named after its index.
     pub(crate) fn parse(text: &str, place: usize) -> Result<Self, String> {
         let (name, url) = match text.split_once('=') {
             Some((name, url)) if !name.contains(['/', ':']) => (name.to_owned(), url),
@@ -69,7 +69,7 @@ impl Target {
     }
 }
 
-/// What became of one target.
+/// Result of one target.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) name: String,

@@ -1,4 +1,4 @@
-//! One server's run through a corpus: start, every round, what it reads back, rest.
+//! One server's run through a corpus: start, every round, reading back, stop.
 //!
 //! **Invariant:** every server goes through the same phases; a run ends when every round was scraped, or fails.
 
@@ -24,11 +24,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest start and stop.
+/// Timeout of a start and of a stop.
 const LIMIT: Duration = Duration::from_secs(120);
 const TICK: Duration = Duration::from_secs(1);
 
-/// All that was measured of one server.
+/// All measurements of one server.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) samples: u64,
@@ -39,14 +39,14 @@ pub(crate) struct Outcome {
     pub(crate) used: Used,
     pub(crate) resident: Resident,
     pub(crate) compared: Compared,
-    /// The directory after a clean stop: on the device, and the files' lengths.
+    /// The directory after a clean stop: disk usage, and the files' lengths.
     pub(crate) stopped: (u64, u64),
-    /// The same of a snapshot, where the server makes one on demand.
+    /// The same of a snapshot, if the server makes one on demand.
     pub(crate) snapshot: Option<(u64, u64)>,
     pub(crate) ticks: Ticks,
 }
 
-/// Goes through all phases.
+/// Runs all phases.
 pub(crate) fn run(
     plan: &Plan,
     spec: &ServerSpec,
@@ -79,14 +79,14 @@ pub(crate) fn run(
         .map(Feed::served)
         .collect::<Result<Vec<_>, _>>()?;
     let compared = compare(&server, &feeds, expected, &served, times)?;
-    // Others that know the request link to what they keep, which takes no place of its own.
+    // Other servers that know the request use hard links, which take no space of their own.
     let snapshot = (spec.kind.name == "prometheus")
         .then(|| snapshot(&server))
         .flatten();
     server.stop(LIMIT)?;
     let all = || served.iter().flatten();
     let stopped = match snapshot {
-        // What a snapshot takes is no part of what the server keeps.
+        // The snapshot is not part of the server's own data.
         Some(_) => without(&server.data(), "snapshots")?,
         None => directory_bytes(&server.data())?,
     };
@@ -164,7 +164,7 @@ fn compare(
     Ok(all)
 }
 
-/// Has the server write everything into a block of its own, where it can; returns what that takes.
+/// Has the server write everything into a block of its own, if it can; returns its size.
 fn snapshot(server: &RunningServer) -> Option<(u64, u64)> {
     let answer = http::post_form(&server.url("/api/v1/admin/tsdb/snapshot"), &[]).ok()?;
     let name: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;
@@ -172,7 +172,7 @@ fn snapshot(server: &RunningServer) -> Option<(u64, u64)> {
     directory_bytes(&server.data().join("snapshots").join(name)).ok()
 }
 
-/// Returns what a directory takes without one in it.
+/// Returns the size of a directory, excluding one subdirectory.
 fn without(data: &Path, name: &str) -> Result<(u64, u64), BenchError> {
     let (whole, part) = (directory_bytes(data)?, directory_bytes(&data.join(name))?);
     Ok((

@@ -1,6 +1,6 @@
-//! What is measured of one server.
+//! Measurements of one server.
 //!
-//! **Invariant:** plain readings; what is made of them (per sample, per series, ratios) is for `figures`.
+//! **Invariant:** plain readings; `figures` derives everything else (per sample, per series, ratios).
 
 use crate::{
     frame::{
@@ -21,7 +21,7 @@ pub(super) struct Edge {
     pub(super) at: Instant,
     pub(super) at_ms: i64,
     pub(super) usage: Usage,
-    /// CPU that making the fleet's texts took.
+    /// CPU time of generating the fleet's texts.
     pub(super) making: Duration,
     pub(super) bystanders: Bystanders,
     pub(super) thread: ThreadTime,
@@ -33,16 +33,16 @@ pub(super) struct Edge {
 #[derive(Debug)]
 pub(super) struct Recovery {
     pub(super) ready: Duration,
-    /// Until a question about the time before has the answer it had then; None when it had another one to the end.
+    /// Until a question about the time before gets its former answer; `None` if it never did.
     pub(super) correct: Option<Duration>,
     pub(super) first_scrape: Duration,
     pub(super) all_scraped: Duration,
-    /// Scrapes that were answered in the time before the crash, and of them those that are stored.
+    /// Scrapes answered before the crash, and how many of them are stored.
     pub(super) answered: u64,
     pub(super) stored: u64,
 }
 
-/// All that was measured of one server.
+/// All measurements of one server.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) started: Instant,
@@ -56,13 +56,13 @@ pub(super) struct Outcome {
     pub(super) to: Edge,
     pub(super) resident: Resident,
     pub(super) peak_with_queries_bytes: u64,
-    /// What the data directory takes on its device, and the sum of its files' lengths.
+    /// Disk usage of the data directory, and the sum of its files' lengths.
     pub(super) disk_bytes: (u64, u64),
     pub(super) schedule: Schedule,
     /// The queries of each class, due within the window.
     pub(super) asked: Vec<(Class, Vec<Event>)>,
     pub(super) replaced: usize,
-    /// Medians of queries that were asked alone.
+    /// Medians of queries without other load.
     pub(super) alone: Vec<Figure>,
     pub(super) recovery: Recovery,
     pub(super) own_costs: Vec<OwnCost>,

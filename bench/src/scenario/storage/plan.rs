@@ -14,13 +14,13 @@ use crate::{
 };
 use std::{path::PathBuf, time::Duration};
 
-/// Most samples a second that are asked of the generator.
+/// Maximum samples per second of the generator.
 const MOST_SAMPLES: f64 = 5e6;
 
-/// Fewer series of the native shape have no whole classic histogram.
+/// With fewer series, the native shape has no complete classic histogram.
 const LEAST_NATIVE: usize = 100;
 
-/// What is going to be done.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) fleet: FleetConfig,
@@ -33,16 +33,16 @@ pub(super) struct Plan {
     pub(super) variants: &'static [bool],
     pub(super) rates: Rates,
     pub(super) range: Duration,
-    /// How many targets are replaced each time.
+    /// Number of targets replaced each time.
     pub(super) churned: usize,
     pub(super) churn_every: Duration,
     pub(super) compression: u32,
     pub(super) is_parallel: bool,
-    /// Where servers keep their data.
+    /// Directory for servers' data.
     pub(super) base: PathBuf,
 }
 
-/// Queries of each class, a second.
+/// Queries of each class per second.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rates {
     pub(super) instant: f64,
@@ -65,7 +65,7 @@ impl Plan {
         let plan = Self {
             fleet: FleetConfig {
                 targets,
-                // Fewer than this have no family that queries ask for.
+                // With fewer, no family that queries use exists.
                 series: number("series", series, 4..=2_000_000)?,
                 seed: values.seed()?,
                 shape,
@@ -157,12 +157,12 @@ impl Plan {
         self.fleet.targets as u64 * self.fleet.series as u64
     }
 
-    /// Returns about how long one server takes: starting, queries and the restart take two intervals and some seconds.
+    /// Returns the approximate time for one server: starting, queries and restart take two intervals and some seconds.
     pub(super) fn each(&self) -> Duration {
         self.warmup + self.duration + self.interval * 2 + Duration::from_secs(10)
     }
 
-    /// Returns what a variant is called.
+    /// Returns the name of a variant.
     pub(super) fn variant_name(&self, variant: usize) -> &'static str {
         match self.variants.get(variant) {
             Some(true) => "with queries",
@@ -170,7 +170,7 @@ impl Plan {
         }
     }
 
-    /// Says in one sentence what is done.
+    /// Describes the plan in one sentence.
     pub(super) fn title(&self) -> String {
         let FleetConfig {
             targets,
@@ -208,7 +208,7 @@ impl Plan {
         )
     }
 
-    /// Says what a reader of the record has to know.
+    /// Returns notes for a reader of the record.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.compression > 1 {

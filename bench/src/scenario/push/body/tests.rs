@@ -1,11 +1,11 @@
-//! Bodies against what our parser reads from them, in both formats.
+//! Bodies compared with what our parser reads from them, in both formats.
 
 use super::*;
 use narthex_expfmt::{Format as Read, KeepLabels, ParseOptions, Parser};
 use narthex_model::LabelSet;
 use std::collections::BTreeMap;
 
-/// Returns what a body says: labels and value of each series.
+/// Parses a body into labels and value of each series.
 fn parsed(format: Format, bytes: &[u8]) -> BTreeMap<String, f64> {
     let format = match format {
         Format::Text => Read::Text,
@@ -21,7 +21,7 @@ fn parsed(format: Format, bytes: &[u8]) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// Returns what the body of `processes` has to say.
+/// Returns the expected contents of the body of `processes`.
 fn expected(
     catalogue: &Catalogue,
     processes: Option<u32>,

@@ -25,7 +25,7 @@ fn push(group: u32, round: u64, start: Instant, from_ms: u64, to_ms: u64) -> Sen
     }
 }
 
-/// The page of a gateway that holds these rounds of the groups.
+/// Returns the page of a gateway that holds these rounds of the groups.
 fn page(fleet: &Fleet, rounds: &[(u32, u64)]) -> String {
     let mut page = "go_goroutines 5\nup{job=\"other\"} 1\n".to_owned();
     let mut body = Body::default();
@@ -66,7 +66,7 @@ fn what_was_pushed_last_is_right_whatever_the_mode() {
             ..Stored::default()
         };
         assert_eq!(reader.compare(&sent), all, "{mode:?}");
-        // An older round is a push that was lost.
+        // An older round means a lost push.
         let mut reader = Reader::new(&fleet);
         let older: Vec<(u32, u64)> = rounds.iter().map(|(group, _)| (*group, 1)).collect();
         reader.read(&page(&fleet, &older));
@@ -89,7 +89,7 @@ fn pushes_under_way_at_once_may_end_in_either_order() {
         reader.compare(&sent).wrong
     };
     assert_eq!([wrong(0), wrong(1), wrong(2)], [40, 0, 0]);
-    // A push whose answer nobody saw may have been stored.
+    // A push without a received response may have been stored.
     let mut lost = sent;
     lost[2].is_taken = false;
     let mut reader = Reader::new(&fleet);
