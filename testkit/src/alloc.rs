@@ -1,6 +1,6 @@
-//! An allocator that counts, and how much memory a call may take.
+//! A counting allocator, and bounds on the memory of a call.
 //!
-//! Invariant: counting changes nothing of what is allocated; what one thread is charged with is what it asked for itself.
+//! Invariant: counting does not change allocations; a thread is charged with exactly what it requested itself.
 //!
 //! A test binary that measures has this once:
 //!
@@ -22,9 +22,10 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// How many times its bound on live memory an input may allocate in all, what it freed on the way included.
+/// Maximum of an input's total allocations as a multiple of its bound on live memory, freed memory included.
 ///
-/// A vector that doubles allocates twice what it ends with, and a fuzz function reads its input several times; work that
+/// A vector that doubles allocates twice its final size, and a fuzz function reads its input several times; work that
+/// is quadratic in the input exceeds this.
 /// grows with the square of the input exceeds this.
 pub const TOTAL_FACTOR: usize = 8;
 
@@ -34,15 +35,15 @@ pub const TOTAL_FACTOR: usize = 8;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counting;
 
-/// What was allocated, in the bytes that were asked for.
+/// Amounts of memory, in requested bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Allocated {
-    /// Bytes that are allocated and not freed. Negative where more was freed than allocated, as by a thread that drops
-    /// what another made.
+    /// Bytes allocated and not freed. Negative if more was freed than allocated, as by a thread that drops another
+    /// one's memory.
     pub live_bytes: i64,
-    /// The most that was live at once.
+    /// Maximum of live bytes.
     pub peak_bytes: i64,
-    /// All that was ever allocated.
+    /// All bytes ever allocated.
     pub total_bytes: u64,
     /// Calls that allocated or moved.
     pub calls: u64,
@@ -56,7 +57,7 @@ struct Local {
 }
 
 thread_local! {
-    // Neither made lazily nor dropped: it never allocates itself, and can be reached as long as the thread runs.
+    // Neither lazily initialised nor dropped: it never allocates itself, and is accessible as long as the thread runs.
     static LOCAL: Local = const {
         Local { live: Cell::new(0), peak: Cell::new(0), total: Cell::new(0), calls: Cell::new(0) }
     };
@@ -76,7 +77,7 @@ fn allocated(old: usize, new: usize) {
         local.total.set(local.total.get() + grown);
         local.calls.set(local.calls.get() + 1);
     });
-    // Counters alone: nothing is read by their order.
+    // Plain counters: nothing depends on their order.
     let live = LIVE.fetch_add(difference, Ordering::Relaxed) + difference;
     if live > PEAK.load(Ordering::Relaxed) {
         PEAK.fetch_max(live, Ordering::Relaxed);
@@ -91,8 +92,7 @@ fn freed(bytes: usize) {
     LIVE.fetch_sub(bytes, Ordering::Relaxed);
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged; what is done beside it neither allocates nor
-// unwinds.
+// SAFETY: every call is passed on to the system's allocator unchanged; the accounting neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's contract.
@@ -150,18 +150,18 @@ pub fn process() -> Allocated {
     }
 }
 
-/// Lets the process' peak begin again at what is live, and returns what it was, in bytes.
+/// Resets the process' peak to the live bytes, and returns the old peak, in bytes.
 pub fn restart_process_peak() -> i64 {
     PEAK.swap(LIVE.load(Ordering::Relaxed), Ordering::Relaxed)
 }
 
-/// Runs `f` and returns what this thread allocated meanwhile, beyond what it had.
+/// Runs `f` and returns what this thread allocated meanwhile.
 ///
-/// What other threads allocate for `f` is not in it: see [`process`]. Calls nest.
+/// Allocations of other threads for `f` are not included: see [`process`]. Calls nest.
 ///
 /// # Panics
 ///
-/// When [`Counting`] is not the binary's allocator: nothing would be measured.
+/// If [`Counting`] is not the binary's allocator: nothing would be measured.
 pub fn measured<R>(f: impl FnOnce() -> R) -> (R, Allocated) {
     assert_counting();
     let before = thread();
@@ -179,11 +179,11 @@ pub fn measured<R>(f: impl FnOnce() -> R) -> (R, Allocated) {
 }
 
 /// Calls `f` with `data` and asserts that at most `per_byte · len + constant` bytes were live at once on this thread,
-/// and at most [`TOTAL_FACTOR`] times that allocated in all.
+/// and at most [`TOTAL_FACTOR`] times that allocated in total.
 ///
 /// # Panics
 ///
-/// When `f` takes more, or [`Counting`] is not the binary's allocator.
+/// If `f` takes more, or [`Counting`] is not the binary's allocator.
 pub fn bounded<R>(
     data: &[u8],
     per_byte: usize,
@@ -209,7 +209,7 @@ pub fn bounded<R>(
 
 /// # Panics
 ///
-/// When this thread's counters do not move: the binary lacks the `#[global_allocator]`.
+/// If this thread's counters do not change: the binary lacks the `#[global_allocator]`.
 fn assert_counting() {
     let before = thread().calls;
     drop(black_box(Box::new(0_u8)));

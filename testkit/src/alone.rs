@@ -1,6 +1,6 @@
-//! Tests that need a process to themselves, because what they measure is shared by all of it.
+//! Tests that need a process of their own, because they measure process-wide state.
 //!
-//! Invariant: the test's work runs exactly once, in the process made for it, and its failure is the test's.
+//! Invariant: the test's work runs exactly once, in its own process, and its failure fails the test.
 
 use std::process::Command;
 
@@ -9,10 +9,10 @@ const ALONE: &str = "NARTHEX_TEST_ALONE";
 
 /// Runs `work` in a process that runs nothing but the test called `name`.
 ///
-/// The calling test, which is called `name` in its binary, is started again by itself; there, `work` runs.
+/// Starts the calling test, which is called `name` in its binary, again by itself; there, `work` runs.
 ///
 /// # Panics
-/// Panics when the other process fails, with all that it wrote.
+/// Panics if the other process fails, with all of its output.
 pub fn alone(name: &str, work: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some_and(|test| test == name) {
         return work();

@@ -1,7 +1,7 @@
-//! Reference data of other projects, read where it lies and never copied.
+//! Reference data of other projects, read in place and never copied.
 //!
-//! Invariant: absent data is never silent. A suite always ends in [`report`], which says how many cases ran and
-//! fails in CI when none did.
+//! Invariant: absent data is never silent. A suite always ends in [`report`], which prints how many cases ran and fails
+//! in CI if none did.
 
 use std::fs;
 use std::io::Write;
@@ -58,7 +58,7 @@ pub fn report(suite: &str, ran: usize, total: usize) {
         ran <= total,
         "{suite}: {ran} cases ran, but there are only {total}"
     );
-    // Straight to the stream: `println!` of a passing test is swallowed.
+    // Directly to the stream: `println!` of a passing test is captured.
     let _ = writeln!(
         std::io::stderr(),
         "{suite}: {ran} of {total} reference cases ran"

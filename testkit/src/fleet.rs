@@ -80,7 +80,7 @@ impl Target {
         self.values.len()
     }
 
-    /// Returns the values of the present round, in line order.
+    /// Returns the values of the current round, in line order.
     #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.values
@@ -92,7 +92,7 @@ impl Target {
         &self.prefixes
     }
 
-    /// Moves all values on by one round.
+    /// Advances all values by one round.
     pub fn step(&mut self) {
         let mut cumulated = 0;
         for (value, kind) in self.values.iter_mut().zip(&self.kinds) {
@@ -107,7 +107,7 @@ impl Target {
         }
     }
 
-    /// Appends the present round in text format 0.0.4.
+    /// Appends the current round in text format 0.0.4.
     pub fn render(&self, body: &mut String) {
         for (prefix, value) in self.prefixes.iter().zip(&self.values) {
             body.push_str(prefix);

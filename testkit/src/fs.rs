@@ -1,4 +1,4 @@
-//! Temporary directories and the workspace's root. A directory belongs to one [`TempDir`] and goes with it.
+//! Temporary directories and the workspace's root. A directory belongs to one [`TempDir`] and is removed with it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -26,7 +26,7 @@ impl TempDir {
             let path = base.join(format!("narthex-{label}-{}-{n}", std::process::id()));
             match fs::create_dir(&path) {
                 Ok(()) => return Self { path },
-                // Left behind by a killed process that had the same pid.
+                // Left over from a killed process with the same pid.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                 Err(e) => panic!("create {}: {e}", path.display()),
             }
@@ -69,7 +69,7 @@ impl AsRef<Path> for TempDir {
 impl Drop for TempDir {
     fn drop(&mut self) {
         if std::env::var_os("NARTHEX_KEEP_TMP").is_none() {
-            // A test may have removed it, or made it read-only: nothing a drop could do about either.
+            // A test may have removed it, or made it read-only: a drop can do nothing about either.
             let _ = fs::remove_dir_all(&self.path);
         }
     }

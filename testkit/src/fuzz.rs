@@ -1,7 +1,7 @@
-//! Fuzz functions by name: how much memory each may take, the inputs its tests begin with, and the one that a binary of
-//! libFuzzer runs.
+//! Fuzz functions by name: their memory bounds, their tests' initial inputs, and the function that a libFuzzer binary
+//! runs.
 //!
-//! Invariant: tests and libFuzzer hold a function to the same bound, its line in `fuzz/bounds.txt`.
+//! Invariant: tests and libFuzzer apply the same bound to a function, its line in `fuzz/bounds.txt`.
 
 use std::fs;
 use std::path::Path;
@@ -13,23 +13,23 @@ use crate::workspace_root;
 /// The table of bounds, one line for each fuzz function.
 const BOUNDS: &str = "fuzz/bounds.txt";
 
-/// A fuzz function: bytes from outside in, nothing out.
+/// A fuzz function, which takes untrusted bytes.
 pub type Function = fn(&[u8]);
 
-/// How much memory one fuzz function may take, see [`alloc::bounded`].
+/// Memory bound of a fuzz function, see [`alloc::bounded`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
-    /// For each byte of the input.
+    /// Bytes for each byte of the input.
     pub per_byte: usize,
-    /// However short the input is.
+    /// Bytes for an input of any length.
     pub constant: usize,
 }
 
-/// Calls one of `functions`, which are by their names without `fuzz_`, within its bound: the one that `NARTHEX_FUZZ` names.
+/// Calls one of `functions`, named without `fuzz_`, within its bound: the one that `NARTHEX_FUZZ` names.
 ///
 /// # Panics
 ///
-/// When `NARTHEX_FUZZ` names none of them, the function has no bound, or it exceeds its bound.
+/// If `NARTHEX_FUZZ` names none of them, the function has no bound, or it exceeds its bound.
 pub fn run(package: &str, functions: &[(&str, Function)], data: &[u8]) {
     static CHOSEN: OnceLock<(Function, Bound)> = OnceLock::new();
     let (function, bound) = CHOSEN.get_or_init(|| {
@@ -44,8 +44,8 @@ pub fn run(package: &str, functions: &[(&str, Function)], data: &[u8]) {
     alloc::bounded(data, bound.per_byte, bound.constant, function);
 }
 
-/// Turns the path of a function, `narthex_tsdb::fuzz::fuzz_wal`, into its name among all, `tsdb_wal`; `None` if it is no
-/// fuzz function.
+/// Converts the path of a function, `narthex_tsdb::fuzz::fuzz_wal`, to its unique name, `tsdb_wal`; `None` if it is not
+/// a fuzz function.
 pub(crate) fn name_of<F: ?Sized>() -> Option<String> {
     name_of_path(std::any::type_name::<F>())
 }
@@ -62,7 +62,7 @@ fn name_of_path(path: &str) -> Option<String> {
 ///
 /// # Panics
 ///
-/// When the table cannot be read, or has no line for it.
+/// If the table cannot be read, or has no line for it.
 pub(crate) fn bound_of(name: &str) -> Bound {
     static TABLE: OnceLock<Vec<(String, Bound)>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
@@ -77,11 +77,11 @@ pub(crate) fn bound_of(name: &str) -> Bound {
     *bound
 }
 
-/// Reads lines of a function's name, bytes for each byte and bytes at least; `#` begins a comment.
+/// Parses lines of a function's name, bytes per input byte, and constant bytes; `#` begins a comment.
 ///
 /// # Errors
 ///
-/// When a line is no such line; the text names it.
+/// If a line is malformed; the text names it.
 pub fn read_bounds(text: &str) -> Result<Vec<(String, Bound)>, String> {
     let read = |line: &str| {
         let mut words = line.split_whitespace();
@@ -98,12 +98,12 @@ pub fn read_bounds(text: &str) -> Result<Vec<(String, Bound)>, String> {
         .collect()
 }
 
-/// Writes the inputs that a function's tests begin with below the directory that `NARTHEX_FUZZ_SEEDS` names, if it is
-/// set: what libFuzzer begins with.
+/// Writes the initial inputs of a function's tests below the directory that `NARTHEX_FUZZ_SEEDS` names, if it is set,
+/// as libFuzzer's initial corpus.
 ///
 /// # Panics
 ///
-/// When the directory cannot be written.
+/// If the directory cannot be written.
 pub(crate) fn write_seeds(name: &str, corpus: &[&[u8]]) {
     if let Some(dir) = std::env::var_os("NARTHEX_FUZZ_SEEDS") {
         seeds_into(Path::new(&dir), name, corpus);

@@ -1,15 +1,16 @@
-//! A blocking HTTP/1.1 client for tests: one request a connection, whole bodies, `http://` only.
+//! A blocking HTTP/1.1 client for tests: one request per connection, whole bodies, `http://` only.
 //!
-//! Invariant: an answer that ends early (fewer bytes than announced, a chunk cut off) is an error, never a short body.
+//! Invariant: a response that ends early (fewer bytes than announced, a truncated chunk) is an error, never a short
+//! body.
 
 use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// How long connecting, and each read or write, may take.
+/// Timeout of connecting, and of each read or write.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One complete answer.
+/// A complete response.
 #[derive(Debug, Clone)]
 pub struct Response {
     /// The status code.
@@ -21,7 +22,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Returns the first header of that name, whatever its case.
+    /// Returns the first header of that name, ignoring case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
@@ -91,7 +92,7 @@ pub fn request(
     }
     head.push_str("\r\n");
     stream.write_all(head.as_bytes())?;
-    // A server may answer and close before it has read a body it refuses: the answer counts, not the broken pipe.
+    // A server may answer and close before it has read a body it rejects: the response counts, not the broken pipe.
     let sent = stream.write_all(body);
     let answer = read_response(&mut BufReader::new(stream), method != "HEAD");
     if answer.is_err() {
@@ -234,7 +235,7 @@ fn read_chunks(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
 }
 
 fn take_exactly(from: &mut impl BufRead, length: u64, body: &mut Vec<u8>) -> io::Result<()> {
-    // Grows with what arrives, so an absurd length costs nothing.
+    // Grows with the received bytes, so an absurd length costs nothing.
     let got = from.by_ref().take(length).read_to_end(body)? as u64;
     if got == length {
         Ok(())

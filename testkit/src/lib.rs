@@ -1,8 +1,8 @@
 //! Development-only helpers shared by the tests of every crate: temporary directories, seeded mutation,
 //! an allocator that counts, reference data, real processes, the Go programs `oracle`, `goclient` and `gopeer`, and a blocking HTTP client.
 //!
-//! What it is not: part of the product. No crate may name it outside `[dev-dependencies]`, and `cargo xtask tidy`
-//! fails when one does. It uses nothing but `std`, so that it never decides how a crate under test is built.
+//! What it is not: part of the product. No crate may name it outside `[dev-dependencies]`, and `cargo xtask tidy` fails
+//! if one does. It depends on nothing but `std`, so that it never affects how a crate under test is built.
 //!
 //! Environment it reads (defaults make a plain `cargo test` work):
 //!

@@ -1,7 +1,7 @@
 //! Seeded mutation of byte inputs for fuzz targets that run inside `cargo test`.
 //!
-//! Invariant: what a run feeds to the target depends only on the seed, the corpus and the iteration count, so a
-//! failure printed on one machine repeats on any other.
+//! Invariant: the inputs of a run depend only on the seed, the corpus and the iteration count, so a failure printed on
+//! one machine repeats on any other.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use crate::alloc::{self, Allocated};
 use crate::fuzz::{self, Bound};
 use crate::rng::SplitMix64;
 
-/// Values at the borders of integer widths, floats, and lengths: where parsers and codecs go wrong.
+/// Values at the limits of integer widths, floats, and lengths: where parsers and codecs go wrong.
 const INTERESTING: [u64; 24] = [
     0,
     1,
@@ -45,7 +45,7 @@ const INTERESTING: [u64; 24] = [
     0x7ff8_0000_0000_0001,
 ];
 
-/// Pieces that mean something to text formats, queries and configurations.
+/// Tokens with a meaning in text formats, queries and configurations.
 const TOKENS: [&[u8]; 32] = [
     b"\n",
     b"\r\n",
@@ -81,7 +81,7 @@ const TOKENS: [&[u8]; 32] = [
     b"__name__",
 ];
 
-/// Attempts spent on making a failing input smaller.
+/// Attempts to make a failing input smaller.
 const MINIMISE_ATTEMPTS: usize = 4_000;
 
 /// Produces mutated inputs from a corpus and drives a target with them.
@@ -183,7 +183,7 @@ impl Mutator {
         if !corpus.is_empty() && !rng.one_in(64) {
             out.extend_from_slice(rng.pick::<&[u8]>(corpus));
         }
-        // Mostly few edits: many leave nothing past the first check alive.
+        // Mostly few edits: with many, nothing gets past the first check.
         let edits = 1 + rng.below(8).min(rng.below(8));
         for _ in 0..edits {
             edit(rng, corpus, out);
@@ -222,11 +222,11 @@ impl Mutator {
 /// The most expensive inputs of a run.
 #[derive(Debug, Default)]
 struct Worst {
-    /// The most bytes that were live at once, and how long that input was.
+    /// Maximum bytes live at once, and the length of that input.
     peak: (i64, usize),
-    /// The most that was needed for each byte, beyond the constant, by an input of this length.
+    /// Maximum bytes per input byte, beyond the constant, and the length of that input.
     per_byte: (i64, usize),
-    /// The most that was allocated in all, in hundredths of the bound on what is live.
+    /// Maximum total allocations, in hundredths of the bound on live bytes.
     total_percent: u64,
 }
 
@@ -269,7 +269,7 @@ fn edit(rng: &mut SplitMix64, corpus: &[&[u8]], out: &mut Vec<u8>) {
         }
         4 => out.truncate(at),
         5 => {
-            // Duplicates a range in place: repeated lines, labels, records.
+            // Duplicate a range in place: repeated lines, labels, records.
             let end = (at + 1 + rng.index(64)).min(out.len());
             let piece = out[at.min(end)..end].to_vec();
             splice_in(out, at, &piece);
@@ -391,7 +391,7 @@ fn text_of(cause: &(dyn Any + Send)) -> &str {
 /// When the target was entered, and with what; `None` between inputs.
 type Current = Option<(Instant, Vec<u8>)>;
 
-/// Aborts the process with the input printed when a target does not return: a hang must not look like a slow CI.
+/// Aborts the process, printing the input, if a target does not return: a hang must not look like a slow CI.
 struct Watchdog {
     current: Arc<Mutex<Current>>,
     /// Dropping it ends the thread.

@@ -1,7 +1,7 @@
 //! Real programs under test: start, wait until ready, talk to, signal, and always clean up.
 //!
-//! Invariant: a [`Server`] owns a whole process group and kills it on drop, so no test leaves a process behind,
-//! whatever it panics on.
+//! Invariant: a [`Server`] owns a whole process group and kills it on drop, so no test leaves a process behind, however
+//! it panics.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::{TempDir, http};
 
-/// How often a wait looks again.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(5);
 
 /// SIGINT, for [`Server::signal`].
@@ -30,7 +30,7 @@ unsafe extern "C" {
     fn kill(pid: i32, signal: i32) -> i32;
 }
 
-/// What to start and how.
+/// A program and its environment.
 #[derive(Debug)]
 pub struct Spawn {
     command: Command,
@@ -137,7 +137,7 @@ pub struct Exit {
     pub signal: Option<i32>,
 }
 
-/// A program that ran to its end, with what it printed.
+/// A program that has exited, with its output.
 #[derive(Debug)]
 pub struct Finished {
     /// How it ended.
@@ -148,7 +148,7 @@ pub struct Finished {
     pub stderr: String,
 }
 
-/// A running program. Every wait panics with the tail of its output when the deadline passes or it dies early.
+/// A running program. Every wait panics with the tail of its output if the deadline passes or it exits early.
 #[derive(Debug)]
 pub struct Server {
     name: String,
@@ -166,19 +166,19 @@ impl Server {
         self.child.id()
     }
 
-    /// Returns what it has printed to standard output so far.
+    /// Returns its standard output so far.
     #[must_use]
     pub fn stdout(&self) -> String {
         read(&self.stdout)
     }
 
-    /// Returns what it has printed to standard error so far.
+    /// Returns its standard error so far.
     #[must_use]
     pub fn stderr(&self) -> String {
         read(&self.stderr)
     }
 
-    /// Returns whether it still runs.
+    /// Returns whether it is still running.
     pub fn is_running(&mut self) -> bool {
         self.poll().is_none()
     }
@@ -196,7 +196,7 @@ impl Server {
     ) -> String {
         let end = Instant::now() + deadline;
         loop {
-            // Looked at before the output is read, so a last line printed on the way out still counts.
+            // Checked before the output is read, so that a last line printed on exit still counts.
             let ended = self.poll();
             for text in [self.stderr(), self.stdout()] {
                 let complete = text.rfind('\n').map_or("", |at| &text[..at]);
@@ -262,7 +262,7 @@ impl Server {
         unsafe { kill(pid, signal) };
     }
 
-    /// Kills it the hard way (SIGKILL) and waits for its end.
+    /// Kills it (SIGKILL) and waits for its end.
     pub fn kill9(&mut self) {
         self.signal(SIGKILL);
         self.wait_exit(Duration::from_secs(10));

@@ -1,12 +1,12 @@
-//! Requests of Prometheus' remote write, encoded by hand: an independent half for tests of the receiver.
+//! Requests of Prometheus' remote write, encoded by hand: an independent encoder for tests of the receiver.
 //!
-//! **Invariant:** fields are written in ascending order and defaults are left out, as Go's encoder has it, so that
-//! equal labels give equal bytes.
+//! **Invariant:** fields are written in ascending order and defaults are omitted, as in Go's encoder, so that equal
+//! labels encode to equal bytes.
 
 use crate::http::{self, Response};
 use std::io;
 
-/// One series and what is sent of it.
+/// A series with its data.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     /// Names and values, in the order in which they are sent.
@@ -65,7 +65,7 @@ pub struct Exemplar {
     pub time_ms: i64,
 }
 
-/// What is known of a family.
+/// Metadata of a family.
 #[derive(Clone, Debug, Default)]
 pub struct Metadata {
     /// The family's name; version 2 derives it from the series.
@@ -188,7 +188,7 @@ impl Request {
     }
 }
 
-/// Sends a body that is a request's, compressed.
+/// Sends a compressed body.
 ///
 /// # Errors
 ///
@@ -208,7 +208,7 @@ pub fn snappy(plain: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(plain.len() + 16);
     raw_varint(&mut out, plain.len() as u64);
     for piece in plain.chunks(1 << 16) {
-        // Tag 61 announces a length of two bytes, less one.
+        // Tag 61 announces a two-byte length, minus one.
         out.push(61 << 2);
         out.extend_from_slice(&((piece.len() - 1) as u16).to_le_bytes());
         out.extend_from_slice(piece);
@@ -221,7 +221,7 @@ impl Histogram {
         let mut out = Vec::new();
         let counts = |out: &mut Vec<u8>, integer: u32, float: u32, value: f64| {
             if self.integer {
-                // A count of nothing is written too: it tells integers from floats.
+                // A count of 0 is written too: its field distinguishes integers from floats.
                 tag(out, integer, 0);
                 raw_varint(out, value as u64);
             } else {

@@ -24,7 +24,7 @@ impl SplitMix64 {
 
     /// Returns a uniform number in `0..n`, or 0 when `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        // The multiply's bias is below n / 2^64: nothing a test can see.
+        // The multiplication's bias is below n / 2^64: invisible to tests.
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 

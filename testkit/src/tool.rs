@@ -1,4 +1,4 @@
-//! Programs that tests run: ones that are installed, and the Go programs beside this crate.
+//! Programs that tests run: installed ones, and the Go programs beside this crate.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! `cargo xtask browser`: the main job seen from outside. The real server starts in an empty directory, without a
-//! configuration, and headless Chromium has to see its page move.
+//! `cargo xtask browser`: the main use seen from outside. The real server starts in an empty directory, without a
+//! configuration, and headless Chromium has to see its page update.
 //!
-//! Invariant: the server listens on a free port of the loopback, and is gone when the check ends, however it ends.
+//! Invariant: the server listens on a free loopback port, and is stopped when the check ends, however it ends.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use narthex_testkit::process::{Spawn, port_in};
 use narthex_testkit::{TempDir, tool};
 
-/// From start to the line that names the URL; a debug build on a busy machine.
+/// Time from start to the line with the URL; a debug build on a busy machine.
 const START: Duration = Duration::from_secs(30);
 const STOP: Duration = Duration::from_secs(30);
 

@@ -1,15 +1,15 @@
 //! `cargo xtask ci`: everything CI runs, in one place, each step shown, counted and timed.
 //!
-//! Invariant: a step that could not run is a failed step, unless it needs what not every machine has (a database of
-//! vulnerabilities, a nightly compiler): then it says so in one line and counts nowhere. The last line is
-//! `N passed, N failed` alone, and the exit code is 0 only when nothing failed.
+//! Invariant: a step that could not run is a failed step, unless it needs something that not every machine has (a
+//! database of vulnerabilities, a nightly compiler): then it prints one line and is not counted. The last line is only
+//! `N passed, N failed`, and the exit code is 0 only if nothing failed.
 
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// How a step's output is turned into numbers.
+/// How to count a step's output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Count {
     /// The step is one check: its exit code decides.
@@ -22,7 +22,7 @@ enum Count {
     Node,
 }
 
-/// One command, given to bash.
+/// A bash command.
 #[derive(Clone)]
 struct Step {
     name: Cow<'static, str>,
@@ -33,7 +33,7 @@ struct Step {
     optional: bool,
 }
 
-/// The exit code of a step that lacks what it needs, as automake has it.
+/// Exit code of a step whose requirements are missing, as in automake.
 const NOT_RUN: i32 = 77;
 
 const fn step(name: &'static str, dir: &'static str, command: &'static str, count: Count) -> Step {
@@ -62,20 +62,20 @@ const fn optional(
     }
 }
 
-/// Node packages are installed again only when the lock file changed.
+/// Node packages are reinstalled only if the lock file changed.
 const NPM_CI: &str = "cmp -s package-lock.json node_modules/.installed-lock || \
     { npm ci && cp package-lock.json node_modules/.installed-lock; }";
 
-/// Building cargo-deny takes minutes; where it is absent, the licence step has checked the same lists.
+/// Building cargo-deny takes minutes; if it is absent, the licence step has checked the same lists.
 const DENY: &str = "command -v cargo-deny || { echo 'not run: cargo-deny is not installed'; exit 77; }; \
     cargo deny check --hide-inclusion-graph bans licenses sources";
 
-/// Known vulnerabilities of what the product is built from.
+/// Known vulnerabilities of the product's dependencies.
 const ADVISORIES: &str = "command -v cargo-deny || { echo 'not run: cargo-deny is not installed'; exit 77; }; \
     cargo deny fetch db >/dev/null 2>&1 || { echo 'not run: the advisory database is not reachable'; exit 77; }; \
     cargo deny check --disable-fetch advisories";
 
-/// The same of the Go module.
+/// Known vulnerabilities of the Go module's dependencies.
 const GO_ADVISORIES: &str = "out=$(go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./... 2>&1); code=$?; \
     case \"$code $out\" in 0*) ;; *'fetching vulnerabilities:'* | *'golang.org/x/vuln@'*) \
     echo 'not run: the database of vulnerabilities is not reachable'; exit 77;; esac; echo \"$out\"; exit $code";
@@ -84,7 +84,7 @@ const GO_ADVISORIES: &str = "out=$(go run golang.org/x/vuln/cmd/govulncheck@v1.1
 const FUZZ: &str = "cargo check -q --locked --manifest-path fuzz/Cargo.toml --target-dir \"${CARGO_TARGET_DIR:-target}\" || \
     { echo 'a stale lock file is renewed by: cargo xtask fuzz'; false; }";
 
-/// Half of the client's code that shares memory between threads is unsafe.
+/// Miri on the client's unsafe code that shares memory between threads.
 const MIRI: &str = "cargo +nightly miri --version >/dev/null 2>&1 || \
     { echo 'not run: there is no nightly compiler with Miri'; exit 77; }; \
     MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --locked -p narthex-client --lib";
@@ -97,12 +97,12 @@ const GO_LIBRARY_LINT: &str = "test -z \"$(gofmt -l .)\" && go vet ./... && go v
     if (cd compare && go mod download); then cd compare && go vet ./...; \
     else echo 'the libraries that compare measures are not reachable'; fi";
 
-/// Both ways of choosing a buffer run under the race detector; without it goes the one that services run.
+/// Both ways of choosing a buffer run under the race detector; without it, only the one that services use.
 const GO_LIBRARY: &str = "go test -count=1 -short -timeout 10m -v ./... && \
     go test -race -count=1 -short -timeout 10m -v ./internal/... ./summary ./switches && \
     go test -race -count=1 -short -timeout 10m -v -tags narthex_portable ./internal/record ./summary";
 
-/// The releases of Go beside the installed one, where their toolchains can be had.
+/// The releases of Go beside the installed one, if their toolchains are available.
 const GO_VERSIONS: &str = "for v in go1.25.11 go1.27.0; do \
     if GOTOOLCHAIN=$v go version; then GOTOOLCHAIN=$v go test -count=1 -short -timeout 10m ./... || exit 1; \
     else echo \"$v is not reachable; $(go version) has been tested\"; fi; done";
@@ -182,7 +182,7 @@ const STEPS: &[Step] = &[
     step("browser", ".", "cargo xtask browser", Count::Check),
 ];
 
-/// What is quick enough for every commit. The page's types need its packages: without them CI finds what is wrong.
+/// Steps quick enough for every commit. The page's types need its packages: without them, only CI checks them.
 const QUICK: &[Step] = &[
     step("fmt", ".", "cargo fmt --all --check", Count::Check),
     step("tidy", ".", "cargo xtask tidy", Count::Check),
@@ -200,16 +200,16 @@ const QUICK: &[Step] = &[
     ),
 ];
 
-/// Where the steps' times of the last run are, so that the next one can say how long it will take.
+/// File with the steps' times of the last run, for forecasts.
 const TIMES: &str = "ci-seconds";
-/// What a whole run takes on two cores when nothing is built, in minutes.
+/// Minutes of a whole run on two cores with nothing built.
 const MINUTES_FROM_EMPTY: u64 = 15;
 
-/// Runs the steps named, those of crates and groups named, or all; later ones also after one failed.
+/// Runs the named steps, those of named crates and groups, or all; later ones also after one failed.
 ///
 /// # Errors
 ///
-/// When any test or check failed, or a name is neither a step nor a crate nor a group.
+/// If any test or check failed, or a name is neither a step nor a crate nor a group.
 pub(crate) fn run(names: &[&str]) -> Result<(), String> {
     let mut steps = Vec::new();
     for name in names {
@@ -225,11 +225,11 @@ pub(crate) fn run(names: &[&str]) -> Result<(), String> {
     report.print()
 }
 
-/// Runs what takes seconds.
+/// Runs the quick steps.
 ///
 /// # Errors
 ///
-/// When any of it failed.
+/// If any of them failed.
 pub(crate) fn check() -> Result<(), String> {
     run_all(QUICK).print()
 }
@@ -303,7 +303,7 @@ fn run_all(steps: &[Step]) -> Report {
     report
 }
 
-/// What a run found, and where its time went.
+/// Results of a run, and its times.
 #[derive(Default)]
 struct Report {
     passed: u64,
@@ -362,7 +362,7 @@ impl Report {
     }
 }
 
-/// How long steps took when they last ran here.
+/// Last times of steps on this machine.
 struct Times {
     path: std::path::PathBuf,
     seconds: Vec<(String, u64)>,
@@ -386,7 +386,7 @@ impl Times {
         Some(known.1)
     }
 
-    /// Says how long `steps` will take, from their last times where all are known.
+    /// Estimates how long `steps` will take, from their last times if all are known.
     fn forecast(&self, steps: &[Step]) -> String {
         let count = steps.len();
         let last: Option<u64> = steps.iter().map(|step| self.last(&step.name)).sum();
@@ -399,7 +399,7 @@ impl Times {
         }
     }
 
-    /// Keeps the new times beside those of steps that did not run.
+    /// Stores the new times beside those of steps that did not run.
     fn write(mut self, new: &[(String, u64)]) {
         self.seconds
             .retain(|(known, _)| new.iter().all(|(name, _)| name != known));
@@ -418,9 +418,9 @@ impl Times {
 struct Tally {
     passed: u64,
     failed: u64,
-    /// It lacked what it needs and counts nowhere.
+    /// Its requirements are missing, so it is not counted.
     not_run: bool,
-    /// The lines in which the runner named what failed.
+    /// The lines in which the runner named failures.
     failures: Vec<String>,
     /// Test programs and the seconds they ran.
     programs: Vec<(f64, String)>,
@@ -473,7 +473,7 @@ fn run_step(step: &Step) -> Tally {
     tally
 }
 
-/// Returns bash about to run `command`, in CI under a deadline: a hang there must end in a report.
+/// Returns bash set up to run `command`, in CI under a deadline: a hang there must end in a report.
 fn shell(command: &str) -> Command {
     if std::env::var("CI").is_ok_and(|ci| ci == "true") {
         let mut bounded = Command::new("timeout");
@@ -549,7 +549,7 @@ fn without_colours(line: &str) -> String {
     })
 }
 
-/// Returns the number that stands directly before `word`, or 0.
+/// Returns the number directly before `word`, or 0.
 fn number_before(text: &str, word: &str) -> u64 {
     let before = text
         .split(word)

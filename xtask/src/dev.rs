@@ -1,16 +1,16 @@
-//! `cargo xtask dev`: the server and its page while they are being changed. A saved Rust source rebuilds and restarts
-//! the server; a saved source of the page reloads it in the browser.
+//! `cargo xtask dev`: the server and its page during development. A saved Rust source rebuilds and restarts the server;
+//! a saved source of the page reloads it in the browser.
 //!
-//! Invariant: the server that runs is the newest one that built. When a build fails, the one before it keeps serving.
+//! Invariant: the running server is the newest one that built. If a build fails, the previous one keeps serving.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-/// What the server is built from; directories named in [`IGNORED`] are not.
+/// Sources of the server; directories named in [`IGNORED`] are excluded.
 const SOURCES: [&str; 4] = ["crates", "clients/rust", "Cargo.toml", "Cargo.lock"];
 const IGNORED: [&str; 3] = ["tests", "benches", "target"];
-/// Between two looks at the sources' times.
+/// Polling interval of the sources' times.
 const POLL: Duration = Duration::from_millis(400);
 /// How long a server may take to end before it is killed.
 const STOP: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), String> {
             println!("dev: the server ended ({exit}); the next change starts it again");
             server = None;
         }
-        // Without the page there is still the one that the server embeds.
+        // Without the page, the one embedded in the server is still there.
         if page
             .as_mut()
             .is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))))
@@ -79,7 +79,7 @@ fn last_change(path: &Path, newest: SystemTime) -> Result<SystemTime, String> {
     Ok(newest)
 }
 
-/// Returns whether the sources as they are now compile.
+/// Returns whether the current sources compile.
 fn build() -> Result<bool, String> {
     let began = Instant::now();
     let status = Command::new(env!("CARGO"))
@@ -101,7 +101,7 @@ fn start(args: &[&str]) -> Option<Child> {
         .ok()
 }
 
-/// Lets the server write what it holds, and kills it when it does not end.
+/// Lets the server write its data, and kills it if it does not end.
 fn stop(mut server: Child) {
     let asked = Command::new("kill").arg(server.id().to_string()).status();
     let deadline = Instant::now() + STOP;
@@ -115,7 +115,7 @@ fn stop(mut server: Child) {
     let _ = server.wait();
 }
 
-/// Serves the page's sources in front of the server, where Node is installed.
+/// Serves the page's sources in front of the server, if Node is installed.
 fn start_page(args: &[&str]) -> Option<Child> {
     let address = args
         .iter()

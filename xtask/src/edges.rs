@@ -1,4 +1,4 @@
-//! Which crate may depend on which, as data. ARCHITECTURE.md shows the same table and tidy compares the two.
+//! Allowed dependencies between crates, as data. ARCHITECTURE.md shows the same table and tidy compares the two.
 //!
 //! Invariant: the table is a DAG, checked by a test, so that "promql never sees tsdb" cannot be undone in passing.
 
@@ -82,7 +82,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &["narthex-testkit"]),
 ];
 
-/// Edges that tests and benches alone may have: what they check is how two crates work together.
+/// Edges that only tests and benches may have: they check how two crates work together.
 const TESTS_ONLY: &[(&str, &str)] = &[
     ("narthex-remote", "narthex-tsdb"),
     ("narthex-bench", "narthex-model"),
@@ -90,14 +90,14 @@ const TESTS_ONLY: &[(&str, &str)] = &[
 
 /// The crate that instruments everything, itself included.
 pub(crate) const EVERYWHERE: &str = "narthex-client";
-/// The crate that tests may use and nothing else may.
+/// The crate that only tests may use.
 pub(crate) const DEV_ONLY: &str = "narthex-testkit";
 /// Crates that are not part of the product: their dependencies do not count against its budget.
 pub(crate) const NOT_PRODUCT: &[&str] = &["narthex-bench", "narthex-testkit", "xtask"];
-/// How many crates of others the product may name directly.
+/// Maximum third-party crates that the product may name directly.
 pub(crate) const DIRECT_BUDGET: usize = 46;
 
-/// A dependency of others that only some crates may name, and why.
+/// A third-party dependency that only some crates may name, and why.
 pub(crate) struct Only {
     pub(crate) name: &'static str,
     pub(crate) crates: &'static [&'static str],
@@ -182,7 +182,7 @@ pub(crate) fn table() -> String {
     out
 }
 
-/// Says what is wrong with one dependency, or nothing.
+/// Returns what is wrong with one dependency, if anything.
 pub(crate) fn objection(from: &str, to: &str, dev: bool) -> Option<String> {
     let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == from) else {
         return Some(format!(
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_table_is_a_dag() {
-        // Each crate's dependencies stand above it, so no cycle can be written down.
+        // Each crate's dependencies precede it, so a cycle cannot be expressed.
         for (i, (name, allowed)) in ALLOWED.iter().enumerate() {
             for dependency in *allowed {
                 let at = ALLOWED.iter().position(|(n, _)| n == dependency);

@@ -1,8 +1,7 @@
 //! `cargo xtask fuzz run`: libFuzzer over every fuzz function, on the stable compiler.
 //!
-//! What an input finds is kept: `<target>/fuzz/corpus/<function>`, or below the directory that `NARTHEX_FUZZ_CORPUS`
-//! names, grows from run to run, beginning with the inputs of the tests. An input that fails is in
-//! `<target>/fuzz/failed/<function>`.
+//! Found inputs are kept: `<target>/fuzz/corpus/<function>`, or below the directory that `NARTHEX_FUZZ_CORPUS` names,
+//! grows from run to run, beginning with the tests' inputs. Failing inputs are in `<target>/fuzz/failed/<function>`.
 //!
 //! Invariant: a function that did not run is a failure.
 
@@ -15,23 +14,23 @@ use std::thread;
 
 use crate::tidy;
 
-/// How long one input may take before it is a failure, in seconds: the code is not optimised, the machine may be busy.
+/// Timeout of one input, in seconds: the code is not optimised, the machine may be busy.
 const INPUT_SECONDS: &str = "-timeout=30";
-/// The longest input, in bytes: long enough that a factor shows behind any constant of `fuzz/bounds.txt`.
+/// Maximum length of an input, in bytes: long enough that a factor outweighs any constant of `fuzz/bounds.txt`.
 const INPUT_BYTES: &str = "-max_len=16384";
-/// Who is still running so much later than asked is killed, in seconds.
+/// Seconds past its end after which a process is killed.
 const GRACE_SECONDS: u64 = 120;
-/// The tests that drive fuzz functions are in modules named `fuzz`, or say what they do with the bytes.
+/// The tests that drive fuzz functions are in modules named `fuzz`, or are named after these words.
 const DRIVERS: [&str; 3] = ["fuzz", "mutated", "damaged"];
 
-/// What is asked for on the command line.
+/// Parameters of the command line.
 struct Plan {
     seconds: u64,
-    /// The functions, by the binaries they are in and their names there.
+    /// The functions, by binary and by name within it.
     functions: Vec<(String, String)>,
 }
 
-/// How the run of one function ended.
+/// Result of running one function.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     executed: u64,
@@ -153,7 +152,7 @@ fn build(target: &Path, plan: &Plan) -> Result<PathBuf, String> {
     for binary in needed.keys() {
         cargo.args(["--bin", binary]);
     }
-    // The flags that make coverage are in `fuzz/.cargo`.
+    // The coverage flags are in `fuzz/.cargo`.
     succeed(cargo.current_dir("fuzz"), "cargo build in fuzz/")?;
     let version = Command::new("rustc")
         .arg("-vV")
@@ -166,7 +165,7 @@ fn build(target: &Path, plan: &Plan) -> Result<PathBuf, String> {
         .join("debug"))
 }
 
-/// Has the tests write the inputs they begin with, unless they did.
+/// Has the tests write their initial inputs, unless they did.
 fn write_seeds(seeds: &Path, plan: &Plan) -> Result<(), String> {
     let without = |plan: &Plan| -> Vec<String> {
         let names = plan.functions.iter().map(|(b, f)| format!("{b}_{f}"));
@@ -185,7 +184,7 @@ fn write_seeds(seeds: &Path, plan: &Plan) -> Result<(), String> {
         "-q",
     ]);
     cargo.args(["--lib", "--test", "it", "--"]).args(DRIVERS);
-    // Compared with Prometheus, a body is of another kind of test.
+    // Comparisons with Prometheus are another kind of test.
     cargo.args(["--skip", "oracle"]);
     cargo.env("NARTHEX_FUZZ_SEEDS", seeds);
     succeed(cargo.stdout(Stdio::null()), "the tests that write seeds")?;

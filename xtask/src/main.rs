@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            // `ci` has said all on its last line of output.
+            // `ci` has printed everything on its last line of output.
             if !text.is_empty() {
                 eprintln!("{}", text.trim_end());
             }

@@ -1,7 +1,7 @@
-//! Just enough of Rust's lexical grammar to count lines outside tests without a parser.
+//! The part of Rust's lexical grammar needed to count lines outside tests without a parser.
 //!
-//! Invariant: [`blank`] keeps every byte's position and every newline, so a line number in its output is a line
-//! number in the source.
+//! Invariant: [`blank`] keeps every byte's position and every newline, so a line number in its output is a line number
+//! in the source.
 
 use std::ops::Range;
 

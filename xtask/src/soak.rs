@@ -1,22 +1,22 @@
-//! `cargo xtask soak`: what takes hours, in parts that can be run on their own.
+//! `cargo xtask soak`: tests that take hours, in parts that can be run on their own.
 //!
-//! Invariant: before anything runs it is said what will run and about how long; a part that failed does not keep the
-//! others from running, and the exit code says so.
+//! Invariant: the parts and their approximate times are printed before anything runs; a failed part does not keep the
+//! others from running, and sets the exit code.
 
 use std::process::Command;
 use std::time::Instant;
 
-/// One part, given to bash.
+/// A part: a bash command.
 struct Part {
     name: &'static str,
-    /// What it does, and about how long on two cores.
+    /// Description, and approximate time on two cores.
     what: &'static str,
     command: &'static str,
 }
 
-/// A filter that no test fits any more fails its part: cargo would call that a success.
+/// A filter that no longer matches any test fails its part: cargo would report success.
 ///
-/// `SCALE` and `MINUTES` are make's: how many times the usual iterations, and how long a cluster or a churn goes on.
+/// `SCALE` and `MINUTES` come from make: the factor on iterations, and the duration of a cluster or a churn.
 const PARTS: &[Part] = &[
     Part {
         name: "tests",

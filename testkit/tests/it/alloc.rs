@@ -68,7 +68,7 @@ fn a_bound_is_kept() {
     assert!(text.contains("allocated 144 bytes in all"), "{text}");
 }
 
-/// What the reviews' bombs look like: a length of the input's choice is believed.
+/// The bombs found in reviews look like this: a length in the input is trusted.
 #[test]
 fn an_amplifying_input_is_found() {
     let text = refusal(|| {

@@ -1,4 +1,4 @@
-//! Tests of the test tools: each shows that the tool also says no.
+//! Tests of the test tools: each shows that the tool also fails.
 
 mod alloc;
 mod http;

@@ -1,8 +1,8 @@
-//! Modules import each other one way: what two files both need is in a third.
+//! Modules must not import each other in circles: code that two files need belongs in a third.
 //!
-//! A module and those inside it are exempt: they are one thing in several files.
+//! A module and its submodules are exempt: they are one unit in several files.
 //!
-//! Invariant: a file in a circle is tolerated only while the committed list has it, and the list only shrinks.
+//! Invariant: a file in a circle is tolerated only while it is on the committed list, and the list only shrinks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     for modules in crates(tree).values() {
         for circle in circles(&modules.imports) {
             let paths: Vec<&str> = circle.iter().map(|module| modules.paths[*module]).collect();
-            // One finding a circle, unless all of it is known.
+            // One finding per circle, unless all of it is known.
             let new = paths.iter().filter(|path| !listed.contains(*path)).count();
             if new > 0 {
                 let text = format!("imports in a circle: {}", paths.join(", "));
@@ -101,7 +101,7 @@ fn imports(source: &str, module: &[String]) -> Vec<Module> {
         for (at, _) in text.match_indices(start) {
             let before = text[..at].trim_end_matches(' ');
             let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-            // `pub(in crate::db)` says who may see something.
+            // `pub(in crate::db)` is a visibility.
             if text[..at].ends_with(is_word) || before.ends_with("(in") {
                 continue;
             }
@@ -115,7 +115,7 @@ fn imports(source: &str, module: &[String]) -> Vec<Module> {
     found
 }
 
-/// Follows a path and all branches of its braces; returns what is behind it.
+/// Follows a path and all branches of its braces; returns the text after it.
 fn branches<'t>(text: &'t str, mut path: Module, found: &mut Vec<Module>) -> &'t str {
     let mut rest = text.trim_start();
     loop {
@@ -147,7 +147,7 @@ fn branches<'t>(text: &'t str, mut path: Module, found: &mut Vec<Module>) -> &'t
     }
 }
 
-/// Returns the circles: groups of modules that all lead to each other, each sorted.
+/// Returns the circles: groups of modules that all reach each other, each sorted.
 fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<&Module>> {
     let reaches: BTreeMap<&Module, BTreeSet<&Module>> = imports
         .keys()
@@ -167,7 +167,7 @@ fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<&Module>> {
     circles
 }
 
-/// Returns all modules that one leads to.
+/// Returns all modules reachable from one.
 fn reach<'a>(
     imports: &'a BTreeMap<Module, BTreeSet<Module>>,
     from: &Module,

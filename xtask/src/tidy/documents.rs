@@ -1,4 +1,4 @@
-//! Markdown: every link, anchor and path in it exists, and ARCHITECTURE.md holds the crate edges tidy enforces.
+//! Markdown: every link, anchor and path in it exists, and ARCHITECTURE.md has the crate edges that tidy enforces.
 
 use super::{Finding, Tree};
 

@@ -1,12 +1,12 @@
-//! Guides: a flag or a metric that they name exists, and a default that they give is the flag's.
+//! Guides: every flag or metric they name exists, and every default they give is the flag's.
 //!
-//! Invariant: what is compared with is not written by hand: the page of flags is generated from the flags' table.
+//! Invariant: the reference is not written by hand: the page of flags is generated from the flags' table.
 
 use super::{Finding, Tree};
 
 const GUIDES: &str = "docs/guides/";
 const FLAGS: &str = "docs/cli.md";
-/// What our metrics' names begin with.
+/// Prefixes of our metrics' names.
 const METRICS: [&str; 2] = ["narthex_", "prometheus_"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -36,7 +36,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Reads a row of the page of flags: its flag and what its default is.
+/// Parses a row of the page of flags: its flag and its default.
 fn flag_and_default(line: &str) -> Option<(&str, &str)> {
     let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
     let flag = cells.next()?.trim_matches('`');
@@ -44,7 +44,7 @@ fn flag_and_default(line: &str) -> Option<(&str, &str)> {
     flag.starts_with("--").then_some((flag, default))
 }
 
-/// Reads a row of a guide that begins with a flag and its default; `none` stands for no default.
+/// Parses a row of a guide that begins with a flag and its default; `none` means no default.
 fn row(line: &str) -> Option<(&str, &str)> {
     let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
     let flag = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;

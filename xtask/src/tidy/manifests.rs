@@ -20,7 +20,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         let Some(package) = package_name(manifest) else {
             continue;
         };
-        // A workspace of its own (peers to measure against) is no part of this one.
+        // A separate workspace (peers to measure against) is not part of this one.
         if manifest.lines().any(|line| line.trim() == "[workspace]") {
             continue;
         }

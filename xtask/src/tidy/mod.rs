@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: what compilers and clippy do not check about a repository.
+//! `cargo xtask tidy`: checks of the repository that compilers and clippy do not make.
 //!
 //! Invariant: every check is a pure function from a [`Tree`] to findings, so each one has a test that sees it fail.
 
@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use crate::edges;
 
-/// One thing to mend.
+/// A problem to fix.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
@@ -55,7 +55,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// Reads what git tracks and what it would add.
+    /// Reads the files that git tracks or would add.
     fn read() -> Result<Self, String> {
         let output = Command::new("git")
             .args([

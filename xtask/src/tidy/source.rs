@@ -1,4 +1,4 @@
-//! Rust sources: the header every file has, and sizes.
+//! Rust sources: the required header of every file, and sizes.
 
 use super::{Finding, Tree};
 use crate::rust::{blank, test_regions};

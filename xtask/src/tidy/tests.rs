@@ -1,4 +1,4 @@
-//! Each check is seen to pass and to fail on a small tree.
+//! Each check passes and fails on a small tree.
 
 use super::*;
 
@@ -210,11 +210,11 @@ fn modules_import_each_other_one_way() {
     );
     let three = "crates/x/src/a.rs: imports in a circle: crates/x/src/a.rs, crates/x/src/b/mod.rs, crates/x/src/c.rs";
     assert_eq!(found("use super::b::B;", "use super::c::C;", ""), [three]);
-    // Not what tests and comments name, nor what says who sees something.
+    // Names in tests and comments do not count, nor do visibilities.
     let tests =
         "// crate::a\npub(in crate::a) fn f() {}\n#[cfg(test)]\nmod tests { use crate::a::A; }\n";
     assert_eq!(found("use crate::b::B;", tests, ""), [""; 0]);
-    // Within one directory they are one thing.
+    // Within one directory they are one unit.
     assert_eq!(
         found("use self::inner::I;\nuse crate::a::inner::I;", "", ""),
         [""; 0]
