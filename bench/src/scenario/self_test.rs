@@ -1,7 +1,7 @@
-//! The meters measured: processes that use known CPU time and write known bytes, a server that is known to stall.
+//! Tests of the meters: processes that use known CPU time and write known bytes, a server with known stalls.
 //!
-//! The known side comes from elsewhere than the meter: the burning process counts its own CPU clock in nanoseconds
-//! and the bytes it hands to the kernel; the server that stalls follows a clock and not its requests.
+//! The known values do not come from the meter: the burning process reads its own CPU clock in nanoseconds and counts
+//! the bytes it writes; the stalling server follows a clock and not its requests.
 
 use crate::{
     frame::{
@@ -40,11 +40,11 @@ pub(crate) static BURN: &[Flag] = flags! {
     ["file": "FILE" = "", "File to write them to."]
 };
 
-/// How far a measurement may be off.
+/// Maximum relative error of a measurement.
 const TOLERANCE: f64 = 0.05;
 const CPU: Duration = Duration::from_secs(1);
 const WRITTEN_BYTES: u64 = 48 << 20;
-/// Two burn at once and one before them, waited for: a tree with live and ended members.
+/// Two burn at once after an earlier one was waited for: a tree with live and ended members.
 const TREE: &str = r#"exec 3<&0
 "$0" burn --cpu=1s </dev/null >/dev/null
 "$0" burn --cpu=1s --write=$1 --file="$2" <&3 &
@@ -53,10 +53,10 @@ exec "$0" burn --cpu=1s"#;
 /// The server answers for a second, and stalls for one.
 const STALL: Duration = Duration::from_secs(1);
 const STALLS_EVERY: Duration = Duration::from_secs(2);
-/// What a sample may cost the fleet.
+/// Maximum cost of a sample to the fleet.
 const FLEET_BUDGET_NS: f64 = 60.0;
 
-/// Makes every check.
+/// Runs every check.
 pub(crate) fn run(values: &Values) -> Result<(), BenchError> {
     let base = values.dir()?;
     known_use(&base)?;
@@ -64,7 +64,7 @@ pub(crate) fn run(values: &Values) -> Result<(), BenchError> {
     own_cost()
 }
 
-/// Loads a server that stalls: half of all requests are due while it does, and two of a thousand are sent then.
+/// Loads a stalling server: half of all requests are due during stalls, and two in a thousand are sent then.
 fn known_stall() -> Result<(), BenchError> {
     let server = StallServer::start(Stalls {
         every: STALLS_EVERY,
@@ -95,7 +95,7 @@ fn known_stall() -> Result<(), BenchError> {
     ))
 }
 
-/// Measures what the fleet's texts cost.
+/// Measures the cost of the fleet's texts.
 fn own_cost() -> Result<(), BenchError> {
     let ns = fleet::cost_of_a_sample_ns();
     let is_judged = machine::profile() != "debug";
@@ -170,7 +170,7 @@ fn compare(what: &str, measured: f64, known: f64) -> Result<(), BenchError> {
     )))
 }
 
-/// Uses CPU time and writes bytes, says so in one line, and waits for its standard input to end.
+/// Uses CPU time and writes bytes, prints both in one line, and waits for the end of its standard input.
 pub(crate) fn burn(values: &Values) -> Result<(), BenchError> {
     let bytes = values.number("write", 0..=1 << 32)?;
     if bytes > 0 {
@@ -190,7 +190,7 @@ pub(crate) fn burn(values: &Values) -> Result<(), BenchError> {
         std::hint::spin_loop();
     }
     say("burnt");
-    // Its figures can only be read while it lives.
+    // Its usage can only be read while it is alive.
     let _ = std::io::stdin().read(&mut [0]);
     Ok(())
 }

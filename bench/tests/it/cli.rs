@@ -1,4 +1,4 @@
-//! What the program answers without measuring, and its self-test.
+//! Output of the program without measuring, and its self-test.
 
 use narthex_testkit::process::{Finished, Spawn};
 use std::time::Duration;

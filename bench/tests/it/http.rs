@@ -5,7 +5,7 @@ use narthex_testkit::{TempDir, process::Spawn, tool};
 use serde_json::Value;
 use std::{path::Path, time::Duration};
 
-/// Loads for a second; the machine that runs this test may be busy.
+/// Loads for a second; the machine may be busy.
 const SMALL: &[&str] = &[
     "http",
     "--rate=200",
@@ -17,7 +17,7 @@ const SMALL: &[&str] = &[
     "--max-late=1h",
 ];
 
-/// A library with the functions of nginx-lua-prometheus that the configuration uses, and nothing else.
+/// A library with only those functions of nginx-lua-prometheus that the configuration uses.
 const LIBRARY: &str = r#"
 local M = { lines = {}, order = {} }
 local function add(name, value, labels)
@@ -34,7 +34,7 @@ end
 return M
 "#;
 
-/// Fails unless a run under load was whole and its percentiles rise.
+/// Fails unless a run under load was complete and its percentiles ascend.
 fn check(run: &Value) {
     assert_eq!(figure(run, "requests without a good answer"), 0.0, "{run}");
     let distribution = &run["distributions"][0];
@@ -114,7 +114,7 @@ fn a_lua_library_has_its_series_and_is_asked_for_when_it_is_missing() {
     let record = record(&arguments(&[&server, &library, "--series=500"]));
     let runs = runs(&record);
     assert_eq!(runs.len(), 3);
-    // The series of the requests themselves come on top.
+    // The series of the requests themselves are added to these.
     assert!(figure(&runs[0], "samples of a scrape") >= 500.0);
     check(&runs[1]);
     check(&runs[2]);

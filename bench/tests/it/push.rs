@@ -1,4 +1,4 @@
-//! The scenario against Debian's Pushgateway: every way of pushing, both formats, a restart.
+//! The scenario with Debian's Pushgateway: every push mode, both formats, a restart.
 
 use crate::support::{figure, record, runs};
 use narthex_testkit::tool;
@@ -16,7 +16,7 @@ fn push(arguments: &[&str]) -> Value {
         "--duration=1s",
         "--scrape-every=250ms",
         "--pushers=4",
-        // The machine that runs this test may be busy.
+        // The machine may be busy.
         "--max-late=1h",
     ];
     record(&[&fleet[..], arguments].concat())
@@ -91,7 +91,7 @@ fn protobuf_is_taken_and_a_body_of_an_unknown_encoding_is_told() {
         "--method=post",
     ]);
     check(&runs(&record)[0]);
-    // Debian's is older than snappy: it reads the bytes as text.
+    // Debian's version predates snappy: it parses the bytes as text.
     let record = push(&[&server, "--encoding=snappy"]);
     assert_eq!(record["runs"], Value::Array(Vec::new()));
     let notes = record["notes"].to_string();

@@ -49,11 +49,11 @@ fn what_is_recorded_is_stored_bit_by_bit() {
         for key in ["samples with other bits", "samples nobody served"] {
             assert_eq!(figure(run, key), 0.0, "{key}: {notes}");
         }
-        // On a busy machine the server may give a scrape up whose answer was on its way.
+        // On a busy machine the server may abort a scrape whose response was on its way.
         assert!(figure(run, "samples missing") <= compared / 2.0, "{notes}");
         assert!(figure(run, "at rest, a sample") > 0.0);
     }
-    // A damaged file is refused with its place, before any server starts.
+    // A damaged file is refused with the position, before any server starts.
     let file = corpus.join("node.scrapes");
     let mut bytes = std::fs::read(&file).expect("the file is there");
     let middle = bytes.len() / 2;

@@ -158,7 +158,7 @@ fn pods_come_and_go_and_time_runs_faster() {
     let replaced = figures
         .iter()
         .find(|figure| figure["key"] == "targets replaced");
-    // Two of five a second, less what a busy machine is late.
+    // Two of five per second, less the lateness of a busy machine.
     assert!(
         replaced.expect("counted")["value"].as_f64() >= Some(4.0),
         "{output}"
@@ -186,7 +186,7 @@ fn native_histograms_are_stored_by_narthex_and_by_prometheus() {
     let (work, out) = (TempDir::new("bench-work"), TempDir::new("bench-out"));
     let record = out.join("record.json");
     let prometheus = tool("prometheus", "prometheus");
-    // It asks for the native histograms it was sent and refuses to go on without them.
+    // It queries the native histograms it sent and fails without them.
     let native = || {
         Spawn::new(BENCH)
             .args(["storage", "--shape=native", "--targets=4", "--series=150"])
@@ -200,7 +200,7 @@ fn native_histograms_are_stored_by_narthex_and_by_prometheus() {
         .arg(format!("--out={}", record.display()))
         .run(Duration::from_secs(200));
     let output = format!("{}{}", finished.stdout, finished.stderr);
-    // A machine busy with other tests sends queries late, which is refused; wrong contents end with 1.
+    // A machine busy with other tests sends queries late, which refuses the run; wrong contents exit with 1.
     let code = finished.exit.code;
     assert!(matches!(code, Some(0 | 3)), "{code:?}: {output}");
     let text = std::fs::read_to_string(&record).expect("the record is written");

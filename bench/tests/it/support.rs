@@ -1,4 +1,4 @@
-//! What tests of scenarios share: a run with its record, and a look into it.
+//! Shared by tests of scenarios: running one, and reading its record.
 
 use narthex_testkit::{
     TempDir,
@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// Longest run, on a machine that is busy with other tests.
+/// Timeout of a run, on a machine that is busy with other tests.
 const LIMIT: Duration = Duration::from_secs(300);
 
 fn bench(arguments: &[&str]) -> Finished {
@@ -36,7 +36,7 @@ pub(crate) fn record(arguments: &[&str]) -> Value {
     serde_json::from_str(&text).expect("the record is JSON")
 }
 
-/// Runs the program with a line it refuses, and returns what it says.
+/// Runs the program with an invalid command line, and returns its output.
 pub(crate) fn refused(arguments: &[&str]) -> String {
     let finished = bench(arguments);
     assert_eq!(

@@ -1,9 +1,9 @@
 //! Recorded scrapes of one target as a file: lines of JSON in one zstd frame whose window spans them all.
 //!
-//! What is compressed is a block of rounds turned on its side: each line of the text once, without its last word, and
-//! behind one another the last words it had. Bytes: [docs/format/scrapes.md](../../../../docs/format/scrapes.md).
-//! **Invariant:** what was put in comes back byte for byte and in order; a file has been read to its end, and so to
-//! its checksum, before its first round is used.
+//! Blocks of rounds are transposed before compression: each line of the text once, without its last word, followed by
+//! all its last words. Bytes: [docs/format/scrapes.md](../../../../docs/format/scrapes.md). **Invariant:** rounds come
+//! back byte for byte and in order; a file has been read to its end, and so to its checksum, before its first round is
+//! used.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -15,18 +15,18 @@ use zstd::stream::{read::Decoder, write::Encoder};
 
 /// The version of the format.
 const FORMAT: u32 = 2;
-/// Rounds of a block: more compress better, and are lost together when a recording is killed.
+/// Rounds per block: more compress better, but are lost together if a recording is killed.
 const ROUNDS: usize = 240;
-/// A block is closed when it has this many bytes of values.
+/// Bytes of values at which a block is closed.
 const FULL_BYTES: usize = 64 << 20;
-/// Longest line of a file, and longest body.
+/// Maximum length of a file's line, and of a body.
 const LONGEST: usize = 1 << 30;
-/// Window of 128 MiB: a block finds what it repeats in the ones before.
+/// Window of 128 MiB: a block can refer to the ones before.
 const WINDOW_LOG: u32 = 27;
-/// As small as zstd gets within its usual memory; a block an hour has time for it.
+/// The smallest output within zstd's usual memory; a block per hour leaves enough time.
 const LEVEL: i32 = 19;
 
-/// What a file says about its target.
+/// A file's description of its target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct About {
@@ -49,7 +49,7 @@ impl About {
 /// One scrape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Round<'a> {
-    /// When it was asked for, since the epoch.
+    /// When it was requested, in milliseconds since the epoch.
     pub(crate) at_ms: i64,
     pub(crate) content_type: &'a str,
     pub(crate) body: &'a str,
@@ -61,20 +61,20 @@ pub(crate) struct Round<'a> {
 enum Line {
     About(About),
     Block(Block),
-    /// The number of all rounds.
+    /// Total number of rounds.
     End(usize),
 }
 
-/// Rounds turned on their side.
+/// A transposed block of rounds.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Block {
-    /// Time, content type, and which lines in which order: each key's distance from the one behind the key before;
-    /// None where that is as in the round before.
+    /// Time, content type, and the order of lines: each key's distance from the successor of the previous key; `None`
+    /// if that is as in the previous round.
     rounds: Vec<(i64, String, Option<Vec<i64>>)>,
-    /// Lines up to their last word.
+    /// Lines without their last word.
     keys: Vec<String>,
-    /// For each key its last words, a line feed behind each.
+    /// The last words of each key, each followed by a line feed.
     values: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ struct Block {
 pub(crate) struct CorpusWriter<W: Write> {
     out: Encoder<'static, W>,
     block: Block,
-    /// Which key a line has.
+    /// Index of each line's key.
     places: HashMap<String, usize>,
     order: Vec<i64>,
     block_bytes: usize,
@@ -140,7 +140,7 @@ impl<W: Write> CorpusWriter<W> {
         Ok(())
     }
 
-    /// Writes what is left and the end; returns what was written to.
+    /// Writes the remaining rounds and the end; returns the writer.
     pub(crate) fn finish(mut self) -> std::io::Result<W> {
         if !self.block.rounds.is_empty() {
             self.close_block()?;
@@ -156,7 +156,7 @@ impl<W: Write> CorpusWriter<W> {
         self.block_bytes = 0;
         let block = std::mem::take(&mut self.block);
         self.write(&Line::Block(block))?;
-        // A recording that is killed keeps its whole blocks.
+        // A killed recording keeps its complete blocks.
         self.out.flush()
     }
 
@@ -166,7 +166,7 @@ impl<W: Write> CorpusWriter<W> {
     }
 }
 
-/// A file in memory, which has been read once.
+/// A file in memory, which was read once in full.
 #[derive(Debug)]
 pub(crate) struct Corpus {
     bytes: Arc<[u8]>,
@@ -214,7 +214,7 @@ impl Corpus {
         }
     }
 
-    /// Returns what the file says about its target.
+    /// Returns the file's description of its target.
     pub(crate) fn about(&self) -> &About {
         &self.about
     }
@@ -224,12 +224,12 @@ impl Corpus {
         self.rounds
     }
 
-    /// Returns whether the recording came to its end.
+    /// Returns whether the recording was finished.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Returns the rounds from the first on.
+    /// Returns the rounds, starting with the first.
     pub(crate) fn rounds(&self) -> Result<Rounds, String> {
         Ok(Rounds {
             lines: Lines::new(&self.bytes)?,
@@ -246,7 +246,7 @@ impl Corpus {
 struct Lines {
     from: BufReader<Decoder<'static, Cursor<Arc<[u8]>>>>,
     number: usize,
-    /// Whether the frame ended early.
+    /// Whether the frame is truncated.
     is_cut: bool,
 }
 
@@ -265,7 +265,7 @@ impl Lines {
         })
     }
 
-    /// Returns the next line, None behind the last whole one.
+    /// Returns the next line, `None` after the last complete one.
     fn next(&mut self) -> Result<Option<Line>, String> {
         self.number += 1;
         let mut line = Vec::new();
@@ -275,7 +275,7 @@ impl Lines {
             .take(LONGEST as u64)
             .read_until(b'\n', &mut line)
         {
-            // A recording that was killed.
+            // A killed recording.
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
                 self.is_cut = true;
                 return Ok(None);
@@ -300,14 +300,14 @@ pub(crate) struct Rounds {
     block: Block,
     /// The next round of the block.
     next: usize,
-    /// Bytes of each key's values that were used.
+    /// Bytes consumed of each key's values.
     read: Vec<usize>,
     order: Vec<i64>,
     body: String,
 }
 
 impl Rounds {
-    /// Returns the next round, None behind the last one.
+    /// Returns the next round, `None` after the last one.
     pub(crate) fn next(&mut self) -> Result<Option<Round<'_>>, String> {
         while self.next == self.block.rounds.len() {
             match self.lines.next()? {
@@ -336,7 +336,7 @@ impl Rounds {
         }))
     }
 
-    /// Puts the body together; None when the block does not have what its order says.
+    /// Assembles the body; `None` if the block lacks something that its order refers to.
     fn fill(&mut self) -> Option<()> {
         self.body.clear();
         let mut place = 0_i64;

@@ -1,9 +1,8 @@
-//! Takes out of a scrape what names a machine: host names, addresses, hardware addresses, serials, paths.
+//! Removes identifiers of a machine from a scrape: host names, addresses, hardware addresses, serials, paths.
 //!
-//! Label values only: names, help and numbers stay. A value is replaced by a numbered one of the same kind, in the
-//! order of first appearance, so that series stay distinct and the same series. The rules are in
-//! docs/bench.md. **Invariant:** the same recording is scrubbed the same way every time, and what has
-//! been scrubbed is left alone.
+//! Only label values are changed: names, help and numbers stay. A value is replaced by a numbered one of the same kind,
+//! in the order of first appearance, so that series keep their identity. The rules are in docs/bench.md. **Invariant:**
+//! the same recording is scrubbed the same way every time, and scrubbing twice changes nothing more.
 
 use crate::load::line::{Line, unescape};
 use std::{
@@ -11,22 +10,22 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// Labels whose values are identifiers of one machine, disk or installation.
+/// Labels whose values identify a machine, disk or installation.
 const IDENTIFIERS: &str = "asset_tag board_asset_tag board_serial boot_id chassis_asset_tag chassis_serial machine_id product_serial \
      product_uuid serial serial_number system_uuid uuid wwid wwn";
-/// Labels whose values are names of hosts.
+/// Labels whose values are host names.
 const HOSTS: &str = "domainname fqdn host hostname nodename";
-/// Labels whose values look like addresses and are versions.
+/// Labels whose values look like addresses but are versions.
 const VERSIONS: &str = "goversion release revision short_version version";
-/// Labels whose values look like paths and are parts of URLs.
+/// Labels whose values look like paths but are parts of URLs.
 const ROUTES: &str = "endpoint handler route uri url";
 /// Paths that every machine has.
 const COMMON_PATHS: &str = "/ /boot /boot/efi /dev /dev/shm /etc /home /metrics /opt /proc /run /run/lock /srv /sys /tmp /usr /var \
      /var/lib /var/log /var/tmp";
-/// Directories whose files have names that the kernel or a program's source gave.
+/// Directories whose file names come from the kernel or a program's source.
 const COMMON_PREFIXES: &[&str] = &["/proc/", "/sys/"];
 
-/// What was found in a value.
+/// Kind of identifier found in a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Found {
     Host,
@@ -37,7 +36,7 @@ pub(crate) enum Found {
 }
 
 impl Found {
-    /// Returns what several of them are called.
+    /// Returns the plural of its name.
     pub(crate) fn plural(self) -> &'static str {
         match self {
             Self::Host => "host names",
@@ -49,7 +48,7 @@ impl Found {
     }
 }
 
-/// Replaces values and remembers what by what.
+/// Replaces values and remembers the replacements.
 #[derive(Debug, Default)]
 pub(crate) struct Scrubber {
     /// Names that are replaced wherever they appear as a word.
@@ -59,7 +58,7 @@ pub(crate) struct Scrubber {
 }
 
 impl Scrubber {
-    /// Returns one that knows the names of the machine it runs on.
+    /// Returns a scrubber that knows the names of its machine.
     pub(crate) fn new(hosts: impl IntoIterator<Item = String>) -> Self {
         let mut scrubber = Self::default();
         for host in hosts {
@@ -73,9 +72,9 @@ impl Scrubber {
         &self.numbers
     }
 
-    /// Returns a body without what names a machine.
+    /// Returns a body without identifiers of the machine.
     pub(crate) fn scrub(&mut self, body: &str) -> String {
-        // Names first: a host's name may be in a series above the one that says it is one.
+        // Collect names first: a host's name may precede the series whose label marks it as one.
         for line in body.lines().filter_map(Line::parse) {
             for label in line
                 .labels
@@ -107,7 +106,7 @@ impl Scrubber {
         out
     }
 
-    /// Returns what a label's value becomes; nothing when it stays.
+    /// Returns a label value's replacement; `None` if it stays.
     fn value(&mut self, metric: &str, label: &str, value: &str) -> Option<String> {
         if value.is_empty() {
             return None;
@@ -171,7 +170,7 @@ impl Scrubber {
         Some(self.number(Found::Path, value))
     }
 
-    /// Replaces every word of hexadecimal digits, colons and points that `find` takes for something.
+    /// Replaces every word of hexadecimal digits, colons and dots for which `find` returns a replacement.
     fn words(
         &mut self,
         value: &str,
@@ -203,7 +202,7 @@ impl Scrubber {
         Some(self.number(Found::HardwareAddress, &plain))
     }
 
-    /// Replaces an address, with its port left behind it.
+    /// Replaces an address, keeping its port.
     fn address(&mut self, word: &str) -> Option<String> {
         if let Ok(address) = word.parse::<IpAddr>() {
             return self.ip(address);
@@ -229,7 +228,7 @@ impl Scrubber {
         (!stays).then(|| self.number(Found::Address, &address.to_string()))
     }
 
-    /// Returns the replacement of a value, the next number of its kind when it is a new one.
+    /// Returns the replacement of a value; a new value gets the next number of its kind.
     fn number(&mut self, kind: Found, value: &str) -> String {
         if is_replacement(kind, value) {
             return value.to_owned();
@@ -245,7 +244,7 @@ impl Scrubber {
     }
 }
 
-/// Returns the `count`th replacement of a kind; addresses are of the ranges kept for documentation.
+/// Returns the `count`th replacement of a kind; addresses are from the ranges reserved for documentation.
 fn replacement(kind: Found, count: u32, value: &str) -> String {
     let [_, _, high, low] = count.to_be_bytes();
     match kind {
@@ -256,7 +255,7 @@ fn replacement(kind: Found, count: u32, value: &str) -> String {
         Found::Address if value.contains(':') => {
             Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, count as u16).to_string()
         }
-        // 762 addresses in three ranges; a recording with more begins again at the first.
+        // 762 addresses in three ranges; a recording with more starts over at the first.
         Found::Address => {
             let at = (count - 1) % 762;
             let (a, b, c) = [(192, 0, 2), (198, 51, 100), (203, 0, 113)][(at / 254) as usize];
@@ -265,7 +264,7 @@ fn replacement(kind: Found, count: u32, value: &str) -> String {
     }
 }
 
-/// Returns whether a value is one this program puts in.
+/// Returns whether a value is a replacement made by this program.
 fn is_replacement(kind: Found, value: &str) -> bool {
     let number = |prefix: &str| {
         let rest = value.strip_prefix(prefix);
@@ -280,7 +279,7 @@ fn is_replacement(kind: Found, value: &str) -> bool {
     }
 }
 
-/// Replaces `word` where no letter, digit, `-`, `_` or `.` touches it before, and no letter or digit behind.
+/// Replaces `word` where it is not preceded by a letter, digit, `-`, `_` or `.`, nor followed by a letter or digit.
 fn replace_word(text: &str, word: &str, by: impl FnOnce() -> String) -> Option<String> {
     let is_word = |at: &usize| {
         let before = text[..*at].chars().next_back();
@@ -310,7 +309,7 @@ fn has_word(words: &str, word: &str) -> bool {
     words.split(' ').any(|one| one == word)
 }
 
-/// Returns the names this machine goes by.
+/// Returns the names of this machine.
 pub(crate) fn own_names() -> Vec<String> {
     let uname = rustix::system::uname();
     let node = uname.nodename().to_string_lossy().into_owned();

@@ -1,6 +1,6 @@
 //! The configuration by which servers scrape the fleet.
 //!
-//! **Invariant:** all kinds get the same targets with the same labels, in the configuration or, where targets are
+//! **Invariant:** all kinds get the same targets with the same labels, in the configuration or, if targets are
 //! replaced, in a file that servers watch.
 
 use super::plan::Plan;
@@ -13,12 +13,12 @@ use crate::{
 };
 use std::{fs, net::SocketAddrV4, path::PathBuf};
 
-/// The targets of one fleet, and which pods they are.
+/// The targets of one fleet, with their generations.
 #[derive(Debug)]
 pub(super) struct Targets {
     addresses: Vec<SocketAddrV4>,
     generations: Vec<usize>,
-    /// The file that lists them; None where the configuration does.
+    /// The file that lists them; `None` if the configuration does.
     file: Option<PathBuf>,
     /// The directory of `file`.
     _dir: Option<WorkDir>,
@@ -31,7 +31,7 @@ impl Targets {
         label: &str,
         addresses: &[SocketAddrV4],
     ) -> Result<Self, BenchError> {
-        // With labels in the lines another pod is another page and the same target.
+        // With labels in the lines, another pod is another page of the same target.
         let has_file = plan.churned > 0 && !plan.fleet.line_labels;
         let dir = has_file.then(|| WorkDir::new(&plan.base, &format!("{label}-targets")));
         let dir = dir.transpose()?;
@@ -45,7 +45,7 @@ impl Targets {
         Ok(targets)
     }
 
-    /// Notes that targets are of another generation, and tells servers.
+    /// Records that targets have another generation, and updates the servers' file.
     pub(super) fn replace(
         &mut self,
         fleet: &FleetConfig,
@@ -58,7 +58,7 @@ impl Targets {
         self.write(fleet)
     }
 
-    /// Writes the file anew, whole at every moment.
+    /// Rewrites the file atomically.
     fn write(&self, fleet: &FleetConfig) -> Result<(), BenchError> {
         let Some(file) = &self.file else {
             return Ok(());
@@ -117,7 +117,7 @@ impl Targets {
     }
 }
 
-/// Returns the part of the configuration that allows samples from the past, where there are any.
+/// Returns the part of the configuration that allows samples from the past, if there are any.
 pub(super) fn storage_config(plan: &Plan) -> String {
     if plan.compression == 1 {
         return String::new();
@@ -127,7 +127,7 @@ pub(super) fn storage_config(plan: &Plan) -> String {
     format!("storage:\n  tsdb:\n    out_of_order_time_window: {minutes}m\n")
 }
 
-/// Makes servers scrape native histograms where the fleet has them, and leaves out the one that cannot.
+/// Makes servers scrape native histograms if the fleet has them, and leaves out the one that cannot.
 pub(super) fn fit_servers(
     plan: &Plan,
     values: &Values,
@@ -151,7 +151,7 @@ pub(super) fn fit_servers(
     }
     for server in servers {
         if server.kind.name == PROMETHEUS {
-            // Before 3.8 by a flag, which later versions accept and ignore; since then by the configuration.
+            // Enabled by a flag before 3.8, which later versions accept and ignore; since then by the configuration.
             let flag = "--enable-feature=native-histograms".to_owned();
             server.kind.arguments.push(flag);
         }
@@ -159,7 +159,7 @@ pub(super) fn fit_servers(
     Ok(())
 }
 
-/// Whether a server of that version knows what Prometheus has since `release`; ours does.
+/// Reports whether a server of that version has a feature that Prometheus has since `release`; ours does.
 fn is_since(version: &str, release: (u32, u32)) -> bool {
     if version.starts_with("narthex") {
         return true;

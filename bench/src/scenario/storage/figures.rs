@@ -1,4 +1,4 @@
-//! What one server's readings come to: per sample, per series, per second.
+//! Figures of one server: per sample, per series, per second.
 
 use super::{outcome::Outcome, plan::Plan};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Over how much time a point of a latency's course looks.
+/// Interval aggregated into one point of a latency's course.
 const LATENCY_STEP: Duration = Duration::from_secs(10);
 
 /// Returns a server's run.
@@ -43,7 +43,7 @@ pub(super) fn run(plan: &Plan, variant: &str, outcome: &Outcome) -> Run {
     }
 }
 
-/// Says what servers lost at the kill, a sentence for each run that lost something.
+/// Describes the servers' losses at the kill, a sentence for each run with losses.
 pub(super) fn losses(record: &Record) -> Vec<String> {
     let lost = |run: &Run| {
         let is_lost = run.figure(CORRECT).is_none();
@@ -58,7 +58,7 @@ pub(super) fn losses(record: &Record) -> Vec<String> {
     record.runs.iter().filter_map(lost).collect()
 }
 
-/// A figure that is missing where something was lost.
+/// A figure that is omitted if something was lost.
 const CORRECT: &str = "after kill -9 until the past is answered";
 
 fn resources(plan: &Plan, outcome: &Outcome) -> Vec<Figure> {
@@ -66,7 +66,7 @@ fn resources(plan: &Plan, outcome: &Outcome) -> Vec<Figure> {
         from, to, resident, ..
     } = outcome;
     let samples = (to.samples - from.samples).max(1) as f64;
-    // Samples since the start, which is what the directory holds.
+    // Samples since the start, all of which the directory contains.
     let stored = to.samples.max(1) as f64;
     let series = plan.all_series() as f64;
     let cpu = to.usage.cpu.saturating_sub(from.usage.cpu).as_secs_f64();
@@ -118,7 +118,7 @@ fn schedule(outcome: &Outcome) -> Vec<Figure> {
     figures
 }
 
-/// What was asked during the window.
+/// Returns the figures of queries during the window.
 fn queries(outcome: &Outcome) -> Vec<Figure> {
     let mut figures = Vec::new();
     let (mut sent, mut failed) = (0, 0);

@@ -63,11 +63,11 @@ static FLAGS: &[Flag] = flags! {
          labels."]
 };
 
-/// The servers that are built in, ours first.
+/// Returns the built-in servers, ours first.
 ///
-/// Everything is at its default but what a comparison needs: the same scrapes, answers that do not lag behind what was
-/// stored, and targets' files looked at as soon as they change. In the configuration `{scrape}` is what every server
-/// gets and `{storage}` what only Prometheus' configuration knows.
+/// All settings are defaults except those the comparison needs: the same scrapes, answers that do not lag behind stored
+/// data, and prompt reloading of the targets' files. In the configuration `{scrape}` is shared by every server and
+/// `{storage}` is for Prometheus only.
 fn kinds() -> impl Iterator<Item = ServerKind> {
     let victoria_metrics = ServerKind::victoria_metrics()
         .with_arguments("-promscrape.config={config} -promscrape.fileSDCheckInterval=1s")
@@ -76,7 +76,7 @@ fn kinds() -> impl Iterator<Item = ServerKind> {
     alike.into_iter().chain([victoria_metrics])
 }
 
-/// Measures every server, as often and under as many conditions as wanted.
+/// Measures every server in all repetitions and variants.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
     let (mut servers, mut notes) = ServerSpec::chosen(values, kinds())?;
@@ -107,7 +107,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     Ok(record)
 }
 
-/// Brings all that were started to their ends, at once.
+/// Finishes all started runs concurrently.
 fn together(plan: &Plan, started: Vec<(Turn, Measured<'_>)>) -> Result<Vec<Run>, BenchError> {
     thread::scope(|scope| {
         let mut threads = Vec::with_capacity(started.len());

@@ -1,6 +1,6 @@
-//! The queries that servers answer, while they are measured and alone.
+//! The queries of the servers, while they are measured and without other load.
 //!
-//! **Invariant:** every server is asked the same queries in the same order at the same rates. An answer that is no
+//! **Invariant:** every server gets the same queries in the same order at the same rates. A response other than a
 //! success in the API's envelope is an error, never an empty result; one without a result counts as failed.
 
 use super::plan::{Plan, Rates};
@@ -25,14 +25,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest wait for one answer.
+/// Timeout of a response.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Steps of a range query.
 const STEPS: i64 = 60;
-/// What VictoriaMetrics remembers would not be measured.
+/// Disables VictoriaMetrics' cache, which would not be measured.
 const FRESH: &str = "&nocache=1";
 
-/// Returns the classes of queries; none has more than a few under way at once, as a dashboard has.
+/// Returns the classes of queries; each has only a few in progress at once, as in a dashboard.
 pub(super) fn classes(rates: Rates) -> [Class; 3] {
     let class = |key, rate, workers| Class { key, rate, workers };
     [
@@ -42,7 +42,7 @@ pub(super) fn classes(rates: Rates) -> [Class; 3] {
     ]
 }
 
-/// Returns what each worker of a class calls.
+/// Returns the function that each worker of a class calls.
 pub(super) fn asker(
     plan: &Plan,
     server: &RunningServer,
@@ -74,30 +74,30 @@ pub(super) fn asker(
     })
 }
 
-/// Returns how far back rates look: a minute, or four scrapes where these are rare, in the time of the lines.
+/// Returns the window of rates: a minute, or four scrapes if these are rare, in the lines' time.
 fn window(plan: &Plan) -> String {
     let window = (plan.interval * 4).max(Duration::from_secs(60)) * plan.compression;
     format!("{}s", window.as_secs())
 }
 
-/// What a dashboard's panel of one service asks.
+/// Returns the query of a dashboard's panel of one service.
 fn rate_of_one_service(families: &Families, window: &str, number: u64) -> String {
     let (counter, by) = (families.counter, families.by);
     let value = match by {
         "namespace" => format!("team-{:02}", number % 40),
         _ => format!("svc-{:02}", number % 50),
     };
-    // A fleet of fewer targets does not have every service; an empty vector is an answer then.
+    // A smaller fleet lacks some services; an empty vector is then an answer.
     format!("sum(rate({counter}{{{by}=\"{value}\"}}[{window}])) or vector(0)")
 }
 
-/// What an overview asks.
+/// Returns the query of an overview.
 fn rates_of_all(families: &Families, window: &str) -> String {
     let (counter, by) = (families.counter, families.by);
     format!("sum by ({by}) (rate({counter}[{window}]))")
 }
 
-/// What alerts and ad-hoc questions ask: many series at once.
+/// Returns a query like those of alerts and ad-hoc questions: many series at once.
 fn heavy(families: &Families, number: u64) -> String {
     let Families {
         gauge,
@@ -118,24 +118,24 @@ fn heavy(families: &Families, number: u64) -> String {
     }
 }
 
-/// Returns whether an answer is a success with a result, without parsing it: megabytes would be the generator's cost.
+/// Returns whether a response is a success with a result, without parsing it: megabytes would cost the generator.
 fn has_result(body: &[u8]) -> bool {
     let head = &body[..body.len().min(200)];
     let has = |what: &[u8]| head.windows(what.len()).any(|window| window == what);
     has(b"\"status\":\"success\"") && !has(b"\"result\":[]")
 }
 
-/// A query that is timed when nothing else is asked.
+/// A query that is timed without other load.
 struct Timed {
     key: &'static str,
     text: String,
-    /// As a range of two minutes in steps of 5 s, otherwise an instant.
+    /// As a range of two minutes in steps of 5 s, otherwise an instant query.
     is_range: bool,
-    /// How often it is asked.
+    /// Number of repetitions.
     times: usize,
 }
 
-/// Asks from a handful of series to all of them, and returns the median of each.
+/// Runs queries of a handful of series up to all of them, and returns the median of each.
 pub(super) fn time_all(
     plan: &Plan,
     clock: Option<Clock>,
@@ -159,7 +159,7 @@ pub(super) fn time_all(
     let time = |timed: &Timed| {
         let mut took = Histogram::default();
         for _ in 0..timed.times {
-            // `up` has the real time, whatever lines have.
+            // `up` has real timestamps, whatever the lines have.
             let now = clock.filter(|_| timed.key != "count(up)");
             let now = now.map_or_else(now_ms, |clock| clock.now_ms());
             let factor = i64::from(plan.compression);
@@ -179,7 +179,7 @@ pub(super) fn time_all(
     all.iter().map(time).collect()
 }
 
-/// Returns the one number a query has at a time, now when none is given; None when the result is empty.
+/// Returns a query's single number at a time (default now); `None` if the result is empty.
 pub(super) fn number(
     server: &RunningServer,
     query: &str,
@@ -198,7 +198,7 @@ pub(super) fn number(
     }
 }
 
-/// Returns the error of an answer that is not what it must be.
+/// Returns the error of a wrong answer.
 pub(super) fn wrong(server: &RunningServer, query: &str, what: &str) -> BenchError {
     BenchError::answer(server.label(), query, what)
 }

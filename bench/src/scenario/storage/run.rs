@@ -1,6 +1,6 @@
 //! One server's run through the scenario: start, warm-up, window, checks, queries, crash.
 //!
-//! **Invariant:** every server goes through the same phases, and has figures only when it holds what it was sent.
+//! **Invariant:** every server goes through the same phases, and has figures only if it holds everything it was sent.
 
 use super::{
     config::{Targets, storage_config},
@@ -34,29 +34,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest start or restart.
+/// Timeout of a start or restart.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// Longest time until an answer about the past is what it was, or what was stored can be read.
+/// Timeout until an answer about the past is what it was, or until stored data can be read.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// Most readings of the figures; two are at least [`TICK`] apart.
+/// Maximum number of readings; two are at least [`TICK`] apart.
 const MOST_TICKS: u32 = 900;
 const TICK: Duration = Duration::from_secs(1);
-/// Time for the fleet to finish with a server that was killed.
+/// Time for the fleet to finish requests of a killed server.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// What the fleet may cost, in ns a sample: above it the fleet is worth a warning, unless it hardly runs at all.
+/// CPU budget of the fleet in ns per sample: above it there is a warning, unless the fleet is nearly idle.
 const FLEET_BUDGET_NS: f64 = 60.0;
-/// Cores that disturb nobody, however few samples they are spent on: small pages cost what a wake-up costs.
+/// Cores below which the fleet disturbs nothing, however few samples it serves: small pages cost what a wake-up costs.
 const IDLE_FLEET: f64 = 0.05;
-/// Cores of strangers above which a result is called noisy.
+/// Cores used by other processes above which a result is noisy.
 const QUIET_CORES: f64 = 0.1;
-/// A share of all cores: above it servers that run at once wait for each other.
+/// Share of all cores above which concurrent servers wait for each other.
 const ROOM_FOR_ALL: f64 = 0.7;
-/// A share of the interval: the fleet answers later than this only when it is the bottleneck.
+/// Share of the interval: the fleet answers later than this only if it is the bottleneck.
 const LATEST_ANSWER: f64 = 0.1;
-/// A share of one core: above it the fleet might be the bottleneck.
+/// Share of one core above which the fleet might be the bottleneck.
 const BUSIEST_FLEET: f64 = 0.5;
-/// Queries sent later than this, though a thread was waiting for them, tell of the machine and not of the server.
+/// Lateness of queries with an idle worker beyond which the machine, not the server, is to blame.
 const LATEST_QUERY_MS: f64 = 20.0;
 
 /// One server's run.
@@ -105,7 +105,7 @@ impl<'a> Measured<'a> {
         let mut server = RunningServer::start(spec, &plan.base, &places)?;
         server.wait_ready(START_LIMIT)?;
         let ready = started.elapsed();
-        // Prometheus takes 5 s to begin; warm-up is time spent scraping.
+        // Prometheus takes 5 s before it scrapes; warm-up is time spent scraping.
         server.wait("scrape", START_LIMIT, |_| {
             fleet.with_answers(|answers| answers.first().map(drop))
         })?;
@@ -128,7 +128,7 @@ impl<'a> Measured<'a> {
         })
     }
 
-    /// Goes through all phases.
+    /// Runs all phases.
     pub(super) fn finish(mut self) -> Result<Outcome, BenchError> {
         let plan = self.plan;
         self.watch("warm-up", plan.warmup)?;
@@ -196,7 +196,7 @@ impl<'a> Measured<'a> {
         })
     }
 
-    /// Lets time pass, reading the figures and replacing targets.
+    /// Waits, reading the figures and replacing targets.
     fn watch(&mut self, phase: &str, time: Duration) -> Result<(), BenchError> {
         self.progress
             .begin(&format!("{}: {phase}", self.spec.label));
@@ -209,7 +209,7 @@ impl<'a> Measured<'a> {
                 return Ok(());
             }
             thread::sleep(left.min(next.saturating_duration_since(Instant::now())));
-            // Ticks keep their schedule, whatever reading takes.
+            // Ticks keep their schedule, however long a reading takes.
             next = (next + tick).max(Instant::now());
             self.server.check()?;
             self.fleet.check()?;
@@ -218,7 +218,7 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// Puts other targets in the places of some, when it is time.
+    /// Replaces some targets when it is time.
     fn replace(&mut self) -> Result<(), BenchError> {
         let Some(churn) = &mut self.churn else {
             return Ok(());
@@ -228,7 +228,7 @@ impl<'a> Measured<'a> {
         }
         churn.next += self.plan.churn_every;
         churn.rounds += 1;
-        // Round by round through the fleet, so that no target stays for ever.
+        // In rotation through the fleet, so that every target gets replaced.
         let (all, some) = (self.plan.fleet.targets, self.plan.churned);
         let first = (churn.rounds - 1) * some;
         let places = (0..some).map(|at| (first + at) % all);
@@ -263,7 +263,7 @@ impl<'a> Measured<'a> {
         asked
     }
 
-    /// Says what the fleet and the queries cost, how promptly they came, and what else ran.
+    /// Returns the costs of the fleet and the queries, their lateness, and other processes' usage.
     fn own_costs(&self, from: &Edge, to: &Edge, late_starts_ms: Option<f64>) -> Vec<OwnCost> {
         let window = to.at - from.at;
         let answered = to.answered - from.answered;
@@ -302,7 +302,7 @@ impl<'a> Measured<'a> {
         }));
         let (before, after) = (&from.bystanders, &to.bystanders);
         costs.push(if self.plan.is_parallel {
-            // Others are measured too; what counts is whether there was room for all.
+            // Other servers are measured too; the question is whether there was room for all.
             let room = machine::facts().cores as f64 * ROOM_FOR_ALL;
             OwnCost::new(
                 "busy cores of the machine",
@@ -316,7 +316,7 @@ impl<'a> Measured<'a> {
         costs
     }
 
-    /// Fails unless the server holds what it was sent.
+    /// Fails unless the server holds everything it was sent.
     fn check_content(&mut self) -> Result<(), BenchError> {
         let (targets, all) = (
             self.plan.fleet.targets as f64,
@@ -332,16 +332,16 @@ impl<'a> Measured<'a> {
         })?;
         let families = self.config.shape.families();
         if !families.native.is_empty() && self.config.clock.is_none() {
-            // One family: without its name, another's series would have the same labels.
+            // One family: without the name, another family's series would have the same labels.
             let all = self.plan.fleet.targets * self.fleet.first_family();
             let count = format!("count(histogram_count({}_00))", families.native);
             self.expect(&count, &|count| count == all as f64)?;
         }
         if self.config.clock.is_some() || self.config.shape == Shape::Stamped {
-            // What was scraped a moment ago carries another time.
+            // The latest scrape has another timestamp.
             return Ok(());
         }
-        // The last scrape may not be stored yet, and another one may have come while the query ran.
+        // The last scrape may not be stored yet, and another one may have happened while the query ran.
         let fleet = &self.fleet;
         let sent = |value: f64| {
             fleet.with_answers(|answers| {
@@ -363,7 +363,7 @@ impl<'a> Measured<'a> {
         wait_number(&mut self.server, text, ANSWER_LIMIT, is_right)
     }
 
-    /// Kills the server and waits until it has come back to where it was.
+    /// Kills the server and waits until it has recovered its former state.
     fn crash(&mut self) -> Result<Recovery, BenchError> {
         let interval = self.plan.interval;
         self.progress
@@ -372,7 +372,7 @@ impl<'a> Measured<'a> {
         let shown = |real_ms| self.config.clock.map_or(real_ms, |clock| clock.at(real_ms));
         // All targets: a sum that is exact because its terms are whole numbers.
         let past = format!("sum({})", self.config.shape.families().counter);
-        // Lines older than their scrape go on changing the past for as long as they can be old.
+        // Lines older than their scrape keep changing the past for as long as they can be old.
         let oldest_ms = match self.config.shape {
             Shape::Stamped => OLDEST_STAMP_MS as i64,
             _ => 0,
@@ -382,7 +382,7 @@ impl<'a> Measured<'a> {
             .ok_or_else(|| queries::wrong(&self.server, &past, "with nothing"))?;
         let crash_ms = now_ms();
         self.server.crash();
-        // What it had asked for is still being answered.
+        // Its last requests are still being answered.
         thread::sleep(SETTLE);
         let (started, start_ms) = (Instant::now(), now_ms());
         self.server.restart()?;
@@ -421,7 +421,7 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// Asks until the answer is right: what was scraped a moment ago may not be visible yet.
+/// Polls until the answer is right: recent samples may not be visible yet.
 fn wait_number(
     server: &mut RunningServer,
     text: &str,
@@ -444,7 +444,7 @@ fn wait_number(
     }
 }
 
-/// Returns when the `nth` of the targets was scraped for the first time after `after_ms`.
+/// Returns when the `nth` of the targets was first scraped after `after_ms`.
 fn nth_target_ms(answers: &[Answer], targets: usize, after_ms: i64, nth: usize) -> Option<i64> {
     let mut was_seen = vec![false; targets];
     let later = answers.iter().filter(|answer| answer.at_ms > after_ms);

@@ -1,4 +1,4 @@
-//! Files that come back, the committed ones, damaged ones, and any bytes.
+//! Round trips, the committed files, corrupt files, and arbitrary bytes.
 
 use super::{
     super::{recorder, scrub::Scrubber},
@@ -25,7 +25,7 @@ fn write(rows: &Rows) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Returns a recording of these bodies, one an interval.
+/// Returns a recording of these bodies, one per interval.
 pub(crate) fn recording(interval_ms: u64, bodies: &[String]) -> Vec<u8> {
     let mut writer = CorpusWriter::new(Vec::new(), &About::new("node", interval_ms)).unwrap();
     for (at, body) in bodies.iter().enumerate() {
@@ -55,7 +55,7 @@ fn read(bytes: Vec<u8>) -> Result<Rows, String> {
     Ok(rows)
 }
 
-/// What the committed examples hold.
+/// Returns the contents of the committed examples.
 fn small() -> Rows {
     let body = |round: i64| {
         let requests = 100 + 7 * round;
@@ -144,7 +144,7 @@ fn a_recording_that_was_killed_keeps_its_whole_blocks() {
             })
             .unwrap();
     }
-    // Dropped without its end, as the file of a process that was killed.
+    // Dropped without its end, like the file of a killed process.
     drop(writer);
     let corpus = Corpus::parse(kept).unwrap();
     assert_eq!((corpus.len(), corpus.is_whole()), (ROUNDS, false));
@@ -156,7 +156,7 @@ fn damage_is_found_before_a_round_is_used() {
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 4;
-        // A bit that zstd does not use changes nothing; a recording that looks killed says so.
+        // A bit that zstd does not use changes nothing; a recording that looks killed is reported as such.
         let is_whole = Corpus::parse(damaged.clone()).is_ok_and(|corpus| corpus.is_whole());
         assert!(!is_whole || read(damaged).unwrap() == small(), "byte {at}");
     }
@@ -216,7 +216,7 @@ fn the_committed_corpus_is_whole_and_names_no_machine() {
         let (mut rounds, mut read) = (corpus.rounds().unwrap(), 0);
         while let Some(round) = rounds.next().unwrap() {
             read += 1;
-            // Each round is a small change of the one before: a tenth of them shows every kind of value.
+            // Each round differs little from the previous one: a tenth of them covers every kind of value.
             if read % 10 == 1 {
                 let is_clean = Scrubber::default().scrub(round.body) == round.body;
                 assert!(is_clean, "{file:?}, round {read}");
@@ -230,7 +230,7 @@ fn the_committed_corpus_is_whole_and_names_no_machine() {
 fn files_of_any_bytes_end() {
     let (small, empty) = (write(&small()), write(&Vec::new()));
     Mutator::new(21).run(&[&small, &empty], 2_000, |data| drop(read(data.to_vec())));
-    // Behind the compression: the lines themselves.
+    // Below the compression: the lines themselves.
     let lines = zstd::bulk::decompress(&small, 1 << 20).unwrap();
     Mutator::new(22).run(&[&lines], 2_000, |data| {
         drop(read(zstd::bulk::compress(data, 1).unwrap()));

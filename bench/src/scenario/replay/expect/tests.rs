@@ -72,7 +72,7 @@ fn values_are_compared_bit_by_bit() {
     let stored = [(1_000, 0.1), (1_001, 0.1), (2_000, f64::NAN)];
     let got = expected.judge(&stored, &served, written);
     assert_eq!((got.missing, got.different, got.strange), (1, 0, 1));
-    // A round that was lost shifts nothing: the server asked for each a little before it was answered.
+    // A lost round shifts nothing: the server requested each a little before it was answered.
     let lost = [(990, 0.1), (2_950, -0.0), (3_990, 7.0)];
     let got = expected.judge(&lost, &served, Times::Scraped);
     assert_eq!((got.missing, got.different, got.strange), (1, 0, 0));

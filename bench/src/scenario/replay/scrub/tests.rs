@@ -70,7 +70,7 @@ fn one_thing_has_one_name_and_two_have_two() {
     let expected = "# TYPE m gauge\nm{a=\"192.0.2.1\", path=\"/path-1\"} 1\n\
         m{a=\"192.0.2.2\", path=\"/path-2\"} 2\nm{a=\"192.0.2.1\", path=\"/path-2\"} 3\n";
     assert_eq!(scrubber.scrub(body), expected);
-    // The next round, and what is scrubbed already.
+    // The next round, and scrubbing a scrubbed body.
     assert_eq!(scrubber.scrub(body), expected);
     assert_eq!(Scrubber::default().scrub(expected), expected);
     assert_eq!(scrubber.counts().values().sum::<u32>(), 4);
