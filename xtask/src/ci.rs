@@ -234,7 +234,7 @@ pub(crate) fn check() -> Result<(), String> {
     run_all(QUICK).print()
 }
 
-/// Returns the steps that `name` stands for.
+/// Returns the steps that `name` selects.
 fn named(name: &str) -> Result<Vec<Step>, String> {
     let group: Vec<Step> = STEPS
         .iter()

@@ -1,4 +1,4 @@
-//! Documents printed by the product itself from its own tables, so that flag, help and reference cannot disagree.
+//! Documents that the product generates from its own tables, so that flag, help and reference cannot disagree.
 //!
 //! Invariant: nothing in these files is written by hand; `--check` compares bytes.
 

@@ -1,7 +1,7 @@
-//! THIRD_PARTY_LICENSES: what the shipped binary contains of others, under which licence, with the texts.
+//! THIRD_PARTY_LICENSES: third-party parts of the shipped binary, their licences, and the texts.
 //!
-//! Invariant: the file is a function of Cargo.lock, the crates' own licence files and ui/THIRD_PARTY.txt: no clock,
-//! no order of a directory, no machine.
+//! Invariant: the file is a function of Cargo.lock, the crates' own licence files and ui/THIRD_PARTY.txt: independent
+//! of the clock, directory order and machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -62,13 +62,13 @@ impl Rules {
     }
 }
 
-/// One crate of others in the product.
+/// A third-party crate in the product.
 struct Crate {
     name: String,
     version: String,
     licences: Vec<String>,
     repository: String,
-    /// Texts that come with it and have to travel with the binary.
+    /// Texts that must be distributed with the binary.
     texts: BTreeSet<String>,
 }
 
@@ -114,7 +114,7 @@ fn read_crates() -> Result<Vec<Crate>, String> {
             .unwrap_or_default()
             .trim_start_matches('v')
             .to_owned();
-        // Ours have a path behind the version.
+        // Our own crates have a path after the version.
         if words.any(|word| word.starts_with("(/")) || name.is_empty() {
             continue;
         }
@@ -196,7 +196,7 @@ fn texts(dir: &Path, licences: &[String]) -> Result<BTreeSet<String>, String> {
         let notice = path
             .file_name()
             .is_some_and(|name| name.to_string_lossy().to_uppercase().starts_with("NOTICE"));
-        // Deeper files are of bundled C code or data tables, whose licence the crate's expression need not name.
+        // Deeper files belong to bundled C code or data tables, whose licence the crate's expression need not name.
         let bundled = path.parent() != Some(dir);
         let chosen = licences.iter().any(|licence| speaks_of(&text, licence));
         if chosen || (!is_apache(&text) && (notice || bundled)) {
@@ -246,7 +246,7 @@ fn is_apache(text: &str) -> bool {
     text.contains("TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION")
 }
 
-/// Returns whether a text is that licence, by a sentence only it has.
+/// Returns whether a text is that licence, by a sentence unique to it.
 fn speaks_of(text: &str, licence: &str) -> bool {
     let flat = normalised(text);
     let flat = flat.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -266,7 +266,7 @@ fn speaks_of(text: &str, licence: &str) -> bool {
     }
 }
 
-/// Drops what differs between copies of one text without meaning anything.
+/// Removes insignificant differences between copies of one text.
 fn normalised(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     format!("{}\n", lines.join("\n").trim_matches('\n'))

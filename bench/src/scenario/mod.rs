@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct Scenario {
     /// The command that runs it, and `scenario:` in a file.
     pub(crate) name: &'static str,
-    /// What it does, in one sentence.
+    /// Description, in one sentence.
     pub(crate) about: &'static str,
     /// Its own flags, in addition to [`COMMON`].
     pub(crate) flags: &'static [Flag],

@@ -1,8 +1,8 @@
-//! Fuzz targets: each crate with functions `pub fn fuzz_x(data: &[u8])` has a binary in `fuzz/` that can run any of them,
-//! no other exists, and every function has a bound on memory.
+//! Fuzz targets: each crate with functions `pub fn fuzz_x(data: &[u8])` has a binary in `fuzz/` that can run any of
+//! them, there is no other binary, and every function has a memory bound.
 //!
-//! They are as thin as can be, so they are written by `cargo xtask fuzz` and only compared here. One binary for each crate
-//! and not for each function: sixty programs that link the same crates take an hour to build.
+//! They are trivial, so `cargo xtask fuzz` generates them and this only compares. One binary per crate, not per
+//! function: sixty programs that link the same crates take an hour to build.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -100,10 +100,10 @@ pub(super) fn list(tree: &Tree) -> Result<Vec<(String, String)>, String> {
     Ok(crates.iter().flat_map(pair).collect())
 }
 
-/// Writes all targets and their manifest, and removes those that have no function.
+/// Writes all targets and their manifest, and removes targets without a function.
 ///
 /// # Errors
-/// When a function takes something else than bytes, or a file cannot be written.
+/// If a function takes anything but bytes, or a file cannot be written.
 pub(super) fn write(tree: &Tree) -> Result<(), String> {
     let (functions, findings) = functions(tree);
     if !findings.is_empty() {
@@ -124,10 +124,10 @@ pub(super) fn write(tree: &Tree) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the lock file: the product's, with what libFuzzer needs beside it, from which cargo takes what is not used.
+/// Writes the lock file: the product's, with libFuzzer's packages added; cargo drops unused ones.
 ///
 /// # Errors
-/// When it cannot be written, or cargo finds no versions.
+/// If it cannot be written, or cargo finds no versions.
 pub(super) fn lock(tree: &Tree) -> Result<(), String> {
     let product = tree.text("Cargo.lock").unwrap_or_default();
     let before = tree.text(LOCK).unwrap_or_default();
@@ -160,11 +160,11 @@ fn merged(product: &str, other: &str) -> String {
 
 /// The functions of one crate.
 struct Crate {
-    /// Where its manifest is.
+    /// Directory of its manifest.
     dir: String,
     /// Its package.
     package: String,
-    /// What follows `fuzz_` in their names, sorted.
+    /// Their names without `fuzz_`, sorted.
     names: Vec<String>,
 }
 
@@ -212,7 +212,7 @@ fn functions(tree: &Tree) -> (Vec<Crate>, Vec<Finding>) {
     (found.into_values().collect(), findings)
 }
 
-/// Returns what is to be in each file.
+/// Returns the expected contents of each file.
 fn files(crates: &[Crate]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut manifest = MANIFEST.to_owned();
@@ -247,7 +247,7 @@ fn files(crates: &[Crate]) -> BTreeMap<String, String> {
     files
 }
 
-/// What each target begins with.
+/// Beginning of each target.
 const IMPORTS: &str = "\
 use narthex_testkit::alloc::Counting;
 use narthex_testkit::fuzz::{self, Function};

@@ -1,4 +1,4 @@
-//! What the generator must do whatever the machine does: send everything, and attribute delays correctly.
+//! The generator sends everything, and attributes delays correctly, whatever the machine does.
 
 use super::*;
 use crate::load::stall_server::{StallServer, Stalls};

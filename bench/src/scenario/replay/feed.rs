@@ -27,7 +27,7 @@ const LONGEST_HEAD: usize = 16 << 10;
 const LOOK: Duration = Duration::from_millis(200);
 /// Longest write of an answer.
 const WRITE_LIMIT: Duration = Duration::from_secs(30);
-/// What promhttp compresses with.
+/// Compression level of promhttp.
 const GZIP_LEVEL: i32 = 6;
 
 /// Timestamps of a round.

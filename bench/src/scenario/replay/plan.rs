@@ -18,7 +18,7 @@ const BEHIND: Duration = Duration::from_mins(55);
 /// How far ahead of its clock Prometheus accepts samples, less a margin: its limit is ten minutes.
 const AHEAD: Duration = Duration::from_mins(9);
 
-/// What every server is given.
+/// Input of every server.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) corpora: Vec<Arc<Corpus>>,

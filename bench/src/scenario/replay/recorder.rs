@@ -24,10 +24,10 @@ use std::{
 
 /// Requested format: the only one that every exporter has and whose lines can be given other timestamps.
 const ACCEPT: &str = "text/plain;version=0.0.4";
-/// What a file's name ends with.
+/// Extension of a recording's file name.
 pub(crate) const EXTENSION: &str = "scrapes";
 
-/// What to record.
+/// Parameters of a recording.
 #[derive(Debug, Clone)]
 pub(crate) struct Recording {
     pub(crate) targets: Vec<Target>,

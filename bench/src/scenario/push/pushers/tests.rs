@@ -12,7 +12,7 @@ use std::{
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a fake gateway does with a push: its number, path and body; it returns the answer and whether it hangs up.
+/// Behaviour of a fake gateway: given a push's number, path and body, returns the response and whether it hangs up.
 type Answers = dyn Fn(usize, &str, &[u8]) -> (&'static str, bool) + Send + Sync;
 
 /// Starts a gateway that takes one push at a time; it ends with the test's process.
