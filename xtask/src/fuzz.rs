@@ -207,7 +207,7 @@ fn succeed(command: &mut Command, what: &str) -> Result<(), String> {
         .ok_or_else(|| format!("{what}: {status}"))
 }
 
-/// One function and where its inputs are.
+/// A function and the paths of its inputs.
 struct One<'a> {
     program: PathBuf,
     function: &'a str,
@@ -238,7 +238,7 @@ impl One<'_> {
         if output.status.success() && outcome.done {
             return Ok(outcome);
         }
-        // What the function said stands before a long way down its stack.
+        // The function's own message precedes a long stack trace.
         let lines: Vec<&str> = log.lines().collect();
         let end = lines.len().saturating_sub(20);
         let from = lines.iter().position(|line| line.contains(" panicked at "));
@@ -266,7 +266,7 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// Reads what libFuzzer says: lines `#9 NEW cov: 5 ft: 6 corp: 2/9b …`, and statistics at its end.
+/// Parses libFuzzer's log: lines `#9 NEW cov: 5 ft: 6 corp: 2/9b …`, and statistics at its end.
 fn read_log(log: &str) -> Outcome {
     let mut outcome = Outcome::default();
     for line in log.lines() {

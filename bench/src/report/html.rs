@@ -1,7 +1,7 @@
 //! A record as a self-contained page: it can be mailed, archived and printed.
 //!
-//! Plots are drawn by uPlot, which is embedded; without scripts the tables have the same figures. **Invariant:**
-//! well-formed markup that fetches nothing; every text from a record is escaped.
+//! Plots are drawn by uPlot, which is embedded; without scripts the tables have the same figures.
+//! **Invariant:** well-formed markup that fetches nothing; every text from a record is escaped.
 
 use super::{
     number::{compared, name, spread},

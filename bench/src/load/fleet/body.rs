@@ -1,9 +1,9 @@
 //! The fleet's pages, written for each scrape from parts that stay in the processor's cache.
 //!
 //! Targets differ only in the labels that all their lines share and in values, so everything else is kept once for the
-//! whole fleet: 850 texts of 140 KB would come from memory every time. **Invariant:** in the plain shapes a text is
-//! byte for byte the prefixes and values of the same round, one per line; others have the same lines in another order,
-//! with timestamps, or fewer.
+//! whole fleet: 850 texts of 140 KB would come from memory every time.
+//! **Invariant:** in the plain shapes a text is byte for byte the prefixes and values of the same round, one per line;
+//! others have the same lines in another order, with timestamps, or fewer.
 
 use super::{
     config::FleetConfig,

@@ -1,8 +1,8 @@
 //! The fleet's server: one thread answers `/metrics` of every target, each on its own loopback address.
 //!
 //! A target advances by one round with every scrape, so values change however often it is scraped. The cost and time of
-//! each scrape are recorded, as the outside view of a server's schedule. **Invariant:** listens on 127.1.0.0/16 only; a
-//! response is one complete round.
+//! each scrape are recorded, as the outside view of a server's schedule.
+//! **Invariant:** listens on 127.1.0.0/16 only; a response is one complete round.
 
 use super::{
     body::Body,

@@ -1,8 +1,9 @@
 //! Bodies that processes push: the families of a game server, with values that change every round.
 //!
 //! A body contains one process' series, or those of all processes of a host, which then have a `process` label in the
-//! body instead of in the grouping key: a gateway stores the same. **Invariant:** a value is a pure function of
-//! process, series and round, in every format, and is exact as a float, so that stored values can be compared.
+//! body instead of in the grouping key: a gateway stores the same.
+//! **Invariant:** a value is a pure function of process, series and round, in every format, and is exact as a float, so
+//! that stored values can be compared.
 
 use crate::load::{
     fleet::{

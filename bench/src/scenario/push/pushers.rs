@@ -1,9 +1,9 @@
 //! The pushers: threads with a connection each, that push on schedule whether or not the gateway keeps up.
 //!
 //! A pusher takes the next push, builds its body, sleeps until it is due and sends it. While all of them wait for the
-//! gateway, pushes become due that nobody sends: their latency counts from their due time. **Invariant:** the schedule
-//! never waits for the gateway. A pusher's own lateness (the time between when it could have sent and when it did) is
-//! recorded separately.
+//! gateway, pushes become due that nobody sends: their latency counts from their due time.
+//! **Invariant:** the schedule never waits for the gateway. A pusher's own lateness (the time between when it could
+//! have sent and when it did) is recorded separately.
 
 use super::{
     body::Body,

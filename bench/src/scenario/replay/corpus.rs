@@ -1,9 +1,9 @@
 //! Recorded scrapes of one target as a file: lines of JSON in one zstd frame whose window spans them all.
 //!
 //! Blocks of rounds are transposed before compression: each line of the text once, without its last word, followed by
-//! all its last words. Bytes: [docs/format/scrapes.md](../../../../docs/format/scrapes.md). **Invariant:** rounds come
-//! back byte for byte and in order; a file has been read to its end, and so to its checksum, before its first round is
-//! used.
+//! all its last words. Bytes: [docs/format/scrapes.md](../../../../docs/format/scrapes.md).
+//! **Invariant:** rounds come back byte for byte and in order; a file has been read to its end, and so to its checksum,
+//! before its first round is used.
 
 use serde::{Deserialize, Serialize};
 use std::{

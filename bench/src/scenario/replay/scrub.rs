@@ -1,8 +1,8 @@
 //! Removes identifiers of a machine from a scrape: host names, addresses, hardware addresses, serials, paths.
 //!
 //! Only label values are changed: names, help and numbers stay. A value is replaced by a numbered one of the same kind,
-//! in the order of first appearance, so that series keep their identity. The rules are in docs/bench.md. **Invariant:**
-//! the same recording is scrubbed the same way every time, and scrubbing twice changes nothing more.
+//! in the order of first appearance, so that series keep their identity. The rules are in docs/bench.md.
+//! **Invariant:** the same recording is scrubbed the same way every time, and scrubbing twice changes nothing more.
 
 use crate::load::line::{Line, unescape};
 use std::{
