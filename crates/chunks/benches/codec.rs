@@ -36,7 +36,7 @@ enum Kind {
     Gauge,
 }
 
-/// Columns laid out as an application's page: 24 counters, 12 buckets, 12 gauges, and again; narrow strips mix them.
+/// Lays columns out as an application's page: 24 counters, 12 buckets, 12 gauges, repeated; narrow strips mix them.
 fn fleet_kind(c: usize, columns: usize) -> Kind {
     match if columns < 48 { c * 13 % 48 } else { c % 48 } {
         0..24 => Kind::Counter,
@@ -71,7 +71,7 @@ fn fleet(seed: u64, columns: usize, rows: usize) -> Vec<f64> {
     out
 }
 
-/// Half constant, the rest slow counters and noisy floats: nearer to a real exporter.
+/// Half constant, the rest slow counters and noisy floats: closer to a real exporter.
 fn mixed(seed: u64, columns: usize, rows: usize) -> Vec<f64> {
     let mut rng = Rng(seed);
     let mut level: Vec<u64> = (0..columns).map(|_| rng.below(100_000)).collect();
@@ -130,7 +130,7 @@ impl Corpus {
     }
 }
 
-/// Returns the least time of `ROUNDS` runs in ns.
+/// Returns the shortest of `ROUNDS` runs, ns.
 fn best(mut run: impl FnMut()) -> f64 {
     let time = |_| {
         let begin = Instant::now();
@@ -288,7 +288,7 @@ fn main() {
         .skip(1)
         .find(|a| !a.starts_with('-'))
         .unwrap_or_default();
-    // Half a gigabyte of floats would only measure memory: 40 strips of 240 rows stand for the 850.
+    // Half a gigabyte of floats would only measure memory, so 40 strips of 240 rows represent the 850.
     let corpora = [
         Corpus::new("fleet-588", 40, 588, 240, fleet),
         Corpus::new("fleet-100", 100, 100, 240, fleet),

@@ -19,7 +19,7 @@ pub(crate) const fn packed_len(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
 }
 
-/// A cursor over outside bytes: every read is checked.
+/// A cursor over untrusted bytes; every read is bounds-checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         self.varint().map(unzigzag)
     }
 
-    /// Reads a varint that counts something of which at most `max` may exist.
+    /// Reads a varint count, refusing one above `max`.
     #[inline]
     pub(crate) fn count(&mut self, max: usize, what: &'static str) -> Result<usize, ChunkError> {
         let offset = self.at;
@@ -126,7 +126,7 @@ pub(crate) fn pack(values: &[u64], width: u32, out: &mut Vec<u8>) {
     out.truncate(start + len);
 }
 
-/// Writes packed `values` to the front of `dst`, which must be 16 bytes longer than they need.
+/// Packs `values` into the front of `dst`, which must be 16 bytes longer than the packed values.
 #[inline]
 pub(crate) fn pack_into(values: &[u64], width: u32, dst: &mut [u8]) {
     let mut sink = BitSink {
@@ -179,7 +179,7 @@ impl BitSink<'_> {
         self.flush();
         let total = self.fill + bits;
         self.at += (total >> 3) as usize;
-        // `total` can reach 63 at most: 7 left over and 56 added.
+        // `total` is at most 63: 7 bits left over plus 56 added.
         self.acc >>= total & !7;
         self.fill = total & 7;
     }
@@ -193,7 +193,7 @@ impl BitSink<'_> {
 /// Reads `out.len()` values of `width` bits (0..=64) from the front of `src`.
 ///
 /// # Errors
-/// [`ChunkError::Truncated`] when `src` is shorter than they need.
+/// [`ChunkError::Truncated`] when `src` is shorter than the packed values.
 pub(crate) fn unpack(src: &[u8], width: u32, out: &mut [u64]) -> Result<(), ChunkError> {
     let len = packed_len(out.len(), width);
     if src.len() < len {
@@ -206,7 +206,7 @@ pub(crate) fn unpack(src: &[u8], width: u32, out: &mut [u64]) -> Result<(), Chun
         out.fill(0);
         return Ok(());
     }
-    // Eight-byte loads reach past the last value: the values near the end are read from a padded copy.
+    // Eight-byte loads reach past the last value, so values near the end are read from a padded copy.
     let (groups, rest) = out.as_chunks_mut::<8>();
     let w = width as usize;
     let safe = if src.len() < 8 {
@@ -232,7 +232,7 @@ pub(crate) fn unpack(src: &[u8], width: u32, out: &mut [u64]) -> Result<(), Chun
     Ok(())
 }
 
-/// Reads eight values of `width` (1..=64) bits; `src` holds `width` + 8 bytes at least.
+/// Reads eight values of `width` (1..=64) bits; `src` holds at least `width` + 8 bytes.
 #[inline(always)]
 pub(crate) fn unpack8(src: &[u8], width: u32, out: &mut [u64; 8]) {
     let src = &src[..width as usize + 8];
@@ -253,7 +253,7 @@ pub(crate) fn unpack8(src: &[u8], width: u32, out: &mut [u64; 8]) {
     }
 }
 
-/// Reads one value of `width` (1..=64) bits that begins at bit `bit`; short reads see zeros.
+/// Reads one value of `width` (1..=64) bits that begins at bit `bit`; bits past the end of `src` read as zero.
 #[inline]
 pub(crate) fn get_bits(src: &[u8], bit: usize, width: u32) -> u64 {
     let low_width = width.min(32);

@@ -6,10 +6,10 @@
 /// The highest exponent: twelve decimals (nanosecond sums need nine to twelve).
 pub(crate) const MAX_EXP: u8 = 12;
 
-/// The lane of columns kept as bits.
+/// The lane of columns stored as raw bits.
 pub(crate) const RAW: u8 = 15;
 
-/// Powers of ten by exponent; NaN where there is no integer lane, so that no value fits it.
+/// Powers of ten by exponent; NaN where no integer lane exists, so that no value fits it.
 pub(crate) const POW10: [f64; 16] = [
     1.0,
     1e1,
@@ -46,13 +46,13 @@ pub(crate) const IPOW10: [i64; 13] = [
     1_000_000_000_000,
 ];
 
-/// Adding and subtracting it rounds to the nearest integer, ties to even, below [`FAST_LIMIT`].
+/// Rounds to the nearest integer, ties to even, when added and subtracted again; valid below [`FAST_LIMIT`].
 pub(crate) const MAGIC: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
-/// Magnitudes from here on need [`to_int`].
+/// Magnitude from which on values need [`to_int`].
 pub(crate) const FAST_LIMIT: f64 = 2_251_799_813_685_248.0; // 2^51
 const LIMIT: f64 = 9_007_199_254_740_992.0; // 2^53
 
-/// Returns the integer that stands for `v` with `exp` decimals, if one does exactly.
+/// Returns the integer that represents `v` exactly with `exp` decimals, if there is one.
 #[inline]
 pub(crate) fn to_int(v: f64, exp: u8) -> Option<i64> {
     let p = POW10[usize::from(exp & 15)];
@@ -73,7 +73,7 @@ pub(crate) fn find_exp(v: f64, from: u8) -> Option<(u8, i64)> {
     (from..=MAX_EXP).find_map(|e| to_int(v, e).map(|m| (e, m)))
 }
 
-/// Returns the float that `m` stands for with `exp` decimals (0..=12).
+/// Returns the float that `m` represents with `exp` decimals (0..=12).
 #[inline]
 pub(crate) fn from_int(m: i64, exp: u8) -> f64 {
     if exp == 0 {
@@ -83,7 +83,7 @@ pub(crate) fn from_int(m: i64, exp: u8) -> f64 {
     }
 }
 
-/// Returns the float behind a column's state: bits in the raw lane, an integer otherwise.
+/// Returns the float of a column's state: bits in the raw lane, an integer otherwise.
 #[inline]
 pub(crate) fn from_lane(last: i64, exp: u8) -> f64 {
     if exp == RAW {

@@ -1,35 +1,35 @@
-//! The one error of this crate: what was wrong with bytes or arguments, and where.
+//! The crate's only error type: what was wrong with bytes or arguments, and at which offset.
 //!
-//! Invariant: every decoder of outside bytes ends in one of these or in a value, never in a panic.
+//! Invariant: decoders of untrusted bytes return a value or one of these errors; they never panic.
 
 use std::fmt;
 
-/// Says why bytes could not be decoded or a row could not be encoded; offsets count from the start of the slice given.
+/// Reason bytes could not be decoded or a row could not be encoded; offsets count from the start of the given slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChunkError {
-    /// The bytes end before `needed` more could be read at `offset`.
+    /// The bytes end before `needed` more can be read at `offset`.
     Truncated {
-        /// Where reading began.
+        /// Offset at which reading began.
         offset: usize,
-        /// Bytes missing at least.
+        /// Least number of missing bytes.
         needed: usize,
     },
     /// A field holds a value that no encoder writes.
     Malformed {
         /// The field.
         what: &'static str,
-        /// Where it begins.
+        /// Offset of the field.
         offset: usize,
     },
     /// Bytes follow the end of the value.
     Trailing {
-        /// Where the value ended.
+        /// Offset of the value's end.
         offset: usize,
     },
-    /// A decoder without state was given a row that is not a key row.
+    /// A decoder without state received a row that is not a key row.
     NotAKeyRow,
-    /// A row or strip has more or fewer columns than it may.
+    /// A row or strip has too many or too few columns.
     Columns {
         /// Columns given.
         got: usize,

@@ -1,6 +1,6 @@
 //! Entry points for fuzzers and for the seeded mutator in the tests: bytes in, never a panic.
 //!
-//! Invariant: what decodes must also encode and decode to the same again.
+//! Invariant: whatever decodes also encodes, and decodes to the same values again.
 
 use narthex_model::cell;
 
@@ -9,7 +9,7 @@ use crate::histogram::{decode_histogram, encode_histogram};
 use crate::row::{ColumnPick, ColumnPickBack, RowBack, RowDecoder, RowEncoder};
 use crate::times::{decode_times, encode_times};
 
-/// Reads `data` as rows, one after the other, in every way there is.
+/// Reads `data` as consecutive rows, with every decoder.
 pub fn fuzz_row(data: &[u8]) {
     let mut decoder = RowDecoder::new();
     let mut pick = ColumnPick::new(&[0, 3, 40]);
@@ -45,7 +45,7 @@ pub fn fuzz_column(data: &[u8]) {
     if decode_column(bytes, &mut cells, &mut histograms).is_err() {
         return;
     }
-    // A damaged chunk can hold a marker's bits as a float, which no encoder is given.
+    // A damaged chunk can hold a marker's bits as a float, which encoders never receive.
     let cells: Vec<f64> = cells.into_iter().map(cell::canonical).collect();
     let mut again = vec![];
     ColumnEncoder::new().encode(&cells, &[], &mut again);

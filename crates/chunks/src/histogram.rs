@@ -1,8 +1,8 @@
-//! Native histograms as bytes, shared by rows, column chunks and the log.
+//! Native histograms as bytes, shared by rows, column chunks and the WAL.
 //!
-//! Self-contained: spans, then counts as zigzag varint differences when all of them are integers, as bits otherwise.
+//! Self-contained: spans, then counts: zigzag varint differences when all are integers, raw bits otherwise.
 //!
-//! Invariant: decoding gives back every field bit for bit, and every bucket read belongs to a slot of a span.
+//! Invariant: decoding restores every field bit for bit, and every decoded bucket belongs to a slot of a span.
 
 use narthex_model::Histogram;
 use narthex_model::histogram::{ResetHint, Span};
@@ -15,7 +15,7 @@ const VERSION: u8 = 1;
 
 const HINT_MASK: u8 = 3;
 const INTEGER_COUNTS: u8 = 4;
-/// Counts are varints; independent of whether they were reported as integers.
+/// Counts are varints, whether or not they were reported as integers.
 const VARINTS: u8 = 8;
 const ZERO: u8 = 16;
 const NEGATIVE: u8 = 32;
@@ -60,7 +60,7 @@ pub fn encode_histogram(histogram: &Histogram, out: &mut Vec<u8>) {
 /// Decodes a histogram that fills `bytes`.
 ///
 /// # Errors
-/// Bytes that are too short, too long or of another version.
+/// Fails on bytes that are too short, too long or of another version.
 pub fn decode_histogram(bytes: &[u8]) -> Result<Histogram, ChunkError> {
     let mut r = Reader::new(bytes);
     if r.byte()? != VERSION {
@@ -160,7 +160,7 @@ fn put_side(spans: &[Span], buckets: &[f64], varints: bool, out: &mut Vec<u8>) {
 }
 
 fn get_side(r: &mut Reader<'_>, varints: bool) -> Result<(Vec<Span>, Vec<f64>), ChunkError> {
-    // A span takes two bytes at least, a bucket one: counts beyond the bytes left are refused.
+    // A span takes at least two bytes and a bucket one, so counts beyond the remaining bytes are refused.
     let count = r.count(r.rest().len() / 2, "span count")?;
     let mut spans = Vec::with_capacity(count);
     let mut slots = 0;

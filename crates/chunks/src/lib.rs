@@ -1,13 +1,13 @@
 //! Codecs for columns of samples: pure functions and small structs over slices.
 //!
-//! * [`row`]: rows of a strip as differences to the row before; the head's and the log's bytes.
-//! * [`column`]: one series' cells over many rows, for blocks; smallest of several forms.
-//! * [`times`]: the rows' times.
+//! * [`row`]: rows of a strip as differences to the previous row; the bytes of the head and the WAL.
+//! * [`column`]: one series' cells over many rows, for blocks; the smallest of several forms.
+//! * [`times`]: the rows' timestamps.
 //! * [`packed`]: plain bit packing.
-//! * [`histogram`]: one native histogram, as rows, chunks and log hold it.
+//! * [`histogram`]: one native histogram, as stored in rows, chunks and the WAL.
 //!
-//! It does no I/O, keeps no files and knows no labels. Every decoder takes bytes from outside: it checks every
-//! length and returns an error, it never panics. Numbers are little-endian. Bytes: docs/format/chunk.md.
+//! It does no I/O, keeps no files and knows no labels. Every decoder takes untrusted bytes: it checks every
+//! length and returns an error, never panics. Numbers are little-endian. Bytes: docs/format/chunk.md.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Bit packing for other formats of the same family: `w`-bit values, lowest bit first.
+//! Bit packing for related formats: `w`-bit values, lowest bit first.
 //!
-//! Invariant: `unpack(pack(v, w), w) == v` for values that fit `w` bits; short bytes are an error.
+//! Invariant: `unpack(pack(v, w), w) == v` for values that fit in `w` bits; short bytes are an error.
 
 use crate::bits;
 use crate::error::ChunkError;
@@ -25,7 +25,7 @@ pub fn pack(values: &[u64], width: u32, out: &mut Vec<u8>) {
 /// Reads `out.len()` values of `width` bits (0..=64) from the front of `src`.
 ///
 /// # Errors
-/// Fails when `src` is shorter than they need, or `width` is above 64.
+/// Fails when `src` is shorter than the packed values, or `width` is above 64.
 pub fn unpack(src: &[u8], width: u32, out: &mut [u64]) -> Result<(), ChunkError> {
     if width > 64 {
         return Err(ChunkError::Malformed {

@@ -1,12 +1,12 @@
-//! The times of a strip's rows: usually a start, a step and a few bits of jitter.
+//! The times of a strip's rows: usually a start, an interval and a few bits of jitter.
 //!
-//! Invariant: any sequence of `i64` comes back; nothing is assumed about order.
+//! Invariant: any `i64` sequence round-trips; its order does not matter.
 
 use crate::bits::Reader;
 use crate::column::{IntEncoder, decode_ints};
 use crate::error::ChunkError;
 
-/// Appends `times_ms`; nothing for none.
+/// Appends `times_ms`; appends nothing when they are empty.
 pub fn encode_times(times_ms: &[i64], out: &mut Vec<u8>) {
     if !times_ms.is_empty() {
         IntEncoder::default().encode(times_ms, 0, out);
@@ -16,7 +16,7 @@ pub fn encode_times(times_ms: &[i64], out: &mut Vec<u8>) {
 /// Decodes `out.len()` times.
 ///
 /// # Errors
-/// Bytes that are too short, too long or not the times of so many rows; `out` is undefined then.
+/// Fails on bytes that are too short, too long or not the times of `out.len()` rows; `out` is then undefined.
 pub fn decode_times(bytes: &[u8], out: &mut [i64]) -> Result<(), ChunkError> {
     let mut r = Reader::new(bytes);
     if !out.is_empty() {

@@ -1,6 +1,6 @@
-//! The decoder of a column, and what its first bytes tell without decoding.
+//! The column decoder, and the facts a column's first bytes reveal without decoding.
 //!
-//! Invariant: all bytes are used up, or it is an error.
+//! Invariant: decoding consumes all bytes or fails.
 
 use narthex_model::cell;
 
@@ -10,7 +10,7 @@ use crate::bits::Reader;
 use crate::decimal::{MAX_EXP, POW10};
 use crate::error::ChunkError;
 
-/// What is known of a column before decoding it; `false` means unknown.
+/// Facts known about a column before decoding it; `false` means unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ColumnFacts {
     /// Every cell is a float.
@@ -19,14 +19,14 @@ pub struct ColumnFacts {
     pub constant: bool,
     /// Every cell is an integer.
     pub integers: bool,
-    /// No cell is below the one before.
+    /// No cell is less than its predecessor.
     pub no_decrease: bool,
 }
 
-/// Decodes one cell a row into `out`; encoded histograms are appended to `histograms`, where cells refer to them.
+/// Decodes one cell per row into `out`; appends encoded histograms to `histograms`, where cells refer to them.
 ///
 /// # Errors
-/// Bytes that are too short, too long or not a chunk of `out.len()` rows; `out` is undefined then.
+/// Fails on bytes that are too short, too long or not a chunk of `out.len()` rows; `out` is then undefined.
 pub fn decode_column<'a>(
     bytes: &'a [u8],
     out: &mut [f64],
@@ -41,7 +41,7 @@ pub fn decode_column<'a>(
         let floats = states::decode(&mut r, out, histograms)?;
         if floats > 0 {
             let head = r.byte()?;
-            // The floats are decoded to the front and then spread out, from the back.
+            // The floats are decoded to the front, then spread out from the back.
             let states: Vec<f64> = out.to_vec();
             decode_floats(head, &mut r, &mut out[..floats])?;
             spread(&states, floats, out);
@@ -52,7 +52,7 @@ pub fn decode_column<'a>(
     end(&r)
 }
 
-/// Returns what the first bytes say.
+/// Returns the facts that the first bytes of a chunk reveal.
 #[must_use]
 pub fn column_facts(bytes: &[u8]) -> ColumnFacts {
     let mut r = Reader::new(bytes);

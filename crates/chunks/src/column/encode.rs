@@ -1,4 +1,4 @@
-//! The encoder of a column: finds the form, writes it.
+//! The column encoder: picks the form, writes it.
 //!
 //! Invariant: buffers are scratch only; the bytes depend on the cells alone.
 
@@ -9,7 +9,7 @@ use super::{kind, states, xor};
 use crate::bits::put_signed;
 use crate::decimal::{FAST_LIMIT, MAGIC, POW10, find_exp, to_int};
 
-/// Encodes columns; keeps its buffers between them.
+/// Encodes columns; reuses its buffers between columns.
 #[derive(Debug, Default)]
 pub struct ColumnEncoder {
     ints: Vec<i64>,
@@ -24,10 +24,10 @@ impl ColumnEncoder {
         Self::default()
     }
 
-    /// Appends `cells` (one a row, markers included); a histogram cell's index refers to `histograms`, encoded.
+    /// Appends `cells` (one per row, markers included); a histogram cell is an index into the encoded `histograms`.
     ///
     /// # Panics
-    /// Panics when a cell refers to a histogram that is not given.
+    /// Panics when a cell's index is beyond `histograms`.
     pub fn encode(&mut self, cells: &[f64], histograms: &[&[u8]], out: &mut Vec<u8>) {
         if cells.is_empty() {
             return;
@@ -69,7 +69,7 @@ impl ColumnEncoder {
         }
     }
 
-    /// Turns all values into integers at the least exponent that suits them all.
+    /// Converts all values to integers at the smallest exponent that fits them all.
     fn find_ints(&mut self, values: &[f64]) -> Option<u8> {
         let mut exp = 0;
         self.ints.resize(values.len(), 0);
@@ -92,7 +92,7 @@ impl ColumnEncoder {
     }
 }
 
-/// Converts most values at once; returns whether all were exact.
+/// Converts values in bulk; returns whether every conversion was exact.
 fn fast_ints(values: &[f64], p: f64, ints: &mut [i64]) -> bool {
     let mut missed = 0;
     for (&v, m) in values.iter().zip(ints) {

@@ -1,6 +1,6 @@
 //! Integers of one column: constant, sparse changes, or frame of reference of values or differences.
 //!
-//! Arithmetic wraps, so any `i64` sequence comes back; outliers are patched and a common divisor taken out.
+//! Arithmetic wraps, so any `i64` sequence round-trips; outliers are patched and a common divisor is factored out.
 //!
 //! Invariant: `decode_ints(encode(v), v.len()) == v`.
 
@@ -8,23 +8,23 @@ use super::kind;
 use crate::bits::{Reader, pack, packed_len, put_signed, put_varint, unpack, width_of};
 use crate::error::ChunkError;
 
-/// Values whose magnitude stays below take part in the search for a divisor.
+/// Only values of a magnitude below this take part in the search for a divisor.
 const GCD_LIMIT: u64 = 1 << 61;
 
 /// Integers unpacked at a time.
 pub(crate) const STRIDE: usize = 64;
 
-/// Encodes integers; keeps its buffers between columns.
+/// Encodes integers; reuses its buffers between columns.
 #[derive(Debug, Default)]
 pub(crate) struct IntEncoder {
     z: Vec<u64>,
 }
 
-/// What was found out about a column.
+/// Statistics of a column.
 struct Survey {
     min: i64,
     max: i64,
-    /// Extremes of the differences, and the least one that is not negative.
+    /// Extremes of the differences, and the least non-negative one.
     least: i64,
     most: i64,
     least_up: i64,
@@ -33,7 +33,7 @@ struct Survey {
     divisor: u64,
 }
 
-/// A frame of reference, priced.
+/// A frame of reference with its encoded size.
 #[derive(Clone, Copy)]
 struct Frame {
     delta: bool,
@@ -65,7 +65,7 @@ impl IntEncoder {
         {
             try_delta(survey.least_up);
         }
-        // Two bytes a change at least: more changes than that cannot win.
+        // A change takes at least two bytes, so more changes than that cannot win.
         if survey.changes * 2 < best.len {
             let start = out.len();
             put_sparse(values, survey.changes, exp, out);
@@ -101,7 +101,7 @@ impl IntEncoder {
         let top = if delta { survey.most } else { survey.max };
         let whole = delta && reference != survey.least;
         let full = width_of(top.wrapping_sub(reference) as u64 / survey.divisor);
-        // Without outliers in sight the histogram is not worth its time.
+        // Without visible outliers the width histogram is not worth its time.
         let plain = Frame {
             delta,
             reference,
@@ -221,7 +221,7 @@ impl Survey {
                 }
             }
             s.divisor = divisor.max(1);
-            // The references must be apart by multiples too; differences of multiples are.
+            // The references must differ by multiples too; differences of multiples do.
         }
         s
     }
@@ -246,7 +246,7 @@ fn put_sparse(values: &[i64], changes: usize, exp: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads `n` integers of any kind behind the first byte `head`; hands them out in order, in runs.
+/// Reads `n` integers of any kind that follow the first byte `head`; passes them on in order, in runs.
 pub(crate) fn decode_ints(
     head: u8,
     r: &mut Reader<'_>,
@@ -331,7 +331,7 @@ fn decode_frame(
     let mut at = 0;
     while at < count {
         let len = STRIDE.min(count - at);
-        // A stride of 64 values begins on a byte.
+        // A stride of 64 values begins on a byte boundary.
         unpack(&packed[at * width as usize / 8..], width, &mut z[..len])?;
         patches.apply(at, &mut z[..len]);
         if delta {
@@ -351,7 +351,7 @@ fn decode_frame(
     Ok(())
 }
 
-/// High bits of the few values wider than the others.
+/// High bits of the few values wider than the rest.
 struct Patches<'a> {
     left: usize,
     width: u32,
@@ -360,7 +360,7 @@ struct Patches<'a> {
 }
 
 impl<'a> Patches<'a> {
-    /// Checks the patches of a frame of `n` values and steps over them.
+    /// Checks the patches of a frame of `n` values and advances past them.
     fn read(head: u8, width: u32, r: &mut Reader<'a>, n: usize) -> Result<Self, ChunkError> {
         let none = Self {
             left: 0,
@@ -395,7 +395,7 @@ impl<'a> Patches<'a> {
         Ok(patches)
     }
 
-    /// Adds the high bits of the values at `from` and on.
+    /// Adds the high bits of the values from index `from` on.
     fn apply(&mut self, from: usize, z: &mut [u64]) {
         while self.left > 0 {
             let mut r = self.reader;

@@ -1,7 +1,7 @@
-//! Cells that are not floats: where they are, and which are stale or histograms.
+//! Non-float cells: their positions, and which are stale or histograms.
 //!
-//! Behind the first byte: flags; where the floats are, as runs or as a bitmap; stale rows; histograms with their
-//! rows. The chunk of the floats alone follows.
+//! After the first byte: flags; positions of the floats, as runs or as a bitmap; stale rows; histograms with their
+//! rows. A chunk of only the floats follows.
 //!
 //! Invariant: the number of floats read equals the number the following chunk decodes to.
 
@@ -68,7 +68,7 @@ pub(crate) fn encode(cells: &[f64], floats: bool, histograms: &[&[u8]], out: &mu
     }
 }
 
-/// Run lengths, other cells first, then floats, and so on; the last run is not written.
+/// Appends run lengths, alternating from non-floats to floats; the last run is implied.
 fn put_runs(cells: &[f64], out: &mut Vec<u8>) {
     let starts_with_float = cell::is_float(cells[0]);
     let lens: Vec<usize> = cells
@@ -93,9 +93,9 @@ fn put_rows(rows: impl Iterator<Item = usize>, count: usize, out: &mut Vec<u8>) 
     }
 }
 
-/// Fills `out` with markers, and with zeroes where floats belong; returns how many floats there are.
+/// Fills `out` with markers, and zeroes where floats belong; returns the number of floats.
 ///
-/// Histograms are appended to `histograms`; their cells count from its start.
+/// Appends histograms to `histograms`; their cells' indexes count from its start.
 pub(crate) fn decode<'a>(
     r: &mut Reader<'a>,
     out: &mut [f64],
@@ -166,7 +166,7 @@ fn read_bitmap(r: &mut Reader<'_>, out: &mut [f64]) -> Result<usize, ChunkError>
     Ok(floats)
 }
 
-/// Writes `value(k)` to the k-th listed row, which must be absent so far; returns how many were listed.
+/// Writes `value(k)` to the k-th listed row, which must still be absent; returns the number of listed rows.
 fn read_rows(
     r: &mut Reader<'_>,
     out: &mut [f64],

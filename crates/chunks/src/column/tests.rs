@@ -1,4 +1,4 @@
-//! Round trips of the column codec, and the sizes its forms should reach.
+//! Round trips of the column codec, and the sizes its forms must reach.
 
 use narthex_model::cell::{self, ABSENT, STALE};
 use proptest::prelude::*;

@@ -1,9 +1,9 @@
-//! Floats that are no decimals: bits XORed with the value before, in blocks of 32.
+//! Non-decimal floats: bits XORed with the previous value's, in blocks of 32.
 //!
 //! Each block: a control byte (0xff: nothing changed; else bit 6 sparse, bit 7 shifted, low six bits width − 1),
-//! the shift, the mask, the packed XORs without the zero bits they end in.
+//! the shift, the mask, the packed XORs without their trailing zero bits.
 //!
-//! Invariant: blocks are independent of the machine's floats: only bits move.
+//! Invariant: the result does not depend on the machine's float arithmetic; only bits move.
 
 use crate::bits::{Reader, pack, packed_len, unpack, width_of};
 use crate::error::ChunkError;
@@ -13,7 +13,7 @@ const SPARSE: u8 = 0x40;
 const SHIFTED: u8 = 0x80;
 const STILL: u8 = 0xff;
 
-/// Appends `values`, of which there is at least one.
+/// Appends `values`, which must not be empty.
 pub(crate) fn encode(values: &[f64], out: &mut Vec<u8>) {
     let mut before = values[0].to_bits();
     out.extend_from_slice(&before.to_le_bytes());
@@ -40,7 +40,7 @@ pub(crate) fn encode(values: &[f64], out: &mut Vec<u8>) {
         let sparse = packed_len(changed, width) + mask_len < packed_len(block.len(), width);
         let mut control = (width - 1) as u8;
         control |= if sparse { SPARSE } else { 0 };
-        // A shift of one byte has to save more than one; and 0xff is taken.
+        // The shift costs a byte, so it must save more than one; and 0xff is taken.
         let shift = if shift >= 2 && control != STILL & !SHIFTED {
             shift
         } else {

@@ -1,10 +1,10 @@
 //! Blocks of up to 32 differences: their control bytes, masks and packed payload.
 //!
-//! Control byte: low six bits the width − 1, high two bits the mode; the width of 64 of the plain modes never
-//! occurs and stands for two widths: all lanes' low bits, then the high bits of a few. All control bytes come
-//! first, then the masks, then the payloads: a reader of one column adds up lengths without touching payloads.
+//! Control byte: the low six bits hold the width − 1, the high two bits the mode. The plain modes never use width
+//! 64; that code means two widths instead: all lanes' low bits, then the high bits of a few. All control bytes come
+//! first, then the masks, then the payloads, so a reader of one column adds up lengths without touching payloads.
 //!
-//! Invariant: a control byte never stands for an all-zero block; those are missing from the bitmap.
+//! Invariant: a control byte never describes an all-zero block; the bitmap leaves those out.
 
 use super::LANES;
 use crate::bits::{get_bits, pack_into, packed_len, unpack8, width_of, zigzag};
@@ -12,14 +12,14 @@ use crate::error::ChunkError;
 
 const SPARSE: u8 = 0x40;
 const PLAIN: u8 = 0x80;
-/// Two widths; with the bit of `SPARSE` the differences are plain.
+/// Two widths; with the `SPARSE` bit set the differences are plain.
 const PATCHED: u8 = 0xbf;
 
-/// Bytes a block may take at most in front (control, mask) and behind (payload), for reserving space.
+/// Most bytes a block takes in front (control, mask) and behind (payload), for reserving space.
 const FRONT_MAX: usize = 7;
 const PAYLOAD_MAX: usize = 8 * LANES + 16;
 
-/// Writes the blocks of one row: payloads straight to the output, fronts to a small gap before them.
+/// Writes the blocks of one row: payloads straight to the output, fronts to a small gap ahead of them.
 pub(crate) struct BlockWriter<'o> {
     out: &'o mut Vec<u8>,
     start: usize,
@@ -31,7 +31,7 @@ pub(crate) struct BlockWriter<'o> {
     end: usize,
 }
 
-/// What stands before a block's payload.
+/// The part that precedes a block's payload.
 #[derive(Clone, Copy, Default)]
 struct Front {
     control: u8,
@@ -42,7 +42,7 @@ struct Front {
 }
 
 impl<'o> BlockWriter<'o> {
-    /// Begins the blocks of a row of `total` blocks.
+    /// Starts a row of `total` blocks.
     pub(crate) fn new(out: &'o mut Vec<u8>, total: usize) -> Self {
         let start = out.len();
         let payload = start + 4 + total * FRONT_MAX;
@@ -104,7 +104,7 @@ impl<'o> BlockWriter<'o> {
             }
             width_of(any)
         };
-        // The output stays longer than written, so that zeroes are laid down once a byte, not once a block.
+        // The output stays longer than the written bytes, so that each byte is zeroed once instead of once per block.
         let end = self.end;
         if self.out.len() < end + PAYLOAD_MAX {
             self.out.resize(end + PAYLOAD_MAX, 0);
@@ -182,9 +182,9 @@ impl<'o> BlockWriter<'o> {
     }
 }
 
-/// Finds the low width that makes a patched block smallest; returns it and the block's length with its front.
+/// Finds the low width that makes a patched block smallest; returns it and the block's length including its front.
 fn patch_width<const N: usize>(z: &[u64; N], lanes: usize, width: u32) -> Option<(u32, usize)> {
-    // Two widths can only win when few lanes need more than half of the bits.
+    // Two widths can only win when few lanes need more than half the bits.
     let wide: usize = z.iter().map(|z| usize::from(z >> (width / 2) != 0)).sum();
     if wide * 2 > lanes {
         return None;
@@ -206,7 +206,7 @@ fn patch_width<const N: usize>(z: &[u64; N], lanes: usize, width: u32) -> Option
     best
 }
 
-/// Moves the non-zero values to the front; returns where they were.
+/// Moves the non-zero values to the front; returns a mask of their lanes.
 fn compact<const N: usize>(z: &mut [u64; N]) -> u32 {
     let mut mask = 0;
     let mut at = 0;
@@ -220,10 +220,10 @@ fn compact<const N: usize>(z: &mut [u64; N]) -> u32 {
     mask
 }
 
-/// The blocks of one row, lengths checked.
+/// The blocks of one row, with lengths checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Blocks<'a> {
-    /// From the first control byte to the end of what was given: payload reads may run ahead.
+    /// From the first control byte to the end of the input: payload reads may run ahead.
     bytes: &'a [u8],
     columns: usize,
     nonzero: u32,
@@ -237,14 +237,14 @@ pub(crate) struct Block<'a> {
     pub(crate) index: usize,
     pub(crate) lanes: usize,
     pub(crate) width: u32,
-    /// Differences are not zigzag coded.
+    /// Whether differences are stored without zigzag coding.
     pub(crate) plain: bool,
-    /// Lanes that have a value in the payload, or high bits in a patched block.
+    /// Lanes with a value in the payload, or with high bits in a patched block.
     pub(crate) mask: u32,
     /// Set bits of the mask, or all lanes of a dense block.
     count: usize,
     pub(crate) sparse: bool,
-    /// High bits of a patched block, else zero.
+    /// Width of the high bits of a patched block, else zero.
     high_width: u32,
     payload: &'a [u8],
 }
@@ -309,8 +309,8 @@ impl<'a> Blocks<'a> {
         Ok((blocks, at + blocks.payloads + len))
     }
 
-    /// Returns where the mask of the `coded`-th coded block is, and its payload's distance from the first payload;
-    /// all blocks before it are 32 columns wide.
+    /// Returns the mask offset of the `coded`-th coded block, and its payload's distance from the first payload;
+    /// all earlier blocks are 32 columns wide.
     #[inline]
     fn extent(&self, coded: usize) -> (usize, usize) {
         let (mut mask_at, mut len) = (self.masks, 0);
@@ -342,7 +342,7 @@ impl<'a> Blocks<'a> {
         if control & PATCHED == PATCHED {
             plain = sparse;
             sparse = false;
-            // Any two bytes are widths: none needs a check.
+            // Any two bytes are valid widths, so neither needs a check.
             width = u32::from(self.bytes.get(mask_at).map_or(0, |b| b & 0x3f));
             high_width = u32::from(self.bytes.get(mask_at + 1).map_or(0, |b| b & 0x3f)) + 1;
             mask = load_mask(self.bytes, mask_at + 2, mask_len);
@@ -365,7 +365,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Returns block `index`, `None` when nothing in it changed.
+    /// Returns block `index`, or `None` when nothing in it changed.
     #[inline]
     pub(crate) fn find(&self, index: usize) -> Option<Block<'a>> {
         if self.nonzero >> index & 1 == 0 {
@@ -377,7 +377,7 @@ impl<'a> Blocks<'a> {
         Some(self.block(index, lanes, self.bytes[coded], mask_at, before))
     }
 
-    /// Iterates over the coded blocks, ascending.
+    /// Iterates over the coded blocks in ascending order.
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = Block<'a>> + use<'a> {
         let blocks = *self;
@@ -430,7 +430,7 @@ impl Block<'_> {
             .unwrap_or_default()
     }
 
-    /// Reads the value of one lane, `None` when it did not change.
+    /// Reads the value of one lane, or `None` when it did not change.
     #[inline]
     pub(crate) fn lane(&self, lane: usize) -> Option<u64> {
         let width = self.width;
@@ -495,7 +495,7 @@ fn all_lanes(lanes: usize) -> u32 {
     u32::MAX >> (LANES - lanes)
 }
 
-/// Returns the bytes of a block between the control bytes and the payloads.
+/// Returns the number of bytes of a block between the control bytes and the payloads.
 #[inline]
 fn front_len(control: u8, lanes: usize) -> usize {
     if control & PATCHED == PATCHED {

@@ -1,6 +1,6 @@
 //! Decoders of whole rows: forwards from a key row, backwards from the encoder's state, and into matrices.
 //!
-//! Invariant: after each step `cells` has one cell a column for the row stepped to, markers included.
+//! Invariant: after each step `cells` holds one cell per column of the current row, markers included.
 
 use narthex_model::cell::{self, ABSENT, STALE};
 
@@ -25,18 +25,18 @@ impl RowDecoder {
         Self::default()
     }
 
-    /// Steps to the row at the front of `bytes`; returns the bytes used.
+    /// Steps to the row at the front of `bytes`; returns the number of bytes used.
     ///
     /// # Errors
-    /// Bad bytes; the decoder must not be used any more then.
+    /// Fails on malformed bytes; the decoder must not be used afterwards.
     pub fn step(&mut self, bytes: &[u8]) -> Result<usize, ChunkError> {
         self.step_with(bytes, |_, _| {})
     }
 
-    /// Steps like [`RowDecoder::step`] and hands out each histogram's column and bytes, ascending by column.
+    /// Steps like [`RowDecoder::step`] and passes on each histogram's column and bytes, ascending by column.
     ///
     /// # Errors
-    /// Bad bytes; the decoder must not be used any more then.
+    /// Fails on malformed bytes; the decoder must not be used afterwards.
     pub fn step_with<'r>(
         &mut self,
         bytes: &'r [u8],
@@ -63,26 +63,26 @@ impl RowDecoder {
         Ok(view.len)
     }
 
-    /// Returns the time of the row stepped to, ms.
+    /// Returns the time of the current row, ms.
     #[must_use]
     pub fn time_ms(&self) -> i64 {
         self.state.time_ms
     }
 
-    /// Returns one cell a column; cells that refer to histograms count within the row.
+    /// Returns one cell per column; cells that refer to histograms count within the row.
     #[must_use]
     pub fn cells(&self) -> &[f64] {
         &self.cells
     }
 
-    /// Returns what is known after the row stepped to.
+    /// Returns the state after the current row.
     #[must_use]
     pub fn state(&self) -> &RowState {
         &self.state
     }
 }
 
-/// Decodes rows backwards, from the newest to older ones.
+/// Decodes rows backwards, newest first.
 pub struct RowBack<'r> {
     state: RowState,
     current: Option<RowView<'r>>,
@@ -90,7 +90,7 @@ pub struct RowBack<'r> {
 }
 
 impl<'r> RowBack<'r> {
-    /// Returns a decoder whose first row is the one that left the encoder in `state`.
+    /// Returns a decoder whose first row is the one after which the encoder was in `state`.
     #[must_use]
     pub fn new(state: RowState) -> Self {
         Self {
@@ -100,10 +100,10 @@ impl<'r> RowBack<'r> {
         }
     }
 
-    /// Returns a decoder whose first row is the one that the encoder wrote before `row`; `None` when it wrote none.
+    /// Returns a decoder whose first row is the one the encoder wrote before `row`; `None` when `row` was the first.
     ///
     /// # Errors
-    /// Bad bytes, or a row without a snapshot.
+    /// Fails on malformed bytes or a row without a snapshot.
     pub fn before(row: &[u8]) -> Result<Option<Self>, ChunkError> {
         let view = RowView::parse(row, Known::Nothing)?;
         let snapshot = view.snapshot().ok_or(ChunkError::NotAKeyRow)?;
@@ -111,10 +111,10 @@ impl<'r> RowBack<'r> {
         Ok((state.columns() > 0).then(|| Self::new(state)))
     }
 
-    /// Steps to `row`, the one before the row stepped to last.
+    /// Steps to `row`, the predecessor of the current row.
     ///
     /// # Errors
-    /// Bad bytes; the decoder must not be used any more then.
+    /// Fails on malformed bytes; the decoder must not be used afterwards.
     pub fn step(&mut self, row: &'r [u8]) -> Result<(), ChunkError> {
         let mut refresh = true;
         if let Some(newer) = self.current.take() {
@@ -127,7 +127,7 @@ impl<'r> RowBack<'r> {
         Ok(())
     }
 
-    /// Returns the histograms of the row stepped to, ascending by column.
+    /// Returns the histograms of the current row, ascending by column.
     pub fn histograms(&self) -> impl Iterator<Item = (usize, &'r [u8])> + use<'r> {
         self.current
             .as_ref()
@@ -136,20 +136,20 @@ impl<'r> RowBack<'r> {
             .flat_map(|e| e.histograms.iter())
     }
 
-    /// Returns the time of the row stepped to, ms.
+    /// Returns the time of the current row, ms.
     #[must_use]
     pub fn time_ms(&self) -> i64 {
         self.state.time_ms
     }
 
-    /// Returns one cell a column; there may be fewer columns than in newer rows.
+    /// Returns one cell per column; there may be fewer columns than in newer rows.
     #[must_use]
     pub fn cells(&self) -> &[f64] {
         &self.cells
     }
 }
 
-/// Writes what numbers do not say: absent columns and events.
+/// Writes the cells that are not numbers: absent columns and events.
 fn finish_cells(state: &RowState, refresh: bool, view: &RowView<'_>, cells: &mut [f64]) {
     if refresh {
         for ((&column, &last), &exp) in state.order.iter().zip(&state.last).zip(&state.exp) {

@@ -1,6 +1,6 @@
 //! The encoder of a strip: one row of floats in, one row of bytes out.
 //!
-//! Invariant: after `encode` the state is what a decoder reaches by reading the bytes; an error leaves it as it was.
+//! Invariant: after `encode` the state equals that of a decoder that read the bytes; an error leaves it unchanged.
 
 use super::blocks::BlockWriter;
 use super::lane::Switch;
@@ -15,21 +15,21 @@ use crate::error::ChunkError;
 /// One round of a strip.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Row<'a> {
-    /// When the values were taken, ms.
+    /// Time of the values, ms.
     pub time_ms: i64,
-    /// One float a column; what an absent column holds does not matter. More than before: columns are appended.
+    /// One float per column; an absent column's value is ignored. A longer slice than before appends columns.
     pub values: &'a [f64],
-    /// One bit a column, column 0 lowest in the first word; `None` when every column has a float.
+    /// One bit per column, column 0 lowest in the first word; `None` when every column has a float.
     pub present: Option<&'a [u64]>,
-    /// Columns that end here with a staleness marker, ascending; not present.
+    /// Columns that end in this row with a staleness marker, ascending; not present.
     pub stale: &'a [u32],
-    /// Columns that hold a native histogram here, with its bytes, ascending; not present.
+    /// Columns that hold a native histogram in this row, with its bytes, ascending; not present.
     pub histograms: &'a [(u32, &'a [u8])],
 }
 
 /// Encodes the rows of one strip.
 ///
-/// The first row is a key row: decoding can begin there. Rows must be kept in order, each with its length.
+/// The first row is a key row: decoding can start there. Rows must be kept in order, each with its length.
 #[derive(Clone, Debug, Default)]
 pub struct RowEncoder {
     state: RowState,
@@ -37,9 +37,9 @@ pub struct RowEncoder {
     snapshot_wanted: bool,
     started: bool,
     watch: Option<Box<Watch>>,
-    /// An order that the next row takes on.
+    /// Order that the next row adopts.
     order: Option<Vec<u16>>,
-    /// The current row's switches; empty between rows.
+    /// Lane switches of the current row; empty between rows.
     switches: Vec<Switch>,
 }
 
@@ -50,10 +50,10 @@ impl RowEncoder {
         Self::default()
     }
 
-    /// Rebuilds the encoder that wrote `rows`; the first must be a key row, later key rows are begun from again.
+    /// Rebuilds the encoder that wrote `rows`; the first must be a key row, later key rows reset it.
     ///
     /// # Errors
-    /// The first bad row's error and index.
+    /// Returns the first bad row's error and index.
     pub fn replay<'r>(
         rows: impl IntoIterator<Item = &'r [u8]>,
     ) -> Result<Self, (usize, ChunkError)> {
@@ -64,10 +64,10 @@ impl RowEncoder {
         Ok(encoder)
     }
 
-    /// Takes in one row that an encoder wrote after the same rows; returns the bytes used.
+    /// Applies one row that an encoder wrote after the same rows; returns the number of bytes used.
     ///
     /// # Errors
-    /// Bad bytes; the encoder must not be used any more then.
+    /// Fails on malformed bytes; the encoder must not be used afterwards.
     pub fn replay_row(&mut self, bytes: &[u8]) -> Result<usize, ChunkError> {
         let known = if self.started {
             Known::Before(self.state.columns())
@@ -83,7 +83,7 @@ impl RowEncoder {
         Ok(view.len)
     }
 
-    /// Returns what is known after the last row, to read the last values or to decode backwards from.
+    /// Returns the state after the last row, for reading the last values or decoding backwards.
     #[must_use]
     pub fn state(&self) -> &RowState {
         &self.state
@@ -96,20 +96,21 @@ impl RowEncoder {
         self.state.heap_bytes() + watch + self.switches.capacity() * size_of::<Switch>()
     }
 
-    /// Makes the following row a key row.
+    /// Makes the next row a key row.
     pub fn request_key(&mut self) {
         self.key_wanted = true;
     }
 
-    /// Makes the following row one at which decoding can begin as well; what was learned of columns is kept.
+    /// Makes the next row carry a snapshot, so that decoding can start there too; column statistics are kept.
     pub fn request_snapshot(&mut self) {
         self.snapshot_wanted = true;
     }
 
-    /// Appends the bytes of `row` to `out`; returns how many.
+    /// Appends the bytes of `row` to `out`; returns their number.
     ///
     /// # Errors
-    /// Fewer columns than before, more than [`MAX_COLUMNS`], or events that are not ascending or of present columns.
+    /// Fails on fewer columns than before, more than [`MAX_COLUMNS`], or events that are not ascending or belong to
+    /// present columns.
     pub fn encode(&mut self, row: &Row<'_>, out: &mut Vec<u8>) -> Result<usize, ChunkError> {
         self.check(row)?;
         let start = out.len();
@@ -193,7 +194,7 @@ impl RowEncoder {
             flags |= flag::GROW;
             put_varint(out, (columns - before) as u64);
             self.state.grow(columns);
-            // A pending order knows nothing of the added columns: they stay at the end.
+            // A pending order does not cover the added columns: they stay at the end.
             if let Some(order) = &mut self.order {
                 order.extend(before as u16..columns as u16);
             }
@@ -327,7 +328,7 @@ impl RowEncoder {
             after = switch.position + 1;
         }
         out.splice(at..at, bytes);
-        // Rare after the first row: the memory is better given back.
+        // Switches are rare after the first row, so give the memory back.
         self.switches = vec![];
     }
 
@@ -344,7 +345,7 @@ impl RowEncoder {
     }
 }
 
-/// Computes each lane's integer and its difference to the one before; returns whether a lane needs a closer look.
+/// Computes each lane's integer and its difference to the previous one; returns whether a lane needs the slow path.
 #[inline(always)]
 fn differences<const N: usize>(
     x: &[f64; N],
@@ -366,7 +367,7 @@ fn differences<const N: usize>(
     missed != 0
 }
 
-/// The careful way through one lane.
+/// The slow path of one lane.
 struct Slow<'a> {
     from: usize,
     relax: bool,
@@ -374,7 +375,7 @@ struct Slow<'a> {
 }
 
 impl Slow<'_> {
-    /// Returns the lane's value and difference, switching its exponent where it must.
+    /// Returns the lane's value and difference, switching its exponent when necessary.
     fn lane(&mut self, k: usize, v: f64, old: i64, exp: &mut u8) -> (i64, i64) {
         let wanted = self.wanted_exp(v, *exp);
         let mut base = old;
@@ -392,7 +393,7 @@ impl Slow<'_> {
 
     fn wanted_exp(&self, v: f64, exp: u8) -> u8 {
         if self.relax {
-            // A column that once needed many decimals, or none of them would do, gets another chance.
+            // Retry a smaller exponent for a column that once needed many decimals or raw bits.
             let least = find_exp(v, 0).map_or(RAW, |(e, _)| e);
             return if least > exp || exp - least >= 3 {
                 least

@@ -1,6 +1,6 @@
-//! Lane switches: a column moves to another exponent, or to or from raw bits.
+//! Lane switches: a column moves to another exponent, or into or out of raw bits.
 //!
-//! Invariant: `undo(apply(last)) == last`; where the arithmetic would lose that, the switch carries the old value.
+//! Invariant: `undo(apply(last)) == last`; where the arithmetic would break that, the switch carries the old value.
 
 use crate::bits::{Reader, put_signed, put_varint};
 use crate::decimal::{IPOW10, MAX_EXP, RAW, from_int, to_int};
@@ -12,12 +12,12 @@ pub(crate) struct Switch {
     pub(crate) position: usize,
     pub(crate) old: u8,
     pub(crate) new: u8,
-    /// The value before, when the column restarts from zero instead of being rescaled.
+    /// The old value, when the column restarts from zero instead of being rescaled.
     pub(crate) restart: Option<i64>,
 }
 
 impl Switch {
-    /// Plans the switch of a column that stands at `last`; returns it and the base of the next difference.
+    /// Plans the switch of a column whose last value is `last`; returns it and the base of the next difference.
     pub(crate) fn plan(position: usize, last: i64, old: u8, new: u8) -> (Self, i64) {
         match rescale(last, old, new) {
             Some(base) => (
@@ -59,7 +59,7 @@ impl Switch {
         }
     }
 
-    /// Appends the switch; `after` is the position one beyond the previous switch.
+    /// Appends the switch; `after` is one past the previous switch's position.
     pub(crate) fn put(&self, after: usize, out: &mut Vec<u8>) {
         let gap = (self.position - after) as u64;
         put_varint(out, gap << 1 | u64::from(self.restart.is_some()));
@@ -104,7 +104,7 @@ impl Switch {
     }
 }
 
-/// Reports whether `exp` names a lane.
+/// Reports whether `exp` is a valid lane.
 pub(crate) fn is_lane(exp: u8) -> bool {
     exp <= MAX_EXP || exp == RAW
 }

@@ -1,6 +1,6 @@
 //! Many decoded rows in one matrix, time-major or series-major.
 //!
-//! Invariant: rows are in ascending order whichever way they were decoded; columns that did not exist are absent.
+//! Invariant: rows ascend in time in either decoding direction; columns that did not exist are absent.
 
 use narthex_model::cell::{self, ABSENT, Cell};
 
@@ -8,7 +8,7 @@ use super::decode::{RowBack, RowDecoder};
 use super::state::RowState;
 use crate::error::ChunkError;
 
-/// How the cells of a matrix lie.
+/// Memory order of a matrix's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Cell of row r and column c at `r * columns + c`.
@@ -17,7 +17,7 @@ pub enum Layout {
     SeriesMajor,
 }
 
-/// Decoded rows; the buffers are reused by the next decoding.
+/// Decoded rows; the next decoding reuses the buffers.
 #[derive(Debug, Default)]
 pub struct RowMatrix<'r> {
     columns: usize,
@@ -33,10 +33,10 @@ impl<'r> RowMatrix<'r> {
         Self::default()
     }
 
-    /// Decodes `rows`, of which the first is a key row, to `columns` columns.
+    /// Decodes `rows`, the first of which is a key row, to `columns` columns.
     ///
     /// # Errors
-    /// The first bad row's index and error.
+    /// Returns the first bad row's index and error.
     pub fn decode_forward(
         &mut self,
         rows: impl IntoIterator<Item = &'r [u8]>,
@@ -65,7 +65,7 @@ impl<'r> RowMatrix<'r> {
     /// Decodes the rows that led to `state`, newest first, to `columns` columns.
     ///
     /// # Errors
-    /// The first bad row's index, counted from the newest, and error.
+    /// Returns the first bad row's index, counted from the newest, and error.
     pub fn decode_backward(
         &mut self,
         state: RowState,
@@ -123,7 +123,7 @@ impl<'r> RowMatrix<'r> {
     /// Writes the cells of `columns` in `layout` to `out`, which has rows × columns cells.
     ///
     /// # Panics
-    /// Panics when `out` has another length or a column does not exist.
+    /// Panics when the length of `out` is wrong or a column does not exist.
     pub fn copy_columns(&self, columns: &[u32], layout: Layout, out: &mut [f64]) {
         let rows = self.rows();
         assert_eq!(out.len(), rows * columns.len(), "one cell a row and column");
@@ -146,7 +146,7 @@ impl<'r> RowMatrix<'r> {
     }
 }
 
-/// Makes indices that count within a row count within the matrix.
+/// Turns histogram indexes within a row into indexes within the matrix.
 fn shift_histograms(cells: &mut [f64], first: usize) {
     for c in cells {
         if let Cell::Histogram(index) = Cell::of(*c) {

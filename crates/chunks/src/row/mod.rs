@@ -1,8 +1,8 @@
-//! The row codec: a strip's rows as differences to the row before, the same bytes in the head and in the log.
+//! The row codec: a strip's rows as differences to the previous row, with the same bytes in the head and the WAL.
 //!
 //! Each column is an integer with 0..=12 decimals, or raw bits. A row stores, in blocks of 32 columns, the
-//! change of each integer (or the XOR of the bits), columns permuted so that neighbours need similar widths.
-//! Absence, stale events and lane switches are short lists beside the numbers, so none of them disturbs a column.
+//! change of each integer (or the XOR of the bits), with columns permuted so that neighbours need similar widths.
+//! Absence, stale events and lane switches are short lists beside the numbers, so they never disturb a column.
 //! Bytes: docs/format/chunk.md.
 //!
 //! Invariant: encoder and decoder hold equal [`RowState`]s after the same rows, and every row can be undone,
@@ -26,7 +26,7 @@ pub use matrix::{Layout, RowMatrix};
 pub use pick::{ColumnPick, ColumnPickBack};
 pub use state::RowState;
 
-/// The most columns a strip may have; wider ones are split into pages by the caller.
+/// Most columns a strip may have; callers split wider ones into pages.
 pub const MAX_COLUMNS: usize = 1024;
 
 /// Columns that share one control byte.

@@ -1,27 +1,27 @@
-//! The order of columns inside a strip: neighbours should need similar widths, or stay still together.
+//! The order of columns inside a strip: neighbours should need similar widths, or stay unchanged together.
 //!
-//! Invariant: an order is a permutation of `0..n`; it travels in the bytes, so how it was chosen is nobody's business.
+//! Invariant: an order is a permutation of `0..n`; the bytes carry it, so readers need not know how it was chosen.
 
 use super::LANES;
 use crate::bits::{get_bits, pack, packed_len, unzigzag, width_of};
 use crate::decimal::RAW;
 use crate::error::ChunkError;
 
-/// Rows watched before an order is chosen: a rough one early, because the first rows cost most, then a good one.
+/// Rows watched before choosing an order: a rough one early, because the first rows cost most, then a good one.
 const ROUGH_ROWS: u8 = 4;
 const WATCH_ROWS: u8 = 16;
 
-/// Rows over which the good order has to earn what writing it costs.
+/// Rows over which the good order must save what writing it costs.
 const EARN_ROWS: usize = 60;
 
 const SIGNED: u8 = 0x80;
 
-/// What the last rows said about each column, by position.
+/// Observations of the last rows about each column, by position.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watch {
     rows: u8,
     changes: Vec<u8>,
-    /// Width of the widest difference without its sign; the top bit says that one was negative.
+    /// Width of the widest difference without its sign; the top bit records that one was negative.
     widths: Vec<u8>,
 }
 
@@ -49,7 +49,7 @@ impl Watch {
         }
     }
 
-    /// Ends a row of `n` columns; returns an order to take on, if one saves more than writing it costs.
+    /// Ends a row of `n` columns; returns an order to adopt, if one saves more than writing it costs.
     pub(crate) fn end_row(&mut self, n: usize) -> Option<Vec<u16>> {
         self.rows += 1;
         match self.rows {
@@ -64,7 +64,7 @@ impl Watch {
         self.rows >= WATCH_ROWS
     }
 
-    /// Follows the columns to their places in `order`.
+    /// Moves the observations to their columns' places in `order`.
     pub(crate) fn reorder(&mut self, order: &[u16]) {
         self.changes.resize(order.len(), 0);
         self.widths.resize(order.len(), 0);
@@ -113,7 +113,7 @@ impl Watch {
     }
 }
 
-/// Returns the bytes an order of `n` columns takes.
+/// Returns the encoded length of an order of `n` columns, bytes.
 pub(crate) fn order_len(n: usize) -> usize {
     packed_len(n, index_width(n))
 }
@@ -124,7 +124,7 @@ pub(crate) fn put_order(order: &[u16], out: &mut Vec<u8>) {
     pack(&values, index_width(order.len()), out);
 }
 
-/// Reads an order of `n` columns from `bytes`, which has [`order_len`] bytes.
+/// Reads an order of `n` columns from `bytes`, which is [`order_len`] long.
 pub(crate) fn read_order(bytes: &[u8], n: usize, offset: usize) -> Result<Vec<u16>, ChunkError> {
     let width = index_width(n);
     let mut seen = [0u64; super::MAX_COLUMNS / 64];
@@ -152,7 +152,7 @@ fn index_width(n: usize) -> u32 {
     width_of(n.saturating_sub(1) as u64)
 }
 
-/// Rearranges `items` so that place `p` holds what was at `order[p]`.
+/// Rearranges `items` so that place `p` holds the item from `order[p]`.
 pub(crate) fn permute<T: Copy>(items: &mut [T], order: &[u16]) {
     let old = items.to_vec();
     for (item, &from) in items.iter_mut().zip(order) {
@@ -168,7 +168,7 @@ pub(crate) fn unpermute<T: Copy>(items: &mut [T], order: &[u16]) {
     }
 }
 
-/// Turns a zigzag coded difference back; raw lanes and plain blocks keep theirs.
+/// Decodes a zigzag difference; raw lanes and plain blocks pass through.
 #[inline(always)]
 pub(crate) fn difference(z: u64, plain: bool, exp: u8) -> i64 {
     if plain || exp == RAW {

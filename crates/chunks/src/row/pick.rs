@@ -1,6 +1,6 @@
-//! Decoders of a few columns that skip the payload of all others, forwards and backwards.
+//! Decoders of a few columns that skip all other payloads, forwards and backwards.
 //!
-//! Invariant: a pick's state is what the whole decoder would hold for its column.
+//! Invariant: a pick's state equals what the full decoder would hold for its column.
 
 use narthex_model::cell::{self, ABSENT, STALE};
 
@@ -40,7 +40,7 @@ struct Picks {
 #[derive(Clone, Copy, Debug)]
 struct Pick {
     position: usize,
-    /// Index among the wanted columns.
+    /// Index among the requested columns.
     index: usize,
     last: i64,
     exp: u8,
@@ -58,18 +58,18 @@ impl ColumnPick {
         }
     }
 
-    /// Steps to the row at the front of `bytes`; returns the bytes used.
+    /// Steps to the row at the front of `bytes`; returns the number of bytes used.
     ///
     /// # Errors
-    /// Bad bytes; the decoder must not be used any more then.
+    /// Fails on malformed bytes; the decoder must not be used afterwards.
     pub fn step(&mut self, bytes: &[u8]) -> Result<usize, ChunkError> {
         self.step_with(bytes, |_, _| {})
     }
 
-    /// Steps like [`ColumnPick::step`] and hands out wanted histograms: index among the wanted columns, bytes.
+    /// Steps like [`ColumnPick::step`] and passes on requested histograms: index among the requested columns, bytes.
     ///
     /// # Errors
-    /// Bad bytes; the decoder must not be used any more then.
+    /// Fails on malformed bytes; the decoder must not be used afterwards.
     pub fn step_with<'r>(
         &mut self,
         bytes: &'r [u8],
@@ -89,13 +89,13 @@ impl ColumnPick {
         Ok(view.len)
     }
 
-    /// Returns the time of the row stepped to, ms.
+    /// Returns the time of the current row, ms.
     #[must_use]
     pub fn time_ms(&self) -> i64 {
         self.time_ms
     }
 
-    /// Returns one cell for each wanted column; cells that refer to histograms hold the index among them.
+    /// Returns one cell per requested column; cells that refer to histograms hold the index among those columns.
     #[must_use]
     pub fn cells(&self) -> &[f64] {
         &self.picks.cells
@@ -103,7 +103,7 @@ impl ColumnPick {
 }
 
 impl<'r> ColumnPickBack<'r> {
-    /// Returns a decoder of `columns` whose first row is the one that left the encoder in `state`.
+    /// Returns a decoder of `columns` whose first row is the one after which the encoder was in `state`.
     #[must_use]
     pub fn new(state: &RowState, columns: &[u32]) -> Self {
         let mut picks = Picks::new(columns);
@@ -118,10 +118,10 @@ impl<'r> ColumnPickBack<'r> {
         }
     }
 
-    /// Steps to `row`, the one before the row stepped to last; hands out wanted histograms.
+    /// Steps to `row`, the predecessor of the current row; passes on requested histograms.
     ///
     /// # Errors
-    /// Bad bytes; the decoder must not be used any more then.
+    /// Fails on malformed bytes; the decoder must not be used afterwards.
     pub fn step_with(
         &mut self,
         row: &'r [u8],
@@ -139,21 +139,21 @@ impl<'r> ColumnPickBack<'r> {
         Ok(())
     }
 
-    /// Steps like [`ColumnPickBack::step_with`] without a look at histograms.
+    /// Steps like [`ColumnPickBack::step_with`], ignoring histograms.
     ///
     /// # Errors
-    /// Bad bytes; the decoder must not be used any more then.
+    /// Fails on malformed bytes; the decoder must not be used afterwards.
     pub fn step(&mut self, row: &'r [u8]) -> Result<(), ChunkError> {
         self.step_with(row, |_, _| {})
     }
 
-    /// Returns the time of the row stepped to, ms.
+    /// Returns the time of the current row, ms.
     #[must_use]
     pub fn time_ms(&self) -> i64 {
         self.time_ms
     }
 
-    /// Returns one cell for each wanted column; cells that refer to histograms hold the index among them.
+    /// Returns one cell per requested column; cells that refer to histograms hold the index among those columns.
     #[must_use]
     pub fn cells(&self) -> &[f64] {
         &self.picks.cells
@@ -231,7 +231,7 @@ impl Picks {
         Ok(())
     }
 
-    /// The mirror of [`Picks::apply`].
+    /// Undoes [`Picks::apply`].
     fn undo(&mut self, view: &RowView<'_>) -> Result<(), ChunkError> {
         self.shift(view, i64::wrapping_sub);
         for switch in view.switches() {

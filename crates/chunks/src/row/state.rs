@@ -1,6 +1,6 @@
-//! What encoder and decoder both know after a row.
+//! The state that encoder and decoder share after a row.
 //!
-//! Invariant: `order` is a permutation of the columns; presence bits at and beyond the column count are clear.
+//! Invariant: `order` is a permutation of the columns; presence bits from the column count on are clear.
 
 use super::blocks::BlockWriter;
 use super::blocks::Blocks;
@@ -11,7 +11,7 @@ use crate::bits::{Reader, put_signed, put_varint};
 use crate::decimal::{RAW, from_lane};
 use crate::error::ChunkError;
 
-/// The last row of a strip and how its columns are kept; 11 bytes a column.
+/// The last row of a strip and its columns' lanes and order; 11 bytes a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowState {
     /// Integer or bits of each column's last value, by position.
@@ -22,13 +22,13 @@ pub struct RowState {
     pub(crate) order: Vec<u16>,
     /// Columns that have a value in the last row.
     pub(crate) present: Vec<u64>,
-    /// Number of columns that have none.
+    /// Number of columns without a value in the last row.
     pub(crate) absent: usize,
     pub(crate) time_ms: i64,
     pub(crate) step_ms: i64,
 }
 
-/// Where decoded cells go; `()` when only the state matters.
+/// Destination of decoded cells; `()` when only the state matters.
 pub(crate) trait Cells {
     fn set(&mut self, column: u16, value: f64);
     const WANTED: bool;
@@ -94,7 +94,7 @@ impl RowState {
     pub(crate) fn grow(&mut self, to: usize) {
         let (before, added) = (self.columns(), to.saturating_sub(self.columns()));
         if added > before / 8 {
-            // A strip has most of its columns from its first row on.
+            // A strip gets most of its columns in its first row.
             self.order.reserve_exact(added);
             self.last.reserve_exact(added);
             self.exp.reserve_exact(added);
@@ -110,7 +110,7 @@ impl RowState {
         }
     }
 
-    /// Drops the columns from `to` on, which must be at the end of the order.
+    /// Drops the columns from `to` on, which must be last in the order.
     fn shrink(&mut self, to: usize) {
         self.order.truncate(to);
         self.last.truncate(to);
@@ -132,8 +132,8 @@ impl RowState {
         self.absent = self.columns() - present as usize;
     }
 
-    /// Moves from the row before to the row `view`; writes changed lanes to `cells`.
-    /// Returns whether all cells have to be written again, because an absent column returned or columns were added.
+    /// Advances from the previous row to the row `view`; writes changed lanes to `cells`.
+    /// Returns whether all cells must be rewritten, because an absent column returned or columns were added.
     pub(crate) fn apply<C: Cells + ?Sized>(
         &mut self,
         view: &RowView<'_>,
@@ -165,7 +165,7 @@ impl RowState {
             self.exp[at] = switch.new;
         }
         self.walk::<C, false>(&view.blocks, cells);
-        // A restarted column may stand at its new value without any difference.
+        // A restarted column can reach its new value without any difference.
         for switch in view.switches() {
             let at = switch.position;
             cells.set(self.order[at], from_lane(self.last[at], self.exp[at]));
@@ -173,7 +173,7 @@ impl RowState {
         Ok(refresh)
     }
 
-    /// Moves from the row `view` to the row before it; the mirror of [`RowState::apply`].
+    /// Goes back from the row `view` to its predecessor; undoes [`RowState::apply`].
     pub(crate) fn undo<C: Cells + ?Sized>(
         &mut self,
         view: &RowView<'_>,
@@ -238,7 +238,7 @@ impl RowState {
         }
     }
 
-    /// Appends this state, for a key row.
+    /// Appends this state as a key row's snapshot.
     pub(crate) fn put_snapshot(&self, out: &mut Vec<u8>) {
         let n = self.columns();
         put_varint(out, n as u64);
@@ -355,7 +355,7 @@ impl RowState {
     }
 }
 
-/// Marks the raw lanes of a block.
+/// Returns a mask of the raw lanes of a block.
 pub(crate) fn raw_lanes(exp: &[u8]) -> u32 {
     exp.iter()
         .enumerate()

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::ChunkError;
 
-/// A small generator of its own, so that corpora never change.
+/// A private generator, so that corpora never change.
 pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
@@ -23,7 +23,7 @@ impl Rng {
     }
 }
 
-/// One row as the model keeps it: cells with markers, histograms beside them.
+/// One row of the model: cells with markers, and their histograms.
 #[derive(Clone, Debug, Default)]
 struct Plain {
     time_ms: i64,
@@ -124,7 +124,7 @@ fn check(rows: &[Plain], key_every: usize) {
         check_picked(pick.cells(), row, &wanted, r);
     }
 
-    // Any key row is as good a beginning as the first, and a replayed encoder goes on with equal bytes.
+    // Decoding can start at any key row, and a replayed encoder continues with equal bytes.
     let begin = (rows.len() - 1)
         .checked_div(key_every)
         .map_or(0, |k| k * key_every);
@@ -168,7 +168,7 @@ fn odd_value(rng: &mut Rng) -> f64 {
     }
 }
 
-/// Makes a strip of `kinds` columns (one behaviour a column) that grows and flaps.
+/// Returns a strip of `kinds` columns (one behaviour per column) that grows and flaps.
 #[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn strip(seed: u64, kinds: &[u8], rows: usize, flap: bool, grow: bool) -> Vec<Plain> {
     let mut rng = Rng(seed);
@@ -264,7 +264,7 @@ proptest! {
 }
 
 /// Found by `every_shape_comes_back`: at a key row a raw column returned to integers with the value 0, which needs
-/// no difference, so decoders kept the cell of the row before.
+/// no difference, so decoders kept the previous row's cell.
 #[test]
 fn a_column_that_leaves_the_raw_lane_for_zero_shows_zero() {
     let row = |r: i64, v: f64| Plain {
@@ -310,7 +310,7 @@ fn whole_targets_come_and_go() {
     }
     let (_, bytes) = encode(&rows, 0);
     check(&rows, 0);
-    // All gone with a stale marker each: a presence bitmap, two event bytes and an empty block bitmap.
+    // All columns gone, each with a stale marker: a presence bitmap, two event bytes and an empty block bitmap.
     assert!(bytes[4].len() <= 18, "{}", bytes[4].len());
     assert!(bytes[5].len() <= 2 && bytes[2].len() <= 2);
 }

@@ -1,6 +1,6 @@
-//! The parts of one row's bytes, found and checked before anything is changed.
+//! The parts of one row's bytes, located and checked before any state changes.
 //!
-//! Invariant: a [`RowView`] that parsed can be applied or undone without reading beyond its bytes.
+//! Invariant: a parsed [`RowView`] can be applied or undone without reading beyond its bytes.
 
 use super::blocks::Blocks;
 use super::lane::Switch;
@@ -9,7 +9,7 @@ use super::{MAX_COLUMNS, event, flag};
 use crate::bits::{Reader, put_varint};
 use crate::error::ChunkError;
 
-/// One row, taken apart.
+/// One parsed row.
 pub(crate) struct RowView<'a> {
     /// Change of the time step, ms.
     pub(crate) step_change_ms: i64,
@@ -17,14 +17,14 @@ pub(crate) struct RowView<'a> {
     pub(crate) columns: usize,
     pub(crate) blocks: Blocks<'a>,
     pub(crate) len: usize,
-    /// What most rows do without; apart, so that they are taken apart quickly.
+    /// Parts that most rows lack; boxed, so that common rows parse quickly.
     rare: Option<Box<Rare<'a>>>,
 }
 
 #[derive(Default)]
 struct Rare<'a> {
     snapshot: Option<&'a [u8]>,
-    /// For each position the one it had before.
+    /// For each position, its previous position.
     order: Option<Vec<u16>>,
     toggles: Option<Toggles<'a>>,
     events: Option<Events<'a>>,
@@ -45,7 +45,7 @@ pub(crate) struct ColumnList<'a> {
     bytes: &'a [u8],
 }
 
-/// What happened to columns in this row beside numbers.
+/// Non-numeric changes of columns in this row.
 #[derive(Clone, Copy)]
 pub(crate) struct Events<'a> {
     pub(crate) gone_are_stale: bool,
@@ -60,19 +60,19 @@ pub(crate) struct Histograms<'a> {
     bytes: &'a [u8],
 }
 
-/// What a decoder knows about the number of columns.
+/// A decoder's knowledge of the number of columns.
 #[derive(Clone, Copy)]
 pub(crate) enum Known {
-    /// Nothing: only a key row will do.
+    /// Nothing: only a key row can be decoded.
     Nothing,
-    /// The columns before the row.
+    /// The number of columns before the row.
     Before(usize),
-    /// The columns after the row.
+    /// The number of columns after the row.
     After(usize),
 }
 
 impl<'a> RowView<'a> {
-    /// Takes apart the row at the front of `bytes`.
+    /// Parses the row at the front of `bytes`.
     pub(crate) fn parse(bytes: &'a [u8], known: Known) -> Result<Self, ChunkError> {
         let mut r = Reader::new(bytes);
         let flags = r.byte()?;
@@ -123,7 +123,7 @@ impl<'a> RowView<'a> {
 }
 
 impl<'a> Rare<'a> {
-    /// Reads what lies between the time and the blocks; returns the columns before and after as well.
+    /// Reads the part between the time and the blocks; also returns the column counts before and after.
     #[cold]
     fn parse(
         flags: u8,
@@ -259,7 +259,7 @@ impl<'a> ColumnList<'a> {
 }
 
 impl<'a> Events<'a> {
-    /// Appends the events of a row; nothing when there are none. Returns whether anything was written.
+    /// Appends the events of a row, if any. Returns whether anything was written.
     pub(crate) fn put(
         gone_are_stale: bool,
         stale: &[u32],

@@ -1,4 +1,4 @@
-//! Damaged bytes: every decoder ends in a value or an error, whatever it is given.
+//! Damaged bytes: every decoder returns a value or an error for any input.
 
 use narthex_chunks::fuzz;
 use narthex_testkit::mutate::Mutator;
@@ -12,7 +12,7 @@ fn slices(records: &[Vec<u8>]) -> Vec<&[u8]> {
 #[test]
 fn damaged_rows() {
     let rows = records("row_strip.bin", Vec::new);
-    // Whole strips, halves that begin at the key row, and single rows.
+    // Whole strips, halves starting at the key row, and single rows.
     let mut corpus = vec![rows.concat(), rows[30..].concat(), rows[..3].concat()];
     corpus.push(rows[0].clone());
     Mutator::new(1).run(&slices(&corpus), 6000, fuzz::fuzz_row);

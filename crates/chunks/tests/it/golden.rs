@@ -1,6 +1,6 @@
-//! Bytes of format version 1 that were committed once must decode to what they were written from, for ever.
+//! Committed bytes of format version 1 must always decode to the values they were written from.
 //!
-//! `NARTHEX_UPDATE_GOLDEN=1` writes the files anew; only right while no release has written version 1.
+//! `NARTHEX_UPDATE_GOLDEN=1` rewrites the files; only right while no release has written version 1.
 //! A file is a list of records: length (u32), bytes.
 
 use std::path::PathBuf;

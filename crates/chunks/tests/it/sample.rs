@@ -135,7 +135,7 @@ pub(crate) fn encode_rows(sample: &Sample) -> Vec<Vec<u8>> {
     out
 }
 
-/// Returns the cells of column `c`, absent where it did not exist, with its histograms counted from zero.
+/// Returns the cells of column `c`, absent where it did not exist, with histogram indexes counted from zero.
 pub(crate) fn column(sample: &Sample, c: usize) -> (Vec<f64>, Vec<&[u8]>) {
     let mut histograms = vec![];
     let cells = sample.rows.iter().map(|row| {
