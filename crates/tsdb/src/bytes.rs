@@ -1,4 +1,4 @@
-//! Varints and checked reading for the log's and the manifest's bytes.
+//! Varints and checked reading for the bytes of the WAL and the manifest.
 //!
 //! **Invariant:** a reader never reads beyond its slice and never reserves memory for a count it has not seen bytes for.
 
@@ -11,7 +11,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// What is wrong with bytes, and where.
+/// A defect in bytes and its offset.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Malformed {
     /// Offset within the slice that was read.
@@ -19,7 +19,7 @@ pub(crate) struct Malformed {
     pub(crate) what: &'static str,
 }
 
-/// A cursor over outside bytes.
+/// A cursor over untrusted bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         u32::try_from(value).map_err(|_| self.malformed(what))
     }
 
-    /// Reads a length and as many bytes.
+    /// Reads a length and that many bytes.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.varint()?;
         let len = usize::try_from(len).map_err(|_| self.malformed("length"))?;

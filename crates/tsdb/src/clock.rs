@@ -1,4 +1,4 @@
-//! Where time comes from: the time of day, which people and programs set, and the time that passes.
+//! Sources of time: the time of day, which people and programs set, and monotonic time.
 //!
 //! **Invariant:** nothing else in this crate asks the system for the time of day.
 
@@ -11,12 +11,12 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// Tells the time.
+/// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Returns milliseconds since the Unix epoch; may be set forward and back.
     fn now_ms(&self) -> i64;
 
-    /// Returns milliseconds since some moment; passes evenly, whatever the time of day is set to.
+    /// Returns milliseconds since an arbitrary moment; unaffected by changes of the time of day.
     fn monotonic_ms(&self) -> i64;
 }
 
@@ -39,7 +39,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved; clones share it.
+/// A clock that moves only when set; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<Shown>);
 
@@ -58,14 +58,14 @@ impl ManualClock {
         clock
     }
 
-    /// Lets time pass until the clock shows `now_ms`; a time before is a step back.
+    /// Lets time pass until the clock shows `now_ms`; an earlier time is a step back.
     pub fn set(&self, now_ms: i64) {
         let before_ms = self.0.wall_ms.swap(now_ms, Ordering::Relaxed);
         let passed_ms = now_ms.saturating_sub(before_ms).max(0);
         self.0.monotonic_ms.fetch_add(passed_ms, Ordering::Relaxed);
     }
 
-    /// Sets the time of day, as somebody with `date -s` does: no time passes.
+    /// Sets the time of day, as `date -s` does: no time passes.
     pub fn step_to(&self, now_ms: i64) {
         self.0.wall_ms.store(now_ms, Ordering::Relaxed);
     }

@@ -1,15 +1,15 @@
-//! The damage that was met since the start.
+//! The damage found since the start.
 //!
-//! **Invariant:** one place is listed and counted once, however often it is met.
+//! **Invariant:** each damaged place is listed and counted once, however often it is found.
 
 use crate::{error::Damage, metrics::Metrics};
 use narthex_model::sync::Whole as _;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Places listed; a disk with more of them needs no longer list.
+/// Most places listed; a longer list would be of no use.
 const MOST: usize = 1000;
 
-/// Damage met by whoever reads.
+/// Damage found by readers.
 #[derive(Debug, Default)]
 pub(crate) struct DamageLog {
     known: Mutex<Vec<Damage>>,
@@ -25,7 +25,7 @@ impl DamageLog {
         }
     }
 
-    /// Lists damage that was counted elsewhere.
+    /// Lists damage that was already counted.
     pub(crate) fn extend(&self, damage: impl IntoIterator<Item = Damage>) {
         self.lock().extend(damage);
     }
@@ -39,7 +39,7 @@ impl DamageLog {
         }
     }
 
-    /// Returns all, in the order they were met.
+    /// Returns all damage in the order it was found.
     pub(crate) fn all(&self) -> Vec<Damage> {
         self.lock().clone()
     }

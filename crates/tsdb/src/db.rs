@@ -1,7 +1,7 @@
 //! The database: opening, writing, closing.
 //!
-//! **Invariant:** one process has the directory; what was acknowledged before a crash is served after the next open,
-//! except what is damaged, which is reported and nothing else.
+//! **Invariant:** one process owns the directory; the next open after a crash serves everything acknowledged before
+//! it, except damaged parts, which are reported.
 
 mod adopt;
 mod binding;
@@ -77,11 +77,11 @@ pub(crate) struct Inner {
     pool: Arc<FilePool>,
     files: Files,
     notices: Vec<Notice>,
-    /// What blocks hold of strips, as the manifest says.
+    /// How far each strip is in blocks, from the manifest.
     marks: Mutex<BTreeMap<u32, StripMark>>,
     moments: Moments,
     upkeep: Mutex<Upkeep>,
-    /// By how much the wall clock may be ahead of the time that has passed, as upkeep found.
+    /// How far the wall clock may be ahead of the time that has passed, as upkeep found.
     doubt_ms: AtomicI64,
     damage: Arc<DamageLog>,
     owed: Owed,
@@ -90,13 +90,13 @@ pub(crate) struct Inner {
     lock: Mutex<Option<Box<dyn Lock>>>,
 }
 
-/// What the database counts towards the memory of the process.
+/// Accounts of the database in the process's memory.
 struct Accounts {
     head: Account,
     cache: Account,
-    /// Blocks that are being written of the head: it gives memory back, so it is not refused.
+    /// Blocks being written from the head: that frees memory, so it is never refused.
     flush: Budget,
-    /// Blocks that are being merged: that can wait.
+    /// Blocks being merged, which can wait.
     merge: Budget,
 }
 
@@ -125,30 +125,31 @@ impl Db {
         self.0.damage.all()
     }
 
-    /// Lists what the start did with blocks that nothing listed.
+    /// Lists the actions of the start on blocks that the manifest did not list.
     #[must_use]
     pub fn notices(&self) -> &[Notice] {
         &self.0.notices
     }
 
-    /// Tells where the log ended in the middle of a write, as it may after a crash; nothing acknowledged was there.
+    /// Returns the place where the WAL ends in the middle of a write, as it may after a crash; it held nothing
+    /// acknowledged.
     #[must_use]
     pub fn torn_end(&self) -> Option<&Damage> {
         self.0.torn.as_ref()
     }
 
-    /// Returns why nothing can be written until a restart, if so.
+    /// Returns the reason nothing can be written until a restart, if there is one.
     #[must_use]
     pub fn poisoned(&self) -> Option<String> {
         self.0.wal.poisoned()
     }
 
-    /// Reports whether the database takes writes, and if not, why it will not before a restart.
+    /// Reports whether the database accepts writes, and if not, why it cannot before a restart.
     ///
-    /// A full disk is no such reason: it is tried again by itself.
+    /// A full disk does not count: the database retries by itself.
     ///
     /// # Errors
-    /// Fails with `Poisoned` and the cause.
+    /// Returns `Poisoned` with the cause.
     pub fn health(&self) -> Result<(), TsdbError> {
         match self.poisoned() {
             None => Ok(()),
@@ -159,35 +160,35 @@ impl Db {
     /// Adds the database's metrics to `registry`.
     ///
     /// # Errors
-    /// Fails when a name is taken: one database per registry.
+    /// Fails when a name is taken: a registry can hold one database.
     pub fn register_metrics(&self, registry: &Registry) -> Result<(), narthex_client::Error> {
         self.0.metrics.register(registry)
     }
 
-    /// Returns by how many milliseconds the wall clock went on without that time having passed, as far as that is still
-    /// doubted: ages are counted without it.
+    /// Returns the milliseconds by which the wall clock is suspected to have advanced without that time passing; ages
+    /// do not include them.
     #[must_use]
     pub fn clock_doubt_ms(&self) -> i64 {
         self.0.doubt_ms.load(Ordering::Relaxed)
     }
 
-    /// Returns how many new series were refused since the last call because memory is short, by job.
+    /// Returns, by job, the number of new series refused since the last call because memory is short.
     #[must_use]
     pub fn take_refused_series(&self) -> BTreeMap<String, u64> {
         self.0.head.admission.take_refused()
     }
 
-    /// Changes what may change while the database is open; blocks beyond a bound go with the next maintenance.
+    /// Applies settings that may change while the database is open; the next maintenance removes blocks beyond a bound.
     pub fn tune(&self, tuning: &Tuning) {
         self.0.bounds.set(tuning);
         self.0.head.exemplars().set_capacity(tuning.max_exemplars);
         self.0.metrics.show_bounds(tuning);
     }
 
-    /// Does what is due at `now_ms`; to be called about every second, never by two threads at once.
+    /// Does the work due at `now_ms`; call it about every second, never from two threads at once.
     ///
     /// # Errors
-    /// Fails when something on disk cannot be written or removed; it is tried again by the next call.
+    /// Fails when a file cannot be written or removed; the next call retries.
     pub fn maintain(&self, now_ms: i64) -> Result<(), TsdbError> {
         self.0.maintain(now_ms)
     }
@@ -195,12 +196,12 @@ impl Db {
     /// Writes everything held in memory into blocks.
     ///
     /// # Errors
-    /// Fails when a block cannot be written; nothing is lost then.
+    /// Fails when a block cannot be written; nothing is then lost.
     pub fn flush(&self) -> Result<(), TsdbError> {
         self.0.flush_all(self.0.ground.clock.now_ms())
     }
 
-    /// Makes everything durable and gives the directory back; bindings and views may outlive it, writes fail.
+    /// Makes everything durable and releases the directory; bindings and views may outlive it, but writes fail.
     ///
     /// # Errors
     /// Fails when the last fsync fails, or an earlier one did.

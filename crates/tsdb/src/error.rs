@@ -1,12 +1,12 @@
-//! The one error of this crate.
+//! The crate's only error type.
 //!
-//! **Invariant:** every variant names the file or directory it is about, so one log line is enough to act on.
+//! **Invariant:** every variant names the file or directory concerned, so one log line is enough to act on.
 
 use crate::io::is_exhausted;
 use narthex_model::storage::StorageError;
 use std::{error::Error, fmt, io, path::PathBuf};
 
-/// Why a database cannot be opened, written or closed.
+/// Reason a database cannot be opened, written or closed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TsdbError {
@@ -19,34 +19,34 @@ pub enum TsdbError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What was attempted, as a verb: `open`, `write`, `fsync`.
+        /// Attempted operation, as a verb: `open`, `write`, `fsync`.
         operation: &'static str,
         /// The system's error.
         source: io::Error,
     },
-    /// Bytes on disk are not what was written, in a file without which nothing can be served.
+    /// Bytes on disk are not the ones written, in a file without which nothing can be served.
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Where in the file, in bytes.
+        /// Offset in the file, bytes.
         offset: u64,
-        /// What is wrong there.
+        /// The defect.
         detail: String,
     },
     /// A file was written by a newer release.
     Version {
         /// The file.
         path: PathBuf,
-        /// The version found.
+        /// Version found.
         got: u32,
-        /// The newest version this release reads.
+        /// Newest version this release reads.
         expected: u32,
     },
-    /// One piece of work failed for a reason of its own; everything else goes on.
+    /// One operation failed; everything else goes on.
     Internal {
-        /// What was attempted, as a verb and its object: `encode a row`.
+        /// Attempted operation, as a verb and its object: `encode a row`.
         operation: &'static str,
-        /// Why it failed.
+        /// Cause of the failure.
         cause: String,
     },
     /// An earlier failure makes writing unsafe until a restart.
@@ -136,7 +136,7 @@ impl From<TsdbError> for StorageError {
 }
 
 impl Damage {
-    /// Takes an error for damage that the rest can be served without; hands back any other.
+    /// Converts an error that allows the rest to be served into its damage; returns any other error.
     pub(crate) fn of(error: StorageError) -> Result<Self, StorageError> {
         match error {
             StorageError::Corrupt {
@@ -152,7 +152,7 @@ impl Damage {
         }
     }
 
-    /// Takes an error for something to be served without, for now: damage, and what the disk does not give.
+    /// Converts an error that allows the rest to be served for now: damage, and failed reads.
     pub(crate) fn of_unreadable(error: StorageError) -> Result<Self, StorageError> {
         match error {
             StorageError::Io {
@@ -169,7 +169,7 @@ impl Damage {
     }
 }
 
-/// Wraps an error of the system with the path and the verb.
+/// Wraps a system error with the path and the verb.
 pub(crate) fn io_error(
     path: impl Into<PathBuf>,
     operation: &'static str,
@@ -182,14 +182,14 @@ pub(crate) fn io_error(
     }
 }
 
-/// Damage that was found, and left behind: everything else is served.
+/// Damage that was found and skipped: everything else is served.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
-    /// Where in the file, in bytes.
+    /// Offset in the file, bytes.
     pub offset: u64,
-    /// What is wrong there and what was lost.
+    /// The defect and what was lost.
     pub detail: String,
 }
 

@@ -1,6 +1,6 @@
-//! Entry point for fuzzers and the seeded mutator: the bytes of a log file in, never a panic.
+//! Entry point for fuzzers and the seeded mutator: the bytes of a WAL file go in, and nothing panics.
 //!
-//! **Invariant:** whatever can be replayed is read back in both layouts.
+//! **Invariant:** everything that can be replayed is read back in both layouts.
 
 use crate::{
     clock::ManualClock,
@@ -17,8 +17,8 @@ use std::{path::Path, sync::Arc};
 pub use crate::block::fuzz_block;
 pub use crate::db::fuzz_manifest;
 
-/// Replays `data` as the only log file of a database and reads everything, as it is and with checksums made to fit, so
-/// that what lies behind them is reached.
+/// Replays `data` as the only WAL file of a database and reads everything, as it is and with corrected checksums, so
+/// that the code behind them is reached.
 pub fn fuzz_wal(data: &[u8]) {
     replay(data, false);
     replay(data, true);

@@ -1,4 +1,4 @@
-//! A strip's chosen series as a batch of the storage contract.
+//! A strip's selected series as a batch of the storage contract.
 //!
 //! **Invariant:** labels and times are in memory; only cells are read later, page by page through the cache.
 
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// Columns decoded before they are laid into a time-major tile together.
+/// Columns decoded before they are transposed into a time-major tile together.
 const ABREAST: usize = 8;
 
 /// Series of one strip.
@@ -26,7 +26,7 @@ pub(crate) struct BlockBatch {
     strip: ChosenStrip,
     times_ms: Vec<i64>,
     start_times: bool,
-    /// The first grouping asked for, with its hash of the common labels and of each local set.
+    /// First requested grouping, with its hash of the common labels and of each local set.
     grouped: OnceLock<(Grouping, LabelHash, Arc<[LabelHash]>)>,
     _lease: Arc<Lease>,
 }
@@ -101,7 +101,7 @@ impl Batch for BlockBatch {
         };
         let (cached, common, locals) = self.grouped.get_or_init(group);
         if cached == grouping {
-            // Common and local labels have different names: what is kept of both adds up.
+            // Common and local labels have different names, so their hashes add up.
             return *common + locals[series];
         }
         narthex_model::storage::group_key_of(&self.labels(series), grouping)
@@ -176,10 +176,10 @@ impl Batch for BlockBatch {
     }
 }
 
-/// Finds the chunks of columns, keeping the page it is in.
+/// Finds the chunks of columns, keeping the current page.
 struct ColumnReader<'b> {
     batch: &'b BlockBatch,
-    /// The columns of the page read last, and the page; `None`: it is damaged.
+    /// Columns of the page read last, and the page; `None` when it is damaged.
     page: Option<(Range<u32>, Option<Arc<super::page::Page>>)>,
 }
 
@@ -188,10 +188,10 @@ impl<'b> ColumnReader<'b> {
         Self { batch, page: None }
     }
 
-    /// Returns the page of a chosen series and the series' place in it; `None` where the page is known to be damaged.
+    /// Returns the page of a selected series and the series' index in it; `None` when the page is known to be damaged.
     ///
     /// # Errors
-    /// Fails when the page is found to be damaged.
+    /// Fails when the page turns out to be damaged.
     fn find(&mut self, at: u32) -> Result<Option<(&super::page::Page, usize)>, StorageError> {
         let batch = self.batch;
         let column = batch.strip.columns.columns[at as usize];
@@ -219,7 +219,7 @@ impl<'b> ColumnReader<'b> {
         Ok(page.as_deref().map(|page| (page, in_page)))
     }
 
-    /// Decodes like `decode`; what is damaged is absent, with a warning.
+    /// Decodes like `decode`; damaged cells are absent, with a warning.
     fn decode_or_leave_out(
         &mut self,
         at: u32,
@@ -243,7 +243,7 @@ impl<'b> ColumnReader<'b> {
         Ok(())
     }
 
-    /// Decodes all rows of a series into `cells`, histograms within `rows` to the tile's table; tells whether its
+    /// Decodes all rows of a series into `cells`, histograms within `rows` to the tile's table; returns whether its
     /// page could be read.
     fn decode(
         &mut self,
@@ -288,7 +288,7 @@ impl<'b> ColumnReader<'b> {
         Ok(true)
     }
 
-    /// Fills in the start times of a series; where its page is damaged there are none.
+    /// Fills in the start times of a series, none when its page is damaged.
     fn start_times(&mut self, at: u32, series: usize, rows: &Range<usize>, tile: &mut Tile) {
         let Ok(Some((page, in_page))) = self.find(at) else {
             return;

@@ -1,10 +1,10 @@
 //! Pages and index sections in memory, shared by all blocks, within a limit.
 //!
-//! Two generations: what is touched moves to the young one; when that holds half of the limit it becomes the old
-//! one, and what the old one still held is dropped.
+//! Two generations: a touched part moves to the young one; when that reaches half the limit it becomes the old one
+//! and the rest of the old one is dropped.
 //!
-//! **Invariant:** what is cached was checked; it never takes more than the limit, except one item beyond half of it
-//! at a time, which is not kept.
+//! **Invariant:** cached parts have passed their checks; the cache never exceeds its limit, except by one part larger
+//! than half of it at a time, which is not kept.
 
 use super::page::Page;
 use crate::error::TsdbError;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A part of a block: the block's number within the process, and the offset in its file.
+/// Identifies a part of a block: the block's number within the process, and the offset in its file.
 pub(crate) type PartKey = (u64, u64);
 
 /// Keeps recently used parts of blocks in memory.
@@ -32,7 +32,7 @@ struct Generations {
     misses: u64,
 }
 
-/// What can be cached.
+/// A cacheable part.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Page(Arc<Page>),
@@ -56,7 +56,7 @@ impl BlockCache {
         generations.young_bytes + generations.old_bytes
     }
 
-    /// Returns how often a part was found and how often it was not.
+    /// Returns the number of hits and of misses.
     #[must_use]
     pub fn hits_and_misses(&self) -> (u64, u64) {
         let generations = self.lock();
@@ -71,7 +71,7 @@ impl BlockCache {
         (generations.young_bytes, generations.old_bytes) = (0, 0);
     }
 
-    /// Drops everything of one block.
+    /// Drops all parts of one block.
     pub(crate) fn forget(&self, block: u64) {
         let generations = &mut *self.lock();
         let drop_from = |parts: &mut HashMap<PartKey, Part, _>| {
@@ -82,7 +82,7 @@ impl BlockCache {
         generations.old_bytes = drop_from(&mut generations.old);
     }
 
-    /// Returns a part, loading it when it is not here; the lock is not held while loading.
+    /// Returns a part, loading it on a miss; the lock is not held while loading.
     pub(crate) fn get(
         &self,
         key: PartKey,
@@ -97,7 +97,7 @@ impl BlockCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Generations> {
-        // What it held is read again; a panic may have left its sums wrong.
+        // A panic may have left the sums wrong; dropped parts can be read again.
         self.generations.lock_or_renew(|old| Generations {
             hits: old.hits,
             misses: old.misses,

@@ -1,4 +1,4 @@
-//! What a selection chose of a block.
+//! The strips and columns of a block that a selection chose.
 
 use super::reader::{Block, Index};
 use super::strips::StripEntry;
@@ -22,19 +22,19 @@ pub(crate) struct ChosenStrip {
 pub(crate) struct ChosenColumns {
     /// Ascending.
     pub(crate) columns: Vec<u32>,
-    /// The local set of each.
+    /// Local set of each column.
     pub(crate) sets: Vec<u32>,
-    /// The hash of each local set.
+    /// Hash of each local set.
     pub(crate) hashes: Vec<LabelHash>,
     pub(super) labels: Vec<OnceLock<LabelSet>>,
-    /// The hash of what the last grouping keeps of each local set.
+    /// Hash, for each local set, of the labels that the last grouping keeps.
     pub(super) grouped: Mutex<Option<GroupedHashes>>,
 }
 
 impl ChosenColumns {
     /// Returns the labels of the local set at `at`.
     pub(crate) fn labels(&self, at: usize, block: &Block, index: &Index) -> &LabelSet {
-        // The same bytes were decoded for the hash: they cannot fail.
+        // The same bytes were decoded for the hash, so this cannot fail.
         self.labels[at].get_or_init(|| block.label_set(index, self.sets[at]).unwrap_or_default())
     }
 

@@ -1,7 +1,8 @@
-//! Walking through a strip's columns while blocks are merged.
+//! Iteration over a strip's columns while blocks are merged.
 //!
-//! **Invariant:** at most one page is in memory, from the first of its columns that is read to the last; a merge reads
-//! everything once, so it goes past the cache. Labels and sets are known by their numbers in the block that is being written: of a source's index nothing is decoded twice or kept.
+//! **Invariant:** at most one page is in memory, from the first to the last of its columns that is read; a merge reads
+//! everything once, so it bypasses the cache. Labels and sets are known by their numbers in the block being written,
+//! so nothing of a source's index is decoded twice or kept.
 
 use super::page::Page;
 use super::reader::{Block, Index};
@@ -20,7 +21,7 @@ const UNKNOWN: u32 = u32::MAX;
 pub(crate) struct StripSource {
     block: Arc<Block>,
     index: Index,
-    /// What each label and set of the block is called in the one being written, where it was asked for.
+    /// Number of each source label and set in the block being written, where already looked up.
     labels: Vec<u32>,
     sets: Vec<u32>,
 }
@@ -31,9 +32,9 @@ pub(crate) struct StripCursor {
     block: Arc<Block>,
     entry: StripEntry,
     pub(crate) times_ms: Vec<i64>,
-    /// The local set of each column, by its number in the block being written.
+    /// Local set of each column, by its number in the block being written.
     pub(crate) sets: Vec<u32>,
-    /// The columns of the page, and the page; `None`: it is damaged.
+    /// Columns of the page, and the page; `None` when it is damaged.
     page: Option<(Range<u32>, Option<Page>)>,
 }
 
@@ -41,7 +42,7 @@ impl StripSource {
     /// Reads the index of a block.
     ///
     /// # Errors
-    /// Fails when it is damaged.
+    /// Fails when the index is damaged.
     pub(crate) fn new(block: &Arc<Block>) -> Result<Self, TsdbError> {
         Ok(Self {
             block: Arc::clone(block),
@@ -68,7 +69,7 @@ impl StripSource {
         (0..count).map(common).collect()
     }
 
-    /// Returns a cursor before the first column of strip `at`, whose sets are numbered by `table`.
+    /// Returns a cursor before the first column of strip `at`, with sets numbered by `table`.
     ///
     /// # Errors
     /// Fails when the index is damaged.
@@ -91,7 +92,7 @@ impl StripSource {
         })
     }
 
-    /// Appends what `table` calls each of the sets `range`.
+    /// Appends the `table` number of each set in `range`.
     fn number(
         &mut self,
         range: Range<u32>,
@@ -148,10 +149,10 @@ impl StripCursor {
         &self.block
     }
 
-    /// Returns the chunk and the start times of a column; `None` where its page is known to be damaged.
+    /// Returns the chunk and the start times of a column; `None` when its page is known to be damaged.
     ///
     /// # Errors
-    /// Fails when the page is found to be damaged, once.
+    /// Fails once, when the page turns out to be damaged.
     pub(crate) fn column(&mut self, column: u32) -> Result<Option<Column<'_>>, TsdbError> {
         let here = |page: &(Range<u32>, _)| page.0.contains(&column);
         if !self.page.as_ref().is_some_and(here) {
@@ -174,13 +175,13 @@ impl StripCursor {
         }))
     }
 
-    /// Gives back the page when `column` was the last of it: hundreds of strips may be merged into one.
+    /// Releases the page after its last column, because hundreds of strips may be merged into one.
     pub(crate) fn leave(&mut self, column: u32) {
         self.page
             .take_if(|(columns, _)| columns.end == column.saturating_add(1));
     }
 
-    /// Returns the error for a chunk that cannot be decoded.
+    /// Returns the error for an undecodable chunk.
     pub(crate) fn bad_chunk(&self, column: u32, what: &narthex_chunks::ChunkError) -> TsdbError {
         let offset = self.entry.pages.first().map_or(0, |page| page.offset);
         let detail = format!("unreadable chunk of a strip's column {column}: {what}");
@@ -188,10 +189,10 @@ impl StripCursor {
     }
 }
 
-/// A column as it lies in a page.
+/// A column as stored in a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column<'p> {
     pub(crate) chunk: &'p [u8],
-    /// From which row on which start time holds.
+    /// First row of each start time: row, ms.
     pub(crate) starts: &'p [(u32, i64)],
 }

@@ -1,4 +1,4 @@
-//! The dictionary: every distinct label pair of a block, by name, then by value, both bytewise.
+//! The dictionary: every distinct label pair of a block, ordered by name, then by value, both bytewise.
 //!
 //! A pair's id is its rank. Values are front-coded in groups of sixteen; a look-up decodes one group.
 //!
@@ -10,9 +10,9 @@ use narthex_model::Label;
 use roaring::RoaringBitmap;
 use std::ops::Range;
 
-/// Values between two that are written in full.
+/// Values in a front-coded group, the first of which is written in full.
 const GROUP: usize = 16;
-/// Bytes of a name's row: where its text, its first id and its groups are.
+/// Bytes of a name's row: positions of its text, its first id and its groups.
 const ROW: usize = 12;
 
 /// Returns the section's bytes for `pairs`, sorted and distinct.
@@ -38,7 +38,7 @@ pub(crate) fn encode(pairs: &[Label]) -> Vec<u8> {
     out
 }
 
-/// Offsets of the groups, relative to the first, then the groups.
+/// Appends the offsets of the groups, relative to the first, then the groups.
 fn put_values(labels: &[Label], out: &mut Vec<u8>) {
     let mut groups = Vec::new();
     let mut starts = Vec::new();
@@ -57,7 +57,7 @@ fn put_values(labels: &[Label], out: &mut Vec<u8>) {
     out.extend_from_slice(&groups);
 }
 
-/// A dictionary, read in place.
+/// A dictionary read in place.
 #[derive(Clone, Copy)]
 pub(crate) struct Dictionary<'a> {
     bytes: &'a [u8],
@@ -69,7 +69,7 @@ pub(crate) struct Dictionary<'a> {
 pub(crate) struct Name<'a> {
     bytes: &'a [u8],
     pub(crate) text: &'a str,
-    /// Ids of its pairs.
+    /// First id of its pairs.
     first: u32,
     end: u32,
     groups: usize,
@@ -90,7 +90,7 @@ impl<'a> Dictionary<'a> {
         Ok(Self { bytes, names })
     }
 
-    /// Iterates over the names, ascending.
+    /// Iterates over the names in ascending order.
     pub(crate) fn names(self) -> impl Iterator<Item = Result<Name<'a>, Malformed>> {
         (0..self.names).map(move |at| self.name_at(at))
     }
@@ -147,7 +147,7 @@ impl<'a> Dictionary<'a> {
         })
     }
 
-    /// Hands out id, name and value of each of `ids`; neighbours are decoded together.
+    /// Passes on id, name and value of each of `ids`; neighbours are decoded together.
     pub(crate) fn each(
         &self,
         ids: &RoaringBitmap,
@@ -162,7 +162,7 @@ impl<'a> Dictionary<'a> {
                     taken = true;
                     take(at, name.text, value);
                 }
-                // Beyond a group it is cheaper to begin anew.
+                // Beyond a group it is cheaper to start over.
                 ids.peek().is_some_and(|next| *next - at <= GROUP as u32)
             })?;
             if !taken {
@@ -182,7 +182,7 @@ impl<'a> Dictionary<'a> {
             u32_at(self.bytes, row + 4)?,
         );
         let groups = u32_at(self.bytes, row + 8)? as usize;
-        // The row behind the last begins with its first id; all other rows have it in their second word.
+        // The row after the last starts with its first id; all other rows have it in their second word.
         let next = if at + 1 == self.names {
             row + ROW
         } else {
@@ -219,7 +219,7 @@ impl Name<'_> {
     /// Finds the id of a value.
     pub(crate) fn find(&self, value: &str) -> Result<Option<u32>, Malformed> {
         let (mut low, mut high) = (0, (self.end - self.first) as usize / GROUP + 1);
-        // The last group whose first value is not above; groups beyond the end hold none.
+        // Find the last group whose first value is not greater; groups past the end have none.
         while low + 1 < high {
             let middle = usize::midpoint(low, high);
             let mut above = true;
@@ -243,12 +243,12 @@ impl Name<'_> {
         Ok(found)
     }
 
-    /// Hands out ids and values, ascending, until `take` returns false.
+    /// Passes on ids and values, ascending, until `take` returns false.
     pub(crate) fn values(&self, take: &mut dyn FnMut(u32, &str) -> bool) -> Result<(), Malformed> {
         self.values_from(self.first, take)
     }
 
-    /// Hands out values from pair `id` on, until `take` returns false.
+    /// Passes on values from pair `id` on, until `take` returns false.
     fn values_from(
         &self,
         id: u32,

@@ -1,6 +1,6 @@
 //! Exemplars of a block's series.
 //!
-//! **Invariant:** they come back as they were given, ordered by series and time, equal ones once.
+//! **Invariant:** exemplars are returned as stored, ordered by series and time, without duplicates.
 
 use super::format::SectionKind;
 use super::reader::Block;
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 /// An exemplar and its series.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SeriesExemplar {
-    /// The labels that the series shares with its strip.
+    /// Labels that the series shares with its strip.
     pub(crate) common: LabelSet,
-    /// The labels it has beyond them.
+    /// The series' other labels.
     pub(crate) local: LabelSet,
     pub(crate) time_ms: i64,
     pub(crate) exemplar: Exemplar,
@@ -47,7 +47,7 @@ pub(super) fn encode(all: &BySets) -> Vec<u8> {
     out
 }
 
-/// Adds an exemplar unless it is there, keeping them ordered by time.
+/// Inserts an exemplar in time order unless it is already there.
 pub(super) fn insert(exemplars: &mut Vec<(i64, Exemplar)>, time_ms: i64, exemplar: Exemplar) {
     let at = exemplars.partition_point(|other| other.0 < time_ms);
     let mut same_time = exemplars[at..]

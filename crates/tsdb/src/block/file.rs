@@ -1,6 +1,6 @@
-//! A block's file: reads at a place, errors with path and offset.
+//! A block's file: positioned reads, errors with path and offset.
 //!
-//! **Invariant:** bytes are handed out only after their checksum was compared.
+//! **Invariant:** bytes are returned only after their checksum was compared.
 
 use super::format::{
     END_MAGIC, Footer, HEADER_LEN, MAGIC, SectionPlace, TAIL_LEN, VERSION, checksum,
@@ -23,17 +23,17 @@ pub(crate) struct BlockFile {
     len: u64,
 }
 
-/// How the file is reached.
+/// Access to the file.
 #[derive(Debug)]
 enum Source {
-    /// It stays open.
+    /// Stays open.
     Held(Arc<dyn ReadFile>),
-    /// It is open while it is read often.
+    /// Stays open while it is read often.
     Pooled(Pooled),
 }
 
 impl BlockFile {
-    /// Opens a file for good and reads its footer; a damaged header alone is handed back, as the footer says the same.
+    /// Opens a file permanently and reads its footer; returns damage of the header alone, as the footer repeats it.
     pub(crate) fn open(
         io: &dyn Io,
         path: &Path,
@@ -43,7 +43,7 @@ impl BlockFile {
         Self::read_ends(path, Source::Held(file), len)
     }
 
-    /// Opens a file of a pool and reads its footer, as `open`.
+    /// Opens a file of a pool and reads its footer, like `open`.
     pub(crate) fn open_in(
         pool: &Arc<FilePool>,
         path: &Path,
@@ -73,7 +73,7 @@ impl BlockFile {
                 footer.meta.bytes = len;
                 Ok((this, footer, header))
             }
-            // With both bad, this may be no block at all.
+            // With both bad, this may not be a block.
             (Err(_), Some(error)) | (Err(error), None) => Err(error),
         }
     }
@@ -91,7 +91,7 @@ impl BlockFile {
         }
     }
 
-    /// Returns the error for bytes that have a good checksum and no meaning; `start` is where they lie in the file.
+    /// Returns the error for malformed bytes with a good checksum; `start` is their offset in the file.
     pub(crate) fn malformed(&self, start: u64, bad: &Malformed) -> TsdbError {
         self.corrupt(
             start + bad.offset as u64,
@@ -115,7 +115,7 @@ impl BlockFile {
         match file.and_then(|file| file.read_exact_at(offset, &mut bytes)) {
             Ok(()) => Ok(bytes),
             Err(error) if is_exhausted(&error) => Err(io_error(&self.path, "read")(error)),
-            // The file is another, or shorter than it was.
+            // The file was replaced or truncated.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -124,7 +124,7 @@ impl BlockFile {
             {
                 Err(self.corrupt(offset, format!("{what} cannot be read: {error}")))
             }
-            // What the disk does not give now it may give later: the bytes are not known to be bad.
+            // A read that fails may succeed later, so the bytes are not known to be bad.
             Err(error) => {
                 let text = format!("{what} at byte {offset}: {error}");
                 let error = io::Error::new(error.kind(), text);
@@ -167,7 +167,7 @@ impl BlockFile {
             .checked_sub(len)
             .filter(|start| *start >= HEADER_LEN as u64);
         let start = start.ok_or_else(|| self.corrupt(tail_at, "unreadable footer length"))?;
-        // The checksum covers the footer and the tail's first words.
+        // The checksum covers the footer and the tail's first two words.
         let bytes = self.read(start, len + 8, "footer")?;
         self.compare(&bytes, word(&tail[8..]), start, "footer")?;
         self.check_version(word(&tail[4..]))?;

@@ -1,6 +1,6 @@
 //! The frame of a block file: header, section table, footer, checksums.
 //!
-//! **Invariant:** the footer is written last, so a file without a good one was never finished.
+//! **Invariant:** the footer is written last, so a file without a valid one was never finished.
 
 use super::meta::BlockMeta;
 use crate::bytes::{Malformed, Reader, put_varint};
@@ -9,14 +9,14 @@ use crate::bytes::{Malformed, Reader, put_varint};
 pub(crate) const MAGIC: [u8; 8] = *b"NARTHEXB";
 /// The last eight bytes.
 pub(crate) const END_MAGIC: [u8; 8] = *b"BXEHTRAN";
-/// The version this release writes, and the newest it reads.
+/// Version this release writes, and the newest it reads.
 pub(crate) const VERSION: u32 = 1;
 /// Magic, version, checksum of both.
 pub(crate) const HEADER_LEN: usize = 16;
 /// Length and checksum of the footer, version, magic.
 pub(crate) const TAIL_LEN: usize = 20;
 
-/// The most rows a strip may have.
+/// Most rows a strip may have.
 pub(crate) const MAX_ROWS: u32 = 1 << 20;
 
 /// Sections of the index, in the order they are written.
@@ -58,7 +58,7 @@ impl SectionKind {
     }
 }
 
-/// Where a section is.
+/// Position of a section.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct SectionPlace {
     pub(crate) kind: u8,
@@ -67,7 +67,7 @@ pub(crate) struct SectionPlace {
     pub(crate) crc: u32,
 }
 
-/// What the footer says.
+/// Contents of the footer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Footer {
     pub(crate) meta: BlockMeta,
@@ -103,7 +103,7 @@ impl Footer {
         let mut tail = [0; TAIL_LEN];
         tail[..4].copy_from_slice(&(out.len() as u32).to_le_bytes());
         tail[4..8].copy_from_slice(&VERSION.to_le_bytes());
-        // The checksum covers the footer and what the tail says of it.
+        // The checksum covers the footer and the tail's length and version fields.
         out.extend_from_slice(&tail[..8]);
         let crc = checksum(&out);
         out.extend_from_slice(&crc.to_le_bytes());

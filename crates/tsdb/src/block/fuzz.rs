@@ -1,6 +1,6 @@
-//! Entry point for fuzzers and the seeded mutator: the bytes of a block file in, never a panic.
+//! Entry point for fuzzers and the seeded mutator: the bytes of a block file go in, and nothing panics.
 //!
-//! **Invariant:** whatever can be read of a file is read here.
+//! **Invariant:** every readable part of a file is read here.
 
 use super::cache::BlockCache;
 use super::format::{Footer, HEADER_LEN, TAIL_LEN, checksum, u32_at};
@@ -13,8 +13,8 @@ use narthex_model::storage::{
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens `data` as a block and reads everything in every way, as it is and with checksums made to fit, so that what
-/// lies behind them is reached.
+/// Opens `data` as a block and reads everything in every way, as it is and with corrected checksums, so that the
+/// code behind them is reached.
 pub fn fuzz_block(data: &[u8]) {
     let mut bytes = data.to_vec();
     read(bytes.clone());

@@ -68,7 +68,7 @@ impl Block {
         pairs.remove_range(..name.ids().start);
         pairs.remove_range(name.ids().end..);
         let read = dictionary.each(&pairs, &mut |_, _, value| {
-            // There is no way out of here: what fails once fails until the end.
+            // The callback cannot return an error: keep the first and ignore the rest.
             if failed.is_none() {
                 failed = values.add(value.to_owned()).err();
             }
@@ -76,7 +76,7 @@ impl Block {
         failed.map_or(read.map_err(malformed), Err)
     }
 
-    /// Adds the series that `query` selects, some of them twice.
+    /// Adds the series that `query` selects, possibly with duplicates.
     ///
     /// # Errors
     /// Fails when a part of the index is damaged, over budget, or when stopped.

@@ -1,31 +1,31 @@
-//! What is known of a block without opening its index.
+//! Metadata of a block, available without opening its index.
 //!
-//! **Invariant:** the same values stand in the file's footer and in the database's manifest.
+//! **Invariant:** the file's footer and the database's manifest hold the same values.
 
 use crate::bytes::{Malformed, Reader, put_signed, put_varint};
 use std::fmt;
 
-/// Names a block for ever: 48 bits of milliseconds since 1970, then 80 bits that make it unique.
+/// Unique, permanent id of a block: 48 bits of milliseconds since 1970, then 80 bits that make it unique.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BlockId(pub u128);
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 impl BlockId {
-    /// Returns the id of a block made at `time_ms`; `unique` must differ between blocks of one millisecond.
+    /// Returns the id of a block created at `time_ms`; `unique` must differ between blocks of one millisecond.
     #[must_use]
     pub fn new(time_ms: i64, unique: u128) -> Self {
         let time = u128::from(time_ms.max(0).cast_unsigned()) & ((1 << 48) - 1);
         Self(time << 80 | unique & ((1 << 80) - 1))
     }
 
-    /// Returns when the block was made.
+    /// Returns the block's creation time, ms since 1970.
     #[must_use]
     pub fn time_ms(self) -> i64 {
         i64::try_from(self.0 >> 80).unwrap_or(i64::MAX)
     }
 
-    /// Reads what `Display` writes: 26 characters of Crockford's base 32.
+    /// Parses the output of `Display`: 26 characters of Crockford's base 32.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 26 || !text.starts_with(|c| ('0'..='7').contains(&c)) {
@@ -49,26 +49,26 @@ impl fmt::Display for BlockId {
     }
 }
 
-/// A block's identity, extent and descent.
+/// A block's identity, extent and sources.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct BlockMeta {
-    /// The block's name; its file is called `<id>.block`.
+    /// Block id; the file's name is `<id>.block`.
     pub id: BlockId,
     /// Time of the oldest cell, inclusive.
     pub min_time_ms: i64,
     /// Time of the newest cell, inclusive.
     pub max_time_ms: i64,
-    /// Strips.
+    /// Number of strips.
     pub strips: u64,
-    /// Series, counted once for each strip that has them.
+    /// Number of series, counted once per strip that has them.
     pub series: u64,
-    /// Cells that are not absent.
+    /// Number of cells that are not absent.
     pub samples: u64,
-    /// How many merges lie behind it: 0 for a flush.
+    /// Number of merges that led to it: 0 for a flush.
     pub level: u8,
-    /// The blocks it was merged from, itself for a flush.
+    /// Blocks it was merged from; itself for a flush.
     pub sources: Vec<BlockId>,
-    /// Length of the file.
+    /// Length of the file, bytes.
     pub bytes: u64,
 }
 
@@ -79,7 +79,7 @@ impl BlockMeta {
         format!("{}.block", self.id)
     }
 
-    /// Appends everything but `bytes`, which the file itself tells.
+    /// Appends everything but `bytes`, which is the file's own length.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.id.0.to_le_bytes());
         put_signed(out, self.min_time_ms);

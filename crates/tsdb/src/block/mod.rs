@@ -1,12 +1,12 @@
 //! Blocks: immutable, checksummed, self-contained files of samples with their index.
 //!
-//! A block is written once, through a temporary name, from strips in order; it becomes visible through the manifest
-//! of the database, never by itself. Strips keep their columns' cells in pages of about 16 KiB, each with a
-//! checksum; the index says once what many series share: label pairs, label sets, and the sets of each strip's
-//! columns. Bytes: docs/format/block.md.
+//! A block is written once, under a temporary name, from strips in order; it becomes visible through the database's
+//! manifest, never by itself. Strips keep their columns' cells in pages of about 16 KiB, each with a checksum; the
+//! index stores once what many series share: label pairs, label sets, and the sets of each strip's columns.
+//! Bytes: docs/format/block.md.
 //!
 //! **Invariant:** every byte of a file is covered by a checksum that is compared before the byte is used; damage
-//! fails what needs the damaged page or section, with path and offset, and nothing else.
+//! fails only the reads that need the damaged page or section, with path and offset.
 
 mod batch;
 mod cache;

@@ -1,15 +1,16 @@
 //! Pages: the cells of consecutive columns of one strip, with one checksum.
 //!
-//! Page = flags u8, columns varint, chunk lengths, start times if flagged, chunks, CRC32C of all before. Lengths are
-//! bit-packed in groups of 32 columns, each with its own width: constants, most of a real exporter, take few bits.
+//! Page = flags u8, columns varint, chunk lengths, start times if flagged, chunks, CRC32C of everything before it.
+//! Lengths are bit-packed in groups of 32 columns, each with its own width, because constants, most of a real
+//! exporter, take few bits.
 //!
-//! **Invariant:** a page is read without any other; its checksum was compared before anything of it is used.
+//! **Invariant:** a page is read independently of all others; its checksum is compared before it is used.
 
 use super::format::checksum;
 use crate::bytes::{Malformed, Reader, put_signed, put_varint};
 use narthex_chunks::packed::{pack, packed_len, unpack, width_of};
 
-/// A page is closed when its chunks reach this many bytes.
+/// Chunk bytes at which a page is closed.
 pub(crate) const TARGET_BYTES: usize = 16 << 10;
 /// Columns whose lengths share a width.
 const GROUP: usize = 32;
@@ -18,7 +19,7 @@ const CRC: usize = 4;
 
 const WITH_STARTS: u8 = 1;
 
-/// From which row on a counter's start time holds: row, ms.
+/// First row of each start time of a counter: row, ms.
 pub(crate) type Starts = Vec<(u32, i64)>;
 
 /// Collects chunks until a page is full.
@@ -30,7 +31,7 @@ pub(crate) struct PageBuilder {
 }
 
 impl PageBuilder {
-    /// Adds a column whose chunk `encode` appends.
+    /// Adds a column; `encode` appends its chunk.
     pub(crate) fn add(&mut self, starts: &[(u32, i64)], encode: impl FnOnce(&mut Vec<u8>)) {
         let before = self.chunks.len();
         encode(&mut self.chunks);
@@ -48,7 +49,7 @@ impl PageBuilder {
         self.chunks.len() >= TARGET_BYTES
     }
 
-    /// Appends the page to `out`, returns its length, and begins the next one.
+    /// Appends the page to `out`, returns its length, and starts the next one.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> usize {
         let start = out.len();
         out.push(if self.starts.is_empty() {
@@ -86,12 +87,12 @@ impl PageBuilder {
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     bytes: Box<[u8]>,
-    /// Where each chunk begins, and where the last one ends.
+    /// Offset of each chunk's start, then of the last one's end.
     offsets: Vec<u32>,
     starts: Vec<(u32, Starts)>,
 }
 
-/// A checksum that is not the expected one.
+/// A checksum mismatch.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum PageError {
     Checksum { expected: u32, got: u32 },
@@ -247,7 +248,7 @@ mod tests {
             assert!(matches!(Page::open(bytes), Err(PageError::Checksum { .. })));
         }
         assert!(Page::open(vec![]).is_err());
-        // A good checksum over nonsense is no page either.
+        // Nonsense with a good checksum is not a page either.
         let mut nonsense = vec![0xff; 40];
         let crc = checksum(&nonsense);
         nonsense.extend_from_slice(&crc.to_le_bytes());

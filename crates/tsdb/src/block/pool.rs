@@ -1,10 +1,10 @@
-//! Open block files, fewer than there are blocks.
+//! A bounded pool of open block files.
 //!
-//! A month has hundreds of blocks and a process as few as a thousand descriptors, which its connections need too. A
-//! file that was not read for long is closed, and opened again by its path when it is.
+//! A month has hundreds of blocks, while a process may have as few as a thousand descriptors, which its connections
+//! need too. The least recently read file is closed, and reopened by its path when it is read again.
 //!
-//! **Invariant:** at most so many files are open between reads. A file is only read again while it is the one that was
-//! opened first: another that took its path is an error, never another block's bytes.
+//! **Invariant:** the number of files open between reads is bounded. A reopened file must be the one that was opened
+//! first: another file at its path is an error and never yields another block's bytes.
 
 use crate::{
     io::{FileIdentity, Io, ReadFile, is_exhausted},
@@ -18,19 +18,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// What a block's file is called beside its own name: before the manifest that lists it was made durable, and when
-/// it counts no longer.
+/// Suffix of a block file until the manifest that lists it is durable; and suffix of one that no longer counts.
 pub(crate) const PENDING: &str = ".tmp";
 pub(crate) const GONE: &str = ".gone";
 
-/// Returns `path` with something behind it.
+/// Returns `path` with `suffix` appended.
 pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Files of blocks, some of them open.
+/// Block files, some of them open.
 #[derive(Debug)]
 pub(crate) struct FilePool {
     io: Arc<dyn Io>,
@@ -62,7 +61,7 @@ pub(crate) struct Pooled {
 }
 
 impl FilePool {
-    /// Returns a pool that keeps at most `most` files open, at least one.
+    /// Returns a pool that keeps at most `most` files open, and at least one.
     pub(crate) fn new(io: Arc<dyn Io>, most: usize, metrics: Arc<Metrics>) -> Self {
         Self {
             io,
@@ -72,10 +71,10 @@ impl FilePool {
         }
     }
 
-    /// Opens a block's file, whatever it is called at this time of its life.
+    /// Opens a block's file under its temporary, its final or its removal name.
     ///
     /// # Errors
-    /// Fails when there is none, or it cannot be opened.
+    /// Fails when the file does not exist or cannot be opened.
     pub(crate) fn open(self: &Arc<Self>, path: &Path) -> io::Result<Pooled> {
         let file = self.open_file(path)?;
         let identity = file.identity()?;
@@ -100,7 +99,7 @@ impl FilePool {
         let opened = self.open_by_any_name(path);
         match opened {
             Err(error) if is_exhausted(&error) => {
-                // What is here can be opened again; what others need the descriptors for perhaps not.
+                // Pooled files can be reopened; other users of descriptors perhaps cannot wait.
                 let mut state = self.lock();
                 let closed = std::mem::take(&mut state.open);
                 drop(state);
@@ -129,7 +128,7 @@ impl FilePool {
         }
     }
 
-    /// Keeps a file open, closing the one that was not read for longest where there are too many.
+    /// Keeps a file open, closing the least recently read one when there are too many.
     fn keep(&self, key: u64, file: Arc<dyn ReadFile>) {
         let mut state = self.lock();
         state.tick += 1;
@@ -148,10 +147,10 @@ impl FilePool {
 }
 
 impl Pooled {
-    /// Returns the file, opening it where it was closed.
+    /// Returns the file, reopening it if it was closed.
     ///
     /// # Errors
-    /// Fails when it cannot be opened, or another file has its path.
+    /// Fails when the file cannot be opened, or another file has its path.
     pub(crate) fn get(&self) -> io::Result<Arc<dyn ReadFile>> {
         let mut state = self.pool.lock();
         state.tick += 1;
@@ -224,7 +223,7 @@ mod tests {
                 assert_eq!(disk.open_files(), 3);
             }
         }
-        // What was read just now stays open.
+        // The file read last stays open.
         disk.inject(Fault::on(Op::Open).times(u64::MAX));
         assert_eq!(first_byte(&files[9]).unwrap(), 9);
         assert!(first_byte(&files[0]).is_err());

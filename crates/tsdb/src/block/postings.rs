@@ -1,9 +1,9 @@
-//! Postings: for each label pair the sets that have it.
+//! Postings: for each label pair, the sets that contain it.
 //!
-//! A pair of one set, the usual case of identifying labels, lies in the table itself. Longer lists are runs or
+//! The table itself holds a pair's only set, the usual case of identifying labels. Longer lists are runs or
 //! bit-packed gaps, whichever is shorter.
 //!
-//! **Invariant:** lists ascend and are not empty.
+//! **Invariant:** lists ascend and are never empty.
 
 use super::format::u32_at;
 use crate::bytes::{Malformed, Reader, put_varint};
@@ -18,7 +18,7 @@ const BLOCK: usize = 128;
 const RUNS: u8 = 0;
 const GAPS: u8 = 1;
 
-/// Returns the section's bytes; a list for each pair, ascending.
+/// Returns the section's bytes for one list per pair, ascending.
 pub(crate) fn encode<'a>(lists: impl ExactSizeIterator<Item = &'a [u32]>) -> Vec<u8> {
     let mut out = (lists.len() as u32).to_le_bytes().to_vec();
     let mut body = Vec::new();
@@ -85,7 +85,7 @@ impl<'a> Postings<'a> {
         Ok(Self { bytes, count })
     }
 
-    /// Adds the sets below `sets` that have pair `pair` to `into`.
+    /// Adds the sets below `sets` that contain pair `pair` to `into`.
     pub(crate) fn add_to(
         &self,
         pair: u32,

@@ -1,7 +1,7 @@
 //! An open block: footer in memory, everything else on demand through the cache.
 //!
-//! **Invariant:** opening reads the header and the footer only; a block that opened can still have damaged parts,
-//! which fail when they are needed.
+//! **Invariant:** opening reads only the header and the footer; an open block can still have damaged parts, which
+//! fail when they are needed.
 
 use super::cache::{BlockCache, Part};
 use super::dictionary::Dictionary;
@@ -30,27 +30,27 @@ pub struct Block {
     file: BlockFile,
     footer: Footer,
     cache: Arc<BlockCache>,
-    /// Where damage is told that costs no more than what it touches.
+    /// Log of damage that costs no more than the part it touches.
     damage: Arc<DamageLog>,
-    /// Tells the cache this block from all others.
+    /// Identifies this block in the cache.
     number: u64,
-    /// How many label sets there are, once somebody asked.
+    /// Number of label sets, once requested.
     set_count: OnceLock<u32>,
 }
 
-/// A strip as it lies in a block, for merging.
+/// A strip as stored in a block, for merging.
 #[derive(Clone, Debug)]
 pub struct StripData {
-    /// The labels all its series share.
+    /// Labels that all its series share.
     pub common: LabelSet,
-    /// The time of each row.
+    /// Time of each row, ms.
     pub times_ms: Vec<i64>,
-    /// The local set of each column.
+    /// Local set of each column.
     pub sets: Vec<LabelSet>,
     entry: StripEntry,
 }
 
-/// The bytes of one section with the place they came from.
+/// Bytes of one section with their position.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     bytes: Arc<[u8]>,
@@ -63,7 +63,7 @@ impl Section {
     }
 }
 
-/// The sections that say who is in the block; kept alive by whatever was resolved with them.
+/// Sections that identify the block's series; kept alive by whatever was resolved with them.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     pub(crate) dictionary: Section,
@@ -84,8 +84,7 @@ impl Block {
         ))
     }
 
-    /// Opens the block at `path`, its file to be closed and opened again by `pool`; damage that is met from here on is
-    /// told to `damage`.
+    /// Opens the block at `path`; `pool` closes and reopens its file, and `damage` records damage found from here on.
     ///
     /// # Errors
     /// As `open`.
@@ -118,16 +117,16 @@ impl Block {
         }
     }
 
-    /// Returns where damage is told.
+    /// Returns the log that records damage.
     #[cfg(test)]
     pub(crate) fn damage(&self) -> &DamageLog {
         &self.damage
     }
 
-    /// Leaves out of an answer what cannot be read because it is damaged: it is told once, and to the asker.
+    /// Leaves an unreadable, damaged part out of an answer: logs it once and warns the query.
     ///
     /// # Errors
-    /// Hands back errors that are no damage.
+    /// Returns errors other than damage.
     pub(crate) fn leave_out(&self, error: StorageError, ctx: &Context) -> Result<(), StorageError> {
         let damage = Damage::of_unreadable(error)?;
         ctx.warnings
@@ -136,16 +135,16 @@ impl Block {
         Ok(())
     }
 
-    /// Tells damage that costs the answer nothing.
+    /// Logs damage that costs the answer nothing.
     ///
     /// # Errors
-    /// Hands back errors that are no damage.
+    /// Returns errors other than damage.
     pub(crate) fn note(&self, error: StorageError) -> Result<(), StorageError> {
         self.damage.note(&Damage::of(error)?);
         Ok(())
     }
 
-    /// Returns the block's identity, extent and descent.
+    /// Returns the block's identity, extent and sources.
     #[must_use]
     pub fn meta(&self) -> &BlockMeta {
         &self.footer.meta
@@ -192,7 +191,7 @@ impl Block {
         read().map_err(|bad| self.malformed(&section, &bad))
     }
 
-    /// Reads strip `at` (of `meta().strips`): labels and times; `strip_chunks` has its cells.
+    /// Reads strip `at` (of `meta().strips`): labels and times; `strip_chunks` reads its cells.
     ///
     /// # Errors
     /// Fails when the index is damaged.
@@ -215,10 +214,10 @@ impl Block {
         })
     }
 
-    /// Hands out the encoded column chunk and the start times of each column of `strip`, in order.
+    /// Passes on the encoded column chunk and the start times of each column of `strip`, in order.
     ///
     /// # Errors
-    /// Fails when a page is damaged, or with what `take` fails with.
+    /// Fails when a page is damaged, or with an error of `take`.
     pub fn strip_chunks(
         &self,
         strip: &StripData,
@@ -226,7 +225,7 @@ impl Block {
     ) -> Result<(), TsdbError> {
         let mut column = 0;
         for place in &strip.entry.pages {
-            // A merge reads everything once: it goes past the cache.
+            // A merge reads everything once, so it bypasses the cache.
             let page = self.file.page(*place)?;
             for at in 0..page.columns() {
                 take(column, page.chunk(at), page.starts(at))?;
@@ -236,7 +235,7 @@ impl Block {
         Ok(())
     }
 
-    /// Compares every checksum of the file; returns the damage found.
+    /// Checks every checksum of the file; returns the damage found.
     ///
     /// # Errors
     /// Fails when the file cannot be read.
@@ -281,7 +280,7 @@ impl Block {
         Ok(damage)
     }
 
-    /// Returns the error for damage without a checksum's testimony, at a place of the file.
+    /// Returns the error for damage at an offset of the file that no checksum revealed.
     pub(crate) fn corrupt(&self, offset: u64, detail: String) -> TsdbError {
         self.file.corrupt(offset, detail)
     }
@@ -333,7 +332,7 @@ impl Block {
         }
     }
 
-    /// Reads a page past the cache.
+    /// Reads a page, bypassing the cache.
     pub(crate) fn uncached_page(&self, place: PagePlace) -> Result<Page, TsdbError> {
         self.file.page(place)
     }
@@ -368,7 +367,7 @@ impl Block {
             .strips(index)?
             .get(at)
             .map_err(|bad| self.malformed(&index.strips, &bad))?;
-        // Sizes are believed only as far as there are bytes behind them.
+        // Sizes are trusted only as far as the file has bytes for them.
         let fits = |page: &PagePlace| {
             let end = page.offset.checked_add(u64::from(page.len));
             end.is_some_and(|end| end <= self.meta().bytes)

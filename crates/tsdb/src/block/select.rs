@@ -1,11 +1,11 @@
-//! From matchers to the strips and columns of a block.
+//! Resolution of matchers to the strips and columns of a block.
 //!
-//! A matcher on a label that a strip's common set has is decided for the whole strip; what is left is answered by
-//! the postings of local sets. What one choice of local sets needs (columns, hashes, labels) is made once and shared
-//! by all strips that have the same columns, as the targets of one job do.
+//! A matcher on a label of a strip's common set is decided for the whole strip; the rest are answered by the
+//! postings of local sets. The data that one choice of local sets needs (columns, hashes, labels) is computed once
+//! and shared by all strips with the same columns, as the targets of one job have.
 //!
-//! **Invariant:** strips and columns ascend; everything a batch says of labels was read and checked here, so a batch
-//! cannot fail over labels later.
+//! **Invariant:** strips and columns ascend; all labels of a batch were read and checked here, so a batch cannot fail
+//! over labels later.
 
 use super::batch::BlockBatch;
 use super::chosen::{ChosenColumns, ChosenStrip};
@@ -20,21 +20,21 @@ use roaring::RoaringBitmap;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// The series of a block that satisfy some matchers.
+/// The series of a block that satisfy a set of matchers.
 #[derive(Debug)]
 pub struct Selection {
     block: Arc<Block>,
     index: Arc<Index>,
     strips: Vec<ChosenStrip>,
-    /// Held while the selection or a batch of it lives.
+    /// Memory lease, held while the selection or a batch of it lives.
     lease: Arc<Lease>,
 }
 
-/// Bytes a chosen column takes here, roughly.
+/// Approximate bytes of a selected column here.
 const COLUMN_BYTES: usize = 4 + 4 + 16 + 16;
 
 impl Block {
-    /// Chooses the series that satisfy all `matchers` and whose strip overlaps `range`.
+    /// Selects the series that satisfy all `matchers` and whose strip overlaps `range`.
     ///
     /// # Errors
     /// Fails when a part of the index is damaged, over budget, or when stopped.
@@ -84,7 +84,7 @@ impl Block {
 }
 
 impl Selection {
-    /// Returns what reading all of it would cost at most.
+    /// Returns an upper bound of the cost of reading all of it.
     #[must_use]
     pub fn estimate(&self) -> Estimate {
         let mut estimate = Estimate::default();
@@ -99,7 +99,7 @@ impl Selection {
         estimate
     }
 
-    /// Returns one batch a strip, in order.
+    /// Returns one batch per strip, in order.
     ///
     /// # Errors
     /// Fails when the times of a strip cannot be read.
@@ -129,19 +129,19 @@ impl Selection {
     }
 }
 
-/// Resolves matchers against one block, remembering what strips have in common.
+/// Resolves matchers against one block, caching results that strips share.
 struct Resolver<'b> {
     block: &'b Arc<Block>,
     index: &'b Arc<Index>,
     matchers: &'b [Matcher],
-    /// For each matcher the pairs of its label, and which of them satisfy it.
+    /// For each matcher, the pairs of its label, and which of them satisfy it.
     pairs: Vec<MatcherPairs>,
-    /// For each matcher the sets that satisfy it.
+    /// For each matcher, the sets that satisfy it.
     sets: Vec<Option<RoaringBitmap>>,
     chosen: HashMap<ColumnsKey, Arc<ChosenColumns>>,
 }
 
-/// The local sets of a strip's columns, and the matchers that they decide.
+/// The local sets of a strip's columns, and the matchers they decide.
 type ColumnsKey = (Vec<(u32, u32)>, Vec<usize>);
 
 struct MatcherPairs {
@@ -198,7 +198,7 @@ impl<'b> Resolver<'b> {
         })
     }
 
-    /// Lists the matchers that local sets decide, or `None` when the common set fails one.
+    /// Lists the matchers left to the local sets, or `None` when the common set fails one.
     fn undecided(&self, common: u32) -> Result<Option<Vec<usize>>, TsdbError> {
         let mut labels = Vec::new();
         let sets = self.block.sets(self.index)?;
@@ -215,7 +215,7 @@ impl<'b> Resolver<'b> {
         Ok(Some(undecided))
     }
 
-    /// Chooses among columns with the local sets `runs` those that satisfy the matchers `undecided`.
+    /// Selects, among columns with the local sets `runs`, those that satisfy the matchers `undecided`.
     fn columns(
         &mut self,
         runs: &[(u32, u32)],
@@ -261,13 +261,13 @@ impl<'b> Resolver<'b> {
         Ok(chosen)
     }
 
-    /// Returns the sets whose label (missing: the empty value) satisfies matcher `at`.
+    /// Returns the sets whose label (the empty value if missing) satisfies matcher `at`.
     fn satisfying(&mut self, at: usize) -> Result<&RoaringBitmap, StorageError> {
         if self.sets[at].is_none() {
             let count = self.block.sets(self.index)?.count();
             let MatcherPairs { ids, accepted } = &self.pairs[at];
             let sets = if self.matchers[at].matches_empty() {
-                // What satisfies the empty value is found by what does not.
+                // A matcher that accepts the empty value is resolved by the values it refuses.
                 let mut refused: RoaringBitmap = ids.clone().collect();
                 refused -= accepted;
                 let mut sets: RoaringBitmap = (0..count).collect();
@@ -287,7 +287,7 @@ impl<'b> Resolver<'b> {
             return Ok(sets);
         }
         if let Err(error) = self.add_postings(pairs, count, &mut sets) {
-            // The sets themselves say the same, only slower.
+            // The sets themselves give the same answer, only slower.
             self.block.note(error.into())?;
             sets.clear();
             let mut add = |set: u32, own: &Vec<u32>| {
@@ -319,7 +319,7 @@ impl<'b> Resolver<'b> {
         Ok(())
     }
 
-    /// Computes the hashes of sets, decoding each label once; this also proves that the sets can be read.
+    /// Computes the hashes of sets, decoding each label once; this also proves that the sets are readable.
     fn hashes(&self, sets: &[u32]) -> Result<Vec<LabelHash>, TsdbError> {
         let (block, index) = (self.block, self.index);
         let reader = block.sets(index)?;

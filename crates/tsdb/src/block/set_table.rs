@@ -1,9 +1,9 @@
-//! The labels and label sets of a block that is being written, as numbers.
+//! Numbered labels and label sets of a block being written.
 //!
-//! A set costs four bytes a label here, where a `LabelSet` costs a hundred and keeps its labels alive: merging brings
-//! together every set of a window.
+//! A set costs four bytes per label here, whereas a `LabelSet` costs a hundred and keeps its labels alive: merging
+//! holds every set of a window at once.
 //!
-//! **Invariant:** labels and sets are numbered in the order of first use, equal ones once; a set's labels are ordered
+//! **Invariant:** labels and sets are numbered in order of first use, without duplicates; a set's labels are ordered
 //! by name.
 
 use super::{dictionary, postings, sets};
@@ -15,14 +15,14 @@ use narthex_model::{Label, LabelHash, LabelSet};
 pub(crate) struct SetTable {
     labels: Vec<Label>,
     label_ids: HashTable<u32>,
-    /// The labels of all sets, one set after the other.
+    /// Labels of all sets, set after set.
     members: Vec<u32>,
-    /// Where each set ends in `members`.
+    /// End of each set in `members`.
     ends: Vec<usize>,
     set_ids: HashTable<u32>,
 }
 
-/// The sections of the index that say which sets there are.
+/// Sections of the index that describe its sets.
 pub(super) struct SetSections {
     pub(super) dictionary: Vec<u8>,
     pub(super) sets: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) struct SetSections {
 }
 
 impl SetTable {
-    /// Returns about how many bytes it takes; the texts of labels are counted where all of them are.
+    /// Returns the approximate heap bytes; label texts are counted where the interned labels are.
     pub(super) fn heap_bytes(&self) -> usize {
         const PLACE_BYTES: usize = size_of::<u32>() + 1;
         self.labels.capacity() * size_of::<Label>()
@@ -64,14 +64,14 @@ impl SetTable {
         self.take_in(from)
     }
 
-    /// Returns the number of the set with these labels, which are ordered by name.
+    /// Returns the number of the set with these labels, which must be ordered by name.
     pub(crate) fn set_of(&mut self, labels: impl IntoIterator<Item = u32>) -> u32 {
         let from = self.members.len();
         self.members.extend(labels);
         self.take_in(from)
     }
 
-    /// Makes the labels from `from` on a set, unless it is there.
+    /// Makes a set of the labels from `from` on, unless it exists.
     fn take_in(&mut self, from: usize) -> u32 {
         let Self {
             labels,
@@ -97,7 +97,7 @@ impl SetTable {
         id
     }
 
-    /// Returns the sections, in which labels are numbered by rank.
+    /// Returns the sections, with labels numbered by rank.
     pub(super) fn encode(self) -> SetSections {
         let Self {
             mut members,
@@ -127,7 +127,7 @@ impl SetTable {
     }
 }
 
-/// Lists the sets of each label: where each list starts, and all lists behind one another.
+/// Lists the sets of each label: the start of each list, and all lists concatenated.
 fn lists(labels: usize, members: &[u32], ends: &[usize]) -> (Vec<usize>, Vec<u32>) {
     let mut starts = vec![0; labels + 1];
     for label in members {

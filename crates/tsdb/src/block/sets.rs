@@ -1,15 +1,15 @@
-//! Label sets as ascending lists of pair ids; each is stored once, whoever uses it.
+//! Label sets as ascending lists of pair ids; each distinct set is stored once.
 //!
-//! Sets come in the order of first use, so neighbours differ in few labels: a set is coded as its difference to the
-//! one before, in groups of sixteen that begin afresh.
+//! Sets are in order of first use, so neighbours differ in few labels: a set is coded as its difference to the
+//! previous one, in groups of sixteen that each start from a full set.
 //!
-//! **Invariant:** a set's pair ids ascend, and a set's number is its place in the section.
+//! **Invariant:** a set's pair ids ascend, and a set's number is its index in the section.
 
 use super::format::u32_at;
 use crate::bytes::{Malformed, Reader, put_signed, put_varint};
 
 const GROUP: usize = 16;
-/// Labels that a difference can tell apart; larger sets are written in full.
+/// Most labels that a difference can describe; larger sets are written in full.
 const DIFF_LABELS: usize = 60;
 
 /// Returns the section's bytes.
@@ -84,14 +84,14 @@ impl<'a> Sets<'a> {
         self.each([id], &mut |_, found| pairs.clone_from(found))
     }
 
-    /// Hands out the pair ids of `ids`; cheapest when they ascend.
+    /// Passes on the pair ids of `ids`; cheapest when they ascend.
     pub(crate) fn each(
         &self,
         ids: impl IntoIterator<Item = u32>,
         take: &mut dyn FnMut(u32, &Vec<u32>),
     ) -> Result<(), Malformed> {
         let mut pairs = Vec::new();
-        // The set that the reader stands before.
+        // The set that the reader would read next.
         let mut next = u32::MAX;
         let mut r = Reader::new(&[]);
         for id in ids {

@@ -1,11 +1,11 @@
-//! The strips of a block: labels they share, times, the sets of their columns, and where their cells are.
+//! The strips of a block: shared labels, times, the sets of their columns, and the positions of their cells.
 //!
 //! **Invariant:** the pages of a strip hold its columns in order, each column in one page.
 
 use super::format::u32_at;
 use crate::bytes::{Malformed, Reader, put_bytes, put_signed, put_varint};
 
-/// A strip as it is written.
+/// A strip as written.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct StripEntry {
     /// Number of the common set.
@@ -13,7 +13,7 @@ pub(crate) struct StripEntry {
     pub(crate) rows: u32,
     pub(crate) min_time_ms: i64,
     pub(crate) max_time_ms: i64,
-    /// Cells that are not absent.
+    /// Number of cells that are not absent.
     pub(crate) samples: u64,
     /// Encoded times of the rows.
     pub(crate) times: Vec<u8>,
@@ -22,7 +22,7 @@ pub(crate) struct StripEntry {
     pub(crate) pages: Vec<PagePlace>,
 }
 
-/// Where a page is.
+/// Position of a page.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct PagePlace {
     pub(crate) offset: u64,
@@ -74,7 +74,7 @@ fn put_strip(strip: &StripEntry, out: &mut Vec<u8>) {
     put_varint(out, strip.pages.len() as u64);
     let mut end = 0;
     for page in &strip.pages {
-        // Pages follow one another: only the first says where.
+        // Pages are contiguous, so only the first stores its offset.
         put_varint(out, page.offset - end);
         put_varint(out, u64::from(page.len));
         put_varint(out, u64::from(page.columns));

@@ -1,7 +1,7 @@
-//! Writes a block: strips one after the other, columns one after the other, then the index and the footer.
+//! Writes a block: strip by strip, column by column, then the index and the footer.
 //!
-//! **Invariant:** the block's name appears only when all its bytes are durable, and in a database only when a durable
-//! manifest lists it; before there is nothing but a temporary file, which the start of the database removes.
+//! **Invariant:** the block's final name appears only when all its bytes are durable, and in a database only when a
+//! durable manifest lists it; until then only a temporary file exists, which the start of the database removes.
 
 use super::exemplars::{BySets, SeriesExemplar};
 use super::format::{Footer, MAX_ROWS, SectionKind, SectionPlace, checksum, header};
@@ -22,34 +22,34 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes collected before they are handed to the file.
+/// Bytes buffered before they are written to the file.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// One series of a strip.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnInput<'a> {
-    /// The labels the series has beyond the strip's common ones.
+    /// Labels of the series other than the strip's common ones.
     pub set: &'a LabelSet,
-    /// The family it belongs to, when known.
+    /// Metric family of the series, if known.
     pub family: Option<&'a Family>,
-    /// From which row on its counter's start time holds (row, ms), rows ascending; empty when unknown.
+    /// First row of each start time of its counter (row, ms), rows ascending; empty when unknown.
     pub start_times: &'a [(u32, i64)],
 }
 
 /// Series that share one time axis, with all their cells.
 #[derive(Clone, Copy, Debug)]
 pub struct StripInput<'a> {
-    /// The labels all series share.
+    /// Labels that all series share.
     pub common: &'a LabelSet,
     /// The series.
     pub columns: &'a [ColumnInput<'a>],
-    /// The time of each row, strictly ascending.
+    /// Time of each row, strictly ascending.
     pub times_ms: &'a [i64],
-    /// One cell a row and column.
+    /// One cell per row and column.
     pub cells: &'a [f64],
-    /// How `cells` lie.
+    /// Layout of `cells`.
     pub layout: Layout,
-    /// The encoded histograms that cells refer to.
+    /// Encoded histograms that cells refer to.
     pub histograms: &'a [&'a [u8]],
 }
 
@@ -86,7 +86,7 @@ pub struct BlockWriter {
 }
 
 impl BlockWriter {
-    /// Begins a block in `dir`, which exists; `sources` are the blocks it replaces.
+    /// Starts a block in `dir`, which must exist; `sources` are the blocks it replaces.
     ///
     /// # Errors
     /// Fails when the temporary file cannot be created.
@@ -131,22 +131,22 @@ impl BlockWriter {
         })
     }
 
-    /// Lets `account` count what the writer holds, whenever it writes.
+    /// Makes `account` count the writer's memory whenever it writes.
     pub(crate) fn counted_by(mut self, account: Account) -> Self {
         self.held = Some(account);
         self
     }
 
-    /// Returns the bytes written so far, those not yet handed to the file included.
+    /// Returns the bytes written so far, including buffered ones.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
 
-    /// Adds a strip with all its columns; columns without any cell are left out.
+    /// Adds a strip with all its columns, skipping columns without any cell.
     ///
     /// # Errors
-    /// Fails when bytes cannot be written; the writer must be dropped then.
+    /// Fails when bytes cannot be written; the writer must then be dropped.
     ///
     /// # Panics
     /// Panics when `cells` are not rows × columns, times do not ascend, or there are more than 2^20 rows.
@@ -187,10 +187,10 @@ impl BlockWriter {
         self.end_strip()
     }
 
-    /// Begins a strip whose columns are added one by one, so that a wide one need not be in memory at once.
+    /// Starts a strip whose columns are added one by one, so that a wide one need not be in memory at once.
     ///
     /// # Panics
-    /// Panics when times do not ascend strictly, there are more than 2^20, or the strip before was not ended.
+    /// Panics when times do not ascend strictly, there are more than 2^20, or the previous strip was not ended.
     pub fn begin_strip(&mut self, common: &LabelSet, times_ms: &[i64]) {
         assert!(self.open.is_none(), "one strip at a time");
         assert!(times_ms.is_sorted_by(|a, b| a < b), "times ascend");
@@ -209,13 +209,13 @@ impl BlockWriter {
         });
     }
 
-    /// Adds a column of the strip that is open; one without any cell is left out.
+    /// Adds a column to the open strip, unless it has no cell.
     ///
     /// # Errors
-    /// Fails when bytes cannot be written; the writer must be dropped then.
+    /// Fails when bytes cannot be written; the writer must then be dropped.
     ///
     /// # Panics
-    /// Panics when there is not one cell a row.
+    /// Panics when there is not one cell per row.
     pub fn add_column(
         &mut self,
         column: ColumnInput<'_>,
@@ -232,7 +232,7 @@ impl BlockWriter {
         self.add_column_of(set, column.start_times, cells, histograms)
     }
 
-    /// Adds a column of the strip that is open, whose set is in the table; one without any cell is left out.
+    /// Adds a column to the open strip by its set's number in the table, unless it has no cell.
     ///
     /// # Errors
     /// As `add_column`.
@@ -263,10 +263,10 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Ends the open strip; one without columns is left out.
+    /// Ends the open strip, leaving it out if it has no columns.
     ///
     /// # Errors
-    /// Fails when bytes cannot be written; the writer must be dropped then.
+    /// Fails when bytes cannot be written; the writer must then be dropped.
     pub fn end_strip(&mut self) -> Result<(), TsdbError> {
         if self.page.columns() > 0 {
             self.end_page()?;
@@ -292,10 +292,11 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Writes the index, makes everything durable and gives the block its name; returns what the manifest needs.
+    /// Writes the index, makes everything durable and gives the block its final name; returns its metadata for the
+    /// manifest.
     ///
     /// # Errors
-    /// Fails when bytes cannot be written or made durable; nothing is visible then.
+    /// Fails when bytes cannot be written or made durable; the block is then not visible.
     pub fn finish(self) -> Result<BlockMeta, TsdbError> {
         let (io, dir, temporary) = (
             Arc::clone(&self.io),
@@ -309,7 +310,7 @@ impl BlockWriter {
         Ok(meta)
     }
 
-    /// Writes the index and makes all bytes durable under the temporary name, which is durable with its directory.
+    /// Writes the index and makes all bytes durable under the temporary name, itself durable in its directory.
     ///
     /// # Errors
     /// Fails when bytes cannot be written or made durable.
@@ -330,22 +331,22 @@ impl BlockWriter {
         Ok(self.meta)
     }
 
-    /// Returns what the file is called until the block counts.
+    /// Returns the file's path until the block counts.
     pub(crate) fn temporary(&self) -> &Path {
         &self.temporary
     }
 
-    /// Removes what was written; where that fails, the start of the database does it.
+    /// Removes the unfinished file; if that fails, the start of the database removes it.
     pub(crate) fn abandon(self) {
         let _ = self.io.remove(&self.temporary);
     }
 
-    /// Adds families of series that come without.
+    /// Adds families besides those of the added columns.
     pub(crate) fn add_families(&mut self, families: &[Family]) {
         self.families.extend(families.iter().map(key_of));
     }
 
-    /// Adds an exemplar unless it is there.
+    /// Adds an exemplar unless it is already there.
     pub(crate) fn add_exemplar(&mut self, entry: SeriesExemplar) {
         let sets = (self.sets.set(&entry.common), self.sets.set(&entry.local));
         let of_series = self.exemplars.entry(sets).or_default();
@@ -384,9 +385,9 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Counts what is held, and `more_bytes` beside it.
+    /// Counts the held memory plus `more_bytes`.
     fn count(&self, more_bytes: usize) {
-        /// What a strip takes beside its lists.
+        /// Bytes of a strip other than its lists.
         const STRIP_BYTES: usize = size_of::<StripEntry>() + 64;
         if let Some(held) = &self.held {
             let bytes = self.buffer.capacity()
@@ -398,7 +399,7 @@ impl BlockWriter {
         }
     }
 
-    /// Writes the sections of the index, none of which is held beside another that can be made later.
+    /// Writes the sections of the index, building each only when its turn comes, to bound memory.
     fn put_index(&mut self) -> Result<Vec<SectionPlace>, TsdbError> {
         let SetSections {
             dictionary,
@@ -421,7 +422,7 @@ impl BlockWriter {
         Ok(places)
     }
 
-    /// Writes a section as it is: one may be as long as all labels, so it is not copied.
+    /// Writes a section without copying it: one may be as long as all labels.
     fn put_section(
         &mut self,
         kind: SectionKind,

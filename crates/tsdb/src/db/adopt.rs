@@ -1,9 +1,9 @@
-//! What a start makes of the files beside the blocks that the manifest lists.
+//! Treatment, at a start, of files beside the blocks that the manifest lists.
 //!
-//! Whoever restores a backup puts blocks into the directory, or an older manifest beside newer blocks. A whole block
-//! with samples that no listed one has is taken in. Any other is moved to `quarantine/`, for people to look at.
+//! Restoring a backup puts blocks into the directory, or an older manifest beside newer blocks. An intact block with
+//! samples that no listed one has is adopted. Any other is moved to `quarantine/` for inspection.
 //!
-//! **Invariant:** only what this program itself never finished, or has called gone, is removed.
+//! **Invariant:** only files that this program never finished, or marked as gone, are removed.
 
 use crate::{
     block::{Block, BlockCache, BlockId, FilePool, GONE, PENDING, with_suffix},
@@ -19,15 +19,15 @@ use std::{
     sync::Arc,
 };
 
-/// The directory of files that a start did not take in, below the data directory.
+/// Directory of files that a start did not adopt, below the data directory.
 const QUARANTINE: &str = "quarantine";
 
-/// Something a start did with a file that nothing lists.
+/// Action of a start on a file that the manifest does not list.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Notice {
-    /// The file, where it was found.
+    /// The file's original path.
     pub path: PathBuf,
-    /// What was done, and why.
+    /// The action and its reason.
     pub detail: String,
 }
 
@@ -37,21 +37,21 @@ impl fmt::Display for Notice {
     }
 }
 
-/// The files in the directory of blocks, by what their names say.
+/// Files in the directory of blocks, classified by name.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Names of blocks.
     pub(super) blocks: BTreeSet<String>,
-    /// Names of blocks whose files have their temporary names.
+    /// Names of blocks whose files still have temporary names.
     pub(super) pending: BTreeSet<String>,
-    /// Names of blocks that were to be removed.
+    /// Names of blocks that were about to be removed.
     pub(super) gone: BTreeSet<String>,
-    /// Files called blocks that were not named by this program.
+    /// Files with a block's extension but not a name this program gives.
     pub(super) strange: Vec<String>,
 }
 
 impl Found {
-    /// Sorts the names in a directory; what is not called a block is somebody else's, and left alone.
+    /// Classifies the names in a directory; files not named like blocks belong to others and are left alone.
     pub(super) fn sort(names: Vec<String>) -> Self {
         let mut found = Self::default();
         let is_ours = |name: &str| {
@@ -75,7 +75,7 @@ impl Found {
     }
 }
 
-/// Judges blocks that nothing lists.
+/// Judges blocks that the manifest does not list.
 pub(super) struct Adoption<'a> {
     pub(super) io: &'a dyn Io,
     pub(super) root: &'a Path,
@@ -88,8 +88,7 @@ pub(super) struct Adoption<'a> {
 }
 
 impl Adoption<'_> {
-    /// Opens a block that may be taken in: whole, with samples that `known` blocks do not have; any other is moved
-    /// away.
+    /// Opens a block that may be adopted: intact, with samples that `known` blocks do not have; moves any other away.
     ///
     /// # Errors
     /// Fails when it cannot be read or moved.
@@ -146,7 +145,7 @@ impl Adoption<'_> {
         Ok(Ok(Arc::new(block)))
     }
 
-    /// Moves a file to where nothing reads it and nothing removes it.
+    /// Moves a file to the quarantine, where nothing reads or removes it.
     ///
     /// # Errors
     /// Fails when it cannot be moved.
@@ -174,7 +173,7 @@ impl Adoption<'_> {
     }
 }
 
-/// Returns how many files are in quarantine.
+/// Returns the number of files in quarantine.
 pub(super) fn quarantined(io: &dyn Io, root: &Path) -> usize {
     io.list(&root.join(QUARANTINE))
         .map_or(0, |names| names.len())

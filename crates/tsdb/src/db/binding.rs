@@ -1,6 +1,6 @@
-//! One origin's way into the database.
+//! One origin's write access to the database.
 //!
-//! **Invariant:** the strip is this binding's alone until it is dropped or moves to another strip.
+//! **Invariant:** the binding owns its strip exclusively until it is dropped or moves to another strip.
 
 use super::Inner;
 use crate::error::TsdbError;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) struct DbBinding {
     inner: Arc<Inner>,
     schema: Schema,
-    /// `None` only while it is being replaced, and when that panicked.
+    /// `None` only while being replaced, and after a panic during that.
     bound: Option<Bound>,
     scratch: Scratch,
 }
@@ -66,7 +66,7 @@ impl Binding for DbBinding {
 }
 
 impl DbBinding {
-    /// Resolves anew what was refused because memory was short, once it no longer is.
+    /// Retries series that were refused for lack of memory, once memory is available.
     fn ask_again(&mut self) {
         let _guard = self.inner.wal.guard("binding a schema");
         let refused = |bound: &mut Bound| bound.refused > 0;
@@ -79,7 +79,7 @@ impl DbBinding {
         }
     }
 
-    /// Takes what is bound, to be put back; there is nothing behind a panic, which has poisoned the log.
+    /// Takes the bound strip, to be put back; it is missing only after a panic, which has poisoned the log.
     fn take_bound(&mut self) -> Result<Bound, TsdbError> {
         self.bound.take().ok_or_else(|| TsdbError::Poisoned {
             cause: self.inner.wal.poisoned().unwrap_or_default(),
@@ -92,7 +92,7 @@ impl DbBinding {
         let inner = &*self.inner;
         let _guard = inner.wal.guard("storing a row");
         if bound.strip.is_ahead(frame.time_ms(), limits.now_ms) {
-            // Rows only go forward: with the strip of before, all would be loose until its times are reached.
+            // Rows only go forward: in the old strip, all samples would be loose until its times are reached.
             bound = inner.head.replace(bound, &self.schema);
         }
         let bound = self.bound.insert(bound);
@@ -156,7 +156,7 @@ fn places<'a>(bound: &'a Bound, frame: &'a Frame) -> impl Iterator<Item = (usize
     places.filter(|(_, column, _)| *column != NOWHERE)
 }
 
-/// Returns what other owners have of the frame's shared series at its times.
+/// Returns the values that other owners have for the frame's shared series at its times.
 fn values_of_others(bound: &Bound, frame: &Frame) -> Vec<(u32, i64, Value)> {
     let wanted: Vec<(u32, i64)> = places(bound, frame)
         .map(|(_, column, time_ms)| (column, time_ms))
@@ -164,7 +164,7 @@ fn values_of_others(bound: &Bound, frame: &Frame) -> Vec<(u32, i64, Value)> {
     bound.strip.values_of_others(&wanted)
 }
 
-/// Returns what blocks have of the frame's late samples.
+/// Returns the values that blocks have at the frame's late samples.
 fn values_in_blocks(
     inner: &Inner,
     bound: &Bound,

@@ -1,7 +1,7 @@
-//! The blocks that count.
+//! The live blocks of a database.
 //!
 //! **Invariant:** a block is listed here exactly when the manifest lists it; one that cannot be opened stays in the
-//! manifest and is reported, so that nothing is removed because it could not be read once.
+//! manifest and is reported, so that a single failed read never removes it.
 
 use super::{
     adopt::{Adoption, Found, Notice},
@@ -21,18 +21,18 @@ use std::{
     sync::Arc,
 };
 
-/// The directory of blocks below the data directory.
+/// Directory of blocks below the data directory.
 const DIR: &str = "blocks";
 
 /// All blocks of a database.
 #[derive(Debug, Default)]
 pub(super) struct BlockSet {
     blocks: Vec<Arc<Block>>,
-    /// Files that could not be opened.
+    /// Blocks that could not be opened.
     unreadable: Vec<Unreadable>,
 }
 
-/// A block that counts and could not be opened.
+/// A live block that could not be opened.
 #[derive(Clone, Debug)]
 pub(super) struct Unreadable {
     pub(super) listed: Listed,
@@ -42,7 +42,7 @@ pub(super) struct Unreadable {
 }
 
 impl Unreadable {
-    /// Reports whether all of its samples, as far as anybody knows, are from before `time_ms`.
+    /// Reports whether all of its samples, as far as known, are from before `time_ms`.
     pub(super) fn is_before(&self, time_ms: i64) -> bool {
         let id = self
             .listed
@@ -65,17 +65,17 @@ pub(super) fn dir_of(root: &Path) -> PathBuf {
     root.join(DIR)
 }
 
-/// What opening the blocks came to.
+/// Result of opening the blocks.
 pub(super) struct Opened {
     pub(super) set: BlockSet,
-    /// Some of the blocks are not listed, or listed ones were found gone.
+    /// Whether some blocks are not listed, or listed ones are gone.
     pub(super) is_changed: bool,
-    /// Listed blocks that were called gone before the manifest could be written.
+    /// Listed blocks that were marked as gone before the manifest could be written.
     pub(super) gone: Vec<PathBuf>,
     pub(super) notices: Vec<Notice>,
 }
 
-/// Where blocks are, and what reading them needs.
+/// Directory of the blocks, with everything needed to read them.
 pub(super) struct Shelf<'a> {
     pub(super) io: &'a dyn Io,
     pub(super) root: &'a Path,
@@ -86,13 +86,13 @@ pub(super) struct Shelf<'a> {
 }
 
 impl BlockSet {
-    /// Opens the blocks that are listed and takes in, or moves away, the others beside them.
+    /// Opens the listed blocks and adopts, or moves away, the others beside them.
     ///
-    /// Without a list, as after the loss of the manifest, every block counts that has its name.
+    /// Without a list, as after the loss of the manifest, every block with a proper name counts.
     ///
     /// # Errors
-    /// Fails when the directory cannot be read or changed, or a block is of a newer version. Too few descriptors are
-    /// no reason to call a block unreadable.
+    /// Fails when the directory cannot be read or changed, a block is of a newer version, or descriptors run out:
+    /// that must not make a block unreadable.
     pub(super) fn open(shelf: &Shelf<'_>, listed: Option<&[Listed]>) -> Result<Opened, TsdbError> {
         let Shelf { io, root, .. } = *shelf;
         let dir = dir_of(root);
@@ -111,7 +111,7 @@ impl BlockSet {
                 continue;
             }
             if found.pending.remove(name) && !found.blocks.contains(name) {
-                // The process ended before the block got its name.
+                // The process ended before the block got its final name.
                 let temporary = with_suffix(&path, PENDING);
                 io.rename(&temporary, &path)
                     .map_err(io_error(temporary, "rename"))?;
@@ -141,12 +141,12 @@ impl BlockSet {
             notices: Vec::new(),
         };
         if listed.is_none() {
-            // A merged block and what it was merged from can both be there when nothing says which counts.
+            // Without a list, a merged block and its sources can both be present.
             for name in set.drop_superseded() {
                 adoption.quarantine(&name, "another block was made from it")?;
             }
         } else {
-            // The largest first: it has what those have that it was made from.
+            // The largest first: it contains the blocks it was made from.
             is_changed |= set.adopt(&mut adoption, &found.blocks)?;
         }
         for name in &found.strange {
@@ -197,7 +197,7 @@ impl BlockSet {
         Ok(())
     }
 
-    /// Takes in blocks that are not listed; returns whether there was any.
+    /// Adopts blocks that are not listed; returns whether there were any.
     fn adopt(
         &mut self,
         adoption: &mut Adoption<'_>,
@@ -206,7 +206,7 @@ impl BlockSet {
         let sources = self.blocks.iter().flat_map(|block| &block.meta().sources);
         let mut known: HashSet<BlockId> = sources.copied().collect();
         let mut is_changed = false;
-        // Newer ones first: merged blocks are named behind what they were made from.
+        // Newest first: merged blocks have later names than their sources.
         for name in names.iter().rev() {
             let Some(block) = adoption.judge(name, &known)? else {
                 continue;
@@ -217,7 +217,7 @@ impl BlockSet {
             self.blocks.insert(at.unwrap_or(self.blocks.len()), block);
             is_changed = true;
         }
-        // What is not there, and is in a block that was made from it, is not missing.
+        // A lost block is not missing if a block made from it is present.
         self.unreadable.retain(|lost| {
             let name = lost.listed.name.strip_suffix(".block");
             let id = name.and_then(BlockId::parse);
@@ -226,7 +226,7 @@ impl BlockSet {
         Ok(is_changed)
     }
 
-    /// Leaves out blocks whose sources another one has all of, and more; returns their names.
+    /// Removes blocks whose sources are a proper subset of another's; returns their names.
     fn drop_superseded(&mut self) -> Vec<String> {
         let sources: Vec<BTreeSet<BlockId>> = self
             .blocks
@@ -247,12 +247,12 @@ impl BlockSet {
         dropped
     }
 
-    /// Adds a block behind all others: they win where it has samples at the same times.
+    /// Adds a block after all others, which win on equal times.
     pub(super) fn push(&mut self, block: Arc<Block>) {
         self.blocks.push(block);
     }
 
-    /// Puts a merged block in the place of the first of its sources, and takes those out.
+    /// Puts a merged block in place of its first source and removes the sources.
     pub(super) fn replace(&mut self, sources: &[Arc<Block>], merged: Arc<Block>) {
         let is_source = |other: &Arc<Block>| sources.iter().any(|one| Arc::ptr_eq(one, other));
         let at = self.blocks.iter().position(is_source);
@@ -260,7 +260,7 @@ impl BlockSet {
         self.blocks.retain(|other| !is_source(other));
     }
 
-    /// Returns the list with a merged block in the place of its sources.
+    /// Returns the list with a merged block in place of its sources.
     pub(super) fn listed_with(&self, sources: &[Arc<Block>], merged: &BlockMeta) -> Vec<Listed> {
         let names: Vec<String> = sources
             .iter()
@@ -274,18 +274,18 @@ impl BlockSet {
         listed
     }
 
-    /// Takes a block out of the list.
+    /// Removes a block from the list.
     pub(super) fn remove(&mut self, block: &Arc<Block>) {
         self.blocks.retain(|other| !Arc::ptr_eq(other, block));
     }
 
-    /// Takes files that could not be opened out of the list, by name.
+    /// Removes unreadable files from the list by name.
     pub(super) fn forget_unreadable(&mut self, names: &[String]) {
         self.unreadable
             .retain(|block| !names.contains(&block.listed.name));
     }
 
-    /// Returns the blocks; on equal times the earlier one's sample counts.
+    /// Returns the blocks; on equal times the earlier one's sample wins.
     pub(super) fn all(&self) -> &[Arc<Block>] {
         &self.blocks
     }
@@ -299,12 +299,12 @@ impl BlockSet {
             .collect()
     }
 
-    /// Returns what could not be opened.
+    /// Returns the blocks that could not be opened.
     pub(super) fn unreadable(&self) -> impl Iterator<Item = &Unreadable> {
         self.unreadable.iter()
     }
 
-    /// Returns the list for a manifest whose marks speak of none of the unreadable blocks.
+    /// Returns the list for a manifest whose marks do not rely on the unreadable blocks.
     pub(super) fn listed(&self) -> Vec<Listed> {
         let open = self.blocks.iter().map(|block| Listed::of(block.meta()));
         let lost = self.unreadable.iter().map(|block| Listed {
@@ -314,7 +314,7 @@ impl BlockSet {
         open.chain(lost).collect()
     }
 
-    /// Returns the bytes of all blocks.
+    /// Returns the total size of all blocks, bytes.
     pub(super) fn bytes(&self) -> u64 {
         let lost: u64 = self.unreadable.iter().map(|block| block.bytes).sum();
         let open = self.blocks.iter().map(|block| block.meta().bytes);

@@ -1,7 +1,7 @@
-//! A sink that takes rounds while the log is still being replayed, and passes them on afterwards.
+//! A sink that accepts rounds while the WAL is still being replayed, and passes them on afterwards.
 //!
-//! **Invariant:** rounds of one origin reach the database in the order they came, each once. What waits is in memory
-//! alone, so nothing is acknowledged before the database has it: its outcome counts nothing as accepted.
+//! **Invariant:** rounds of one origin reach the database in order, each once. Waiting rounds are only in memory, so
+//! nothing is acknowledged before the database has it: the sink's outcome counts nothing as accepted.
 
 use super::Db;
 use narthex_model::sync::Whole as _;
@@ -16,8 +16,8 @@ use std::{
 
 /// A sink for sources that start before the database is open.
 ///
-/// Clones share it. Rounds wait within `memory`; one that finds no room there is refused. Once
-/// [`EarlySink::open`] has been called it is the database's own sink but for one uncontended lock a round.
+/// Clones share it. Rounds wait within `memory`; one that does not fit is refused. After [`EarlySink::open`] it acts
+/// as the database's own sink, at the cost of one uncontended lock per round.
 #[derive(Clone)]
 pub struct EarlySink(Arc<Waiting>);
 
@@ -27,15 +27,15 @@ struct Waiting {
     origins: Mutex<Vec<Arc<Mutex<Origin>>>>,
 }
 
-/// One origin's rounds, and where they go.
+/// One origin's waiting rounds and their destination.
 struct Origin {
     binding: Option<Box<dyn Binding>>,
-    /// What its source bound last.
+    /// Schema that its source bound last.
     schema: Schema,
-    /// What waits for the database.
+    /// Steps that wait for the database.
     steps: Vec<Step>,
     lease: Option<Lease>,
-    /// Whether its source still holds it.
+    /// Whether its source has dropped it.
     gone: bool,
 }
 
@@ -60,12 +60,12 @@ impl EarlySink {
         }))
     }
 
-    /// Gives the database everything that waits, and every later round directly.
+    /// Passes everything that waits, and every later round, to the database.
     ///
-    /// Returns what became of the samples that waited; later calls do nothing.
+    /// Returns the outcome of the samples that waited; later calls do nothing.
     ///
     /// # Errors
-    /// The first failure of the database. Other origins' rounds have been stored all the same.
+    /// Returns the database's first failure. Other origins' rounds are stored nevertheless.
     pub fn open(&self, db: &Db) -> Result<Outcome, StorageError> {
         let mut total = Outcome::default();
         let mut failure = None;
@@ -94,7 +94,7 @@ impl fmt::Debug for EarlySink {
 
 impl Sink for EarlySink {
     fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError> {
-        // Under this lock, so that `open` either sees the origin or has set the database before.
+        // Hold this lock, so that `open` either sees the origin or has already set the database.
         let mut origins = lock(&self.0.origins);
         if let Some(db) = self.0.db.get() {
             return db.bind(schema);
@@ -133,7 +133,7 @@ impl Sink for EarlySink {
 }
 
 impl Origin {
-    /// Passes on what waits; returns what became of it.
+    /// Passes on the waiting steps; returns their outcome.
     fn settle(&mut self, db: &Db) -> Result<Outcome, StorageError> {
         let mut total = Outcome::default();
         for step in std::mem::take(&mut self.steps) {
@@ -153,7 +153,7 @@ impl Origin {
 }
 
 impl EarlyBinding {
-    /// Calls `direct` on the database's binding if there is one, else `wait` on what waits for it.
+    /// Calls `direct` on the database's binding if there is one, else `wait` on the waiting steps.
     fn either<T>(
         &self,
         direct: impl FnOnce(&mut dyn Binding) -> Result<T, StorageError>,
@@ -163,7 +163,7 @@ impl EarlyBinding {
         if let Some(db) = self.waiting.db.get()
             && origin.binding.is_none()
         {
-            // `open` has not come to this origin yet, or could not bind it.
+            // `open` has not reached this origin yet, or could not bind it.
             if origin.steps.is_empty() {
                 let schema = origin.schema.clone();
                 origin.steps.push(Step::Schema(schema));
@@ -215,7 +215,7 @@ impl Drop for EarlyBinding {
     }
 }
 
-/// What a waiting round is counted as: its cells and, roughly, what hangs on them.
+/// Returns the memory charged for a waiting round: its cells and, roughly, their attachments.
 fn waiting_bytes(frame: &Frame) -> u64 {
     const CELL_BYTES: usize = 9;
     const EXTRA_BYTES: usize = 256;

@@ -1,11 +1,11 @@
-//! What becomes of the files of blocks: named when they count, taken away when they do not.
+//! Life of block files: they get their final name when they count and are removed when they no longer do.
 //!
-//! A block is `X.block.tmp` until a durable manifest lists it, `X.block` from then on, and `X.block.gone` once none
-//! does, until no view reads it. So a start knows a block somebody put there from one that was never finished or was
-//! to be removed.
+//! A block is `X.block.tmp` until a durable manifest lists it, then `X.block`, and `X.block.gone` once none does,
+//! until no view reads it. So a start can distinguish a block that somebody put there from one that was never
+//! finished or was to be removed.
 //!
-//! **Invariant:** nothing is removed, and the log not cut, while a block that counts has not got its name; a block that a
-//! view reads keeps its bytes.
+//! **Invariant:** nothing is removed, and the WAL not truncated, while a live block lacks its final name; a block that
+//! a view reads keeps its bytes.
 
 use super::{Inner, blocks::dir_of, manifest};
 use crate::{
@@ -20,27 +20,27 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// Files that wait for something.
+/// Files with pending operations.
 #[derive(Debug, Default)]
 pub(super) struct Files(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Files of blocks that a manifest lists of which nobody knows whether it counts.
+    /// Block files in a published manifest that may or may not count.
     uncertain: Vec<PathBuf>,
-    /// Files without the names that the manifest calls them by.
+    /// Files that lack the names the manifest lists.
     unnamed: Vec<PathBuf>,
     doomed: Vec<Doomed>,
-    /// The manifest on disk may still list some of the doomed: it could not be written.
+    /// Whether the manifest on disk may still list doomed files, because it could not be written.
     manifest_owed: bool,
 }
 
 /// A file of a block that no longer counts.
 #[derive(Debug)]
 struct Doomed {
-    /// What it was called when it counted.
+    /// Path while it counted.
     path: PathBuf,
-    /// `None` for one that could not be opened.
+    /// `None` for a block that could not be opened.
     block: Option<Arc<Block>>,
     renamed: bool,
     cut: bool,
@@ -48,7 +48,7 @@ struct Doomed {
 
 impl Doomed {
     fn is_read(&self) -> bool {
-        // Out of the set of blocks, it is in the hands of views that have it, and here.
+        // Outside the set of blocks, only views and this list hold it.
         self.block
             .as_ref()
             .is_some_and(|block| Arc::strong_count(block) > 1)
@@ -56,7 +56,7 @@ impl Doomed {
 }
 
 impl Files {
-    /// Returns what a start has to do with blocks that the manifest lists though they are called gone.
+    /// Returns the state for a start whose manifest lists blocks marked as gone.
     pub(super) fn of_gone(paths: Vec<PathBuf>) -> Self {
         let files = Self::default();
         if !paths.is_empty() {
@@ -73,14 +73,14 @@ impl Files {
         self.0.lock().whole()
     }
 
-    /// Notes blocks that count from now on and have their temporary names.
+    /// Registers blocks that count from now on and still have temporary names.
     pub(super) fn name(&self, root: &Path, metas: &[BlockMeta]) {
         let dir = dir_of(root);
         let paths = metas.iter().map(|meta| dir.join(meta.file_name()));
         self.lock().unnamed.extend(paths);
     }
 
-    /// Notes blocks that count no longer.
+    /// Registers blocks that no longer count.
     pub(super) fn doom(&self, blocks: impl IntoIterator<Item = Arc<Block>>) {
         let doomed = blocks.into_iter().map(|block| Doomed {
             path: block.path().to_owned(),
@@ -91,7 +91,7 @@ impl Files {
         self.lock().doomed.extend(doomed);
     }
 
-    /// Notes files that count no longer and are not open.
+    /// Registers files that no longer count and are not open.
     pub(super) fn doom_paths(&self, paths: impl IntoIterator<Item = PathBuf>) {
         let doomed = paths.into_iter().map(|path| Doomed {
             path,
@@ -102,12 +102,12 @@ impl Files {
         self.lock().doomed.extend(doomed);
     }
 
-    /// Notes that the manifest on disk may list what is doomed.
+    /// Records that the manifest on disk may list doomed files.
     pub(super) fn owe_manifest(&self) {
         self.lock().manifest_owed = true;
     }
 
-    /// Reports whether a temporary file is of a block that counts, or may.
+    /// Reports whether a temporary file belongs to a block that counts or may count.
     pub(super) fn is_unnamed(&self, temporary: &Path) -> bool {
         let state = self.lock();
         let mut unnamed = state.unnamed.iter().chain(&state.uncertain);
@@ -116,10 +116,10 @@ impl Files {
 }
 
 impl Inner {
-    /// Makes the staged manifest count, and with it the blocks that it lists under their temporary names.
+    /// Publishes the staged manifest, and with it the blocks that it lists under their temporary names.
     ///
     /// # Errors
-    /// Fails when whether it counts is open: nothing of either side is removed before another one does.
+    /// Fails when it is uncertain which manifest counts: until another is published, neither side's files are removed.
     pub(super) fn publish(&self, metas: &[BlockMeta]) -> Result<(), TsdbError> {
         let (io, root) = (&*self.ground.io, &self.ground.options.path);
         let dir = dir_of(root);
@@ -130,7 +130,7 @@ impl Inner {
         let mut state = self.files.lock();
         for path in std::mem::take(&mut state.uncertain) {
             if !paths.contains(&path) {
-                // An earlier manifest would have listed it; this one does not. What stays is removed at the next start.
+                // This manifest no longer lists the file. If the removal fails, the next start repeats it.
                 let _ = io.remove(&with_suffix(&path, PENDING));
             }
         }
@@ -138,10 +138,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Gives blocks that count their names, and removes the files of those that do not and that nobody reads.
+    /// Gives live blocks their final names, and removes the files of dead ones that no view reads.
     ///
     /// # Errors
-    /// Fails when a file cannot be renamed or removed; it is tried again by the next call.
+    /// Fails when a file cannot be renamed or removed; the next call retries.
     pub(super) fn settle_files(&self) -> Result<(), TsdbError> {
         let (io, root) = (&*self.ground.io, &self.ground.options.path);
         let dir = dir_of(root);
@@ -162,7 +162,7 @@ impl Inner {
         }
         if state.manifest_owed {
             if renamed {
-                // Before their bytes go: a start has to see why they are gone.
+                // Before the bytes go, so that a start can see why they are gone.
                 io.sync_dir(&dir).map_err(io_error(&dir, "fsync"))?;
             }
             let idle = |doomed: &&mut Doomed| !doomed.cut && !doomed.is_read();
@@ -198,7 +198,7 @@ impl Inner {
     }
 }
 
-/// Renames a file; one that is not there any more needs no other name.
+/// Renames a file; does nothing when it no longer exists.
 fn rename(io: &dyn Io, from: &Path, to: &Path) -> Result<(), TsdbError> {
     match io.rename(from, to) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

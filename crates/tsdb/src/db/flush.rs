@@ -1,9 +1,9 @@
 //! Writing strips into blocks, a little at a time.
 //!
-//! A job takes the sealed segments and loose samples of strips that are due, encodes them within a time budget per
+//! A job takes the sealed segments and loose samples of the strips that are due, encodes them within a time budget per
 //! call, and becomes visible at once at its end: blocks and marks in one manifest.
 //!
-//! **Invariant:** of a strip always a prefix is in blocks; memory is given back only after the manifest that names
+//! **Invariant:** blocks always hold a prefix of a strip; memory is released only after the manifest that names
 //! the blocks is durable and no view needs the memory.
 
 use super::blocks::dir_of;
@@ -27,13 +27,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Windows written at once: each takes a descriptor, a buffer and an encoder.
+/// Windows written at once; each takes a descriptor, a buffer and an encoder.
 const MOST_WINDOWS: usize = 32;
 
 /// Blocks being written.
 ///
-/// Strips are surveyed first: what of each goes into blocks, and which windows of time that is. Some windows are
-/// written at a time, each time from all strips.
+/// Strips are surveyed first, to find the part of each that goes into blocks and its windows of time. Each pass then
+/// writes some windows, from all strips.
 pub(super) struct FlushJob {
     io: Arc<dyn Io>,
     dir: PathBuf,
@@ -42,35 +42,35 @@ pub(super) struct FlushJob {
     unsurveyed: VecDeque<Arc<Strip>>,
     surveyed: Vec<Surveyed>,
     windows: BTreeSet<i64>,
-    /// The windows being written: first, last, whether others follow.
+    /// Windows being written: first, last, whether others follow.
     pass: Option<(i64, i64, bool)>,
-    /// The next of the strips in this pass.
+    /// Next strip of this pass.
     next: usize,
-    /// By window, so that no block crosses one.
+    /// Writers by window, so that no block spans two.
     writers: BTreeMap<i64, BlockWriter>,
     metas: Vec<BlockMeta>,
-    /// Those that no block has, with their numbers.
+    /// Exemplars that no block has, with their numbers.
     exemplars: Vec<(u64, Entry)>,
     written_exemplars: HashSet<u64>,
     unique: u128,
-    /// The strip being written, page by page.
+    /// Strip being written, page by page.
     current: Option<Current>,
     started: Instant,
-    /// What counts the memory of writers.
+    /// Budget that the writers' memory counts against.
     memory: Budget,
 }
 
-/// What of a strip goes into blocks.
+/// Part of a strip that goes into blocks.
 struct Surveyed {
     strip: Arc<Strip>,
     segments: Vec<Arc<Segment>>,
-    /// How many loose samples blocks had before.
+    /// Number of loose samples already in blocks.
     loose_from: u64,
     mark: StripMark,
     max_ms: i64,
 }
 
-/// One segment on its way, so that wide strips do not take long in one call.
+/// One segment being written in steps, so that a wide strip does not prolong a call.
 struct Current {
     strip: Arc<Strip>,
     schema: Schema,
@@ -79,24 +79,24 @@ struct Current {
     begun: bool,
 }
 
-/// How far a strip is in blocks now.
+/// How far a strip is in blocks after the job.
 pub(super) struct FlushedStrip {
     pub(super) strip: Arc<Strip>,
     pub(super) mark: StripMark,
-    /// No sample before the mark is newer.
+    /// Upper bound of the times of samples before the mark.
     pub(super) max_ms: i64,
 }
 
-/// What a finished job leaves.
+/// Result of a finished job.
 pub(super) struct Flushed {
     pub(super) metas: Vec<BlockMeta>,
     pub(super) strips: Vec<FlushedStrip>,
-    /// The numbers of the exemplars that are in the blocks.
+    /// Numbers of the exemplars in the blocks.
     pub(super) exemplars: HashSet<u64>,
     pub(super) took: Duration,
 }
 
-/// What can go wrong while flushing.
+/// Failure of a flush.
 pub(super) enum FlushError {
     Tsdb(TsdbError),
     /// The head's own bytes could not be decoded.
@@ -122,7 +122,7 @@ impl From<FlushError> for TsdbError {
 }
 
 impl FlushJob {
-    /// Begins a job for `strips`, whose open segments the caller has sealed as far as they are due.
+    /// Starts a job for `strips`, whose open segments the caller has sealed as far as they are due.
     pub(super) fn new(
         io: Arc<dyn Io>,
         root: &std::path::Path,
@@ -153,7 +153,7 @@ impl FlushJob {
         }
     }
 
-    /// Lets what writing blocks holds count in `memory`.
+    /// Counts the memory of writing blocks against `memory`.
     pub(super) fn counted_in(mut self, memory: &Budget) -> Self {
         self.memory = memory.clone();
         self
@@ -162,7 +162,7 @@ impl FlushJob {
     /// Works for about `budget`; returns whether all blocks are written.
     ///
     /// # Errors
-    /// Fails when a block cannot be written or a strip cannot be decoded; the job is to be dropped then.
+    /// Fails when a block cannot be written or a strip cannot be decoded; the job must then be dropped.
     pub(super) fn work(&mut self, budget: Duration) -> Result<bool, FlushError> {
         let started = Instant::now();
         loop {
@@ -175,7 +175,7 @@ impl FlushJob {
         }
     }
 
-    /// Does a little; returns whether nothing is left.
+    /// Does one step; returns whether the job is done.
     fn advance(&mut self) -> Result<bool, FlushError> {
         if let Some(strip) = self.unsurveyed.pop_front() {
             self.survey(strip);
@@ -204,7 +204,7 @@ impl FlushJob {
         Ok(false)
     }
 
-    /// Hands over the blocks, all written; nothing refers to them before the manifest does.
+    /// Returns the finished blocks; nothing refers to them before the manifest does.
     pub(super) fn finish(self) -> Flushed {
         let mut metas = self.metas;
         metas.retain(|meta| meta.samples > 0);
@@ -221,7 +221,7 @@ impl FlushJob {
         }
     }
 
-    /// Gives the blocks of this pass the exemplars of windows up to `last`, of all where no other pass follows.
+    /// Gives the blocks of this pass the exemplars of windows up to `last`, or all of them in the final pass.
     fn put_exemplars(&mut self, last: i64, more: bool) {
         for (number, entry) in std::mem::take(&mut self.exemplars) {
             let window = entry.time_ms.div_euclid(self.window_ms);
@@ -229,7 +229,7 @@ impl FlushJob {
                 self.exemplars.push((number, entry));
                 continue;
             }
-            // Where no block of its window is written, the one before or behind takes it: the log may go after this.
+            // Without a block for its window, the nearest one takes it: the WAL may be truncated after this.
             let before = self.writers.range(..=window).next_back();
             let nearest = before.or_else(|| self.writers.iter().next());
             let Some(window) = nearest.map(|(window, _)| *window) else {
@@ -247,7 +247,7 @@ impl FlushJob {
         }
     }
 
-    /// Notes what of a strip is to be written, and its windows.
+    /// Determines the part of a strip to be written, and its windows.
     fn survey(&mut self, strip: Arc<Strip>) {
         let flushed = strip.flushed();
         let state = strip.lock();
@@ -299,7 +299,7 @@ impl FlushJob {
         });
     }
 
-    /// Takes up what a strip has in some windows: loose samples at once, segments page by page.
+    /// Starts writing a strip's part in some windows: loose samples at once, segments page by page.
     fn begin(&mut self, at: usize, windows: RangeInclusive<i64>) -> Result<(), FlushError> {
         let surveyed = &self.surveyed[at];
         let (strip, window_ms) = (Arc::clone(&surveyed.strip), self.window_ms);
@@ -354,7 +354,7 @@ impl FlushJob {
         columns: &[LooseColumn],
     ) -> Result<(), FlushError> {
         let writer = self.writer(axis.window)?;
-        // A strip has so many rows at most. A series that has more is in several, as after a merge.
+        // The rows of a strip are bounded. A series with more is split over several strips, as after a merge.
         let most = MAX_ROWS as usize;
         for (piece, times_ms) in axis.times_ms.chunks(most).enumerate() {
             let rows = piece * most..piece * most + times_ms.len();
@@ -424,7 +424,7 @@ impl FlushJob {
     }
 }
 
-/// Returns the start times that hold within some rows, counted from the first of them.
+/// Returns the start times that hold within `rows`, with row numbers counted from the first of them.
 fn starts_within(starts: &[(u32, i64)], rows: &Range<usize>) -> Vec<(u32, i64)> {
     let first = starts.partition_point(|(row, _)| *row as usize <= rows.start);
     let before = first.checked_sub(1).map_or(0, |before| starts[before].1);
@@ -432,7 +432,7 @@ fn starts_within(starts: &[(u32, i64)], rows: &Range<usize>) -> Vec<(u32, i64)> 
     let rest = starts[first..].iter();
     let rest = rest.take_while(|(row, _)| (*row as usize) < rows.end);
     within.extend(rest.map(|(row, start_ms)| (*row - rows.start as u32, *start_ms)));
-    // Unknown is what holds before anything is said.
+    // Before the first entry the start time is unknown anyway.
     within.retain(|start| *start != (0, 0));
     within
 }
@@ -457,7 +457,7 @@ fn encode_all(histograms: &[Arc<Histogram>]) -> Vec<Vec<u8>> {
     histograms.iter().map(encode).collect()
 }
 
-/// Columns of a time-major tile, some at a time so that every row's cache line is used whole.
+/// Columns of a time-major tile, several at a time so that each cache line of a row is used whole.
 #[derive(Default)]
 struct Transposed {
     first: usize,

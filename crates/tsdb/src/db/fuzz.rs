@@ -1,20 +1,20 @@
-//! Entry point for fuzzers and the seeded mutator: the bytes of a manifest in, never a panic.
+//! Entry point for fuzzers and the seeded mutator: the bytes of a manifest go in, and nothing panics.
 //!
-//! **Invariant:** what is read is written and read the same.
+//! **Invariant:** a manifest that was read round-trips through writing.
 
 use super::manifest::Manifest;
 use crate::io::FaultyIo;
 use std::path::Path;
 
-/// How long a manifest is without its body, and where the body's length and the checksum are in it.
+/// Length of a manifest without its body, with the offsets of the body's length and the checksum.
 const HEADER_BYTES: usize = 20;
 const LEN_AT: usize = 12;
 const CRC_AT: usize = 16;
 
-/// Reads any bytes as a manifest, as they are and with a checksum made to fit, so that what lies behind it is reached.
+/// Reads any bytes as a manifest, as they are and with a corrected checksum, so that the code behind it is reached.
 ///
 /// # Panics
-/// Panics when a promise is broken: that is what fuzzing looks for.
+/// Panics when an invariant is broken, which is what fuzzing looks for.
 pub fn fuzz_manifest(data: &[u8]) {
     let mut mended = data.to_vec();
     if let Some((header, body)) = mended.split_at_mut_checked(HEADER_BYTES) {
@@ -37,7 +37,7 @@ fn read(bytes: Vec<u8>) {
     let Ok(Ok(Some(manifest))) = Manifest::read(&disk, root) else {
         return;
     };
-    // Writing replaces what was there.
+    // Writing replaces the old manifest.
     let written = manifest.write(&disk, root);
     written.expect("no fault was asked for");
     let again = Manifest::read(&disk, root).ok().and_then(Result::ok);

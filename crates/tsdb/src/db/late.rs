@@ -1,7 +1,7 @@
-//! What blocks have at the time of a late sample, so that a second value for it is refused and counted.
+//! Values in blocks at the times of late samples, so that a second value is refused and counted.
 //!
-//! **Invariant:** the effort per write is bounded. Beyond it late samples are stored unseen; reading still answers
-//! with what the block has, because it came first.
+//! **Invariant:** the effort per write is bounded. Beyond it late samples are stored unchecked; reads still return
+//! the block's value, because it came first.
 
 use super::{Inner, blocks::range_of};
 use crate::head::{loose::Value, strip::Strip};
@@ -13,13 +13,13 @@ use narthex_model::{
 };
 use std::sync::Arc;
 
-/// Late samples of one write that are looked up in blocks.
+/// Most late samples of one write that are looked up in blocks.
 const LOOKUPS: usize = 32;
 
 impl Inner {
     /// Returns the time up to which blocks may have samples of `strip` that are no newer than `newest_ms`.
     ///
-    /// What a clock that was ahead has left in the strip, or in blocks, does not count: it begins after `newest_ms`.
+    /// Ignores samples that a fast clock left in the strip or in blocks: they begin after `newest_ms`.
     pub(super) fn flushed_until_ms(&self, strip: &Strip, newest_ms: i64) -> i64 {
         let flushed_ms = strip.flushed_max_ms();
         if let Some(flushed_ms) = flushed_ms.filter(|flushed_ms| *flushed_ms < newest_ms) {
@@ -32,14 +32,14 @@ impl Inner {
         flushed_ms.map_or(in_blocks_ms, |flushed_ms| flushed_ms.min(in_blocks_ms))
     }
 
-    /// Returns what blocks have of the first few of `wanted`: key, series, time.
+    /// Returns the values in blocks for the first few of `wanted`: key, series, time.
     pub(super) fn values_in_blocks<K>(
         &self,
         wanted: impl Iterator<Item = (K, LabelSet, i64)>,
     ) -> Vec<(K, i64, Value)> {
         let mut found = Vec::new();
         for (key, labels, time_ms) in wanted.take(LOOKUPS) {
-            // A block that cannot be read says nothing; queries will say why.
+            // Ignore a block that cannot be read; queries report the reason.
             if let Ok(Some(value)) = self.value_in_blocks(&labels, time_ms) {
                 found.push((key, time_ms, value));
             }
@@ -96,7 +96,7 @@ mod tests {
     };
     use std::sync::Arc;
 
-    /// One block that a clock had written ahead of time made every round look up its samples in blocks.
+    /// A block from a fast clock once made every round look up its samples in blocks.
     #[test]
     fn blocks_from_the_future_are_no_reason_to_look_up_what_comes_now() {
         let options = DbOptions {
@@ -120,7 +120,7 @@ mod tests {
         let ahead = Strip::new(99, LabelSet::empty(), StripMark::default());
         ahead.set_flushed(StripMark::default(), now_ms + 86_400_000);
         assert_eq!(db.0.flushed_until_ms(&ahead, now_ms), now_ms - 60_000);
-        // Who writes ahead of time meets what is there.
+        // A writer ahead of time does find what is there.
         let late_ms = now_ms + 86_400_000;
         assert_eq!(db.0.flushed_until_ms(&fresh, late_ms), late_ms);
         assert_eq!(db.0.flushed_until_ms(&ahead, late_ms), late_ms);

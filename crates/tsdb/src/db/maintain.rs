@@ -1,6 +1,6 @@
-//! What is due from time to time: flushing, merging, dropping, truncating, retention.
+//! Periodic work: flushing, merging, dropping, truncating, retention.
 //!
-//! **Invariant:** one caller at a time; every step leaves a state that a crash may happen in.
+//! **Invariant:** one caller at a time; a crash between any two steps is safe.
 
 use super::{
     Inner,
@@ -29,56 +29,57 @@ use std::{
     time::Duration,
 };
 
-/// A strip that no origin has bound since the start is flushed after this much quiet: its target may yet be scraped.
+/// Quiet time after which a strip not bound since the start is flushed: its target may yet be scraped.
 const IDLE_MS: i64 = 5 * 60_000;
-/// A strip whose origin is gone is flushed after this much quiet; another may come for it, as after a reload.
+/// Quiet time after which a strip without an origin is flushed; another origin may take it over, as after a reload.
 const LEFT_MS: i64 = 30_000;
-/// Series of strips whose origins are gone are flushed at once when they are one in so many of the head's, and not few.
+/// Strips without origins are flushed at once when at least one in this many of the head's series is theirs, unless
+/// they are few.
 const LEFT_SHARE: usize = 4;
 const LEFT_LEAST: usize = 10_000;
-/// Blocks are begun at most so many times per flush age, so that they do not get too many.
+/// Most flushes per flush age, to bound the number of blocks.
 const FLUSHES_PER_AGE: i64 = 12;
-/// Encoded bytes due that begin a block at once.
+/// Due encoded bytes that start a block at once.
 const DUE_BYTES: usize = 64 << 20;
 /// Work per call; a backlog gets more.
 const WORK: Duration = Duration::from_millis(100);
-/// Loose samples of a strip that are due whatever their age.
+/// Loose samples of a strip that are due at any age.
 const LOOSE_DUE: usize = 1 << 20;
-/// Loose samples of the whole head are due when they take more than this part of the memory: at sixteen bytes each, an
-/// hour of a fleet that gives every line a time is twenty times its rows.
+/// Loose samples of the whole head are due when they take more than this fraction of the memory: at sixteen bytes
+/// each, an hour of a fleet that timestamps every line is twenty times its rows.
 const LOOSE_SHARE: u64 = 16;
 const LOOSE_BYTES: u64 = 16;
 
-/// What the head takes for a series beside its samples: a place in the index, a column.
+/// Bytes the head takes for a series beside its samples: an index entry, a column.
 const SERIES_BYTES: usize = 48;
-/// What it takes for a local set: its postings and the way to them.
+/// Bytes the head takes for a local set: its postings and their lookup entries.
 const SET_BYTES: usize = 200;
-/// Time between flushes that memory asks for.
+/// Least time between flushes caused by memory pressure.
 const EARLY_MS: i64 = 20_000;
-/// A head below this part of the memory is not worth flushing early.
+/// A head below this fraction of the memory is not worth flushing early.
 const SMALL_HEAD: u64 = 32;
-/// Time between looks at which families have series.
+/// Interval of the check which families have series.
 const FAMILIES_MS: i64 = 5 * 60_000;
 
-/// Time between looks at all strips.
+/// Interval of scans over all strips.
 pub(super) const SCAN_MS: i64 = 10_000;
 
-/// What one call of `maintain` leaves to the next.
+/// State that one call of `maintain` leaves to the next.
 #[derive(Default)]
 pub(super) struct Upkeep {
     job: Option<FlushJob>,
-    /// When strips were looked at, and when a job began.
+    /// Times of the last scan and of the last job's start.
     last_scan_ms: Option<i64>,
     last_flush_ms: i64,
-    /// Encoded bytes that were due at the last look.
+    /// Encoded bytes due at the last scan.
     due_bytes: usize,
-    /// At the last look, series of strips whose origins are gone were a large part of the head.
+    /// Whether, at the last scan, series of strips without origins were a large part of the head.
     is_crowded: bool,
-    /// When families without series were last forgotten.
+    /// Time at which families without series were last forgotten.
     last_families_ms: i64,
-    /// Memory to be given back once no view before the moment lives.
+    /// Memory to release once no view older than the moment lives.
     to_drop: Vec<(u64, Arc<Strip>, StripMark)>,
-    /// Strips to be taken out of the index once no view before the moment lives.
+    /// Strips to remove from the index once no view older than the moment lives.
     to_remove: Vec<(u64, Arc<Strip>)>,
     pub(super) merging: Merging,
     pub(super) unique: Unique,
@@ -94,15 +95,15 @@ impl Upkeep {
     }
 }
 
-/// Numbers that tell blocks made at the same millisecond apart.
+/// Numbers that distinguish blocks made in the same millisecond.
 #[derive(Default)]
 pub(super) struct Unique(u128);
 
 impl Unique {
-    /// Returns a number that no block of the same millisecond has, nor the thousand behind it.
+    /// Returns a number that no block of the same millisecond has, nor any of the next thousand.
     pub(super) fn next(&mut self) -> u128 {
         if self.0 == 0 {
-            // Two processes may write at the same millisecond of a clock that was set back.
+            // Two processes may write in the same millisecond of a clock that was set back.
             self.0 = u128::from(std::hash::RandomState::new().build_hasher().finish()) << 16;
         }
         self.0 = self.0.wrapping_add(1 << 10);
@@ -115,11 +116,11 @@ impl Inner {
         let mut upkeep = self.upkeep(now_ms);
         self.look_at_clocks(&mut upkeep, now_ms);
         self.give_back(&mut upkeep);
-        // A full disk comes back by what is removed: nothing else comes before.
+        // Removing files frees a full disk, so it comes first.
         let settled = self.settle_files();
-        // Whoever writes says that the disk is full; upkeep may be what makes room.
+        // Writers report a full disk; upkeep may be what makes room.
         let _ = self.pay_owed();
-        // A clock that was set back must not stop the looks.
+        // A clock that was set back must not stop the scans.
         let looked = upkeep
             .last_scan_ms
             .is_some_and(|last_ms| (last_ms..last_ms + SCAN_MS).contains(&now_ms));
@@ -138,7 +139,7 @@ impl Inner {
         self.work(&mut upkeep, now_ms, budget)?;
         self.forget_families(&mut upkeep, now_ms);
         if self.memory().pressure() >= Pressure::RefuseSeries {
-            // What is only here to be fast goes first, and merging can wait.
+            // The cache only adds speed, so it goes first; merging can wait.
             self.cache.clear();
             return settled;
         }
@@ -150,7 +151,7 @@ impl Inner {
         &self.ground.options.memory
     }
 
-    /// Reports whether the head goes into blocks before its time: when memory is short or the head has a third of it.
+    /// Reports whether to flush the head early: when memory is short or the head takes a third of it.
     fn is_flushed_early(&self, upkeep: &Upkeep, now_ms: i64) -> bool {
         let (held, limit) = (self.accounts.head.bytes(), self.memory().limit_bytes());
         let rested = !(upkeep.last_flush_ms..upkeep.last_flush_ms + EARLY_MS).contains(&now_ms);
@@ -158,7 +159,7 @@ impl Inner {
         upkeep.job.is_none() && rested && (short || held >= limit / 3)
     }
 
-    /// Reports whether loose samples that are in no block take more than their share of the memory.
+    /// Reports whether loose samples outside blocks take more than their share of the memory.
     fn is_loose_large(&self) -> bool {
         let strips = self.head.index().strips();
         let held = strips.iter().map(|strip| {
@@ -176,12 +177,12 @@ impl Inner {
         }
     }
 
-    /// Locks what upkeep keeps from call to call; where the last call panicked, its jobs are given up.
+    /// Locks the upkeep's state; if the last call panicked, drops its jobs.
     fn upkeep(&self, now_ms: i64) -> MutexGuard<'_, Upkeep> {
         match self.upkeep.lock() {
             Ok(upkeep) => upkeep,
             poisoned => {
-                // Until a job is committed, nothing but its own files is changed by it.
+                // Until it is committed, a job changes only its own files.
                 let mut upkeep = poisoned.whole();
                 upkeep.job = None;
                 self.clean_up(&mut upkeep, now_ms);
@@ -191,7 +192,7 @@ impl Inner {
         }
     }
 
-    /// Writes everything held in memory into blocks, and gives the memory back.
+    /// Writes everything held in memory into blocks, and releases the memory.
     pub(super) fn flush_all(&self, now_ms: i64) -> Result<(), TsdbError> {
         let mut upkeep = self.upkeep(now_ms);
         self.work(&mut upkeep, now_ms, Duration::MAX)?;
@@ -202,7 +203,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Looks at all strips: seals what is due, sets the gauges; returns the strips that are to be flushed.
+    /// Scans all strips: seals what is due, sets the gauges; returns the strips to flush.
     fn scan(
         &self,
         upkeep: &mut Upkeep,
@@ -250,7 +251,7 @@ impl Inner {
         due
     }
 
-    /// Sets the gauges of what is on disk.
+    /// Sets the gauges of disk contents.
     pub(super) fn show_disk(&self) {
         let blocks = self.blocks.read().guarded();
         self.metrics.blocks_loaded.set(blocks.all().len() as f64);
@@ -262,7 +263,7 @@ impl Inner {
             .set(f64::from(u8::from(self.wal.poisoned().is_some())));
     }
 
-    /// Begins a job for strips that are due, unless that can wait.
+    /// Starts a job for due strips, unless it can wait.
     fn begin_job(
         &self,
         upkeep: &mut Upkeep,
@@ -275,7 +276,7 @@ impl Inner {
             passed_ms(upkeep.last_flush_ms, now_ms) >= options.flush_age_ms / FLUSHES_PER_AGE;
         let all = at_once || waited || upkeep.due_bytes >= DUE_BYTES;
         if !all {
-            // What origins go on writing to can wait until it makes a larger part of a block.
+            // Strips still being written can wait until they make a larger part of a block.
             due.retain(|strip| upkeep.is_crowded && strip.is_left());
         }
         if due.is_empty() {
@@ -299,7 +300,7 @@ impl Inner {
         Some(job.counted_in(&self.accounts.flush))
     }
 
-    /// Seals what is due of a strip; returns the encoded bytes that are, 0 for nothing.
+    /// Seals the due part of a strip; returns its encoded bytes, 0 for nothing.
     fn seal_due(
         &self,
         strip: &Strip,
@@ -371,24 +372,24 @@ impl Inner {
         }
     }
 
-    /// Removes what a failed job left: half-written files, and blocks that no manifest names.
+    /// Removes the remains of a failed job: half-written files, and blocks that no manifest names.
     fn clean_up(&self, upkeep: &mut Upkeep, now_ms: i64) {
         self.metrics.flush_failures.inc();
-        // Not at once again: a full disk stays full for a while.
+        // Do not retry at once: a full disk stays full for a while.
         upkeep.last_flush_ms = now_ms;
         self.give_up_merge(&mut upkeep.merging, now_ms);
         let dir = super::blocks::dir_of(&self.ground.options.path);
         let names = self.ground.io.list(&dir).unwrap_or_default();
         let half_written = names.iter().filter(|name| name.ends_with(PENDING));
         for path in half_written.map(|name| dir.join(name)) {
-            // What cannot be removed now is removed at the next start.
+            // If the removal fails, the next start repeats it.
             if !self.files.is_unnamed(&path) {
                 let _ = self.ground.io.remove(&path);
             }
         }
     }
 
-    /// Makes a job's blocks count.
+    /// Publishes a job's blocks.
     fn commit(&self, upkeep: &mut Upkeep, flushed: Flushed, now_ms: i64) -> Result<(), TsdbError> {
         let Flushed {
             metas,
@@ -402,7 +403,7 @@ impl Inner {
             .open_blocks(&metas)
             .and_then(|fresh| manifest.stage(io, root).map(|()| fresh));
         let fresh = staged.inspect_err(|_| self.clean_up(upkeep, now_ms))?;
-        // From here on the disk may say that the blocks count: nothing of them is removed any more.
+        // From here on the manifest on disk may list the blocks, so none of them may be removed.
         let _guard = self.wal.guard("making blocks count");
         self.publish(&metas)?;
         let mut blocks = self.blocks.write().guarded();
@@ -437,7 +438,7 @@ impl Inner {
         metas.iter().map(|meta| open(meta).map(Arc::new)).collect()
     }
 
-    /// Returns the manifest under which finished blocks count.
+    /// Returns the manifest that publishes finished blocks.
     pub(super) fn manifest_with(&self, metas: &[BlockMeta], strips: &[FlushedStrip]) -> Manifest {
         let mut blocks = self.blocks.read().guarded().listed();
         blocks.extend(metas.iter().map(Listed::of));
@@ -471,13 +472,13 @@ impl Inner {
             .collect();
         self.wal.truncate(|strip, mark| {
             let flushed = marks.get(&strip).copied().unwrap_or_default();
-            // A strip that is gone was flushed altogether before it went.
+            // A strip that is gone was flushed completely before.
             !live.contains(&strip) || (flushed.rows >= mark.rows && flushed.loose >= mark.loose)
         })?;
         Ok(())
     }
 
-    /// Drops what blocks hold and no view needs.
+    /// Drops memory that blocks hold too and no view needs.
     fn give_back(&self, upkeep: &mut Upkeep) {
         let _guard = self.wal.guard("giving memory back");
         let needed = |moment: &u64| self.moments.is_needed(*moment);
@@ -497,7 +498,7 @@ impl Inner {
         upkeep.to_remove = waiting;
         if !ready.is_empty() {
             let ready: Vec<Arc<Strip>> = ready.into_iter().map(|(_, strip)| strip).collect();
-            // Before they leave: whoever reads the marks must find them in one of the two places.
+            // Before they leave: a reader of the marks must find them in one of the two places.
             self.wal
                 .note_gone(ready.iter().map(|strip| (strip.id, strip.flushed())));
             self.head.remove_strips(&ready);
@@ -512,7 +513,7 @@ impl Inner {
         }
     }
 
-    /// Claims strips for removal that no origin has, that are quiet, and that blocks hold altogether.
+    /// Claims for removal quiet strips without an origin that blocks hold completely.
     fn retire_idle(&self, upkeep: &mut Upkeep, now_ms: i64) {
         let idle = |strip: &Arc<Strip>| strip.pin().is_empty() && is_idle(strip, now_ms);
         let strips = self.head.index().strips();
@@ -544,7 +545,7 @@ impl Inner {
             .retain(|listed| !names.contains(&listed.name));
         match manifest.stage(io, root) {
             Ok(()) => manifest::publish(io, root)?,
-            // What would make room must not wait for it: the files say themselves that they count no longer.
+            // Freeing space must not depend on free space: the files' own names say that they no longer count.
             Err(TsdbError::Io { source, .. }) if is_full(&source) => self.files.owe_manifest(),
             Err(error) => return Err(error),
         }
@@ -558,7 +559,7 @@ impl Inner {
         self.settle_files()
     }
 
-    /// Returns an interval around everything stored.
+    /// Returns an interval that covers everything stored.
     pub(super) fn time_range(&self) -> Option<TimeRange> {
         let of_blocks = self.blocks.read().guarded().time_range();
         let strips = self.head.index().strips();
@@ -568,13 +569,13 @@ impl Inner {
     }
 }
 
-/// Reports whether no origin has the strip, and none is likely to come for it.
+/// Reports whether the strip has no origin and is unlikely to get one.
 fn is_idle(strip: &Strip, now_ms: i64) -> bool {
     let quiet_ms = if strip.is_left() { LEFT_MS } else { IDLE_MS };
     !strip.is_bound() && passed_ms(strip.touched_ms(), now_ms) >= quiet_ms
 }
 
-/// Returns the time since `then_ms`; a clock that was set back says that it was long ago.
+/// Returns the time since `then_ms`; after the clock was set back, a very long time.
 fn passed_ms(then_ms: i64, now_ms: i64) -> i64 {
     if then_ms > now_ms {
         i64::MAX

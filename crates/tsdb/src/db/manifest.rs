@@ -1,14 +1,14 @@
-//! The manifest: which blocks count, and how far strips are in them.
+//! The manifest: the list of live blocks, and how far strips are in them.
 //!
 //! ```text
 //! MANIFEST = magic "NRTHXMAN" (8), version u32, length u32, crc u32, body[length]        (little-endian)
 //! body     = next strip, blocks: count, block*, marks: count, (strip, rows, loose)*       (varints)
 //! block    = file name, flags u8, oldest and newest time                                  (since version 2)
 //! ```
-//! The checksum (CRC-32C) covers the 16 bytes before it and the body; in version 1 the body alone.
+//! The checksum (CRC-32C) covers the 16 bytes before it and the body; in version 1 only the body.
 //!
-//! **Invariant:** the file is replaced as a whole; a block and the marks that say the log's rows are in it become
-//! visible together.
+//! **Invariant:** the file is replaced as a whole; a block becomes visible together with the marks that say it holds
+//! the WAL's rows.
 
 use crate::{
     block::BlockMeta,
@@ -30,25 +30,25 @@ const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 20;
 const CRC_AT: usize = 16;
 
-/// What the manifest says.
+/// Contents of the manifest.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Manifest {
-    /// No strip had this number or a higher one.
+    /// Lower bound of unused strip numbers: no strip had this number or a higher one.
     pub(super) next_strip: u32,
-    /// The blocks, the one that wins on equal times first.
+    /// Blocks in order of precedence: the first one wins on equal times.
     pub(super) blocks: Vec<Listed>,
-    /// What blocks hold of strips that the log may still mention.
+    /// How far strips that the WAL may still mention are in blocks.
     pub(super) marks: BTreeMap<u32, StripMark>,
 }
 
-/// A block in the list.
+/// A listed block.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Listed {
-    /// The name of its file.
+    /// File name.
     pub(super) name: String,
-    /// The times of its oldest and its newest sample, where known.
+    /// Times of its oldest and newest sample, if known.
     pub(super) range: Option<TimeRange>,
-    /// It could not be read when the list was made, and the marks do not count on it.
+    /// Whether it was unreadable when the list was made, so that the marks do not rely on it.
     pub(super) given_up: bool,
 }
 
@@ -56,7 +56,7 @@ const WITH_RANGE: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
 impl Listed {
-    /// Lists a block of which nothing but the name is known.
+    /// Returns the entry of a block known only by name.
     pub(super) fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -64,7 +64,7 @@ impl Listed {
         }
     }
 
-    /// Lists a block.
+    /// Returns the entry of a block.
     pub(super) fn of(meta: &BlockMeta) -> Self {
         Self {
             name: meta.file_name(),
@@ -99,10 +99,10 @@ impl Listed {
 }
 
 impl Manifest {
-    /// Reads the manifest of the database at `root`; the default where there is none.
+    /// Reads the manifest of the database at `root`, or the default if there is none.
     ///
     /// # Errors
-    /// Fails when it cannot be read or is of a newer version. A damaged one is returned as damage, without it.
+    /// Fails when it cannot be read or is of a newer version. A damaged one yields the damage instead of a manifest.
     pub(super) fn read(
         io: &dyn Io,
         root: &Path,
@@ -113,7 +113,7 @@ impl Manifest {
             other => other.map_err(io_error(&path, "open"))?,
         };
         let len = file.len_bytes().map_err(io_error(&path, "stat"))?;
-        // It is small: a few bytes a block and strip.
+        // A manifest is small: a few bytes per block and strip.
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(1 << 30);
         let mut bytes = vec![0; len];
         file.read_exact_at(0, &mut bytes)
@@ -143,7 +143,7 @@ impl Manifest {
         if number(12) as usize != body.len() {
             return damage(12, "its length is not the file's");
         }
-        // Whatever the version, a checksum that fits says that the version is what was written.
+        // In any version, a matching checksum proves that the version is the one written.
         if stored == checksum(&header[..CRC_AT], body) {
             if version != VERSION {
                 return Err(TsdbError::Version {
@@ -206,16 +206,16 @@ impl Manifest {
     /// Replaces the manifest of the database at `root`; durable when it returns.
     ///
     /// # Errors
-    /// Fails when it cannot be written; whether the old or the new one counts is open then.
+    /// Fails when it cannot be written; either the old or the new one may then count.
     pub(super) fn write(&self, io: &dyn Io, root: &Path) -> Result<(), TsdbError> {
         self.stage(io, root)?;
         publish(io, root)
     }
 
-    /// Writes the manifest beside the one that counts.
+    /// Writes the new manifest beside the live one.
     ///
     /// # Errors
-    /// Fails when it cannot be written; the old one counts.
+    /// Fails when it cannot be written; the old one stays live.
     pub(super) fn stage(&self, io: &dyn Io, root: &Path) -> Result<(), TsdbError> {
         let temporary = root.join(TEMPORARY);
         match io.remove(&temporary) {
@@ -233,10 +233,10 @@ impl Manifest {
     }
 }
 
-/// Makes the staged manifest the one that counts.
+/// Makes the staged manifest live.
 ///
 /// # Errors
-/// Fails when it cannot be renamed or the name cannot be made durable; which one counts is open then.
+/// Fails when it cannot be renamed or the name cannot be made durable; either one may then count.
 pub(super) fn publish(io: &dyn Io, root: &Path) -> Result<(), TsdbError> {
     let path: PathBuf = root.join(NAME);
     io.rename(&root.join(TEMPORARY), &path)

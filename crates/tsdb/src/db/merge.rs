@@ -1,11 +1,10 @@
-//! Merging blocks of one window of time into one, a little at a time.
+//! Merging the blocks of one window of time into one, a little at a time.
 //!
-//! Series are taken column by column: decoded from every block that has them, laid over one another, encoded again.
-//! What is in memory is the sources' indexes, the label sets of the result as numbers, one page of each source and one
-//! column.
+//! Series are merged column by column: decoded from every block that has them, combined, encoded again. Memory holds
+//! the sources' indexes, the label sets of the result as numbers, one page of each source and one column.
 //!
 //! **Invariant:** nothing changes until one manifest names the merged block instead of its sources; every cell, start
-//! time and histogram comes back bit for bit, and of two samples of one series at one time the earlier block's stays.
+//! time and histogram is preserved bit for bit, and of two samples of one series at one time the earlier block's wins.
 
 mod group;
 mod plan;
@@ -32,13 +31,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Columns between two looks at the time.
+/// Columns between two checks of the time.
 const COLUMNS_PER_LOOK: usize = 16;
 
 /// Blocks being merged.
 pub(super) struct MergeJob {
     sources: Vec<StripSource>,
-    /// Strips by source and number that have the same common labels.
+    /// Strips, by source and number, that have the same common labels.
     groups: VecDeque<(LabelSet, Vec<(usize, u32)>)>,
     current: Option<Group>,
     writer: BlockWriter,
@@ -48,12 +47,12 @@ pub(super) struct MergeJob {
     pub(super) took: Duration,
 }
 
-/// Strips with the same common labels, on their way into one or several.
+/// Strips with the same common labels, being merged into one or several.
 struct Group {
     common: LabelSet,
     inputs: Vec<StripCursor>,
     targets: VecDeque<Target>,
-    /// The next series of the first target; `None` before it was begun.
+    /// Next series of the first target; `None` before the target was started.
     next: Option<usize>,
 }
 
@@ -66,10 +65,10 @@ struct Scratch {
 }
 
 impl MergeJob {
-    /// Begins to merge `blocks`, in the order of precedence, into one called `id`.
+    /// Starts merging `blocks`, in order of precedence, into a block with id `id`.
     ///
     /// # Errors
-    /// Fails when a file cannot be created. The number of a block whose index is damaged comes in its place.
+    /// Fails when a file cannot be created. For a block with a damaged index the error carries its number.
     pub(super) fn new(
         io: Arc<dyn Io>,
         dir: &Path,
@@ -123,15 +122,15 @@ impl MergeJob {
         }))
     }
 
-    /// Returns the blocks that are being merged.
+    /// Returns the blocks being merged.
     pub(super) fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
         self.sources.iter().map(StripSource::block)
     }
 
-    /// Works for about `budget`; returns whether all is encoded.
+    /// Works for about `budget`; returns whether everything is encoded.
     ///
     /// # Errors
-    /// Fails when the block cannot be written; the job is to be abandoned then.
+    /// Fails when the block cannot be written; the job must then be abandoned.
     pub(super) fn work(&mut self, budget: Duration) -> Result<bool, TsdbError> {
         let started = Instant::now();
         let mut done = false;
@@ -150,17 +149,17 @@ impl MergeJob {
         self.writer.finish_pending()
     }
 
-    /// Returns what the file is called until the block counts.
+    /// Returns the file's path until the block counts.
     pub(super) fn temporary(&self) -> &Path {
         self.writer.temporary()
     }
 
-    /// Removes what was written.
+    /// Removes the unfinished file.
     pub(super) fn abandon(self) {
         self.writer.abandon();
     }
 
-    /// Does a little; returns whether nothing is left.
+    /// Does one step; returns whether the job is done.
     fn step(&mut self) -> Result<bool, TsdbError> {
         let Some(group) = &mut self.current else {
             let Some((common, strips)) = self.groups.pop_front() else {
@@ -203,7 +202,7 @@ impl MergeJob {
     }
 }
 
-/// Adds what blocks have beside strips.
+/// Adds the sources' families and exemplars.
 fn add_beside(writer: &mut BlockWriter, blocks: &[Arc<Block>]) -> Result<(), TsdbError> {
     for block in blocks {
         match block.families() {
@@ -218,7 +217,7 @@ fn add_beside(writer: &mut BlockWriter, blocks: &[Arc<Block>]) -> Result<(), Tsd
     Ok(())
 }
 
-/// Passes on what reading a block can fail with beside damage: what the disk does not give now is not left out for ever.
+/// Passes on read errors other than damage: data that the disk fails to return now must not be lost for ever.
 fn not_damage(error: StorageError) -> TsdbError {
     match error {
         StorageError::Io {
@@ -238,7 +237,7 @@ fn not_damage(error: StorageError) -> TsdbError {
 }
 
 impl Scratch {
-    /// Lays the cells of a series from all its sources over one another; the first source's stay.
+    /// Combines the cells of a series from all its sources; the first source's win.
     fn lay(
         &mut self,
         target: &Target,
@@ -255,7 +254,7 @@ impl Scratch {
             let (_, rows) = rows.expect("a target knows the inputs of its series");
             let cursor = &mut inputs[input];
             if let Err(error) = self.lay_one(rows, cursor, own.column) {
-                // What is damaged is told, and goes with the block that has it.
+                // Damage is reported, and disappears with its block.
                 cursor.block().note(error.into()).map_err(not_damage)?;
             }
             cursor.leave(own.column);
@@ -305,7 +304,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Hands the series to the writer.
+    /// Writes the series.
     fn put(&self, set: u32, writer: &mut BlockWriter) -> Result<(), TsdbError> {
         let mut start_times = Vec::new();
         let mut before_ms = 0;

@@ -1,4 +1,4 @@
-//! Opening: the lock, the log, the threads.
+//! Opening a database: the lock, the WAL, the threads.
 //!
 //! **Invariant:** nothing is changed on disk before the lock is held.
 
@@ -31,12 +31,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The file whose lock says that the directory is in use.
+/// File whose lock marks the directory as in use.
 const LOCK: &str = "LOCK";
 
-/// A data directory that is this process' own, before its log is replayed.
+/// A data directory owned by this process, before its WAL is replayed.
 ///
-/// Between [`Opening::begin`], which takes microseconds, and [`Opening::finish`], which reads the whole log, sources
+/// Between [`Opening::begin`], which takes microseconds, and [`Opening::finish`], which reads the whole WAL, sources
 /// may start with an [`EarlySink`](super::EarlySink).
 pub struct Opening {
     io: Arc<dyn Io>,
@@ -47,11 +47,11 @@ pub struct Opening {
 }
 
 impl Db {
-    /// Opens the database at `options.path`, creating it where there is none, and replays its log.
+    /// Opens the database at `options.path`, creating it if missing, and replays its WAL.
     ///
     /// # Errors
-    /// Fails when another process has it, the directory cannot be read and written, or a newer release wrote it.
-    /// Damage is no error: see [`Db::damage`].
+    /// Fails when another process owns it, the directory cannot be read and written, or a newer release wrote it.
+    /// Damage is not an error: see [`Db::damage`].
     pub fn open(
         io: Arc<dyn Io>,
         options: DbOptions,
@@ -62,10 +62,10 @@ impl Db {
 }
 
 impl Opening {
-    /// Makes the directory at `options.path` this process' own, creating it where there is none.
+    /// Takes ownership of the directory at `options.path`, creating it if missing.
     ///
     /// # Errors
-    /// Fails when another process has it or it cannot be written.
+    /// Fails when another process owns it or it cannot be written.
     pub fn begin(
         io: Arc<dyn Io>,
         options: DbOptions,
@@ -85,16 +85,16 @@ impl Opening {
         })
     }
 
-    /// Returns what tells how far `finish` is with the log.
+    /// Returns the progress of `finish` through the WAL.
     #[must_use]
     pub fn progress(&self) -> Arc<ReplayProgress> {
         Arc::clone(&self.progress)
     }
 
-    /// Opens the blocks and replays the log.
+    /// Opens the blocks and replays the WAL.
     ///
     /// # Errors
-    /// Fails when the directory cannot be read and written, or a newer release wrote it. Damage is no error: see
+    /// Fails when the directory cannot be read and written, or a newer release wrote it. Damage is not an error: see
     /// [`Db::damage`].
     pub fn finish(self) -> Result<Db, TsdbError> {
         let Self {
@@ -168,11 +168,11 @@ impl Opening {
     }
 }
 
-/// The blocks, and what reading them needs.
+/// The blocks, and everything needed to read them.
 struct Shelved {
     opened: Opened,
     manifest: Manifest,
-    /// What is wrong with the manifest.
+    /// Damage of the manifest.
     damage: Vec<Damage>,
     files: Files,
     pool: Arc<FilePool>,
@@ -180,7 +180,7 @@ struct Shelved {
     found: Arc<DamageLog>,
 }
 
-/// Opens the blocks; the manifest's marks are left where they speak of just these.
+/// Opens the blocks; keeps the manifest's marks only if they describe exactly these blocks.
 fn shelve(
     io: &Arc<dyn Io>,
     options: &DbOptions,
@@ -210,8 +210,8 @@ fn shelve(
     let lost = |block: &Unreadable| !block.listed.given_up;
     let mut manifest = manifest.unwrap_or_default();
     if opened.is_changed || opened.set.unreadable().any(lost) {
-        // The log may be of another time: what it still has must not be passed over. What other blocks have too is
-        // merged away.
+        // The WAL may be from another time: none of its rows may be skipped. Merging removes those that blocks have
+        // too.
         manifest.marks.clear();
     }
     manifest.blocks = opened.set.listed();
@@ -227,7 +227,7 @@ fn shelve(
     })
 }
 
-/// Reads the manifest; one that is damaged counts as none, and is told.
+/// Reads the manifest; treats a damaged one as missing and reports the damage.
 fn read_manifest(io: &dyn Io, root: &Path) -> Result<(Option<Manifest>, Vec<Damage>), TsdbError> {
     Ok(match Manifest::read(io, root)? {
         Ok(manifest) => (manifest, Vec::new()),
@@ -242,7 +242,7 @@ fn wal_options(options: &DbOptions) -> WalOptions {
     }
 }
 
-/// Finds what of the time up to now nothing is stored of.
+/// Finds the times up to now for which nothing is stored.
 fn doubtful(clock: &dyn Clock, blocks: &BlockSet, head: &Head) -> Steps {
     let now = Clocks {
         wall_ms: clock.now_ms(),
@@ -254,13 +254,13 @@ fn doubtful(clock: &dyn Clock, blocks: &BlockSet, head: &Head) -> Steps {
         .filter_map(|strip| strip.lock().time_range())
         .collect();
     let in_blocks = || blocks.all().iter().map(|block| range_of(block));
-    // What a clock that was ahead has left may be in memory too: the earliest.
+    // Samples from a fast clock may be in memory too: take the earliest.
     let last = in_head.iter().copied().chain(in_blocks().next_back());
     let last_ms = last.map(|range| range.max_ms).min();
     Steps::at_start(now, last_ms, in_blocks().chain(in_head))
 }
 
-/// Takes in the families that blocks know of where the log had none: one that was lost had them all.
+/// Adds the blocks' families if the WAL has none: a lost WAL file held them all.
 fn learn_families(head: &Head, blocks: &BlockSet) {
     if !head.families().is_empty() {
         return;
@@ -268,7 +268,7 @@ fn learn_families(head: &Head, blocks: &BlockSet) {
     for block in blocks.all() {
         match block.families() {
             Ok(families) => drop(head.learn_families(&families)),
-            // Told, and not needed: nothing else fails here.
+            // Reported but not needed: nothing else fails here.
             Err(error) => drop(block.note(error.into())),
         }
     }

@@ -1,10 +1,10 @@
 //! Staleness markers of rounds that could not be stored.
 //!
-//! A source tells once that a series ended. When the disk is full at that moment, the round is lost, as any that is not
-//! acknowledged; that the series ended must not be, or it would be seen for another five minutes, or go on as if nothing
-//! had been between.
+//! A source reports the end of a series only once. If the disk is full at that moment, the round is lost, like any
+//! unacknowledged one; the end must not be, or the series would stay visible for another five minutes, or resume as if
+//! it had never ended.
 //!
-//! **Invariant:** a marker keeps the time of its round; it is written as soon as the log takes writes again.
+//! **Invariant:** a marker keeps the time of its round; it is written as soon as the WAL accepts writes again.
 
 use super::Inner;
 use crate::error::TsdbError;
@@ -12,17 +12,17 @@ use narthex_model::sync::Whole as _;
 use narthex_model::{ColumnId, Frame, cell, storage::SeriesSample};
 use std::sync::{Mutex, MutexGuard};
 
-/// Markers kept at most; a disk that stays full must not fill the memory too.
+/// Most markers kept, so that a disk that stays full does not fill the memory too.
 const MOST: usize = 1 << 20;
 /// Markers written at once.
 const AT_ONCE: usize = 1 << 14;
 
-/// Markers that wait for the log.
+/// Markers that wait for the WAL.
 #[derive(Debug, Default)]
 pub(super) struct Owed(Mutex<Vec<SeriesSample>>);
 
 impl Owed {
-    /// Takes in the markers of a round that was not stored.
+    /// Keeps the markers of a round that was not stored.
     pub(super) fn keep(&self, frame: &Frame) {
         let mut waiting = self.lock();
         let room = MOST - waiting.len();
@@ -39,10 +39,10 @@ impl Owed {
 }
 
 impl Inner {
-    /// Writes the markers that wait.
+    /// Writes the waiting markers.
     ///
     /// # Errors
-    /// Fails when the log still takes nothing; they go on waiting.
+    /// Fails when the WAL still rejects writes; the markers keep waiting.
     pub(super) fn pay_owed(&self) -> Result<(), TsdbError> {
         loop {
             let mut waiting = self.owed.lock();

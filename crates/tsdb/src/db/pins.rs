@@ -1,6 +1,6 @@
-//! Which moments views were taken at, so that what they may still read is not dropped under them.
+//! The moments at which views were taken, so that data they may still read is not dropped.
 //!
-//! **Invariant:** what became unneeded at moment m is dropped only when no view older than m lives.
+//! **Invariant:** data that became unneeded at moment m is dropped only when no view older than m lives.
 
 use narthex_model::sync::Whole as _;
 use std::{
@@ -30,7 +30,7 @@ impl Moments {
         self.0.lock().whole()
     }
 
-    /// Notes a view taken now.
+    /// Registers a view taken now.
     pub(super) fn hold(&self) -> Held {
         let mut state = self.lock();
         let at = state.now;
@@ -41,7 +41,7 @@ impl Moments {
         }
     }
 
-    /// Begins another moment; views taken from here on do not need what was needed before.
+    /// Starts another moment; views taken from here on do not need data dropped before.
     pub(super) fn advance(&self) -> u64 {
         let mut state = self.lock();
         state.now += 1;

@@ -1,10 +1,9 @@
-//! Replaying a log that holds more than memory may: what is whole goes into blocks on the way.
+//! Replaying a WAL larger than memory permits: completed parts go into blocks on the way.
 //!
-//! Without it a process that was killed for its size would be killed again by what its log makes of the next one, for
-//! ever.
+//! Otherwise a process killed for its size would be killed again after every restart by the same WAL.
 //!
-//! **Invariant:** blocks and marks become visible together, as with every flush, and no file of the log is removed:
-//! a crash in between costs nothing but the work.
+//! **Invariant:** blocks and marks become visible together, as with every flush, and no WAL file is removed: a crash
+//! in between costs only the work.
 
 use super::{
     blocks::{BlockSet, dir_of},
@@ -25,14 +24,14 @@ use crate::{
 use narthex_model::storage::{Account, Budget, Pressure};
 use std::{sync::Arc, time::Duration};
 
-/// How much of the memory a replayed head may take before it is written into blocks, in percent.
+/// Percentage of the memory that a replayed head may take before it is written into blocks.
 const MOST_PERCENT: u8 = 30;
-/// How often, in parts of that, the head is measured.
+/// Number of measurements of the head per that amount.
 const LOOKS: u64 = 4;
-/// Where pressure says so, a head smaller than this is not the reason.
+/// A smaller head than this is not the cause of memory pressure.
 const LEAST_BYTES: u64 = 8 << 20;
 
-/// What a replay may write to.
+/// Everything a replay needs to write blocks.
 pub(super) struct Relief<'a> {
     pub(super) io: &'a Arc<dyn Io>,
     pub(super) options: &'a DbOptions,
@@ -45,13 +44,13 @@ pub(super) struct Relief<'a> {
     pub(super) found: &'a Arc<DamageLog>,
 }
 
-/// A replay that stays within the memory.
+/// A replay that stays within its memory.
 pub(super) struct Relieved<'h, 'a> {
     replay: HeadReplay<'h>,
     relief: Relief<'a>,
     unique: Unique,
     most_bytes: u64,
-    /// Bytes that were placed since the last look.
+    /// Bytes placed since the last measurement.
     placed_bytes: u64,
     share: Budget,
     held: Account,
@@ -77,7 +76,7 @@ impl<'h, 'a> Relieved<'h, 'a> {
         self.replay.finish();
     }
 
-    /// Measures the head where enough has come, and makes it smaller where it is too large.
+    /// Measures the head when enough was placed, and flushes it when it is too large.
     fn look(&mut self) {
         if self.placed_bytes < self.most_bytes / LOOKS {
             return;
@@ -89,12 +88,12 @@ impl<'h, 'a> Relieved<'h, 'a> {
         if held < self.most_bytes && !(short && held >= LEAST_BYTES) {
             return;
         }
-        // What cannot be written stays in memory, as without this: there may be enough of it.
+        // On failure the data stays in memory, which may suffice.
         let _ = self.flush();
         self.held.set(self.replay.heap_bytes() as u64);
     }
 
-    /// Writes what no further record can go on with into blocks.
+    /// Writes everything that no further record can extend into blocks.
     fn flush(&mut self) -> Result<(), TsdbError> {
         let Relief {
             io,
@@ -131,7 +130,7 @@ impl<'h, 'a> Relieved<'h, 'a> {
             Block::open_in(pool, &path, cache, found).map(Arc::new)
         };
         let fresh = metas.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        // A manifest that was lost lists less than there is.
+        // If the manifest was lost, its list may be incomplete.
         let mut next = manifest.clone();
         next.blocks = blocks.listed();
         next.blocks.extend(metas.iter().map(Listed::of));
@@ -142,7 +141,7 @@ impl<'h, 'a> Relieved<'h, 'a> {
             next.next_strip = next.next_strip.max(flushed.strip.id + 1);
         }
         next.write(&***io, root)?;
-        // Named by the first maintenance: the log is not cut before.
+        // The first maintenance names them; the WAL is not truncated before.
         files.name(root, &metas);
         **manifest = next;
         fresh.into_iter().for_each(|block| blocks.push(block));

@@ -1,8 +1,8 @@
-//! Which blocks have been kept long enough.
+//! Choice of blocks to remove by age or size.
 //!
-//! The age of a block counts from the newest sample stored, or from now where that is earlier: without new samples
-//! nothing gets older. Time that the wall clock only claims ([`super::steps`]) makes nothing older either. A block from
-//! the future, which a clock that was ahead has left, is as old as what was stored after it.
+//! The age of a block counts from the newest stored sample, or from now if that is earlier: without new samples
+//! nothing ages. Time that the wall clock only claims ([`super::steps`]) ages nothing either. A block from the future,
+//! left by a fast clock, is as old as the samples stored after it.
 //!
 //! **Invariant:** no setting of the wall clock removes all blocks; by age the newest one always stays.
 
@@ -17,14 +17,14 @@ use crate::{block::Block, error::TsdbError};
 use narthex_model::storage::TimeRange;
 use std::sync::{Arc, atomic::Ordering};
 
-/// A block that begins further ahead of the clock is one from the future.
+/// A block that begins further ahead of the clock counts as from the future.
 const AHEAD_MS: i64 = 600_000;
 
-/// Blocks with the time that their age counts from, in the order they were made.
+/// Blocks with the time that their age counts from, in order of creation.
 type Aged = Vec<(i64, Arc<Block>)>;
 
 impl Inner {
-    /// Compares the clocks, for ages and for what is refused as too old.
+    /// Compares the clocks, for ages and for refusing samples that are too old.
     pub(super) fn look_at_clocks(&self, upkeep: &mut Upkeep, now_ms: i64) {
         let now = Clocks {
             wall_ms: now_ms,
@@ -93,7 +93,7 @@ impl Inner {
         self.remove_blocks(gone, &lost)
     }
 
-    /// Returns the time of the newest sample stored, `now_ms` where that is earlier or nothing is stored.
+    /// Returns the time of the newest stored sample, or `now_ms` if that is earlier or nothing is stored.
     fn newest_ms(&self, blocks: &Aged, now_ms: i64) -> i64 {
         let strips = self.head.index().strips();
         let in_head = strips.iter().map(|strip| strip.max_ms());
@@ -105,8 +105,8 @@ impl Inner {
     }
 }
 
-/// Finds out what the age of each block counts from: its newest sample, or, for one from the future, the time since it
-/// was made, as far as what was stored after it tells.
+/// Returns the time that each block's age counts from: its newest sample, or, for one from the future, the time since
+/// it was made, judging by what was stored after it.
 fn aged(blocks: &[Arc<Block>], now_ms: i64) -> Aged {
     let is_ahead = |block: &Block| range_of(block).min_ms > now_ms.saturating_add(AHEAD_MS);
     let mut after: Vec<TimeRange> = Vec::new();
@@ -125,7 +125,7 @@ fn aged(blocks: &[Arc<Block>], now_ms: i64) -> Aged {
     aged
 }
 
-/// Returns how much time `ranges` cover together.
+/// Returns the total time covered by `ranges`, ms.
 fn covered_ms(ranges: &mut [TimeRange]) -> i64 {
     ranges.sort_unstable_by_key(|range| range.min_ms);
     let (mut covered_ms, mut until_ms) = (0_i64, i64::MIN);

@@ -1,8 +1,8 @@
 //! Merging an origin's strips from head and blocks as a whole.
 //!
-//! The same origin's strip comes once from the head and once from every block, with the same series in the same order
-//! or some of them missing. Such batches are stacked: one comparison of identities a series instead of a merge series
-//! by series. What does not fit goes through the general merge of `model`.
+//! An origin's strip appears once in the head and once in every block, with the same series in the same order or some
+//! of them missing. Such batches are stacked: one comparison of identities per series instead of a merge series by
+//! series. The rest goes through the general merge of `model`.
 //!
 //! **Invariant:** every identity occurs once in the result; on equal times the earlier batch wins.
 
@@ -12,10 +12,11 @@ use narthex_model::{
 };
 use std::{collections::HashMap, sync::Arc};
 
-/// Below one of so many of the stack's series a batch is merged the general way: its times would make rows for all.
+/// A batch with fewer than one in this many of the stack's series is merged the general way: its times would add rows
+/// to all.
 const LEAST_SHARE: usize = 4;
 
-/// Comparing a series' identity, in samples read.
+/// Cost of comparing a series' identity, in samples read.
 const SERIES_WORK: usize = 4;
 
 /// Returns batches over the same samples in which every identity occurs exactly once.
@@ -40,21 +41,21 @@ pub(super) fn stack(
     stacks.finish(&batches, stop)
 }
 
-/// The stack number of series in batches that fit nowhere.
+/// Stack number of series in batches that fit no stack.
 const TANGLED: u32 = u32::MAX;
 
 #[derive(Default)]
 struct Stacks {
     all: Vec<Stack>,
-    /// The stack and the place in it of every series.
+    /// Stack and position in it of every series.
     places: HashMap<LabelHash, (u32, u32), foldhash::fast::RandomState>,
-    /// Batches that fit nowhere.
+    /// Batches that fit no stack.
     tangled: Vec<usize>,
 }
 
 struct Stack {
     leader: Arc<dyn Batch>,
-    /// Batches by their places in the list, with the leader's series of each of theirs; `None`: the same.
+    /// Batches by index in the list, with the leader's series for each of theirs; `None` when they are the same.
     members: Vec<(usize, Option<Vec<u32>>)>,
     tangled: bool,
 }
@@ -77,7 +78,7 @@ impl Stacks {
         }
     }
 
-    /// Begins a stack with a batch.
+    /// Starts a stack with a batch.
     fn begin(&mut self, at: usize, batch: &Arc<dyn Batch>) {
         let number = u32::try_from(self.all.len()).expect("fewer than 2^32 batches");
         let mut tangled = false;
@@ -98,7 +99,7 @@ impl Stacks {
         });
     }
 
-    /// Leaves a batch, and whatever has a series of it, to the general merge.
+    /// Leaves a batch, and every stack that shares a series with it, to the general merge.
     fn tangle(&mut self, at: usize, batch: &dyn Batch) {
         for series in 0..batch.len() {
             let (other, _) = *self
@@ -137,7 +138,8 @@ impl Stacks {
             };
             result.push((first, batch));
         }
-        // What stacks share with what fits nowhere is merged series by series; in the order given, as it decides ties.
+        // Stacks and unstackable batches that share series are merged series by series; in the given order, which
+        // decides ties.
         tangled.sort_unstable();
         result.sort_by_key(|(first, _)| *first);
         let mut merged: Vec<Arc<dyn Batch>> = result.into_iter().map(|(_, batch)| batch).collect();
@@ -148,7 +150,7 @@ impl Stacks {
 }
 
 impl Stack {
-    /// Finds the leader's series for each of a batch's, in order from `first` on; `None` where it does not fit.
+    /// Finds the leader's series for each of a batch's, in order from `first` on; `None` when the batch does not fit.
     #[expect(
         clippy::option_option,
         reason = "not fitting and fitting exactly are different answers"
@@ -208,7 +210,7 @@ mod tests {
     type Samples = BTreeMap<LabelSet, BTreeMap<i64, u64>>;
 
     /// Returns the batches of a store: one with most of the series, in order, as strips come from head and blocks,
-    /// and now and then lone ones with times of their own.
+    /// and occasional single series with times of their own.
     fn batches(random: &mut SplitMix64, base_ms: i64) -> Vec<Arc<dyn Batch>> {
         let store = MemStore::new();
         let (gaps, lone) = (random.one_in(3), random.one_in(10));
@@ -240,7 +242,7 @@ mod tests {
             .unwrap()
     }
 
-    /// Counts the stacks of several batches: those that are the same, those with gaps; and the batches that fit nowhere.
+    /// Counts stacks of several batches, identical and with gaps, and the batches that fit no stack.
     fn shapes(batches: &[Arc<dyn Batch>]) -> (usize, usize, usize) {
         let mut stacks = Stacks::default();
         let mut by_len: Vec<usize> = (0..batches.len()).collect();
@@ -264,7 +266,7 @@ mod tests {
         let ctx = Context::unlimited();
         let (mut all, mut tile) = (Samples::new(), Tile::default());
         for batch in batches {
-            // In reverse and without some, so that places are not what they seem.
+            // In reverse and with some missing, so that positions differ.
             let series: Vec<u32> = (0..batch.len() as u32).rev().collect();
             let mut last = Vec::new();
             batch.read(&series, range, layout, &mut tile, &ctx).unwrap();
@@ -293,7 +295,7 @@ mod tests {
         all
     }
 
-    /// What laying series over one another sample by sample gives.
+    /// Returns the result of merging series sample by sample.
     fn one_by_one(batches: &[Arc<dyn Batch>], range: TimeRange) -> Samples {
         let mut all = Samples::new();
         for batch in batches {

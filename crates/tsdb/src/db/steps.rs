@@ -1,22 +1,22 @@
-//! Tells steps of the wall clock from the passing of time, so that a clock that is set wrong removes nothing.
+//! Distinguishes steps of the wall clock from the passing of time, so that a wrong clock removes nothing.
 //!
-//! A step shows as the wall clock going on by another amount than the monotonic one. A step while no process ran shows
-//! as a gap: nothing is stored from the time before. Whether such a time has truly passed nobody here can know, so it is
-//! doubted at first: ages are counted without it. A server that goes on storing for three days with that clock is taken
-//! to be right, and what is old by then goes.
+//! A step shows as the wall clock advancing by another amount than the monotonic one. A step while no process ran
+//! shows as a gap: nothing is stored from the time before. Nobody here can know whether that time has really passed,
+//! so it is doubted at first: ages do not include it. After a server has stored samples for three days with a clock,
+//! the clock is believed, and data that is old by then is removed.
 //!
-//! **Invariant:** a step forward changes no age before it was believed; a step back takes back what was doubted.
+//! **Invariant:** a step forward changes no age before it is believed; a step back reduces the doubt.
 
 use narthex_model::storage::TimeRange;
 
-/// A smaller difference between two looks is no step: a thread may have slept between reading two clocks.
+/// A smaller difference between two looks is not a step: a thread may have slept between reading the two clocks.
 const SLACK_MS: i64 = 60_000;
-/// A shorter time without samples is a restart, or a slow source.
+/// A shorter time without samples counts as a restart or a slow source.
 const GAP_MS: i64 = 3_600_000;
-/// Storing for so long with a clock makes it right; retention, where that is shorter.
+/// Time of storing after which a clock is believed; the retention, if that is shorter.
 const BELIEF_MS: i64 = 3 * 86_400_000;
 
-/// Steps that are not believed yet.
+/// Steps that are not yet believed.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     /// Both clocks at the last look.
@@ -24,7 +24,7 @@ pub(super) struct Steps {
     doubted: Vec<Doubted>,
 }
 
-/// The time of day and the time that passes, read together.
+/// Wall-clock and monotonic time, read together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clocks {
     pub(super) wall_ms: i64,
@@ -33,17 +33,17 @@ pub(super) struct Clocks {
 
 #[derive(Debug)]
 struct Doubted {
-    /// Forward where positive.
+    /// Size of the step, ms; positive is forward.
     step_ms: i64,
-    /// The monotonic time from which on samples were stored with it.
+    /// Monotonic time since which samples were stored with it.
     since_ms: i64,
 }
 
 impl Steps {
-    /// Returns what a start has to doubt: the gaps in what is stored, up to `now`.
+    /// Returns the doubts at a start: the gaps in the stored times, up to `now`.
     ///
-    /// `last_ms` is when something was stored last, as the clock was then. Where the clock is behind that it has been set
-    /// back, as on a machine that keeps no time while it is off; what sets it right is no step forward.
+    /// `last_ms` is the time of the last store by the clock of that moment. If the clock is now behind it, it was set
+    /// back, as on a machine that keeps no time while it is off; correcting it is not a step forward.
     pub(super) fn at_start(
         now: Clocks,
         last_ms: Option<i64>,
@@ -62,7 +62,7 @@ impl Steps {
         }
     }
 
-    /// Takes note of what the clocks show, and believes what has stood long enough.
+    /// Records the clocks, and starts to believe steps that are old enough.
     pub(super) fn look(&mut self, now: Clocks, retention_ms: Option<i64>) {
         if let Some(last) = self.last.replace(now) {
             let passed_ms = now.monotonic_ms - last.monotonic_ms;
@@ -82,14 +82,14 @@ impl Steps {
             .retain(|doubted| now.monotonic_ms - doubted.since_ms < belief_ms);
     }
 
-    /// Returns by how much the wall clock may be ahead of the time that has truly passed.
+    /// Returns how far the wall clock may be ahead of the time that has really passed.
     pub(super) fn doubt_ms(&self) -> i64 {
         let sum = |sum: i64, doubted: &Doubted| sum.saturating_add(doubted.step_ms);
         self.doubted.iter().fold(0, sum).max(0)
     }
 }
 
-/// Finds the latest times without samples, as far back as samples are not enough to believe in them.
+/// Finds the latest gaps, going back until there are enough samples to believe in the time.
 fn gaps(now: Clocks, stored: impl IntoIterator<Item = TimeRange>) -> Vec<Doubted> {
     let mut ranges: Vec<TimeRange> = stored
         .into_iter()
@@ -107,7 +107,7 @@ fn gaps(now: Clocks, stored: impl IntoIterator<Item = TimeRange>) -> Vec<Doubted
                 since_ms: now.monotonic_ms - covered_ms,
             });
         }
-        // Sources that report once a day are no reason to doubt for ever.
+        // Sources that report once a day are no reason for permanent doubt.
         let filled_ms = max_ms.saturating_sub(range.min_ms).max(0);
         covered_ms = covered_ms
             .saturating_add(gap_ms.min(GAP_MS))
@@ -180,7 +180,7 @@ mod tests {
         );
         let restart = [range(-30 * DAY_MS, -HOUR_MS / 2)];
         assert_eq!(Steps::at_start(at(NOW_MS, 0), None, restart).doubt_ms(), 0);
-        // A process before this one has stored for an hour with that clock.
+        // An earlier process stored for an hour with that clock.
         let wrong = [range(-30 * DAY_MS, -20 * DAY_MS), range(-HOUR_MS, 0)];
         let mut steps = Steps::at_start(at(NOW_MS, 0), None, wrong);
         assert_eq!(steps.doubt_ms(), 20 * DAY_MS - HOUR_MS);
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(steps.doubt_ms(), 0);
         steps.look(at(NOW_MS + 10_000, 1000), None);
         assert!(steps.doubt_ms() <= 10_000, "{}", steps.doubt_ms());
-        // A further step is one.
+        // A further step is doubted.
         steps.look(at(NOW_MS + DAY_MS, 2000), None);
         assert!((DAY_MS - 10_000..=DAY_MS).contains(&steps.doubt_ms()));
     }

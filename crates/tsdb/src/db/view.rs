@@ -1,6 +1,6 @@
-//! A consistent state of the database, and the questions it answers.
+//! A consistent state of the database, and the queries it answers.
 //!
-//! **Invariant:** strips are pinned by numbers taken at one moment; nothing written later is seen through a view.
+//! **Invariant:** strips are pinned by numbers taken at one moment; a view shows nothing written later.
 
 use super::{
     Inner,
@@ -33,7 +33,7 @@ pub(super) struct DbView {
 
 impl DbView {
     pub(super) fn new(inner: Arc<Inner>, range: TimeRange) -> Self {
-        // A flush moves rows from strips to blocks with this lock held for writing: they are seen in one of the two.
+        // A flush moves rows from strips to blocks under the write lock, so they are seen in exactly one place.
         let all = inner.blocks.read().guarded();
         let held = inner.moments.hold();
         let blocks = all.overlapping(range);
@@ -51,7 +51,7 @@ impl DbView {
         }
     }
 
-    /// Warns of blocks that could not be opened and may have had samples within `range`.
+    /// Warns about unopenable blocks that may have samples within `range`.
     fn warn_of_missing(&self, range: TimeRange, ctx: &Context) {
         let missing = self.missing.iter().filter(|block| block.overlaps(range));
         missing.for_each(|block| {
@@ -179,7 +179,7 @@ impl View for DbView {
         let mut count = CardinalityCount::new(ctx)?;
         self.inner.head.count_series(&self.pins, ctx, &mut count)?;
         let counted = count.finish(limit);
-        // What was only read in, and nothing writes to, has no series in the head.
+        // A database that was only restored, and is not written to, has no series in the head.
         if counted.series == 0 && !self.blocks.is_empty() {
             let all = self.series(&SeriesQuery::all(TimeRange::ALL), ctx)?;
             return Cardinality::count(&all.items, limit, ctx);
@@ -230,7 +230,7 @@ impl View for DbView {
             }
             Ok(())
         };
-        // An exemplar may be a little older than the rows it came with.
+        // An exemplar may be a little older than the rows it was sent with.
         let window_ms = self.inner.ground.options.block_window_ms;
         let around = TimeRange::new(
             query.range.min_ms.saturating_sub(window_ms),
@@ -256,7 +256,7 @@ impl View for DbView {
     }
 }
 
-/// Passes over a block whose index is damaged: everything else is served, with a warning.
+/// Skips a block whose index is damaged: everything else is served, with a warning.
 fn or_leave_out(
     block: &Block,
     result: Result<(), StorageError>,
@@ -269,7 +269,7 @@ struct DbPrepared {
     batches: Vec<Vec<Arc<dyn Batch>>>,
     estimate: Estimate,
     leases: Vec<Lease>,
-    /// Rows of the head are fetched at the first read, perhaps when the view is gone.
+    /// Rows of the head are fetched at the first read, when the view may already be gone.
     _held: Arc<Held>,
 }
 

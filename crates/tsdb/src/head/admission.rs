@@ -1,6 +1,6 @@
-//! Whether series that are not in the head may come in: not while memory is short.
+//! Admission of new series to the head: refused while memory is short.
 //!
-//! **Invariant:** a series that was admitted stays; a refused one is asked for again when there is memory again.
+//! **Invariant:** an admitted series stays; a refused one is retried when memory is available again.
 
 use crate::metrics::Metrics;
 use narthex_model::sync::Whole as _;
@@ -13,9 +13,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The first series of an origin are always taken: `up` and its kin tell that the rest is refused.
+/// The first series of an origin are always accepted: `up` and similar series report that the rest is refused.
 pub(crate) const ALWAYS_TAKEN: usize = 16;
-/// Jobs told apart; what comes from outside names them.
+/// Most jobs counted separately; their names come from outside.
 const MOST_JOBS: usize = 1000;
 
 /// Decides by the memory of the process.
@@ -23,7 +23,7 @@ const MOST_JOBS: usize = 1000;
 pub(crate) struct Admission {
     memory: Budget,
     metrics: Arc<Metrics>,
-    /// How many were refused since somebody asked, by job.
+    /// Refusals since the last query, by job.
     refused: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -36,12 +36,12 @@ impl Admission {
         }
     }
 
-    /// Reports whether new series are taken.
+    /// Reports whether new series are accepted.
     pub(crate) fn is_open(&self) -> bool {
         self.memory.pressure() < Pressure::RefuseSeries
     }
 
-    /// Counts series that were refused, for the job that their labels name.
+    /// Counts refused series for the job in their labels.
     pub(crate) fn refuse(&self, labels: &LabelSet, count: usize) {
         let job = labels.get("job").unwrap_or_default();
         let count = count as u64;
@@ -54,7 +54,7 @@ impl Admission {
         }
     }
 
-    /// As [`Admission::refuse`], for slots of a schema of which `first` is one.
+    /// Counts like [`Admission::refuse`], for slots of a schema that include `first`.
     pub(crate) fn refuse_of(&self, schema: &Schema, first: &LabelSet, count: usize) {
         let common = schema.common();
         let labels = if common.get("job").is_some() {
@@ -65,7 +65,7 @@ impl Admission {
         self.refuse(labels, count);
     }
 
-    /// Returns how many series were refused since the last call, by job.
+    /// Returns the number of series refused since the last call, by job.
     pub(crate) fn take_refused(&self) -> BTreeMap<String, u64> {
         std::mem::take(&mut *self.refused.lock().whole())
     }

@@ -1,7 +1,7 @@
-//! Appending a frame to a strip: one row, encoded once, its bytes shared by the head and the log.
+//! Appending a frame to a strip: one row, encoded once, its bytes shared by the head and the WAL.
 //!
-//! **Invariant:** nothing becomes visible before the kernel has its record; when the record could not be written, the
-//! strip is as it was, except that its next row begins another segment.
+//! **Invariant:** nothing becomes visible before the kernel has its record; if the record cannot be written, the
+//! strip is unchanged, except that its next row begins another segment.
 
 mod scratch;
 mod stage;
@@ -24,33 +24,33 @@ use narthex_model::{
 use scratch::RowParts;
 use stage::{Staged, append_staged};
 
-/// When a segment ends though its origin goes on.
+/// Bounds of segments and of sample times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Rows of a segment.
+    /// Most rows of a segment.
     pub(crate) segment_rows: usize,
-    /// Segments never cross a multiple of this.
+    /// Length of a window; segments never cross a multiple of it.
     pub(crate) window_ms: i64,
-    /// Samples more than this behind the newest of their series are refused; `None`: none is.
+    /// Samples more than this behind the newest of their series are refused; `None`: no limit.
     pub(crate) out_of_order_window_ms: Option<i64>,
-    /// Samples before are refused.
+    /// Earlier samples are refused.
     pub(crate) min_valid_ms: i64,
-    /// Samples after are refused.
+    /// Later samples are refused.
     pub(crate) max_valid_ms: i64,
-    /// The caller's clock.
+    /// Time by the caller's clock.
     pub(crate) now_ms: i64,
 }
 
-/// Which column of the strip each slot of the bound schema is.
+/// Mapping from the slots of the bound schema to the strip's columns.
 #[derive(Clone, Debug)]
 pub(crate) enum SlotMap {
-    /// The same.
+    /// Slots and columns are the same.
     Same,
-    /// By slot; `NOWHERE` for slots that were retired before the strip came to know them.
+    /// By slot; `NOWHERE` for slots that were retired before the strip got them.
     Map {
-        /// The column of each slot.
+        /// Column of each slot.
         columns: Vec<u32>,
-        /// Whether no two slots have the same column.
+        /// Whether no two slots share a column.
         distinct: bool,
     },
 }
@@ -67,33 +67,33 @@ impl SlotMap {
     }
 }
 
-/// How much work a frame makes.
+/// How much work a frame needs.
 enum Shape {
-    /// It is a row as it stands.
+    /// The frame is a row as it is.
     AsItIs,
-    /// It is a row of other columns.
+    /// The frame is a row, with columns in another order.
     Moved,
-    /// Every sample needs a look.
+    /// Every sample must be classified.
     Mixed,
 }
 
-/// One frame on its way into a strip.
+/// One frame being appended to a strip.
 pub(crate) struct FrameAppend<'a> {
     pub(crate) strip: &'a Strip,
     pub(crate) map: &'a SlotMap,
     pub(crate) frame: &'a Frame,
-    /// What other owners of shared series have at the frame's times, sorted by column and time.
+    /// Other owners' values for shared series at the frame's times, sorted by column and time.
     pub(crate) others: &'a [(u32, i64, Value)],
     pub(crate) limits: Limits,
-    /// Families that the log has not seen.
+    /// Families that the WAL does not have yet.
     pub(crate) families: &'a [Family],
 }
 
 impl FrameAppend<'_> {
-    /// Stores the frame: in the log, then in the strip.
+    /// Stores the frame: in the WAL, then in the strip.
     ///
     /// # Errors
-    /// Fails when the log cannot be written.
+    /// Fails when the WAL cannot be written.
     pub(crate) fn run(
         &self,
         ticket: Ticket<'_>,
@@ -145,14 +145,14 @@ impl FrameAppend<'_> {
         Ok(outcome)
     }
 
-    /// Returns the time of the frame's row: where samples have times of their own, the one that fills most of it.
+    /// Returns the time of the frame's row; if samples have their own times, the most common one.
     fn row_ms(&self, state: &StripState) -> i64 {
         let frame = self.frame;
         if frame.times_ms().is_empty() {
             return frame.time_ms();
         }
         let times = || frame.present().iter().map(|slot| frame.times_ms()[slot]);
-        // Boyer and Moore's majority vote: a time that more than half have is the one left.
+        // Boyer and Moore's majority vote: a time that more than half of the samples have is the one left.
         let (candidate, _) =
             times().fold(
                 (frame.time_ms(), 0usize),
@@ -213,7 +213,7 @@ impl FrameAppend<'_> {
         }
     }
 
-    /// Decides sample by sample what joins the row, what is loose and what is refused.
+    /// Decides for each sample whether it joins the row, is loose or is refused.
     fn classify(
         &self,
         state: &StripState,
@@ -353,9 +353,9 @@ impl FrameAppend<'_> {
 }
 
 impl Limits {
-    /// Returns how many rows the segment of a strip that begins with row `first` may have.
+    /// Returns the most rows of the segment of a strip that begins with row `first`.
     ///
-    /// First segments differ in length, so that strips that began together are not flushed together for ever.
+    /// First segments differ in length, so that strips that started together are not always flushed together.
     fn rows_of(self, strip: u32, first: u64) -> usize {
         if first > 0 {
             return self.segment_rows;
@@ -369,7 +369,7 @@ impl Limits {
         (self.min_valid_ms..=self.max_valid_ms).contains(&time_ms)
     }
 
-    /// Reports whether a sample is out of bounds, counting it when it is.
+    /// Reports whether a sample is out of bounds, counting it if so.
     fn refuse(self, time_ms: i64, outcome: &mut Outcome) -> bool {
         let counter = if time_ms < self.min_valid_ms {
             &mut outcome.too_old
@@ -382,7 +382,7 @@ impl Limits {
         true
     }
 
-    /// Reports whether a loose sample is not too far behind, counting it when it is.
+    /// Reports whether a loose sample is not too old, counting it otherwise.
     pub(crate) fn admits(
         self,
         state: &StripState,
@@ -411,7 +411,7 @@ impl Limits {
 }
 
 impl StripState {
-    /// Returns a time that no sample of the column is after, and that is not after the newest row.
+    /// Returns an upper bound of the column's sample times that is not after the newest row.
     fn newest_ms(&self, column: u32) -> i64 {
         let loose_ms = self.loose.newest_ms(column);
         let in_rows = self.open.published().has_seen(column)
@@ -421,7 +421,7 @@ impl StripState {
     }
 }
 
-/// Counting a sample whose time is taken.
+/// Counts a sample whose time is taken.
 pub(crate) trait CountAgain {
     fn count_again(&mut self, same: bool);
 }

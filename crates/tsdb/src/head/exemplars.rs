@@ -1,6 +1,6 @@
 //! Exemplars: a bounded ring beside the strips.
 //!
-//! **Invariant:** at most `capacity` are held, the oldest go first; equal ones are held once.
+//! **Invariant:** at most `capacity` exemplars are held, the oldest go first; equal ones are held once.
 
 use narthex_model::{Exemplar, LabelSet};
 use std::collections::{HashSet, VecDeque};
@@ -16,7 +16,7 @@ pub(crate) struct ExemplarRing {
 /// One exemplar and its series.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
-    /// The series' labels, as strips hold them.
+    /// Labels of the series, split as in strips.
     pub(crate) common: LabelSet,
     pub(crate) local: LabelSet,
     pub(crate) time_ms: i64,
@@ -31,10 +31,10 @@ struct Numbered {
     entry: Entry,
 }
 
-/// The most characters that names and values of an exemplar's labels may have together, as Prometheus has it.
+/// Most characters in the names and values of an exemplar's labels together, as in Prometheus.
 const MAX_CHARS: usize = 128;
 
-/// Reports whether an exemplar is small enough to be kept: a ring of large ones would fill the memory.
+/// Reports whether an exemplar is small enough to keep: a ring of large ones would fill the memory.
 pub(crate) fn fits(exemplar: &Exemplar) -> bool {
     let labels = exemplar.labels.iter();
     let chars = labels.map(|label| label.name().chars().count() + label.value().chars().count());
@@ -50,21 +50,21 @@ impl ExemplarRing {
         }
     }
 
-    /// Holds another number from here on; what is too much goes at once.
+    /// Changes the capacity; drops the excess at once.
     pub(crate) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
         let surplus = self.entries.len().saturating_sub(capacity);
         self.entries.drain(..surplus);
     }
 
-    /// Stores an exemplar unless the series' newest one is the same.
+    /// Stores an exemplar unless it equals the series' newest one.
     pub(crate) fn push(&mut self, entry: Entry) {
         if self.capacity == 0 || !fits(&entry.exemplar) {
             return;
         }
-        // A scrape repeats the same exemplar until another observation comes by.
+        // A scrape repeats an exemplar until it is replaced by another observation.
         let of_series = |other: &&Entry| other.local == entry.local && other.common == entry.common;
-        // One without a time of its own has that of whichever scrape.
+        // An exemplar without its own time gets the time of each scrape.
         let same = |newest: &Entry| {
             newest.exemplar == entry.exemplar
                 && (newest.time_ms == entry.time_ms || entry.exemplar.time_ms.is_none())
@@ -89,14 +89,14 @@ impl ExemplarRing {
         self.next += 1;
     }
 
-    /// Lists those that are in no block, with their numbers.
+    /// Lists the exemplars that no block has, with their numbers.
     pub(crate) fn unflushed(&self) -> Vec<(u64, Entry)> {
         let open = self.entries.iter().filter(|numbered| !numbered.in_block);
         open.map(|numbered| (numbered.number, numbered.entry.clone()))
             .collect()
     }
 
-    /// Notes that blocks hold the entries with these numbers.
+    /// Records that blocks hold the entries with these numbers.
     pub(crate) fn set_flushed(&mut self, numbers: &HashSet<u64>) {
         for numbered in &mut self.entries {
             numbered.in_block |= numbers.contains(&numbered.number);

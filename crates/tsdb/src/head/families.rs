@@ -1,7 +1,7 @@
-//! Metadata of metric families, as long as a series uses it.
+//! Metadata of metric families, for as long as a series uses it.
 //!
-//! **Invariant:** a family without a series is forgotten by the second look after its last one: a first look may come
-//! between a family and its first series.
+//! **Invariant:** a family is forgotten by the second check after its last series: a first check may fall between
+//! learning a family and its first series.
 
 use narthex_model::metadata::Family;
 use std::{
@@ -9,30 +9,30 @@ use std::{
     sync::Arc,
 };
 
-/// What metrics of a family have behind its name.
+/// Suffixes of a family's metric names.
 const SUFFIXES: [&str; 8] = [
     "_bucket", "_sum", "_count", "_total", "_created", "_info", "_gsum", "_gcount",
 ];
 
-/// Families by name; several where origins disagree.
+/// Families by name; several when origins disagree.
 #[derive(Debug)]
 pub(super) struct Families {
     by_name: BTreeMap<Arc<str>, Vec<Family>>,
-    /// Names that no series used at the last look.
+    /// Names that no series used at the last check.
     unused: HashSet<Arc<str>, foldhash::fast::RandomState>,
     bytes: usize,
     most_bytes: usize,
 }
 
-/// What all families take at most, whatever memory there is: half a million of them, of the usual length.
+/// Most bytes of all families, however much memory there is: half a million of usual length.
 const MOST_BYTES: u64 = 64 << 20;
-/// What part of the memory they take at most.
+/// Fraction of the memory that families may take.
 const MEMORY_SHARE: u64 = 32;
-/// What a family takes beside its texts.
+/// Bytes of a family besides its texts.
 const FAMILY_BYTES: usize = size_of::<Family>() + 64;
 
 impl Families {
-    /// Returns none, for a process that has `memory_bytes`.
+    /// Returns an empty table for a process with `memory_bytes`.
     pub(super) fn new(memory_bytes: u64) -> Self {
         let most_bytes = (memory_bytes / MEMORY_SHARE).min(MOST_BYTES);
         Self {
@@ -48,7 +48,7 @@ impl Families {
         self.bytes
     }
 
-    /// Takes in families, as far as there is room; returns those that were not known.
+    /// Adds families, as far as there is room; returns those that were not known.
     pub(super) fn learn(&mut self, families: &[Family]) -> Vec<Family> {
         let mut new = Vec::new();
         for family in families.iter().filter(|family| !family.name.is_empty()) {
@@ -70,7 +70,7 @@ impl Families {
         new
     }
 
-    /// Forgets what no metric of `names` has used at this look and the one before.
+    /// Forgets families that no metric of `names` used at this check and the previous one.
     pub(super) fn keep_used<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         let mut used: HashSet<&str, foldhash::fast::RandomState> = HashSet::default();
         for name in names {

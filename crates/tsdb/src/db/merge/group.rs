@@ -1,4 +1,4 @@
-//! How the strips of several blocks with the same common labels become strips of one block.
+//! Grouping of several blocks' strips with the same common labels into strips of one block.
 //!
 //! **Invariant:** every series is in exactly one of the resulting strips, unless it has more rows than a strip may have.
 
@@ -9,27 +9,27 @@ use std::{
     sync::Arc,
 };
 
-/// A series that is in one of every so many rows of a strip joins it; a rarer one gets a strip of its own.
+/// A series with at least one in this many rows of a strip joins it; a rarer one gets a strip of its own.
 const LEAST_SHARE: usize = 4;
 
 /// One strip to be written.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// The time of each row.
+    /// Time of each row.
     pub(super) times_ms: Vec<i64>,
-    /// The inputs that have anything of it, by number, and the target's row of each of their rows.
+    /// Inputs that contribute to it, by number, and the target's row for each of their rows.
     pub(super) inputs: Vec<(usize, Vec<u32>)>,
     pub(super) series: Vec<Series>,
-    /// The columns that all series come from.
+    /// Source columns of all series.
     columns: Arc<[Column]>,
 }
 
-/// One series and where it comes from.
+/// One series and its sources.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
     /// Its local set, by number.
     pub(super) set: u32,
-    /// Inputs with the column, in the order of precedence: places in the list of columns.
+    /// Inputs with the column, in order of precedence, as indexes in the list of columns.
     columns: Range<u32>,
 }
 
@@ -41,30 +41,30 @@ pub(super) struct Column {
     pub(super) column: u32,
 }
 
-/// With more kinds of series than this, as scattered ones have, each kind gets strips of its own.
+/// With more kinds of series than this, as scattered series have, each kind gets strips of its own.
 const MOST_JOINED: usize = 64;
 
 /// Series that are in exactly the same inputs.
 struct Kind {
     inputs: Vec<usize>,
-    /// By place among all series, ascending.
+    /// By index among all series, ascending.
     series: Vec<(u32, Series)>,
 }
 
 impl Target {
-    /// Returns the columns that a series comes from, in the order of precedence.
+    /// Returns the source columns of a series, in order of precedence.
     pub(super) fn columns_of(&self, series: &Series) -> &[Column] {
         &self.columns[series.columns.start as usize..series.columns.end as usize]
     }
 }
 
-/// Divides the series of `inputs`, in the order of precedence, among strips of at most `most_rows` rows; where a
-/// series has more than that, its inputs stay apart.
+/// Divides the series of `inputs`, in order of precedence, among strips of at most `most_rows` rows; where a series
+/// has more, its inputs stay separate.
 pub(super) fn divide(inputs: &[StripCursor], most_rows: usize) -> Vec<Target> {
     let (columns, all) = collect(inputs);
     let mut kinds = kinds_of(&columns, all);
     let joining = kinds.len() <= MOST_JOINED;
-    // The largest first, which others may join; of equals the one that came first.
+    // The largest first, which others may join; among equals the first to appear.
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.series.len()));
     let mut targets = Vec::new();
     let mut left = VecDeque::from(kinds);
@@ -99,7 +99,7 @@ pub(super) fn divide(inputs: &[StripCursor], most_rows: usize) -> Vec<Target> {
     targets
 }
 
-/// Sorts series by the inputs they are in, in the order of first appearance.
+/// Groups series by the inputs that have them, in order of first appearance.
 fn kinds_of(columns: &[Column], all: Vec<Series>) -> Vec<Kind> {
     let mut places: HashMap<Vec<usize>, usize> = HashMap::new();
     let mut kinds: Vec<Kind> = Vec::new();
@@ -125,7 +125,7 @@ fn kinds_of(columns: &[Column], all: Vec<Series>) -> Vec<Kind> {
     kinds
 }
 
-/// Lists all columns by series, and the series in the order of first appearance.
+/// Lists all columns by series, and the series in order of first appearance.
 fn collect(inputs: &[StripCursor]) -> (Arc<[Column]>, Vec<Series>) {
     let mut places: HashMap<u32, u32, foldhash::fast::RandomState> = HashMap::default();
     let mut sets: Vec<u32> = Vec::new();
@@ -143,7 +143,7 @@ fn collect(inputs: &[StripCursor]) -> (Arc<[Column]>, Vec<Series>) {
             });
         }
     }
-    // Stable: the inputs of a series stay in the order of precedence.
+    // Stable: a series' inputs stay in order of precedence.
     columns.sort_by_key(|column| column.place);
     let mut series = Vec::with_capacity(sets.len());
     for own in columns.chunk_by(|a, b| a.place == b.place) {
@@ -192,7 +192,7 @@ fn target(
     }
 }
 
-/// Returns a strip for each input of series that have too many rows together.
+/// Returns one strip per input, for series with too many rows in total.
 fn apart(inputs: &[StripCursor], columns: &Arc<[Column]>, kind: Kind) -> Vec<Target> {
     let Kind {
         inputs: chosen,

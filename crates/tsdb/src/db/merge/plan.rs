@@ -1,51 +1,51 @@
-//! Which blocks are merged next.
+//! Choice of the blocks to merge next.
 //!
-//! While a window is being written, every few of its smallest blocks become one; once it is over, all of them do.
-//! Blocks that came late are merged among themselves until they are worth touching the large one.
+//! While a window is being written, its smallest blocks are merged a few at a time; once it is over, all are merged.
+//! Late blocks are merged with each other until they are worth rewriting the large one.
 //!
-//! **Invariant:** what is chosen is consecutive among the blocks of its window, so that merging changes no tie between
-//! two samples of one series at one time.
+//! **Invariant:** the chosen blocks are consecutive within their window, so that merging changes no tie between two
+//! samples of one series at one time.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What the choice depends on, of one block.
+/// Properties of one block that the choice depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    /// The number of its window of time.
+    /// Number of its window of time.
     pub(super) window: i64,
     pub(super) level: u8,
     pub(super) bytes: u64,
-    /// Its label sets.
+    /// Number of its label sets.
     pub(super) sets: u64,
-    /// It cannot be merged.
+    /// Whether it cannot be merged.
     pub(super) barred: bool,
 }
 
 /// The limits of a choice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// So many blocks of one level make one of the next.
+    /// Number of blocks of one level that are merged into one of the next.
     pub(super) run: usize,
-    /// Windows before this one are over.
+    /// First window that is not over.
     pub(super) open_from: i64,
-    /// Most label sets of blocks merged at once: they are in memory until the new block is written, at some hundred
-    /// bytes each. A window of series that hardly live keeps several blocks.
+    /// Most label sets of blocks merged at once: they stay in memory until the new block is written, at about a hundred
+    /// bytes each. A window of short-lived series keeps several blocks.
     pub(super) most_sets: u64,
 }
 
-/// Most blocks merged at once, each of which takes some memory.
+/// Most blocks merged at once; each takes some memory.
 const MOST: usize = 32;
-/// The rest of a window is merged into its largest block from this share of it on.
+/// The rest of a window is merged into its largest block once it reaches this fraction of it.
 const WORTH: u64 = 8;
 
-/// Chooses blocks, which come in the order of their precedence; returns their places, ascending.
+/// Chooses among blocks in order of precedence; returns their indexes, ascending.
 pub(super) fn choose(blocks: &[Candidate], rules: Rules) -> Option<Vec<usize>> {
     let mut windows: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
     for (at, block) in blocks.iter().enumerate() {
         windows.entry(block.window).or_default().push(at);
     }
-    // The newest first: that is where most is asked for.
+    // Newest window first, because most queries ask for it.
     windows.iter().rev().find_map(|(window, places)| {
         let own: Vec<Candidate> = places.iter().map(|at| blocks[*at]).collect();
         let range = if *window >= rules.open_from {
@@ -70,7 +70,7 @@ fn level_run(own: &[Candidate], rules: Rules) -> Option<Range<usize>> {
     })
 }
 
-/// Finds what is to be merged of a window that is over.
+/// Finds the blocks to merge of a window that is over.
 fn closed(own: &[Candidate], rules: Rules) -> Option<Range<usize>> {
     let all = longest(own, |_| true, 2, rules.most_sets)?;
     let bytes = own[all.clone()].iter().map(|block| block.bytes);
@@ -86,7 +86,7 @@ fn closed(own: &[Candidate], rules: Rules) -> Option<Range<usize>> {
     )
 }
 
-/// Finds the first longest run of at least `least` blocks that satisfy `fits`, cut to what is merged at once.
+/// Finds the first longest run of at least `least` blocks that satisfy `fits`, truncated to the most merged at once.
 fn longest(
     own: &[Candidate],
     fits: impl Fn(&Candidate) -> bool,

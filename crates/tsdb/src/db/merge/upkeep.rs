@@ -1,6 +1,6 @@
-//! When blocks are merged, and how the result comes to count.
+//! Scheduling of merges, and publication of their results.
 //!
-//! **Invariant:** of a merged block and its sources exactly one side counts, whatever happens in between.
+//! **Invariant:** either a merged block or its sources count, never both or neither, whatever happens in between.
 
 use super::{
     MergeJob,
@@ -21,33 +21,33 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// Work per call: a few percent of a core.
 const WORK: Duration = Duration::from_millis(40);
-/// Time after which a merge that failed is tried again.
+/// Time before a failed merge is retried.
 const RETRY_MS: i64 = 60_000;
-/// A window is over when it ended so many parts of the flush age ago: what was in memory is in blocks then.
+/// A window is over this fraction of the flush age after its end: by then its samples have left memory for blocks.
 const OVER_PARTS: i64 = 4;
 
-/// Label sets merged at once are no more than the head has series, between these bounds: merging costs a part of what
-/// is live, whatever is dead.
+/// Label sets merged at once are limited to the head's number of series, within these bounds, so that merging costs
+/// a fraction of the live data, however much is dead.
 const LEAST_SETS: u64 = 1 << 17;
 const MOST_SETS: u64 = 1 << 20;
 
-/// What a merge takes for a set of a source: its number and place in the result, its column, a part of the source's index
-/// and of the result's.
+/// Bytes a merge takes per set of a source: its number and position in the result, its column, its part of the source's
+/// and the result's index.
 const SET_BYTES: u64 = 128;
-/// What it takes beside them: a page of each source, a column, a buffer.
+/// Bytes it takes besides: a page of each source, a column, a buffer.
 const FIXED_BYTES: u64 = 4 << 20;
 
-/// What one call of `maintain` leaves to the next about merging.
+/// Merge state that one call of `maintain` leaves to the next.
 #[derive(Default)]
 pub(in crate::db) struct Merging {
     job: Option<MergeJob>,
-    /// Blocks that cannot be merged: their index is damaged.
+    /// Blocks that cannot be merged because their index is damaged.
     barred: HashSet<BlockId>,
-    /// No merge is begun in this time.
+    /// Pause during which no merge starts.
     rest: Rest,
 }
 
-/// A time to do nothing in. A clock that is set out of it, in either direction, ends it.
+/// A pause. A clock that is set out of it, in either direction, ends it.
 #[derive(Default)]
 struct Rest {
     since_ms: i64,
@@ -66,14 +66,14 @@ impl Rest {
 }
 
 impl Merging {
-    /// Returns the blocks that are being merged.
+    /// Returns the blocks being merged.
     pub(in crate::db) fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
         self.job.iter().flat_map(MergeJob::blocks)
     }
 }
 
 impl Inner {
-    /// Merges blocks for a moment, beginning with those that are due where nothing is under way.
+    /// Merges blocks for a moment, starting a due merge if none is in progress.
     pub(in crate::db) fn merge(&self, upkeep: &mut Upkeep, now_ms: i64) -> Result<(), TsdbError> {
         let merging = &mut upkeep.merging;
         if merging.job.is_none() {
@@ -139,7 +139,7 @@ impl Inner {
         let io = &self.ground.io;
         let free = io.free_bytes(&options.path).unwrap_or(u64::MAX);
         if free / 2 < bytes {
-            // Room for what is written meanwhile has to stay.
+            // Leave room for what is written meanwhile.
             merging.rest.begin(now_ms, SCAN_MS);
             return Ok(None);
         }
@@ -149,7 +149,7 @@ impl Inner {
             merging.rest.begin(now_ms, SCAN_MS);
             return Ok(None);
         };
-        // Named as if it had been written with the last of them: without a manifest the names say who came first.
+        // Name it as if written with its last source: without a manifest the names decide the order.
         let made = chosen
             .last()
             .map_or(now_ms, |last| last.meta().id.time_ms());
@@ -164,7 +164,7 @@ impl Inner {
         }
     }
 
-    /// Makes a merged block count instead of its sources.
+    /// Publishes a merged block instead of its sources.
     fn commit_merge(
         &self,
         merging: &mut Merging,
@@ -185,7 +185,7 @@ impl Inner {
             Ok((merged, meta))
         });
         let (merged, meta) = finished.inspect_err(|_| {
-            // What was written is of no use, and a full disk needs the room.
+            // The unpublished block is useless, and a full disk needs the room.
             let _ = io.remove(&temporary);
             self.note_failed_merge(merging, now_ms);
         })?;
@@ -202,7 +202,7 @@ impl Inner {
         self.settle_files()
     }
 
-    /// Leaves a block out of merges whose bytes the disk does not give: what it still has stays in it.
+    /// Excludes a block that the disk fails to return from merges: its readable parts stay in it.
     fn bar(&self, merging: &mut Merging, error: &TsdbError) {
         if let TsdbError::Io { path, source, .. } = error
             && !is_exhausted(source)
@@ -215,7 +215,7 @@ impl Inner {
         }
     }
 
-    /// Drops the merge under way with what it wrote.
+    /// Drops the merge in progress with its output.
     pub(in crate::db) fn give_up_merge(&self, merging: &mut Merging, now_ms: i64) {
         if let Some(job) = merging.job.take() {
             job.abandon();
@@ -223,7 +223,7 @@ impl Inner {
         }
     }
 
-    /// Notes a merge that failed. What it may have left is removed at the next start.
+    /// Records a failed merge. The next start removes any remains.
     fn note_failed_merge(&self, merging: &mut Merging, now_ms: i64) {
         self.metrics.merge_failures.inc();
         merging.rest.begin(now_ms, RETRY_MS);

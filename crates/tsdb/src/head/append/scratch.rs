@@ -1,6 +1,6 @@
-//! One frame's samples in the strip's columns, in memory that is used again for the next.
+//! One frame's samples in the strip's columns, in memory reused for the next frame.
 //!
-//! **Invariant:** a column is present, stale or a histogram, or none of them; loose samples are in none.
+//! **Invariant:** a column is at most one of present, stale or a histogram; columns of loose samples are none of these.
 
 use crate::head::loose::{LooseSample, Value};
 use narthex_chunks::histogram::{decode_histogram, encode_histogram};
@@ -15,12 +15,12 @@ pub(crate) struct Scratch {
     pub(super) stale: Vec<u32>,
     pub(super) histograms: Vec<(u32, Range<usize>)>,
     histogram_bytes: Vec<u8>,
-    /// Columns that are stale or have a histogram in this row: looked at for every sample.
+    /// Columns that are stale or have a histogram in this row; checked for every sample.
     taken: Vec<u64>,
     pub(super) loose: Vec<LooseSample>,
-    /// Columns that have a loose sample.
+    /// Columns with a loose sample.
     loosened: Vec<u64>,
-    /// By the frame's slots: which samples are newer than all loose ones of their column.
+    /// By the frame's slots: samples newer than all loose ones of their column.
     newer: Vec<u64>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Scratch {
 pub(super) struct RowParts<'a> {
     pub(super) time_ms: i64,
     pub(super) values: &'a [f64],
-    /// `None`: all.
+    /// `None` when all are present.
     pub(super) present: Option<&'a [u64]>,
     pub(super) stale: &'a [u32],
     pub(super) histograms: &'a [(u32, Range<usize>)],
@@ -37,7 +37,7 @@ pub(super) struct RowParts<'a> {
 }
 
 impl<'a> RowParts<'a> {
-    /// Returns a row of floats and ends only.
+    /// Returns a row of only floats and ends.
     pub(super) fn plain(
         time_ms: i64,
         values: &'a [f64],
@@ -56,7 +56,7 @@ impl<'a> RowParts<'a> {
 }
 
 impl Scratch {
-    /// Takes in stale columns; reports whether all are absent, so that they can stand beside a row as they are.
+    /// Adds stale columns; reports whether all are absent, so that they can be used with a row as they are.
     pub(super) fn take_stale(&mut self, stale: &[ColumnId], present: &BitSet) -> bool {
         self.stale.clear();
         self.stale.extend(stale.iter().map(|column| column.0));
@@ -65,7 +65,7 @@ impl Scratch {
         !stale.iter().any(|column| present.contains(column.index()))
     }
 
-    /// Returns how many samples of the last frame were no part of a row.
+    /// Returns the number of samples of the last frame outside the row.
     pub(crate) fn loose(&self) -> u64 {
         self.loose.len() as u64
     }
@@ -85,7 +85,7 @@ impl Scratch {
         self.loosened.resize(columns.div_ceil(64), 0);
     }
 
-    /// Looks at the loose lane for all samples of a frame together: each look waits for memory, and so they wait at once.
+    /// Looks up the loose lane for all samples of a frame together, so that the cache misses overlap.
     pub(super) fn look_ahead(&mut self, slots: usize, newer: impl Iterator<Item = (usize, bool)>) {
         self.newer.clear();
         self.newer.resize(slots.div_ceil(64), 0);
@@ -94,7 +94,7 @@ impl Scratch {
         }
     }
 
-    /// Reports what `look_ahead` saw.
+    /// Reports the result of `look_ahead` for a slot.
     pub(super) fn is_newer(&self, slot: usize) -> bool {
         self.newer[slot / 64] >> (slot % 64) & 1 == 1
     }
@@ -126,11 +126,11 @@ impl Scratch {
         }
     }
 
-    /// Returns what the frame itself already gave for a column and time.
+    /// Returns the value that the frame itself already gave for a column and time.
     pub(super) fn value_at(&self, column: u32, time_ms: i64, joins: bool) -> Option<Value> {
         let at = column as usize;
         if !joins {
-            // Few columns have two.
+            // Few columns have two loose samples.
             if self.loosened[at / 64] >> (at % 64) & 1 == 0 {
                 return None;
             }

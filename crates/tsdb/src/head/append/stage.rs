@@ -1,7 +1,7 @@
-//! From a row and loose samples to the log and the strip.
+//! Writing a row and loose samples to the WAL, then the strip.
 //!
-//! **Invariant:** nothing becomes visible before the kernel has its record; when the record could not be written, the
-//! strip is as it was, except that its next row begins another segment.
+//! **Invariant:** nothing becomes visible before the kernel has its record; if the record cannot be written, the
+//! strip is unchanged, except that its next row begins another segment.
 
 use super::{Limits, scratch::RowParts};
 use crate::{
@@ -20,10 +20,10 @@ use narthex_chunks::{ChunkError, histogram::encode_histogram, row::Row};
 use narthex_model::{ColumnId, Exemplar, metadata::Family};
 use std::borrow::Cow;
 
-/// What goes into the log and the strip together.
+/// Data that goes into the WAL and the strip together.
 pub(super) struct Staged<'a> {
     pub(super) parts: Option<RowParts<'a>>,
-    /// Samples that the lane has taken in, unseen, from this place on.
+    /// Samples that the lane has accepted, invisibly, from this place on.
     pub(super) loose: &'a [LooseSample],
     pub(super) loose_first: u64,
     pub(super) starts: Vec<(u32, i64)>,
@@ -31,10 +31,10 @@ pub(super) struct Staged<'a> {
     pub(super) families: &'a [Family],
 }
 
-/// Logs loose samples that the lane has taken in from place `first` on, and makes them visible.
+/// Logs loose samples that the lane has accepted from place `first` on, and makes them visible.
 ///
 /// # Errors
-/// Fails when the log cannot be written; the lane is as before they came then.
+/// Fails when the WAL cannot be written; the lane is then as before.
 pub(crate) fn log_loose(
     strip: &Strip,
     state: &mut StripState,
@@ -106,7 +106,7 @@ pub(super) fn append_staged(
 }
 
 impl StripState {
-    /// Ends the open segment where the row at `time_ms` must not join it.
+    /// Ends the open segment if the row at `time_ms` must not join it.
     fn begin_row(&mut self, strip: u32, time_ms: i64, file: u32, limits: Limits) {
         let open = self.open.published();
         let Some((first_ms, _)) = open.time_range() else {
@@ -208,7 +208,7 @@ impl StripState {
         }
     }
 
-    /// Writes the records of what is staged.
+    /// Writes the records of the staged data.
     fn log(
         &self,
         strip: &Strip,

@@ -1,8 +1,8 @@
-//! Who is in the head: strips by origin, local sets, and a table from identities to (strip, column).
+//! Index of the head: strips by origin, local sets, and a table from identities to (strip, column).
 //!
-//! A matcher on a label that a strip's common set has is decided for the whole strip; what is left is answered by
-//! the postings of local sets. A series is a strip and a column, so the index costs bytes per origin and per set,
-//! and only the identity table (9 bytes) per series.
+//! A matcher on a label of a strip's common set is decided for the whole strip; the rest are answered by the postings
+//! of local sets. A series is a strip and a column, so the index costs bytes per origin and per set, and only the
+//! identity table (9 bytes) per series.
 //!
 //! **Invariant:** an identity is in the table once for each strip that has it, and never twice for one strip.
 
@@ -22,17 +22,17 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Deciding a matcher for a strip, in samples read.
+/// Cost of deciding a matcher for a strip, in samples read.
 const MATCHER_WORK: usize = 16;
 
-/// The place of a series: an entry of the index and a column of its strip.
+/// Location of a series: an entry of the index and a column of its strip.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Place {
     entry: u32,
     pub(crate) column: u32,
 }
 
-/// Everything the head knows by label.
+/// Everything the head can look up by label.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     sets: SetTable,
@@ -41,7 +41,7 @@ pub(crate) struct Index {
     by_strip: HashMap<u32, u32, foldhash::fast::RandomState>,
     by_common: HashMap<LabelSet, Vec<u32>, foldhash::fast::RandomState>,
     identities: HashTable<Place>,
-    /// All strips by number, made when somebody asks.
+    /// All strips by number, built on demand.
     ordered: Mutex<Option<Arc<[Arc<Strip>]>>>,
 }
 
@@ -56,16 +56,16 @@ struct Entry {
 /// Strips that have a series, each with its column.
 pub(crate) type Owners = Vec<(Arc<Strip>, u32)>;
 
-/// Where a series is in a strip.
+/// Column of a series in a strip.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Resolved {
-    /// In a column that the strip has.
+    /// An existing column.
     Known(u32),
-    /// In a column that was appended.
+    /// A new, appended column.
     Fresh(u32),
 }
 
-/// The chosen columns of one strip, ascending.
+/// The selected columns of one strip, ascending.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     pub(crate) strip: Arc<Strip>,
@@ -98,9 +98,9 @@ impl Index {
             .push(at);
     }
 
-    /// Finds the column of a strip with this local set, or appends one where `create` says so.
+    /// Finds the column of a strip with this local set, or appends one if `create` is set.
     ///
-    /// A fresh one that other strips have, too, is noted in `shared` with them, oldest first.
+    /// If other strips have the series of a new column too, adds it to `shared` with them, oldest first.
     pub(crate) fn resolve(
         &mut self,
         strip: u32,
@@ -136,7 +136,7 @@ impl Index {
         Some(Resolved::Fresh(column))
     }
 
-    /// Makes room for so many more columns of a strip.
+    /// Reserves room for `columns` more columns of a strip.
     pub(crate) fn reserve(&mut self, strip: u32, columns: usize) {
         let Some(&at) = self.by_strip.get(&strip) else {
             return;
@@ -185,7 +185,7 @@ impl Index {
             .map(|entry| &entry.strip)
     }
 
-    /// Removes a strip with all its columns; returns how many.
+    /// Removes a strip with all its columns; returns their number.
     pub(crate) fn remove_strip(&mut self, strip: u32) -> usize {
         let Some(at) = self.by_strip.remove(&strip) else {
             return 0;
@@ -218,7 +218,7 @@ impl Index {
         entry.sets.len()
     }
 
-    /// Gives back the room that removed strips had, where it is most of what is held.
+    /// Releases the memory of removed strips, if it is most of what is held.
     pub(crate) fn fit(&mut self) {
         if self.identities.len() * 4 < self.identities.capacity() {
             let (entries, sets) = (&self.entries, &self.sets);
@@ -273,11 +273,11 @@ impl Index {
         self.identities.len()
     }
 
-    /// Chooses the columns whose series satisfy all `matchers`, strips by age, columns ascending; `lease` grows by
+    /// Selects the columns whose series satisfy all `matchers`, strips by age, columns ascending; `lease` grows by
     /// `column_bytes` for each.
     ///
     /// # Errors
-    /// Fails over budget, and when stopped: who reads the index keeps those waiting who write to it.
+    /// Fails over budget, and when stopped: readers of the index keep its writers waiting.
     pub(crate) fn select(
         &self,
         matchers: &[Matcher],
@@ -341,7 +341,7 @@ impl Index {
     }
 
     fn columns_with(&self, entry: &Entry, ids: &SetIds) -> Vec<u32> {
-        // A look-up costs about as much as thirty tests of a bit.
+        // A look-up costs about as much as thirty bit tests.
         if ids.len() * 32 < entry.sets.len() as u64 {
             let Some(&at) = self.by_strip.get(&entry.strip.id) else {
                 return Vec::new();
@@ -364,7 +364,7 @@ fn hash_at(entries: &[Option<Entry>], sets: &SetTable, place: Place) -> Option<L
     Some(entry.common + sets.hash(entry.sets[place.column as usize]))
 }
 
-/// Lists the matchers that local sets decide, or `None` when the common set fails one.
+/// Lists the matchers left to the local sets, or `None` when the common set fails one.
 fn undecided(common: &LabelSet, matchers: &[Matcher]) -> Option<Vec<usize>> {
     let mut local = Vec::new();
     for (at, matcher) in matchers.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Which local sets carry which label: the index that matchers are evaluated on.
+//! Postings of local sets by label: the index on which matchers are evaluated.
 //!
-//! A set that every origin of a kind shares is indexed once, however many series it stands for.
+//! A set shared by all origins of a kind is indexed once, however many series use it.
 //!
 //! **Invariant:** a set's number is in the posting of each of its labels, and in `all`, exactly while it is counted
 //! by at least one strip.
@@ -31,7 +31,7 @@ pub(crate) struct SetTable {
 #[derive(Debug)]
 struct Slot {
     set: LabelSet,
-    /// The set's, so that looking for a series need not touch the set.
+    /// Hash of the set, so that looking for a series need not touch the set.
     hash: LabelHash,
     users: u32,
 }
@@ -86,7 +86,7 @@ impl SetTable {
         id
     }
 
-    /// Counts one use less; the last one removes the set.
+    /// Counts one use less; removes the set after the last.
     pub(crate) fn release(&mut self, id: u32) {
         let slot = &mut self.sets[id as usize];
         slot.users -= 1;
@@ -114,10 +114,10 @@ impl SetTable {
         self.free.push(id);
     }
 
-    /// Gives back the room that removed sets had, where it is most of what is held.
+    /// Releases the memory of removed sets, if it is most of what is held.
     pub(crate) fn fit(&mut self) {
         if self.ids.len() * 4 < self.sets.len() {
-            // Numbers in use stay; behind the last of them nothing needs to be.
+            // Numbers in use stay; those after the last one can go.
             self.free.sort_unstable();
             while self
                 .free
@@ -136,13 +136,13 @@ impl SetTable {
             .for_each(|by_name| fit(&mut by_name.values));
     }
 
-    /// Returns the values that sets have for label `name`, in no order.
+    /// Returns the values that sets have for label `name`, unordered.
     pub(crate) fn values_of(&self, name: &str) -> impl Iterator<Item = &str> {
         let by_name = self.names.get(name).into_iter();
         by_name.flat_map(|by_name| by_name.values.keys().map(Label::value))
     }
 
-    /// Returns how many numbers there are, those of freed sets included.
+    /// Returns the number of set numbers, including those of freed sets.
     pub(crate) fn len(&self) -> usize {
         self.sets.len()
     }
@@ -168,7 +168,7 @@ impl SetTable {
         self.sets[id as usize].hash
     }
 
-    /// Returns the sets whose label (missing: the empty value) satisfies `matcher`.
+    /// Returns the sets whose label (the empty value if missing) satisfies `matcher`.
     ///
     /// # Errors
     /// Fails when stopped.
@@ -180,7 +180,8 @@ impl SetTable {
                 SetIds::new()
             });
         };
-        // What satisfies the empty value is found by what does not: fewer values to collect, and no list of absences.
+        // A matcher that accepts the empty value is resolved by the values it refuses: fewer to collect, and no list of
+        // absences.
         if matcher.matches_empty() {
             let mut rest = self.all.clone();
             let refused = |value: &str| !matcher.matches(value);
@@ -198,16 +199,16 @@ fn fit<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
     }
 }
 
-/// Returns the only values that `matcher` refuses, when they can be listed.
+/// Returns the only values that `matcher` refuses, if they can be listed.
 fn inverse_values(matcher: &Matcher) -> Option<Vec<&str>> {
     (matcher.op == MatchOp::NotEqual).then(|| vec![&*matcher.value])
 }
 
-/// Matching a value, in samples read.
+/// Cost of matching a value, in samples read.
 const VALUE_WORK: usize = 64;
 
 impl ByName {
-    /// Unites the postings of the listed values, or, without a list, of the values that `accept`.
+    /// Unites the postings of the listed values, or, without a list, of the values that `accept` approves.
     fn collect(
         &self,
         listed: &Option<Vec<&str>>,
@@ -250,7 +251,7 @@ impl Posting {
         }
     }
 
-    /// Takes `id` out; returns whether nothing is left.
+    /// Removes `id`; returns whether nothing is left.
     fn remove(&mut self, id: u32) -> bool {
         match self {
             Self::One(other) => *other == id,
