@@ -1,10 +1,10 @@
 //! The storage engine: a head of strips whose bytes are the write-ahead log's bytes.
 //!
-//! It is: [`Db`], which implements `narthex_model`'s storage traits on a directory. It is not: queries, network,
-//! async. Everything on disk goes through [`Io`], so that tests can fail it at will.
+//! It provides [`Db`], which implements `narthex_model`'s storage traits on a directory. It has no queries, no network
+//! and no async code. Everything on disk goes through [`Io`], so that tests can make it fail at will.
 //!
 //! An origin's series form a *strip*; one round of values is a *row*, encoded once, kept in the head and copied into
-//! the log. Samples that share a time with nobody go to the *loose lane*. Limits: 2^32 columns a strip, 2^32 strips.
+//! the WAL. Samples that do not fit a row go to the *loose lane*. Limits: 2^32 columns per strip, 2^32 strips.
 //!
 //! ```no_run
 //! use narthex_tsdb::{Db, DbOptions, RealIo, SystemClock};

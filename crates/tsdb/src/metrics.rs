@@ -1,4 +1,4 @@
-//! What the storage engine reports about itself, under Prometheus' names where they exist.
+//! Metrics of the storage engine, under Prometheus' names where those exist.
 //!
 //! **Invariant:** each database has its own values; registering them is the caller's choice.
 

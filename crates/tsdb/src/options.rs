@@ -1,4 +1,4 @@
-//! How a database behaves.
+//! Options of a database.
 
 use crate::{clock::Clock, io::Io};
 use narthex_model::storage::Budget;
@@ -10,30 +10,30 @@ use std::{
     },
 };
 
-/// Where a database is and what it may use.
+/// Location and resources of a database.
 #[derive(Clone, Debug)]
 pub struct DbOptions {
-    /// The data directory; created when missing.
+    /// Data directory; created when missing.
     pub path: PathBuf,
-    /// What may change while it is open.
+    /// Settings that may change while it is open.
     pub tuning: Tuning,
     /// Rows after which a strip is written to a block.
     pub flush_rows: usize,
     /// Age in milliseconds after which a strip is written to a block.
     pub flush_age_ms: i64,
-    /// Milliseconds between fsyncs of the log; 0: every append waits for one.
+    /// Milliseconds between fsyncs of the WAL; with 0 every append waits for one.
     pub fsync_interval_ms: u64,
-    /// Size at which a log file is followed by another.
+    /// Size at which a WAL file is followed by another.
     pub wal_file_bytes: u64,
-    /// Blocks never cross a multiple of this; two hours, as long-term stores expect it.
+    /// Window of blocks, which never cross a multiple of it; two hours, as long-term stores expect.
     pub block_window_ms: i64,
-    /// So many blocks of one window, written one after the other, are merged into one; fewer than two: none are.
+    /// Number of consecutive blocks of one window that are merged into one; below two, none are merged.
     pub merge_blocks: usize,
     /// Bytes of decoded pages kept for queries.
     pub cache_bytes: u64,
-    /// The process' memory: what the head holds counts towards it, and pressure on it makes the head smaller.
+    /// Memory budget of the process: the head counts towards it, and pressure on it shrinks the head.
     pub memory: Budget,
-    /// Files of blocks kept open; others are opened when they are read.
+    /// Most block files kept open; others are opened when they are read.
     pub max_open_blocks: usize,
 }
 
@@ -57,23 +57,23 @@ impl DbOptions {
     }
 }
 
-/// What may change while a database is open.
+/// Settings that may change while a database is open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Tuning {
     /// Samples older than this are refused and removed; `None`: kept for ever.
     pub retention_ms: Option<i64>,
-    /// Above this many bytes in blocks and log, the oldest blocks go; `None`: no limit.
+    /// Above this many bytes in blocks and WAL, the oldest blocks are removed; `None`: no limit.
     pub retention_bytes: Option<u64>,
-    /// Samples more than this behind the newest of their series are refused; `None`: none is.
+    /// Samples more than this behind the newest of their series are refused; `None`: no limit.
     pub out_of_order_window_ms: Option<i64>,
-    /// Samples more than this ahead of the clock are refused; `None`: none is.
+    /// Samples more than this ahead of the clock are refused; `None`: no limit.
     pub future_limit_ms: Option<i64>,
-    /// Exemplars held in memory; what blocks have of them stays.
+    /// Most exemplars held in memory; those in blocks stay.
     pub max_exemplars: usize,
 }
 
 impl Default for Tuning {
-    /// 15 days, any age of samples, 10 minutes ahead, 100,000 exemplars.
+    /// Returns 15 days, samples of any age, 10 minutes ahead, 100,000 exemplars.
     fn default() -> Self {
         Self {
             retention_ms: Some(15 * 24 * 3_600_000),
@@ -85,9 +85,9 @@ impl Default for Tuning {
     }
 }
 
-/// The bounds in effect: read for every round that is stored, changed by hand.
+/// Bounds in effect: read for every stored round, changed by operators.
 ///
-/// Each is read by itself: a change of several is seen one by one.
+/// Each is read by itself, so a change of several becomes visible one by one.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     retention_ms: AtomicI64,
@@ -136,7 +136,7 @@ impl Bounds {
     }
 }
 
-/// What a database is built on.
+/// Foundations of a database.
 #[derive(Clone, Debug)]
 pub(crate) struct Ground {
     pub(crate) io: Arc<dyn Io>,

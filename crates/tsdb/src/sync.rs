@@ -1,17 +1,17 @@
-//! What to do with a lock of the engine that somebody held while panicking; [`narthex_model::sync`] has the other case.
+//! Treatment of engine locks whose holder panicked; [`narthex_model::sync`] has the other case.
 //!
-//! **Invariant:** what [`Guarded::guarded`] locks is changed under [`crate::wal::Wal::guard`] alone, or by the log itself,
-//! which does the same: a panic in the middle of a change ends all writing until a restart, so nobody builds on what is
-//! half-done. Queries go on reading it: what was acknowledged before is in it.
+//! **Invariant:** data locked with [`Guarded::guarded`] changes only under [`crate::wal::Wal::guard`], or in the log
+//! itself, which does the same: a panic in the middle of a change ends all writing until a restart, so nobody builds on
+//! a half-done change. Queries keep reading it, because it holds everything acknowledged before.
 
 use std::sync::PoisonError;
 
 /// Results of locking, and of waiting with a lock.
 pub(crate) trait Guarded {
-    /// What they are without the question of poison.
+    /// The result once poison is disregarded.
     type Guard;
 
-    /// Returns the guard, also when a panic has poisoned the lock: it has poisoned the log as well.
+    /// Returns the guard even if a panic has poisoned the lock, because it has poisoned the log as well.
     fn guarded(self) -> Self::Guard;
 }
 

@@ -1,10 +1,10 @@
-//! The loose lane: samples that share a row with nobody.
+//! The loose lane: samples that are not part of a row.
 //!
-//! A sample takes sixteen bytes: its time counts from the beginning of an era of 2^32 ms (50 days), its place in the
-//! order of arrival from the oldest sample held. A series has one buffer for each era it has samples in.
+//! A sample takes sixteen bytes: its time counts from the start of an era of 2^32 ms (50 days), its place in the order
+//! of arrival from the oldest sample held. A series has one buffer for each era in which it has samples.
 //!
-//! **Invariant:** a buffer is sorted by time and has at most one sample at one time, the first that came; places of
-//! arrival never change, so that a view sees what came before it and nothing after.
+//! **Invariant:** a buffer is sorted by time and has at most one sample per time, the first to arrive; places of
+//! arrival never change, so that a view sees exactly the samples that arrived before it.
 
 mod run;
 mod table;
@@ -14,7 +14,7 @@ use run::{Run, Timed};
 use std::{collections::BTreeMap, sync::Arc};
 use table::Table;
 
-/// What a series has at one time.
+/// Value of a series at one time.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     /// A float or a staleness marker.
@@ -26,7 +26,7 @@ impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Cell(a), Self::Cell(b)) => a.to_bits() == b.to_bits(),
-            // By bits: the sum of a histogram may be NaN.
+            // By bits, because the sum of a histogram may be NaN.
             (Self::Histogram(a), Self::Histogram(b)) => a.same_data(b),
             _ => false,
         }
@@ -45,30 +45,30 @@ pub(crate) struct LooseSample {
 /// The loose samples of one strip.
 #[derive(Debug)]
 pub(crate) struct LooseLane {
-    /// Spans of 2^32 ms, ascending, and the buffers of each: as a rule there is one.
+    /// Eras of 2^32 ms, ascending, with their buffers; usually there is one.
     eras: Vec<(i32, Table)>,
-    /// Samples that ever arrived; the place of the next one.
+    /// Number of samples that ever arrived; the place of the next one.
     arrived: u64,
-    /// The place from which samples count theirs.
+    /// Place from which samples count theirs.
     first_place: u64,
     held: usize,
     min_ms: i64,
     max_ms: i64,
-    /// When the oldest sample held arrived, by the caller's clock, at the earliest.
+    /// Earliest possible arrival of the oldest sample held, by the caller's clock.
     since_ms: Option<i64>,
 }
 
-/// The loose samples of one series in one era; a cache line, since most often it has to be fetched.
+/// The loose samples of one series in one era; one cache line, because most look-ups have to fetch it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Buffer {
-    /// The last sample's offset: most samples are newer, and then nothing else needs a look.
+    /// Offset of the last sample: most samples are newer, and then need no further check.
     newest: u32,
     samples: Run,
     extra: Option<Box<Extra>>,
 }
 
-/// What few series have.
+/// Fields that few series need.
 #[derive(Debug, Default)]
 struct Extra {
     histograms: Vec<Arc<Histogram>>,
@@ -95,7 +95,7 @@ impl LooseLane {
         self.arrived
     }
 
-    /// Says how many samples arrived before the next one.
+    /// Sets the number of samples that arrived before the next one.
     pub(crate) fn start_at(&mut self, arrived: u64) {
         self.arrived = self.arrived.max(arrived);
         if self.held == 0 {
@@ -103,7 +103,7 @@ impl LooseLane {
         }
     }
 
-    /// Reports whether samples up to before place `end` can be told apart from the oldest one held.
+    /// Reports whether places before `end` are representable relative to the oldest sample held.
     pub(crate) fn reaches(&self, end: u64) -> bool {
         self.held == 0 || end.saturating_sub(self.first_place) <= u64::from(u32::MAX)
     }
@@ -113,7 +113,7 @@ impl LooseLane {
         self.held
     }
 
-    /// Returns an interval around all samples held.
+    /// Returns an interval that covers all samples held.
     pub(crate) fn time_range(&self) -> Option<(i64, i64)> {
         (self.held > 0).then_some((self.min_ms, self.max_ms))
     }
@@ -142,7 +142,7 @@ impl LooseLane {
         self.eras.iter().rev().find_map(newest)
     }
 
-    /// Reports whether a column has neither this time nor a later one.
+    /// Reports whether `time_ms` is later than all samples of a column.
     #[inline]
     pub(crate) fn is_newer(&self, column: u32, time_ms: i64) -> bool {
         let (era, offset) = split(time_ms);
@@ -157,7 +157,7 @@ impl LooseLane {
         })
     }
 
-    /// Returns what a column has at a time.
+    /// Returns the value of a column at a time.
     pub(crate) fn value_at(&self, column: u32, time_ms: i64) -> Option<Value> {
         if self.held == 0 || !(self.min_ms..=self.max_ms).contains(&time_ms) {
             return None;
@@ -167,7 +167,7 @@ impl LooseLane {
         table.get(column)?.value_at(offset)
     }
 
-    /// Stores a sample, unless the column has one at its time: that one is returned then.
+    /// Stores a sample, unless the column has one at its time, which is then returned.
     pub(crate) fn insert(&mut self, sample: LooseSample) -> Option<Value> {
         let (era, offset) = split(sample.time_ms);
         let at = match self.eras.binary_search_by_key(&era, |(era, _)| *era) {
@@ -191,18 +191,17 @@ impl LooseLane {
         None
     }
 
-    /// Notes when samples arrived.
+    /// Records when samples arrived.
     pub(crate) fn note_arrival(&mut self, now_ms: i64) {
         self.since_ms.get_or_insert(now_ms);
     }
 
-    /// Returns when the oldest sample held arrived, `now_ms` where there is none.
+    /// Returns the arrival time of the oldest sample held, or `now_ms` if there is none.
     pub(crate) fn since_ms(&self, now_ms: i64) -> i64 {
         self.since_ms.unwrap_or(now_ms)
     }
 
-    /// Visits the samples of a column that arrived from `from` up to before `to`, ascending in time: time, value,
-    /// start time.
+    /// Visits the samples of a column that arrived at places `from..to`, ascending in time: time, value, start time.
     pub(crate) fn visit(
         &self,
         column: u32,
@@ -240,7 +239,7 @@ impl LooseLane {
         self.since_ms = None;
     }
 
-    /// Takes back the samples that arrived from `end` on.
+    /// Removes the samples that arrived from `end` on.
     pub(crate) fn undo_to(&mut self, end: u64) {
         let first = u32::try_from(end - self.first_place).unwrap_or(u32::MAX);
         self.retain(|sample| sample.place < first);

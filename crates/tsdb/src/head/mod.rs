@@ -1,7 +1,7 @@
-//! The head: everything that is in no block yet, in memory and in the log.
+//! The head: everything that is in no block yet, in memory and in the WAL.
 //!
-//! **Invariant:** locks are taken in this order and never in another: the log's ticket, the shared-series lock, the
-//! index, a strip, the log's own. Whoever holds a strip's lock takes no index and no ticket.
+//! **Invariant:** locks are taken in this order only: the WAL's ticket, the shared-series lock, the index, a strip,
+//! the WAL's own. A holder of a strip's lock takes neither index nor ticket.
 
 pub(crate) mod admission;
 pub(crate) mod append;
@@ -37,12 +37,12 @@ use std::{
 };
 use strip::Strip;
 
-/// Exemplars held at most.
+/// Most exemplars held.
 const EXEMPLARS: usize = 100_000;
-/// Columns of a strip for scattered series before another is begun.
+/// Columns of a strip for scattered series before another is started.
 const SCATTERED_COLUMNS: usize = 8 * strip::PAGE_COLUMNS;
 
-/// Strips, their index, and what is known beside samples.
+/// Strips, their index, families and exemplars.
 #[derive(Debug)]
 pub(crate) struct Head {
     index: RwLock<Index>,
@@ -50,7 +50,7 @@ pub(crate) struct Head {
     pub(crate) sharing: Mutex<()>,
     families: Mutex<Families>,
     exemplars: Mutex<ExemplarRing>,
-    /// The strip that takes series no origin has bound.
+    /// Strip for series that no origin has bound.
     scattered: Mutex<Option<Arc<Strip>>>,
     next_strip: AtomicU32,
     pub(crate) admission: Admission,
@@ -69,7 +69,7 @@ pub(crate) struct Bound {
 }
 
 impl Head {
-    /// Returns an empty head; `memory` says when it takes no further series.
+    /// Returns an empty head that accepts new series while `memory` permits.
     pub(crate) fn new(metrics: Arc<Metrics>, memory: Budget) -> Self {
         Self {
             families: Mutex::new(Families::new(memory.limit_bytes())),
@@ -100,17 +100,17 @@ impl Head {
         self.sharing.lock().whole()
     }
 
-    /// Returns the number the next strip will have.
+    /// Returns the number of the next strip.
     pub(crate) fn next_strip(&self) -> u32 {
         self.next_strip.load(Ordering::Relaxed)
     }
 
-    /// Makes sure that no strip made from here on has a number below `next`.
+    /// Ensures that strips created from here on are numbered `next` or higher.
     pub(crate) fn skip_strips_to(&self, next: u32) {
         self.next_strip.fetch_max(next, Ordering::Relaxed);
     }
 
-    /// Resolves a schema: continues the origin's strip where nobody else has it, else makes one.
+    /// Resolves a schema: continues the origin's strip if no other origin has it, else creates one.
     pub(crate) fn bind(&self, schema: &Schema, now_ms: i64) -> Bound {
         let mut index = self.index_mut();
         let strip = self
@@ -126,20 +126,20 @@ impl Head {
         }
     }
 
-    /// Follows a schema to another version or lineage, on the same strip where that makes sense.
+    /// Follows a schema to another version or lineage, on the same strip if that is sensible.
     pub(crate) fn rebind(&self, mut bound: Bound, old: &Schema, schema: &Schema) -> Bound {
         let diff = schema.diff(old);
         let columns = bound.strip.lock().schema.len();
         let fits = bound.strip.common == *schema.common()
             && match &diff {
-                // Slots that are gone for good cost as much as others: half of them are enough for another strip.
+                // Retired slots cost as much as live ones: once they are half, move to another strip.
                 Some(_) => columns < 2 * PAGE_SLACK || schema.live() * 2 >= columns,
                 None => self.overlap(&self.index(), &bound.strip, schema) * 2 >= columns,
             };
         let mut new_families = std::mem::take(&mut bound.new_families);
         if fits {
             let mut index = self.index_mut();
-            // Those that were refused are asked for again.
+            // Refused series are retried.
             let known = diff.filter(|_| bound.refused == 0);
             let known = known.map(|diff| (bound.map, diff.appended.start as usize));
             let (map, refused) = self.resolve(&mut index, &bound.strip, schema, known);
@@ -156,7 +156,7 @@ impl Head {
         self.replace(bound, schema)
     }
 
-    /// Resolves a schema to a strip of its own, and leaves the one it had.
+    /// Resolves a schema to a strip of its own, and leaves the old one.
     pub(crate) fn replace(&self, bound: Bound, schema: &Schema) -> Bound {
         bound.strip.leave();
         let mut index = self.index_mut();
@@ -210,8 +210,8 @@ impl Head {
         strip
     }
 
-    /// Finds or appends the strip's column of each slot, from `known` on where the slots before are resolved; returns also
-    /// how many got none because memory is short.
+    /// Finds or appends the strip's column of each slot, from `known` on if the earlier slots are resolved; also
+    /// returns how many got none because memory is short.
     fn resolve(
         &self,
         index: &mut Index,
@@ -255,7 +255,7 @@ impl Head {
         (map, refused)
     }
 
-    /// Appends columns that the strip does not have.
+    /// Appends new columns to the strip.
     fn append_columns(&self, index: &mut Index, strip: &Arc<Strip>, sets: &[LabelSet]) {
         let mut shared = Vec::new();
         index.reserve(strip.id, sets.len());
@@ -270,12 +270,12 @@ impl Head {
         share(strip, shared);
     }
 
-    /// Gives the strip the columns that the index has given it; `schema` may say exactly the same.
+    /// Adds to the strip the columns that the index added; `schema` may describe exactly the same.
     fn extend(&self, strip: &Strip, fresh: &[LabelSet], schema: Option<&Schema>) {
         let mut state = strip.lock();
         let len = state.schema.len() + fresh.len();
         state.schema = match schema {
-            // Sharing the origin's schema saves holding the columns twice.
+            // Share the origin's schema instead of holding the columns twice.
             Some(schema) if schema.len() == len => schema.clone(),
             _ if fresh.is_empty() => return,
             _ => extended(&state.schema, fresh),
@@ -284,7 +284,7 @@ impl Head {
         self.metrics.series_created.inc_by(fresh.len() as u64);
     }
 
-    /// Takes in families; returns those that were not known.
+    /// Adds families; returns those that were not known.
     pub(crate) fn learn_families(&self, families: &[Family]) -> Vec<Family> {
         self.known_families().learn(families)
     }
@@ -304,7 +304,7 @@ impl Head {
         self.known_families().named(name)
     }
 
-    /// Forgets families that have had no series in the head for a while; blocks keep what they have.
+    /// Forgets families that have had no series in the head for a while; blocks keep theirs.
     pub(crate) fn forget_families(&self) {
         let index = self.index();
         let names = index.sets().values_of(METRIC_NAME);
@@ -315,7 +315,7 @@ impl Head {
         self.families.lock().whole()
     }
 
-    /// Takes claimed strips out of the index, except those that came back to life.
+    /// Removes claimed strips from the index, except those that were revived.
     pub(crate) fn remove_strips(&self, strips: &[Arc<Strip>]) {
         let mut index = self.index_mut();
         let gone = strips.iter().filter(|strip| strip.try_remove());
@@ -347,7 +347,7 @@ impl Content for Head {
 /// A strip with fewer columns is not worth replacing.
 const PAGE_SLACK: usize = 64;
 
-/// Tells strips which of their series others have, too.
+/// Registers, in strips with common series, each other's columns.
 pub(crate) fn share(strip: &Arc<Strip>, shared: Vec<(u32, Owners)>) {
     for (column, owners) in shared {
         for (other, other_column) in owners {
@@ -387,7 +387,7 @@ impl SlotMap {
         }
     }
 
-    /// Finds out whether two slots have the same column.
+    /// Determines whether two slots share a column.
     fn check_distinct(&mut self) {
         if let Self::Map { columns, distinct } = self {
             let mut sorted: Vec<u32> = columns

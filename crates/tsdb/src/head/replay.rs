@@ -1,7 +1,7 @@
-//! Rebuilding the head from the log: rows are handed to strips by copy, nothing is decoded unless something is lost.
+//! Rebuilding the head from the WAL: rows are copied into strips, and decoded only if something is lost.
 //!
-//! **Invariant:** a row is only meaningful behind the row it was encoded after, or before the key row that it led to:
-//! rows behind a gap wait for that one. What blocks already hold is counted but not kept.
+//! **Invariant:** a row is only meaningful after the row it was encoded against, or before the key row it led to:
+//! rows after a gap wait for that one. Rows that blocks already hold are counted but not kept.
 
 mod orphans;
 
@@ -27,21 +27,21 @@ use std::{
     sync::Arc,
 };
 
-/// Puts the log's records into a head.
+/// Adds the WAL's records to a head.
 pub(crate) struct HeadReplay<'h> {
     head: &'h Head,
-    /// What blocks hold of each strip.
+    /// How far each strip is in blocks.
     flushed: HashMap<u32, StripMark>,
     strips: BTreeMap<u32, Replaying>,
     marks: HashMap<u32, StripMark>,
     window_ms: i64,
-    /// Something of the current file was lost: what refers to it is no further damage.
+    /// Whether part of the current file was lost: dangling references to it are not further damage.
     lossy: bool,
     /// Rows and samples that could not be placed.
     dropped: u64,
-    /// Rows and samples that a file says were written before it, and that no earlier one had.
+    /// Rows and samples that, by a file's account, precede it and that no earlier file had.
     missing: u64,
-    /// Rows behind a gap can be undone from a key row: this release's version wrote the file.
+    /// Whether rows after a gap can be undone from a key row: the current format version wrote the file.
     undoable: bool,
     now_ms: i64,
 }
@@ -49,14 +49,14 @@ pub(crate) struct HeadReplay<'h> {
 struct Replaying {
     strip: Arc<Strip>,
     flushed: StripMark,
-    /// The number of the next row.
+    /// Number of the next row.
     next_row: u64,
     step_ms: i64,
-    /// Nothing is taken before the next key row.
+    /// Whether no row is accepted before the next key row.
     gap: bool,
-    /// The rows since the gap.
+    /// Rows since the gap.
     orphans: Orphans,
-    /// Columns that the current file has told; `None` when some of them were lost.
+    /// Number of columns that the current file has defined; `None` if some of them were lost.
     told: Option<usize>,
     in_file: bool,
     max_ms: i64,
@@ -84,7 +84,7 @@ impl<'h> HeadReplay<'h> {
         }
     }
 
-    /// Ends the replay: strips are whole, nobody writes to them yet, those that blocks hold altogether are gone.
+    /// Ends the replay: strips are complete and unbound, and those that blocks hold completely are removed.
     pub(crate) fn finish(self) {
         let mut empty = Vec::new();
         for (id, replaying) in self.strips {
@@ -104,7 +104,7 @@ impl<'h> HeadReplay<'h> {
         self.head.remove_strips(&empty);
     }
 
-    /// Returns the bytes that rows and samples take.
+    /// Returns the bytes of all rows and samples.
     pub(crate) fn heap_bytes(&self) -> usize {
         let strips = self.strips.values();
         strips
@@ -112,7 +112,7 @@ impl<'h> HeadReplay<'h> {
             .sum()
     }
 
-    /// Returns the strips with something that no further record can go on with: sealed segments and loose samples.
+    /// Returns the strips with data that no further record can extend: sealed segments and loose samples.
     pub(crate) fn whole(&self) -> Vec<Arc<Strip>> {
         let strips = self.strips.values().map(|replaying| &replaying.strip);
         let whole = strips.filter(|strip| {
@@ -124,7 +124,7 @@ impl<'h> HeadReplay<'h> {
 
     fn strip(&mut self, head: StripHead, common: Option<LabelSet>) -> Result<(), &'static str> {
         let Some(common) = common else {
-            // Rows of a strip whose labels are lost may still be placed where an earlier file told them.
+            // Rows of a strip whose labels are lost may still be placed if an earlier file defined them.
             return self.lossy_or("the number of a set that is not defined");
         };
         if head.rows > MOST || head.loose > MOST {
@@ -172,13 +172,13 @@ impl<'h> HeadReplay<'h> {
         Ok(())
     }
 
-    /// Takes what cannot be placed as a consequence of what was lost before, or for damage where nothing was.
+    /// Counts an unplaceable record as a consequence of an earlier loss, or as damage if there was none.
     fn lossy_or(&mut self, what: &'static str) -> Result<(), &'static str> {
         self.dropped += 1;
         if self.lossy { Ok(()) } else { Err(what) }
     }
 
-    /// Finds a strip that this file has introduced, or an earlier one where the introduction may be lost.
+    /// Finds a strip that this file has introduced, or an earlier one if the introduction may be lost.
     fn find(&mut self, strip: u32) -> Option<&mut Replaying> {
         let known = self.strips.get_mut(&strip)?;
         if !known.in_file {
@@ -323,7 +323,7 @@ impl<'h> HeadReplay<'h> {
 }
 
 impl Replaying {
-    /// Takes in what a row says of itself: whether it is a key row, whether it goes on from the row before, its time.
+    /// Reads a row's header: whether it is a key row, whether it continues from the previous row, its time.
     fn read_head(
         &mut self,
         head: RowHead,
@@ -353,8 +353,8 @@ impl Replaying {
         }
     }
 
-    /// Places a row; returns the number after it, `None` when it follows nothing. Adds to `given_up` the rows that
-    /// never will be placed.
+    /// Places a row; returns the next row's number, or `None` when it follows no known row. Adds the number of
+    /// rows that never will be placed to `given_up`.
     fn row(
         &mut self,
         head: RowHead,
@@ -388,7 +388,7 @@ impl Replaying {
             let joins = state.joins(time_ms, window_ms);
             if !key && !joins {
                 self.gap = true;
-                // A segment that went into a block without its last row: that one's append failed after its write.
+                // A segment that went into a block without its last row, whose append failed after its write.
                 let unacknowledged = row == self.flushed.rows && open.rows() == 0;
                 return if unacknowledged {
                     *given_up += 1;
@@ -408,7 +408,7 @@ impl Replaying {
         Ok(Some(self.next_row))
     }
 
-    /// Places the rows behind a gap that lie right before a key row numbered `row`; returns how many cannot be.
+    /// Places the rows after a gap that directly precede a key row numbered `row`; returns how many cannot be placed.
     fn rebuild(&mut self, row: u64, key: Pages<'_>, window_ms: i64) -> u64 {
         let count = self.orphans.len() as u64;
         let first = row.checked_sub(count).filter(|first| {
@@ -428,7 +428,7 @@ impl Replaying {
         if !follows || rebuilt.iter().any(|row| row.columns > told) {
             return given_up;
         }
-        // Blocks hold whole runs of rows: of a run that waits here, all or nothing.
+        // Blocks hold whole runs of rows, so a waiting run is needed completely or not at all.
         let needed = first >= self.flushed.rows;
         if needed {
             state.seal_to(first);
@@ -451,7 +451,7 @@ impl Replaying {
         0
     }
 
-    /// Places loose samples; returns the place after the last, `None` when their columns are lost.
+    /// Places loose samples; returns the place after the last, or `None` when their columns are lost.
     fn loose(
         &mut self,
         first: u64,
@@ -486,7 +486,7 @@ impl Replaying {
 }
 
 impl StripState {
-    /// Reports whether a row at `time_ms` may go on the open segment.
+    /// Reports whether a row at `time_ms` may join the open segment.
     fn joins(&self, time_ms: i64, window_ms: i64) -> bool {
         let window = |time_ms: i64| time_ms.div_euclid(window_ms);
         let range = self.open.published().time_range();
@@ -506,7 +506,7 @@ impl StripState {
         }
         let columns_before = self.open.published().columns;
         self.open.publish(time_ms, columns);
-        // Which columns it has is not known without decoding: all count as seen.
+        // Without decoding, the row's columns are unknown: count all as seen.
         if columns != columns_before {
             self.open.note_seen(full_words(columns));
         }
@@ -546,7 +546,7 @@ fn full_words(columns: usize) -> impl Iterator<Item = u64> {
     })
 }
 
-/// More rows or samples than any strip ever has.
+/// An upper bound of the rows or samples of any strip.
 const MOST: u64 = 1 << 60;
 
 const UNKNOWN: &str = "a strip that this file has not introduced";
@@ -564,7 +564,7 @@ impl ReplayTo for HeadReplay<'_> {
 
     fn lost(&mut self, batches: u32) {
         self.lossy = true;
-        // A batch has one row of a strip at most: with fewer lost than row numbers can tell apart, they tell.
+        // A batch has at most one row of a strip, so row numbers suffice unless more are lost than they can distinguish.
         if batches >= 256 {
             for known in self.strips.values_mut() {
                 known.gap = true;
@@ -620,7 +620,7 @@ impl ReplayTo for HeadReplay<'_> {
             let rest = self.strips.values_mut();
             self.dropped += rest.map(|known| known.orphans.give_up()).sum::<u64>();
         }
-        // The next file may begin with what these rows led to: until that is in blocks, this one is needed.
+        // The next file may start from the state after these rows: until blocks hold them, this file is needed.
         for (strip, known) in self
             .strips
             .iter()

@@ -1,6 +1,6 @@
 //! Samples of any series in any order: each goes to the loose lane of the strip that has its series.
 //!
-//! **Invariant:** a series nobody has bound gets a column in a strip made for such series; its labels are all local.
+//! **Invariant:** an unbound series gets a column in a strip made for such series; its labels are all local.
 
 use super::{
     Head, SCATTERED_COLUMNS,
@@ -20,7 +20,7 @@ use std::{collections::HashMap, sync::Arc};
 /// The samples of one strip, with their columns.
 type OfStrip<'a> = (Arc<Strip>, Vec<(u32, &'a SeriesSample)>);
 
-/// Returns what blocks have at the times of some of a strip's samples.
+/// Returns the values in blocks at the times of some of a strip's samples.
 pub(crate) type InBlocks<'a> =
     dyn Fn(&Strip, &[(u32, &SeriesSample)]) -> Vec<(u32, i64, Value)> + 'a;
 
@@ -28,7 +28,7 @@ impl Head {
     /// Stores scattered samples.
     ///
     /// # Errors
-    /// Fails when the log cannot be written; samples of some series may have been stored then.
+    /// Fails when the WAL cannot be written; samples of some series may then have been stored.
     pub(crate) fn scatter(
         &self,
         wal: &Wal,
@@ -45,7 +45,7 @@ impl Head {
             for (strip, samples) in groups {
                 match self.scatter_to(wal, &strip, &samples, limits, in_blocks)? {
                     Some(stored) => outcome += stored,
-                    // The strip was removed since: its series are no longer found in it.
+                    // The strip was removed meanwhile: its series are no longer found in it.
                     None => again.extend(samples.iter().map(|(_, sample)| *sample)),
                 }
             }
@@ -54,12 +54,12 @@ impl Head {
         Ok(outcome)
     }
 
-    /// Sorts samples by the strip that has their series, making columns for those nobody has; returns also how many there
-    /// are of series that are refused.
+    /// Sorts samples by the strip that has their series, adding columns for new series; also returns the number of
+    /// samples of refused series.
     fn group<'a>(&self, samples: &[&'a SeriesSample]) -> (Vec<OfStrip<'a>>, u64) {
         let mut groups = Groups::default();
         let mut unknown = Vec::new();
-        // Step by step over all samples: what one step waits for from memory, the others' steps hide.
+        // Step by step over all samples, so that the samples' cache misses overlap.
         let hashes: Vec<LabelHash> = samples.iter().map(|sample| sample.labels.hash()).collect();
         let index = self.index();
         for (sample, hash) in samples.iter().zip(&hashes) {
@@ -92,7 +92,7 @@ impl Head {
         let mut seen: HashMap<LabelSet, (), foldhash::fast::RandomState> = HashMap::default();
         let mut fresh = Vec::new();
         for sample in unknown {
-            // Another writer may have been faster.
+            // Another writer may have added it meanwhile.
             if index.find_first(sample.labels.hash()).is_none()
                 && seen.insert(sample.labels.clone(), ()).is_none()
             {
@@ -113,7 +113,7 @@ impl Head {
             Some(strip) if room(strip) => Arc::clone(strip),
             _ => {
                 let strip = self.create(index, &LabelSet::empty());
-                // No origin holds it: it may go as soon as it is flushed and idle.
+                // No origin holds it: it may be removed once it is flushed and idle.
                 strip.unbind();
                 Arc::clone(scattered.insert(strip))
             }
@@ -161,7 +161,7 @@ impl Head {
                 others.get(&(column, time_ms)).cloned()
             };
             let stored = elsewhere.or_else(|| state.row_value_at(column, time_ms));
-            // Asked before its order is: the same sample once more is no sample out of order.
+            // Checked before the order: a repeated sample is not out of order.
             let ordered = limits.out_of_order_window_ms.is_some();
             let stored = stored.or_else(|| {
                 if ordered {
@@ -192,7 +192,7 @@ impl Head {
             }
         }
         if !taken.is_empty() {
-            // Within one write the order is free, and neighbours take fewer bytes.
+            // Within one write the order is free, and sorted samples take fewer bytes.
             taken.sort_unstable_by_key(|sample| (sample.column, sample.time_ms));
             outcome.token = SyncToken(log_loose(strip, &mut state, &taken, first, limits, ticket)?);
         }
@@ -206,7 +206,7 @@ impl Head {
 struct Groups<'a> {
     of_strip: Vec<OfStrip<'a>>,
     by_number: HashMap<u32, usize, foldhash::fast::RandomState>,
-    /// Where the sample before went: most often the next one goes there, too.
+    /// Place of the previous sample, usually that of the next one too.
     last: Option<(u32, usize)>,
 }
 

@@ -1,42 +1,42 @@
 //! Segments: runs of a strip's rows that can be decoded from their own first row.
 //!
-//! Every page (1,024 columns at most) has its own encoder and its own stream of bytes; times and the number of rows
-//! are shared, so a row appears in all pages at once. The bytes are the ones the log holds.
+//! Every page (at most 1,024 columns) has its own encoder and its own stream of bytes; times and the number of rows
+//! are shared, so a row appears in all pages at once. The bytes are those in the WAL.
 //!
-//! **Invariant:** a row's bytes never straddle two pieces; a piece never changes once it is shared; the first row of
-//! each page is a key row.
+//! **Invariant:** a row's bytes never straddle two pieces; a shared piece never changes; the first row of each page
+//! is a key row.
 
 use narthex_chunks::row::{MAX_COLUMNS, RowEncoder, RowState};
 use std::sync::Arc;
 
-/// A piece of a page's stream is closed when the next row may not fit any more.
+/// Capacity of a piece of a page's stream; a piece is closed when the next row may not fit.
 const PIECE_BYTES: usize = 8 << 10;
-/// Rows at which decoding can begin are repeated behind so many times their own bytes.
+/// A checkpoint row, at which decoding can begin, is written after this many times its own bytes.
 const CHECKPOINT_SHARE: usize = 16;
 
-/// Rows that can be read by anybody.
+/// Readable rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Segment {
-    /// The number of the first row, counted from the strip's beginning.
+    /// Number of the first row, counted from the strip's start.
     pub(crate) first_row: u64,
     base_ms: i64,
     offsets_ms: Vec<u32>,
     pub(crate) pages: Vec<PageRows>,
     /// Columns at the last row.
     pub(crate) columns: usize,
-    /// Columns that have anything in any row.
+    /// Columns with anything in any row.
     pub(crate) seen: Vec<u64>,
 }
 
 /// The rows of one page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PageRows {
-    /// The segment's row this page begins with.
+    /// Segment's row with which this page begins.
     pub(crate) first: usize,
     pieces: Vec<Arc<[u8]>>,
-    /// Where each piece begins in the stream.
+    /// Offset of each piece in the stream.
     piece_starts: Vec<u32>,
-    /// Where each row ends in the stream.
+    /// Offset of each row's end in the stream.
     ends: Vec<u32>,
 }
 
@@ -46,7 +46,7 @@ impl Segment {
         self.offsets_ms.len()
     }
 
-    /// Returns the number after that of the last row.
+    /// Returns one past the number of the last row.
     pub(crate) fn end_row(&self) -> u64 {
         self.first_row + self.rows() as u64
     }
@@ -96,7 +96,7 @@ impl PageRows {
         let from = row.checked_sub(1).map_or(0, |before| self.ends[before]);
         let to = self.ends[row];
         if from == to {
-            // No encoder writes an empty row, but a log from elsewhere may hold one.
+            // Encoders never write an empty row, but a foreign WAL may hold one.
             return &[];
         }
         let piece = self.piece_starts.partition_point(|start| *start <= from) - 1;
@@ -105,15 +105,15 @@ impl PageRows {
     }
 }
 
-/// The segment that is being appended to.
+/// The segment being appended to.
 #[derive(Debug, Default)]
 pub(crate) struct OpenSegment {
-    /// What was published; its pieces lack the open ones.
+    /// Published rows, without the open pieces.
     published: Segment,
     pages: Vec<OpenPage>,
-    /// Whether decoding can begin at the row being staged, though it is not the first.
+    /// Whether decoding can begin at the staged row, though it is not the first.
     checkpoint: bool,
-    /// Bytes of the last row at which decoding can begin, and of all rows behind it.
+    /// Bytes of the last row at which decoding can begin, and of all later rows.
     key_bytes: usize,
     rest_bytes: usize,
 }
@@ -123,17 +123,17 @@ struct OpenPage {
     encoder: RowEncoder,
     piece: Vec<u8>,
     piece_start: u32,
-    /// Where the row that is not published begins in `piece`.
+    /// Offset of the unpublished row in `piece`.
     staged: Option<usize>,
     last_len: usize,
-    /// The encoder does not know the last row: it was replayed as bytes.
+    /// Whether the encoder lacks the last row, because it was replayed as bytes.
     replayed: bool,
 }
 
 impl OpenSegment {
     /// Returns a segment without rows, whose first row will be `first_row`.
     ///
-    /// The encoders of the segment before are continued, so that what they learned about columns is kept.
+    /// The previous segment's encoders are continued, to keep their column statistics.
     pub(crate) fn after(before: Option<Self>, first_row: u64) -> Self {
         let pages = before.map_or_else(Vec::new, |before| before.pages);
         let pages = pages.into_iter().map(|page| {
@@ -165,13 +165,13 @@ impl OpenSegment {
         &self.published
     }
 
-    /// Reports whether a row at `time_ms` can be told apart from the first one by 32 bits.
+    /// Reports whether 32 bits can represent the distance of a row at `time_ms` from the first.
     pub(crate) fn takes_time(&self, time_ms: i64) -> bool {
         self.published.rows() == 0
             || u32::try_from(time_ms.wrapping_sub(self.published.base_ms)).is_ok()
     }
 
-    /// Makes the row that is staged next one at which decoding can begin, where that is due and costs little.
+    /// Makes the next staged row a checkpoint, at which decoding can begin, if one is due and cheap.
     pub(crate) fn checkpoint_if_due(&mut self) {
         let due = self.key_bytes.saturating_mul(CHECKPOINT_SHARE);
         self.checkpoint = self.published.rows() > 0 && self.rest_bytes >= due;
@@ -186,7 +186,7 @@ impl OpenSegment {
         self.checkpoint
     }
 
-    /// Gives page `at` to `write`, which appends one row's bytes; the row stays invisible until `publish`.
+    /// Passes page `at` to `write`, which appends one row's bytes; the row stays invisible until `publish`.
     pub(crate) fn stage<E>(
         &mut self,
         at: usize,
@@ -194,7 +194,7 @@ impl OpenSegment {
     ) -> Result<(), E> {
         while self.pages.len() <= at {
             if self.pages.len() < FEW_PAGES {
-                // A small strip is not worth room for four pages.
+                // Room for four pages would be too much for a small strip.
                 self.pages.reserve_exact(1);
                 self.published.pages.reserve_exact(1);
             }
@@ -216,7 +216,7 @@ impl OpenSegment {
         Ok(())
     }
 
-    /// Copies one row's bytes behind page `at`'s, for replay.
+    /// Appends one row's bytes to page `at`, for replay.
     pub(crate) fn stage_bytes(&mut self, at: usize, bytes: &[u8]) {
         let copied: Result<(), std::convert::Infallible> = self.stage(at, |_, piece| {
             piece.extend_from_slice(bytes);
@@ -256,7 +256,7 @@ impl OpenSegment {
         }
     }
 
-    /// Notes the columns that have something in the published row.
+    /// Records the columns that have something in the published row.
     pub(crate) fn note_seen(&mut self, words: impl Iterator<Item = u64>) {
         let seen = &mut self.published.seen;
         for (at, word) in words.enumerate() {
@@ -267,7 +267,7 @@ impl OpenSegment {
         }
     }
 
-    /// Notes that a column has something in the published row.
+    /// Records that a column has something in the published row.
     pub(crate) fn note_seen_column(&mut self, column: u32) {
         let at = column as usize / 64;
         let seen = &mut self.published.seen;
@@ -277,8 +277,8 @@ impl OpenSegment {
         seen[at] |= 1 << (column % 64);
     }
 
-    /// Forgets the staged row. The encoders have moved past it: nothing can be appended any more, and what they know
-    /// must not be taken for what the log's rows lead to.
+    /// Drops the staged row. The encoders have moved past it: nothing more can be appended, and their state must not be
+    /// taken for the state after the WAL's rows.
     pub(crate) fn unstage(&mut self) {
         for page in &mut self.pages {
             if let Some(from) = page.staged.take() {
@@ -286,7 +286,7 @@ impl OpenSegment {
             }
             page.replayed = true;
         }
-        // A page that only had the staged row has none: readers must not meet it.
+        // A page with only the staged row becomes empty: readers must not see it.
         let empty = self
             .published
             .pages
@@ -297,7 +297,7 @@ impl OpenSegment {
         self.pages.truncate(empty);
     }
 
-    /// Returns what readers may see, sharing closed pieces and copying open ones.
+    /// Returns the readable rows, sharing closed pieces and copying open ones.
     pub(crate) fn snapshot(&self) -> Segment {
         let mut segment = self.published.clone();
         for (open, rows) in self.pages.iter().zip(&mut segment.pages) {
@@ -333,7 +333,7 @@ impl OpenSegment {
             .get((from - open.piece_start) as usize..(to - open.piece_start) as usize)
     }
 
-    /// Returns the state behind the last row of a page, `None` where only the bytes are known.
+    /// Returns the state after the last row of a page, or `None` if only the bytes are known.
     pub(crate) fn state(&self, page: usize) -> Option<&RowState> {
         self.pages
             .get(page)
@@ -360,7 +360,7 @@ impl OpenPage {
     }
 }
 
-/// Up to here, pages get their room one by one.
+/// Up to this many pages, room is allocated one by one.
 const FEW_PAGES: usize = 4;
 
 /// Returns how many pages `columns` columns need.

@@ -1,22 +1,22 @@
-//! Start times of counters: for each column the rows from which another one holds.
+//! Start times of counters: for each column, the rows at which its start time changes.
 //!
-//! **Invariant:** entries of a column ascend by row; a column that never stated one costs nothing.
+//! **Invariant:** entries of a column ascend by row; a column without start times costs nothing.
 
 use std::collections::BTreeMap;
 
-/// When the counters of a strip's rows started.
+/// Start times of the counters in a strip's rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StartTimes {
     of_column: BTreeMap<u32, Vec<(u64, i64)>>,
 }
 
 impl StartTimes {
-    /// Reports whether no column ever stated one.
+    /// Reports whether no column ever had one.
     pub(crate) fn is_empty(&self) -> bool {
         self.of_column.is_empty()
     }
 
-    /// Lists what changes when, in row `row`, exactly `stated` hold and all other columns have none.
+    /// Lists the changes when, in row `row`, exactly `stated` hold and all other columns have none.
     pub(crate) fn changes(&self, stated: &[(u32, i64)]) -> Vec<(u32, i64)> {
         let mut wanted: BTreeMap<u32, i64> =
             self.of_column.keys().map(|column| (*column, 0)).collect();
@@ -35,7 +35,7 @@ impl StartTimes {
         }
     }
 
-    /// Returns the start time of `column` in row `row`, 0 where unknown.
+    /// Returns the start time of `column` in row `row`, 0 if unknown.
     pub(crate) fn at(&self, column: u32, row: u64) -> i64 {
         let Some(entries) = self.of_column.get(&column) else {
             return 0;
@@ -44,7 +44,7 @@ impl StartTimes {
         after.checked_sub(1).map_or(0, |at| entries[at].1)
     }
 
-    /// Lists from which row on, counted from `first`, which start time of `column` holds within `rows` rows.
+    /// Lists the start times of `column` within `rows` rows, each with its first row, counted from `first`.
     pub(crate) fn entries(&self, column: u32, first: u64, rows: usize) -> Vec<(u32, i64)> {
         let Some(entries) = self.of_column.get(&column) else {
             return Vec::new();
@@ -79,7 +79,7 @@ impl StartTimes {
         columns.filter(|(_, start_ms)| *start_ms != 0).collect()
     }
 
-    /// Forgets what held only before row `row`.
+    /// Drops start times that held only before row `row`.
     pub(crate) fn drop_before(&mut self, row: u64) {
         for entries in self.of_column.values_mut() {
             let after = entries.partition_point(|(from, _)| *from <= row);

@@ -1,7 +1,7 @@
-//! Strips: what one origin reported since the last flush.
+//! Strips: the samples one origin reported since the last flush.
 //!
-//! Rows live in segments, samples without a row in the loose lane. Writers and readers meet at one lock, held for
-//! the encoding of one row or for taking a snapshot, never while decoding.
+//! Rows are in segments, samples without a row in the loose lane. Writers and readers share one lock, held for
+//! encoding one row or taking a snapshot, never while decoding.
 //!
 //! **Invariant:** a row is visible in all pages or in none; rows and loose samples are numbered from the strip's
 //! creation and never renumbered, so that a view is two pairs of numbers; columns are appended, never removed, and
@@ -31,31 +31,31 @@ use std::{
 /// Columns of a page, as the row codec limits them.
 pub(crate) const PAGE_COLUMNS: usize = narthex_chunks::row::MAX_COLUMNS;
 
-/// A clock that was set back by less is caught up with soon.
+/// A clock that was set back by less catches up soon.
 const AHEAD_MS: i64 = 15_000;
 
 /// One origin's series and their recent samples.
 #[derive(Debug)]
 pub(crate) struct Strip {
     pub(crate) id: u32,
-    /// The labels all columns have.
+    /// Labels that all columns have.
     pub(crate) common: LabelSet,
     rows: AtomicU64,
     flushed_rows: AtomicU64,
     loose: AtomicU64,
     flushed_loose: AtomicU64,
     max_ms: AtomicI64,
-    /// The newest time that this process wrote into a block; the least number before the first.
+    /// Newest time that this process wrote into a block; `i64::MIN` before the first.
     flushed_max_ms: AtomicI64,
     has_shared: AtomicBool,
     bound: AtomicBool,
-    /// An origin wrote to it and is gone, or has gone on to another strip.
+    /// Whether an origin wrote to it and is gone, or has moved to another strip.
     left: AtomicBool,
-    /// To be taken out of the index as soon as no view needs it there.
+    /// Whether to remove it from the index as soon as no view needs it there.
     retired: AtomicBool,
-    /// No longer in the index: what came to it would never be found.
+    /// Whether it is out of the index: samples stored here would never be found.
     removed: AtomicBool,
-    /// When something was last appended, by the caller's clock.
+    /// Time of the last append, by the caller's clock.
     touched_ms: AtomicI64,
     state: Mutex<StripState>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Strip {
 /// Other owners of the same series, by column.
 pub(crate) type Shared = HashMap<u32, Vec<(Weak<Strip>, u32)>, foldhash::fast::RandomState>;
 
-/// What the lock protects.
+/// State protected by the lock.
 #[derive(Debug)]
 pub(crate) struct StripState {
     /// The columns, in the strip's own order; families are not kept.
@@ -71,16 +71,16 @@ pub(crate) struct StripState {
     pub(crate) sealed: VecDeque<Arc<Segment>>,
     pub(crate) open: OpenSegment,
     pub(crate) last_row_ms: i64,
-    /// The time between the last two rows of the open segment, 0 behind a key row.
+    /// Time between the last two rows of the open segment, 0 after a key row.
     pub(crate) last_step_ms: i64,
     pub(crate) loose: LooseLane,
     pub(crate) starts: StartTimes,
     pub(crate) shared: Arc<Shared>,
-    /// The log file that has the strip, and how many of its columns.
+    /// WAL file that mentions the strip, and how many of its columns.
     pub(crate) logged: (u32, usize),
 }
 
-/// What a view sees of a strip: from the first numbers up to before the second.
+/// Part of a strip that a view sees: from the first numbers, inclusive, to the second, exclusive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Pin {
     pub(crate) rows: (u64, u64),
@@ -95,7 +95,7 @@ impl Pin {
 }
 
 impl Strip {
-    /// Returns a strip without columns; rows and loose samples count from `start`, before which all is in blocks.
+    /// Returns a strip without columns; rows and loose samples count from `start`, before which blocks hold everything.
     pub(crate) fn new(id: u32, common: LabelSet, start: StripMark) -> Self {
         let mut loose = LooseLane::default();
         loose.start_at(start.loose);
@@ -129,12 +129,12 @@ impl Strip {
         }
     }
 
-    /// Locks what changes.
+    /// Locks the mutable state.
     pub(crate) fn lock(&self) -> MutexGuard<'_, StripState> {
         self.state.lock().guarded()
     }
 
-    /// Returns what is visible and in no block.
+    /// Returns the visible part that no block holds.
     pub(crate) fn pin(&self) -> Pin {
         let of = |from: &AtomicU64, to: &AtomicU64| {
             (from.load(Ordering::Acquire), to.load(Ordering::Acquire))
@@ -154,7 +154,7 @@ impl Strip {
         }
     }
 
-    /// Returns what of the strip is in blocks.
+    /// Returns how far the strip is in blocks.
     pub(crate) fn flushed(&self) -> StripMark {
         let pin = self.pin();
         StripMark {
@@ -168,15 +168,15 @@ impl Strip {
         Some(self.flushed_max_ms.load(Ordering::Acquire)).filter(|max_ms| *max_ms != i64::MIN)
     }
 
-    /// Notes that blocks hold everything before `mark`, nothing of it after `max_ms`; views made from here on do not
-    /// look for it here.
+    /// Records that blocks hold everything before `mark`, none of it later than `max_ms`; later views do not look for
+    /// it here.
     pub(crate) fn set_flushed(&self, mark: StripMark, max_ms: i64) {
         self.flushed_max_ms.fetch_max(max_ms, Ordering::AcqRel);
         self.flushed_rows.fetch_max(mark.rows, Ordering::AcqRel);
         self.flushed_loose.fetch_max(mark.loose, Ordering::AcqRel);
     }
 
-    /// Makes visible what the state has, and notes when.
+    /// Makes the contents of `state` visible, and records the time.
     pub(crate) fn publish(&self, state: &StripState, max_ms: i64, now_ms: i64) {
         self.rows
             .store(state.open.published().end_row(), Ordering::Release);
@@ -190,18 +190,18 @@ impl Strip {
         self.max_ms.load(Ordering::Acquire)
     }
 
-    /// Returns when something was last appended.
+    /// Returns the time of the last append.
     pub(crate) fn touched_ms(&self) -> i64 {
         self.touched_ms.load(Ordering::Acquire)
     }
 
-    /// Reports whether the clock was set back since something was appended, to before what the strip has: a row at
-    /// `time_ms` does not go behind its rows then.
+    /// Reports whether the clock was set back since the last append, to before the strip's samples: a row at `time_ms`
+    /// then cannot follow its rows.
     pub(crate) fn is_ahead(&self, time_ms: i64, now_ms: i64) -> bool {
         self.touched_ms().saturating_sub(AHEAD_MS) > now_ms && self.max_ms() >= time_ms
     }
 
-    /// Reports whether the strip has samples that the clock has yet to come to.
+    /// Reports whether the strip has samples that are ahead of the clock.
     pub(crate) fn has_future(&self, now_ms: i64) -> bool {
         self.max_ms().saturating_sub(AHEAD_MS) > now_ms
     }
@@ -211,7 +211,7 @@ impl Strip {
         self.bound.load(Ordering::Acquire)
     }
 
-    /// Takes the strip for one origin; fails when another has it.
+    /// Claims the strip for one origin; fails when another has it.
     pub(crate) fn try_bind(&self) -> bool {
         let free = !self.bound.swap(true, Ordering::AcqRel);
         if free {
@@ -220,23 +220,23 @@ impl Strip {
         free
     }
 
-    /// Gives the strip back for good, as far as its origin knows.
+    /// Releases the strip because its origin left it for good.
     pub(crate) fn leave(&self) {
         self.left.store(true, Ordering::Release);
         self.unbind();
     }
 
-    /// Reports whether the strip's origin is gone, and none has come since.
+    /// Reports whether the strip's origin has left, and none has come since.
     pub(crate) fn is_left(&self) -> bool {
         self.left.load(Ordering::Acquire) && !self.is_bound()
     }
 
-    /// Gives the strip back.
+    /// Releases the strip.
     pub(crate) fn unbind(&self) {
         self.bound.store(false, Ordering::Release);
     }
 
-    /// Claims the strip for removal where no origin has it and blocks hold all of it.
+    /// Claims the strip for removal if no origin has it and blocks hold all of it.
     pub(crate) fn try_retire(&self) -> bool {
         let state = self.lock();
         if !self.pin().is_empty() || !self.try_bind() {
@@ -247,14 +247,14 @@ impl Strip {
         true
     }
 
-    /// Takes back a claim for removal, because somebody came with samples; to be called under the strip's lock.
+    /// Withdraws a claim for removal, because samples arrived; call it under the strip's lock.
     pub(crate) fn revive(&self) {
         if self.retired.swap(false, Ordering::AcqRel) {
             self.unbind();
         }
     }
 
-    /// Makes a claim for removal final; fails when it was taken back.
+    /// Makes a claim for removal final; fails when it was withdrawn.
     pub(crate) fn try_remove(&self) -> bool {
         let state = self.lock();
         let removed = self.retired.load(Ordering::Acquire);
@@ -273,7 +273,7 @@ impl Strip {
         self.has_shared.load(Ordering::Acquire)
     }
 
-    /// Notes that another strip has the series of `column` too.
+    /// Records that another strip has the series of `column` too.
     pub(crate) fn share(&self, column: u32, other: &Arc<Strip>, other_column: u32) {
         let mut state = self.lock();
         let shared = Arc::make_mut(&mut state.shared);
@@ -299,7 +299,7 @@ impl Strip {
         self.has_shared.store(!shared.is_empty(), Ordering::Release);
     }
 
-    /// Returns what the other owners of `columns` have at their times.
+    /// Returns the values of other owners of `columns` at their times.
     pub(crate) fn values_of_others(&self, wanted: &[(u32, i64)]) -> Vec<(u32, i64, Value)> {
         let shared = Arc::clone(&self.lock().shared);
         let mut found = Vec::new();
@@ -341,7 +341,7 @@ impl StripState {
         self.open = OpenSegment::after(Some(before), end);
     }
 
-    /// Returns what a column has at a time, rows and loose samples alike.
+    /// Returns the value of a column at a time, from rows or loose samples.
     pub(crate) fn value_at(&self, column: u32, time_ms: i64) -> Option<Value> {
         self.loose
             .value_at(column, time_ms)
@@ -376,7 +376,7 @@ impl StripState {
             .find_map(|segment| value_in(segment, covers(segment)?, column))
     }
 
-    /// Returns an interval around everything held.
+    /// Returns an interval that covers everything held.
     pub(crate) fn time_range(&self) -> Option<TimeRange> {
         let segments = self
             .sealed
@@ -405,7 +405,7 @@ impl StripState {
         self.loose.drop_before(mark.loose);
     }
 
-    /// Returns the heap bytes held, identities excepted.
+    /// Returns the heap bytes held, without identities.
     pub(crate) fn heap_bytes(&self) -> usize {
         let sealed: usize = self
             .sealed
@@ -416,7 +416,7 @@ impl StripState {
     }
 }
 
-/// Decodes what one column has in one row.
+/// Decodes the value of one column in one row.
 fn value_in(segment: &Segment, row: usize, column: u32) -> Option<Value> {
     let page = segment.pages.get(column as usize / PAGE_COLUMNS)?;
     let row = row.checked_sub(page.first)?;

@@ -1,8 +1,8 @@
-//! A file system in memory that fails on demand: for tests of everything that must survive failures.
+//! An in-memory file system that fails on demand, for testing everything that must survive failures.
 //!
 //! **Invariant:** after `power_loss` exactly the names made durable by `sync_dir` and the bytes made durable by
-//! `sync` are left, plus, where asked, a part of what was appended and renamed since: of each file another part, so that
-//! nothing may count on an order between files that no sync made.
+//! `sync` remain, plus, if requested, a part of later appends and renames: a different part for each file, so that
+//! no code can rely on an order between files that no sync made.
 
 mod script;
 
@@ -37,11 +37,11 @@ struct Disk {
     script: Script,
     syncs_fail: bool,
     capacity_bytes: u64,
-    /// Descriptors in use, and how many there may be.
+    /// Descriptors in use, and their limit.
     open_files: usize,
     most_open: usize,
     most_read_bytes: usize,
-    /// Rises with every power loss: handles of before are dead.
+    /// Increases with every power loss; older handles are dead.
     epoch: u64,
 }
 
@@ -58,17 +58,16 @@ enum NameChange {
     Gone(PathBuf),
 }
 
-/// What of the unsynced bytes a loss of power leaves.
+/// Unsynced bytes that survive a loss of power.
 #[derive(Clone, Copy, Debug)]
 pub enum PowerLoss {
     /// Nothing.
     DropUnsynced,
     /// At most this many bytes of each file's unsynced tail.
     KeepBytes(usize),
-    /// As many bytes, of which this one counted from the end of the synced part is wrong.
+    /// At most this many bytes, with the byte at this index of the unsynced tail garbled.
     Garble(usize, usize),
-    /// Of every file any part of its unsynced tail, of the changes of names any number of the oldest; chosen by this
-    /// seed.
+    /// Any part of each file's unsynced tail, and any number of the oldest changes of names; chosen by this seed.
     Shuffle(u64),
 }
 
@@ -101,13 +100,13 @@ impl FaultyIo {
         Self::default()
     }
 
-    /// Returns how many changing operations were tried so far.
+    /// Returns the number of changing operations attempted so far.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.disk().operations
     }
 
-    /// Makes something go wrong; what was told before still will.
+    /// Adds a fault; earlier ones stay.
     pub fn inject(&self, fault: Fault) {
         self.disk().script.add(fault);
     }
@@ -122,7 +121,7 @@ impl FaultyIo {
         self.inject(Fault::on_change().after(n).torn(bytes));
     }
 
-    /// Forgets every fault that was told and has not happened.
+    /// Removes every fault that has not happened.
     pub fn clear_faults(&self) {
         let mut disk = self.disk();
         disk.script.clear();
@@ -134,13 +133,13 @@ impl FaultyIo {
         self.disk().most_open = files;
     }
 
-    /// Returns how many files and locks are open.
+    /// Returns the number of open files and locks.
     #[must_use]
     pub fn open_files(&self) -> usize {
         self.disk().open_files
     }
 
-    /// Makes reads return at most so many bytes at once.
+    /// Makes reads return at most `bytes` bytes at once.
     pub fn set_most_read(&self, bytes: usize) {
         self.disk().most_read_bytes = bytes.max(1);
     }
@@ -150,7 +149,7 @@ impl FaultyIo {
         self.disk().syncs_fail = fail;
     }
 
-    /// Limits the disk to `bytes` in all files together; appends beyond write what fits and fail.
+    /// Limits the disk to `bytes` in all files together; an append beyond writes the part that fits and fails.
     pub fn set_capacity(&self, bytes: u64) {
         self.disk().capacity_bytes = bytes;
     }
@@ -161,7 +160,7 @@ impl FaultyIo {
         self.disk().used_bytes()
     }
 
-    /// Cuts the power: forgets what was not synced, locks included; handles opened before fail from here on.
+    /// Cuts the power: drops unsynced data and locks; older handles fail from here on.
     pub fn power_loss(&self, kept: PowerLoss) {
         let mut disk = self.disk();
         disk.restart();
@@ -170,7 +169,7 @@ impl FaultyIo {
             _ => 0,
         };
         let mut below = |bound: usize| {
-            // SplitMix64: the crate's tests have a better generator, which this cannot depend on.
+            // SplitMix64: this file cannot depend on the better generator of the crate's tests.
             random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut z = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -252,8 +251,8 @@ impl FaultyIo {
         self.0.lock().whole()
     }
 
-    /// Counts an operation and lets happen to it what is due; returns the disk, and for an append that is to be torn
-    /// how much of it is written.
+    /// Counts an operation and applies a due fault; returns the disk, and for an append to be torn the number of bytes
+    /// to write.
     fn begin(&self, op: Op, path: &Path) -> io::Result<(MutexGuard<'_, Disk>, Option<usize>)> {
         let mut disk = self.disk();
         disk.operations += u64::from(op.is_change());
@@ -288,7 +287,7 @@ impl FaultyIo {
     }
 }
 
-/// Too many open files, on every system with this error.
+/// EMFILE (too many open files), the same on all systems that have it.
 const EMFILE: i32 = 24;
 
 impl Disk {
@@ -304,7 +303,7 @@ impl Disk {
         self.next_file
     }
 
-    /// Ends whatever had files open.
+    /// Closes all open files.
     fn restart(&mut self) {
         self.epoch += 1;
         self.locks.clear();
@@ -409,7 +408,7 @@ impl Io for FaultyIo {
             disk.visible.insert(target.clone(), id);
             disk.pending.push(NameChange::Moved(path, target));
         }
-        // A directory takes its durable names along: only its own name is new.
+        // A directory keeps its durable names: only its own name is new.
         if disk.dirs.contains(from) {
             let dirs: Vec<PathBuf> = disk
                 .dirs
@@ -475,7 +474,7 @@ impl Io for FaultyIo {
         if disk.syncs_fail {
             return Err(failure());
         }
-        // A file below a directory inside `dir` becomes durable with that directory's name, as rename moves it.
+        // A file below a directory inside `dir` becomes durable with that directory's name, because a rename moves it.
         let visible = disk.visible.clone();
         disk.durable.retain(|path, _| !path.starts_with(dir));
         disk.durable.extend(
@@ -488,7 +487,7 @@ impl Io for FaultyIo {
             NameChange::Appeared(path, _) | NameChange::Gone(path) => !path.starts_with(dir),
             NameChange::Moved(from, to) => match (from.starts_with(dir), to.starts_with(dir)) {
                 (true, true) => false,
-                // Out of this directory and into another: each has its own half.
+                // From this directory into another: each gets its own half.
                 (true, false) => {
                     if let Some(id) = disk.visible.get(to) {
                         *change = NameChange::Appeared(to.clone(), *id);

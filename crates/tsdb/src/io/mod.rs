@@ -1,8 +1,8 @@
 //! All disk access of the storage engine, behind two small traits.
 //!
-//! **Invariant:** what a method promises about durability is all that callers rely on: bytes survive a loss of
-//! power once `sync` of their file returned *and* `sync_dir` of its directory returned after the file was created
-//! or renamed. Bytes handed over by `append` survive the end of this process, not the end of the machine.
+//! **Invariant:** callers rely only on the documented durability: bytes survive a loss of power once `sync` of their
+//! file returned *and* `sync_dir` of its directory returned after the file was created or renamed. Bytes passed to
+//! `append` survive the end of this process, not the end of the machine.
 
 mod faulty;
 mod real;
@@ -23,16 +23,16 @@ pub trait Io: Send + Sync + fmt::Debug {
     /// Shortens a file to `len_bytes` and makes that durable.
     fn truncate(&self, path: &Path, len_bytes: u64) -> io::Result<()>;
 
-    /// Gives a file another name, replacing what had it; atomic, durable after `sync_dir`.
+    /// Renames a file, replacing any file at `to`; atomic, durable after `sync_dir`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file; open readers keep it. Durable after `sync_dir`.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Removes a directory and all in it; not atomic. Durable after `sync_dir` of its parent.
+    /// Removes a directory with its contents; not atomic. Durable after `sync_dir` of its parent.
     fn remove_dir_all(&self, dir: &Path) -> io::Result<()>;
 
-    /// Creates a directory and its parents; one that exists is no error.
+    /// Creates a directory and its parents; succeeds if it exists.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
 
     /// Lists the names in a directory, sorted; nothing when it does not exist.
@@ -41,7 +41,7 @@ pub trait Io: Send + Sync + fmt::Debug {
     /// Makes the names in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Takes the lock file at `path`, creating it; `None` when another process has it. Dropping it gives it back.
+    /// Takes the lock file at `path`, creating it; `None` when another process has it. Dropping the lock releases it.
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>>;
 
     /// Returns the bytes that can still be written below `dir`.
@@ -67,13 +67,13 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// Returns the file's length.
     fn len_bytes(&self) -> io::Result<u64>;
 
-    /// Returns what tells this file from any other that takes its path later.
+    /// Returns an identity that differs from that of any other file later at its path.
     fn identity(&self) -> io::Result<FileIdentity>;
 
     /// Reads up to `buffer.len()` bytes at `offset`; 0 at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Fills `buffer` from `offset`; fails with `UnexpectedEof` when the file ends before.
+    /// Fills `buffer` from `offset`; fails with `UnexpectedEof` when the file is too short.
     fn read_exact_at(&self, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.read_at(offset, buffer) {
@@ -90,14 +90,14 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     }
 }
 
-/// What tells a file from any other that takes its path later, as long as nobody changes it in place.
+/// Distinguishes a file from any other later at its path, unless it is changed in place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FileIdentity {
     /// Device and inode.
     pub file: (u64, u64),
-    /// Seconds and nanoseconds of the last change: inodes are used again.
+    /// Seconds and nanoseconds of the last change, because inodes are reused.
     pub modified: (i64, i64),
-    /// The length.
+    /// Length, bytes.
     pub len_bytes: u64,
 }
 
@@ -113,10 +113,10 @@ pub fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// Reports whether an error means that this process or the system has no descriptor or memory left for now.
+/// Reports whether an error means that this process or the system is out of descriptors or memory for now.
 #[must_use]
 pub fn is_exhausted(error: &io::Error) -> bool {
-    // EMFILE, ENFILE, ENOMEM: std has a kind for the last only.
+    // EMFILE, ENFILE, ENOMEM: std has a kind only for the last.
     matches!(error.raw_os_error(), Some(23 | 24)) || error.kind() == io::ErrorKind::OutOfMemory
 }
 

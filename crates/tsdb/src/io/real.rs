@@ -63,7 +63,7 @@ impl Io for RealIo {
         };
         let mut names = Vec::new();
         for entry in entries {
-            // A name that is not UTF-8 is none of ours.
+            // Our files' names are always UTF-8, so others can be skipped.
             if let Ok(name) = entry?.file_name().into_string() {
                 names.push(name);
             }

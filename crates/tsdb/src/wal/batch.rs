@@ -4,13 +4,13 @@
 //! file   = magic "NRTHXWAL" (8), version u32, number u32, crc u32, batch*
 //! batch  = marker u16, counter u16, length u32, crc u32, body[length]     (all little-endian)
 //! ```
-//! The file's checksum (CRC-32C) covers what stands before it: a damaged version is told from a newer one. Files of
-//! version 1 lack it. A batch's checksum covers counter, length and body. The counter rises by one with every batch of a file, so
-//! that a reader knows how many were lost in a damaged stretch.
+//! The file's checksum (CRC-32C) covers the bytes before it, so that a damaged version is not taken for a newer one.
+//! Files of version 1 lack it. A batch's checksum covers counter, length and body. The counter increases by one with
+//! every batch of a file, so that a reader knows how many were lost in a damaged stretch.
 //!
-//! **Invariant:** a batch that `Scanner` hands out has the bytes that were written; everything else is reported as
-//! damage, or, at the very end of the last file, is the quiet end of what the kernel was given. Damage of the header
-//! costs the header alone.
+//! **Invariant:** a batch that `Scanner` returns has the bytes that were written; everything else is reported as
+//! damage, or, at the very end of the last file, is the clean end of what reached the kernel. Damage of the header
+//! costs only the header.
 
 use crate::{
     error::{TsdbError, io_error},
@@ -18,22 +18,22 @@ use crate::{
 };
 use std::path::{Path, PathBuf};
 
-/// First bytes of every log file.
+/// First bytes of every WAL file.
 pub(crate) const MAGIC: [u8; 8] = *b"NRTHXWAL";
-/// The format this release writes.
+/// Format version this release writes.
 pub(crate) const VERSION: u32 = 2;
-/// Bytes before the first batch. Every version from 2 on begins with them, so that any release can check them.
+/// Bytes before the first batch. Every version from 2 on starts with them, so that any release can check them.
 pub(crate) const FILE_HEADER_BYTES: usize = 20;
-/// What the header's checksum covers; all of the header in version 1.
+/// Bytes that the header's checksum covers; all of the header in version 1.
 const CHECKED_BYTES: usize = 16;
 pub(crate) const BATCH_HEADER_BYTES: usize = 12;
 const MARKER: u16 = 0xb57e;
-/// No batch is longer: a length beyond is damage, not a reason to allocate.
+/// Longest batch: a greater length is damage, not a reason to allocate.
 pub(crate) const MAX_BATCH_BYTES: usize = 256 << 20;
-/// What is read from the disk at once.
+/// Bytes read from the disk at once.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// Returns the header of log file `number`.
+/// Returns the header of WAL file `number`.
 pub(crate) fn file_header(number: u32) -> [u8; FILE_HEADER_BYTES] {
     let mut header = [0; FILE_HEADER_BYTES];
     header[..8].copy_from_slice(&MAGIC);
@@ -44,12 +44,12 @@ pub(crate) fn file_header(number: u32) -> [u8; FILE_HEADER_BYTES] {
     header
 }
 
-/// What the first bytes of a file say.
+/// Verdict on the first bytes of a file.
 #[derive(Debug, Eq, PartialEq)]
 enum Header {
-    /// Batches begin at this offset.
+    /// Batches start at this offset.
     Good(u64),
-    /// Intact, and of a version that is not known.
+    /// Intact, but of an unknown version.
     Newer(u32),
     Damaged(&'static str),
 }
@@ -86,7 +86,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// Completes a batch whose body was built behind room for the header.
+/// Completes a batch whose body follows room for the header.
 pub(crate) fn seal(batch: &mut [u8], counter: u16) {
     let len =
         u32::try_from(batch.len() - BATCH_HEADER_BYTES).expect("a batch is shorter than its limit");
@@ -97,7 +97,7 @@ pub(crate) fn seal(batch: &mut [u8], counter: u16) {
     batch[8..12].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Gives every batch whose length fits the file its right checksum, for fuzzing.
+/// Corrects the checksum of every batch whose length fits the file, for fuzzing.
 pub(crate) fn mend(bytes: &mut [u8]) {
     let mut at = match judge(bytes) {
         Header::Good(batches) => batches as usize,
@@ -116,7 +116,7 @@ pub(crate) fn mend(bytes: &mut [u8]) {
     }
 }
 
-/// Returns the checksum of a batch: of its counter, length and body.
+/// Returns the checksum of a batch's counter, length and body.
 fn checksum(batch: &[u8]) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     digest.update(&batch[2..8]);
@@ -126,23 +126,23 @@ fn checksum(batch: &[u8]) -> u32 {
 
 /// One intact batch.
 pub(crate) struct Batch<'a> {
-    /// Where its body begins in the file.
+    /// Offset of its body in the file.
     pub(crate) body_offset: u64,
-    /// How many batches are missing before it.
+    /// Number of batches missing before it.
     pub(crate) lost: u32,
     pub(crate) body: &'a [u8],
 }
 
-/// What comes next in a log file.
+/// Next item of a WAL file.
 pub(crate) enum Scanned<'a> {
     Batch(Batch<'a>),
-    /// Bytes from `offset` to `end` are not what was written.
+    /// Bytes from `offset` to `end` are not the ones written.
     Damage {
         offset: u64,
         end: u64,
         detail: String,
     },
-    /// The file ends in the middle of a batch that begins at `offset`, or in zeros.
+    /// The file ends in the middle of a batch that starts at `offset`, or in zeros.
     Torn {
         offset: u64,
     },
@@ -155,21 +155,21 @@ pub(crate) struct Scanner<'f> {
     path: PathBuf,
     file_len: u64,
     buffer: Vec<u8>,
-    /// Where `buffer` begins in the file.
+    /// Offset of `buffer` in the file.
     buffer_at: u64,
-    /// Where reading goes on in the file.
+    /// Offset of the next read.
     at: u64,
     batches_at: u64,
-    /// What is wrong with the header, until it was reported.
+    /// Defect of the header, until it is reported.
     bad_header: Option<&'static str>,
     next_counter: u16,
     lost_count_unknown: bool,
-    /// Bytes that searching for the next batch may still checksum.
+    /// Bytes that the search for the next batch may still checksum.
     search_bytes: u64,
 }
 
 impl<'f> Scanner<'f> {
-    /// Checks the header of a log file.
+    /// Checks the header of a WAL file.
     ///
     /// # Errors
     /// Fails when the file cannot be read or is of a newer version. A damaged header is the first thing scanned.
@@ -207,7 +207,7 @@ impl<'f> Scanner<'f> {
         })
     }
 
-    /// Reports whether the file has this release's version, and a header that says so.
+    /// Reports whether the file has this release's version in an intact header.
     pub(crate) fn is_current(&self) -> bool {
         self.bad_header.is_none() && self.batches_at == FILE_HEADER_BYTES as u64
     }
@@ -217,7 +217,7 @@ impl<'f> Scanner<'f> {
         self.file_len
     }
 
-    /// Reads on.
+    /// Returns the next item.
     ///
     /// # Errors
     /// Fails when the file cannot be read.
@@ -263,7 +263,7 @@ impl<'f> Scanner<'f> {
         })
     }
 
-    /// Finds the next intact batch behind damage at `start`.
+    /// Finds the next intact batch after damage at `start`.
     fn skip(&mut self, start: u64, what: &'static str) -> Result<Scanned<'_>, TsdbError> {
         let mut at = start + 1;
         let mut found = self.file_len;
@@ -283,7 +283,7 @@ impl<'f> Scanner<'f> {
             }
             at += 1;
         }
-        // A counter that wrapped in between cannot be told from one that did not.
+        // The counter may have wrapped in between.
         self.lost_count_unknown =
             (found - start) / (BATCH_HEADER_BYTES as u64) >= u64::from(u16::MAX);
         self.at = found;
@@ -295,7 +295,7 @@ impl<'f> Scanner<'f> {
         })
     }
 
-    /// Checks the batch at `at`; a good one is in the buffer afterwards.
+    /// Checks the batch at `at`, loading a good one into the buffer.
     fn check(&mut self, at: u64) -> Result<Check, TsdbError> {
         let left = self.file_len - at;
         if left < BATCH_HEADER_BYTES as u64 {
@@ -332,7 +332,7 @@ impl<'f> Scanner<'f> {
         })
     }
 
-    /// Reports whether nothing intact follows an incomplete batch at `start`: then it is the end, not damage.
+    /// Reports whether nothing intact follows an incomplete batch at `start`, which makes it the end, not damage.
     fn only_torn(&mut self, start: u64) -> Result<bool, TsdbError> {
         let saved = (self.at, self.lost_count_unknown);
         let found = match self.skip(start, "")? {
@@ -343,7 +343,7 @@ impl<'f> Scanner<'f> {
         Ok(found >= self.file_len)
     }
 
-    /// Makes the buffer hold at least `len` bytes from `at`, which the file has.
+    /// Loads at least `len` bytes from `at` into the buffer; the file must have them.
     fn fill(&mut self, at: u64, len: usize) -> Result<(), TsdbError> {
         let inside =
             at >= self.buffer_at && at + len as u64 <= self.buffer_at + self.buffer.len() as u64;

@@ -1,11 +1,11 @@
-//! Appending to the log: batches shared by concurrent writers, fsync in the background.
+//! Appending to the WAL: batches shared by concurrent writers, fsync in the background.
 //!
-//! A writer takes a [`Ticket`], builds its records under the log's lock and waits until the batch they are in was
-//! handed to the kernel; whoever finds no write in progress writes for all.
+//! A writer takes a [`Ticket`], builds its records under the log's lock and waits until their batch has reached the
+//! kernel; a writer that finds no write in progress writes for all.
 //!
-//! **Invariant:** batches reach the file in the order of their numbers; a batch whose write failed is cut off again
-//! and the file is never continued, because what it defined is unknown to readers. After a failed fsync, or a write
-//! that failed for another reason than a full disk, nothing is written any more.
+//! **Invariant:** batches reach the file in the order of their numbers; a batch whose write failed is truncated and
+//! the file never continued, because readers do not know what it defined. After a failed fsync, or a write that
+//! failed for another reason than a full disk, nothing more is written.
 
 use super::{
     path_of,
@@ -30,16 +30,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How the log behaves.
+/// Options of the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WalOptions {
-    /// A file that reached this size is followed by another.
+    /// Size at which a file is followed by another.
     pub(crate) file_bytes: u64,
-    /// Time between fsyncs; zero: every append waits for one.
+    /// Time between fsyncs; with zero every append waits for one.
     pub(crate) fsync_interval: Duration,
 }
 
-/// How far a strip had come: what a file holds of it, or what blocks hold of it.
+/// Progress of a strip in a file or in blocks.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct StripMark {
     /// Rows since the strip was created.
@@ -60,7 +60,7 @@ struct Shared {
     dir: PathBuf,
     options: WalOptions,
     metrics: Arc<Metrics>,
-    /// The number of the file being written. Writers hold it for reading from their ticket to their write's end.
+    /// Number of the file being written. Writers hold it for reading from their ticket to their write's end.
     file_number: RwLock<u32>,
     state: Mutex<State>,
     written: Condvar,
@@ -70,12 +70,12 @@ struct Shared {
 }
 
 struct State {
-    /// `None` after a failed write, until another file could be created.
+    /// `None` after a failed write, until another file is created.
     file: Option<Current>,
-    /// What the next write hands to the kernel; empty when nobody has added anything.
+    /// Batches of the next write; empty when nothing was added.
     batch: Batches,
     spare: Batches,
-    /// The number of the write under construction; they are numbered from 1 over all files of this process.
+    /// Number of the write under construction, counted from 1 over all files of this process.
     building: u64,
     written: u64,
     synced: u64,
@@ -83,10 +83,10 @@ struct State {
     writing: bool,
     waiters: usize,
     closed_files: BTreeMap<u32, FileMarks>,
-    /// A file that a write to failed; it is closed when another was created.
+    /// File with a failed write; closed once another is created.
     abandoned: Option<Current>,
     health: Health,
-    /// When another file was due and could not be created.
+    /// Time since which another file is due but could not be created.
     stuck_since: Option<Instant>,
     sync_wanted: bool,
     stop: bool,
@@ -98,11 +98,11 @@ struct Current {
     len_bytes: u64,
     counter: u16,
     symbols: SymbolWriter,
-    /// Strips that are gone from the head though the file mentions them.
+    /// Strips that have left the head though the file mentions them.
     gone: HashMap<u32, StripMark>,
 }
 
-/// How far each strip had come at the end of a file.
+/// Progress of each strip at the end of a file.
 #[derive(Debug, Default)]
 pub(crate) struct FileMarks {
     pub(crate) strips: HashMap<u32, StripMark>,
@@ -127,12 +127,12 @@ struct Failure {
     text: String,
 }
 
-/// What the log is about, asked when it moves on to another file.
+/// The log's view of the head, queried when it moves on to another file.
 pub(crate) trait Content {
-    /// Lists what every file begins with.
+    /// Lists the families with which every file begins.
     fn families(&self) -> Vec<Family>;
 
-    /// Tells how far the strips that were written to file `number` have come.
+    /// Returns the progress of the strips that were written to file `number`.
     fn marks(&self, number: u32) -> HashMap<u32, StripMark>;
 }
 
@@ -158,9 +158,9 @@ impl Drop for PoisonOnPanic<'_> {
     }
 }
 
-/// How long a full disk is left alone before a write is tried again, and a file before another is.
+/// Wait before a write is retried on a full disk, and before another file is tried.
 const RETRY: Duration = Duration::from_millis(500);
-/// A file is written on to so many times its size while no other can be created.
+/// A file may grow to this many times its size while no other can be created.
 const OVERDUE: u64 = 8;
 /// Free bytes below which a full disk is still full.
 const FULL_RESERVE_BYTES: u64 = 1 << 20;
@@ -168,7 +168,7 @@ const FULL_RESERVE_BYTES: u64 = 1 << 20;
 impl Wal {
     /// Starts a file numbered `number`, which begins with `families`, and the thread that syncs.
     ///
-    /// `older` tells what the files before it hold.
+    /// `older` describes the earlier files.
     ///
     /// # Errors
     /// Fails when the directory or the file cannot be created.
@@ -211,7 +211,7 @@ impl Wal {
         })
     }
 
-    /// Takes part in the log, moving on to the next file first where that is due.
+    /// Returns a ticket for one append, moving on to the next file first if that is due.
     ///
     /// # Errors
     /// Fails when the log is poisoned or the disk is full.
@@ -248,7 +248,7 @@ impl Wal {
         }
     }
 
-    /// Reports whether a file that is long enough may be written on, as another cannot be created.
+    /// Reports whether a full file may be continued, because another cannot be created.
     fn may_go_on(&self, file: &Current) -> bool {
         file.len_bytes < self.shared.options.file_bytes.saturating_mul(OVERDUE)
     }
@@ -273,7 +273,7 @@ impl Wal {
         Ok(())
     }
 
-    /// Reports why nothing can be written, if so.
+    /// Returns the reason nothing can be written, if there is one.
     pub(crate) fn poisoned(&self) -> Option<String> {
         match &self.shared.lock().health {
             Health::Poisoned { cause } => Some(cause.clone()),
@@ -281,7 +281,7 @@ impl Wal {
         }
     }
 
-    /// Poisons the log when the caller panics before it drops what this returns: what it was changing is half-done.
+    /// Poisons the log if the caller panics before it drops the result: its change is then half-done.
     pub(crate) fn guard(&self, doing: &'static str) -> PoisonOnPanic<'_> {
         self.shared.guard(doing)
     }
@@ -299,7 +299,7 @@ impl Wal {
             + current
     }
 
-    /// Ends the thread after a last fsync; nothing is written from then on.
+    /// Ends the thread after a last fsync; nothing is written afterwards.
     ///
     /// # Errors
     /// Fails when that fsync fails or an earlier one did.
@@ -314,7 +314,7 @@ impl Wal {
             };
         }
         drop(state);
-        // Whoever came in between would wait for a thread that is gone.
+        // A waiter that came in between would wait for a thread that is gone.
         self.shared.synced.notify_all();
         synced
     }
@@ -324,7 +324,7 @@ impl Wal {
         self.shared.work.notify_one();
         let thread = self.syncer.lock().whole().take();
         if let Some(thread) = thread {
-            // A panic there has poisoned the log by then.
+            // A panic there has already poisoned the log.
             let _ = thread.join();
         }
     }
@@ -342,14 +342,14 @@ impl Ticket<'_> {
         *self.file
     }
 
-    /// Appends records and returns when the kernel has them: the batch's number, for `Wal::sync`.
+    /// Appends records and waits until the kernel has them; returns the batch's number, for `Wal::sync`.
     ///
     /// # Errors
-    /// Fails when they could not be written; none of them will ever be read then, unless only the fsync failed. Fails
-    /// also when a record is longer than any reader accepts.
+    /// Fails when they could not be written; then none of them will ever be read, unless only the fsync failed. Also
+    /// fails when a record is longer than any reader accepts.
     ///
     /// # Panics
-    /// Panics when `write` does; what others have added stays, what it added is taken back.
+    /// Panics when `write` does; its own additions are rolled back, those of others stay.
     pub(crate) fn append(
         self,
         write: impl FnOnce(&mut RecordWriter<'_>),
@@ -398,13 +398,13 @@ impl Shared {
         }
     }
 
-    /// Ends all writing until a restart; who waits is told.
+    /// Ends all writing until a restart and wakes the waiters.
     fn poison(&self, cause: String) {
         let mut state = self.lock();
         if !matches!(state.health, Health::Poisoned { .. }) {
             state.health = Health::Poisoned { cause };
         }
-        // Whoever wrote may be what panicked: nobody must wait for it, or write behind it.
+        // The writer itself may have panicked: nobody must wait for it, or write after it.
         state.writing = false;
         if let Some(file) = state.file.take() {
             state.abandoned = Some(file);

@@ -1,9 +1,9 @@
-//! The write-ahead log: what was acknowledged, in the order it was.
+//! The write-ahead log: everything acknowledged, in order.
 //!
 //! Files `wal/00000001`, `wal/00000002`, … of batches of records; bytes in docs/format/wal.md.
 //!
 //! **Invariant:** every file can be read without the others; a file is synced before the next one is created, so that
-//! what survives a loss of power is a prefix.
+//! a prefix survives a loss of power.
 
 pub(crate) mod batch;
 mod log;
@@ -27,7 +27,7 @@ pub(crate) fn path_of(dir: &Path, number: u32) -> PathBuf {
     dir.join(format!("{number:08}"))
 }
 
-/// Returns the number of the log file called `name`.
+/// Returns the number of the WAL file named `name`.
 pub(crate) fn number_of(name: &str) -> Option<u32> {
     (name.len() == 8 && name.bytes().all(|byte| byte.is_ascii_digit()))
         .then(|| name.parse().ok())?

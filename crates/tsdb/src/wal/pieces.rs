@@ -1,7 +1,7 @@
-//! Records on their way into the log, in batches of bounded size.
+//! Records on their way into the WAL, in batches of bounded size.
 //!
-//! **Invariant:** every batch is whole records behind room for its header, and none that is handed on is longer than
-//! readers accept. What is rolled back leaves nothing: neither bytes nor symbols that no byte defines.
+//! **Invariant:** every batch is room for its header followed by whole records, and no longer than readers accept.
+//! A rollback leaves nothing: neither bytes nor symbols without their definitions.
 
 use super::{
     batch::{self, BATCH_HEADER_BYTES, MAX_BATCH_BYTES},
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::error::TsdbError;
 
-/// A batch that has so many bytes takes no further record: damage in it costs all of it.
+/// Size at which a batch accepts no further record, because damage in it costs all of it.
 const FULL_BYTES: usize = 8 << 20;
 
-/// Batches under construction, one behind the other.
+/// Batches under construction, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
     pub(super) bytes: Vec<u8>,
-    /// Where each begins.
+    /// Offset of each batch.
     starts: Vec<usize>,
 }
 
@@ -26,7 +26,7 @@ impl Batches {
         self.starts.clear();
     }
 
-    /// Begins a record, in another batch where the last one has enough; returns where its bytes go.
+    /// Starts a record, in a new batch if the last one is full; returns the buffer for its bytes.
     pub(super) fn begin_record(&mut self, symbols: &mut SymbolWriter) -> &mut Vec<u8> {
         let has_room = |start: &usize| self.bytes.len() - start < FULL_BYTES;
         if !self.starts.last().is_some_and(has_room) {
@@ -46,7 +46,7 @@ impl Batches {
         lengths.max().unwrap_or_default()
     }
 
-    /// Completes the headers, the first batch with `counter`; returns the counter for the batch after the last.
+    /// Completes the headers, the first batch with `counter`; returns the counter for the next batch.
     pub(super) fn seal(&mut self, mut counter: u16) -> u16 {
         let mut rest = self.bytes.as_mut_slice();
         let ends = self.starts.iter().skip(1).copied();
@@ -61,7 +61,7 @@ impl Batches {
     }
 }
 
-/// What one append adds, taken back unless it is kept: when it is too long, and when building it panics.
+/// Bytes added by one append, rolled back unless kept: when they are too long, or when building them panics.
 pub(super) struct Addition<'a> {
     pub(super) batches: &'a mut Batches,
     pub(super) symbols: &'a mut SymbolWriter,
@@ -83,7 +83,7 @@ impl<'a> Addition<'a> {
         }
     }
 
-    /// Keeps what was added.
+    /// Keeps the addition.
     ///
     /// # Errors
     /// Fails when no reader would accept it.

@@ -1,9 +1,9 @@
-//! Records: what happened, in a batch's body, one after the other.
+//! Records: the events in a batch's body, in order.
 //!
-//! Bytes: docs/format/wal.md. A record is a tag and its fields; a row carries at most five bytes around the strip's
-//! own bytes.
+//! Bytes: docs/format/wal.md. A record is a tag and its fields; a row adds at most five bytes to the strip's own
+//! bytes.
 //!
-//! **Invariant:** reading never fails on what `RecordWriter` wrote into the same file, and never panics on anything.
+//! **Invariant:** reading never fails on `RecordWriter`'s output in the same file, and never panics on any input.
 
 use super::{
     pieces::Batches,
@@ -27,14 +27,14 @@ mod kind {
 pub(crate) struct LooseRecord<'a> {
     pub(crate) column: u32,
     pub(crate) time_ms: i64,
-    /// A float or a staleness marker; whatever when `histogram` is set.
+    /// A float or a staleness marker; meaningless when `histogram` is set.
     pub(crate) cell: f64,
     pub(crate) histogram: Option<Cow<'a, [u8]>>,
-    /// 0 where unknown.
+    /// 0 if unknown.
     pub(crate) start_time_ms: i64,
 }
 
-/// How far a strip had come when it first appeared in a file.
+/// Progress of a strip at its first appearance in a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct StripHead {
     pub(crate) strip: u32,
@@ -44,22 +44,22 @@ pub(crate) struct StripHead {
     pub(crate) loose: u64,
 }
 
-/// Which row of its strip a row is, and when.
+/// Number and time of a row in its strip.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RowHead {
     /// Decoding can begin here.
     Key {
         row: u64,
         time_ms: i64,
-        /// It also goes on from the row before.
+        /// Whether it also continues from the previous row.
         goes_on: bool,
     },
-    /// The row after the one before: the low byte of its number, and how much the step in time changed (from 0
-    /// behind a key row).
+    /// The row after the previous one: the low byte of its number, and the change of the time step (from 0 after a key
+    /// row).
     Next { sequence: u8, step_change_ms: i64 },
 }
 
-/// Something that happened.
+/// A logged event.
 #[derive(Debug)]
 pub(crate) enum Record<'a> {
     /// A family is known.
@@ -69,7 +69,7 @@ pub(crate) enum Record<'a> {
         head: StripHead,
         common: Option<LabelSet>,
     },
-    /// A strip has more columns, from this one on; `None`: what labels one has was lost.
+    /// A strip has more columns, from this one on; `None` stands for lost labels.
     Grow {
         strip: u32,
         from: u64,
@@ -117,7 +117,7 @@ impl<'a> Iterator for Pages<'a> {
     }
 }
 
-/// Columns in one record of new ones, and samples in one record of loose ones: records are what batches are cut between.
+/// Most columns or loose samples in one record, because batches are split between records.
 const MOST_SETS: usize = 1 << 16;
 const MOST_LOOSE: usize = 1 << 14;
 
@@ -255,7 +255,7 @@ impl RecordWriter<'_> {
         out.push(u8::from(exemplar.time_ms.is_some()));
         out.extend_from_slice(&exemplar.value.to_le_bytes());
         put_varint(out, exemplar.labels.len() as u64);
-        // Their values are rarely seen twice: as numbers they would only fill the file's tables.
+        // Exemplars' values rarely repeat: as symbols they would only fill the file's tables.
         for label in &exemplar.labels {
             put_bytes(out, label.name().as_bytes());
             put_bytes(out, label.value().as_bytes());
@@ -290,7 +290,7 @@ fn put_loose_cell(sample: &LooseRecord<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the integer that stands for `value` bit for bit.
+/// Returns the integer that represents `value` bit for bit, if there is one.
 fn exact_integer(value: f64) -> Option<i64> {
     let integer = value as i64;
     (value.abs() < 9e15 && (integer as f64).to_bits() == value.to_bits()).then_some(integer)

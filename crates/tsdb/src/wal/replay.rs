@@ -1,7 +1,7 @@
-//! Reading the log back, file by file.
+//! Reading the WAL back, file by file.
 //!
-//! **Invariant:** what is intact is handed on in the order it was written; every damaged stretch is reported once with
-//! its file and offset; a torn end of the last file is reported apart, since a crash leaves one, and cut off.
+//! **Invariant:** intact records are passed on in the order they were written; every damaged stretch is reported once
+//! with its file and offset; a torn end of the last file, as a crash leaves it, is reported separately and truncated.
 
 use super::{
     DIR,
@@ -21,7 +21,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// Which files of the log there are to read, and which one is being read: for whoever waits meanwhile.
+/// Progress of a replay, for those who wait: the WAL files, and the one being read.
 #[derive(Debug, Default)]
 pub struct ReplayProgress {
     min: AtomicU32,
@@ -41,52 +41,52 @@ impl ReplayProgress {
         self.current.store(number, Relaxed);
     }
 
-    /// Returns the numbers of the first file, the last one and the one that is read; all 0 where there is none.
+    /// Returns the numbers of the first file, the last one and the one being read; all 0 if there is none.
     #[must_use]
     pub fn get(&self) -> [u32; 3] {
         [&self.min, &self.max, &self.current].map(|number| number.load(Relaxed))
     }
 }
 
-/// Takes what the log says.
+/// Receives the WAL's contents.
 pub(crate) trait ReplayTo {
-    /// A file begins: nothing before it is referred to; `current` says that this release's version wrote it.
+    /// Starts a file, which refers to nothing before it; `current` is true if it has this release's version.
     fn begin_file(&mut self, current: bool);
 
-    /// So many batches are missing; `u32::MAX` when nobody knows.
+    /// Reports that `batches` batches are missing; `u32::MAX` if their number is unknown.
     fn lost(&mut self, batches: u32);
 
-    /// Something happened; a reason when it cannot have happened.
+    /// Applies a record; returns the reason if it is impossible.
     fn record(&mut self, record: Record<'_>) -> Result<(), &'static str>;
 
-    /// A file ends; returns what came of it.
+    /// Ends a file; returns its result.
     fn end_file(&mut self, last: bool) -> FileEnd;
 }
 
-/// What came of one file.
+/// Result of replaying one file.
 #[derive(Debug, Default)]
 pub(crate) struct FileEnd {
-    /// How far the strips in it have come.
+    /// Progress of the strips in it.
     pub(crate) marks: FileMarks,
-    /// Rows and samples of it that could not be placed.
+    /// Its rows and samples that could not be placed.
     pub(crate) dropped: u64,
-    /// Rows and samples that were written before it, as it says, and that no file had.
+    /// Rows and samples that, by its account, precede it and that no file had.
     pub(crate) missing: u64,
 }
 
-/// What replaying left.
+/// Result of a replay.
 #[derive(Debug, Default)]
 pub(crate) struct Replayed {
     pub(crate) files: BTreeMap<u32, FileMarks>,
     pub(crate) damage: Vec<Damage>,
-    /// Where the last file ended in the middle of a batch.
+    /// Place where the last file ended in the middle of a batch.
     pub(crate) torn: Option<Damage>,
-    /// The number the next file gets.
+    /// Number of the next file.
     pub(crate) next_file: u32,
 }
 
 impl Replayed {
-    /// Says that rows are missing before the file at `path`: at the damage that cost them, if any was found.
+    /// Reports that rows are missing before the file at `path`: at the damage that cost them, if any was found.
     fn note_missing(&mut self, path: &Path, missing: u64) {
         if missing == 0 {
             return;
@@ -106,7 +106,7 @@ impl Replayed {
     }
 }
 
-/// Hands everything in the log below `root` to `to`.
+/// Passes everything in the WAL below `root` to `to`.
 ///
 /// # Errors
 /// Fails when the directory or a file cannot be read, or a file is of a newer version.
@@ -127,7 +127,7 @@ pub(crate) fn replay(
     let mut expected = numbers.first().copied().unwrap_or_default();
     for number in &numbers {
         if *number > expected {
-            // Files are removed oldest first, and each stands for itself: the rest is read all the same.
+            // Files are removed oldest first, and each is self-contained: read the rest nevertheless.
             let count = *number - expected;
             replayed.damage.push(Damage {
                 path: path_of(&dir, expected),
@@ -143,7 +143,7 @@ pub(crate) fn replay(
         let last = Some(number) == numbers.last();
         let len_bytes = replay_file(io, &path, last, to, &mut replayed)?;
         if last {
-            // Its process may have been killed before it synced this: nothing may come behind it before that is made up.
+            // Its process may have been killed before it synced this, so sync before anything follows it.
             io.truncate(&path, len_bytes)
                 .map_err(io_error(&path, "fsync"))?;
         }
@@ -153,7 +153,7 @@ pub(crate) fn replay(
             missing,
         } = to.end_file(last);
         replayed.note_missing(&path, missing);
-        // What a later file shows to be lost is what the damage before it cost.
+        // Losses that a later file reveals are attributed to the damage before it.
         if let Some(last) = replayed.damage.last_mut().filter(|_| dropped > 0) {
             last.detail.push_str(&format!(
                 "; {dropped} rows and samples behind it could not be placed"

@@ -1,7 +1,7 @@
-//! Label sets by number, each log file for itself.
+//! Label sets by number, separately for each WAL file.
 //!
-//! Definitions are numbered from 0 in order; a batch that has any says first how far the numbers had come, so that a
-//! reader who lost a batch takes no definition for another.
+//! Definitions are numbered from 0 in order; a batch with definitions first states how many there are already, so that
+//! a reader who lost a batch does not confuse definitions.
 //!
 //! **Invariant:** a file defines every name, label and set before it refers to it, so that it can be read without
 //! any other file.
@@ -12,22 +12,22 @@ use hashbrown::HashTable;
 use narthex_model::{Label, LabelHash, LabelSet};
 use std::collections::HashMap;
 
-/// What the file being written has defined so far.
+/// Definitions of the file being written.
 ///
-/// Labels and sets are known by their hashes, which keeps none of them alive: a file outlives most series of a churned
-/// head.
+/// Labels and sets are known by their hashes, which keeps none of them alive: a file outlives most series of a
+/// churning head.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolWriter {
     names: HashMap<Box<str>, u32>,
     labels: Numbers,
     sets: Numbers,
-    /// The batch under construction has said how far the numbers had come.
+    /// Whether the batch under construction has stated the counts.
     counted: bool,
 }
 
-/// Hashes numbered in the order in which they came.
+/// Hashes numbered in order of arrival.
 ///
-/// A list and a table of places take half of what a map from hash to number takes.
+/// A list and a table of positions take half the memory of a map from hash to number.
 #[derive(Debug, Default)]
 struct Numbers {
     hashes: Vec<LabelHash>,
@@ -64,7 +64,7 @@ impl Numbers {
     }
 }
 
-/// How far the numbers had come.
+/// Counts of definitions at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SymbolMark {
     names: usize,
@@ -83,7 +83,7 @@ impl SymbolWriter {
         }
     }
 
-    /// Forgets what was defined since `mark` was taken.
+    /// Drops the definitions made since `mark` was taken.
     pub(super) fn roll_back(&mut self, mark: &SymbolMark) {
         self.names.retain(|_, id| (*id as usize) < mark.names);
         self.labels.truncate(mark.labels);
@@ -91,17 +91,17 @@ impl SymbolWriter {
         self.counted = mark.counted;
     }
 
-    /// Returns the bytes of what is defined; names are few.
+    /// Returns the heap bytes of the definitions; names are few.
     pub(super) fn heap_bytes(&self) -> usize {
         self.labels.heap_bytes() + self.sets.heap_bytes()
     }
 
-    /// Another batch begins.
+    /// Starts another batch.
     pub(crate) fn begin_batch(&mut self) {
         self.counted = false;
     }
 
-    /// Returns the number of `set`, defining it in `out` first where the file does not know it.
+    /// Returns the number of `set`, first defining it in `out` if the file lacks it.
     pub(crate) fn set(&mut self, set: &LabelSet, out: &mut Vec<u8>) -> u32 {
         if let Some(id) = self.sets.get(set.hash()) {
             return id;
@@ -141,7 +141,7 @@ impl SymbolWriter {
     }
 }
 
-/// What the file being read has defined so far.
+/// Definitions of the file being read.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolReader {
     names: Table<Box<str>>,
@@ -166,7 +166,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Takes in the next definition, `None` for one that refers to something lost.
+    /// Adds the next definition, `None` for one that refers to a lost one.
     fn define(&mut self, value: Option<T>) {
         self.known.extend(value.map(|value| (self.next, value)));
         self.next += 1;
@@ -174,7 +174,7 @@ impl<T> Table<T> {
 }
 
 impl SymbolReader {
-    /// Reads how far the numbers have come, behind its tag.
+    /// Reads the counts after their tag.
     pub(crate) fn count(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         let backwards = reader.malformed("count of symbols");
         let counts = [reader.varint()?, reader.varint()?, reader.varint()?];
@@ -192,7 +192,7 @@ impl SymbolReader {
         Ok(())
     }
 
-    /// Reads the definition of a set, behind its tag.
+    /// Reads the definition of a set after its tag.
     pub(crate) fn define(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         let len = reader.varint()?;
         let mut labels = Vec::new();
@@ -230,13 +230,13 @@ impl SymbolReader {
         Ok(label)
     }
 
-    /// Returns the set numbered `id`, where its definition was read.
+    /// Returns the set numbered `id`, if its definition was read.
     pub(crate) fn set(&self, id: u64) -> Option<&LabelSet> {
         self.sets.known.get(&id)
     }
 }
 
-/// Returns a count as the number it is written as.
+/// Returns a count in its encoded type.
 fn count(len: usize) -> u32 {
     u32::try_from(len).expect("a log file defines fewer than 2^32 symbols")
 }

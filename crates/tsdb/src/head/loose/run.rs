@@ -1,21 +1,21 @@
 //! The samples of one series in one era, sorted by time.
 //!
-//! They lie in pieces of bounded size: a sample that comes moves none of those before it, and one that comes late
-//! moves those of its piece.
+//! They are stored in pieces of bounded size: a sample in order moves none of the earlier ones, and a late one moves
+//! only those of its piece.
 //!
-//! **Invariant:** offsets ascend, within a piece and from piece to piece, and no two are equal; no piece is empty,
-//! unless it is the only one.
+//! **Invariant:** offsets ascend strictly, within a piece and from piece to piece; no piece is empty, unless it is the
+//! only one.
 
 /// Most samples of a piece: half a kilobyte.
 const PIECE: usize = 32;
-/// Samples that the first piece has room for at once: most series that are late are so a few times.
+/// Initial capacity of the first piece: most series with late samples have only a few.
 const FIRST: usize = 4;
 
 /// A sample without its column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timed {
     pub(super) cell: f64,
-    /// Milliseconds from the era's beginning.
+    /// Milliseconds from the era's start.
     pub(super) offset: u32,
     pub(super) place: u32,
 }
@@ -68,7 +68,7 @@ impl Run {
         self.last.push(sample);
     }
 
-    /// Adds a sample at a time that no other has.
+    /// Adds a sample at a time without one.
     pub(super) fn insert(&mut self, sample: Timed) {
         let in_last = self.full.is_empty()
             || self
@@ -90,7 +90,7 @@ impl Run {
         }
     }
 
-    /// Returns the number of the full piece that an offset before the last one's lies in, or comes before.
+    /// Returns the index of the full piece to which an offset below the last piece's belongs.
     fn piece_of(&self, offset: u32) -> usize {
         let ends_before =
             |piece: &Vec<Timed>| piece.last().is_some_and(|last| last.offset < offset);

@@ -1,10 +1,10 @@
-//! Buffers by column, without hashing: samples come one at a time from all over memory, and each look counts.
+//! Buffers by column, without hashing: samples arrive one at a time for random columns, so each look-up counts.
 //!
 //! **Invariant:** a page without samples is not kept past `retain`; the last page exists.
 
 use super::Buffer;
 
-/// Columns of a page: few columns of a wide strip have loose samples.
+/// Columns of a page; few columns of a wide strip have loose samples.
 const PAGE: usize = 16;
 
 type Page = [Buffer; PAGE];
@@ -35,7 +35,7 @@ impl Table {
         &mut self.pages[number].get_or_insert_default()[column % PAGE]
     }
 
-    /// Returns the buffers that have samples, with their columns ascending.
+    /// Returns the buffers that have samples, ascending by column.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Buffer)> {
         let pages = self.pages.iter().enumerate();
         let buffers = pages.flat_map(|(number, page)| {
@@ -46,7 +46,7 @@ impl Table {
         buffers.filter(|(_, buffer)| !buffer.samples.is_empty())
     }
 
-    /// Changes every buffer that has samples, then lets go what is empty.
+    /// Changes every buffer that has samples, then drops empty ones.
     pub(super) fn retain(&mut self, mut change: impl FnMut(&mut Buffer)) {
         for page in &mut self.pages {
             let Some(buffers) = page else { continue };
@@ -67,7 +67,7 @@ impl Table {
         self.pages.is_empty()
     }
 
-    /// Returns the heap bytes of the pages, without what buffers hold.
+    /// Returns the heap bytes of the pages, without those of their buffers.
     pub(super) fn heap_bytes(&self) -> usize {
         let pages = self.pages.iter().flatten().count();
         pages * size_of::<Page>() + self.pages.capacity() * size_of::<Option<Box<Page>>>()

@@ -3,7 +3,7 @@
 //! Few columns of a page are picked, skipping all others; many are decoded together. Rows nearer to the newest one
 //! than to the segment's first are decoded backwards, from the encoder's state.
 //!
-//! **Invariant:** every cell of the asked rows and columns is written, or was absent; bad bytes are an error.
+//! **Invariant:** every requested cell is written, or was absent; malformed bytes are an error.
 
 use crate::head::{
     segment::{PageRows, Segment},
@@ -20,7 +20,7 @@ use narthex_model::{
 };
 use std::{ops::Range, path::PathBuf, sync::Arc};
 
-/// Why rows could not be decoded.
+/// Reason rows could not be decoded.
 pub(super) enum Failed {
     Bytes {
         row: u64,
@@ -53,16 +53,16 @@ pub(super) struct Picks {
 
 struct OfPage {
     page: usize,
-    /// Column within the page, and the tile's series it goes to.
+    /// Column within the page, and the tile's series it is written to.
     columns: Vec<u32>,
     series: Vec<usize>,
-    /// The columns and the series are both consecutive.
+    /// Whether the columns and the series are both consecutive.
     run: bool,
 }
 
-/// Above one of so many columns, a row is decoded whole.
+/// Whole rows are decoded when more than one in this many columns is wanted.
 const PICK_RATIO: usize = 12;
-/// Rows between looks at the stop.
+/// Rows between checks for a stop.
 const STOP_ROWS: usize = 64;
 
 impl OfPage {
@@ -83,7 +83,7 @@ impl OfPage {
 }
 
 impl Picks {
-    /// Sorts `columns` by page; the tile's series are their places in the list.
+    /// Sorts `columns` by page; the tile's series are their indexes in the list.
     pub(super) fn new(columns: &[u32]) -> Self {
         let mut pages: Vec<OfPage> = Vec::new();
         for (series, column) in columns.iter().enumerate() {
@@ -134,7 +134,7 @@ pub(super) fn decode(
         if from >= rows.end {
             continue;
         }
-        // A column that this segment never saw may be another one's place in it, told in a part of the log that was lost.
+        // A column that this segment never saw may collide with another's position, defined in a lost part of the WAL.
         let first = (of.page * PAGE_COLUMNS) as u32;
         let filtered;
         let of = if of
@@ -166,7 +166,7 @@ pub(super) fn decode(
                 .columns
                 .saturating_sub(of.page * PAGE_COLUMNS)
                 .min(PAGE_COLUMNS);
-        // A row is picked in a fraction of the time it takes to decode it.
+        // Picking from a row takes a fraction of the time of decoding it.
         let forward_cost = if few { own.end / 4 } else { own.end };
         match states.get(of.page) {
             Some(Some(state)) if page.rows() - own.start < forward_cost => {
@@ -182,7 +182,7 @@ pub(super) fn decode(
 /// Decodes all rows of one page of a segment, time-major; returns the columns.
 ///
 /// # Errors
-/// Fails when the bytes are not rows.
+/// Fails on malformed bytes.
 pub(crate) fn decode_segment(
     segment: &Segment,
     page: usize,
@@ -296,7 +296,7 @@ fn check(row: usize, ctx: &Context) -> Result<(), Failed> {
     }
 }
 
-/// Puts the cells of a page's rows where they belong.
+/// Writes the cells of a page's rows to their places in the tile.
 struct Writer<'t> {
     of: &'t OfPage,
     tile: &'t mut Tile,

@@ -1,7 +1,7 @@
-//! Which labels the head's series have.
+//! Labels of the head's series.
 //!
-//! **Invariant:** with matchers an answer is exact for the strips that may have samples within the range. Without, it
-//! comes from the postings once any strip may: it may then name labels of series outside the range.
+//! **Invariant:** with matchers an answer is exact for the strips that may have samples within the range. Without,
+//! it comes from the postings if any strip may: it may then name labels of series outside the range.
 
 use super::super::Head;
 use super::{HeadPins, Visible, overlaps};
@@ -15,7 +15,7 @@ use narthex_model::{
 };
 use std::{borrow::Borrow, collections::HashSet, hash::Hash};
 
-/// Looking at a strip, in samples read.
+/// Cost of checking a strip, in samples read.
 const STRIP_WORK: usize = 64;
 
 /// Visits labels and sets, until it fails.
@@ -60,7 +60,7 @@ impl Head {
         ctx: &Context,
         values: &mut Collector<'_, String>,
     ) -> Result<(), StorageError> {
-        // Labels are interned: telling known ones apart is cheaper than ordering their texts.
+        // Labels are interned: comparing identities is cheaper than ordering texts.
         let mut known = Known::new(ctx)?;
         let mut of_set = |set: &LabelSet| match set.label(name) {
             Some(label) if known.insert(label, || label.clone())? => {
@@ -110,7 +110,7 @@ impl Head {
                 all += 1;
                 match sets {
                     Some(sets) => uses[sets[column as usize] as usize] += 1,
-                    // A flush has taken the strip away in this moment; the view still sees it.
+                    // A flush has just removed the strip; the view still sees it.
                     None => count.add(set(column), 1)?,
                 }
                 Ok(())
@@ -128,7 +128,7 @@ impl Head {
         Ok(())
     }
 
-    /// Visits the common sets of strips that may have samples within the range; returns whether there is any.
+    /// Visits the common sets of strips that may have samples within the range; returns whether there are any.
     fn each_common(
         &self,
         pins: &HeadPins,
@@ -153,7 +153,7 @@ impl Head {
         Ok(any)
     }
 
-    /// Visits each distinct set of the series that match any of the alternatives: common and local ones alike.
+    /// Visits each distinct set, common and local, of the series that match any of the alternatives.
     fn each_set(
         &self,
         pins: &HeadPins,
@@ -177,7 +177,7 @@ impl Head {
             for column in visible.columns() {
                 match sets {
                     Some(sets) => locals.insert(sets[column as usize] as usize),
-                    // A flush has taken the strip away in this moment; the view still sees it.
+                    // A flush has just removed the strip; the view still sees it.
                     None => visit(&visible.schema.column(ColumnId(column)).set)?,
                 }
             }
@@ -188,7 +188,7 @@ impl Head {
     }
 }
 
-/// What has been found, each once, within the budget.
+/// Distinct results so far, within the budget.
 struct Known<T> {
     all: HashSet<T, foldhash::fast::RandomState>,
     lease: Lease,
@@ -202,7 +202,7 @@ impl<T: Eq + Hash> Known<T> {
         })
     }
 
-    /// Takes in what `owned` makes of `found` unless it is known; reports whether it was new.
+    /// Adds the owned form of `found` unless it is known; reports whether it was new.
     fn insert<Q: Eq + Hash + ?Sized>(
         &mut self,
         found: &Q,

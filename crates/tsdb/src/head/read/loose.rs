@@ -1,6 +1,6 @@
 //! One series of the loose lane as a batch.
 //!
-//! **Invariant:** only samples that arrived within the view's bounds are read, whatever came since.
+//! **Invariant:** only samples that arrived within the view's bounds are read, never later ones.
 
 use super::Strip;
 use crate::head::loose::Value;
@@ -15,7 +15,7 @@ pub(super) struct LooseBatch {
     strip: Arc<Strip>,
     local: LabelSet,
     column: u32,
-    /// Places in the order of arrival: from, up to before.
+    /// Places in the order of arrival: from inclusive, to exclusive.
     pin: (u64, u64),
     start_times: bool,
 }

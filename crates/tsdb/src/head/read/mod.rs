@@ -1,7 +1,7 @@
-//! Reading the head: which columns a selector chooses, as batches.
+//! Reading the head: the columns that a selector selects, as batches.
 //!
-//! **Invariant:** a batch decodes only what its pins allow, so later writes and flushes never show; columns that have
-//! a second source (another strip, loose samples) come in batches of their own, so that only those need merging.
+//! **Invariant:** a batch decodes only what its pins allow, so later writes and flushes never show; columns with a
+//! second source (another strip, loose samples) are in separate batches, so that only those need merging.
 
 mod decode;
 mod listing;
@@ -24,7 +24,7 @@ use narthex_model::{
 };
 use std::sync::Arc;
 
-/// What a view sees of the head.
+/// Part of the head that a view sees.
 #[derive(Debug, Default)]
 pub(crate) struct HeadPins {
     /// By strip number, ascending.
@@ -34,22 +34,22 @@ pub(crate) struct HeadPins {
 /// The batches of one selector.
 #[derive(Default)]
 pub(crate) struct HeadBatches {
-    /// No series in them has another source in the head.
+    /// Batches whose series have no other source in the head.
     pub(crate) alone: Vec<Arc<dyn Batch>>,
-    /// To be merged with one another.
+    /// Batches to be merged with one another.
     pub(crate) mixed: Vec<Arc<dyn Batch>>,
     pub(crate) estimate: Estimate,
-    /// What the batches hold before anything is decoded.
+    /// Memory of the batches before anything is decoded.
     pub(crate) lease: Option<Lease>,
 }
 
-/// What one chosen column takes: its number in what the index chose, in a list that doubles, and in a batch.
+/// Bytes of one selected column: its number in the index's selection, in a list that doubles, and in a batch.
 const COLUMN_BYTES: usize = 4 * size_of::<u32>();
-/// What a series with loose samples takes: a batch of its own, in a list that doubles.
+/// Bytes of a series with loose samples: a batch of its own, in a list that doubles.
 const LOOSE_BYTES: usize =
     size_of::<LooseBatch>() + 2 * size_of::<usize>() + 2 * size_of::<Arc<dyn Batch>>();
 
-/// A series of the head, in the parts it is held in.
+/// A series of the head, in the parts that hold it.
 #[derive(Clone, Debug)]
 pub(crate) struct SeriesParts {
     pub(crate) common: LabelSet,
@@ -79,25 +79,25 @@ impl HeadPins {
     }
 }
 
-/// One chosen strip with what a selector may see of it.
+/// One selected strip with the part that a selector may see.
 struct Visible {
     strip: Arc<Strip>,
     schema: Schema,
-    /// Columns with rows only, ascending.
+    /// Columns with only rows, ascending.
     rows_alone: Vec<u32>,
     /// Columns with rows and another source.
     rows_mixed: Vec<u32>,
-    /// Columns with loose samples only, and no other owner.
+    /// Columns with only loose samples and no other owner.
     loose_alone: Vec<u32>,
     loose_mixed: Vec<u32>,
     pin: Pin,
-    /// Rows within the range, at most.
+    /// Most rows within the range.
     rows: usize,
     range: TimeRange,
 }
 
 impl Visible {
-    /// Sorts a strip's chosen columns by where their samples are; `None` where nothing may be within `range`.
+    /// Sorts a strip's selected columns by the sources of their samples; `None` if nothing can be within `range`.
     fn new(chosen: Chosen, pin: Pin, range: TimeRange) -> Option<Self> {
         let Chosen { strip, columns } = chosen;
         let state = strip.lock();
@@ -196,7 +196,7 @@ fn loose_overlaps(state: &StripState, pin: Pin, range: TimeRange) -> bool {
             .is_some_and(|(min, max)| TimeRange::new(min, max).overlaps(range))
 }
 
-/// Whether a strip may have samples within `range` that its pin shows.
+/// Decides whether a strip may have samples within `range` that its pin shows.
 fn overlaps(state: &StripState, pin: Pin, range: TimeRange) -> bool {
     loose_overlaps(state, pin, range) || segments_within(state, pin, range).next().is_some()
 }
@@ -272,7 +272,7 @@ impl Head {
         Ok(batches)
     }
 
-    /// Visits the series that match any of the alternatives and may have a sample within `range`, some of them twice.
+    /// Visits the series that match any of the alternatives and may have a sample within `range`, possibly repeatedly.
     ///
     /// # Errors
     /// Fails over budget, when stopped, and with the first error of `visit`.

@@ -1,7 +1,7 @@
 //! The rows of a strip as a batch: one time axis for all its columns.
 //!
-//! **Invariant:** segments are fetched once, at the first read; the newest values are answered from the encoder's
-//! state where nothing newer than the view has come, without decoding.
+//! **Invariant:** segments are fetched once, at the first read; the newest values come from the encoder's state,
+//! without decoding, if nothing newer than the view has been stored.
 
 use super::decode::{Picks, decode};
 use crate::head::{
@@ -20,12 +20,12 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Chosen columns of one strip.
+/// Selected columns of one strip.
 pub(crate) struct StripBatch {
     strip: Arc<Strip>,
     schema: Schema,
     columns: Vec<u32>,
-    /// Rows: from, up to before.
+    /// Rows: from inclusive, to exclusive.
     pin: (u64, u64),
     range: TimeRange,
     start_times: bool,
@@ -35,11 +35,11 @@ pub(crate) struct StripBatch {
 /// Segments as they were at the first read.
 pub(super) struct Fetched {
     pub(super) segments: Vec<Arc<Segment>>,
-    /// The state behind the last row of each page of the last segment, where that is known.
+    /// State after the last row of each page of the last segment, where known.
     pub(super) states: Vec<Option<RowState>>,
 }
 
-/// Rows that an instant selector may step back before decoding everything.
+/// Rows that an instant selector may step back before everything is decoded.
 const LAST_STEPS: usize = 8;
 
 impl StripBatch {
@@ -100,7 +100,7 @@ impl StripBatch {
         pieces
     }
 
-    /// Returns the time of the `rows`th newest row within `range`, or of the oldest where there are fewer.
+    /// Returns the time of the `rows`th newest row within `range`, or of the oldest if there are fewer.
     fn time_of_row_before(&self, range: TimeRange, rows: usize) -> Option<i64> {
         let mut left = rows;
         let mut found = None;
@@ -115,7 +115,7 @@ impl StripBatch {
         found
     }
 
-    /// Answers from the newest rows; `None` where they are not enough.
+    /// Answers from the newest rows; `None` if they do not suffice.
     fn last_of_open(&self, series: &[u32], range: TimeRange) -> Option<Vec<Option<LastCell>>> {
         let state = self.strip.lock();
         let open = state.open.published();
@@ -143,7 +143,7 @@ impl StripBatch {
     }
 }
 
-/// Finds the newest cell of the columns of one page; `None` where stepping back a few rows does not find all.
+/// Finds the newest cell of the columns of one page; `None` if stepping back a few rows does not find all.
 fn last_of_page(
     state: &StripState,
     wanted: &[(usize, u32)],
@@ -217,7 +217,7 @@ fn last_of_page(
     None
 }
 
-/// Returns the hash of what `grouping` keeps of two sets without a name in common.
+/// Returns the hash of the labels that `grouping` keeps of two sets without a common name.
 pub(super) fn group_key(common: &LabelSet, local: &LabelSet, grouping: &Grouping) -> LabelHash {
     let hash = |name: &str| {
         local
@@ -365,7 +365,7 @@ impl StripBatch {
     }
 }
 
-/// Finds newest cells in tiles of ever more rows, newest first: the newest rows hold almost all of them.
+/// Finds newest cells in tiles of increasing size, newest first: the newest rows hold almost all of them.
 fn last_by_reading(
     batch: &StripBatch,
     series: &[u32],

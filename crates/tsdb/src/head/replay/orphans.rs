@@ -1,25 +1,25 @@
-//! Rows behind a lost one: they say how they differ from a row nobody has, until a key row says what they led to.
+//! Rows after a lost one: they are differences to a missing row, until a key row gives the state they led to.
 //!
-//! From there they are undone one by one, down to the first behind the gap, and encoded anew.
+//! From there they are undone one by one, back to the first after the gap, and encoded again.
 //!
-//! **Invariant:** only an unbroken run of rows that ends right before the key row is rebuilt, and only where one encoder
+//! **Invariant:** only an unbroken run of rows that directly precedes the key row is rebuilt, and only if one encoder
 //! wrote both.
 
 use crate::{head::strip::PAGE_COLUMNS, wal::record::Pages};
 use narthex_chunks::row::{Row, RowBack, RowEncoder};
 use narthex_model::cell::{self, Cell};
 
-/// The rows of a strip behind a gap, oldest first.
+/// The rows of a strip after a gap, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
     rows: Vec<Vec<Vec<u8>>>,
-    /// None of them has a lower number.
+    /// Lower bound of their numbers.
     from: u64,
-    /// The low byte of the last one's number.
+    /// Low byte of the last one's number.
     last: u8,
 }
 
-/// A row in bytes that nothing but the rebuilt rows before it is needed for.
+/// An encoded row that needs only the rebuilt rows before it.
 #[derive(Debug)]
 pub(super) struct Rebuilt {
     pub(super) time_ms: i64,
@@ -43,7 +43,7 @@ impl Orphans {
         self.from
     }
 
-    /// Keeps a row numbered `from` or higher; returns how many are given up because it does not follow them.
+    /// Keeps a row numbered `from` or higher; returns how many rows are given up because it does not follow them.
     pub(super) fn push(&mut self, sequence: u8, pages: Pages<'_>, from: u64) -> u64 {
         if self.rows.is_empty() {
             self.from = from;
@@ -62,7 +62,7 @@ impl Orphans {
         count
     }
 
-    /// Rebuilds the rows that lie right before `key`, a key row numbered `row`; all or none.
+    /// Rebuilds the rows that directly precede `key`, a key row numbered `row`; all or none.
     pub(super) fn rebuild(&self, row: u64, key: Pages<'_>) -> Option<Vec<Rebuilt>> {
         let ends_there = self.last.wrapping_add(1) == (row & 0xff) as u8;
         if self.rows.is_empty() || !ends_there {
@@ -78,7 +78,7 @@ impl Orphans {
             }
             let mut back = RowBack::before(key).ok()??;
             for (at, pages) in self.rows.iter().enumerate().rev() {
-                // A page that came with a column is in the rows behind it only.
+                // A page added with a new column exists only in the later rows.
                 let Some(bytes) = pages.get(page) else { break };
                 back.step(bytes).ok()?;
                 if *times_ms[at].get_or_insert(back.time_ms()) != back.time_ms() {

@@ -1,7 +1,7 @@
-//! What a test tells a disk to do wrong: which operation, on which file, when, how often and how.
+//! Faults that a test scripts: which operation, on which file, when, how often and how.
 //!
-//! **Invariant:** faults are independent of each other: each counts the operations that fit it, and several may be due
-//! at once, of which the first told happens.
+//! **Invariant:** faults are independent: each counts the operations that match it; if several are due at once, the
+//! one added first happens.
 
 use narthex_model::sync::Whole as _;
 use std::{
@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a disk is asked to do.
+/// An operation of a disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Op {
     /// Creating a file.
@@ -30,7 +30,7 @@ pub enum Op {
     Sync,
     /// Shortening a file.
     Truncate,
-    /// Giving a file another name.
+    /// Renaming a file.
     Rename,
     /// Removing a file or a directory.
     Remove,
@@ -41,7 +41,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Reports whether the operation changes what is on the disk, or says that a change is durable.
+    /// Reports whether the operation changes the disk or makes a change durable.
     pub(super) fn is_change(self) -> bool {
         !matches!(
             self,
@@ -49,7 +49,7 @@ impl Op {
         )
     }
 
-    /// Reports whether the operation needs a descriptor of its own, if only while it lasts.
+    /// Reports whether the operation needs its own descriptor, if only while it lasts.
     pub(super) fn takes_descriptor(self) -> bool {
         matches!(
             self,
@@ -58,10 +58,10 @@ impl Op {
     }
 }
 
-/// One thing that goes wrong.
+/// A fault.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// `None`: every changing operation.
+    /// `None` for every changing operation.
     op: Option<Op>,
     path_part: Option<String>,
     skip: u64,
@@ -72,7 +72,7 @@ pub struct Fault {
 #[derive(Clone, Debug)]
 pub(super) enum Effect {
     Fail(Option<i32>),
-    /// An append writes so many bytes and fails; anything else just fails.
+    /// An append writes this many bytes and fails; anything else just fails.
     Torn(usize),
     Hang(Gate),
 }
@@ -107,14 +107,14 @@ impl Fault {
         self
     }
 
-    /// Lets so many operations that fit pass before.
+    /// Lets `operations` matching operations pass first.
     #[must_use]
     pub fn after(mut self, operations: u64) -> Self {
         self.skip = operations;
         self
     }
 
-    /// Makes it happen so many times.
+    /// Repeats the fault `times` times.
     #[must_use]
     pub fn times(mut self, times: u64) -> Self {
         self.times = times;
@@ -150,7 +150,7 @@ impl Fault {
     }
 }
 
-/// The faults a disk was told and that have not all happened.
+/// The faults of a disk that have not all happened.
 #[derive(Debug, Default)]
 pub(super) struct Script(Vec<Fault>);
 
@@ -163,7 +163,7 @@ impl Script {
         self.0.clear();
     }
 
-    /// Counts an operation; returns what goes wrong with it.
+    /// Counts an operation; returns its fault, if any.
     pub(super) fn next(&mut self, op: Op, path: &Path) -> Option<Effect> {
         let mut happens = None;
         for fault in self.0.iter_mut().filter(|fault| fault.fits(op, path)) {
@@ -195,7 +195,7 @@ struct State {
     open: bool,
 }
 
-/// No operation waits longer: a test that forgets its gate fails instead of hanging.
+/// Longest wait of an operation, so that a test that forgets its gate fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Gate {
@@ -205,13 +205,13 @@ impl Gate {
         Self::default()
     }
 
-    /// Lets everything pass from here on.
+    /// Lets all operations pass from here on.
     pub fn open(&self) {
         self.lock().open = true;
         self.0.changed.notify_all();
     }
 
-    /// Returns when an operation waits here; `false` when none came.
+    /// Waits until an operation waits here; returns `false` if none came.
     #[must_use]
     pub fn wait_for_one(&self) -> bool {
         self.wait(|state| state.waiting > 0)

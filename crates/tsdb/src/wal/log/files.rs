@@ -1,6 +1,6 @@
-//! Moving on from file to file, and removing those that nobody needs.
+//! Moving on from file to file, and removing files that are no longer needed.
 //!
-//! **Invariant:** a file is closed with what its strips had come to, and removed only when blocks hold all of that.
+//! **Invariant:** a file is closed with its strips' progress, and removed only when blocks hold all of that.
 
 use super::{Content, Current, FULL_RESERVE_BYTES, FileMarks, Health, Shared, StripMark, Wal};
 use crate::{
@@ -17,7 +17,7 @@ use std::{
 };
 
 impl Wal {
-    /// Returns the strips that files other than the one being written mention, and those gone that it mentions.
+    /// Returns the strips that closed files mention, and the removed ones that the current file mentions.
     pub(crate) fn strips(&self) -> HashSet<u32> {
         let state = self.shared.lock();
         let closed = state
@@ -32,7 +32,7 @@ impl Wal {
         closed.chain(open).copied().collect()
     }
 
-    /// Notes strips that leave the head, and how far they had come.
+    /// Records strips that leave the head, and their progress.
     pub(crate) fn note_gone(&self, strips: impl Iterator<Item = (u32, StripMark)>) {
         let mut state = self.shared.lock();
         let state = &mut *state;
@@ -42,7 +42,7 @@ impl Wal {
         }
     }
 
-    /// Returns the bytes in memory of what the file being written has defined.
+    /// Returns the heap bytes of the current file's definitions.
     pub(crate) fn symbols_bytes(&self) -> usize {
         let state = self.shared.lock();
         state
@@ -60,7 +60,7 @@ impl Wal {
             .map_or(0, |file| file.len_bytes)
     }
 
-    /// Removes closed files, oldest first, as long as `is_flushed` holds of each strip in them.
+    /// Removes closed files, oldest first, as long as `is_flushed` holds for each strip in them.
     ///
     /// # Errors
     /// Fails when a file cannot be removed.
@@ -89,8 +89,8 @@ impl Wal {
                 _ => removed += 1,
             }
             self.shared.lock().closed_files.remove(&number);
-            // One after the other, so that a loss of power never leaves an older file without a newer one: a reader
-            // takes a number that is missing for a loss.
+            // One by one, so that a loss of power never leaves an older file without a newer one: a reader takes a
+            // missing number for a loss.
             io.sync_dir(dir).map_err(io_error(dir, "fsync"))?;
         }
         if removed > 0 {
@@ -99,15 +99,15 @@ impl Wal {
         Ok(removed)
     }
 
-    /// Moves on to the next file though the current one is not full.
+    /// Moves on to the next file even if the current one is not full.
     ///
     /// # Errors
-    /// As `ticket`.
+    /// Fails like `ticket`.
     pub(crate) fn cut(&self, content: &dyn Content) -> Result<(), TsdbError> {
         self.move_on(content, |_| true)
     }
 
-    /// Moves on to the next file where that is due; while none can be created, the current one is written on.
+    /// Moves on to the next file if that is due; while none can be created, the current one is continued.
     pub(super) fn rotate(&self, content: &dyn Content) -> Result<(), TsdbError> {
         let limit = self.shared.options.file_bytes;
         let moved = self.move_on(content, |file| {
@@ -126,16 +126,16 @@ impl Wal {
         content: &dyn Content,
         still_due: impl Fn(Option<&Current>) -> bool,
     ) -> Result<(), TsdbError> {
-        // Most of what is to be synced is while others still append.
+        // Sync most of it while others still append.
         let (state, _) = self.shared.sync_open(self.shared.lock());
         drop(state);
-        // With the lock taken for writing no writer holds a ticket: no batch is under construction or being written.
+        // Under the write lock no writer holds a ticket: no batch is under construction or being written.
         let mut number = self.shared.file_number.write().whole();
         if !still_due(self.shared.lock().file.as_ref()) {
             return Ok(());
         }
         let (families, marks) = (content.families(), content.marks(*number));
-        // What the next file gets may reach the disk at once: nothing before it may be missing then.
+        // Batches of the next file may reach the disk at once, so nothing before them may be missing.
         let (mut state, _) = self.shared.sync_open(self.shared.lock());
         if let Health::Poisoned { cause } = &state.health {
             return Err(TsdbError::Poisoned {
@@ -179,7 +179,7 @@ impl Wal {
             Err(error) => {
                 self.shared.metrics.wal_rotation_failures.inc();
                 let path = path_of(&self.shared.dir, next);
-                // A name without a file's beginning must not be in the way of the next try.
+                // A name without a file header must not block the next try.
                 let _ = self.shared.io.remove(&path);
                 state.stuck_since = Some(Instant::now());
                 if is_full(&error) && state.file.is_none() {
@@ -194,7 +194,7 @@ impl Wal {
 }
 
 impl Shared {
-    /// Creates a file with its header and what every file begins with.
+    /// Creates a file with its header and the families with which every file begins.
     pub(super) fn create(&self, number: u32, families: &[Family]) -> io::Result<Current> {
         self.io.create_dir_all(&self.dir)?;
         let handle = self.io.create(&path_of(&self.dir, number))?;
@@ -217,7 +217,7 @@ impl Shared {
         bytes.extend(first.bytes);
         current.handle.append(&bytes)?;
         current.len_bytes = bytes.len() as u64;
-        // Before anything in it is acknowledged, so that its name is not what a loss of power takes.
+        // Before anything in it is acknowledged, so that a loss of power cannot take its name.
         current.handle.sync()?;
         self.io.sync_dir(&self.dir)?;
         Ok(current)

@@ -1,7 +1,7 @@
 //! The thread that makes the log durable.
 //!
-//! **Invariant:** a file is synced before another follows it, so that what survives is a prefix; after a failed fsync
-//! the log is poisoned and every waiter is told.
+//! **Invariant:** a file is synced before another follows it, so that a prefix survives; a failed fsync poisons the
+//! log and wakes every waiter.
 
 use super::{Health, Shared, State};
 use crate::sync::Guarded as _;
@@ -11,7 +11,7 @@ use std::{
 };
 
 impl Shared {
-    /// Syncs at every interval, and whenever somebody waits, until asked to stop.
+    /// Syncs at every interval, and whenever a writer waits, until asked to stop.
     pub(super) fn sync_forever(&self) {
         let mut state = self.lock();
         while !state.stop {
@@ -37,7 +37,7 @@ impl Shared {
         }
     }
 
-    /// Syncs the file being written, or the one it was given up for: all others were before they were left.
+    /// Syncs the current file, or the one abandoned for it: all others were synced before they were left.
     ///
     /// Returns whether everything written before the call is durable.
     pub(super) fn sync_open<'s>(
@@ -56,7 +56,7 @@ impl Shared {
         let mut state = self.lock();
         let good = result.is_ok();
         match result {
-            // Another call may have come further.
+            // Another call may have synced further.
             Ok(()) => state.synced = state.synced.max(number),
             Err(error) => {
                 self.metrics.wal_fsync_failures.inc();

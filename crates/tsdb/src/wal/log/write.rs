@@ -1,6 +1,6 @@
-//! Writing batches: one writer for all who wait.
+//! Writing batches: one writer for all waiters.
 //!
-//! **Invariant:** a batch is written as a whole or cut off again; after a cut the file is never continued.
+//! **Invariant:** a batch is written completely or truncated; after a truncation the file is never continued.
 
 use super::{Failure, Health, Shared, State};
 use crate::sync::Guarded as _;
@@ -15,7 +15,7 @@ use std::{
 };
 
 impl Shared {
-    /// Returns when batch `mine` was written, writing it where nobody else does.
+    /// Waits until batch `mine` is written, writing it if nobody else does.
     pub(super) fn write_until<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -80,7 +80,7 @@ impl Shared {
         state
     }
 
-    /// Leaves a file behind to which a batch could not be written.
+    /// Abandons a file to which a batch could not be written.
     fn give_up(
         &self,
         state: &mut State,
@@ -107,7 +107,7 @@ impl Shared {
             };
             state.abandoned = state.file.take();
         }
-        // Batches after it were built on what it defined; whoever comes next finds no file.
+        // Later batches were built on its definitions; the next writer finds no file.
         state.failed.insert(number, Failure { kind, text });
         while state.failed.len() > 64 {
             state.failed.pop_first();
