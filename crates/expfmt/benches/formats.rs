@@ -1,4 +1,4 @@
-//! Speed of the formats: first sight, steady state, other orders, and rendering.
+//! Speed of the formats: first parse, steady state, other orders, and rendering.
 //!
 //! `cargo bench -p narthex-expfmt --bench formats`; the corpus is the fleet (850 targets × 588 series) of the testkit.
 
@@ -84,7 +84,7 @@ fn main() {
     for (what, accept) in OTHERS {
         other_format(what, accept, &mut targets, &common);
     }
-    // A page of the last scrape is there to be written over: growing a buffer is not part of a steady scrape.
+    // Overwrite the page of the last scrape: growing a buffer is not part of a steady scrape.
     let mut page = vec![0; bodies.iter().map(String::len).sum::<usize>() * 2];
     report("render", &bodies, ROUNDS, || {
         page.clear();
@@ -103,7 +103,7 @@ const OTHERS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Measures first sight, steady state and rendering of the fleet in another format.
+/// Measures first parse, steady state and rendering of the fleet in another format.
 fn other_format(
     what: &str,
     accept: &str,
@@ -136,7 +136,7 @@ fn other_format(
             .map(body)
             .collect()
     };
-    // What is written carries the target's labels; a page does not.
+    // Rendered output carries the target's labels; a page does not.
     let mut parsers: Vec<Parser> = (0..TARGETS)
         .map(|_| Parser::new(LabelSet::empty(), ParseOptions::default()))
         .collect();

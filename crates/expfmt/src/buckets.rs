@@ -1,4 +1,4 @@
-//! Native histograms: checked, bounded, and made of classic ones.
+//! Native histograms: validated, bounded, and converted from classic ones.
 //!
 //! **Invariant:** a histogram that passes [`checked`] has as many buckets as its spans name, none of them negative,
 //! and a count that agrees with them.
@@ -8,7 +8,7 @@ use narthex_model::{
     histogram::{CUSTOM_BUCKETS, Span},
 };
 
-/// Why a histogram is refused.
+/// Reason a histogram is refused.
 pub(crate) enum Refusal {
     /// It contradicts itself.
     Inconsistent(String),
@@ -16,10 +16,10 @@ pub(crate) enum Refusal {
     TooManyBuckets,
 }
 
-/// The most exponential buckets a span may be away from the one before without being nonsense.
+/// Largest plausible distance of a span from the previous one, in exponential buckets.
 const FARTHEST: i64 = i32::MAX as i64;
 
-/// Checks a histogram as Prometheus does before it stores one.
+/// Checks a histogram as Prometheus does before storing one.
 pub(crate) fn check(histogram: &Histogram) -> Result<(), String> {
     let custom = histogram.uses_custom_buckets();
     if !custom && !(-4..=8).contains(&histogram.histogram_schema) {
@@ -81,7 +81,7 @@ pub(crate) fn check(histogram: &Histogram) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that spans name `buckets` buckets and do not overlap.
+/// Checks that spans name exactly `buckets` buckets and do not overlap.
 pub(crate) fn check_spans(side: &str, spans: &[Span], buckets: usize) -> Result<(), String> {
     let total: u64 = spans.iter().map(|span| u64::from(span.length)).sum();
     if total != buckets as u64 {
@@ -106,13 +106,13 @@ pub(crate) fn check_spans(side: &str, spans: &[Span], buckets: usize) -> Result<
     Ok(())
 }
 
-/// Returns a histogram that is checked and within the limits: 0 for no bucket limit.
+/// Returns a valid histogram within the limits; a bucket limit of 0 means none.
 pub(crate) fn checked(
     mut histogram: Histogram,
     bucket_limit: usize,
     max_schema: i32,
 ) -> Result<Histogram, Refusal> {
-    // Resolutions up to 52 are reserved: they can be read by reducing them.
+    // Resolutions up to 52 are reserved: reducing them makes them readable.
     if (max_schema + 1..=52).contains(&histogram.histogram_schema) {
         histogram = reduced(&histogram, max_schema);
     }
@@ -146,7 +146,7 @@ pub(crate) struct Classic {
 }
 
 impl Classic {
-    /// Returns the native histogram with custom buckets that has the same counts.
+    /// Returns the native histogram with custom buckets and the same counts.
     ///
     /// # Errors
     /// Fails when the counts contradict each other.

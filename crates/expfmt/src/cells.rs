@@ -1,7 +1,7 @@
-//! Where the values of one body go.
+//! Destinations of the values of one body.
 //!
-//! A target is a column of the schema, a hidden cell (a line that is part of something else), or a mark.
-//! **Invariant:** a cell counts only where its presence bit says so; the first value of a cell stays.
+//! A target is a column of the schema, a hidden cell (of a line that is part of something else), or a marker.
+//! **Invariant:** a cell is valid only if its presence bit is set; the first value of a cell wins.
 
 use narthex_model::bits::BitSet;
 
@@ -12,10 +12,10 @@ pub(crate) const SKIP: u32 = u32::MAX;
 /// Marks a line of a series that would exceed the sample limit.
 pub(crate) const OVER: u32 = u32::MAX - 1;
 
-/// Marks a line of a series that there was no room for.
+/// Marks a line of a series that did not fit.
 pub(crate) const REFUSED: u32 = u32::MAX - 2;
 
-/// Room kept for new columns is this part of those there are.
+/// Room reserved for new columns, as a fraction of the existing ones.
 const SPARE: usize = 8;
 
 /// Cells of one round.
@@ -28,7 +28,7 @@ pub(crate) struct Cells {
     pub(crate) counts: Counts,
 }
 
-/// What was put, beside the fresh columns.
+/// Counts of stored values, without the fresh columns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) skipped: usize,
@@ -39,12 +39,12 @@ pub(crate) struct Counts {
 }
 
 impl Cells {
-    /// Empties all cells for a body of a schema with `columns` columns.
+    /// Clears all cells for a body of a schema with `columns` columns.
     pub(crate) fn restart(&mut self, columns: usize) {
         self.present.resize(columns);
         self.present.clear();
         self.values.resize(columns, 0.0);
-        // A first body grows it line by line, up to twice what it needs.
+        // A first body grows it line by line, up to twice the size needed.
         self.values.shrink_to(columns + columns / SPARE);
         self.hidden_present.clear();
         self.counts = Counts::default();

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt};
 
-/// A body that is not in the format it claims, and where.
+/// The error of a malformed body, with its position.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ParseError {
@@ -12,34 +12,34 @@ pub struct ParseError {
     pub line: usize,
     /// Column of the offending byte, in bytes from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The defect.
     pub kind: ParseErrorKind,
 }
 
-/// What is wrong with a body.
+/// Defect of a body.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ParseErrorKind {
     /// Something else was expected.
     Expected {
-        /// What would have been right.
+        /// Expected text.
         what: &'static str,
-        /// What is there, shortened.
+        /// Actual text, shortened.
         found: String,
     },
-    /// Not a number as the format writes them.
+    /// An invalid number.
     Number {
         /// The text, shortened.
         text: String,
     },
-    /// Not a time as the format writes it.
+    /// An invalid time.
     Timestamp {
         /// The text, shortened.
         text: String,
     },
     /// A label occurs twice in one series.
     DuplicateLabel {
-        /// Its name.
+        /// Name of the label.
         name: String,
     },
     /// Bytes that are not UTF-8.
@@ -50,47 +50,47 @@ pub enum ParseErrorKind {
     UnexpectedEnd,
     /// The origin's resolver refuses a series.
     Refused {
-        /// Why.
+        /// The resolver's reason.
         reason: String,
     },
     /// A body that does not end with `# EOF`.
     MissingEof,
-    /// Bytes behind `# EOF`.
+    /// Bytes after `# EOF`.
     BehindEof,
-    /// A type the format does not have.
+    /// An unknown metric type.
     MetricType {
         /// The word, shortened.
         word: String,
     },
-    /// A unit that its family's name does not end with.
+    /// A unit that is not the end of its family's name.
     Unit {
         /// The unit.
         unit: String,
         /// The family's name.
         family: String,
     },
-    /// Not a message of the protobuf format.
+    /// A malformed protobuf message.
     Message {
-        /// What is wrong with it.
+        /// The defect.
         what: &'static str,
     },
     /// A native histogram or a conversion to one that contradicts itself.
     Histogram {
-        /// Its name.
+        /// Name of the histogram.
         name: String,
-        /// What is wrong with it.
+        /// The contradiction.
         what: String,
     },
-    /// More samples than the origin may have.
+    /// More samples than the origin's limit.
     SampleLimit,
-    /// A native histogram with more buckets than it may have.
+    /// A native histogram with more buckets than its limit.
     BucketLimit,
-    /// A body with mostly new series, where that is refused.
+    /// A body of mostly new series, where that is refused.
     Replaced,
 }
 
 impl ParseError {
-    /// Positions `kind` at `offset` of `body`.
+    /// Returns the error `kind` at `offset` of `body`.
     pub(crate) fn at(body: &[u8], offset: usize, kind: ParseErrorKind) -> Self {
         let before = body.get(..offset).unwrap_or(body);
         let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
@@ -106,7 +106,7 @@ impl ParseError {
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            // About a whole series or body, in the words Prometheus uses.
+            // About a whole series or body, in Prometheus' words.
             ParseErrorKind::Refused { .. }
             | ParseErrorKind::MissingEof
             | ParseErrorKind::SampleLimit

@@ -1,21 +1,21 @@
-//! Names that a reader without UTF-8 support can take.
+//! Names escaped for readers without UTF-8 support.
 //!
 //! **Invariant:** with every scheme but `AllowUtf8` the result of [`Escaping::name`] is a legacy metric name.
 
 use narthex_model::labels::is_legacy_metric_name;
 use std::{borrow::Cow, fmt, fmt::Write as _};
 
-/// How names that are no legacy names are written.
+/// Scheme for writing names that are not legacy names.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Escaping {
-    /// As they are, in quotes.
+    /// Unchanged, in quotes.
     AllowUtf8,
-    /// Each character a legacy name cannot have becomes `_`.
+    /// Each character invalid in a legacy name becomes `_`.
     #[default]
     Underscores,
-    /// `.` becomes `_dot_`, `_` becomes `__`, as does every other character a legacy name cannot have.
+    /// `.` becomes `_dot_`; `_` and every other character invalid in a legacy name become `__`.
     Dots,
-    /// `U__` and then each character a legacy name cannot have as `_` its code point in hexadecimal `_`.
+    /// `U__`, then each character invalid in a legacy name as its hexadecimal code point between underscores.
     Values,
 }
 
@@ -43,7 +43,7 @@ impl Escaping {
         }
     }
 
-    /// Returns `name`, of a metric or a label, as this scheme writes it; legacy names stay what they are.
+    /// Returns `name`, of a metric or a label, escaped by this scheme; legacy names are unchanged.
     #[must_use]
     pub fn name(self, name: &str) -> Cow<'_, str> {
         if self == Self::AllowUtf8 || name.is_empty() || is_legacy_metric_name(name) {

@@ -1,6 +1,6 @@
-//! Exemplars that stay the same from round to round.
+//! Exemplars that are unchanged from round to round.
 //!
-//! **Invariant:** an exemplar whose text did not change is not taken apart again, and its labels stay interned.
+//! **Invariant:** an exemplar with unchanged text is not parsed again, and its labels stay interned.
 
 use crate::hash::hash;
 use narthex_model::Exemplar;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 pub(crate) struct ExemplarCache(HashMap<u64, (u64, Exemplar)>);
 
 impl ExemplarCache {
-    /// Returns the exemplar that `bytes` stand for, asking `read` only when they changed.
+    /// Returns the exemplar encoded in `bytes`, calling `read` only when they changed.
     pub(crate) fn get<E>(
         &mut self,
         key: u64,

@@ -1,24 +1,24 @@
-//! Which family a series belongs to.
+//! Assignment of series to families.
 //!
-//! **Invariant:** the answer depends on names and types alone, never on whether the lines around were expected.
+//! **Invariant:** the result depends only on names and types, never on whether the surrounding lines were expected.
 
 use narthex_model::{Family, FamilyId, MetricType, Schema, SchemaEdit};
 use std::{collections::HashMap, sync::Arc};
 
-/// What one line or message says about a family.
+/// Metadata of a family in one line or message.
 pub(crate) enum About {
     Help(String),
     Type(MetricType),
     Unit(String),
 }
 
-/// The families of one pass: those of the schema and those met on the way.
+/// The families of one pass: those of the schema and new ones.
 #[derive(Debug, Default)]
 pub(crate) struct Families {
-    /// The family whose head came last.
+    /// Family of the last head line.
     head: Option<Family>,
     head_id: Option<FamilyId>,
-    /// Families by name; filled when first asked.
+    /// Families by name; filled on first use.
     known: HashMap<Arc<str>, (FamilyId, MetricType)>,
     indexed: bool,
     /// Whether a family of the schema got other metadata.
@@ -61,7 +61,7 @@ const SUFFIXES: [(&str, &[MetricType]); 8] = [
     ("_info", &[MetricType::Info]),
 ];
 
-/// Returns the family name that `metric` has if its family is of type `metric_type`, suffix cut.
+/// Returns the name, without suffix, of the family that `metric` belongs to if that is of type `metric_type`.
 fn belongs(metric: &str, name: &str, metric_type: MetricType) -> bool {
     let Some(suffix) = metric.strip_prefix(name) else {
         return false;
@@ -73,7 +73,7 @@ fn belongs(metric: &str, name: &str, metric_type: MetricType) -> bool {
 }
 
 impl Families {
-    /// Takes note of a head line of family `name`.
+    /// Applies a head line of family `name`.
     pub(crate) fn about(
         &mut self,
         name: &str,
@@ -107,7 +107,7 @@ impl Families {
         }
     }
 
-    /// Returns the name and type of the family a metric belongs to, if its head came or it is known.
+    /// Returns the name and type of a metric's family, if its head line was seen or it is known.
     pub(crate) fn find(&mut self, metric: &str, schema: &Schema) -> Option<(Arc<str>, MetricType)> {
         if let Some(head) = &self.head
             && belongs(metric, &head.name, head.metric_type)
@@ -127,7 +127,7 @@ impl Families {
         Some((Arc::clone(name), *metric_type))
     }
 
-    /// Returns the family a metric belongs to, adding one when there is none.
+    /// Returns a metric's family, adding it if there is none.
     pub(crate) fn family_of(
         &mut self,
         metric: &str,

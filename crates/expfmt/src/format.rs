@@ -1,11 +1,11 @@
-//! Formats, and how both sides of a scrape agree on one.
+//! Formats, and their negotiation between both sides of a scrape.
 //!
-//! **Invariant:** what [`Negotiated::content_type`] says is what [`Format::of_content_type`] reads back.
+//! **Invariant:** [`Format::of_content_type`] reads back what [`Negotiated::content_type`] writes.
 
 use crate::escape::Escaping;
 use std::fmt;
 
-/// A format a body can have.
+/// Format of a body.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Format {
     /// The text format 0.0.4, and 1.0.0, which differs in allowing UTF-8 names.
@@ -17,14 +17,14 @@ pub enum Format {
     Protobuf,
 }
 
-/// A `Content-Type` that does not tell the format.
+/// A `Content-Type` that does not identify the format.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum UnknownType {
-    /// There is none.
+    /// Missing.
     Blank,
-    /// It is not a media type.
+    /// Not a media type.
     Malformed(String),
-    /// It is a format nobody here reads.
+    /// An unsupported format.
     Unsupported(String),
 }
 
@@ -51,7 +51,7 @@ impl Format {
         }
     }
 
-    /// Guesses the format of a body whose type nobody tells.
+    /// Guesses the format of a body of unknown type.
     #[must_use]
     pub fn sniff(body: &[u8]) -> Self {
         if body.ends_with(b"# EOF\n") || body.ends_with(b"# EOF") {
@@ -69,7 +69,7 @@ fn looks_like_messages(body: &[u8]) -> bool {
     let continues = |byte: &&u8| **byte >= 0x80;
     let prefix = body.iter().take(4).take_while(continues).count() + 1;
     let rest = body.get(prefix..).unwrap_or_default();
-    // Field 1, of bytes: its length, and then a name.
+    // Field 1, of bytes: its length, then a name.
     match rest {
         [0x0a, len, name @ ..] => {
             let name = name.get(..usize::from(*len).min(16)).unwrap_or_default();
@@ -89,7 +89,7 @@ impl fmt::Display for UnknownType {
     }
 }
 
-/// A format as `scrape_protocols` names it.
+/// A format as named in `scrape_protocols`.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum ScrapeProtocol {
     /// `PrometheusProto`
@@ -113,14 +113,14 @@ impl ScrapeProtocol {
         Self::OpenMetricsText0_0_1,
         Self::OpenMetricsText1_0_0,
     ];
-    /// What is asked for unless `scrape_protocols` says otherwise, best first.
+    /// Protocols requested unless `scrape_protocols` says otherwise, best first.
     pub const DEFAULT: [Self; 4] = [
         Self::OpenMetricsText1_0_0,
         Self::OpenMetricsText0_0_1,
         Self::PrometheusText1_0_0,
         Self::PrometheusText0_0_4,
     ];
-    /// What is asked for by default when native histograms are wanted, best first.
+    /// Protocols requested by default when native histograms are wanted, best first.
     pub const PROTO_FIRST: [Self; 5] = [
         Self::PrometheusProto,
         Self::OpenMetricsText1_0_0,
@@ -149,7 +149,7 @@ impl ScrapeProtocol {
         }
     }
 
-    /// Returns the format its bodies have.
+    /// Returns the format of its bodies.
     #[must_use]
     pub fn format(self) -> Format {
         match self {
@@ -172,7 +172,7 @@ impl ScrapeProtocol {
     }
 }
 
-/// Returns the `Accept` header that asks for `protocols`, best first, as Prometheus writes it.
+/// Returns the `Accept` header that requests `protocols`, best first, as Prometheus writes it.
 #[must_use]
 pub fn accept_header(protocols: &[ScrapeProtocol], escaping: Escaping) -> String {
     let mut header = String::new();
@@ -193,14 +193,14 @@ pub fn accept_header(protocols: &[ScrapeProtocol], escaping: Escaping) -> String
     header
 }
 
-/// What an answer is written as.
+/// Format of a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Negotiated {
     /// The format.
     pub format: Format,
-    /// The format's version, where it has one.
+    /// Version of the format, if it has one.
     version: &'static str,
-    /// How names that are no legacy names are written.
+    /// Escaping of names that are not legacy names.
     pub escaping: Escaping,
 }
 
@@ -214,7 +214,7 @@ impl Default for Negotiated {
     }
 }
 
-/// What can be written: format, media type, version.
+/// Writable formats: format, media type, version.
 const OFFERS: [(Format, &str, &str); 5] = [
     (Format::OpenMetrics, "application/openmetrics-text", "1.0.0"),
     (Format::OpenMetrics, "application/openmetrics-text", "0.0.1"),
@@ -224,10 +224,10 @@ const OFFERS: [(Format, &str, &str); 5] = [
 ];
 
 impl Negotiated {
-    /// Returns what to answer to an `Accept` header: the best offer, text 0.0.4 when none fits.
+    /// Returns the response format for an `Accept` header: the best offer, or text 0.0.4 when none fits.
     ///
-    /// The escaping is that of the clause that fits or of the last better one that names any; UTF-8 names are
-    /// written only when they are asked for.
+    /// The escaping is that of the fitting clause, or of the last better one that names any; UTF-8 names are written
+    /// only on request.
     #[must_use]
     pub fn from_accept(accept: &str) -> Self {
         let mut clauses: Vec<(Media, f64)> = accept
@@ -259,7 +259,7 @@ impl Negotiated {
         }
     }
 
-    /// Returns the `Content-Type` of the answer.
+    /// Returns the `Content-Type` of the response.
     #[must_use]
     pub fn content_type(&self) -> String {
         let Self {
@@ -286,7 +286,7 @@ struct Media {
 }
 
 impl Media {
-    /// Takes apart `type/subtype; name=value; …`; `None` when it is not of that form.
+    /// Parses `type/subtype; name=value; …`; returns `None` if the form is invalid.
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(';').map(str::trim);
         let name = parts.next()?.to_ascii_lowercase();
@@ -314,7 +314,7 @@ impl Media {
         Some(&found.1)
     }
 
-    /// Reports whether a clause of an `Accept` header takes an offer.
+    /// Reports whether a clause of an `Accept` header accepts an offer.
     fn takes(&self, (format, media, version): &(Format, &str, &str)) -> bool {
         if self.name == "*/*" {
             return *format == Format::Text;

@@ -1,4 +1,4 @@
-//! Fuzz targets: plain functions over bytes from outside.
+//! Fuzz targets: plain functions over untrusted bytes.
 
 use crate::{
     escape::Escaping,
@@ -13,7 +13,7 @@ use narthex_model::{Frame, Label, LabelSet};
 /// Parses bytes as text 0.0.4, see [`body`].
 ///
 /// # Panics
-/// Panics when a promise is broken: that is what fuzzing looks for.
+/// Panics when an invariant is broken, which is what fuzzing looks for.
 pub fn fuzz_text(data: &[u8]) {
     body(Format::Text, data);
 }
@@ -21,7 +21,7 @@ pub fn fuzz_text(data: &[u8]) {
 /// Parses bytes as OpenMetrics, see [`body`].
 ///
 /// # Panics
-/// Panics when a promise is broken: that is what fuzzing looks for.
+/// Panics when an invariant is broken, which is what fuzzing looks for.
 pub fn fuzz_openmetrics(data: &[u8]) {
     body(Format::OpenMetrics, data);
 }
@@ -29,15 +29,15 @@ pub fn fuzz_openmetrics(data: &[u8]) {
 /// Parses bytes as protobuf messages, see [`body`].
 ///
 /// # Panics
-/// Panics when a promise is broken: that is what fuzzing looks for.
+/// Panics when an invariant is broken, which is what fuzzing looks for.
 pub fn fuzz_protobuf(data: &[u8]) {
     body(Format::Protobuf, data);
 }
 
-/// Finds what the lines of a body have in common, and compares it with what the parser makes of every line.
+/// Finds the common labels of a body's lines, and compares them with the parser's result for every line.
 ///
 /// # Panics
-/// Panics when they differ: that is what fuzzing looks for.
+/// Panics when they differ, which is what fuzzing looks for.
 pub fn fuzz_common(data: &[u8]) {
     for format in [Format::Text, Format::OpenMetrics] {
         let found = crate::common_labels(format, data);
@@ -45,7 +45,7 @@ pub fn fuzz_common(data: &[u8]) {
         let Ok(round) = parser.parse(format, data, 1_000, &mut KeepLabels) else {
             continue;
         };
-        // Bounds and quantiles are spelled in one way when they are stored.
+        // Bounds and quantiles are normalized when they are stored.
         let plain = |label: &&Label| !["__name__", "le", "quantile"].contains(&label.name());
         let schema = round.frame.schema();
         let mut sets = schema.columns().map(|(id, _)| schema.labels(id));
@@ -55,7 +55,7 @@ pub fn fuzz_common(data: &[u8]) {
             shared.retain(|label| set.iter().any(|other| other == label));
         }
         let found: Vec<Label> = found.labels.iter().filter(plain).cloned().collect();
-        // Lines with the times at which series began make no series.
+        // `_created` lines, the start times of series, make no series.
         if data.windows(8).any(|eight| eight == b"_created") {
             assert!(found.iter().all(|label| shared.contains(label)));
         } else {
@@ -64,7 +64,7 @@ pub fn fuzz_common(data: &[u8]) {
     }
 }
 
-/// Holds bytes against the specifications of the line formats.
+/// Checks bytes against the specifications of the line formats.
 ///
 /// # Panics
 /// Panics when a body without problems cannot be parsed.
@@ -97,7 +97,7 @@ pub fn fuzz_headers(data: &[u8]) {
 }
 
 /// Parses bytes with every combination of options, then again along the hint, and checks that both rounds agree and
-/// that what is written reads back the same.
+/// that rendered output reads back the same.
 fn body(format: Format, data: &[u8]) {
     let bits = |at: u8| data.len() >> at & 1 == 1;
     let options = ParseOptions {
@@ -154,14 +154,14 @@ fn rounds_agree(format: Format, data: &[u8], options: ParseOptions) {
     );
     let mut page = Vec::new();
     Writer::new(first.schema(), style).write(&first, &mut page);
-    // Parts of histograms need not agree with each other: they are read as they are.
+    // Parts of histograms need not agree, so they are read without conversion.
     let mut reader = Parser::new(LabelSet::empty(), ParseOptions::default());
     reader
         .parse(style.format, &page, 1_000, &mut KeepLabels)
         .expect("written messages can be read");
 }
 
-/// Returns everything of a round that can be compared.
+/// Returns the comparable contents of a round.
 fn shown(frame: &Frame) -> (Vec<(usize, u64)>, String) {
     let values = frame
         .present()

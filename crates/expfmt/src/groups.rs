@@ -1,7 +1,7 @@
-//! Lines that belong together: a classic histogram that becomes a native one, series with a common start time.
+//! Related lines: a classic histogram to be converted to a native one, series with a common start time.
 //!
-//! **Invariant:** a group is found by its family's name and the labels its series have in common; which targets its
-//! parts have is decided once, a round only reads their cells.
+//! **Invariant:** a group is identified by its family's name and its series' common labels; the targets of its parts
+//! are decided once, and a round only reads their cells.
 
 use crate::{
     buckets::{self, Classic, Refusal},
@@ -12,11 +12,11 @@ use crate::{
 use narthex_model::{ColumnId, Histogram, LabelSet};
 use std::collections::HashMap;
 
-/// A place in the list of groups.
+/// Index in the list of groups.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct GroupId(usize);
 
-/// What a line is to its group.
+/// Role of a line in its group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
     Count,
@@ -27,14 +27,14 @@ pub(crate) enum Part {
 
 #[derive(Debug, Default)]
 struct Group {
-    /// The native histogram the group's lines become; `None` when nothing is made of them, or it was dropped.
+    /// Native histogram that the group's lines become; `None` if they are not converted, or it was dropped.
     histogram: Option<ColumnId>,
     count: Option<u32>,
     sum: Option<u32>,
     /// Bounds and targets.
     buckets: Vec<(f64, u32)>,
     created: Option<u32>,
-    /// Columns that have the group's start time.
+    /// Columns with the group's start time.
     members: Vec<ColumnId>,
 }
 
@@ -45,11 +45,11 @@ pub(crate) struct Groups {
     groups: Vec<Group>,
     /// Groups by the targets of their histograms' parts.
     owners: HashMap<u32, usize>,
-    /// Whether a pass added anything: if it fails, what it added is worthless.
+    /// Whether a pass added anything, which is worthless if the pass fails.
     pub(crate) changed: bool,
 }
 
-/// What one round's groups give.
+/// Results of one round's groups.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
     pub(crate) histograms: Vec<(ColumnId, Histogram)>,
@@ -94,7 +94,7 @@ impl Groups {
         self.groups[at].buckets.is_empty()
     }
 
-    /// Returns the target a part of the group has already.
+    /// Returns the target that a part of the group already has.
     pub(crate) fn target(&self, GroupId(at): GroupId, part: Part) -> Option<u32> {
         let group = &self.groups[at];
         match part {
@@ -108,7 +108,7 @@ impl Groups {
         }
     }
 
-    /// Gives a part of the group its target.
+    /// Sets the target of a part of the group.
     pub(crate) fn set_target(&mut self, GroupId(at): GroupId, part: Part, target: u32) {
         self.changed = true;
         let group = &mut self.groups[at];
@@ -126,7 +126,7 @@ impl Groups {
         }
     }
 
-    /// Adds a column that has the group's start time.
+    /// Adds a column with the group's start time.
     pub(crate) fn add_member(&mut self, GroupId(at): GroupId, column: ColumnId) {
         let members = &mut self.groups[at].members;
         if !members.contains(&column) {
@@ -135,7 +135,7 @@ impl Groups {
         }
     }
 
-    /// Makes histograms and start times of one round's cells.
+    /// Returns the histograms and start times in one round's cells.
     pub(crate) fn make(&self, cells: &Cells, options: &ParseOptions) -> Made {
         let mut made = Made::default();
         for group in &self.groups {
@@ -158,7 +158,7 @@ impl Groups {
             match buckets::checked(histogram, limit.0, limit.1) {
                 Ok(histogram) => made.histograms.push((column, histogram)),
                 Err(Refusal::TooManyBuckets) => made.too_many_buckets = true,
-                // Lines of a text that contradict each other give no histogram, as in Prometheus.
+                // Contradictory lines of a text yield no histogram, as in Prometheus.
                 Err(Refusal::Inconsistent(_)) => made.converted -= 1,
             }
         }
@@ -167,7 +167,7 @@ impl Groups {
 }
 
 impl Group {
-    /// Converts what came of the group's histogram; `None` when nothing came or it contradicts itself.
+    /// Converts the group's classic histogram; returns `None` if it is absent or contradicts itself.
     fn convert(&self, cells: &Cells) -> Option<Histogram> {
         let get = |target: Option<u32>| target.and_then(|target| cells.get(target));
         let buckets: Vec<(f64, f64)> = self

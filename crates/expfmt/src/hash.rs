@@ -1,11 +1,11 @@
-//! The hash of bytes from outside.
+//! The hash of untrusted bytes.
 
 use std::{
     hash::{BuildHasher, Hasher},
     sync::OnceLock,
 };
 
-/// Hashes bytes from outside with a seed of this process.
+/// Hashes untrusted bytes with a per-process seed.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     static SEED: OnceLock<foldhash::quality::RandomState> = OnceLock::new();
     let mut hasher = SEED.get_or_init(Default::default).build_hasher();

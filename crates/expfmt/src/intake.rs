@@ -1,7 +1,7 @@
-//! What one walk over one body writes into, whatever the body's format.
+//! Destination of one walk over one body, in any format.
 //!
-//! **Invariant:** nothing of the origin's schema changes before the walk has succeeded: new series are appended to an
-//! edit that is dropped when it fails.
+//! **Invariant:** the origin's schema does not change before the walk has succeeded: new series are appended to an
+//! edit that is dropped on failure.
 
 use crate::{
     cells::{Cells, HIDDEN, OVER, REFUSED, SKIP},
@@ -20,12 +20,12 @@ use narthex_model::{
 };
 use std::{cell::Cell, sync::Arc};
 
-/// The parts of an origin that a walk needs, and what it collects.
+/// The parts of an origin that a walk needs, and the data it collects.
 pub(crate) struct Intake<'a> {
     pub(crate) options: ParseOptions,
     resolver: &'a mut dyn Resolver,
     pub(crate) schema: &'a Schema,
-    /// Columns by local set; made when first needed.
+    /// Columns by local set; built on demand.
     columns: &'a mut Option<HashTable<u32>>,
     pub(crate) cells: &'a mut Cells,
     pub(crate) groups: &'a mut Groups,
@@ -34,14 +34,14 @@ pub(crate) struct Intake<'a> {
     pub(crate) taken: Taken,
     /// Columns appended in this walk, by local set.
     appended: Vec<LabelSet>,
-    /// Labels without a value that the series at hand is given.
+    /// Labels without a value of the current series.
     pub(crate) blank: Vec<Label>,
-    /// Where the unit of the next family probably is.
+    /// Probable position of the next family's unit.
     unit_place: Cell<usize>,
     pub(crate) stats: RoundStats,
 }
 
-/// What a walk collected beside the cells.
+/// Data that a walk collected beside the cells.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) edit: Option<SchemaEdit>,
@@ -82,19 +82,19 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Takes note of what a line or message says about a family.
+    /// Applies a family's metadata from a line or message.
     pub(crate) fn about(&mut self, name: &str, about: About) {
         self.families
             .about(name, about, self.schema, &mut self.taken.edit);
     }
 
-    /// Puts a value that has a time of its own, if it is to be honoured.
+    /// Stores a value with its own time, if that is to be honoured.
     pub(crate) fn put_at(&mut self, target: u32, value: f64, time_ms: Option<i64>) {
         let fresh = self.cells.put(target, value);
         self.at(target, value, fresh, time_ms);
     }
 
-    /// Gives the sample just put a time of its own, if it is to be honoured.
+    /// Sets the time of the sample just stored, if it is to be honoured.
     pub(crate) fn at(&mut self, target: u32, value: f64, fresh: bool, time_ms: Option<i64>) {
         let Some(time_ms) = time_ms.filter(|_| self.options.honor_timestamps) else {
             return;
@@ -126,7 +126,7 @@ impl<'a> Intake<'a> {
         }
         let exemplar = self.exemplar_cache.get(u64::from(target), bytes, read)?;
         match self.groups.histogram_of(target) {
-            // A native histogram's exemplars need times to be told apart.
+            // A native histogram's exemplars are distinguished by their times.
             Some(column) if exemplar.time_ms.is_some() => {
                 self.taken.exemplars.push((column, exemplar));
             }
@@ -136,7 +136,7 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Attaches an exemplar of a native histogram, unless it has no time: then it could not be told from others.
+    /// Attaches an exemplar of a native histogram, unless it lacks the time that distinguishes it from others.
     pub(crate) fn timed_exemplar(
         &mut self,
         target: u32,
@@ -152,7 +152,7 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Takes note of a family's unit, if it is another than is known.
+    /// Applies a family's unit, if it differs from the known one.
     pub(crate) fn unit(&mut self, name: &str, unit: &str) {
         let known = self.unit_of(name);
         if known != Some(unit) {
@@ -162,7 +162,7 @@ impl<'a> Intake<'a> {
 
     fn unit_of(&self, name: &str) -> Option<&str> {
         let families = self.schema.families();
-        // Families come in the order they came in before: the place after the last one is tried first.
+        // Families usually keep their order: try the position after the last one first.
         let at = self.unit_place.get();
         let found = families
             .get(at)
@@ -189,10 +189,10 @@ impl<'a> Intake<'a> {
         fresh
     }
 
-    /// Returns the target of a series the body names, appending a column when it is new.
+    /// Returns the target of a parsed series, appending a column when it is new.
     ///
     /// # Errors
-    /// A reason for which the body is refused.
+    /// Returns the reason the body is refused.
     pub(crate) fn target_of(&mut self, parsed: &LabelSet) -> Result<u32, String> {
         let metric = parsed.metric_name();
         let special = self.options.custom_buckets || self.options.start_times;
@@ -290,7 +290,7 @@ impl<'a> Intake<'a> {
         target
     }
 
-    /// Asks for room for so many lines more than there were.
+    /// Requests room for `more` additional lines.
     pub(crate) fn room_for_lines(&mut self, more: usize) -> Result<(), String> {
         self.resolver.room_for_lines(self.stats.lines + more)
     }
@@ -301,7 +301,7 @@ impl<'a> Intake<'a> {
             .resolver
             .resolve_beside(parsed, &self.blank, self.schema.common());
         let resolved = resolved.inspect_err(|_| {
-            // A sample that is refused counts as scraped.
+            // A refused sample counts as scraped.
             self.cells.counts.skipped += 1;
         });
         let Some(local) = resolved? else {
@@ -338,7 +338,7 @@ impl<'a> Intake<'a> {
         Ok(column.0)
     }
 
-    /// Ends the walk: makes what the groups' lines become and compares with the limits.
+    /// Ends the walk: converts the groups' lines and enforces the limits.
     ///
     /// # Errors
     /// Fails when a limit is exceeded.
@@ -353,7 +353,7 @@ impl<'a> Intake<'a> {
             self.taken.too_many_buckets |= made.too_many_buckets;
         }
         self.count();
-        // Of one series they come in order of time.
+        // Samples of one series are in order of time.
         self.taken
             .exemplars
             .sort_by_key(|(column, exemplar)| (*column, exemplar.time_ms));
@@ -368,8 +368,8 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Reports whether the body has mostly new series, and lacks most of the `came` that the one before had, where
-    /// those are at least `least`.
+    /// Reports whether the body has mostly new series, and lacks most of the `came` series of the previous one, if those
+    /// are at least `least`.
     pub(crate) fn replaces(&self, came: &BitSet, least: usize) -> bool {
         let before = came.count();
         if before < least || self.stats.added * 2 < self.cells.present.count() {
@@ -379,7 +379,7 @@ impl<'a> Intake<'a> {
         stayed.count() * 2 < before
     }
 
-    /// Completes the counts, of a whole body or of what came before an error.
+    /// Completes the counts, of a whole body or of the part before an error.
     pub(crate) fn count(&mut self) {
         let counts = self.cells.counts;
         self.stats.dropped = counts.skipped;
@@ -389,7 +389,7 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// Returns the labels with `le` and `quantile` spelled as every format spells them.
+/// Returns the labels with `le` and `quantile` in their canonical spelling.
 fn normalized(parsed: &LabelSet, metric_type: MetricType) -> LabelSet {
     let name = match metric_type {
         MetricType::Histogram => "le",
@@ -402,7 +402,7 @@ fn normalized(parsed: &LabelSet, metric_type: MetricType) -> LabelSet {
     }
 }
 
-/// Returns the labels that all series of a group have in common, its family's name among them.
+/// Returns the labels common to all series of a group, including its family's name.
 fn group_labels(parsed: &LabelSet, family: &str, metric_type: MetricType) -> LabelSet {
     let mut labels = parsed.to_builder();
     labels.set(METRIC_NAME, family);

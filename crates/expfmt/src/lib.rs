@@ -1,10 +1,9 @@
 //! Exposition formats, parsed and written against a schema.
 //!
-//! It is: [`Parser`], which turns one origin's bodies into frames and, round after round, compares each piece with
-//! the expected one so that only values are parsed; [`Writer`], which renders frames of a schema from pieces made
-//! once; and the negotiation of both sides. Formats are text 0.0.4, OpenMetrics 1.0 and delimited protobuf messages
-//! with native histograms. It is not: HTTP, scheduling or relabelling (a [`Resolver`] decides what a series is
-//! called).
+//! [`Parser`] turns one origin's bodies into frames and, round after round, compares each piece with the expected one
+//! so that only values are parsed; [`Writer`] renders frames of a schema from pieces made once; both sides of the
+//! negotiation are here too. Formats are text 0.0.4, OpenMetrics 1.0 and delimited protobuf messages with native
+//! histograms. HTTP, scheduling and relabelling are elsewhere (a [`Resolver`] decides a series' final labels).
 //!
 //! ```
 //! use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};

@@ -6,7 +6,7 @@
 use narthex_client::write_number;
 use narthex_model::cell;
 
-/// Digits whose integer is exact in an `f64` whatever follows.
+/// Digits up to which any integer is exact in an `f64`.
 const EXACT_DIGITS: usize = 15;
 
 const POWERS: [f64; 23] = [
@@ -49,7 +49,7 @@ pub(crate) fn read_plain_line(body: &[u8], start: usize) -> Option<(f64, usize)>
     Some((if negative { -magnitude } else { magnitude }, at + 1))
 }
 
-/// Reads any number of the text formats; `None` when it is not one.
+/// Parses any number of the text formats; returns `None` if it is invalid.
 pub(crate) fn read(text: &[u8]) -> Option<f64> {
     let unsigned = text
         .strip_prefix(b"-")
@@ -66,7 +66,7 @@ pub(crate) fn read(text: &[u8]) -> Option<f64> {
     match unsigned.first()? {
         b'0'..=b'9' | b'.' => {
             let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-            // Go refuses what is out of range instead of rounding it to infinity.
+            // Go refuses an out-of-range number instead of rounding it to infinity.
             value.is_finite().then_some(value)
         }
         _ if unsigned.eq_ignore_ascii_case(b"inf")
@@ -79,19 +79,19 @@ pub(crate) fn read(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// Reads a whole number of milliseconds; `None` when it is not one or does not fit.
+/// Parses a whole number of milliseconds; returns `None` if it is invalid or does not fit.
 pub(crate) fn read_timestamp(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     text.parse().ok()
 }
 
-/// Reads seconds with a fraction, as OpenMetrics writes times, in whole milliseconds cut towards zero.
+/// Parses seconds with a fraction, OpenMetrics' form of times, into whole milliseconds truncated towards zero.
 pub(crate) fn read_seconds(text: &[u8]) -> Option<i64> {
     let seconds = read(text)?;
     seconds.is_finite().then(|| to_ms(seconds))
 }
 
-/// Turns seconds into whole milliseconds, cut towards zero; what does not fit becomes the least there is, as in Go.
+/// Converts seconds to whole milliseconds, truncated towards zero; one that does not fit becomes `i64::MIN`, as in Go.
 pub(crate) fn to_ms(seconds: f64) -> i64 {
     let ms = seconds * 1000.0;
     #[expect(
@@ -107,14 +107,14 @@ pub(crate) fn to_ms(seconds: f64) -> i64 {
     ms
 }
 
-/// Appends a number as OpenMetrics prints it: as the text format, with `.0` behind what looks like a whole number.
+/// Appends a number as OpenMetrics prints it: as the text format, with `.0` appended to whole numbers.
 pub(crate) fn write_openmetrics(out: &mut Vec<u8>, value: f64) {
     let from = out.len();
     write_number(out, value);
     let looks_whole =
         value.is_finite() && !out[from..].iter().any(|byte| matches!(byte, b'.' | b'e'));
     if looks_whole {
-        // Go prints a negative zero as "-0" and OpenMetrics' writer as "0.0".
+        // Go prints a negative zero as "-0", but OpenMetrics' writer prints "0.0".
         if value == 0.0 {
             out.truncate(from);
             out.push(b'0');
@@ -123,7 +123,7 @@ pub(crate) fn write_openmetrics(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// Returns the canonical text of an `le` or `quantile` label, or `None` when it is no number or canonical already.
+/// Returns the canonical text of an `le` or `quantile` label, or `None` if it is not a number or already canonical.
 pub(crate) fn canonical_bound(text: &str) -> Option<String> {
     let value = read(text.as_bytes())?;
     let canonical = openmetrics(value);

@@ -1,11 +1,11 @@
 //! One origin's parser: bodies in, frames out.
 //!
-//! The first body is taken apart piece by piece; its series become columns of a schema and its order becomes a hint.
-//! Later bodies run along the hint, comparing bytes and reading values. A piece that is not the expected one is
-//! looked up by the hash of its bytes, then, if need be, taken apart; behind it the run goes on. Formats may change
-//! from body to body: the columns stay.
+//! The first body is parsed piece by piece; its series become columns of a schema and its order becomes a hint.
+//! Later bodies run along the hint, comparing bytes and reading values. An unexpected piece is looked up by the hash
+//! of its bytes, then parsed if necessary; after it the run continues. Formats may change from body to body: the
+//! columns stay.
 //!
-//! **Invariant:** a body with an error changes nothing but counters: schema, hint and last frame stay as they were.
+//! **Invariant:** a body with an error changes only counters: schema, hint and last frame stay as they were.
 
 use crate::{
     cells::Cells,
@@ -22,11 +22,11 @@ use crate::{
 use hashbrown::HashTable;
 use narthex_model::{ColumnId, Family, Frame, LabelHash, LabelSet, Schema, bits::BitSet, cell};
 
-/// A body replaces the one before when it lacks most of at least this many series.
+/// A body replaces the previous one if it lacks most of at least this many series.
 const REPLACED_COLUMNS: usize = 64;
 /// Columns absent for this many rounds count as dead.
 const DEAD_ROUNDS: u8 = 20;
-/// A schema is started anew when dead columns outnumber the live ones and are at least this many.
+/// A new schema is started when dead columns outnumber the live ones and are at least this many.
 const DEAD_COLUMNS: usize = 64;
 
 /// Parses the bodies of one origin.
@@ -47,9 +47,9 @@ pub struct Parser {
     absent_rounds: Vec<u8>,
     /// Rounds in which most hidden cells stayed empty.
     sparse_rounds: u8,
-    /// Columns of the last successful round.
+    /// Columns in the last successful round.
     came: BitSet,
-    /// Columns that end when they do not come again.
+    /// Columns that end when absent from the next round.
     reported: BitSet,
     /// Columns at the front that belong to the caller.
     reserved: usize,
@@ -106,13 +106,13 @@ impl Parser {
         &mut self.frame
     }
 
-    /// Returns the last round's further samples of series the frame has already.
+    /// Returns the last round's additional samples of series that the frame already has.
     #[must_use]
     pub fn more(&self) -> &[MoreSample] {
         &self.more
     }
 
-    /// Returns the counts of the last body; of one that failed, up to the error.
+    /// Returns the counts of the last body, up to the error if it failed.
     #[must_use]
     pub fn stats(&self) -> RoundStats {
         self.stats
@@ -127,7 +127,7 @@ impl Parser {
             + self.absent_rounds.capacity()
     }
 
-    /// Forgets how series are resolved: every series of the next body is asked for anew.
+    /// Forgets how series are resolved: every series of the next body is resolved again.
     ///
     /// Series that resolve to the same labels keep their columns.
     pub fn forget(&mut self) {
@@ -140,7 +140,7 @@ impl Parser {
         self.cells.hidden_present.resize(0);
     }
 
-    /// Changes how bodies are parsed from the next one on; forgets how series are resolved when that depends on it.
+    /// Changes the options from the next body on; forgets how series are resolved if that depends on them.
     pub fn set_options(&mut self, options: ParseOptions) {
         let shapes = |options: &ParseOptions| {
             (
@@ -171,7 +171,7 @@ impl Parser {
     /// Parses a body sampled at `time_ms`.
     ///
     /// # Errors
-    /// Fails with the position of the first offending byte; nothing of the body is kept then.
+    /// Fails with the position of the first offending byte; nothing of the body is then kept.
     pub fn parse(
         &mut self,
         format: Format,
@@ -240,7 +240,7 @@ impl Parser {
         })
     }
 
-    /// Drops what a failed walk left behind.
+    /// Drops the results of a failed walk.
     fn undo(&mut self) {
         // The table may name columns that were to be appended.
         self.columns = None;
@@ -249,7 +249,7 @@ impl Parser {
         }
     }
 
-    /// Moves what a successful walk collected into schema and frame.
+    /// Moves the results of a successful walk into schema and frame.
     fn take(&mut self, time_ms: i64, taken: Taken) {
         if let Some(edit) = taken.edit {
             self.schema = edit.finish();
@@ -284,7 +284,7 @@ impl Parser {
         }
     }
 
-    /// Returns the frame of a round without a body: every series of the round before ends.
+    /// Returns the frame of a round without a body: every series of the previous round ends.
     pub fn no_body(&mut self, time_ms: i64) -> &mut Frame {
         self.more.clear();
         self.frame.restart(&self.schema, time_ms);
@@ -293,7 +293,7 @@ impl Parser {
         &mut self.frame
     }
 
-    /// Marks what the last round reported and this one does not.
+    /// Marks series that the last round reported and this one does not.
     fn end_absent_series(&mut self) {
         for at in self.reported.iter() {
             if !self.cells.present.contains(at) {
@@ -303,7 +303,7 @@ impl Parser {
         self.reported.clone_from(&self.cells.present);
     }
 
-    /// Counts absent rounds; starts a new schema without the dead columns when they prevail.
+    /// Counts absent rounds; starts a new schema without the dead columns when those prevail.
     fn age(&mut self) {
         let hidden = self.cells.hidden.len();
         let sparse = hidden >= DEAD_COLUMNS && self.cells.hidden_present.count() * 2 < hidden;
@@ -333,7 +333,7 @@ impl Parser {
         }
     }
 
-    /// Moves the live columns to a new lineage; the next body is learned afresh.
+    /// Moves the live columns to a new lineage; the next body is learned again.
     fn start_over(&mut self) {
         let mut edit = Schema::new(self.schema.common().clone()).edit();
         let mut moved: Vec<Option<ColumnId>> = vec![None; self.schema.len()];
@@ -371,7 +371,7 @@ impl Parser {
     }
 }
 
-/// Finds the labels that every line of a body has; those of a body in messages are not looked for.
+/// Finds the labels that every line of a body has; does not look for those of protobuf messages.
 #[must_use]
 pub fn common_labels(format: Format, body: &[u8]) -> CommonLabels {
     match format {
@@ -381,13 +381,13 @@ pub fn common_labels(format: Format, body: &[u8]) -> CommonLabels {
     }
 }
 
-/// What a successful walk found out about the body's order.
+/// A successful walk's findings about the body's order.
 enum Walked {
     Lines(text::Walked),
     Messages(proto::Walked),
 }
 
-/// Returns the round of `frame` in a schema to whose columns those of `pairs` moved.
+/// Returns the round of `frame` in `schema`, to whose columns `pairs` map.
 fn moved_frame(frame: &Frame, schema: &Schema, pairs: &[(ColumnId, ColumnId)]) -> Frame {
     let mut moved = Frame::new(schema.clone(), frame.time_ms());
     let to = |old: ColumnId| {

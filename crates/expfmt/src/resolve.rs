@@ -1,28 +1,28 @@
-//! Where a parsed series gets its final labels.
+//! Resolution of parsed series to their final labels.
 
 use narthex_model::{Label, LabelSet};
 
-/// Decides what a series that a body names is stored as.
+/// Decides the labels under which a series of a body is stored.
 ///
-/// Asked once when a series is first seen, never again while it keeps its line: this is where target labels win
-/// or lose against the body's own, and where relabelling happens.
+/// Called once when a series is first seen, never again while it keeps its line: conflicts between the target's and
+/// the body's labels are resolved here, and relabelling happens here.
 pub trait Resolver {
     /// Returns the series' local labels, metric name included, or `None` to drop its line for good.
     ///
-    /// `parsed` has the labels as the body has them. The result must have no label name in common with `common`,
-    /// the labels every series of the origin carries.
+    /// `parsed` has the labels as in the body. The result must have no label name in common with `common`, the labels
+    /// that every series of the origin carries.
     ///
     /// # Errors
-    /// A reason refuses the whole body, as a label limit does.
+    /// Refuses the whole body, as a label limit does, for the returned reason.
     fn resolve(&mut self, parsed: &LabelSet, common: &LabelSet)
     -> Result<Option<LabelSet>, String>;
 
-    /// As [`resolve`](Self::resolve), of a series that the body also gives labels without a value.
+    /// Resolves like [`resolve`](Self::resolve) a series to which the body also gives labels without a value.
     ///
-    /// Such a label is none, but where a body's labels win, it takes the target's away.
+    /// Such a label does not count as a label, but where a body's labels win, it removes the target's.
     ///
     /// # Errors
-    /// As `resolve`.
+    /// Fails like `resolve`.
     fn resolve_beside(
         &mut self,
         parsed: &LabelSet,
@@ -34,20 +34,20 @@ pub trait Resolver {
 
     /// Reports whether there is room for one more series than the origin has.
     ///
-    /// A refused one is left out of the round and its line is remembered as such: the parser is told to
-    /// [`forget`](crate::Parser::forget) once there is room again.
+    /// A refused series is left out of the round and its line is remembered as refused: call
+    /// [`forget`](crate::Parser::forget) on the parser once there is room again.
     ///
     /// # Errors
-    /// A reason refuses the whole body.
+    /// Refuses the whole body for the returned reason.
     fn admit(&mut self) -> Result<bool, String> {
         Ok(true)
     }
 
-    /// Takes note that a body has had `lines` lines so far; called now and then while they are not as expected, before
-    /// they take memory.
+    /// Accounts for a body that has had `lines` lines so far; called occasionally while they are unexpected, before they
+    /// take memory.
     ///
     /// # Errors
-    /// A reason refuses the whole body.
+    /// Refuses the whole body for the returned reason.
     fn room_for_lines(&mut self, _lines: usize) -> Result<(), String> {
         Ok(())
     }

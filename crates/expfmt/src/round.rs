@@ -1,31 +1,31 @@
-//! How bodies are parsed, and what one of them gave.
+//! Parse options, and the result of parsing one body.
 
 use narthex_model::{ColumnId, Frame};
 
-/// How bodies are parsed.
+/// Options for parsing bodies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ParseOptions {
-    /// Whether samples keep the timestamps that the body gives them.
+    /// Whether samples keep their timestamps from the body.
     pub honor_timestamps: bool,
-    /// Whether series with timestamps of their own get staleness markers like all others.
+    /// Whether series with their own timestamps get staleness markers like all others.
     pub track_timestamps_staleness: bool,
-    /// Whether native histograms are read; without, a histogram is read as a classic one.
+    /// Whether native histograms are read; otherwise a histogram is read as a classic one.
     pub native_histograms: bool,
-    /// Whether the classic series of a histogram that is native, or becomes so, are kept too.
+    /// Whether the classic series of a native or converted histogram are kept too.
     pub classic_histograms: bool,
-    /// Whether classic histograms become native ones with custom buckets.
+    /// Whether classic histograms are converted to native ones with custom buckets.
     pub custom_buckets: bool,
-    /// Whether start times are read; lines `_created` are then no series of their own.
+    /// Whether start times are read; `_created` lines are then not series of their own.
     pub start_times: bool,
-    /// Most samples kept of one body, 0 for no limit; a body with more is refused whole.
+    /// Most samples kept of one body, 0 for no limit; a body with more is refused completely.
     pub sample_limit: usize,
     /// Most buckets of a native histogram, 0 for no limit; resolution is reduced to stay below.
     pub bucket_limit: usize,
     /// Highest resolution of a native histogram, −4 to 8.
     pub max_histogram_schema: i32,
-    /// Whether a body that has mostly new series instead of those before is refused, so that it can be given to
-    /// another parser: its schema has only what lives.
+    /// Whether a body of mostly new series is refused, so that it can be given to another parser: that one's schema has
+    /// only live series.
     pub refuse_replacement: bool,
 }
 
@@ -46,23 +46,23 @@ impl Default for ParseOptions {
     }
 }
 
-/// What a body gave.
+/// Result of parsing a body.
 #[derive(Debug)]
 pub struct Round<'a> {
-    /// The samples; its schema is the parser's, in a newer version when series came.
+    /// Samples; the frame's schema is the parser's, in a newer version if series were added.
     pub frame: &'a mut Frame,
-    /// Samples of series the body has more than once, each at a time of its own.
+    /// Further samples of series that the body has more than once, each at its own time.
     pub more: &'a [MoreSample],
     /// Counts.
     pub stats: RoundStats,
 }
 
-/// A further sample of a series that the frame has already.
+/// An additional sample of a series that the frame already has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MoreSample {
     /// The series.
     pub column: ColumnId,
-    /// When.
+    /// Time of the sample, ms.
     pub time_ms: i64,
     /// The value.
     pub value: f64,
@@ -73,7 +73,7 @@ pub struct MoreSample {
 pub struct RoundStats {
     /// Sample lines, or values of messages.
     pub lines: usize,
-    /// Lines that came as expected: only their values were parsed.
+    /// Lines as expected, of which only the values were parsed.
     pub expected: usize,
     /// Lines found by the hash of their text.
     pub found: usize,
@@ -83,24 +83,24 @@ pub struct RoundStats {
     pub appeared: usize,
     /// Lines of dropped series.
     pub dropped: usize,
-    /// Lines of series that there was no room for.
+    /// Lines of series that did not fit.
     pub refused: usize,
     /// Lines that repeat a series of the same body without a time of their own; the first one counts.
     pub repeated: usize,
-    /// Lines that are part of something else: of a converted histogram, or a start time.
+    /// Lines that are part of a converted histogram, or a start time.
     pub consumed: usize,
     /// Native histograms made of consumed lines.
     pub converted: usize,
 }
 
 impl RoundStats {
-    /// Returns the samples the body has, as `scrape_samples_scraped` counts them.
+    /// Returns the number of samples in the body, as `scrape_samples_scraped` counts them.
     #[must_use]
     pub fn samples(&self) -> usize {
         self.lines - self.consumed + self.converted
     }
 
-    /// Returns the samples left after relabelling, repeated ones included.
+    /// Returns the number of samples left after relabelling, repeated ones included.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.samples() - self.dropped

@@ -1,6 +1,6 @@
-//! A body's lines, family by family.
+//! Checks of a body's lines, family by family.
 //!
-//! **Invariant:** lines are read with the parser's own grammar; only what stands between them is judged here.
+//! **Invariant:** the parser's own grammar reads the lines; only their relations are judged here.
 
 use super::{
     Problem,
@@ -27,7 +27,7 @@ fn suffixes(metric_type: Option<MetricType>) -> &'static [&'static str] {
     }
 }
 
-/// Reads a body's lines up to the first that cannot be read, and hands each family on when it is whole.
+/// Reads a body's lines up to the first malformed one, and passes on each complete family.
 pub(super) struct Walk<'b> {
     body: &'b [u8],
     openmetrics: bool,
@@ -37,7 +37,7 @@ pub(super) struct Walk<'b> {
     pub(super) problems: Vec<Problem>,
 }
 
-/// Lists what is wrong with the lines of a body.
+/// Lists the problems of the lines of a body.
 pub(super) fn check(format: Format, body: &[u8]) -> Vec<Problem> {
     let mut walk = Walk::new(format, body);
     walk.run();
@@ -157,7 +157,7 @@ impl<'b> Walk<'b> {
         let openmetrics = self.openmetrics;
         let belongs = self.family.as_ref().is_some_and(|family| {
             let suffix = name.strip_prefix(family.name.as_str());
-            // In the text format a counter's family is called as its series.
+            // In the text format a counter's family has the name of its series.
             let allowed = suffixes(family.metric_type.filter(|kind| {
                 openmetrics || matches!(kind, MetricType::Summary | MetricType::Histogram)
             }));
@@ -180,7 +180,7 @@ impl<'b> Walk<'b> {
         }
     }
 
-    /// Judges one sample of OpenMetrics.
+    /// Checks one OpenMetrics sample.
     fn judge(&mut self, family: &mut Family, offset: usize, labels: &LabelSet, tail: &Tail) {
         let metric_type = family.metric_type.unwrap_or_default();
         let suffix = labels
@@ -228,7 +228,7 @@ impl<'b> Walk<'b> {
         suffix: &str,
         span: std::ops::Range<usize>,
     ) {
-        /// Characters of all names and values together.
+        /// Most characters of all names and values together.
         const LONGEST: usize = 128;
         let allowed = match metric_type {
             MetricType::Counter => suffix == "_total",
@@ -238,7 +238,7 @@ impl<'b> Walk<'b> {
         if !allowed {
             self.problem(offset, "an exemplar on a sample that may have none");
         }
-        // One that cannot be read has been found by the parser.
+        // The parser has already found malformed ones.
         let Ok(exemplar) = exemplar(self.body, span.clone()) else {
             return;
         };
@@ -257,7 +257,7 @@ impl<'b> Walk<'b> {
         }
     }
 
-    /// Judges a family whose lines have all come.
+    /// Checks a complete family.
     fn whole(&mut self, family: &Family) {
         if !self.openmetrics {
             if !self.names.insert(family.name.clone()) && family.help.is_some() {
@@ -300,7 +300,7 @@ impl<'b> Walk<'b> {
     }
 }
 
-/// Lists what is wrong with a sample's labels and value for its type.
+/// Lists the problems of a sample's labels and value for its type.
 fn wrong_with_value(
     family: &str,
     metric_type: MetricType,

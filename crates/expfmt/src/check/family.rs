@@ -1,4 +1,4 @@
-//! A family as its lines say it is.
+//! A family as described by its lines.
 
 use narthex_model::{LabelSet, METRIC_NAME, MetricType};
 use std::collections::HashSet;
@@ -27,9 +27,9 @@ pub(super) struct Family {
     pub(super) unit: Option<String>,
     pub(super) offset: usize,
     pub(super) samples: Vec<Sample>,
-    /// Label sets of metrics whose lines have come.
+    /// Label sets of the metrics seen so far.
     pub(super) groups: HashSet<LabelSet>,
-    /// The metric of the last line, and that line's time.
+    /// Metric of the last line, and that line's time.
     pub(super) group: Option<(LabelSet, Option<i64>)>,
 }
 

@@ -1,13 +1,13 @@
-//! Whether the parts of a histogram agree with each other.
+//! Checks that the parts of a histogram agree.
 
 use super::family::{Family, Sample, group_of};
 use crate::number;
 use narthex_model::LabelSet;
 
-/// What came of one metric's histogram.
+/// Parts seen of one metric's histogram.
 #[derive(Debug, Default)]
 struct Parts {
-    /// The last bucket's bound and count.
+    /// Bound and count of the last bucket.
     bucket: Option<(f64, f64)>,
     count: Option<f64>,
     sum: Option<f64>,
@@ -15,7 +15,7 @@ struct Parts {
     negative_buckets: bool,
 }
 
-/// Lists where, and how, parts of the family's histograms contradict each other.
+/// Lists the offsets and contradictions of the family's histograms.
 pub(super) fn check(family: &Family) -> Vec<(usize, &'static str)> {
     let mut wrong = Vec::new();
     let mut last: Option<(LabelSet, Option<i64>)> = None;
@@ -74,7 +74,7 @@ impl Parts {
         }
     }
 
-    /// Lists what is wrong with the parts together.
+    /// Lists the contradictions between the parts.
     fn disagree(self) -> impl Iterator<Item = &'static str> {
         let infinite = self.bucket.filter(|(bound, _)| *bound == f64::INFINITY);
         let count_differs =

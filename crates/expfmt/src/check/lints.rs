@@ -1,4 +1,4 @@
-//! Prometheus' conventions for metrics, as `promtool check metrics` looks at them.
+//! Prometheus' conventions for metrics, as `promtool check metrics` applies them.
 
 use super::{families::Walk, family::Family};
 use crate::{
@@ -7,12 +7,12 @@ use crate::{
 use narthex_model::{LabelSet, METRIC_NAME, MetricType};
 use std::{collections::BTreeMap, fmt};
 
-/// A metric that does not follow a convention.
+/// A metric that violates a convention.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Lint {
     /// The family's name.
     pub metric: String,
-    /// What is advised.
+    /// Advice.
     pub text: String,
 }
 
@@ -57,7 +57,7 @@ const ABBREVIATIONS: [&str; 14] = [
     "s", "ms", "us", "ns", "sec", "b", "kb", "mb", "gb", "tb", "pb", "m", "h", "d",
 ];
 
-/// Lists what the conventions advise against, in order of metric and text.
+/// Lists violations of the conventions, ordered by metric and text.
 ///
 /// # Errors
 /// Fails when the body cannot be read.
@@ -66,7 +66,7 @@ pub fn lint(format: Format, body: &[u8]) -> Result<Vec<Lint>, ParseError> {
     parser.parse(format, body, 0, &mut KeepLabels)?;
     let mut walk = Walk::new(format, body);
     walk.run();
-    // The lines of one family may stand apart in the text format.
+    // In the text format the lines of one family may be scattered.
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     for family in std::mem::take(&mut walk.families) {
         if family.samples.is_empty() {
@@ -156,7 +156,7 @@ fn lint_family(family: &Family, advise: &mut dyn FnMut(&str)) {
         MetricType::Summary => Some("quantile"),
         _ => None,
     };
-    // One entry a metric: the parts of a histogram are one.
+    // One entry per metric: the parts of a histogram are one.
     let mut metrics: Vec<LabelSet> = Vec::new();
     for sample in &family.samples {
         let mut labels = sample.labels.without(&[METRIC_NAME]);

@@ -1,9 +1,9 @@
-//! What is wrong with a body, beyond what a scrape minds.
+//! Problems of a body, beyond those that matter to a scrape.
 //!
-//! A scrape takes what it can read; here a body is held against its format's specification. [`check`] finds what the
-//! specification forbids, [`lint`] what it allows and Prometheus' conventions advise against.
+//! A scrape accepts whatever it can read; here a body is compared with its format's specification. [`check`] finds
+//! violations of the specification, [`lint`] violations of Prometheus' conventions.
 //!
-//! **Invariant:** a body that [`check`] finds nothing wrong with can be parsed.
+//! **Invariant:** a body in which [`check`] finds no problem can be parsed.
 
 mod families;
 mod family;
@@ -18,14 +18,14 @@ use crate::{
 use narthex_model::LabelSet;
 use std::fmt;
 
-/// Something a format forbids, and where.
+/// A violation of a format, with its position.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
-    /// Offset of the line or byte it is about.
+    /// Offset of the line or byte concerned.
     pub offset: usize,
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
 }
 
@@ -54,11 +54,11 @@ impl Problem {
     }
 }
 
-/// The most problems that are listed.
+/// Most problems listed.
 const MOST: usize = 1_000;
 
-/// Lists what the specification of its format forbids about a body, in order; nothing behind a line that cannot be
-/// read, and not more than a thousand.
+/// Lists violations of the format's specification in a body, in order; nothing after a malformed line, and at most a
+/// thousand.
 #[must_use]
 pub fn check(format: Format, body: &[u8]) -> Vec<Problem> {
     let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());

@@ -1,12 +1,12 @@
-//! What is remembered of an origin's messages: families by their heads, metrics by their encoded labels.
+//! Memory of an origin's messages: families by their heads, metrics by their encoded labels.
 //!
-//! **Invariant:** everything here is a hint: without it a body gives the same, only slower.
+//! **Invariant:** everything here is a hint: without it a body yields the same result, only slower.
 
 use super::message::Kind;
 use crate::hash::hash;
 use std::{collections::HashMap, ops::Range};
 
-/// What a walk found out about the body's order.
+/// A walk's findings about the body's order.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
     /// The order of this body, if it differs from the expected one by more than absences.
@@ -18,7 +18,7 @@ pub(crate) struct Walked {
 /// Look-up tables are dropped after this many rounds without anything unexpected.
 const CALM_ROUNDS: u8 = 8;
 
-/// Families and metrics in the order they came.
+/// Families and metrics in order of appearance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Order {
     /// Heads and labels, as encoded.
@@ -39,7 +39,7 @@ pub(super) struct Family {
     pub(super) entries: Range<u32>,
 }
 
-/// A metric: its labels, the shape of its value, and where its samples go.
+/// A metric: its labels, the shape of its value, and the targets of its samples.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     labels: Range<u32>,
@@ -48,7 +48,7 @@ pub(super) struct Entry {
     native: bool,
 }
 
-/// What identifies a metric within its family, in a body.
+/// Identity of a metric within its family, in a body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape<'a> {
     pub(super) labels: &'a [u8],
@@ -82,7 +82,7 @@ impl Order {
             && self.bounds[range(&entry.bounds)] == *shape.bounds
     }
 
-    /// Returns the part of the order before a place: `families` families, the last one's entries up to `entries`.
+    /// Returns the part of the order before a position: `families` families, the last one's entries up to `entries`.
     pub(super) fn prefix(&self, families: usize, entries: usize) -> Self {
         let mut prefix = Self {
             families: self.families[..families].to_vec(),
@@ -139,7 +139,7 @@ impl Order {
     }
 }
 
-/// What finds families and metrics out of order.
+/// Index for families and metrics out of order.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub(super) families: HashMap<u64, u32>,
@@ -173,7 +173,7 @@ impl Family {
     }
 }
 
-/// The expected order of an origin's messages, and what finds them out of order.
+/// The expected order of an origin's messages, with an index for those out of order.
 #[derive(Debug, Default)]
 pub(crate) struct MessageMemory {
     pub(super) order: Order,
@@ -187,7 +187,7 @@ impl MessageMemory {
         *self = Self::default();
     }
 
-    /// Reports whether nothing was unexpected for so long that look-up tables are not worth their memory.
+    /// Reports whether rounds were as expected for so long that look-up tables are not worth their memory.
     pub(crate) fn is_calm(&self) -> bool {
         self.calm_rounds >= CALM_ROUNDS
     }
@@ -201,7 +201,7 @@ impl MessageMemory {
             + order.bounds.capacity() * 8
     }
 
-    /// Takes the order that a walk built, if what came was not what was expected.
+    /// Adopts the order that a walk built, if the body was not as expected.
     pub(crate) fn remember(&mut self, walked: Walked) {
         if let Some(mut order) = walked.order {
             order.shrink();

@@ -1,6 +1,6 @@
-//! One metric, decoded into memory that is used again for the next.
+//! One decoded metric, in memory reused for the next.
 //!
-//! **Invariant:** what is allocated is bounded by the bytes of the message: a length in it reserves nothing.
+//! **Invariant:** allocations are bounded by the bytes of the message: a length in it reserves nothing.
 
 use super::wire::{Reader, Value};
 use crate::{
@@ -14,7 +14,7 @@ use narthex_model::{
 };
 use std::ops::Range;
 
-/// A type as messages number it.
+/// Metric type by its number in messages.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Kind {
     #[default]
@@ -85,9 +85,9 @@ struct Side {
 /// One metric.
 #[derive(Debug, Default)]
 pub(crate) struct Message {
-    /// Where the encoded labels lie.
+    /// Range of the encoded labels.
     pub(crate) labels: Range<usize>,
-    /// Whether labels lie elsewhere too.
+    /// Whether there are labels elsewhere too.
     pub(crate) scattered: bool,
     pub(crate) time_ms: i64,
     pub(crate) start_ms: Option<i64>,
@@ -268,7 +268,7 @@ impl Message {
     }
 }
 
-/// Returns what is known of a histogram's resets from its family's kind.
+/// Returns the reset hint of a histogram by its family's kind.
 pub(crate) fn reset_hint(kind: Kind) -> ResetHint {
     if kind == Kind::GaugeHistogram {
         ResetHint::Gauge
@@ -300,10 +300,10 @@ impl Side {
     }
 }
 
-/// Returns where the field of a label begins, given a reader of its content.
+/// Returns the offset of a label's field, given a reader of its content.
 fn label_start(label: Reader<'_>) -> usize {
     let len = label.end - label.at;
-    // The tag and the bytes of the length.
+    // The tag and the length's bytes.
     let length_bytes = (usize::BITS - len.leading_zeros()).div_ceil(7).max(1) as usize;
     label.at.saturating_sub(1 + length_bytes)
 }
@@ -407,7 +407,7 @@ fn read_time(mut reader: Reader<'_>) -> Result<i64, ParseError> {
         .saturating_add(nanos / 1_000_000))
 }
 
-/// Reads the labels of a metric or an exemplar: fields 1 of a message.
+/// Reads the labels of a metric or an exemplar: field 1 of a message, repeated.
 pub(crate) fn read_labels(mut reader: Reader<'_>) -> Result<Vec<Label>, ParseError> {
     let mut labels = Vec::new();
     while let Some((number, value)) = reader.field()? {
@@ -451,7 +451,7 @@ pub(crate) fn read_exemplar(body: &[u8], span: Range<usize>) -> Result<Exemplar,
     })
 }
 
-/// Turns a reason into an error at a message.
+/// Returns the error for a reason at a message.
 pub(crate) fn contradiction(body: &[u8], at: usize, name: &str, what: String) -> ParseError {
     let name = name.to_owned();
     ParseError::at(body, at, ParseErrorKind::Histogram { name, what })

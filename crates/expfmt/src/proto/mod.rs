@@ -1,4 +1,4 @@
-//! The protobuf format: messages `io.prometheus.client.MetricFamily`, each behind its length.
+//! The protobuf format: messages `io.prometheus.client.MetricFamily`, each preceded by its length.
 //!
 //! Decoded by hand: a steady round compares the encoded labels of a metric with the expected ones and reads numbers.
 

@@ -1,7 +1,7 @@
 //! One walk over one body of messages.
 //!
-//! **Invariant:** nothing of the memory but its look-up tables changes during a walk; a new order is built beside it,
-//! from the first thing on that was not expected.
+//! **Invariant:** a walk changes only the look-up tables of the memory; a new order is built beside it, from the
+//! first unexpected item on.
 
 use super::{
     memory::{Index, MessageMemory, Order, Shape, Walked},
@@ -19,7 +19,7 @@ use crate::{
 };
 use narthex_model::{ColumnId, Histogram, LabelSet, LabelSetBuilder, METRIC_NAME, cell};
 
-/// Metrics of a family that are looked at when the expected one did not come: others may be absent.
+/// Metrics of a family checked when the expected one is missing, as some may be absent.
 const LOOK_AHEAD: usize = 4;
 
 /// Walks a body from its first byte to its last.
@@ -108,16 +108,16 @@ impl<'b> Pass<'_, 'b, '_> {
                 _ => {}
             }
         }
-        // The unit stands behind the metrics; it is compared with what is known.
+        // The unit follows the metrics and is compared with the known one.
         if let Some(unit) = unit {
             let name = name_of(reader)?;
-            // One that is no text says nothing.
+            // Ignore a unit that is not text.
             self.intake.unit(name, unit.text().unwrap_or_default());
         }
         Ok(())
     }
 
-    /// Returns the family whose head stands at the beginning of a message: the expected one, or one looked up.
+    /// Returns the family whose head begins a message: the expected one, or one looked up.
     fn known_family(&mut self, reader: Reader<'b>) -> Option<usize> {
         let rest = reader.rest();
         let begins = |at: usize| {
@@ -139,7 +139,7 @@ impl<'b> Pass<'_, 'b, '_> {
         Some(at)
     }
 
-    /// Takes a family apart that is not known, or not with this head.
+    /// Parses a family that is not known, or not with this head.
     fn new_family(&mut self, reader: Reader<'b>) -> Result<Current, ParseError> {
         let (mut name, mut help, mut kind, mut metrics) = ("", "", Kind::default(), 0);
         let mut fields = reader;
@@ -177,7 +177,7 @@ impl<'b> Pass<'_, 'b, '_> {
         Ok(nothing)
     }
 
-    /// Starts to build this body's order: what came so far was expected.
+    /// Starts building this body's order: everything so far was expected.
     fn build(&mut self) {
         if self.building.is_none() {
             self.building = Some(self.order.prefix(self.next_family, self.next_entry));
@@ -254,7 +254,7 @@ impl<'b> Pass<'_, 'b, '_> {
         Ok(())
     }
 
-    /// Finds out where the samples of a metric go that is not known with this shape.
+    /// Finds the targets of a metric that is not known with this shape.
     fn resolve(
         &mut self,
         reader: Reader<'b>,
@@ -308,7 +308,7 @@ impl<'b> Pass<'_, 'b, '_> {
         Ok(())
     }
 
-    /// Puts a metric's samples; returns how many there were.
+    /// Stores a metric's samples; returns their number.
     fn put(
         &mut self,
         reader: Reader<'b>,
@@ -345,7 +345,7 @@ impl<'b> Pass<'_, 'b, '_> {
         Ok(lines)
     }
 
-    /// Puts a native histogram, or a classic one as such.
+    /// Stores a native histogram, or a classic one converted to native.
     fn put_native(
         &mut self,
         target: u32,
@@ -374,7 +374,7 @@ impl<'b> Pass<'_, 'b, '_> {
         self.exemplars_of_histogram(target)
     }
 
-    /// Puts count, sum and points of a summary or a classic histogram.
+    /// Stores count, sum and points of a summary or a classic histogram.
     fn put_points(
         &mut self,
         targets: &[u32],
@@ -422,7 +422,7 @@ impl<'b> Pass<'_, 'b, '_> {
 }
 
 fn put_value(intake: &mut Intake<'_>, target: u32, value: f64, time_ms: Option<i64>) {
-    // A staleness marker on the wire is no sample: the series ends by not coming.
+    // A staleness marker on the wire is not a sample: the series ends by its absence.
     if !cell::is_stale(value) {
         let value = if value.is_nan() { cell::NAN } else { value };
         intake.put_at(target, value, time_ms);
@@ -447,13 +447,13 @@ fn exemplar(
 }
 
 impl Message {
-    /// Reports whether the bucket that holds everything is left out.
+    /// Reports whether the `+Inf` bucket is missing.
     fn lacks_infinity(&self) -> bool {
         let last = self.points.last();
         last.is_none_or(|point| point.bound != f64::INFINITY)
     }
 
-    /// Returns the native histogram with custom buckets that the classic buckets make.
+    /// Returns the classic buckets as a native histogram with custom buckets.
     fn converted(&self, kind: Kind) -> Result<Histogram, String> {
         let classic = Classic {
             count: Some(self.count),
@@ -470,7 +470,7 @@ impl Message {
     }
 }
 
-/// Returns everything of a family before its first metric.
+/// Returns the part of a family before its first metric.
 fn head_of<'b>(family: Reader<'b>) -> Option<&'b [u8]> {
     let mut fields = family;
     loop {

@@ -13,12 +13,12 @@ pub(crate) struct Reader<'a> {
     pub(crate) end: usize,
 }
 
-/// A field's value as it is on the wire.
+/// A field's value on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     Varint(u64),
     Fixed64(u64),
-    /// Nothing the format has.
+    /// Not used by the format.
     Fixed32,
     Bytes(Reader<'a>),
 }
@@ -32,7 +32,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns a reader of the message that lies at `from..end`.
+    /// Returns a reader of the message at `from..end`.
     pub(crate) fn part(body: &'a [u8], from: usize, end: usize) -> Self {
         Self {
             body,
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         Err(self.error("a number that does not end"))
     }
 
-    /// Reads a length and returns a reader of as many bytes, which are skipped here.
+    /// Reads a length and returns a reader of that many bytes, which are skipped here.
     #[inline]
     pub(crate) fn message(&mut self) -> Result<Self, ParseError> {
         let len = self.varint()?;
