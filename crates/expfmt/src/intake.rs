@@ -368,8 +368,8 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Reports whether the body has mostly new series, and lacks most of the `came` series of the previous one, if those
-    /// are at least `least`.
+    /// Reports whether the body has mostly new series, and lacks most of the `came` series of the previous one, if
+    /// those are at least `least`.
     pub(crate) fn replaces(&self, came: &BitSet, least: usize) -> bool {
         let before = came.count();
         if before < least || self.stats.added * 2 < self.cells.present.count() {

@@ -43,8 +43,8 @@ pub trait Resolver {
         Ok(true)
     }
 
-    /// Accounts for a body that has had `lines` lines so far; called occasionally while they are unexpected, before they
-    /// take memory.
+    /// Accounts for a body that has had `lines` lines so far; called occasionally while they are unexpected, before
+    /// they take memory.
     ///
     /// # Errors
     /// Refuses the whole body for the returned reason.

@@ -1,9 +1,9 @@
 //! The labels that all lines of a body have in common.
 //!
-//! Programs that write their pod, node or version into every line repeat it for every series. What all lines share
-//! belongs to the origin, and stored there it costs once what it costs for every series otherwise.
+//! Programs that write their pod, node or version into every line repeat it for every series. Labels common to all
+//! lines belong to the origin: stored there they cost once what they otherwise cost for every series.
 //!
-//! **Invariant:** looks at the text alone; a body with a fault has nothing in common.
+//! **Invariant:** only the text matters; a malformed body has no common labels.
 
 use super::{
     Dialect,
@@ -12,10 +12,10 @@ use super::{
 use memchr::memmem::Finder;
 use narthex_model::{Label, LabelSet, METRIC_NAME};
 
-/// What the lines of a body have in common.
+/// Common properties of a body's lines.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CommonLabels {
-    /// The labels that every line has, with the same values; the metric name is never among them.
+    /// Labels that every line has, with the same values; never the metric name.
     pub labels: LabelSet,
     /// Sample lines.
     pub lines: usize,
@@ -25,8 +25,8 @@ pub struct CommonLabels {
 
 /// Finds the labels that every sample line of `body` has.
 ///
-/// Stops at the first line after which nothing is left in common, so an ordinary page costs a few lines. A line that
-/// spells what is left as the lines before did is searched, not taken apart.
+/// Stops at the first line that leaves nothing in common, so an ordinary page costs a few lines. A line that spells
+/// the remaining labels like the lines before is searched, not parsed.
 pub(crate) fn common_labels(body: &[u8], dialect: Dialect) -> CommonLabels {
     let mut cursor = Cursor::new(body, 0, dialect);
     let mut memo = Memo::default();
@@ -74,11 +74,11 @@ pub(crate) fn common_labels(body: &[u8], dialect: Dialect) -> CommonLabels {
     }
 }
 
-/// How lines spell a label as a rule.
+/// Usual spelling of a label in a line.
 struct Spelling(Finder<'static>);
 
 impl Spelling {
-    /// Returns how a label is spelled, unless its text could also be the end of one string and the start of another.
+    /// Returns a label's spelling, unless its text could also be the end of one string and the start of another.
     fn new(label: &Label) -> Option<Self> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
         if !label.name().bytes().all(is_plain) || !label.value().bytes().all(is_plain) {
@@ -97,9 +97,9 @@ impl Spelling {
     }
 }
 
-/// Returns the metric name of a line that has all labels as they are spelled; `None`: it has to be taken apart.
+/// Returns the metric name of a line with all labels in their usual spelling; `None` if it must be parsed.
 fn named_with<'a>(line: &'a [u8], labels: &[Spelling]) -> Option<&'a [u8]> {
-    // What stands behind a value may look like labels.
+    // Text after a value may look like labels.
     let is_plain =
         line.first().is_some_and(|first| is_metric_byte(*first)) && !line.contains(&b'#');
     if labels.is_empty() || !is_plain || !labels.iter().all(|label| label.is_in(line)) {
@@ -138,7 +138,7 @@ mod tests {
         );
     }
 
-    /// Lines are searched for labels as a rule: what only looks like one is none.
+    /// Lines are usually searched for labels, so text that only looks like a label must not count.
     #[test]
     fn labels_are_found_however_they_are_spelled_and_nowhere_else() {
         let all =

@@ -1,12 +1,12 @@
 //! The expected order of an origin's lines, front-coded.
 //!
-//! An entry says how many bytes a line's series text shares with the one before and what follows them. While lines
-//! come as expected, everything that is compared is in the first-level cache: the line before and a short suffix.
-//! Comment lines between samples are compared by length and hash. A line may carry a time or an exemplar: what stands
-//! behind its value is read, not expected.
+//! An entry gives the number of bytes a line's series text shares with the previous one, and the bytes that follow
+//! them. While lines are as expected, all compared data is in the first-level cache: the previous line and a short
+//! suffix. Comment lines between samples are compared by length and hash. A line may carry a time or an exemplar: the
+//! text after its value is read, not expected.
 //!
-//! **Invariant:** an entry matches only directly behind the entry before it; `run` therefore starts at the first
-//! entry or behind a line that `series_hash` found.
+//! **Invariant:** an entry matches only directly after the entry before it; `run` therefore starts at the first
+//! entry or after a line that `series_hash` found.
 
 use super::{Cursor, Dialect, Tail};
 use crate::{
@@ -28,18 +28,18 @@ struct Comments {
     hash: u64,
 }
 
-/// The lines an origin sent last time.
+/// The lines of an origin's last body.
 #[derive(Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Hint {
     entries: Vec<Entry>,
     targets: Vec<u32>,
     suffixes: Vec<u8>,
     comments: Vec<Comments>,
-    /// Comments behind the last sample.
+    /// Comments after the last sample.
     trailer: Option<Comments>,
 }
 
-/// Where in the hint a run of expected lines may begin.
+/// Position in the hint at which a run of expected lines may begin.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub(super) entry: usize,
@@ -47,7 +47,7 @@ pub(super) struct Place {
     comments: usize,
 }
 
-/// What a run reads into.
+/// Destination of a run's values.
 pub(super) struct Reading<'a> {
     pub(super) dialect: Dialect,
     pub(super) cells: &'a mut Cells,
@@ -63,13 +63,13 @@ pub(super) struct Rich {
     pub(super) tail: Tail,
 }
 
-/// Where a run ended.
+/// End of a run.
 pub(super) struct Run {
-    /// The entry the next line should be.
+    /// Entry expected for the next line.
     pub(super) place: Place,
-    /// Where the next line starts.
+    /// Offset of the next line.
     pub(super) at: usize,
-    /// Where the line of the entry before `place` starts.
+    /// Offset of the line of the entry before `place`.
     pub(super) previous: usize,
 }
 
@@ -78,7 +78,7 @@ impl Hint {
         self.entries.len()
     }
 
-    /// Returns a hash of everything it holds, good within this process.
+    /// Returns a hash of all contents, valid within this process.
     pub(super) fn hash(&self) -> u64 {
         let mut hasher = std::hash::DefaultHasher::new();
         std::hash::Hash::hash(self, &mut hasher);
@@ -92,11 +92,11 @@ impl Hint {
             + self.comments.capacity() * size_of::<Comments>()
     }
 
-    /// Reads lines from `at` for as long as they come as expected.
+    /// Reads lines from `at` for as long as they are as expected.
     ///
-    /// `previous` is where the series text of the line before starts (equal to what the entry before describes);
-    /// it is not looked at for the first entry.
-    // Its one caller is the walk; on its own it takes six instructions a line more.
+    /// `previous` is the offset of the previous line's series text (equal to the one the previous entry describes);
+    /// it is ignored for the first entry.
+    // Inlined into its one caller, the walk: a separate function takes six instructions more per line.
     #[inline]
     pub(super) fn run(
         &self,
@@ -158,7 +158,7 @@ impl Hint {
         }
     }
 
-    /// Reports whether `rest` is what followed the last sample.
+    /// Reports whether `rest` equals the text after the last sample.
     pub(super) fn ends_with(&self, rest: &[u8]) -> bool {
         match self.trailer {
             None => rest.is_empty(),
@@ -166,7 +166,7 @@ impl Hint {
         }
     }
 
-    /// Lists, for every entry, the hash of its series text and the place behind it.
+    /// Lists, for every entry, the hash of its series text and the position after it.
     pub(super) fn index(&self) -> Vec<(u64, Place)> {
         let mut series = Vec::new();
         let mut place = Place::default();
@@ -195,11 +195,11 @@ impl Hint {
     }
 }
 
-/// Reads a value the plain form does not cover, and what follows it; `None` when the line has an error.
+/// Reads a value outside the plain form, and the text after it; returns `None` when the line has an error.
 #[cold]
 fn general(body: &[u8], from: usize, target: u32, into: &mut Reading<'_>) -> Option<usize> {
     let mut cursor = Cursor::new(body, from, into.dialect);
-    // The text before holds the blank that the dialect demands before a value.
+    // The preceding text holds the blank that the dialect demands before a value.
     let tail = cursor.tail().ok()?;
     let fresh = into.cells.put(target, tail.value);
     let end = tail.end;
@@ -231,8 +231,8 @@ impl Learner {
 
     /// Learns one sample line: series text at `start..value_at`, the next line at `next`.
     ///
-    /// The series text includes the blanks before the value. One longer than 65,535 bytes beyond what it shares
-    /// with the line before cannot be coded: learning reports `false` and the line stays unexpected.
+    /// The series text includes the blanks before the value. One with more than 65,535 bytes beyond the prefix it shares
+    /// with the previous line cannot be coded: the method returns `false` and the line stays unexpected.
     pub(super) fn line(
         &mut self,
         body: &[u8],
@@ -279,7 +279,7 @@ impl Learner {
 }
 
 fn comments(block: &[u8]) -> Comments {
-    // A body is far below 4 GiB; one that is not would only fail to match.
+    // A body is far below 4 GiB; a larger one would only fail to match.
     Comments {
         len: u32::try_from(block.len()).unwrap_or(u32::MAX),
         hash: hash(block),

@@ -1,4 +1,4 @@
-//! One line of a line format, taken apart.
+//! Parsing of single lines of the line formats.
 //!
 //! ```text
 //! LINE     := COMMENT | SAMPLE
@@ -9,7 +9,7 @@
 //! LABEL    := NAME '=' STRING | STRING '=' STRING | STRING      (a lone string is the metric name)
 //! ```
 //!
-//! OpenMetrics has one blank where a BLANK is and none elsewhere, no blank lines, commas between labels, and
+//! OpenMetrics has exactly one blank for BLANK and none elsewhere, no blank lines, commas between labels, and
 //!
 //! ```text
 //! COMMENT  := '# HELP ' NAME ' ' TEXT '\n' | '# TYPE ' NAME ' ' TYPE '\n' | '# UNIT ' NAME ' ' TEXT '\n'
@@ -18,7 +18,7 @@
 //! END      := '# EOF' '\n'?
 //! ```
 //!
-//! **Invariant:** never reads outside the body; an error has the offset of the byte it is about.
+//! **Invariant:** never reads outside the body; an error has the offset of the byte concerned.
 
 use super::Dialect;
 use crate::{
@@ -28,20 +28,20 @@ use crate::{
 use narthex_model::{Exemplar, Label, LabelSet, METRIC_NAME, MetricType};
 use std::{borrow::Cow, collections::HashSet, ops::Range};
 
-/// Up to so many labels of a series are compared with each other; more are looked up.
+/// Up to this many labels of a series are compared with each other; more are looked up.
 const FEW_LABELS: usize = 64;
 
-/// A comment line that says something.
+/// A comment line with a meaning.
 pub(crate) enum Comment<'a> {
     Help(Cow<'a, str>, String),
     Type(Cow<'a, str>, MetricType),
     Unit(Cow<'a, str>, String),
-    /// The end mark, with nothing behind it.
+    /// The end mark, with nothing after it.
     Eof,
     Other,
 }
 
-/// What follows a series on its line.
+/// The part of a line after its series.
 #[derive(Clone, Debug)]
 pub(crate) struct Tail {
     pub(crate) value: f64,
@@ -52,7 +52,7 @@ pub(crate) struct Tail {
     pub(crate) end: usize,
 }
 
-/// The labels of the line before, with where their text stands in the same body.
+/// Labels of the previous line, with the positions of their text in the same body.
 #[derive(Default)]
 pub(crate) struct Memo {
     labels: Vec<(Label, Range<usize>)>,
@@ -64,7 +64,7 @@ impl Memo {
         self.labels.iter().map(|(label, _)| label)
     }
 
-    /// Returns the labels without a value of the series read last.
+    /// Returns the labels without a value in the series read last.
     pub(super) fn blank(&self) -> impl Iterator<Item = Label> {
         let labels = self.labels();
         labels.filter(|label| label.value().is_empty()).cloned()
@@ -75,7 +75,7 @@ impl Memo {
         let (_, span) = self.labels.get(at)?;
         let text = body.get(span.clone())?;
         let ends = match rest.get(text.len()) {
-            // A metric name is given whole, a label with what follows it.
+            // A metric name is compared in full, a label including the byte after it.
             None => at == 0,
             Some(next) => text.last() == Some(&b'"') && matches!(next, b',' | b'}'),
         };
@@ -109,7 +109,7 @@ impl<'a> Cursor<'a> {
         self.body.get(self.at).copied()
     }
 
-    /// Skips the blanks between a series and its value: all of them, or the one that OpenMetrics has.
+    /// Skips the blanks between a series and its value: all of them, or OpenMetrics' single one.
     pub(crate) fn skip_to_value(&mut self) {
         if !self.is_openmetrics() {
             self.skip_blanks();
@@ -125,7 +125,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes to the beginning of the next line.
+    /// Advances to the beginning of the next line.
     pub(super) fn skip_line(&mut self) {
         let rest = self.body.get(self.at..).unwrap_or_default();
         self.at += memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
@@ -176,7 +176,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Reads the rest of a comment line, from behind the `#` to behind the newline.
+    /// Reads the rest of a comment line, from after the `#` to after the newline.
     pub(crate) fn comment(&mut self) -> Result<Comment<'a>, ParseError> {
         if self.is_openmetrics() {
             return self.strict_comment();
@@ -192,7 +192,7 @@ impl<'a> Cursor<'a> {
             words.at += 1;
         }
         let keyword = &self.body[keyword_from..words.at];
-        // The keyword has to stand between blanks: `#HELP` and a lone `# HELP` are ordinary comments.
+        // The keyword must be between blanks: `#HELP` and a lone `# HELP` are ordinary comments.
         let between_blanks = keyword_from > self.at && words.peek().is_some();
         let known = between_blanks && matches!(keyword, b"HELP" | b"TYPE");
         if !known {
@@ -218,7 +218,7 @@ impl<'a> Cursor<'a> {
         Ok(comment)
     }
 
-    /// Reads the rest of a comment line of OpenMetrics.
+    /// Reads the rest of an OpenMetrics comment line.
     fn strict_comment(&mut self) -> Result<Comment<'a>, ParseError> {
         let rest = self.body.get(self.at..).unwrap_or_default();
         if let Some(behind) = rest.strip_prefix(b" EOF") {
@@ -282,15 +282,15 @@ impl<'a> Cursor<'a> {
         Ok(Cow::Borrowed(self.text(from, self.at)?))
     }
 
-    /// Reads a series' name and labels, up to the blank or the value behind them.
+    /// Reads a series' name and labels, up to the blank or value after them.
     ///
-    /// Text that stands where the line before had the same text needs no look-up: `memo` has its label.
+    /// Text at the same position as equal text of the previous line needs no look-up: `memo` has its label.
     pub(crate) fn series(&mut self, memo: &mut Memo) -> Result<LabelSet, ParseError> {
         self.read_series(memo)?;
         Ok(LabelSet::from_labels(memo.labels().cloned()))
     }
 
-    /// Reads a series' name and labels into `memo`, as `series` does.
+    /// Reads a series' name and labels into `memo`, like `series`.
     pub(super) fn read_series(&mut self, memo: &mut Memo) -> Result<(), ParseError> {
         let mut count = 0;
         let from = self.at;
@@ -370,7 +370,7 @@ impl<'a> Cursor<'a> {
             match self.peek() {
                 Some(b',') => self.at += 1,
                 Some(b'}') => {}
-                // The text format gets along without commas.
+                // The text format does not require commas.
                 Some(byte) if !self.is_openmetrics() && starts_label(byte) => {}
                 _ => return Err(self.expected("',' or '}' after a label")),
             }
@@ -414,7 +414,7 @@ impl<'a> Cursor<'a> {
         Ok(Label::new(&name, &value))
     }
 
-    /// Reads a quoted string with the escapes `\\`, `\"` and `\n`; an unknown escape stands for itself.
+    /// Reads a quoted string with the escapes `\\`, `\"` and `\n`; an unknown escape is kept as it is.
     fn string(&mut self) -> Result<Cow<'a, str>, ParseError> {
         let from = self.at + 1;
         let mut at = from;
@@ -428,7 +428,7 @@ impl<'a> Cursor<'a> {
             match self.body[at] {
                 b'"' => break,
                 b'\\' => at += 2,
-                // The text format lets a string go on on the next line.
+                // In the text format a string may continue on the next line.
                 _ if !self.is_openmetrics() => at += 1,
                 _ => {
                     self.at = at;
@@ -448,9 +448,9 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Reads the value and what follows it behind a series, up to behind the newline.
+    /// Reads a series' value and the rest of the line, including the newline.
     ///
-    /// Blanks before the value have been skipped.
+    /// Blanks before the value must already be skipped.
     pub(crate) fn tail(&mut self) -> Result<Tail, ParseError> {
         if self.is_openmetrics() {
             return self.strict_tail();
@@ -558,7 +558,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Reads the exemplar whose text is `span` of a body in OpenMetrics.
+/// Reads the exemplar at `span` of an OpenMetrics body.
 pub(crate) fn exemplar(body: &[u8], span: Range<usize>) -> Result<Exemplar, ParseError> {
     let mut cursor = Cursor::new(&body[..span.end], span.start + 1, Dialect::OpenMetrics);
     let mut memo = Memo::default();
@@ -633,7 +633,7 @@ fn unescape(text: &str) -> String {
     plain
 }
 
-/// HELP texts escape the backslash and the newline, not the quote.
+/// Unescapes a HELP text, which escapes the backslash and the newline but not the quote.
 fn unescape_help(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -653,7 +653,7 @@ fn unescape_help(text: &str) -> String {
     plain
 }
 
-/// Shortens what an error shows.
+/// Shortens bytes for an error message.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     const LONGEST: usize = 40;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);

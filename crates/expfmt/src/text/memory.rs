@@ -1,6 +1,6 @@
-//! What is remembered of an origin's lines.
+//! Memory of an origin's lines.
 //!
-//! **Invariant:** everything here is a hint: without it a body gives the same, only slower.
+//! **Invariant:** everything here is a hint: without it a body yields the same result, only slower.
 
 use super::{
     Dialect,
@@ -15,16 +15,16 @@ use std::sync::Arc;
 /// Tables for unexpected lines are dropped after this many rounds without any.
 const CALM_ROUNDS: u8 = 8;
 
-/// What a walk found out about the body's lines.
+/// A walk's findings about the body's lines.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
-    /// The hint, when there was none before.
+    /// The hint, if there was none before.
     pub(super) learned: Option<Hint>,
-    /// Series taken apart in this walk: hash of their text and their target.
+    /// Series parsed in this walk: hash of their text and their target.
     pub(super) unknown: Vec<(u64, u32)>,
 }
 
-/// The expected order of an origin's lines, and what finds lines out of order.
+/// The expected order of an origin's lines, with tables for lines out of order.
 #[derive(Debug, Default)]
 pub(crate) struct LineMemory {
     pub(super) dialect: Dialect,
@@ -51,7 +51,7 @@ impl LineMemory {
         self.hint.heap_bytes()
     }
 
-    /// Reports whether no line was unexpected for so long that look-up tables are not worth their memory.
+    /// Reports whether lines were as expected for so long that look-up tables are not worth their memory.
     pub(crate) fn is_calm(&self) -> bool {
         self.calm_rounds >= CALM_ROUNDS
     }
@@ -83,7 +83,7 @@ impl LineMemory {
         Ok(())
     }
 
-    /// Takes the body's order as the next hint; `unknown` are the lines of this body the tables do not know.
+    /// Makes the body's order the next hint; `unknown` are its lines that the tables lack.
     fn learn(&mut self, body: &[u8], mut unknown: Vec<(u64, u32)>) -> Result<(), ParseError> {
         unknown.sort_unstable();
         let tables = self.tables.take().unwrap_or_else(|| Tables::of(&self.hint));

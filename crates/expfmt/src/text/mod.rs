@@ -16,7 +16,7 @@ pub(crate) use lex::{Comment, Cursor, Memo, Tail, exemplar};
 pub(crate) use memory::{LineMemory, Walked};
 pub(crate) use pass::walk;
 
-/// Which of the line formats a body is in.
+/// Line format of a body.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Dialect {
     /// Blanks and comments anywhere, times in milliseconds.

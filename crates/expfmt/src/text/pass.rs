@@ -1,6 +1,6 @@
-//! One walk over one body of lines: along the hint while they come as expected, line by line where they do not.
+//! One walk over one body of lines: along the hint while lines are as expected, line by line otherwise.
 //!
-//! **Invariant:** nothing of the memory but its tables changes during a walk.
+//! **Invariant:** a walk changes only the tables of the memory.
 
 use super::{
     Dialect,
@@ -16,7 +16,7 @@ use crate::{
     intake::Intake,
 };
 
-/// Unexpected lines between two questions whether there is room for them.
+/// Unexpected lines between two requests for memory.
 const LINES_AT_ONCE: usize = 1024;
 
 /// Walks a body from its first byte to its last.
@@ -52,18 +52,18 @@ struct Pass<'a, 'b, 'i> {
     hint: &'a Hint,
     tables: &'a mut Option<Tables>,
     intake: &'a mut Intake<'i>,
-    /// Filled while the first body is taken apart, so that it is read once.
+    /// Filled while the first body is parsed, so that it is read once.
     learner: Option<Learner>,
     memo: Memo,
     rich: Vec<Rich>,
-    /// Lines that the hint did not foresee.
+    /// Number of lines that the hint did not foresee.
     unexpected: usize,
     walked: Walked,
-    /// Whether the end mark came.
+    /// Whether the end mark was read.
     ended: bool,
 }
 
-/// Where an unexpected line started and where the next one starts.
+/// Offsets of an unexpected line and of the line after it.
 struct Next {
     start: usize,
     at: usize,
@@ -76,7 +76,7 @@ impl Pass<'_, '_, '_> {
             let run = self.along_the_hint(at, previous, place)?;
             (at, place, previous) = (run.at, run.place, run.previous);
             let rest = &self.body[at..];
-            // The end of the last body had its end mark.
+            // The last body ended with its end mark.
             if place.entry > 0 && place.entry == self.hint.len() && self.hint.ends_with(rest) {
                 break;
             }
@@ -129,7 +129,7 @@ impl Pass<'_, '_, '_> {
         Ok(run)
     }
 
-    /// Takes what a line has beside its value.
+    /// Stores a line's time and exemplar.
     fn beside(&mut self, target: u32, fresh: bool, tail: &Tail) -> Result<(), ParseError> {
         self.intake.at(target, tail.value, fresh, tail.time_ms);
         if let Some(span) = &tail.exemplar {
@@ -140,7 +140,7 @@ impl Pass<'_, '_, '_> {
         Ok(())
     }
 
-    /// Handles what the hint did not foresee: comments up to the next sample line, and that line.
+    /// Handles unexpected lines: comments up to the next sample line, and that line.
     fn unexpected(&mut self, at: usize) -> Result<(Next, Option<Place>), ParseError> {
         let mut cursor = Cursor::new(self.body, at, self.dialect);
         while let Some(byte) = cursor.peek() {
@@ -154,7 +154,7 @@ impl Pass<'_, '_, '_> {
             return Ok((Next { start, at: start }, None));
         }
         self.make_room(start)?;
-        // A line with a fault is none.
+        // A malformed line does not count.
         if let Some((place, value_at)) = self.look_up(start) {
             cursor.at = value_at;
             let tail = cursor.tail()?;
@@ -189,7 +189,7 @@ impl Pass<'_, '_, '_> {
         Ok((Next { start, at }, None))
     }
 
-    /// Asks for memory for a line that takes some, as those behind it may.
+    /// Requests memory for a line that takes some, as those after it may.
     fn make_room(&mut self, start: usize) -> Result<(), ParseError> {
         if self.unexpected.is_multiple_of(LINES_AT_ONCE) {
             let room = self.intake.room_for_lines(LINES_AT_ONCE);
@@ -213,7 +213,7 @@ impl Pass<'_, '_, '_> {
 
     fn put_unexpected(&mut self, target: u32, tail: &Tail) -> Result<(), ParseError> {
         let put = self.put(target, tail);
-        // One whose exemplar has a fault is no line either.
+        // A line with a malformed exemplar does not count either.
         self.intake.stats.lines -= usize::from(put.is_err());
         put
     }
@@ -223,7 +223,7 @@ impl Pass<'_, '_, '_> {
         self.beside(target, fresh, tail)
     }
 
-    /// Finds a line by its text; returns the place behind its entry and where its value starts.
+    /// Finds a line by its text; returns the position after its entry and the offset of its value.
     fn look_up(&mut self, start: usize) -> Option<(Place, usize)> {
         if self.hint.len() == 0 {
             return None;

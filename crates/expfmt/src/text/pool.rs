@@ -1,9 +1,9 @@
-//! Hints that several origins have in common.
+//! Hints shared by several origins.
 //!
 //! Replicas of a program send the same lines with other numbers. Their hints are one allocation, which stays in the
-//! processor's cache from one target's body to the next; hints of their own would be read from memory every time.
+//! processor's cache from one target's body to the next; separate hints would be read from memory every time.
 //!
-//! **Invariant:** a hint in the pool never changes; the pool alone keeps none alive.
+//! **Invariant:** a hint in the pool never changes; the pool by itself keeps none alive.
 
 use super::hint::Hint;
 use narthex_model::sync::Whole as _;
@@ -12,13 +12,13 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-/// All hints in use, by the hash of what they hold.
+/// All hints in use, by the hash of their contents.
 static POOL: Mutex<Pool> = Mutex::new(Pool {
     hints: None,
     sweep_at: SMALLEST_SWEEP,
 });
 
-/// Dead entries are looked for when the pool has grown to twice what was left the last time, and to this many.
+/// The pool is swept of dead entries at twice its size after the last sweep, but not below this size.
 const SMALLEST_SWEEP: usize = 64;
 
 struct Pool {
@@ -26,7 +26,7 @@ struct Pool {
     sweep_at: usize,
 }
 
-/// Returns the one copy of `hint` that all origins with it use.
+/// Returns the shared copy of `hint`.
 pub(super) fn shared(hint: Hint) -> Arc<Hint> {
     let hash = hint.hash();
     let mut pool = POOL.lock().whole();

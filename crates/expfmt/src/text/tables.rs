@@ -1,12 +1,12 @@
-//! Look-ups for lines that are not the expected ones.
+//! Look-up of unexpected lines.
 //!
-//! **Invariant:** made from one hint, and dropped with it.
+//! **Invariant:** tables are made from one hint, and dropped with it.
 
 use super::hint::{Hint, Place};
 use crate::hash::hash;
 use hashbrown::HashTable;
 
-/// What finds a line out of order.
+/// Look-up tables for lines out of order.
 #[derive(Debug)]
 pub(super) struct Tables {
     /// Hash of series text → entry of `places`.
@@ -24,7 +24,7 @@ impl Tables {
         Self { lines, places }
     }
 
-    /// Finds a line by its text; returns the place behind its entry and where its value starts.
+    /// Finds a line by its text; returns the position after its entry and the offset of its value.
     pub(super) fn look_up(&self, body: &[u8], start: usize) -> Option<(Place, usize)> {
         let rest = &body[start..];
         let at = memchr::memchr3(b'{', b' ', b'\n', rest)?;

@@ -14,7 +14,7 @@ fn stats(parser: &mut Parser, body: &str) -> RoundStats {
         .stats
 }
 
-/// All samples as `series value [time]`, in slot order.
+/// Returns all samples as `series value [time]`, in slot order.
 fn shown(frame: &Frame) -> Vec<String> {
     let line = |at: usize| {
         let id = ColumnId(at as u32);
@@ -406,7 +406,7 @@ fn series_that_stop_coming_end() {
     assert_eq!(round(&mut tracking, "\n"), [0]);
 }
 
-/// What `scrape_samples_scraped` says of a page with a fault is what came before the fault.
+/// For a malformed page `scrape_samples_scraped` counts the samples before the error.
 #[test]
 fn a_line_with_a_fault_is_not_counted() {
     for (body, lines) in [
@@ -421,7 +421,7 @@ fn a_line_with_a_fault_is_not_counted() {
     }
 }
 
-/// Comparing each label of a series with all others took a minute for as many as fit into a page.
+/// Comparing each label of a series with all others took a minute for a page full of labels.
 #[test]
 fn a_series_may_have_very_many_labels() {
     let labels =

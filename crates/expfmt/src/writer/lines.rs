@@ -1,6 +1,6 @@
 //! Frames as lines: text 0.0.4 and OpenMetrics.
 //!
-//! **Invariant:** a column's prefix (`name{labels` with its escapes) and the ending all columns share (the common
+//! **Invariant:** a column's prefix (`name{labels` with its escapes) and the ending that all columns share (the common
 //! labels, `} `) are rendered when the schema is bound and copied afterwards.
 
 use super::families;
@@ -39,7 +39,7 @@ struct Prefix {
     ending: Ending,
 }
 
-/// What follows a prefix, before the blank.
+/// Text after a prefix, before the blank.
 #[derive(Clone, Copy, Debug)]
 enum Ending {
     /// The prefix is a bare name.
@@ -100,7 +100,7 @@ impl LineWriter {
         let (values, present, times_ms) = (frame.values(), frame.present(), frame.times_ms());
         let openmetrics = self.style.format == Format::OpenMetrics;
         let exemplars = if openmetrics { frame.exemplars() } else { &[] };
-        // Histograms take the place of floats in cells.
+        // Histograms replace floats in cells.
         let floats_only = frame.histograms().is_empty();
         let mut from = 0;
         let mut columns = self.columns.iter();
@@ -180,7 +180,7 @@ fn write_exemplar(
     }
 }
 
-/// Writes the comment lines of a family whose first series is called `metric`.
+/// Writes the comment lines of a family whose first series is `metric`.
 fn write_head(out: &mut Vec<u8>, family: &Family, metric: &str, style: Negotiated) {
     let openmetrics = style.format == Format::OpenMetrics;
     let name = head_name(family, metric, openmetrics);
@@ -196,7 +196,7 @@ fn write_head(out: &mut Vec<u8>, family: &Family, metric: &str, style: Negotiate
         line(out, b"# HELP ", &family.help, openmetrics);
     }
     let word = match (family.metric_type, openmetrics) {
-        // OpenMetrics knows no counter whose series has another suffix.
+        // In OpenMetrics a counter's series must have this suffix.
         (MetricType::Counter, true) if !metric.ends_with("_total") => "unknown",
         (MetricType::Counter | MetricType::Gauge, _)
         | (MetricType::Histogram | MetricType::Summary, _)
@@ -214,7 +214,7 @@ fn write_head(out: &mut Vec<u8>, family: &Family, metric: &str, style: Negotiate
     }
 }
 
-/// Returns the family's name as the format has it: in OpenMetrics without `_total`, in the text format with it.
+/// Returns the family's name in the format: in OpenMetrics without `_total`, in the text format with it.
 fn head_name<'a>(family: &'a Family, metric: &'a str, openmetrics: bool) -> &'a str {
     let name = &*family.name;
     match family.metric_type {
@@ -254,7 +254,7 @@ fn write_series(
     ending
 }
 
-/// Writes what follows the prefixes of all series: the common labels, the brace, the blank.
+/// Writes the text after all series' prefixes: the common labels, the brace, the blank.
 fn write_ending(out: &mut Vec<u8>, common: &LabelSet, from: Ending, escaping: Escaping) {
     let mut before = from;
     for label in common {

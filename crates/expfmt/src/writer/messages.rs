@@ -16,7 +16,7 @@ use narthex_model::{
 #[derive(Debug)]
 pub(super) struct MessageWriter {
     families: Vec<FamilyPlan>,
-    /// The parts of the message being written, kept for their memory.
+    /// Parts of the message being written, kept to reuse their memory.
     scratch: [Vec<u8>; 3],
 }
 
@@ -29,7 +29,7 @@ struct FamilyPlan {
     metrics: Vec<MetricPlan>,
 }
 
-/// One metric and the columns its parts are in.
+/// One metric and the columns of its parts.
 #[derive(Debug, Default)]
 struct MetricPlan {
     labels: Vec<u8>,
@@ -80,7 +80,7 @@ impl FamilyPlan {
         let metric_type = family.metric_type;
         let metric = schema.column(*first).set.metric_name();
         let name = match metric_type {
-            // Clients name the family of a counter as its series.
+            // Clients name a counter's family like its series.
             MetricType::Counter => metric,
             _ => &*family.name,
         };
@@ -114,7 +114,7 @@ impl FamilyPlan {
     }
 }
 
-/// Adds a column to the metric it is part of; the parts of one metric stand together.
+/// Adds a column to its metric; the parts of one metric are adjacent.
 fn add_column(
     metrics: &mut Vec<(LabelSet, MetricPlan)>,
     schema: &Schema,
@@ -150,7 +150,7 @@ fn add_column(
             plan.points.insert(at, (bound, id));
         }
         (None, ..) | (Some("le"), "", _) => plan.value = Some(id),
-        // A start time, or a series that is no part of what its family is.
+        // A start time, or a series that does not fit its family's type.
         _ => {}
     }
 }
@@ -285,7 +285,7 @@ impl MetricPlan {
     }
 }
 
-/// Returns the float a column has in this round.
+/// Returns the float of a column in this round.
 fn float(frame: &Frame, column: ColumnId) -> Option<f64> {
     let value = *frame.values().get(column.index())?;
     (frame.present().contains(column.index()) && cell::is_float(value)).then_some(value)
@@ -345,7 +345,7 @@ fn put_native(out: &mut Vec<u8>, histogram: &Histogram) {
             put_bytes(out, field, &packed);
         }
     }
-    // Without this span a native histogram that observed nothing could not be told from a classic one.
+    // Without this span an empty native histogram would look like a classic one.
     if histogram.positive_spans.is_empty() && histogram.negative_spans.is_empty() {
         put_bytes(out, 12, &[]);
     }

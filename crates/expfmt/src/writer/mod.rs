@@ -1,7 +1,7 @@
-//! Frames rendered in any format from pieces made once.
+//! Rendering of frames in any format, from pieces made once.
 //!
-//! **Invariant:** families come in order of their names, columns of a family in slot order (those of one histogram or
-//! summary together), and a family without samples is not shown.
+//! **Invariant:** families are ordered by name, columns of a family by slot (those of one histogram or summary
+//! together), and a family without samples is left out.
 
 mod lines;
 mod messages;
@@ -29,7 +29,7 @@ enum Kind {
 }
 
 impl Writer {
-    /// Prepares everything of a schema that does not change from frame to frame.
+    /// Renders the parts of a schema that do not change from frame to frame.
     #[must_use]
     pub fn new(schema: &Schema, style: Negotiated) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl Writer {
         }
     }
 
-    /// Follows the schema to another version; nothing happens when it is the bound one.
+    /// Follows the schema to another version; does nothing if it is the bound one.
     pub fn rebind(&mut self, schema: &Schema) {
         if !self.schema.same(schema) {
             self.schema = schema.clone();
@@ -47,9 +47,9 @@ impl Writer {
         }
     }
 
-    /// Appends the samples of `frame`, rebinding when its schema is another version.
+    /// Appends the samples of `frame`, rebinding if its schema has another version.
     ///
-    /// Native histograms and exemplars are shown in the formats that have them.
+    /// Native histograms and exemplars are written in the formats that have them.
     pub fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) {
         self.rebind(frame.schema());
         match &mut self.kind {
@@ -58,7 +58,7 @@ impl Writer {
         }
     }
 
-    /// Appends what a body of this format ends with; frames may have come from several writers.
+    /// Appends the end of a body of this format; frames may have come from several writers.
     pub fn end(style: Negotiated, out: &mut Vec<u8>) {
         if style.format == Format::OpenMetrics {
             out.extend_from_slice(b"# EOF\n");
@@ -100,7 +100,7 @@ fn families(schema: &Schema) -> Vec<Vec<ColumnId>> {
     families
 }
 
-/// Returns the label that tells the parts of one metric apart, for types whose metrics have several series.
+/// Returns the label that distinguishes the parts of one metric, for types whose metrics have several series.
 fn part_label(metric_type: MetricType) -> Option<&'static str> {
     match metric_type {
         MetricType::Histogram | MetricType::GaugeHistogram => Some("le"),

@@ -1,4 +1,4 @@
-//! What is written, format by format, and that it reads back.
+//! Output in each format, and that it reads back.
 
 use super::*;
 use crate::{KeepLabels, ParseOptions, Parser, Resolver};

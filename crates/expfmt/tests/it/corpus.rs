@@ -25,7 +25,7 @@ fn reference_bodies_parse_and_run_along_the_hint() {
     for (name, format) in bodies {
         let mut body = std::fs::read(dir.join(name)).unwrap();
         if format == Format::OpenMetrics && !body.trim_ascii_end().ends_with(b"# EOF") {
-            // Some are pieces that the benchmarks there complete.
+            // Some are fragments that the benchmarks there complete.
             body.extend_from_slice(b"# EOF\n");
         }
         let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());

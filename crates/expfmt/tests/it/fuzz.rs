@@ -1,4 +1,4 @@
-//! Mutated bodies: no panic, both rounds agree, what is written reads back.
+//! Mutated bodies: no panic, both rounds agree, and rendered output reads back.
 
 use narthex_expfmt::fuzz;
 use narthex_testkit::mutate::Mutator;

@@ -1,4 +1,4 @@
-//! Messages to read: encoded here by hand, so that what is read is not what our own writer writes.
+//! Messages encoded by hand, so that reading is not tested against our own writer.
 
 /// Encodes one message of the protobuf format.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +54,7 @@ impl Message {
             .fold(self, |all, part| all.part(field, part))
     }
 
-    /// Returns the bytes behind their length.
+    /// Returns the bytes preceded by their length.
     pub(crate) fn delimited(&self) -> Vec<u8> {
         let mut out = Self::new();
         out.varint(self.0.len() as u64);

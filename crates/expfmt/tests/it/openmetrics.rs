@@ -1,4 +1,4 @@
-//! OpenMetrics read into frames, and what the line formats share: bounds, conversions, times.
+//! OpenMetrics parsed into frames, and features common to the line formats: bounds, conversions, times.
 
 use narthex_expfmt::{Format, KeepLabels, Lint, ParseOptions, Parser, check, lint};
 use narthex_model::{ColumnId, Frame, LabelSet, MetricType, cell::Cell};
@@ -178,7 +178,7 @@ fn bounds_are_spelled_alike_in_every_format() {
         .parse(Format::Text, body.as_bytes(), 5, &mut KeepLabels)
         .unwrap();
     assert_eq!(shown(round.frame), expected);
-    // A bucket that comes later, between lines that are expected, is spelled and filed like the others.
+    // A bucket added later, between expected lines, is spelled and grouped like the others.
     let more = body.replace(
         "h_bucket{le=\"+Inf",
         "h_bucket{le=\"2e6\"} 3\nh_bucket{le=\"+Inf",
@@ -208,7 +208,7 @@ h_count{x=\"1\"} 3\nh_sum{x=\"1\"} 4.5\nh_bucket{x=\"2\",le=\"+Inf\"} 1\nh_count
         let round = only
             .parse(Format::OpenMetrics, body.as_bytes(), 5, &mut KeepLabels)
             .unwrap();
-        // What contradicts itself gives nothing.
+        // Contradictory lines yield nothing.
         assert_eq!(shown(round.frame), [native, "c_total 1"]);
         assert_eq!(
             (round.stats.lines, round.stats.samples(), round.stats.kept()),
@@ -227,7 +227,7 @@ h_count{x=\"1\"} 3\nh_sum{x=\"1\"} 4.5\nh_bucket{x=\"2\",le=\"+Inf\"} 1\nh_count
     });
     let lines = parsed(&mut both, body);
     assert_eq!((lines.len(), lines[0].as_str()), (8, native), "{lines:?}");
-    // Gone lines end the histogram as any series.
+    // Missing lines end the histogram like any series.
     let gone = "# TYPE c counter\nc_total 1\n# EOF\n";
     let round = only
         .parse(Format::OpenMetrics, gone.as_bytes(), 6, &mut KeepLabels)
@@ -348,7 +348,7 @@ fn hostile_bodies_leave_memory_flat() {
     }
     assert_eq!(parser.schema().len(), 0);
     assert_eq!(held[19], held[1]);
-    // Other series in every round, all of them taken: what is dead leaves.
+    // Other series in every round, all accepted: dead ones are dropped.
     for round in 0..60 {
         let body: String = (0..100)
             .map(|i| format!("n{{a=\"{round}\",i=\"{i}\"}} {i}\n"))

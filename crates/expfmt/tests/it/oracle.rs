@@ -1,7 +1,7 @@
 //! The same bodies read by Prometheus' own parsers: the same verdicts, samples, histograms, exemplars and metadata.
 //!
-//! **Invariant:** expected values come from Prometheus alone. Where bodies are mutated, only those Prometheus takes are
-//! compared: it is a promise to take them too, not to refuse what it refuses.
+//! **Invariant:** expected values come only from Prometheus. Of mutated bodies, only those that Prometheus accepts are
+//! compared: we promise to accept them too, not to refuse those it refuses.
 
 use crate::{fuzz::OPENMETRICS, fuzz::TEXT, messages};
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
@@ -12,12 +12,12 @@ use narthex_testkit::{LineServer, corpora, go_program, mutate::Mutator, rng::Spl
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A sample as both sides show it.
+/// Samples in the form that both sides show.
 type Shown = BTreeSet<String>;
 
 struct Oracle(LineServer);
 
-/// What a side makes of a body: its samples and its families, or that it refuses it.
+/// A side's result for a body: its samples and families, or its refusal.
 type Verdict = Result<(Shown, BTreeMap<String, String>), String>;
 
 impl Oracle {
@@ -47,7 +47,7 @@ impl Oracle {
         let mut seen = BTreeSet::new();
         for sample in found["samples"].as_array().unwrap() {
             let labels = labels_of(&sample["labels"]);
-            // Of samples without a time the first counts.
+            // Among samples without a time the first counts.
             if seen.insert(labels.clone()) || sample["time_ms"].is_i64() {
                 shown.insert(shown_of(&labels, sample));
             }
@@ -124,7 +124,7 @@ fn histogram(h: &Histogram) -> Value {
     })
 }
 
-/// Shows a round as the oracle's answer is shown.
+/// Returns our result in the form of the oracle's.
 fn ours(format: Format, body: &[u8], options: &ParseOptions) -> Verdict {
     let mut parser = Parser::new(LabelSet::empty(), *options);
     // The second round runs along the hint and must give the same.
@@ -207,7 +207,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Every way to read histograms.
+/// Returns every combination of histogram options.
 fn ways() -> Vec<ParseOptions> {
     let way = |n: u8| {
         let mut options = ParseOptions::default();
@@ -219,11 +219,11 @@ fn ways() -> Vec<ParseOptions> {
     (0..8).map(way).collect()
 }
 
-/// Not a valid body: a quantile label of a metric that is no summary, behind the head of one that is. Prometheus spells
-/// it as the summary's; here spelling follows the metric's own type.
+/// An invalid body: a quantile label of a metric that is not a summary, after the head of one that is. Prometheus
+/// spells it as the summary's; here spelling follows the metric's own type.
 const SPELLED: &str = "bad_grouping_or_ordering_3";
 
-/// Says how two readings differ, if they do.
+/// Describes the difference between two readings, if there is one.
 fn difference(theirs: &(Shown, BTreeMap<String, String>), ours: &Verdict) -> Option<String> {
     let ours = match ours {
         Ok(ours) => ours,
@@ -234,7 +234,7 @@ fn difference(theirs: &(Shown, BTreeMap<String, String>), ours: &Verdict) -> Opt
         let extra: Vec<_> = ours.0.difference(&theirs.0).collect();
         return Some(format!("missing {missing:#?}\ntoo much {extra:#?}"));
     }
-    // Families are known here once they have series; those without a head have none there.
+    // Here families are known once they have series; there, families without a head are not listed.
     let unknown = format!("{} \"\" \"\"", MetricType::Unknown);
     ours.1
         .iter()
@@ -327,7 +327,7 @@ h_bucket{le=\"+Inf\"} 3\nh_count 3\nh_sum 4\nh_created 200\n# TYPE s summary\ns{
     }
 }
 
-/// Reports whether a body has bounds that are not spelled as they are stored.
+/// Reports whether a body has bounds that are not in canonical spelling.
 fn spells_bounds(body: &[u8]) -> bool {
     let text = String::from_utf8_lossy(body);
     let mut bounds = text
@@ -355,10 +355,10 @@ fn what_prometheus_takes_of_mutated_bodies_is_taken() {
             mutator.mutate(&mut rng, corpus, &mut body);
             let mut options = ways()[n as usize % 8];
             if format != Format::Protobuf {
-                // Prometheus makes as many histograms of one as there are other lines between its own.
+                // Prometheus splits one histogram into several when other lines are between its own.
                 options.custom_buckets = false;
-                // It spells bounds by the last head whatever it was of, looks at names that are no text only when it
-                // stores them, and takes control characters for blanks or ends.
+                // It spells bounds by the last head, whichever it was, checks that names are text only when it stores them, and
+                // takes control characters for blanks or ends.
                 let plain = std::str::from_utf8(&body)
                     .is_ok_and(|text| !text.chars().any(|c| c.is_control() && c != '\n'));
                 if !plain || spells_bounds(&body) {
@@ -370,11 +370,11 @@ fn what_prometheus_takes_of_mutated_bodies_is_taken() {
             };
             taken += 1;
             let ours = ours(format, &body, &options);
-            // Names that are no text are refused by what stores them there, and here at once.
+            // Names that are not text are refused there when they are stored, and here at once.
             if matches!(&ours, Err(error) if error.contains("invalid UTF-8")) {
                 continue;
             }
-            // Nor does it look whether a help or a unit is text.
+            // Nor does it check that a help or a unit is text.
             if format!("{theirs:?}").contains(char::REPLACEMENT_CHARACTER) {
                 continue;
             }

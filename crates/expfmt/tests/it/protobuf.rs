@@ -1,4 +1,4 @@
-//! Messages read into frames: what each type gives, native histograms, and rounds along the expected order.
+//! Messages parsed into frames: the result for each type, native histograms, and rounds along the expected order.
 
 use crate::messages::{Message, corpus, family, histogram, metric, span};
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser, RoundStats};

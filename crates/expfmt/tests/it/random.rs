@@ -5,7 +5,7 @@ use narthex_model::{ColumnId, LabelSet};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A round: which of 30 series are sent, in which rotation, with which values and whether heads are sent.
+/// Returns a round: which of 30 series are sent, their rotation and values, and whether heads are sent.
 fn round() -> impl Strategy<Value = (Vec<bool>, usize, Vec<i32>, bool)> {
     (
         prop::collection::vec(prop::bool::weighted(0.9), 30),
