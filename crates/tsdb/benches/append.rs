@@ -1,4 +1,4 @@
-//! What it costs to store samples: append with the log at one fsync a second, flushes, memory, bytes, replay.
+//! Cost of storing samples: append with one WAL fsync a second, flushes, memory, bytes, replay.
 //!
 //! `cargo bench -p narthex-tsdb --bench append [-- shape…]`; shapes: fleet, tiny, wide, flapping, loose, late. Values
 //! are made outside the measured calls. NARTHEX_BENCH_DIR says where the data goes.
@@ -186,7 +186,7 @@ fn run(name: &str, shape: &Shape) -> String {
     assert_eq!(db.damage(), []);
     db.flush().expect("flushed");
     let flushed = size_of_dir(&root.join("blocks"));
-    // A day later every window is over: all its blocks become one, beside what was merged as time went by.
+    // A day later every window is over: all its blocks are merged, including earlier merges.
     let mut merge = Duration::from_secs_f64(metric(&registry, "narthex_tsdb_merge_seconds_total"));
     let started = cpu();
     let end_ms = START_MS + 24 * 3_600_000;
@@ -372,11 +372,11 @@ fn append_loose(
 
 /// CPU nanoseconds of reading.
 struct Queries {
-    /// Choosing every series, a series.
+    /// Selecting every series, per series.
     select: f64,
-    /// The newest cell of every series within the last minutes, a series.
+    /// The newest cell of every series within the last minutes, per series.
     last: f64,
-    /// All samples of about one series in a hundred, a sample.
+    /// All samples of about one series in a hundred, per sample.
     scan: f64,
 }
 

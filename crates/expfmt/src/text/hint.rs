@@ -231,8 +231,8 @@ impl Learner {
 
     /// Learns one sample line: series text at `start..value_at`, the next line at `next`.
     ///
-    /// The series text includes the blanks before the value. One with more than 65,535 bytes beyond the prefix it shares
-    /// with the previous line cannot be coded: the method returns `false` and the line stays unexpected.
+    /// The series text includes the blanks before the value. One with more than 65,535 bytes beyond the prefix it
+    /// shares with the previous line cannot be coded: the method returns `false` and the line stays unexpected.
     pub(super) fn line(
         &mut self,
         body: &[u8],

@@ -357,8 +357,8 @@ fn what_prometheus_takes_of_mutated_bodies_is_taken() {
             if format != Format::Protobuf {
                 // Prometheus splits one histogram into several when other lines are between its own.
                 options.custom_buckets = false;
-                // It spells bounds by the last head, whichever it was, checks that names are text only when it stores them, and
-                // takes control characters for blanks or ends.
+                // It spells bounds by the last head, whichever it was, checks that names are text only when it
+                // stores them, and takes control characters for blanks or ends.
                 let plain = std::str::from_utf8(&body)
                     .is_ok_and(|text| !text.chars().any(|c| c.is_control() && c != '\n'));
                 if !plain || spells_bounds(&body) {

@@ -564,7 +564,7 @@ impl ReplayTo for HeadReplay<'_> {
 
     fn lost(&mut self, batches: u32) {
         self.lossy = true;
-        // A batch has at most one row of a strip, so row numbers suffice unless more are lost than they can distinguish.
+        // A batch has at most one row of a strip, so row numbers suffice unless more are lost than they distinguish.
         if batches >= 256 {
             for known in self.strips.values_mut() {
                 known.gap = true;

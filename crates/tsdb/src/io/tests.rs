@@ -1,4 +1,4 @@
-//! Both file systems keep the contract; the faulty one fails as it is told.
+//! Both file systems keep the contract; the faulty one fails as scripted.
 
 use super::*;
 use narthex_testkit::TempDir;

@@ -1,7 +1,7 @@
-//! Targets replaced all day long: what is dead costs disk, not memory.
+//! Targets replaced all day long: dead series cost disk, not memory.
 //!
-//! Memory is what the test's thread holds, to the byte, so that a leak of one label set a replacement shows. Each test has
-//! a process to itself: the tables of labels are the whole process', and grow on whichever thread fills them.
+//! Memory is measured to the byte for the test's thread, so that a leak of one label set per replacement shows. Each
+//! test has its own process: the tables of labels are process-wide, and grow on whichever thread fills them.
 
 use crate::support::options;
 use narthex_model::{
@@ -21,12 +21,12 @@ const LIFE_MS: i64 = 15 * MINUTE_MS;
 const TARGETS: usize = 20;
 const SERIES: usize = 100;
 
-/// What the labels that change with a replacement belong to.
+/// Owner of the labels that change with a replacement.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// To the target: all of its series have them in common.
+    /// The target: all of its series share them.
     Targets,
-    /// To the series: nothing is shared with the series before, or of another target.
+    /// The series: nothing is shared with earlier series or other targets.
     Series,
 }
 
@@ -71,7 +71,7 @@ impl Fleet {
         fleet
     }
 
-    /// Makes a target that never was before.
+    /// Returns a target that never existed before.
     fn target(&mut self) -> Target {
         let pod = format!("pod-with-a-long-name-{}", self.made);
         self.made += 1;
@@ -110,7 +110,7 @@ impl Fleet {
         }
     }
 
-    /// Lets a life pass; returns the most that was held at the end of a minute, in bytes.
+    /// Runs one life of the fleet; returns the peak of memory held at the end of a minute, bytes.
     fn live(&mut self) -> i64 {
         let mut most = i64::MIN;
         for second in 1..=LIFE_MS / 1000 {
@@ -150,13 +150,13 @@ fn a_day_of_churn(kind: Kind) {
         held.push((fleet.live() - before) >> 10);
     }
     let most = |held: &[i64]| held.iter().copied().max().expect("a life");
-    // Blocks are of two hours: the first ones have all that happens, merging at their end included.
+    // Blocks are two hours long: the first ones include everything, even the merge at their end.
     let (first, later) = held.split_at(8);
     assert!(
         most(later) * 4 <= most(first) * 5,
         "memory grows by replacements: {first:?}, then {later:?} KiB"
     );
-    // The last dead leave, and what is live is as in the beginning.
+    // The last dead series leave, and memory is as in the beginning.
     fleet.live();
     let quiet = fleet.live() - before;
     assert!(

@@ -1,7 +1,7 @@
-//! Clocks that are set wrong, and right again: at the start and while samples come, by an hour, a day, ten years.
+//! Clocks set wrong, and right again: at the start and while samples arrive, by an hour, a day, ten years.
 //!
-//! Whatever the clock says, no block goes before its time has truly passed, what is old goes all the same, and rows stay
-//! rows.
+//! Whatever the clock shows, no block is removed before its time has really passed, old blocks are still removed, and
+//! rows stay rows.
 
 use crate::support::{ROOT, options};
 use narthex_client::Registry;
@@ -29,9 +29,9 @@ struct Server {
     registry: Registry,
     schema: Schema,
     binding: Box<dyn Binding>,
-    /// What the clock should show.
+    /// Correct time.
     true_ms: i64,
-    /// How far it is set wrong.
+    /// Error of the clock.
     wrong_ms: i64,
     /// The times of all rounds.
     rounds: BTreeSet<i64>,
@@ -66,17 +66,17 @@ impl Server {
         }
     }
 
-    /// Somebody sets the clock, which is wrong by `wrong_ms` then.
+    /// Sets the clock, to be wrong by `wrong_ms`.
     fn set_clock(&mut self, wrong_ms: i64) {
         self.wrong_ms = wrong_ms;
         self.clock.step_to(self.true_ms + wrong_ms);
     }
 
-    /// The process is killed, and started again after a while.
+    /// Kills the process, and restarts it after a while.
     fn restart(&mut self, away_ms: i64) {
         self.disk.kill();
         self.true_ms += away_ms;
-        // No process: nobody saw time pass.
+        // No process was running to see time pass.
         self.clock = ManualClock::new(self.true_ms + self.wrong_ms);
         (self.db, self.registry) = open(&self.disk, &self.options, &self.clock);
         assert_eq!(self.db.damage(), []);
@@ -183,7 +183,7 @@ fn schema() -> Schema {
 
 const LOOSE: &str = "narthex_tsdb_head_loose_samples_appended_total";
 
-/// A clock that somebody sets forward while the server runs removed every block within ten seconds.
+/// A clock set forward while the server ran removed every block within ten seconds.
 #[test]
 fn a_clock_set_forward_removes_nothing_and_what_is_old_still_goes() {
     for step_ms in STEPS_MS {
@@ -210,7 +210,7 @@ fn a_clock_set_forward_removes_nothing_and_what_is_old_still_goes() {
     }
 }
 
-/// After a correction all rows were taken for late ones, sample by sample, until time caught up with the wrong clock.
+/// After a correction all samples were late, one by one, until time caught up with the wrong clock.
 #[test]
 fn rows_stay_rows_after_a_clock_was_put_right() {
     for step_ms in STEPS_MS {
@@ -234,7 +234,7 @@ fn rows_stay_rows_after_a_clock_was_put_right() {
     }
 }
 
-/// The same, when the process is killed before what it stored ahead of time is in blocks.
+/// The same, when the process is killed before samples from ahead of time are in blocks.
 #[test]
 fn a_restart_with_the_right_clock_goes_on_with_rows() {
     for step_ms in STEPS_MS {
@@ -268,7 +268,7 @@ fn a_clock_set_back_loses_no_round_and_no_block() {
     }
 }
 
-/// A machine without a battery for its clock begins anywhere.
+/// A machine without a battery for its clock starts at any time.
 #[test]
 fn a_start_with_a_wrong_clock_removes_nothing() {
     for step_ms in STEPS_MS {
@@ -300,7 +300,7 @@ fn a_start_with_a_wrong_clock_removes_nothing() {
     }
 }
 
-/// A server that was truly off for a month believes its clock after a while.
+/// A server that was really off for a month believes its clock after a while.
 #[test]
 fn what_is_truly_old_goes_once_the_clock_is_believed() {
     let mut server = Server::new(12 * HOUR_MS);
@@ -314,7 +314,7 @@ fn what_is_truly_old_goes_once_the_clock_is_believed() {
     server.check_kept(12 * HOUR_MS, "goes on");
 }
 
-/// What a clock that was ten years ahead has left would stay for ten years.
+/// Samples from a clock ten years ahead would stay for ten years.
 #[test]
 fn blocks_from_the_future_go_when_as_much_as_is_kept_was_stored_after_them() {
     let mut server = Server::new(12 * HOUR_MS);

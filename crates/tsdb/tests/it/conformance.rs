@@ -1,4 +1,4 @@
-//! The suite every store passes, on databases that rest in different ways before they are read.
+//! The conformance suite of stores, on databases in different states.
 
 use crate::support::{Settle, TestDb, options};
 use narthex_model::conformance::check;

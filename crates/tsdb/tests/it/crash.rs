@@ -27,7 +27,7 @@ fn lazy() -> DbOptions {
     }
 }
 
-/// Finds the number of appends after which everything served was acknowledged; `None`: it is no prefix.
+/// Finds the number of appends whose samples are exactly those served; `None` if they are not a prefix.
 fn prefix(workload: &Workload, found: &Acknowledged) -> Option<usize> {
     let samples = |all: &Acknowledged| all.values().map(|samples| samples.len()).sum::<usize>();
     let mut left = samples(found);
@@ -251,7 +251,7 @@ fn a_full_disk_stops_writes_not_queries_and_comes_back() {
     );
 }
 
-/// The end of a series that came while the disk was full used to be lost: the source says it once.
+/// The end of a series reported while the disk was full used to be lost: the source reports it once.
 #[test]
 fn staleness_that_a_full_disk_refused_is_stored_when_there_is_room() {
     let disk = FaultyIo::new();

@@ -1,4 +1,4 @@
-//! Damaged logs: what is wrong is reported with its place, everything else is served, nothing is made up.
+//! Damaged WAL files: damage is reported with its place, everything else is served, nothing is made up.
 
 use crate::{
     support::{open, options},
@@ -120,7 +120,7 @@ fn mutated_logs_never_panic_and_never_invent_a_value() {
             return;
         };
         let found = served(&db);
-        // A file put in another's place repeats rows of it: they are not newer than what is there.
+        // A file copied over another repeats its rows: they are not newer than the existing ones.
         assert_eq!(missing(&found, &acknowledged), None, "nothing is made up");
     });
 }
@@ -143,7 +143,7 @@ fn a_missing_file_in_the_middle_loses_its_rows_alone() {
     assert!(found * 10 > all * 6, "{found} of {all}");
 }
 
-/// A file that ends between two batches looks whole; only the next one knows that more was written.
+/// A file that ends between two batches looks complete; only the next one shows that more was written.
 #[test]
 fn a_file_that_lost_its_end_is_reported_by_the_next_one() {
     let (disk, acknowledged) = written(3);
@@ -256,7 +256,7 @@ fn a_damaged_block_is_left_out_or_named_and_the_rest_is_served() {
     );
 }
 
-/// Reads batch by batch: what can be read, warnings, and errors.
+/// Reads batch by batch: readable samples, warnings, and errors.
 fn read_all(db: &narthex_tsdb::Db) -> (Acknowledged, Vec<String>, Vec<String>) {
     use narthex_model::{
         cell,
@@ -311,8 +311,8 @@ fn steady_options() -> DbOptions {
     }
 }
 
-/// Writes rows of two origins that never change, with stale events, gaps and histograms; returns the log's bytes, all
-/// that was stored, and the time of each row, which no other has.
+/// Writes rows of two unchanging origins, with stale events, gaps and histograms; returns the WAL's bytes, all stored
+/// samples, and the unique time of each row.
 fn steady(widths: [u32; 2]) -> (Vec<u8>, Dump, Vec<i64>) {
     let disk = FaultyIo::new();
     let db = open(&disk, &steady_options());
@@ -390,7 +390,7 @@ fn a_flipped_byte_in_a_row_costs_that_row_where_a_key_row_follows() {
     };
     let mut random = SplitMix64::new(10);
     let mut lost_one = 0;
-    // The first batch of each origin says who it is: see docs/format/wal.md.
+    // The first batch of each origin introduces it: see docs/format/wal.md.
     for hit in (2..starts.len()).filter(|hit| hit % 9 < 2) {
         let mut bytes = log.clone();
         let end = starts.get(hit + 1).copied().unwrap_or(log.len());
@@ -432,7 +432,7 @@ fn a_flipped_byte_in_a_row_costs_that_row_where_a_key_row_follows() {
     assert!(lost_one > 15, "{lost_one}");
 }
 
-/// What the log still has of a block that cannot be read is served from the log, and written again.
+/// Data of an unreadable block that the WAL still has is served from the WAL, and written again.
 #[test]
 fn rows_of_an_unreadable_block_are_taken_from_the_log() {
     let disk = FaultyIo::new();

@@ -35,7 +35,7 @@ fn begin(disk: &FaultyIo) -> Result<Opening, TsdbError> {
     Opening::begin(Arc::new(disk.clone()), options(), clock)
 }
 
-/// What a series holds.
+/// Samples of a series.
 fn series(db: &Db, name: &str, instance: &str) -> Vec<(i64, f64)> {
     let all = dump(db, &[], TimeRange::ALL);
     let labels = LabelSet::new([("__name__", name), ("instance", instance)]);

@@ -1,5 +1,5 @@
-//! Files and descriptors that run out, and files that somebody else put there: nothing is lost, nothing removed that
-//! this program did not make, and all is well again by itself.
+//! Files and descriptors that run out, and foreign files: nothing is lost, no file that this program did not make is
+//! removed, and the database recovers by itself.
 
 use crate::{
     support::{NOW_MS, ROOT, open, options},
@@ -68,7 +68,7 @@ fn hourly() -> DbOptions {
     }
 }
 
-/// A start with fewer descriptors than blocks called blocks damaged, and a query over many blocks had too many open.
+/// A start with fewer descriptors than blocks reported blocks as damaged, and a query over many blocks opened too many.
 #[test]
 fn more_blocks_than_descriptors_are_served() {
     let disk = FaultyIo::new();
@@ -237,7 +237,7 @@ fn a_series_with_more_samples_than_a_strip_has_rows_is_flushed() {
     check(&db);
 }
 
-/// Retention wrote a manifest before it removed anything, which a full disk refused: nothing ever made room.
+/// Retention wrote a manifest before it removed anything, which a full disk refused: room was never made.
 #[test]
 fn a_full_disk_does_not_stop_retention() {
     for crash in [false, true] {
@@ -265,7 +265,7 @@ fn a_full_disk_does_not_stop_retention() {
         let all = files(&disk, "blocks").len();
         disk.set_capacity(disk.used_bytes());
         assert!(db.append_samples(&[sample("x", BASE_MS, 1.0)]).is_err());
-        // By now there are too many of them. The view has them still.
+        // By now there are too many of them. The view still has them.
         options.tuning.retention_bytes = Some(disk.used_bytes() * 3 / 10);
         db.tune(&options.tuning);
         let later_ms = NOW_MS + 60_000;
@@ -286,7 +286,7 @@ fn a_full_disk_does_not_stop_retention() {
     }
 }
 
-/// Sees retention make room, and writes go on.
+/// Checks that retention makes room, and that writes succeed again.
 fn recovers(disk: &FaultyIo, db: &Db, mut now_ms: i64, blocks: usize) {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while db.append_samples(&[sample("x", BASE_MS, 1.0)]).is_err() {
@@ -347,7 +347,7 @@ fn visit_batches(batches: &[Arc<dyn Batch>], each: &mut impl FnMut(i64, f64)) {
     }
 }
 
-/// What was prepared lost its rows when the view was dropped and a flush came before they were read.
+/// A prepared batch lost its rows when the view was dropped and a flush preceded the first read.
 #[test]
 fn what_was_prepared_outlives_its_view() {
     let disk = FaultyIo::new();
@@ -449,7 +449,7 @@ fn blocks_that_nothing_lists_are_taken_in_or_put_aside() {
     assert_eq!(names.len(), 8);
 }
 
-/// A manifest from before a merge lists blocks that are gone; the merged one has what they had.
+/// A manifest from before a merge lists blocks that are gone; the merged one has their samples.
 #[test]
 fn a_merged_block_stands_for_those_it_was_made_from() {
     let disk = FaultyIo::new();
@@ -483,7 +483,7 @@ fn a_merged_block_stands_for_those_it_was_made_from() {
     assert_eq!(db.notices().len(), 1, "{:?}", db.notices());
     drop(db);
     disk.kill();
-    // With its sources restored as well, the merged block has nothing of its own.
+    // With its sources restored as well, the merged block has nothing that they lack.
     disk.put(&manifest, old);
     for (path, bytes) in sources.iter().zip(copies) {
         disk.put(path, bytes);
@@ -539,7 +539,7 @@ fn a_merge_that_fails_leaves_nothing_behind() {
     }
 }
 
-/// A merge that failed was not tried again before a time of day; a clock that was set back then made that days.
+/// A failed merge waited for a time of day before a retry; after the clock was set back, that took days.
 #[test]
 fn a_clock_set_back_after_a_failed_merge_does_not_put_the_next_one_off() {
     let disk = FaultyIo::new();
@@ -568,7 +568,7 @@ fn a_clock_set_back_after_a_failed_merge_does_not_put_the_next_one_off() {
     assert_eq!(count(&db), 2);
 }
 
-/// What a disk did not give once was taken for damage, and a merge left it out for good.
+/// A single failed read was taken for damage, and a merge left the data out for good.
 #[test]
 fn a_merge_that_cannot_read_loses_nothing() {
     let options = DbOptions {
@@ -602,8 +602,8 @@ fn a_merge_that_cannot_read_loses_nothing() {
     assert!(failures > 10, "{failures} merges failed");
 }
 
-/// Two faults at once, of any kind, then a kill or a loss of power that keeps of everything unsynced some part: what
-/// was acknowledged (and, without power, synced) is there, and nothing that never was.
+/// Two faults at once, of any kind, then a kill or a loss of power that keeps some part of the unsynced data:
+/// acknowledged (and, with a loss of power, synced) samples are there, and none that was never written.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn two_faults_of_any_kind_lose_nothing() {
@@ -639,7 +639,7 @@ fn two_faults_of_any_kind_lose_nothing() {
         for life in 0..3 {
             let db = open(&disk, &options);
             assert_eq!(db.damage(), [], "seed {seed}, life {life}");
-            // What a merge could not remove is put aside.
+            // Files that a merge could not remove are quarantined.
             let aside =
                 |notice: &Notice| notice.detail.contains("other blocks have all its samples");
             assert!(

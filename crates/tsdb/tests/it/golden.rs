@@ -1,6 +1,6 @@
-//! Log files that were committed once must replay the same for ever.
+//! Committed WAL files must always replay the same.
 //!
-//! `NARTHEX_UPDATE_GOLDEN=1` writes those of version 2 anew; only right while no release has written it.
+//! `NARTHEX_UPDATE_GOLDEN=1` rewrites those of version 2; only right while no release has written it.
 
 use crate::support::{open, options};
 use narthex_model::{

@@ -1,4 +1,4 @@
-//! Listings of many series: what they hold while they are made, and how soon they stop.
+//! Listings of many series: their memory in progress, and how soon they stop.
 
 use crate::support::{NOW_MS, options};
 use narthex_model::{
@@ -41,7 +41,7 @@ fn over<T>(outcome: Result<T, StorageError>) -> bool {
     matches!(outcome, Err(StorageError::OverBudget(_)))
 }
 
-/// A limit was applied to what had been collected, all of it and unleased.
+/// A limit was applied only after everything had been collected, without a lease.
 #[test]
 fn listings_hold_as_much_as_they_answer_within_their_budget() {
     let db = database();

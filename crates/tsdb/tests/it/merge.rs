@@ -30,7 +30,7 @@ fn blocks(disk: &FaultyIo) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Lets a day go by, in which every window is over.
+/// Lets a day pass, after which every window is over.
 fn pass_a_day(db: &Db) {
     for second in 0..30 {
         db.maintain(NOW_MS + 24 * HOUR_MS + second * 1000)
@@ -141,7 +141,7 @@ fn scatter(db: &Db, model: &MemStore, time_ms: i64, series: u64, random: &mut Sp
     model.append_samples(&samples).expect("appended");
 }
 
-/// Flushes, merges and restarts at random, with input of any age, change nothing of what is answered.
+/// Random flushes, merges and restarts, with samples of any age, change no answer.
 #[test]
 fn whatever_is_written_and_merged_answers_as_the_model() {
     let mut merges = 0;
@@ -266,7 +266,7 @@ fn a_view_outlives_the_files_it_pinned() {
     assert_eq!(named(blocks(&disk)), blocks(&disk).len());
 }
 
-/// Whatever operation fails, is torn or is the last before the power goes: sources or merged block, never neither.
+/// Whichever operation fails, is torn or is the last before power is lost: sources or merged block, never neither.
 #[test]
 fn a_merge_is_seen_whole_or_not_at_all() {
     let (pristine, acknowledged) = six_blocks(3);
@@ -356,7 +356,7 @@ fn without_a_manifest_sources_of_a_merged_block_do_not_count_twice() {
     assert!(loaded <= 2.0, "{loaded}");
 }
 
-/// A page found damaged on the way is left out and told; everything else is merged.
+/// A page found damaged during a merge is left out and reported; everything else is merged.
 #[test]
 fn a_damaged_page_costs_a_merge_that_page() {
     let (disk, acknowledged) = six_blocks(5);

@@ -1,4 +1,4 @@
-//! Panics in the middle of a change: what is half-done is not used again, and nothing acknowledged is lost.
+//! Panics in the middle of a change: half-done changes are not used, and nothing acknowledged is lost.
 
 use crate::support::{NOW_MS, ROOT, options};
 use narthex_model::{
@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-/// What panics while it is wanted.
+/// The operation that should panic.
 #[derive(Clone, Debug, Default)]
 struct Wanted {
     append: Arc<AtomicBool>,
@@ -190,7 +190,7 @@ fn refused<T: std::fmt::Debug>(outcome: Result<T, StorageError>, doing: &str) {
     assert!(error.contains(&format!("a panic while {doing}")), "{error}");
 }
 
-/// A writer that panicked left a strip, or a log, of which nobody knew how far it had come.
+/// A writer that panicked left a strip, or the WAL, in an unknown state.
 #[test]
 fn a_writer_that_panics_stops_all_writing_and_says_so() {
     let mut fixture = Fixture::new();
@@ -219,7 +219,7 @@ fn a_panic_while_scattered_samples_are_stored_stops_all_writing() {
     fixture.disk.kill();
 }
 
-/// The thread that makes the log durable ended, and whoever waited for it waited for ever.
+/// When the thread that syncs the WAL ended, its waiters waited for ever.
 #[test]
 fn a_panic_while_syncing_poisons_the_log() {
     let mut fixture = Fixture::new();
@@ -263,7 +263,7 @@ fn a_flush_that_panics_is_begun_again() {
     fixture.check();
 }
 
-/// Whether blocks count, once the manifest may say so, is known only to the next start.
+/// Once the manifest may list blocks, only the next start knows whether they count.
 #[test]
 fn a_panic_while_blocks_come_to_count_stops_all_writing() {
     let mut fixture = Fixture::new();

@@ -1,5 +1,5 @@
-//! What the database does while the memory of its process is short: it refuses new series, writes early, forgets what no
-//! series uses, and replays a log that holds more than memory may.
+//! The database while the memory of its process is short: it refuses new series, writes early, forgets unused
+//! families, and replays a WAL larger than memory permits.
 
 use crate::support::{NOW_MS, ROOT, open, options};
 use narthex_model::{
@@ -14,7 +14,7 @@ use narthex_model::{
 use narthex_testkit::rng::SplitMix64;
 use narthex_tsdb::{Db, DbOptions, Fault, FaultyIo, Gate, Op};
 
-/// Memory of which somebody else takes a part.
+/// Memory partly used by others.
 struct Memory {
     process: Budget,
     others: narthex_model::storage::Account,
@@ -99,7 +99,7 @@ fn new_series_are_refused_while_memory_is_short_and_come_in_afterwards() {
     for step in 1..3 {
         let outcome = round(&mut *a, &wider, NOW_MS + step);
         assert_eq!((outcome.accepted, outcome.over_limit), (20, 10));
-        // The first of an origin say how it is.
+        // The first series of an origin report its state.
         let outcome = round(&mut *b, &new, NOW_MS + step);
         assert_eq!((outcome.accepted, outcome.over_limit), (16, 24));
     }
@@ -155,14 +155,14 @@ fn the_head_is_written_early_when_memory_is_short() {
     memory.fill(65);
     (15..30).for_each(|at| db.maintain(now_ms + at * 1000).unwrap());
     assert_eq!(blocks(&disk), 1);
-    // A head that has much of the memory is written whoever has the rest.
+    // A head with a large share of the memory is flushed, whoever has the rest.
     memory.fill(0);
     let now_ms = write(1000);
     (30..60).for_each(|at| db.maintain(now_ms + at * 1000).unwrap());
     assert!(blocks(&disk) > 1);
 }
 
-/// A fleet that gives every line a time of its own held an hour of loose samples, whatever memory there was.
+/// A fleet that timestamps every line held an hour of loose samples, however little memory there was.
 #[test]
 fn loose_samples_are_written_before_they_take_much_of_the_memory() {
     let memory = Memory::new(64 << 20);
@@ -202,7 +202,7 @@ fn loose_samples_are_written_before_they_take_much_of_the_memory() {
     assert_eq!(stored, 280_000);
 }
 
-/// Returns what the head holds, as the ledger has it.
+/// Returns the head's bytes by the ledger.
 fn db_head_bytes(memory: &Memory) -> u64 {
     let shares = memory.process.shares();
     let head = shares.iter().find(|share| &*share.name == "head");
@@ -220,7 +220,7 @@ fn noise(binding: &mut dyn Binding, schema: &Schema, time_ms: i64) {
     binding.append(&frame).expect("appended");
 }
 
-/// Slow readers had a list of all columns each, of which no share knew.
+/// Slow readers each held a list of all columns that no account counted.
 #[test]
 fn columns_that_a_selector_chooses_are_leased() {
     const SERIES: usize = 3000;
@@ -275,7 +275,7 @@ fn metadata_ends_with_its_series() {
     assert_eq!(families(&db), 3);
 }
 
-/// A process that was killed for its size must not be killed again by what its log makes of the next one.
+/// A process that was killed for its size must not be killed again after the restart by the same WAL.
 #[test]
 fn a_log_that_holds_more_than_memory_may_is_replayed_into_blocks() {
     const COLUMNS: usize = 50;
@@ -312,8 +312,8 @@ fn a_log_that_holds_more_than_memory_may_is_replayed_into_blocks() {
     }
 }
 
-/// A manifest that was damaged counted as one without blocks: the one that such a replay wrote listed none of those that
-/// were there before, and the start after it took them for strays.
+/// A damaged manifest counted as one without blocks: the one such a replay wrote listed none of the earlier ones, and
+/// the next start took them for strays.
 #[test]
 fn a_replay_into_blocks_lists_those_that_a_damaged_manifest_had() {
     const COLUMNS: usize = 50;
@@ -357,14 +357,14 @@ fn a_replay_into_blocks_lists_those_that_a_damaged_manifest_had() {
     assert!(dump(&db) == written);
 }
 
-/// Returns what a share of the memory has.
+/// Returns the bytes of an account.
 fn used(memory: &Memory, name: &str) -> u64 {
     let shares = memory.process.shares();
     let share = shares.iter().find(|share| &*share.name == name);
     share.map_or(0, |share| share.used_bytes)
 }
 
-/// What blocks took while they were written was in no share: only a disk that does not answer makes it last.
+/// Memory of blocks being written was in no account: a hanging disk makes it last.
 #[test]
 fn blocks_count_while_they_are_flushed_and_merged() {
     const COLUMNS: usize = 2000;

@@ -7,17 +7,17 @@ use narthex_model::{
 use narthex_tsdb::{Db, DbOptions, FaultyIo, Io, ManualClock, Tuning};
 use std::sync::Arc;
 
-/// Where databases on a disk in memory are.
+/// Path of databases on in-memory disks.
 pub(crate) const ROOT: &str = "/data";
 
 /// Just after the time around which the conformance suite writes.
 pub(crate) const NOW_MS: i64 = narthex_model::conformance::BASE_MS + 600_000;
 
-/// What happens to a database between writing and reading.
+/// Event between writing and reading a database.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Settle {
     Nothing,
-    /// Closed and opened again.
+    /// It is closed and opened again.
     Reopen,
     /// The process is killed and started again.
     Kill,

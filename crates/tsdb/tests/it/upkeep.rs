@@ -1,4 +1,4 @@
-//! What `maintain` does as time goes by: flushing, giving memory back, truncating the log, retention, churn.
+//! Work of `maintain` over time: flushing, releasing memory, truncating the WAL, retention, churn.
 
 use crate::support::{ROOT, options};
 use narthex_model::{
@@ -232,7 +232,7 @@ fn churn_costs_disk_not_memory() {
     );
 }
 
-/// Six in ten targets replaced at once: what is dead must not stay for the minutes that a quiet strip may.
+/// Six in ten targets replaced at once: dead strips must not stay for the minutes that a quiet strip may.
 #[test]
 fn series_of_replaced_origins_leave_the_head_within_two_minutes() {
     let mut fixture = Fixture::new(options());
@@ -276,7 +276,7 @@ fn series_of_replaced_origins_leave_the_head_within_two_minutes() {
     );
 }
 
-/// Flushing replaced origins again and again must not put off the others: the log could never be cut.
+/// Flushing replaced origins repeatedly must not delay the others, or the WAL could never be truncated.
 #[test]
 fn origins_that_stay_are_flushed_while_others_are_replaced() {
     let mut fixture = Fixture::new(DbOptions {
@@ -446,7 +446,7 @@ fn retention_by_size_removes_the_oldest() {
     assert!(range.min_ms > BASE_MS, "the oldest are gone");
 }
 
-/// Bounds that a reload changes hold for what is stored, and what comes, from then on.
+/// Bounds that a reload changes apply from then on to stored and new samples.
 #[test]
 fn bounds_change_while_the_database_is_open() {
     let options = DbOptions {

@@ -1,4 +1,4 @@
-//! Writes whose acknowledged samples are remembered, to be compared with what a database serves after a failure.
+//! Writes that remember acknowledged samples, for comparison with those a database serves after a failure.
 
 use narthex_model::{
     ColumnId, Frame, LabelSet, METRIC_NAME, Schema,
@@ -10,7 +10,7 @@ use narthex_testkit::rng::SplitMix64;
 use narthex_tsdb::Db;
 use std::collections::BTreeMap;
 
-/// Acknowledged samples: by series and time, the bits.
+/// Acknowledged samples: bits by series and time.
 pub(crate) type Acknowledged = BTreeMap<LabelSet, BTreeMap<i64, u64>>;
 
 /// An instant in the middle of forty rounds.
@@ -24,9 +24,9 @@ pub(crate) struct Workload {
     random: SplitMix64,
     origins: Vec<Origin>,
     round: i64,
-    /// What was acknowledged, in order: the token and the samples.
+    /// Acknowledged appends, in order: the token and the samples.
     pub(crate) log: Vec<(SyncToken, Vec<Written>)>,
-    /// What may have been stored although the append failed or never returned.
+    /// Samples that may have been stored although the append failed or never returned.
     pub(crate) uncertain: Vec<Written>,
 }
 
@@ -138,7 +138,7 @@ impl Workload {
                 (METRIC_NAME, "scattered"),
                 ("s", series.to_string().as_str()),
             ]);
-            // Times are unique: a second value for one would have to be told from a lost one.
+            // Times are unique: otherwise a second value for one could not be distinguished from a lost one.
             let time_ms = time_ms - 500 - (self.round * 37 % 11) * 1000 * 60 - self.round;
             samples.push(SeriesSample::float(
                 labels,
@@ -207,7 +207,7 @@ pub(crate) fn served(db: &Db) -> Acknowledged {
     all
 }
 
-/// Returns the first sample of `part` that `whole` lacks or has otherwise.
+/// Returns the first sample of `part` that `whole` lacks or has with another value.
 pub(crate) fn missing(part: &Acknowledged, whole: &Acknowledged) -> Option<(LabelSet, i64)> {
     part.iter().find_map(|(labels, samples)| {
         let same = |time_ms: &i64, bits: &u64| {

@@ -1,4 +1,4 @@
-//! Damaged files, failing disks, cut-off files: never wrong data, never a panic, and the rest is served.
+//! Damaged files, failing disks, truncated files: never wrong data, never a panic, and the rest is served.
 
 use super::super::format::{Footer, HEADER_LEN, SectionKind, TAIL_LEN};
 use super::super::fuzz::fuzz_block;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 type Read = BTreeMap<LabelSet, Result<Vec<u64>, String>>;
 
-/// Reads every series on its own, those that are left out with the warning; an error when the index cannot be read.
+/// Reads every series separately, with the warning for those left out; fails when the index cannot be read.
 fn read_all(block: &Arc<Block>) -> Result<Read, String> {
     let ctx = Context::unlimited();
     let selection = block
@@ -91,7 +91,7 @@ fn a_flipped_byte_fails_what_it_touches_and_nothing_else() {
             continue;
         }
         if at >= index_at {
-            // Postings are not needed without matchers, families never.
+            // Queries without matchers do not need postings, and none need families.
             if let Ok(all) = read_all(&block) {
                 assert!(all == want, "byte {at}");
             }
@@ -167,7 +167,7 @@ fn a_block_appears_whole_or_not_at_all() {
                 (Ok(_), Err(lost)) => {
                     panic!("acknowledged and lost with a failure at {at}: {lost}")
                 }
-                // The last step failed after the name was durable: complete, but the caller was told no.
+                // The last step failed after the name was durable: complete, though the caller got an error.
                 (Err(_), Ok(block)) => assert_eq!(block.verify().unwrap(), []),
             }
         }

@@ -1,6 +1,6 @@
-//! Block files that were committed once must open and read the same for ever.
+//! Committed block files must always open and read the same.
 //!
-//! `NARTHEX_UPDATE_GOLDEN=1` writes them anew; only right while no release has written version 1.
+//! `NARTHEX_UPDATE_GOLDEN=1` rewrites them; only right while no release has written version 1.
 
 use super::*;
 use crate::io::Io;

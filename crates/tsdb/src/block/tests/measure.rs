@@ -130,7 +130,7 @@ fn the_fleet() {
     read_back(&io, &dir.path().join(meta.file_name()));
 }
 
-/// One target of 500,000 series whose labels are all local, mostly constant values, as kube-state-metrics gives them.
+/// One target of 500,000 series with only local labels, mostly constant values, as kube-state-metrics exposes them.
 #[test]
 #[ignore = "measures: run it in release, alone"]
 #[expect(clippy::too_many_lines, reason = "a measurement is one piece")]

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub(super) const DIR: &str = "/data/blocks";
 
-/// A strip as the model keeps it.
+/// A strip of the model.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plain {
     pub(super) common: LabelSet,

@@ -1,4 +1,4 @@
-//! What is written comes back: cells, labels, keys, lists, whatever is asked and however.
+//! Blocks return what was written: cells, labels, keys, lists, for any query.
 
 use super::*;
 use narthex_chunks::column::decode_column;
@@ -25,7 +25,7 @@ fn show(value: f64, histogram: Option<&Histogram>) -> Option<String> {
     }
 }
 
-/// Returns what the model says.
+/// Returns the model's samples.
 fn expected(
     strips: &[Plain],
     matchers: &[Matcher],
@@ -79,7 +79,7 @@ fn grouping(without: bool, names: &[&str]) -> Grouping {
     }
 }
 
-/// Returns what the block says, reading all series of a batch at once, reversed, and one by one.
+/// Returns the block's samples, reading all series of a batch at once, reversed, and one by one.
 fn found(
     block: &Arc<Block>,
     matchers: &[Matcher],

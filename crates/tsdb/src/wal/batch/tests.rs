@@ -1,4 +1,4 @@
-//! Framing: what is intact is found, what is not is reported with its place.
+//! Framing: intact batches are found, damage is reported with its place.
 
 use super::*;
 use crate::io::{FaultyIo, Io};

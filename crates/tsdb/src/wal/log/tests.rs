@@ -237,8 +237,8 @@ fn truncation_keeps_what_is_not_flushed() {
     assert!(found.contains(&(0, 99)) && !found.contains(&(0, 0)));
 }
 
-/// The file that was left used to be synced some time after the next one was in use: its end could be lost, and what
-/// came later not.
+/// The old file used to be synced some time after the next one was in use: its end could be lost while later data
+/// was not.
 #[test]
 fn what_survives_is_a_prefix_over_files_too() {
     for seed in 0..200 {
@@ -254,18 +254,18 @@ fn what_survives_is_a_prefix_over_files_too() {
     }
 }
 
-/// A log file that was due and could not be created refused every write, though the current one took them.
+/// When another WAL file was due but could not be created, every write was refused, though the current one had room.
 #[test]
 fn a_file_is_written_on_while_no_other_can_be_created() {
     for errno in [24, 28] {
         let disk = FaultyIo::new();
         let wal = start(&disk, 1);
         disk.inject(Fault::on(Op::Create).times(u64::MAX).errno(errno));
-        // Four times what a file should have.
+        // Four times the usual size of a file.
         (0..200).for_each(|at| put_one(&wal, 1, at));
         assert_eq!(disk.paths().len(), 1);
         assert!(wal.cut(&Marks(HashMap::new())).is_err());
-        // Without end it would be too long to read back.
+        // Without a bound it would become too long to read back.
         let refused = (200..2000).find_map(|at| put(&wal, 1 + at / 100, at as u8).err());
         let error = refused.expect("a bound");
         assert!(
@@ -363,7 +363,7 @@ fn batches_are_bounded_when_they_are_written() {
         out.loose(1, 7, &samples);
     });
     written.unwrap();
-    // One record that no reader would take is refused, and nothing of it stays.
+    // A single record that no reader would accept is refused and rolled back.
     let page = vec![0; crate::wal::batch::MAX_BATCH_BYTES];
     let head = RowHead::Next {
         sequence: 0,

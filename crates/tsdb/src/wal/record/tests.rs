@@ -1,4 +1,4 @@
-//! Every record comes back as it was written; nothing outside panics.
+//! Every record reads back as written; no input panics.
 
 use super::*;
 use crate::wal::batch::BATCH_HEADER_BYTES;
