@@ -92,7 +92,7 @@ impl BlockSet {
     ///
     /// # Errors
     /// Fails when the directory cannot be read or changed, a block is of a newer version, or descriptors run out:
-    /// that must not make a block unreadable.
+    /// their lack does not make a block unreadable.
     pub(super) fn open(shelf: &Shelf<'_>, listed: Option<&[Listed]>) -> Result<Opened, TsdbError> {
         let Shelf { io, root, .. } = *shelf;
         let dir = dir_of(root);

@@ -68,7 +68,7 @@ impl MergeJob {
     /// Starts merging `blocks`, in order of precedence, into a block with id `id`.
     ///
     /// # Errors
-    /// Fails when a file cannot be created. For a block with a damaged index the error carries its number.
+    /// Fails when a file cannot be created. If a block's index is damaged, the block's number replaces the job.
     pub(super) fn new(
         io: Arc<dyn Io>,
         dir: &Path,

@@ -1,7 +1,7 @@
 //! Rebuilding the head from the WAL: rows are copied into strips, and decoded only if something is lost.
 //!
 //! **Invariant:** a row is only meaningful after the row it was encoded against, or before the key row it led to:
-//! rows after a gap wait for that one. Rows that blocks already hold are counted but not kept.
+//! rows after a gap wait for such a key row. Rows that blocks already hold are counted but not kept.
 
 mod orphans;
 

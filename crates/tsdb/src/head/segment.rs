@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Capacity of a piece of a page's stream; a piece is closed when the next row may not fit.
 const PIECE_BYTES: usize = 8 << 10;
-/// A checkpoint row, at which decoding can begin, is written after this many times its own bytes.
+/// A checkpoint, a row at which decoding can begin, is due after this many times the bytes of the last such row.
 const CHECKPOINT_SHARE: usize = 16;
 
 /// Readable rows.

@@ -23,7 +23,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 const WORK: Duration = Duration::from_millis(40);
 /// Time before a failed merge is retried.
 const RETRY_MS: i64 = 60_000;
-/// A window is over this fraction of the flush age after its end: by then its samples have left memory for blocks.
+/// A window is over once one in this many parts of the flush age has passed since its end: then blocks hold it.
 const OVER_PARTS: i64 = 4;
 
 /// Label sets merged at once are limited to the head's number of series, within these bounds, so that merging costs
