@@ -9,6 +9,8 @@ use std::time::Duration;
 use narthex_testkit::process::{Spawn, port_in};
 use narthex_testkit::{TempDir, tool};
 
+use crate::product;
+
 /// Time from start to the line with the URL; a debug build on a busy machine.
 const START: Duration = Duration::from_secs(30);
 const STOP: Duration = Duration::from_secs(30);
@@ -23,10 +25,10 @@ pub(crate) fn run() -> Result<(), String> {
     let target = std::path::absolute(target).map_err(|e| e.to_string())?;
     let shots = target.join("browser");
     std::fs::create_dir_all(&shots).map_err(|e| format!("{}: {e}", shots.display()))?;
-    succeed(Command::new(env!("CARGO")).args(["build", "--locked", "-p", "narthex"]))?;
+    let program = product::build()?;
 
     let data = TempDir::new("browser");
-    let mut server = Spawn::new(target.join("debug/narthex"))
+    let mut server = Spawn::new(program)
         .args(["server", "--web.listen-address=127.0.0.1:0"])
         .arg(format!("--storage.tsdb.path={}", data.path().display()))
         .current_dir(data.path())
@@ -64,16 +66,5 @@ pub(crate) fn run() -> Result<(), String> {
             "the server ended with {exit:?}\n{}",
             server.stderr()
         ))
-    }
-}
-
-fn succeed(command: &mut Command) -> Result<(), String> {
-    let status = command
-        .status()
-        .map_err(|e| format!("{:?}: {e}", command.get_program()))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("{command:?} failed"))
     }
 }

@@ -9,6 +9,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::product;
+
 /// How to count a step's output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Count {
@@ -293,10 +295,13 @@ fn package(name: &str) -> Option<String> {
 fn run_all(steps: &[Step]) -> Report {
     let start = Instant::now();
     let mut report = Report::default();
+    let mut built = false;
     for step in steps {
         let began = Instant::now();
         println!("\n==> {}: {}", step.name, step.command);
-        let tally = run_step(step);
+        let tally = run_step(step, built);
+        // Even if a test fails, cargo has built all programs before it runs the first.
+        built |= step.name == "test";
         report.add(step, tally, began.elapsed().as_secs());
     }
     report.total_seconds = start.elapsed().as_secs();
@@ -428,9 +433,14 @@ struct Tally {
     program: String,
 }
 
-fn run_step(step: &Step) -> Tally {
+/// Runs `step`; `built` says that the tests' build of the product is of these sources.
+fn run_step(step: &Step, built: bool) -> Tally {
     let mut tally = Tally::default();
-    let child = shell(&step.command)
+    let mut command = shell(&step.command);
+    if built {
+        command.env(product::BUILT, product::path());
+    }
+    let child = command
         .current_dir(step.dir)
         .env("NO_COLOR", "1")
         .stdin(Stdio::null())

@@ -5,6 +5,8 @@
 use std::fs;
 use std::process::Command;
 
+use crate::product;
+
 /// A generated file and the arguments that make `narthex` print it.
 const GENERATED: &[(&str, &[&str])] = &[
     ("docs/cli.md", &["--reference"]),
@@ -18,12 +20,12 @@ const GENERATED: &[(&str, &[&str])] = &[
 /// When the binary does not build, refuses, or a file is stale.
 pub(crate) fn run(check: bool) -> Result<(), String> {
     let mut stale = Vec::new();
+    let program = product::build()?;
     for (path, args) in GENERATED {
-        let output = Command::new(env!("CARGO"))
-            .args(["run", "-q", "-p", "narthex", "--"])
+        let output = Command::new(&program)
             .args(*args)
             .output()
-            .map_err(|e| format!("cargo run -p narthex: {e}"))?;
+            .map_err(|e| format!("{}: {e}", program.display()))?;
         if !output.status.success() {
             return Err(format!(
                 "narthex {}: {}",

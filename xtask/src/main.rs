@@ -15,6 +15,7 @@ mod edges;
 mod fuzz;
 mod gendocs;
 mod licenses;
+mod product;
 mod rust;
 mod soak;
 mod tidy;
